@@ -1,0 +1,1 @@
+"""Secrets out, placeholders in."""

@@ -1,0 +1,89 @@
+"""The shapes that pass between the pipeline and those who call it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import Any
+
+
+class Mode(StrEnum):
+    """How much may be done to a result; each mode does all that the one before it does."""
+
+    DISABLED = "disabled"
+    SAFE = "safe"
+    STANDARD = "standard"
+    AGGRESSIVE = "aggressive"
+
+
+class Loss(IntEnum):
+    """What the model loses by a change."""
+
+    NONE = 0
+    """Nothing: what a screen would show, or the same data in fewer bytes."""
+    REVERSIBLE = 1
+    """Nothing: a legend in the text, or text earlier in the request, restores it."""
+    LOSSY = 2
+    """Something is left out: the text needs a shadow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Redacted:
+    """A text without its secrets."""
+
+    text: str
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """How many values were replaced, by rule id."""
+
+
+Redact = Callable[[str], Redacted]
+"""Takes the secrets out of a text. Idempotent. Raises `RedactionError` if it can't."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What may be done to results: the part of the settings that the forwarded bytes depend on."""
+
+    mode: Mode = Mode.STANDARD
+    method: str = "auto"
+    """Dictionary method of the aggressive mode: lzw, repair or auto."""
+    lossy: bool = False
+    """Lossy stages may run: the model can ask for the original, or the operator said so."""
+    min_bytes: int = 512
+    """Results up to this size (UTF-8 bytes) get the safe stages only."""
+    max_output_bytes: int = 65_536
+    """Results above this size (UTF-8 bytes) after all other stages are cut down to it."""
+    target_ratio: float | None = None
+    """Wanted size of a result relative to its original: lossy stages go on until it is met."""
+    overhead: str = ""
+    """What will be put in front of a text that lost something; counted before it is accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """One text of a tool result, with what is known about the call that produced it."""
+
+    text: str
+    tool: str = ""
+    """Name of the tool as the request spells it; empty if unknown."""
+    arguments: Any = None
+    """Decoded arguments: usually a dict; a str for freeform tools; None if unknown."""
+    call_id: str = ""
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Shortened:
+    """What became of one text."""
+
+    text: str
+    """What is to be forwarded, without the shadow prefix."""
+    original: str
+    """The redacted original, for the store."""
+    loss: Loss = Loss.NONE
+    stages: tuple[str, ...] = ()
+    """Names of the stages that changed the text, in order."""
+    family: str = ""
+    """Command family or kind that the text was taken for; empty if none."""
+    redactions: Mapping[str, int] = field(default_factory=dict)

@@ -1,0 +1,224 @@
+"""A JSON document that is edited in place: bytes that nobody edits stay as they were.
+
+Containers are opened one level at a time with `msgspec.Raw`, which keeps every value as a view of
+the original bytes. A value's place in the document is the distance between the addresses of the
+two buffers, so an edit is "these bytes of the original become those", and the result is the
+original with a few slices exchanged. Key order, white space, number spellings, duplicate keys and
+escapes outside of an edited value can't change, because nobody writes them again.
+
+Of duplicate keys the last one counts, as for nearly every JSON parser.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import orjson
+from cffi import FFI
+from msgspec import Raw
+
+_ffi = FFI()
+_OBJECT = msgspec.json.Decoder(dict[str, Raw])
+_ARRAY = msgspec.json.Decoder(list[Raw])
+_VALUE = msgspec.json.Decoder(Raw)
+_BRACE, _BRACKET, _QUOTE = b'{["'
+_SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
+_SPACE = b" \t\n\r"
+
+
+class NotJson(ValueError):
+    """The bytes are no JSON document that could be edited safely."""
+
+
+def encode(value: Any) -> bytes:
+    """Compact JSON of a value; lone surrogates in strings survive as escapes."""
+    try:
+        return orjson.dumps(value)
+    except (TypeError, orjson.JSONEncodeError):
+        return json.dumps(value, separators=(",", ":")).encode("ascii")
+
+
+def decode(data: bytes | memoryview) -> Any:
+    """The value of a JSON text; lone surrogates survive. Raises NotJson.
+
+    Integers beyond 64 bits may arrive as floats: for reading only, never to be written back.
+    """
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        return json.loads(bytes(data).decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise NotJson(str(error)) from None
+
+
+def _address(buffer: Any) -> int:
+    return int(_ffi.cast("uintptr_t", _ffi.from_buffer(buffer)))
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Bytes `start` to `end` of the document become `data`. Equal start and end: an insertion."""
+
+    start: int
+    end: int
+    data: bytes
+
+
+@dataclass(slots=True)
+class Document:
+    """One JSON text, its values as `Raw` views, and the edits made to it so far.
+
+    `Raw` arguments must come from this document's own methods: their addresses are their places.
+    """
+
+    data: bytes
+    edits: list[Edit] = field(default_factory=list)
+    _structure: bytes = field(init=False, repr=False)
+    _base: int = field(init=False, repr=False)
+    root: Raw = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        try:
+            self.data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise NotJson(str(error)) from None
+        try:
+            self._open(self.data)
+        except msgspec.DecodeError as error:
+            # msgspec refuses escapes of lone surrogates, which JavaScript clients do send. They are
+            # masked with escapes of the same length, so that every place stays where it is.
+            masked, count = _SURROGATE_ESCAPE.subn(rb"\\uff", self.data)
+            if not count:
+                raise NotJson(str(error)) from None
+            try:
+                self._open(masked)
+            except msgspec.DecodeError as masked_error:
+                raise NotJson(str(masked_error)) from None
+        except RecursionError:
+            raise NotJson("nested too deeply") from None
+
+    def _open(self, structure: bytes) -> None:
+        self.root = _VALUE.decode(structure)
+        self._structure = structure
+        self._base = _address(structure)
+
+    # Reading
+
+    def members(self, value: Raw | None) -> dict[str, Raw]:
+        """The members of an object, in order; empty if the value is absent or no object."""
+        return _OBJECT.decode(value) if value is not None and self.first_byte(value) == _BRACE else {}
+
+    def items(self, value: Raw | None) -> list[Raw]:
+        """The items of an array; empty if the value is absent or no array."""
+        return _ARRAY.decode(value) if value is not None and self.first_byte(value) == _BRACKET else []
+
+    def string(self, value: Raw | None) -> str | None:
+        """The text of a string value; None if the value is absent or no string."""
+        if value is None or self.first_byte(value) != _QUOTE:
+            return None
+        text = decode(self.source(value))
+        return text if isinstance(text, str) else None
+
+    def plain(self, value: Raw | None) -> Any:
+        """The value as Python objects, None if absent. For reading only: big numbers may lose digits."""
+        return None if value is None else decode(self.source(value))
+
+    def source(self, value: Raw) -> bytes:
+        """The bytes of a value as they stand in the document."""
+        start, end = self.place(value)
+        return self.data[start:end]
+
+    def place(self, value: Raw) -> tuple[int, int]:
+        """Where a value stands: offsets of its first byte and of the byte after its last."""
+        start = _address(value) - self._base
+        return start, start + len(memoryview(value))
+
+    @staticmethod
+    def first_byte(value: Raw) -> int:
+        """The first byte of a value, which tells its type."""
+        return memoryview(value)[0]
+
+    # Editing
+
+    def replace(self, value: Raw, new: Any) -> None:
+        """Put a Python value in the place of a value."""
+        start, end = self.place(value)
+        self.edits.append(Edit(start, end, encode(new)))
+
+    def append(self, array: Raw, item: bytes) -> None:
+        """Add one item, already JSON, behind the last of an array."""
+        self.insert(array, len(self.items(array)), item)
+
+    def insert(self, array: Raw, index: int, item: bytes) -> None:
+        """Put one item, already JSON, in front of the array's item `index` (its length: at the end)."""
+        items = self.items(array)
+        if not items:
+            at = self.place(array)[0] + 1
+            self.edits.append(Edit(at, at, item))
+        elif index < len(items):
+            at = self.place(items[index])[0]
+            self.edits.append(Edit(at, at, item + b","))
+        else:
+            at = self.place(items[-1])[1]
+            self.edits.append(Edit(at, at, b"," + item))
+
+    def add_member(self, target: Raw, key: str, value: bytes) -> None:
+        """Add a member, its value already JSON, behind the last of an object that lacks this key."""
+        members = self.members(target)
+        member = encode(key) + b":" + value
+        if members:
+            at = max(self.place(member_value)[1] for member_value in members.values())
+            self.edits.append(Edit(at, at, b"," + member))
+        else:
+            at = self.place(target)[0] + 1
+            self.edits.append(Edit(at, at, member))
+
+    def remove_member(self, value: Raw) -> None:
+        """Take out the member of an object that has this value, with its key and one comma."""
+        start, end = self._around(value)
+        self.edits.append(Edit(start, end, b""))
+
+    def _around(self, value: Raw) -> tuple[int, int]:
+        data = self._structure
+        start, end = self.place(value)
+        start = len(data[:start].rstrip(_SPACE + b":")) - 1
+        start = _string_start(data, start)
+        before = len(data[:start].rstrip(_SPACE))
+        if data[before - 1 : before] == b",":
+            return before - 1, end
+        behind = data[end:]
+        rest = behind.lstrip(_SPACE)
+        if rest[:1] == b",":
+            rest = rest[1:].lstrip(_SPACE)
+            return start, len(data) - len(rest)
+        return start, end
+
+    def render(self) -> bytes:
+        """The document with its edits; the very same object if there are none."""
+        if not self.edits:
+            return self.data
+        pieces: list[bytes] = []
+        at = 0
+        for edit in sorted(self.edits, key=lambda edit: (edit.start, edit.end)):
+            if edit.start < at:
+                raise ValueError(f"edits overlap at byte {edit.start}")
+            pieces += (self.data[at : edit.start], edit.data)
+            at = edit.end
+        pieces.append(self.data[at:])
+        return b"".join(pieces)
+
+
+def _string_start(data: bytes, closing: int) -> int:
+    """Offset of the quote that opens the string whose closing quote stands at `closing`."""
+    at = closing
+    while True:
+        at = data.rindex(b'"', 0, at)
+        backslashes = at - len(data[:at].rstrip(b"\\"))
+        if backslashes % 2 == 0:
+            return at
