@@ -112,15 +112,15 @@ class Document:
 
     def members(self, value: Raw | None) -> dict[str, Raw]:
         """The members of an object, in order; empty if the value is absent or no object."""
-        return _OBJECT.decode(value) if value is not None and self.first_byte(value) == _BRACE else {}
+        return _OBJECT.decode(value) if value is not None and memoryview(value)[0] == _BRACE else {}
 
     def items(self, value: Raw | None) -> list[Raw]:
         """The items of an array; empty if the value is absent or no array."""
-        return _ARRAY.decode(value) if value is not None and self.first_byte(value) == _BRACKET else []
+        return _ARRAY.decode(value) if value is not None and memoryview(value)[0] == _BRACKET else []
 
     def string(self, value: Raw | None) -> str | None:
         """The text of a string value; None if the value is absent or no string."""
-        if value is None or self.first_byte(value) != _QUOTE:
+        if value is None or not self.is_string(value):
             return None
         text = decode(self.source(value))
         return text if isinstance(text, str) else None
@@ -140,9 +140,9 @@ class Document:
         return start, start + len(memoryview(value))
 
     @staticmethod
-    def first_byte(value: Raw) -> int:
-        """The first byte of a value, which tells its type."""
-        return memoryview(value)[0]
+    def is_string(value: Raw) -> bool:
+        """Whether the value is a string."""
+        return memoryview(value)[0] == _QUOTE
 
     # Editing
 

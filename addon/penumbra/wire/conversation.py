@@ -1,0 +1,86 @@
+"""What every format is read into: the tool results of a conversation, and what surrounds them.
+
+Positions are message indexes in the request's own order, so "before" and "after" mean the same in
+every format. Nothing here is decoded that nobody asks for: texts and arguments stay `Raw` views of
+the document until a stage needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from msgspec import Raw
+
+from penumbra.wire.document import Document
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call that the model made."""
+
+    id: str
+    name: str
+    arguments: Raw | None = None
+    """An object, or a string that holds JSON or free text, as the format has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultText:
+    """One text of a tool result: a JSON string of the document that may be replaced."""
+
+    value: Raw
+    call_id: str
+    """As the result spells it; empty if it names none."""
+    call: ToolCall | None
+    is_error: bool
+    turn: int
+    """Index of the message that the result stands in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A request's messages, as far as its tool results are concerned."""
+
+    model: str
+    results: tuple[ResultText, ...]
+    messages: Raw | None
+    tools: Raw | None
+    last_answer: int
+    """Index of the last message that the model wrote; -1 if there is none. Results behind it are
+    the unread tail. A closing assistant message that the client pre-filled is no answer."""
+    last_thinking: int
+    """Index of the last message with a thinking block that the API may bind to its prefix; or -1."""
+    opening: str
+    """Text of the first user message: what tells conversations apart where ids don't."""
+
+
+class Wire(Protocol):
+    """One API's way to write a conversation."""
+
+    def read(self, document: Document) -> Conversation:
+        """The conversation of a request body. Unknown parts are left out, never an error."""
+        ...
+
+    def error(self, status: int, message: str) -> bytes:
+        """An error body in the API's own shape."""
+        ...
+
+
+def text_values(document: Document, content: Raw | None) -> Iterator[Raw]:
+    """The texts of a content that is a string or a list of typed blocks: the strings themselves."""
+    if content is None:
+        return
+    if document.is_string(content):
+        yield content
+    for item in document.items(content):
+        block = document.members(item)
+        value = block.get("text")
+        if value is not None and document.is_string(value) and document.string(block.get("type")) == "text":
+            yield value
+
+
+def joined_text(document: Document, content: Raw | None) -> str:
+    """All texts of such a content, a line break between them."""
+    return "\n".join(document.string(value) or "" for value in text_values(document, content))
