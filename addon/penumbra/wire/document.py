@@ -25,6 +25,7 @@ _ffi = FFI()
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _ARRAY = msgspec.json.Decoder(list[Raw])
 _VALUE = msgspec.json.Decoder(Raw)
+_STRING = msgspec.json.Decoder(str)
 _BRACE, _BRACKET, _QUOTE = b'{["'
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 _SPACE = b" \t\n\r"
@@ -122,6 +123,8 @@ class Document:
         """The text of a string value; None if the value is absent or no string."""
         if value is None or not self.is_string(value):
             return None
+        if self._structure is self.data:
+            return _STRING.decode(value)
         text = decode(self.source(value))
         return text if isinstance(text, str) else None
 

@@ -1,0 +1,63 @@
+"""Who is asking: the account behind a request, as far as the request itself tells.
+
+The result is only ever hashed with the installation's key; it is not stored or shown. A login's
+token changes every few hours while the conversation goes on, so where a token names its account,
+the account counts and not the token.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any
+
+from penumbra.wire.document import NotJson, decode
+
+_KEY_HEADERS = ("x-api-key", "api-key", "x-goog-api-key")
+
+
+def credential(headers: Mapping[str, str], query: Mapping[str, str]) -> str:
+    """The credential as the request carries it; empty if it carries none."""
+    for name in _KEY_HEADERS:
+        if headers.get(name):
+            return headers[name]
+    return headers.get("authorization") or query.get("key") or ""
+
+
+def principal(headers: Mapping[str, str], query: Mapping[str, str], user: str = "") -> str:
+    """What stays the same when a login's token is renewed; else the credential itself.
+
+    `user` is the request's own statement about its user (Anthropic's `metadata.user_id`), which
+    counts only beside a login token that does not name its account.
+    """
+    secret = credential(headers, query)
+    scheme, _, token = secret.partition(" ")
+    if scheme.lower() != "bearer":
+        return secret
+    claims = _claims(token)
+    if claims.get("sub"):
+        return f"jwt {claims.get('iss')} {claims['sub']} {headers.get('chatgpt-account-id', '')}"
+    if token.startswith("sk-ant-oat") and (account := _account(user)):
+        return f"claude {account}"
+    return secret
+
+
+def _claims(token: str) -> dict[str, Any]:
+    parts = token.split(".")
+    if len(parts) != 3:
+        return {}
+    try:
+        claims = decode(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except (binascii.Error, ValueError):
+        return {}
+    return claims if isinstance(claims, dict) else {}
+
+
+def _account(user: str) -> str:
+    try:
+        found = decode(user.encode("utf-8", "surrogatepass"))
+    except NotJson:
+        return ""
+    account = found.get("account_uuid") if isinstance(found, dict) else None
+    return account if isinstance(account, str) else ""

@@ -1,0 +1,100 @@
+"""Which requests are LLM calls: by host, method, path and content type first, then by body shape.
+
+The knowledge is `rules/providers.yaml`. A request that is not recognised is nobody's business here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from types import ModuleType
+from typing import Any, cast
+
+import re2
+
+from penumbra import rules
+from penumbra.wire import anthropic, openai_chat
+from penumbra.wire.conversation import Wire
+from penumbra.wire.document import Document
+
+_FORMATS: dict[str, ModuleType] = {"anthropic": anthropic, "openai_chat": openai_chat}
+_FIRST_BYTES = {"string": b'"', "array": b"[", "object": b"{"}
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """What a provider keeps of the prompts that it has seen."""
+
+    explicit: bool
+    """Only what the request marks is kept."""
+    marker: bytes
+    """Bytes that a request with marks contains."""
+    minimum_tokens: int
+    """Shorter prefixes are never kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One kind of LLM call."""
+
+    id: str
+    format: str
+    kind: str
+    """`messages` or `count_tokens`."""
+    method: str
+    path: Any
+    body: tuple[tuple[str, bytes], ...]
+    wire: Wire
+    cache: Cache
+
+    def fits(self, document: Document) -> bool:
+        """Whether a body has the members that such a call has."""
+        top = document.members(document.root)
+        return all(name in top and memoryview(top[name])[:1] == first_byte for name, first_byte in self.body)
+
+
+@cache
+def apis() -> tuple[Api, ...]:
+    """Every API of the rule file, in its order."""
+    known = rules.load("providers.yaml")
+    caches = {
+        name: Cache(entry["kind"] == "explicit", entry.get("marker", "").encode(), entry["minimum_tokens"])
+        for name, entry in known["caches"].items()
+    }
+    return tuple(
+        Api(
+            id=name,
+            format=entry["format"],
+            kind=entry["kind"],
+            method=entry["method"],
+            path=re2.compile(entry["path"]),
+            body=tuple((key, _FIRST_BYTES[kind]) for key, kind in entry["body"].items()),
+            wire=cast(Wire, _FORMATS[entry["format"]]),
+            cache=caches[entry["format"]],
+        )
+        for name, entry in known["apis"].items()
+    )
+
+
+@cache
+def _hosts() -> tuple[str, ...]:
+    known = rules.load("providers.yaml")
+    return (*(host for hosts in known["providers"].values() for host in hosts), *known["local"])
+
+
+def is_llm_host(host: str, extra: tuple[str, ...] = ()) -> bool:
+    """Whether LLM calls to a host are ours to read; `extra` are the operator's own globs."""
+    host = host.lower().rstrip(".").strip("[]")
+    return any(fnmatchcase(host, pattern.lower()) for pattern in (*_hosts(), *extra))
+
+
+def by_request_line(method: str, path: str, content_type: str) -> Api | None:
+    """The API that a request to an LLM host may be, before its body is looked at.
+
+    `path` may carry a query. Content types other than JSON are no LLM calls; none at all may be one.
+    """
+    if content_type and "json" not in content_type.lower():
+        return None
+    bare = path.partition("?")[0]
+    return next((api for api in apis() if api.method == method and api.path.fullmatch(bare)), None)
