@@ -1,0 +1,328 @@
+"""A request's body, read and rewritten: bytes and past decisions in, bytes and new decisions out.
+
+`read` finds the tool results and gives each a key; whoever does I/O looks the keys up; `rewrite`
+decides about the rest and edits the document. Both may run outside of the event loop.
+
+What a result becomes is decided in this order: a decision of the past (the first forwarded form is
+final); a form that the provider has already seen without us stays; the pipeline shortens it; if the
+same text stands earlier in the request, a reference replaces it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from penumbra import overrides
+from penumbra.calls import tools
+from penumbra.history import adoption, dedup
+from penumbra.settings import Settings
+from penumbra.shadow.ledger import Decision, Facts
+from penumbra.text import pipeline, tokens
+from penumbra.text.result import Loss, Mode, Policy, Redact, Redacted, ToolOutput
+from penumbra.wire.conversation import Conversation, ResultText
+from penumbra.wire.document import Document, NotJson
+from penumbra.wire.recognise import Api
+
+# Ids at least this long are random enough to tell conversations apart; shorter ones ("call_0")
+# count together with how the conversation opens.
+_TELLING_ID = 20
+_log = logging.getLogger(__name__)
+
+
+class Shadows(Protocol):
+    """How the model can be told of, and given, what was left out."""
+
+    def ref(self, original: str) -> str:
+        """The reference of a redacted original."""
+        ...
+
+    def prefix(self, ref: str) -> str:
+        """What stands in front of a text that lost something."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One text of a tool result, with the keys it is known by."""
+
+    result: ResultText
+    text: str
+    digest: bytes
+    """Of the text alone."""
+    key: bytes
+    """Of caller, call and text: what the ledger knows it by."""
+
+    @property
+    def tool(self) -> str:
+        """Name of the tool as the request spells it; empty if unknown."""
+        return self.result.call.name if self.result.call else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A recognised request, read."""
+
+    api: Api
+    settings: Settings
+    document: Document
+    conversation: Conversation
+    items: tuple[Item, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One result text and what became of it, for logs and figures."""
+
+    item: Item
+    facts: Facts
+    new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """What is to be sent, and what is to be remembered."""
+
+    body: bytes
+    shown: tuple[Shown, ...]
+    decisions: Mapping[bytes, Decision]
+    """New ones only."""
+    originals: Mapping[str, str]
+    """Redacted originals of newly shortened results that lost something, by reference."""
+
+
+def read(
+    body: bytes, api: Api, settings: Settings, scope: bytes, threshold: str | None = None
+) -> Request | None:
+    """The request in a body; None if the body is not what the API's bodies look like.
+
+    `scope` keys every hash: the same text of another caller has another key. `threshold` is the
+    value of an `X-Compression-Threshold` header. Raises OverrideError.
+    """
+    try:
+        document = Document(body)
+        if not api.fits(document):
+            return None
+        settings = _overridden(document, settings, threshold)
+        conversation = api.wire.read(document)
+        return Request(api, settings, document, conversation, tuple(_items(document, conversation, scope)))
+    except (NotJson, RecursionError):
+        return None
+
+
+def _overridden(document: Document, settings: Settings, threshold: str | None) -> Settings:
+    """The request's own settings; its `_forge` members are taken out."""
+    if threshold is not None:
+        settings = overrides.apply_threshold(settings, threshold)
+    top = document.members(document.root)
+    if overrides.FIELD in top:
+        # Not orjson: a number of any size must be seen as what it is.
+        settings = overrides.apply(settings, json.loads(document.source(top[overrides.FIELD])))
+        document.remove_member(top[overrides.FIELD])
+    for message in document.items(top.get("messages")):
+        members = document.members(message)
+        if overrides.FIELD in members:
+            document.remove_member(members[overrides.FIELD])
+    return settings
+
+
+def _items(document: Document, conversation: Conversation, scope: bytes) -> Iterator[Item]:
+    opening = hashlib.blake2b(conversation.opening.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    for result in conversation.results:
+        text = document.string(result.value)
+        if not text:
+            continue
+        digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=scope, digest_size=16).digest()
+        call_id = result.call_id.encode("utf-8", "surrogatepass")
+        tool = (result.call.name if result.call else "").encode("utf-8", "surrogatepass")
+        key = hashlib.blake2b(digest, key=scope, digest_size=16)
+        key.update(b"\0" + call_id + b"\0" + tool)
+        if sum(character.isalnum() for character in result.call_id) < _TELLING_ID:
+            key.update(b"\0" + opening)
+        yield Item(result, text, digest, key.digest())
+
+
+def rewrite(
+    request: Request,
+    known: Mapping[bytes, Decision],
+    redact: Callable[[str, str], Redacted],
+    shadows: Shadows | None,
+) -> Rewritten:
+    """The request as it is to be sent.
+
+    `known`: decisions of the past about this request's items. `redact` takes a text and a hint (path
+    or command of the call). `shadows` None: the model can't ask for originals.
+
+    Raises RedactionError; on any other failure of a stage the text stays as it came.
+    """
+    writer = _Writer(request, known, redact, shadows)
+    for item in request.items:
+        writer.write(item)
+    return Rewritten(request.document.render(), tuple(writer.shown), writer.decisions, writer.originals)
+
+
+@dataclass(slots=True)
+class _Writer:
+    request: Request
+    known: Mapping[bytes, Decision]
+    redact: Callable[[str, str], Redacted]
+    shadows: Shadows | None
+    shown: list[Shown] = field(default_factory=list)
+    decisions: dict[bytes, Decision] = field(default_factory=dict)
+    originals: dict[str, str] = field(default_factory=dict)
+    seen: dedup.Seen = field(init=False)
+    policy: Policy = field(init=False)
+    cached: bool = field(init=False)
+    last_known: int = field(init=False)
+    """Message index of the last result that we decided about in the past; -1 if there is none."""
+
+    def __post_init__(self) -> None:
+        request = self.request
+        self.seen = dedup.Seen.of(item.result.call_id for item in request.items)
+        self.policy = request.settings.policy(can_expand=self.shadows is not None)
+        self.cached = adoption.may_be_cached(request.document, request.api.cache)
+        turns = [item.result.turn for item in request.items if item.key in self.known]
+        self.last_known = max(turns, default=-1)
+
+    def write(self, item: Item) -> None:
+        decision, new = self._decision(item)
+        if decision.text is not None and decision.text != item.text:
+            self.request.document.replace(item.result.value, decision.text)
+        if new:
+            self.decisions[item.key] = decision
+        if decision.facts.how != "duplicate":
+            complete = decision.facts.loss < Loss.LOSSY
+            self.seen.note(item.digest, dedup.Earlier(item.result.call_id, item.tool, complete))
+        self.shown.append(Shown(item, decision.facts, new))
+
+    def _decision(self, item: Item) -> tuple[Decision, bool]:
+        past = self.known.get(item.key) or self.decisions.get(item.key)
+        if past is not None and self._still_holds(item, past):
+            return past, False
+        if past is None and self._adopted(item):
+            return Decision(None, _facts("adopted", item.text, item.text)), True
+        return self._decide(item), True
+
+    def _still_holds(self, item: Item, past: Decision) -> bool:
+        """A reference holds only while its referent stands earlier in the request."""
+        if past.facts.how != "duplicate":
+            return True
+        earlier = self.seen.find(item.digest)
+        return earlier is not None and earlier.call_id == past.facts.referent
+
+    def _adopted(self, item: Item) -> bool:
+        conversation = self.request.conversation
+        turn = item.result.turn
+        if turn > conversation.last_answer:
+            return False
+        # Had the provider seen this text in this place, we would have decided about it when we
+        # decided about the results behind it: the client has changed it since.
+        if turn < self.last_known:
+            return False
+        return adoption.stays_raw(self.request.settings.adopt, turn, conversation, self.cached)
+
+    def _decide(self, item: Item) -> Decision:
+        settings = self.request.settings
+        output = ToolOutput(
+            text=item.text,
+            tool=item.tool,
+            arguments=_arguments(self.request.document, item.result),
+            call_id=item.result.call_id,
+            is_error=item.result.is_error,
+        )
+        policy = self.policy
+        if tools.skips(item.tool, settings.skip_tools):
+            policy = Policy(mode=Mode.DISABLED)
+        shortened = pipeline.shorten(output, policy, self._redact(output), self._ref)
+        if (duplicate := self._duplicate(item, shortened, policy)) is not None:
+            return duplicate
+        text, ref = shortened.text, ""
+        if shortened.loss is Loss.LOSSY and self.shadows is not None:
+            ref = self.shadows.ref(shortened.original)
+            text = self.shadows.prefix(ref) + text
+            self.originals[ref] = shortened.original
+        facts = _facts(
+            "kept" if text == item.text else "shortened",
+            item.text,
+            text,
+            loss=int(shortened.loss),
+            stages=shortened.stages,
+            family=shortened.family,
+            ref=ref,
+            redactions=dict(shortened.redactions),
+        )
+        return Decision(None if text == item.text else text, facts)
+
+    def _duplicate(self, item: Item, shortened: pipeline.Shortened, policy: Policy) -> Decision | None:
+        earlier = self.seen.find(item.digest)
+        if earlier is None or not self.request.settings.dedup or policy.mode is Mode.DISABLED:
+            return None
+        # A shortened earlier text may stand for a later one only where the same call would have
+        # shortened it in the same way.
+        if not (earlier.complete or (earlier.tool == item.tool and shortened.loss is Loss.LOSSY)):
+            return None
+        text = dedup.marker(earlier)
+        facts = _facts("duplicate", item.text, text, stages=("dedup",), referent=earlier.call_id)
+        instead = tokens.estimate(shortened.text)
+        if facts.bytes_after >= len(shortened.text.encode("utf-8", "surrogatepass")):
+            return None
+        return Decision(text, facts) if facts.tokens_after < instead else None
+
+    def _redact(self, output: ToolOutput) -> Redact:
+        if not self.request.settings.redact_secrets:
+            return lambda text: Redacted(text)
+        hint = _hint(output.arguments)
+        return lambda text: self.redact(text, hint)
+
+    def _ref(self, original: str) -> str:
+        return self.shadows.ref(original) if self.shadows is not None else ""
+
+
+def _arguments(document: Document, result: ResultText) -> Any:
+    """Decoded arguments of the call; a text that is no JSON stays a text; None if unreadable."""
+    if result.call is None or result.call.arguments is None:
+        return None
+    try:
+        value = document.plain(result.call.arguments)
+        if isinstance(value, str) and value[:1] in ("{", "["):
+            return json.loads(value)
+    except NotJson:
+        return None
+    except (ValueError, RecursionError):
+        return value
+    return value
+
+
+_HINT_KEYS = ("command", "cmd", "file_path", "path", "absolute_path", "filePath")
+
+
+def _hint(arguments: Any) -> str:
+    """Path or command of the call: it tells a scanner what kind of text to expect."""
+    if isinstance(arguments, str):
+        return arguments[:1000]
+    if isinstance(arguments, dict):
+        for key in _HINT_KEYS:
+            value = arguments.get(key)
+            if isinstance(value, list):
+                value = " ".join(part for part in value if isinstance(part, str))
+            if isinstance(value, str) and value:
+                return value[:1000]
+    return ""
+
+
+def _facts(how: str, before: str, after: str, **more: Any) -> Facts:
+    tokens_before = tokens.estimate(before)
+    same = after == before
+    bytes_before = len(before.encode("utf-8", "surrogatepass"))
+    return Facts(
+        how=how,
+        bytes_before=bytes_before,
+        bytes_after=bytes_before if same else len(after.encode("utf-8", "surrogatepass")),
+        tokens_before=tokens_before,
+        tokens_after=tokens_before if same else tokens.estimate(after),
+        **more,
+    )
