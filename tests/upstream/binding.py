@@ -1,0 +1,95 @@
+"""Signatures of thinking blocks, bound to the conversation in front of them.
+
+A signature is a keyed hash over the block's text and over everything that the provider received
+before it: tools, system and messages, in one canonical spelling. Left out of it are what clients
+may change at will: `cache_control`, a lone text written as a string or as a block, and the system
+block that starts with `x-anthropic-billing-header:`, which differs on every request.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+from collections.abc import Iterator
+from typing import Any
+
+_KEY = b"the stand-in's own"
+_BILLING = "x-anthropic-billing-header:"
+
+
+def blocks(content: Any) -> list[dict[str, Any]]:
+    """A message's or a system prompt's content as blocks."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return content if isinstance(content, list) else []
+
+
+def _plain(value: Any) -> Any:
+    """The value without cache breakpoints, and with texts always as blocks."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {key: _plain(item) for key, item in value.items() if key != "cache_control"}
+    if kept.get("type") == "tool_result" and "content" in kept:
+        kept["content"] = blocks(kept["content"])
+    return kept
+
+
+def canonical(value: Any) -> str:
+    """One spelling for everything that means the same to the provider."""
+    return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"))
+
+
+def preamble(body: dict[str, Any]) -> list[str]:
+    """What stands before the messages, part by part, as the cache sees it."""
+    system = [
+        block for block in blocks(body.get("system")) if not str(block.get("text", "")).startswith(_BILLING)
+    ]
+    return [canonical(tool) for tool in body.get("tools") or []] + [canonical(block) for block in system]
+
+
+def _extend(chain: str, part: str) -> str:
+    return hashlib.sha256(f"{chain}\n{part}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def walk(body: dict[str, Any]) -> Iterator[tuple[int, int, dict[str, Any], str]]:
+    """Every block of the messages with its place and the digest of all that stands before it."""
+    chain = _extend("", "\n".join(preamble(body)))
+    for i, message in enumerate(body.get("messages") or []):
+        for j, block in enumerate(blocks(message.get("content"))):
+            yield i, j, block, chain
+            chain = _extend(chain, f"{message.get('role')} {canonical(block)}")
+
+
+def digest(body: dict[str, Any], answered: list[dict[str, Any]]) -> str:
+    """The digest of a whole request and of the blocks that already answer it."""
+    longer = {**body, "messages": [*body["messages"], {"role": "assistant", "content": [*answered, {}]}]}
+    return [prefix for *_, prefix in walk(longer)][-1]
+
+
+def sign(text: str, prefix: str) -> str:
+    """A signature for a thinking block."""
+    claims = json.dumps({"text": _extend("", text), "prefix": prefix})
+    seal = hmac.new(_KEY, claims.encode(), "sha256").hexdigest()
+    return base64.b64encode(f"{seal}{claims}".encode()).decode()
+
+
+def claims(signature: Any) -> dict[str, str] | None:
+    """What a signature says; None if it is not one of ours."""
+    try:
+        text = base64.b64decode(signature, validate=True).decode()
+    except (ValueError, TypeError):
+        return None
+    seal, content = text[:64], text[64:]
+    if not hmac.compare_digest(seal, hmac.new(_KEY, content.encode(), "sha256").hexdigest()):
+        return None
+    found: dict[str, str] = json.loads(content)
+    return found
+
+
+def covers(found: dict[str, str], text: str) -> bool:
+    """Whether the signature was made for this text."""
+    return found["text"] == _extend("", text)
