@@ -1,0 +1,133 @@
+"""Server-sent events, read as they arrive: bytes in, events with their exact bytes out.
+
+An event is everything up to and with its blank line. Its `raw` bytes are what came over the wire, so
+that the concatenation of all of them is the stream: whoever changes nothing forwards every byte as it
+was. Lines may end in LF, CRLF or CR, whatever the cut between two chunks.
+
+A blank line that ends in CR at the end of a chunk may be half of a CRLF. It is waited for only where
+the stream has used CRLF before; otherwise the event goes out at once, and a LF that follows all the
+same becomes an event of its own, without data.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class SseEvent:
+    """One event, or the comments and blank lines between two."""
+
+    raw: bytes
+    """The bytes on the wire, the blank line at the end included."""
+    name: str
+    """Value of the `event` field; empty if there is none."""
+    data: bytes | None
+    """The `data` lines joined by LF; None if there are none: a comment, or an empty event."""
+
+    def with_data(self, data: bytes) -> bytes:
+        """The event's bytes with other JSON as its data; all other lines stay as they are."""
+        data = data.replace(b"\n", b" ").replace(b"\r", b" ")
+        pieces: list[bytes] = []
+        written = False
+        for line, end in _lines(self.raw):
+            field_name, _ = _field(line)
+            if field_name != b"data":
+                pieces += (line, end)
+            elif not written:
+                pieces += (_data_prefix(line), data, end)
+                written = True
+        return b"".join(pieces)
+
+
+def event_bytes(name: str, data: bytes) -> bytes:
+    """A new event; without a name only the data line."""
+    head = b"event: " + name.encode() + b"\n" if name else b""
+    return head + b"data: " + data + b"\n\n"
+
+
+@dataclass(slots=True)
+class SseReader:
+    """Cuts a byte stream into events. Time and memory grow with the bytes, not with the chunks."""
+
+    _buffer: bytearray = field(default_factory=bytearray)
+    _line: int = 0
+    """Offset of the line that is being read."""
+    _scanned: int = 0
+    """No line ends before this offset that would not have been dealt with."""
+    _crlf: bool = False
+    """The last line that ended did so with CRLF."""
+
+    def feed(self, data: bytes) -> list[SseEvent]:
+        """The events that these bytes complete."""
+        self._buffer += data
+        events: list[SseEvent] = []
+        start = 0
+        while match := _LINE_END.search(self._buffer, self._scanned):
+            blank = match.start() == self._line
+            half = match.group() == b"\r" and match.end() == len(self._buffer)
+            if half and (self._crlf or not blank):
+                self._scanned = match.start()
+                break
+            self._crlf = match.group() == b"\r\n"
+            self._line = self._scanned = match.end()
+            if blank:
+                events.append(_event(bytes(self._buffer[start : match.end()])))
+                start = match.end()
+        else:
+            self._scanned = len(self._buffer)
+        del self._buffer[:start]
+        self._line -= start
+        self._scanned -= start
+        return events
+
+    def close(self) -> list[SseEvent]:
+        """What is left at the end of the stream: an event whose blank line never came, or nothing."""
+        rest = bytes(self._buffer)
+        self._buffer.clear()
+        self._line = self._scanned = 0
+        return [_event(rest)] if rest else []
+
+
+def _lines(raw: bytes) -> list[tuple[bytes, bytes]]:
+    lines: list[tuple[bytes, bytes]] = []
+    at = 0
+    for match in _LINE_END.finditer(raw):
+        lines.append((raw[at : match.start()], match.group()))
+        at = match.end()
+    if at < len(raw):
+        lines.append((raw[at:], b""))
+    return lines
+
+
+def _field(line: bytes) -> tuple[bytes, bytes]:
+    name, _, value = line.removeprefix(_BOM).partition(b":")
+    return name, value[1:] if value[:1] == b" " else value
+
+
+def _data_prefix(line: bytes) -> bytes:
+    at = line.index(b"data") + 4
+    rest = line[at : at + 2]
+    if rest == b": ":
+        at += 2
+    elif rest[:1] == b":":
+        at += 1
+    else:
+        return line[:at] + b": "
+    return line[:at]
+
+
+def _event(raw: bytes) -> SseEvent:
+    name = b""
+    data: list[bytes] = []
+    for line, _ in _lines(raw):
+        key, value = _field(line)
+        if key == b"data":
+            data.append(value)
+        elif key == b"event":
+            name = value
+    return SseEvent(raw, name.decode("utf-8", "replace"), b"\n".join(data) if data else None)

@@ -1,0 +1,41 @@
+"""Token figures of an answer that was made of several turns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def flat(usage: Any) -> dict[str, int]:
+    """The whole numbers of a provider's usage object; nested ones as `outer.inner`."""
+    found: dict[str, int] = {}
+    for key, value in usage.items() if isinstance(usage, dict) else ():
+        if isinstance(value, int) and not isinstance(value, bool):
+            found[key] = value
+        elif isinstance(value, dict):
+            found |= {f"{key}.{inner}": number for inner, number in flat(value).items()}
+    return found
+
+
+def only(figures: Mapping[str, int], prefixes: tuple[str, ...]) -> dict[str, int]:
+    """The figures whose names begin with one of the prefixes."""
+    return {name: number for name, number in figures.items() if name.startswith(prefixes)}
+
+
+def plus(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
+    """Sums by name."""
+    return {name: first.get(name, 0) + second.get(name, 0) for name in {**first, **second}}
+
+
+def added(usage: Mapping[str, Any], extra: Mapping[str, int], outer: str = "") -> dict[str, Any]:
+    """A usage object with `extra` (flat names) added to the numbers that it has; no new ones appear."""
+    result: dict[str, Any] = {}
+    for key, value in usage.items():
+        name = outer + key
+        if isinstance(value, dict):
+            result[key] = added(value, extra, f"{name}.")
+        elif isinstance(value, int) and not isinstance(value, bool):
+            result[key] = value + extra.get(name, 0)
+        else:
+            result[key] = value
+    return result
