@@ -1,0 +1,93 @@
+"""Which command family a command belongs to: the `match` part of the rules in rules/commands.
+
+A match is written as a command line is: `git diff`, `docker|podman compose logs`,
+`cargo build --message-format`. The first word is the program (a glob is allowed), further words
+are the first operands in that order, words that begin with `-` are options that must be there.
+The most specific match of all families wins; between equals the one whose file comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Any
+
+from penumbra import rules
+from penumbra.calls.programs import has_option
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    family: str
+    programs: tuple[str, ...]
+    operands: tuple[tuple[str, ...], ...]
+    options: tuple[str, ...]
+    unless: tuple[str, ...]
+
+    @property
+    def weight(self) -> int:
+        return 2 * len(self.operands) + len(self.options)
+
+    def fits(self, argv: Sequence[str]) -> bool:
+        """True if the command is one of those; the program is compared by the caller."""
+        given = [word for word in argv[1:] if not word.startswith("-")]
+        if len(given) < len(self.operands):
+            return False
+        for allowed, word in zip(self.operands, given, strict=False):
+            if not any(fnmatchcase(word, pattern) for pattern in allowed):
+                return False
+        if any(has_option(argv, option) for option in self.unless):
+            return False
+        return all(has_option(argv, option) for option in self.options)
+
+
+@cache
+def families() -> tuple[dict[str, Any], ...]:
+    """All family rules of rules/commands, in file order."""
+    return tuple(
+        family for _, content in rules.load_folder("commands") for family in content.get("families", ())
+    )
+
+
+@cache
+def _index() -> tuple[dict[str, tuple[_Match, ...]], tuple[_Match, ...]]:
+    """Matches by program name, and those whose program is a glob; most specific first."""
+    named: dict[str, list[_Match]] = {}
+    globs: list[_Match] = []
+    for rule in families():
+        for line in rule.get("match", ()):
+            match = _read(line, rule)
+            for program in match.programs:
+                if any(char in program for char in "*?["):
+                    globs.append(match)
+                else:
+                    named.setdefault(program, []).append(match)
+    ordered = {program: tuple(sorted(matches, key=lambda m: -m.weight)) for program, matches in named.items()}
+    return ordered, tuple(sorted(globs, key=lambda m: -m.weight))
+
+
+def _read(line: str, rule: dict[str, Any]) -> _Match:
+    words = line.split()
+    return _Match(
+        family=rule["name"],
+        programs=tuple(words[0].split("|")),
+        operands=tuple(tuple(word.split("|")) for word in words[1:] if not word.startswith("-")),
+        options=tuple(word for word in words[1:] if word.startswith("-")),
+        unless=tuple(rule.get("unless", ())),
+    )
+
+
+def family_of(argv: Sequence[str]) -> str:
+    """The family of a command (without wrappers, see `shell.Part.argv`); empty if it has none."""
+    if not argv:
+        return ""
+    named, globs = _index()
+    for match in named.get(argv[0], ()):
+        if match.fits(argv):
+            return match.family
+    for match in globs:
+        if any(fnmatchcase(argv[0], program) for program in match.programs) and match.fits(argv):
+            return match.family
+    return ""
