@@ -20,10 +20,11 @@ from typing import Any, Protocol
 from penumbra import overrides
 from penumbra.calls import tools
 from penumbra.history import adoption, dedup
+from penumbra.redaction import RedactionError
 from penumbra.settings import Settings
 from penumbra.shadow.ledger import Decision, Facts
 from penumbra.text import pipeline, tokens
-from penumbra.text.result import Loss, Mode, Policy, Redact, Redacted, ToolOutput
+from penumbra.text.result import Loss, Mode, Policy, Redact, Redacted, Shortened, ToolOutput
 from penumbra.wire.conversation import Conversation, ResultText
 from penumbra.wire.document import Document, NotJson
 from penumbra.wire.recognise import Api
@@ -96,22 +97,18 @@ class Rewritten:
 
 
 def read(
-    body: bytes, api: Api, settings: Settings, scope: bytes, threshold: str | None = None
+    document: Document, api: Api, settings: Settings, scope: bytes, threshold: str | None = None
 ) -> Request | None:
-    """The request in a body; None if the body is not what the API's bodies look like.
+    """The request in a document; None if it is not what the API's bodies look like.
 
     `scope` keys every hash: the same text of another caller has another key. `threshold` is the
-    value of an `X-Compression-Threshold` header. Raises OverrideError.
+    value of an `X-Compression-Threshold` header. Raises OverrideError, NotJson.
     """
-    try:
-        document = Document(body)
-        if not api.fits(document):
-            return None
-        settings = _overridden(document, settings, threshold)
-        conversation = api.wire.read(document)
-        return Request(api, settings, document, conversation, tuple(_items(document, conversation, scope)))
-    except (NotJson, RecursionError):
+    if not api.fits(document):
         return None
+    settings = _overridden(document, settings, threshold)
+    conversation = api.wire.read(document)
+    return Request(api, settings, document, conversation, tuple(_items(document, conversation, scope)))
 
 
 def _overridden(document: Document, settings: Settings, threshold: str | None) -> Settings:
@@ -237,7 +234,7 @@ class _Writer:
         policy = self.policy
         if tools.skips(item.tool, settings.skip_tools):
             policy = Policy(mode=Mode.DISABLED)
-        shortened = pipeline.shorten(output, policy, self._redact(output), self._ref)
+        shortened = self._shorten(output, policy)
         if (duplicate := self._duplicate(item, shortened, policy)) is not None:
             return duplicate
         text, ref = shortened.text, ""
@@ -257,7 +254,19 @@ class _Writer:
         )
         return Decision(None if text == item.text else text, facts)
 
-    def _duplicate(self, item: Item, shortened: pipeline.Shortened, policy: Policy) -> Decision | None:
+    def _shorten(self, output: ToolOutput, policy: Policy) -> Shortened:
+        redact = self._redact(output)
+        try:
+            return pipeline.shorten(output, policy, redact, self._ref)
+        except RedactionError:
+            raise
+        except Exception:
+            # Everything but redaction fails open.
+            _log.exception("penumbra: a result of %s could not be shortened", output.tool)
+            redacted = redact(output.text)
+            return Shortened(redacted.text, redacted.text, redactions=redacted.counts)
+
+    def _duplicate(self, item: Item, shortened: Shortened, policy: Policy) -> Decision | None:
         earlier = self.seen.find(item.digest)
         if earlier is None or not self.request.settings.dedup or policy.mode is Mode.DISABLED:
             return None

@@ -1,0 +1,262 @@
+"""mitmproxy's face: options, and the hooks in the order in which a flow meets them."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+from mitmproxy import ctx, exceptions, flowfilter, http, tls
+from mitmproxy.addonmanager import Loader
+
+from penumbra import settings as knobs
+from penumbra.commands import Commands
+from penumbra.engine import Accepted, Engine, Incoming, Refused
+from penumbra.insight import events, figures
+from penumbra.overrides import THRESHOLD_HEADER
+from penumbra.settings import Settings, SettingsError
+from penumbra.wire import content_encoding, recognise
+from penumbra.wire.recognise import Api
+
+CONFIG_OPTION = "penumbra_config"
+MARK = ":new_moon:"
+_log = logging.getLogger(__name__)
+
+
+class Penumbra:
+    """The addon. State: the settings in force, the engine that works by them, and the figures."""
+
+    def __init__(self) -> None:
+        self.settings = Settings()
+        self.figures = figures.Figures()
+        self.addons = [Commands(self.figures)]
+        self._engine: Engine | None = None
+        self._events: events.EventLog | None = None
+        self._filter: flowfilter.TFilter | None = None
+        self._config_state: tuple[int, int] | None = None
+
+    # Life of the addon
+
+    def load(self, loader: Loader) -> None:
+        """Declare the options. All are text: mitmproxy drops an addon without a word when a value
+        of another type can't be read, so reading is done in `configure`."""
+        loader.add_option(CONFIG_OPTION, str, "", "YAML file with Penumbra's settings; watched for changes.")
+        for knob in knobs.KNOBS:
+            loader.add_option(knob.option, str, "", knob.help)
+
+    def configure(self, updated: set[str]) -> None:
+        """Read the settings anew when one of them changes. A bad value is refused in one line."""
+        if "stream_large_bodies" in updated and ctx.options.stream_large_bodies:
+            raise exceptions.OptionsError(
+                f"stream_large_bodies: got {ctx.options.stream_large_bodies!r}, allowed: nothing while "
+                "Penumbra is loaded, since streamed requests leave before they can be read"
+            )
+        if any(name.startswith("penumbra_") for name in updated):
+            try:
+                self._apply(self._read_settings())
+            except SettingsError as error:
+                raise exceptions.OptionsError(str(error)) from None
+
+    def running(self) -> None:
+        """Say that the addon is there; a misspelt option would otherwise be ignored for ever."""
+        for name in ctx.options.deferred:
+            if name.startswith("penumbra"):
+                known = ", ".join(knob.option for knob in knobs.KNOBS)
+                _log.error(f"{name}: unknown option, allowed: {CONFIG_OPTION}, {known}")
+        self._started()
+        _log.info(f"Penumbra is active, mode {self.settings.mode}.")
+
+    def done(self) -> None:
+        """Write what is waiting and close the database."""
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
+        if self._events is not None:
+            self._events.close()
+            self._events = None
+
+    def _read_settings(self) -> Settings:
+        options = {knob.name: getattr(ctx.options, knob.option) for knob in knobs.KNOBS}
+        self._config_state = self._state_of_config()
+        return knobs.load(options, os.environ, getattr(ctx.options, CONFIG_OPTION))
+
+    def _apply(self, settings: Settings) -> None:
+        try:
+            self._filter = flowfilter.parse(settings.filter) if settings.filter else None
+        except ValueError as error:
+            raise SettingsError(
+                f"penumbra_filter: got {settings.filter!r}, allowed: a mitmproxy filter expression ({error})"
+            ) from None
+        kept = self._engine is not None and all(
+            getattr(settings, name) == getattr(self.settings, name)
+            for name in ("database", "database_max_bytes", "ledger_ttl")
+        )
+        if self._engine is not None and not kept:
+            self._engine.close()
+            self._engine = None
+        if self._events is not None and self._events.path != settings.events:
+            self._events.close()
+            self._events = None
+        self.settings = settings
+
+    def _started(self) -> Engine:
+        if self._engine is None:
+            self._engine = Engine(self.settings)
+        return self._engine
+
+    def _state_of_config(self) -> tuple[int, int] | None:
+        path = getattr(ctx.options, CONFIG_OPTION)
+        try:
+            found = Path(path).expanduser().stat() if path else None
+        except OSError:
+            return None
+        return (found.st_mtime_ns, found.st_size) if found else None
+
+    def _refresh(self) -> None:
+        """Read the YAML file again if it has changed; a bad one leaves everything as it was."""
+        if not getattr(ctx.options, CONFIG_OPTION) or self._state_of_config() == self._config_state:
+            return
+        try:
+            self._apply(self._read_settings())
+            _log.info(f"Penumbra has read {getattr(ctx.options, CONFIG_OPTION)} again.")
+        except SettingsError as error:
+            _log.warning(f"Penumbra keeps its settings: {error}")
+
+    # Life of a flow
+
+    def tls_clienthello(self, data: tls.ClientHelloData) -> None:
+        """Tunnel what is none of ours: only known LLM hosts are decrypted."""
+        if self.settings.intercept == "all" or _mode(data.context.client) == "reverse":
+            return
+        address = data.context.server.address
+        host = data.client_hello.sni or (address[0] if address else "")
+        if not recognise.is_llm_host(host, self.settings.hosts):
+            data.ignore_connection = True
+
+    async def request(self, flow: http.HTTPFlow) -> None:
+        """Rewrite a recognised request."""
+        self._refresh()
+        api = self._recognised(flow)
+        if api is None:
+            return
+        incoming = self._incoming(flow, api)
+        if incoming is None:
+            return
+        outcome = await self._started().process(incoming, self.settings)
+        if isinstance(outcome, Refused):
+            self.figures.refused += 1
+            self._refuse(flow, outcome)
+        elif isinstance(outcome, Accepted):
+            self._send(flow, incoming, outcome)
+        else:
+            self.figures.passed["unexpected body"] += 1
+
+    def _recognised(self, flow: http.HTTPFlow) -> Api | None:
+        request = flow.request
+        if flow.response is not None or flow.error is not None or "penumbra" in flow.metadata:
+            return None
+        ours = _mode(flow.client_conn) == "reverse" or recognise.is_llm_host(
+            request.pretty_host, self.settings.hosts
+        )
+        if not ours or (self._filter is not None and not flowfilter.match(self._filter, flow)):
+            return None
+        return recognise.by_request_line(
+            request.method, request.path, request.headers.get("content-type", "")
+        )
+
+    def _incoming(self, flow: http.HTTPFlow, api: Api) -> Incoming | None:
+        request = flow.request
+        try:
+            body = content_encoding.decode(
+                request.raw_content or b"",
+                request.headers.get("content-encoding", ""),
+                self.settings.max_body_bytes,
+            )
+        except content_encoding.NotDecodable as error:
+            self.figures.passed["undecodable body"] += 1
+            _log.warning(f"Penumbra leaves a request to {request.pretty_host} alone: {error}")
+            return None
+        peer = flow.client_conn.peername
+        return Incoming(
+            api=api,
+            body=body,
+            headers={name.lower(): value for name, value in request.headers.items()},
+            query=dict(request.query.items()),
+            peer=str(peer[0]) if peer else "",
+            threshold=request.headers.get(THRESHOLD_HEADER),
+        )
+
+    def _refuse(self, flow: http.HTTPFlow, refused: Refused) -> None:
+        flow.response = http.Response.make(refused.status, refused.body, {"content-type": "application/json"})
+        flow.metadata["penumbra"] = {"refused": refused.status}
+        flow.comment = f"Penumbra refused: {refused.reason}"
+        _log.warning(f"Penumbra refused a request to {flow.request.pretty_host}: {refused.reason}")
+
+    def _send(self, flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted) -> None:
+        body = accepted.rewritten.body
+        changed = body is not incoming.body
+        flow.request.headers.pop(THRESHOLD_HEADER, None)
+        if changed:
+            _set_body(flow.request, body)
+        totals = figures.Totals.of(accepted.rewritten.shown)
+        self.figures.add(accepted.rewritten.shown, totals, accepted.milliseconds, changed)
+        flow.metadata["penumbra"] = _metadata(accepted, totals, incoming, changed)
+        if not changed:
+            return
+        flow.comment = _comment(totals)
+        flow.marked = flow.marked or MARK
+        _log.info(
+            f"Penumbra: {flow.request.pretty_host} {incoming.api.id}: {totals.changed} of {totals.results} "
+            f"results changed, {len(incoming.body):,} -> {len(body):,} bytes, "
+            f"about {totals.tokens_before:,} -> {totals.tokens_after:,} tokens, "
+            f"{accepted.milliseconds:.1f} ms"
+        )
+        if self.settings.events:
+            self._events = self._events or events.EventLog(self.settings.events)
+            self._events.write(
+                events.request_event(
+                    flow_id=flow.id,
+                    host=flow.request.pretty_host,
+                    api=incoming.api.id,
+                    model=accepted.request.conversation.model,
+                    totals=totals,
+                    shown=accepted.rewritten.shown,
+                    body_before=len(incoming.body),
+                    body_after=len(body),
+                    milliseconds=accepted.milliseconds,
+                )
+            )
+
+
+def _mode(client: object) -> str:
+    return str(getattr(getattr(client, "proxy_mode", None), "type_name", ""))
+
+
+def _set_body(request: http.Request, body: bytes) -> None:
+    """Put a plain body in, in the coding that the headers announce."""
+    request.raw_content = content_encoding.encode(body, request.headers.get("content-encoding", ""))
+    if "transfer-encoding" not in request.headers:
+        request.headers["content-length"] = str(len(request.raw_content))
+
+
+def _metadata(
+    accepted: Accepted, totals: figures.Totals, incoming: Incoming, changed: bool
+) -> dict[str, object]:
+    return {
+        "api": incoming.api.id,
+        "changed": changed,
+        "results": totals.results,
+        "results_changed": totals.changed,
+        "body_bytes": [len(incoming.body), len(accepted.rewritten.body)],
+        "result_tokens": [totals.tokens_before, totals.tokens_after],
+        "milliseconds": round(accepted.milliseconds, 2),
+    }
+
+
+def _comment(totals: figures.Totals) -> str:
+    saved = totals.tokens_before - totals.tokens_after
+    share = f" (-{saved / totals.tokens_before:.0%})" if saved > 0 else ""
+    return (
+        f"Penumbra: {totals.changed} of {totals.results} results changed, "
+        f"about {totals.tokens_before:,} -> {totals.tokens_after:,} tokens{share}"
+    )

@@ -1,0 +1,152 @@
+"""One request from its plain body to what is sent: reading, looking up, rewriting, remembering.
+
+No mitmproxy here. The event loop only waits: the database has a thread of its own, and bodies above
+a threshold are read and rewritten in a worker thread. Redaction fails closed, everything else open:
+when rewriting fails, the request goes on with redaction alone, and without that not at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from penumbra import rewrite
+from penumbra.overrides import OverrideError
+from penumbra.redaction import RedactionError
+from penumbra.redaction.engine import Redactor
+from penumbra.settings import Settings, database_path
+from penumbra.shadow import ledger
+from penumbra.shadow.database import Database, installation_key
+from penumbra.text.result import Mode
+from penumbra.wire import identity
+from penumbra.wire.document import Document, NotJson
+from penumbra.wire.recognise import Api
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A recognised request as it came in."""
+
+    api: Api
+    body: bytes
+    """Without content coding."""
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    query: Mapping[str, str]
+    peer: str
+    """Address of the client: it tells callers without credentials apart."""
+    threshold: str | None = None
+    """Value of an `X-Compression-Threshold` header."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A request that is answered here and not sent."""
+
+    status: int
+    body: bytes
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A request that is sent, changed or not."""
+
+    request: rewrite.Request
+    rewritten: rewrite.Rewritten
+    milliseconds: float
+
+
+class Engine:
+    """The state behind all requests of one process: key, database, redactor, workers."""
+
+    def __init__(self, settings: Settings) -> None:
+        path = database_path(settings)
+        self.settings = settings
+        self.key = installation_key(path.with_suffix(".key") if path else None)
+        self.database = Database(path, ledger.SCHEMA)
+        self.ledger = ledger.Ledger(self.database, settings.ledger_ttl, settings.database_max_bytes)
+        self._workers = ThreadPoolExecutor(2, thread_name_prefix="penumbra")
+        # Compiled while the proxy starts; the first request waits for what is missing.
+        self._redactor: Future[Redactor] = self._workers.submit(Redactor, self.key)
+
+    def close(self) -> None:
+        """Finish and close everything."""
+        self._workers.shutdown(wait=True)
+        self.database.close()
+
+    async def process(self, incoming: Incoming, settings: Settings) -> Accepted | Refused | None:
+        """What becomes of a request; None: it is no request of this API after all, leave it alone."""
+        started = time.perf_counter()
+        wire = incoming.api.wire
+        try:
+            accepted = await self._accept(incoming, settings)
+        except OverrideError as error:
+            return Refused(400, wire.error(400, str(error)), str(error))
+        except RedactionError as error:
+            message = f"Penumbra could not search this request for secrets and did not send it: {error}"
+            return Refused(500, wire.error(500, message), message)
+        if accepted is None:
+            return None
+        return replace(accepted, milliseconds=(time.perf_counter() - started) * 1000)
+
+    async def _accept(self, incoming: Incoming, settings: Settings) -> Accepted | None:
+        try:
+            return await self._rewrite(incoming, settings)
+        except (OverrideError, RedactionError):
+            raise
+        except Exception:
+            _log.exception("penumbra: rewriting failed, going on with redaction alone")
+        try:
+            return await self._rewrite(incoming, replace(settings, mode=Mode.DISABLED, dedup=False))
+        except (OverrideError, RedactionError):
+            raise
+        except Exception as error:
+            if settings.redact_secrets:
+                raise RedactionError(type(error).__name__) from error
+            return None
+
+    async def _rewrite(self, incoming: Incoming, settings: Settings) -> Accepted | None:
+        heavy = len(incoming.body) > settings.offload_bytes
+        request = await self._work(heavy, lambda: self._read(incoming, settings))
+        if request is None:
+            return None
+        known = await self.ledger.known({item.key: None for item in request.items})
+        redactor = await asyncio.wrap_future(self._redactor)
+        rewritten = await self._work(
+            heavy, lambda: rewrite.rewrite(request, known, redactor.redact, shadows=None)
+        )
+        if incoming.api.kind == "messages":
+            await self.ledger.record(rewritten.decisions)
+        return Accepted(request, rewritten, 0.0)
+
+    async def _work(self, heavy: bool, work: Callable[[], T]) -> T:
+        if not heavy:
+            return work()
+        return await asyncio.get_running_loop().run_in_executor(self._workers, work)
+
+    def _read(self, incoming: Incoming, settings: Settings) -> rewrite.Request | None:
+        try:
+            document = Document(incoming.body)
+            scope = self.scope(incoming, document)
+            return rewrite.read(document, incoming.api, settings, scope, incoming.threshold)
+        except NotJson:
+            return None
+
+    def scope(self, incoming: Incoming, document: Document) -> bytes:
+        """A keyed hash of who is asking: 32 bytes."""
+        metadata = document.members(document.members(document.root).get("metadata"))
+        user = document.string(metadata.get("user_id")) or ""
+        principal = identity.principal(incoming.headers, incoming.query, user) or f"peer {incoming.peer}"
+        return hashlib.blake2b(
+            principal.encode("utf-8", "surrogatepass"), key=self.key, digest_size=32
+        ).digest()
