@@ -1,0 +1,36 @@
+"""Recognises text that is a binary in disguise, and says how large it was."""
+
+from __future__ import annotations
+
+import re
+
+from penumbra.text.size import encode, size
+
+_SHORTEST = 64
+"""Characters below which nothing is taken for binary."""
+_SHARE = 15
+"""Per cent of the characters (NULs aside) that must be unreadable."""
+_CONTROLS = bytes(range(1, 7)) + bytes(range(14, 27)) + bytes(range(28, 32)) + b"\x7f"
+_UNREADABLE = re.compile("[\ufffd\x80-\x9f\ud800-\udfff]")
+
+
+def suppress(text: str) -> str | None:
+    """The marker for a binary; None for text.
+
+    A NUL alone is no sign: `find -print0` writes them, and a log may hold one. Form feeds, bells
+    and escapes are no sign either. Control characters, decoding failures (U+FFFD, lone
+    surrogates) and 8-bit controls are, when there are many; so is a text of almost only NULs.
+    """
+    if len(text) < _SHORTEST:
+        return None
+    nuls = text.count("\x00")
+    rest = len(text) - nuls
+    if rest * 10 >= len(text) and _unreadable(text) * 100 <= rest * _SHARE:
+        return None
+    return f"[Binary output suppressed: {size(text)} bytes]"
+
+
+def _unreadable(text: str) -> int:
+    data = encode(text)
+    controls = len(data) - len(data.translate(None, _CONTROLS))
+    return controls if len(data) == len(text) else controls + sum(1 for _ in _UNREADABLE.finditer(text))

@@ -1,0 +1,41 @@
+"""Sizes in UTF-8 bytes, also of text with lone surrogates."""
+
+from __future__ import annotations
+
+
+def size(text: str) -> int:
+    """UTF-8 bytes of a text; a lone surrogate counts three."""
+    return len(text) if text.isascii() else len(encode(text))
+
+
+def encode(text: str) -> bytes:
+    """UTF-8 bytes of a text; lone surrogates are written as if they were characters."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def head(text: str, limit: int) -> str:
+    """The longest beginning of a text that fits into `limit` bytes and splits no character."""
+    if limit <= 0:
+        return ""
+    cut = text[:limit]
+    if cut.isascii():
+        return cut
+    data = encode(cut)
+    end = min(limit, len(data))
+    while end < len(data) and data[end] & 0xC0 == 0x80:
+        end -= 1
+    return data[:end].decode("utf-8", "surrogatepass")
+
+
+def tail(text: str, limit: int) -> str:
+    """The longest end of a text that fits into `limit` bytes and splits no character."""
+    if limit <= 0:
+        return ""
+    cut = text[-limit:]
+    if cut.isascii():
+        return cut
+    data = encode(cut)
+    start = max(0, len(data) - limit)
+    while start < len(data) and data[start] & 0xC0 == 0x80:
+        start += 1
+    return data[start:].decode("utf-8", "surrogatepass")

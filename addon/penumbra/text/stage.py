@@ -1,0 +1,45 @@
+"""One step of the pipeline, and what it is told about the text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from penumbra.calls.classify import Call
+from penumbra.text.result import Loss, Mode, Policy
+
+
+class Shape(StrEnum):
+    """What a text is by its looks; confirms or contradicts what the call says."""
+
+    JSON = "json"
+    DIFF = "diff"
+    PLAIN = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a stage may know besides the text. Nothing in it changes from run to run."""
+
+    call: Call
+    shape: Shape
+    policy: Policy
+    is_error: bool
+    original_bytes: int
+    """UTF-8 bytes of the redacted original: what `target_ratio` refers to."""
+    artifact: Callable[[], str]
+    """The shadow ref under which the original can be asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A named transform. `apply` returns None, or the same text, where it has nothing to do."""
+
+    name: str
+    mode: Mode
+    """The lowest mode in which the stage runs."""
+    loss: Loss
+    apply: Callable[[str, Source], str | None]
+    quoted: bool = False
+    """Also for text that is quoted back later: reads, edits."""

@@ -1,0 +1,34 @@
+"""Blanks at line ends and runs of empty lines."""
+
+from __future__ import annotations
+
+import re
+
+_EMPTY_LINES = re.compile(r"\n(?:\r?\n){2,}")
+
+
+def trim(text: str) -> str | None:
+    """No blanks at line ends, at most one empty line in a row; None if there is nothing to do.
+
+    Line ends keep their kind (LF or CRLF).
+    """
+    trimmed = text
+    if " \n" in text or "\t\n" in text or " \r\n" in text or "\t\r\n" in text or text[-1:] in (" ", "\t"):
+        trimmed = _trim_ends(text)
+    if "\n\n\n" in trimmed or "\n\r\n\r\n" in trimmed:
+        trimmed = _EMPTY_LINES.sub(_one_empty, trimmed)
+    return None if trimmed == text else trimmed
+
+
+def _trim_ends(text: str) -> str:
+    lines = text.split("\n")
+    for position, line in enumerate(lines):
+        if line.endswith((" ", "\t")):
+            lines[position] = line.rstrip(" \t")
+        elif line.endswith((" \r", "\t\r")):
+            lines[position] = line[:-1].rstrip(" \t") + "\r"
+    return "\n".join(lines)
+
+
+def _one_empty(found: re.Match[str]) -> str:
+    return "\n\r\n" if found[0].endswith("\r\n") else "\n\n"

@@ -1,0 +1,175 @@
+"""The frame: modes, gates, redaction, failures."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from penumbra.redaction import RedactionError
+from penumbra.text import pipeline
+from penumbra.text.pipeline import shorten
+from penumbra.text.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
+from penumbra.text.stage import Stage
+
+SECRET = "hunter2hunter2"
+
+
+def hide(text: str) -> Redacted:
+    """A redaction that knows one secret."""
+    count = text.count(SECRET)
+    return Redacted(text.replace(SECRET, "[REDACTED]"), {"known": count} if count else {})
+
+
+def run(text: str, tool: str = "Bash", arguments: object = None, **policy: object) -> Shortened:
+    arguments = {"command": "./run"} if arguments is None else arguments
+    settings = Policy(**{"min_bytes": 0, **policy})  # type-checked by the dataclass's own use
+    return shorten(ToolOutput(text, tool, arguments), settings, hide, lambda original: "shadow_0")
+
+
+def test_disabled_redacts_and_does_nothing_else() -> None:
+    result = run(f"\x1b[31mpassword {SECRET}   \n\n\n\n", mode=Mode.DISABLED)
+    assert result.text == "\x1b[31mpassword [REDACTED]   \n\n\n\n"
+    assert result.stages == ("redaction",)
+    assert result.redactions == {"known": 1}
+
+
+def test_text_with_nothing_to_do_is_the_same_object() -> None:
+    text = "nothing here\nat all\n"
+    result = run(text)
+    assert result.text is text
+    assert result.stages == ()
+    assert result.loss is Loss.NONE
+
+
+def test_secret_split_by_colours_is_found_and_not_stored() -> None:
+    half = len(SECRET) // 2
+    result = run(f"key {SECRET[:half]}\x1b[1m{SECRET[half:]} end\n")
+    assert result.text == "key [REDACTED] end\n"
+    assert SECRET[half:] not in result.original
+
+
+def test_original_keeps_its_colours_where_no_secret_hides_in_them() -> None:
+    assert run("\x1b[31mred\x1b[0m\n").original == "\x1b[31mred\x1b[0m\n"
+
+
+def test_secret_that_a_stage_uncovers_is_taken_out_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    spoiler = Stage("spoiler", Mode.STANDARD, Loss.NONE, lambda text, source: SECRET)
+    monkeypatch.setattr(pipeline, "STRUCTURE", (spoiler,))
+    assert run("a long enough text of several words").text == "[REDACTED]"
+
+
+def test_redaction_that_fails_ends_the_whole() -> None:
+    def broken(text: str) -> Redacted:
+        raise RedactionError("no rules")
+
+    with pytest.raises(RedactionError):
+        shorten(ToolOutput("text"), Policy(), broken, str)
+
+
+def test_stage_that_raises_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(text: str, source: object) -> str:
+        raise ValueError("bug")
+
+    broken_stage = Stage("broken", Mode.STANDARD, Loss.NONE, broken)
+    monkeypatch.setattr(pipeline, "STRUCTURE", (broken_stage, *pipeline.STRUCTURE))
+    result = run("same line here\n" * 50)
+    assert result.stages == ("fold_repeated",)
+
+
+@pytest.mark.parametrize("mode", [Mode.SAFE, Mode.STANDARD, Mode.AGGRESSIVE])
+def test_small_results_get_the_safe_stages_only(mode: Mode) -> None:
+    text = "\x1b[1m" + "same line here\n" * 10
+    assert run(text, mode=mode, min_bytes=512).text == text[4:]
+
+
+def test_safe_mode_has_no_structure_stages() -> None:
+    text = "same line here\n" * 100
+    assert run(text, mode=Mode.SAFE).text is text
+    assert run(text, mode=Mode.STANDARD).text == "same line here\n[the line above 99 more times]\n"
+
+
+def test_lossy_stages_wait_for_permission(monkeypatch: pytest.MonkeyPatch) -> None:
+    halve = Stage("halve", Mode.STANDARD, Loss.LOSSY, lambda text, source: text[: len(text) // 2])
+    monkeypatch.setattr(pipeline, "STRUCTURE", (halve,))
+    text = "word " * 100
+    assert run(text, lossy=False).text == text
+    allowed = run(text, lossy=True)
+    assert allowed.text == text[:250]
+    assert allowed.loss is Loss.LOSSY
+
+
+def test_what_stands_in_front_of_a_lossy_text_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    shave = Stage("shave", Mode.STANDARD, Loss.LOSSY, lambda text, source: text[: len(text) - 50])
+    monkeypatch.setattr(pipeline, "STRUCTURE", (shave,))
+    text = "word " * 100
+    assert run(text, lossy=True, overhead="<" * 60).text == text
+    assert run(text, lossy=True, overhead="<" * 10).text == text[:-50]
+
+
+def test_stage_that_drops_a_critical_line_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    drop = Stage("drop", Mode.STANDARD, Loss.LOSSY, lambda text, source: text.split("\n", 1)[1])
+    monkeypatch.setattr(pipeline, "STRUCTURE", (drop,))
+    assert run("all is well\nrest\n", lossy=True).text == "rest\n"
+    assert run("error: disk full\nrest\n", lossy=True).text == "error: disk full\nrest\n"
+
+
+def test_stage_that_grows_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    grow = Stage("grow", Mode.STANDARD, Loss.NONE, lambda text, source: text + "!")
+    monkeypatch.setattr(pipeline, "STRUCTURE", (grow,))
+    assert run("text").text == "text"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("Read", {"file_path": "/a/b.py"}),
+        ("Bash", {"command": "sed -n '1,120p' x.py"}),
+        ("Edit", {"file_path": "/a/b.py"}),
+    ],
+)
+def test_what_is_quoted_back_keeps_its_text(tool: str, arguments: object) -> None:
+    text = "    a = b | c | d   \n" * 30 + "\n\n\n\n" + '    x = "tail"  \n'
+    assert run(text, tool, arguments, lossy=True).text == text
+
+
+def test_our_own_shadow_is_left_alone() -> None:
+    text = "<<<SHADOW:shadow_" + "0" * 32 + ">>>\n" + "same line here\n" * 5000
+    assert run(text, max_output_bytes=1000).text is text
+
+
+def test_binary_is_suppressed_and_nothing_follows() -> None:
+    result = run("\x7fELF" + "\x01\x02\ufffd\x03x" * 100)
+    assert result.text == "[Binary output suppressed: 704 bytes]"
+    assert result.stages == ("binary",)
+    assert result.loss is Loss.LOSSY
+
+
+def test_structure_comes_before_the_cap() -> None:
+    text = "same line here\n" * 10_000
+    result = run(text)
+    assert result.stages == ("fold_repeated",)
+    assert len(result.text) < 100
+
+
+def test_same_bytes_in_every_process() -> None:
+    program = (
+        "from penumbra.text.pipeline import shorten\n"
+        "from penumbra.text.result import *\n"
+        "text = ''.join(f'line {n % 7} error {n}\\n' for n in range(9000)) + '{\"a\": 1}   \\n' * 40\n"
+        "out = ToolOutput(text, 'Bash', {'command': 'x'})\n"
+        "print(shorten(out, Policy(lossy=True, max_output_bytes=9000), Redacted, lambda t: 'r').text)\n"
+    )
+    seeds = ("0", "1", "77")
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in seeds
+    }
+    assert len(outputs) == 1
+    assert len(outputs.pop()) > 1000
