@@ -152,7 +152,7 @@ class _Http1:
             await asyncio.wait({watch})
             if watch.cancelled():
                 continue
-            data = watch.result()
+            data = b"" if watch.exception() else watch.result()
             self._connection.receive_data(data)
             if not data:
                 work.cancel()

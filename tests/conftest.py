@@ -1,0 +1,160 @@
+"""Fixtures for tests that need a provider or a running proxy.
+
+One stand-in serves a whole session, emptied before each test; proxies are started once for each set of
+options that tests ask for, and shared. What a shared proxy remembers is kept apart by the API key:
+every test has its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mitm import Mitmdump
+from upstream import Upstream
+
+StartProxy = Callable[..., Mitmdump]
+
+
+@pytest.fixture(scope="session")
+def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
+    """The stand-in of the session."""
+    with Upstream(tmp_path_factory.mktemp("upstream")) as running:
+        yield running
+
+
+@pytest.fixture
+def upstream(provider: Upstream) -> Iterator[Upstream]:
+    """The stand-in, as if just started."""
+    provider.reset()
+    yield provider
+    assert not provider.errors, provider.errors
+
+
+@pytest.fixture(scope="session")
+def confdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of mitmproxy's CA, shared by the session's proxies."""
+    return tmp_path_factory.mktemp("confdir")
+
+
+@pytest.fixture(scope="session")
+def shared_proxies(
+    provider: Upstream, confdir: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StartProxy]:
+    running: dict[Any, Mitmdump] = {}
+
+    def get(mode: str = "regular", *, addon: bool = True, **options: str) -> Mitmdump:
+        key = (mode, addon, tuple(sorted(options.items())))
+        if key not in running:
+            home = tmp_path_factory.mktemp("proxy")
+            running[key] = Mitmdump(provider, confdir, home, mode, addon, options).start()
+        return running[key]
+
+    yield get
+    for proxy in running.values():
+        proxy.stop()
+
+
+@pytest.fixture
+def proxy(shared_proxies: StartProxy, upstream: Upstream) -> StartProxy:
+    """`proxy(mode, addon=True, **options)`: a running mitmdump, shared with other tests.
+
+    Do not stop it or change its options; for that there is `own_proxy`.
+    """
+    return shared_proxies
+
+
+@pytest.fixture
+def own_proxy(upstream: Upstream, confdir: Path, tmp_path: Path) -> Iterator[StartProxy]:
+    """`own_proxy(mode, addon=True, environment={}, arguments=(), started=True, **options)`: one of this
+    test's own, with a state of its own, to be restarted and changed at will."""
+    made: list[Mitmdump] = []
+
+    def start(
+        mode: str = "regular",
+        *,
+        addon: bool = True,
+        environment: dict[str, str] | None = None,
+        arguments: tuple[str, ...] = (),
+        started: bool = True,
+        **options: str,
+    ) -> Mitmdump:
+        home = tmp_path / f"proxy{len(made)}"
+        proxy = Mitmdump(upstream, confdir, home, mode, addon, options, environment or {}, arguments)
+        made.append(proxy)
+        return proxy.start() if started else proxy
+
+    yield start
+    for proxy in made:
+        proxy.stop()
+
+
+_KEYS = itertools.count(1)
+
+
+@pytest.fixture
+def api_key(request: pytest.FixtureRequest) -> str:
+    """A credential that no other test of the session uses."""
+    worker = getattr(request.config, "workerinput", {}).get("workerid", "main")
+    return f"key-{worker}-{next(_KEYS)}"
+
+
+class Clients:
+    """The official SDKs and their HTTP client, made to talk through a proxy."""
+
+    def __init__(self, api_key: str) -> None:
+        self._key = api_key
+        self._open: list[Any] = []
+        self.httpx: Any = import_module("httpx2" if find_spec("httpx2") else "httpx")
+
+    def http(self, proxy: Mitmdump | None, *, http2: bool = False, **more: Any) -> Any:
+        """An HTTP client: through the proxy in regular mode, else one that may call its address."""
+        if proxy is not None:
+            more["verify"] = proxy.trust()
+            more["proxy"] = None if proxy.is_reverse else proxy.url
+        client = self.httpx.Client(http2=http2, trust_env=False, timeout=60, **more)
+        self._open.append(client)
+        return client
+
+    def base(self, proxy: Mitmdump, host: str, *, http2: bool = False) -> str:
+        """The base URL to give a client: the provider's own, or the proxy's in reverse mode.
+
+        HTTP/2 needs TLS on the client's side too; mitmproxy takes it on the same port.
+        """
+        if not proxy.is_reverse:
+            return host
+        return proxy.url.replace("http:", "https:") if http2 else proxy.url
+
+    def anthropic(self, proxy: Mitmdump, *, http2: bool = False, **more: Any) -> Any:
+        """`anthropic.Anthropic`, at api.anthropic.com, or at the proxy's address in reverse mode."""
+        import anthropic
+
+        base = self.base(proxy, "https://api.anthropic.com", http2=http2)
+        settings = {"api_key": self._key, "base_url": base, "max_retries": 0, **more}
+        return anthropic.Anthropic(http_client=self.http(proxy, http2=http2), **settings)
+
+    def openai(self, proxy: Mitmdump, *, http2: bool = False, **more: Any) -> Any:
+        """`openai.OpenAI`, at api.openai.com, or at the proxy's address in reverse mode."""
+        import openai
+
+        base = self.base(proxy, "https://api.openai.com", http2=http2)
+        settings = {"api_key": self._key, "base_url": f"{base}/v1", "max_retries": 0, **more}
+        return openai.OpenAI(http_client=self.http(proxy, http2=http2), **settings)
+
+    def close(self) -> None:
+        for client in self._open:
+            client.close()
+
+
+@pytest.fixture
+def clients(api_key: str) -> Iterator[Clients]:
+    """Factories of clients; all are closed after the test."""
+    made = Clients(api_key)
+    yield made
+    made.close()

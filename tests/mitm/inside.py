@@ -1,0 +1,78 @@
+"""Loaded into mitmdump by the tests, beside the addon or alone.
+
+It leads every connection to the stand-in, whatever host the client asked for, and lets a test run a
+mitmproxy command: `POST /.command` with the command as body, to any host.
+"""
+
+import asyncio
+import json
+import os
+
+from mitmproxy import command, ctx, exceptions, http
+
+COMMAND_PATH = "/.command"
+
+
+class Inside:
+    def __init__(self):
+        plain, tls = os.environ["UPSTREAM_PORTS"].split(",")
+        self.ports = {443: int(tls), 80: int(plain)}
+        self.flows = []
+        self.lag = 0.0
+
+    def server_connect(self, data):
+        port = data.server.address[1]
+        data.server.address = ("127.0.0.1", self.ports.get(port, port))
+
+    def request(self, flow):
+        if flow.request.path != COMMAND_PATH:
+            self.flows.append(flow)
+            return
+        try:
+            result = ctx.master.commands.execute(flow.request.get_text())
+        except exceptions.MitmproxyException as error:
+            flow.response = http.Response.make(400, str(error))
+            return
+        flow.response = http.Response.make(200, json.dumps(result, default=str))
+
+    @command.command("tests.flows")
+    def seen(self) -> str:
+        """What the flows so far say of themselves."""
+        return json.dumps(
+            [
+                {
+                    "path": f.request.path,
+                    "comment": f.comment,
+                    "marked": f.marked,
+                    "metadata": dict(f.metadata),
+                }
+                for f in self.flows
+            ]
+        )
+
+    @command.command("tests.forget")
+    def forget(self) -> None:
+        """Forget the flows, and the lag."""
+        self.flows.clear()
+        self.lag = 0.0
+
+    @command.command("tests.lag")
+    def longest_lag(self) -> str:
+        """The longest time in milliseconds that the event loop was busy without a break."""
+        return str(self.lag * 1000)
+
+    def running(self):
+        self.watch = asyncio.create_task(self.measure())
+
+    async def measure(self):
+        loop = asyncio.get_running_loop()
+        while True:
+            before = loop.time()
+            await asyncio.sleep(0.01)
+            self.lag = max(self.lag, loop.time() - before - 0.01)
+
+    def done(self):
+        self.watch.cancel()
+
+
+addons = [Inside()]
