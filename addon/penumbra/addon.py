@@ -30,6 +30,7 @@ class Penumbra:
         self.settings = Settings()
         self.figures = figures.Figures()
         self.addons = [Commands(self.figures)]
+        self._running = False
         self._engine: Engine | None = None
         self._events: events.EventLog | None = None
         self._filter: flowfilter.TFilter | None = None
@@ -46,16 +47,20 @@ class Penumbra:
 
     def configure(self, updated: set[str]) -> None:
         """Read the settings anew when one of them changes. A bad value is refused in one line."""
-        if "stream_large_bodies" in updated and ctx.options.stream_large_bodies:
-            raise exceptions.OptionsError(
-                f"stream_large_bodies: got {ctx.options.stream_large_bodies!r}, allowed: nothing while "
-                "Penumbra is loaded, since streamed requests leave before they can be read"
-            )
-        if any(name.startswith("penumbra_") for name in updated):
-            try:
+        try:
+            if "stream_large_bodies" in updated and ctx.options.stream_large_bodies:
+                raise SettingsError(
+                    f"stream_large_bodies: got {ctx.options.stream_large_bodies!r}, allowed: nothing while "
+                    "Penumbra is loaded, since streamed requests leave before they can be read"
+                )
+            if any(name.startswith("penumbra_") for name in updated):
                 self._apply(self._read_settings())
-            except SettingsError as error:
+        except SettingsError as error:
+            if self._running:
                 raise exceptions.OptionsError(str(error)) from None
+            # An error that is logged before mitmproxy runs ends the start; an exception would do
+            # the same behind a traceback.
+            _log.error(str(error))
 
     def running(self) -> None:
         """Say that the addon is there; a misspelt option would otherwise be ignored for ever."""
@@ -63,6 +68,7 @@ class Penumbra:
             if name.startswith("penumbra"):
                 known = ", ".join(knob.option for knob in knobs.KNOBS)
                 _log.error(f"{name}: unknown option, allowed: {CONFIG_OPTION}, {known}")
+        self._running = True
         self._started()
         _log.info(f"Penumbra is active, mode {self.settings.mode}.")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,9 +31,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given and not given[0].startswith("-"):
         print(f"penumbra: {given[0]!r} is no command, allowed: run or web", file=sys.stderr)
         raise SystemExit(2)
-    print(hints(given), flush=True)
+    folder = Path(_value(given, (), "confdir") or "~/.mitmproxy").expanduser()
+    print(hints(given, ca_bundle(folder)), flush=True)
     command = ["-s", str(script()), *given]
-    # Imported late: `penumbra --help` need not wait for it.
     from mitmproxy.tools import main as tools
 
     if tool == "web":
@@ -49,23 +49,40 @@ def script() -> Path:
     return inside if inside.exists() else package.parent / "main.py"
 
 
-def hints(arguments: Sequence[str]) -> str:
+def ca_bundle(folder: Path) -> Path:
+    """mitmproxy's CA certificate and the public ones in one file, made anew at every start.
+
+    Programs that take a bundle take it instead of their own, and they must still trust the hosts
+    that are tunnelled and not decrypted.
+    """
+    # Imported late: `penumbra --help` need not wait for it.
+    import certifi
+    from mitmproxy.certs import CertStore
+
+    CertStore.from_store(folder, "mitmproxy", 2048)
+    bundle = folder / "penumbra-ca-bundle.pem"
+    own = (folder / "mitmproxy-ca-cert.pem").read_bytes()
+    draft = bundle.with_suffix(f".{os.getpid()}")
+    draft.write_bytes(own.rstrip() + b"\n" + Path(certifi.where()).read_bytes())
+    draft.replace(bundle)
+    return bundle
+
+
+def hints(arguments: Sequence[str], bundle: Path) -> str:
     """How to point an agent at the proxy that these arguments start."""
-    port = _value(arguments, ("-p", "--listen-port"), "listen_port") or "8080"
-    folder = Path(_value(arguments, (), "confdir") or "~/.mitmproxy").expanduser()
-    certificate = folder / "mitmproxy-ca-cert.pem"
-    lines = [f"CA certificate: {certificate} (made at the first start)"]
+    certificate = bundle.with_name("mitmproxy-ca-cert.pem")
+    lines = [f"CA certificate: {certificate}"]
     if any(argument in ("-m", "--mode") or argument.startswith("--mode=") for argument in arguments):
-        return "\n".join(lines)
-    return "\n".join(
-        [
-            *lines,
-            "Point an agent at it, in the shell that starts the agent:",
-            f"  export HTTPS_PROXY=http://127.0.0.1:{port}",
-            f"  export NODE_EXTRA_CA_CERTS={certificate}   # Claude Code, Gemini CLI, other Node agents",
-            f"  export SSL_CERT_FILE={certificate}         # Python SDKs, Codex",
-        ]
-    )
+        return lines[0]
+    port = _value(arguments, ("-p", "--listen-port"), "listen_port") or "8080"
+    lines += [
+        "Point an agent at Penumbra, in the shell that starts the agent:",
+        f"  export HTTPS_PROXY=http://127.0.0.1:{port}",
+        f"  export NODE_EXTRA_CA_CERTS={certificate}   # Claude Code, Gemini CLI and other Node agents",
+        f"  export SSL_CERT_FILE={bundle}   # Python SDKs",
+        f"  export CODEX_CA_CERTIFICATE={certificate}   # Codex",
+    ]
+    return "\n".join(lines)
 
 
 def _value(arguments: Sequence[str], flags: tuple[str, ...], option: str) -> str:

@@ -78,6 +78,7 @@ class Engine:
         self._workers = ThreadPoolExecutor(2, thread_name_prefix="penumbra")
         # Compiled while the proxy starts; the first request waits for what is missing.
         self._redactor: Future[Redactor] = self._workers.submit(Redactor, self.key)
+        self._redactor.add_done_callback(_report_broken_rules)
 
     def close(self) -> None:
         """Finish and close everything."""
@@ -150,3 +151,9 @@ class Engine:
         return hashlib.blake2b(
             principal.encode("utf-8", "surrogatepass"), key=self.key, digest_size=32
         ).digest()
+
+
+def _report_broken_rules(redactor: Future[Redactor]) -> None:
+    """A rule that can't be used ends the start: no request could be sent."""
+    if (error := redactor.exception()) is not None:
+        _log.error("rules/secrets: %s", error)

@@ -68,32 +68,48 @@ def _deflate(data: bytes, limit: int) -> bytes:
 
 def _brotli(data: bytes, limit: int) -> bytes:
     decoder = brotli.Decompressor()
-    pieces: list[bytes] = []
-    size = 0
-    for start in range(0, len(data), _PIECE):
-        pieces.append(decoder.process(data[start : start + _PIECE]))
-        size += len(pieces[-1])
-        if size > limit:
-            raise NotDecodable(f"more than {limit} bytes")
+    plain = _Bounded(limit)
+    # One command takes at least three bytes and writes up to 16 MiB.
+    for start in range(0, len(data), 32):
+        plain.add(decoder.process(data[start : start + 32]))
     if not decoder.is_finished():
         raise NotDecodable("broken stream")
-    return b"".join(pieces)
-
-
-# One command of a brotli stream takes at least three bytes and writes up to 16 MiB: this much input
-# between two looks at the size bounds what a hostile body can make of it.
-_PIECE = 32
+    return plain.joined()
 
 
 def _zstd(data: bytes, limit: int) -> bytes:
-    # A frame need not tell its content's size, so it is read as a stream up to the limit.
-    with zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(
-        data, read_across_frames=True
-    ) as reader:
-        plain = reader.read(limit + 1)
-    if len(plain) > limit:
-        raise NotDecodable(f"more than {limit} bytes")
-    return plain
+    decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 27)
+    decoder = decompressor.decompressobj()
+    plain = _Bounded(limit)
+    # One block takes at least four bytes and writes up to 128 KiB.
+    for start in range(0, len(data), 256):
+        piece = data[start : start + 256]
+        while piece:
+            if decoder.eof:
+                decoder = decompressor.decompressobj()
+            plain.add(decoder.decompress(piece))
+            piece = decoder.unused_data if decoder.eof else b""
+    if not decoder.eof:
+        raise NotDecodable("broken stream")
+    return plain.joined()
+
+
+class _Bounded:
+    """Pieces of a plain body, up to a limit: looked at so often that little can be written between."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._size = 0
+        self._pieces: list[bytes] = []
+
+    def add(self, piece: bytes) -> None:
+        self._pieces.append(piece)
+        self._size += len(piece)
+        if self._size > self._limit:
+            raise NotDecodable(f"more than {self._limit} bytes")
+
+    def joined(self) -> bytes:
+        return b"".join(self._pieces)
 
 
 _DECODERS: dict[str, Callable[[bytes, int], bytes]] = {

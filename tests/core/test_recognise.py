@@ -1,0 +1,69 @@
+"""Which requests are LLM calls: every example of the rule file, and what must not be taken for one."""
+
+import pytest
+
+from penumbra import rules
+from penumbra.wire import recognise
+from penumbra.wire.document import Document, NotJson
+
+EXAMPLES = rules.load("providers.yaml")["examples"]
+
+
+def recognised(host, method, path, body, content_type="application/json", extra=()):
+    if not recognise.is_llm_host(host, extra):
+        return None
+    api = recognise.by_request_line(method, path, content_type)
+    if api is None:
+        return None
+    try:
+        return api.id if api.fits(Document(body.encode())) else None
+    except NotJson:
+        return None
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: f"{example['host']}{example['path']}")
+def test_every_example_of_the_rules(example):
+    found = recognised(example["host"], example["method"], example["path"], example["body"])
+    assert found == example["is"]
+
+
+def test_the_examples_name_every_api():
+    assert {example["is"] for example in EXAMPLES} >= {api.id for api in recognise.apis()}
+
+
+def test_hosts_are_compared_without_case_and_closing_dot():
+    assert recognise.is_llm_host("API.Anthropic.COM.")
+    assert recognise.is_llm_host("[::1]")
+    assert not recognise.is_llm_host("anthropic.com.example.org")
+    assert not recognise.is_llm_host("")
+
+
+def test_an_operator_can_name_hosts():
+    body = '{"messages":[]}'
+    assert recognised("llm.corp.example", "POST", "/v1/chat/completions", body) is None
+    for extra in (("llm.corp.example",), ("*.CORP.example",)):
+        assert (
+            recognised("llm.corp.example", "POST", "/v1/chat/completions", body, extra=extra) == "openai-chat"
+        )
+
+
+@pytest.mark.parametrize(
+    ("content_type", "is_call"),
+    [
+        ("application/json; charset=utf-8", True),
+        ("", True),
+        ("application/vnd.api+JSON", True),
+        ("multipart/form-data; boundary=x", False),
+        ("text/plain", False),
+    ],
+)
+def test_only_json_is_a_call(content_type, is_call):
+    found = recognised("api.openai.com", "POST", "/v1/chat/completions", '{"messages":[]}', content_type)
+    assert (found == "openai-chat") is is_call
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/messages/", "/v1/messages/x", "/v1/complete", "/chat/completions/x", "//v1/messages"]
+)
+def test_other_paths_are_none(path):
+    assert recognised("localhost", "POST", path, '{"model":"m","messages":[]}') is None

@@ -1,0 +1,208 @@
+"""Where settings come from, which source wins, and what a bad value says."""
+
+import dataclasses
+
+import pytest
+
+from penumbra import settings
+from penumbra.settings import KNOBS, Settings, SettingsError, load
+from penumbra.text.result import Mode
+
+EXTERNAL = """
+providers:
+  anthropic:
+    auth: oauth
+    model: claude-haiku-4-5-20251001
+  openai: {api_key: "${OPENAI_API_KEY}", model: gpt-5-mini}
+pipes:
+  tool_output:
+    enabled: true
+    strategy: external_provider
+    provider: anthropic
+    fallback_strategy: passthrough
+    min_bytes: 2048
+    max_bytes: 65536
+    target_ratio: 0.5
+    enable_expand_context: true
+    include_expand_hint: true
+    skip_tools: [edit, write]
+"""
+API = """
+pipes:
+  tool_output:
+    enabled: true
+    strategy: api
+    api:
+      endpoint: https://compressor.example/v1
+      api_key: "${COMPRESR_API_KEY}"
+      model: ${MODEL:-small}
+      timeout: 45s
+      query_agnostic: false
+"""
+DISABLED = "pipes:\n  tool_output:\n    enabled: false\n    strategy: external_provider\n"
+
+
+@pytest.fixture
+def config(tmp_path):
+    def write(text):
+        path = tmp_path / "penumbra.yaml"
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+def test_defaults_are_the_dataclass():
+    assert load({}, {}) == Settings()
+    assert Settings().mode is Mode.STANDARD
+
+
+def test_every_field_has_a_knob_or_a_section_of_the_file():
+    names = {field.name for field in dataclasses.fields(Settings)}
+    assert names - {knob.name for knob in KNOBS} == {"providers", "api", "session_id"}
+    assert {knob.name for knob in KNOBS} <= names
+
+
+def test_option_before_environment_before_file_before_default(config):
+    path = config("pipes: {tool_output: {mode: safe, min_bytes: 7}}")
+    assert load({}, {}, path).mode is Mode.SAFE
+    assert load({}, {"FORGE_TOOL_OUTPUT_COMPRESSION": "aggressive"}, path).mode is Mode.AGGRESSIVE
+    both = {"FORGE_TOOL_OUTPUT_COMPRESSION": "aggressive", "PENUMBRA_MODE": "off"}
+    assert load({}, both, path).mode is Mode.DISABLED
+    assert load({"mode": "standard"}, both, path).mode is Mode.STANDARD
+    assert load({"mode": ""}, {"PENUMBRA_MODE": " "}, path).mode is Mode.SAFE
+    assert load({}, {}, path).min_bytes == 7
+
+
+def test_the_disabled_snippet_loads_and_switches_compression_off(config):
+    loaded = load({}, {}, config(DISABLED))
+    assert loaded.mode is Mode.DISABLED
+    assert loaded.strategy == "external_provider"
+
+
+def test_the_external_snippet_parses_and_is_refused_until_it_exists(config):
+    path = config(EXTERNAL)
+    with pytest.raises(SettingsError) as error:
+        load({}, {}, path)
+    assert str(error.value) == (
+        "pipes.tool_output.strategy: 'external_provider' is not available in this version, "
+        "allowed: pipeline or passthrough"
+    )
+    loaded = load({"strategy": "pipeline"}, {"OPENAI_API_KEY": "k1"}, path)
+    assert loaded.providers["anthropic"] == settings.Provider("oauth", "claude-haiku-4-5-20251001")
+    assert loaded.providers["openai"].api_key == "k1"
+    assert (loaded.min_bytes, loaded.max_bytes, loaded.target_ratio) == (2048, 65536, 0.5)
+    assert loaded.skip_tools == {"edit", "write"}
+    assert "k1" not in repr(loaded)
+
+
+def test_the_api_snippet_parses_with_variables(config):
+    loaded = load({"strategy": "pipeline"}, {"COMPRESR_API_KEY": "secret"}, config(API))
+    assert loaded.api == settings.Api("https://compressor.example/v1", "secret", "small", 45.0, False)
+    assert load({"mode": "off"}, {}, config(API)).api.api_key == ""
+
+
+def test_other_sections_of_the_field_are_left_alone(config):
+    path = config("server: {port: 18081}\nstore: {type: memory}\npipes: {tool_discovery: {enabled: false}}\n")
+    assert load({}, {}, path) == Settings()
+    assert load({}, {}, config("")) == Settings()
+    assert load({}, {}, config("pipes:\n  tool_output:\n")) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("mode", " OFF ", Mode.DISABLED),
+        ("mode", "none", Mode.DISABLED),
+        ("mode", "True", Mode.STANDARD),
+        ("method", "Re-Pair", "repair"),
+        ("min_bytes", "2k", 2048),
+        ("max_output_bytes", "1MiB", 1048576),
+        ("target_ratio", ".5", 0.5),
+        ("dedup", "no", False),
+        ("skip_tools", "edit, Write,edit", frozenset({"edit", "Write"})),
+        ("hosts", "a.example,*.b.example", ("a.example", "*.b.example")),
+        ("ledger_ttl", "2d", 172800.0),
+        ("originals_ttl", "500ms", 0.5),
+        ("database_max_bytes", "2g", 2 * 1024**3),
+    ],
+)
+def test_values_are_read(name, value, expected):
+    assert getattr(load({name: value}, {}), name) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("mode", "loud", "disabled, safe, standard or aggressive"),
+        ("method", "gzip", "lzw, repair or auto"),
+        ("strategy", "magic", "pipeline, passthrough, simple, api or external_provider"),
+        ("max_output_bytes", "0", "bytes from 1 to 1048576, for example 65536 or 64k"),
+        ("max_output_bytes", "2m", "bytes from 1 to 1048576, for example 65536 or 64k"),
+        ("min_bytes", "-1", "bytes from 0 to 1099511627776, for example 65536 or 64k"),
+        ("target_ratio", "1.5", "a number above 0 and up to 1"),
+        ("target_ratio", "0", "a number above 0 and up to 1"),
+        ("dedup", "maybe", "true or false"),
+        ("adopt", "always", "auto, raw or compress"),
+        ("ledger_ttl", "soon", "a time above zero, for example 30s, 5m, 12h or 30d"),
+        ("ledger_ttl", "0s", "a time above zero, for example 30s, 5m, 12h or 30d"),
+    ],
+)
+def test_a_bad_value_says_key_value_and_what_is_allowed(name, value, allowed):
+    with pytest.raises(SettingsError) as error:
+        load({name: value}, {})
+    assert str(error.value) == f"penumbra_{name}: got {value!r}, allowed: {allowed}"
+    with pytest.raises(SettingsError, match=f"PENUMBRA_{name.upper()}: got"):
+        load({}, {f"PENUMBRA_{name.upper()}": value})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("pipes: {tool_output: {min_byte: 1}}", "pipes.tool_output.min_byte: unknown key, allowed: "),
+        ("penumbra: {colour: red}", "penumbra.colour: unknown key, allowed: "),
+        ("pipes: {tool_output: {mode: [1]}}", "pipes.tool_output.mode: got [1], allowed: text"),
+        ("pipes: 3", "pipes: got 3, allowed: a mapping"),
+        ("providers: {x: {modle: y}}", "providers.x.modle: unknown key, allowed: api_key, auth"),
+        (
+            "pipes: {tool_output: {api: {timeout: x}}}",
+            "pipes.tool_output.api.timeout: got 'x', allowed: a time",
+        ),
+        ("a: [", "penumbra_config: "),
+        ("- 1", "penumbra_config: got [1], allowed: a mapping"),
+        (
+            "pipes: {tool_output: {enabled: perhaps}}",
+            "pipes.tool_output.enabled: got 'perhaps', allowed: true",
+        ),
+    ],
+)
+def test_a_bad_file_says_which_key_in_one_line(config, text, message):
+    with pytest.raises(SettingsError) as error:
+        load({}, {}, config(text))
+    assert str(error.value).startswith(message)
+    assert "\n" not in str(error.value)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(SettingsError, match=r"penumbra_config: got '.*none.yaml': No such file"):
+        load({}, {}, str(tmp_path / "none.yaml"))
+
+
+def test_skip_tools_as_the_field_writes_it(config):
+    path = config("pipes: {tool_output: {skip_tools: {categories: [read, edit]}}}")
+    assert load({}, {}, path).skip_tools == {"read", "edit"}
+
+
+def test_the_policy_is_lossy_only_where_the_model_can_ask_or_the_operator_said_so():
+    assert not Settings().policy(can_expand=False).lossy
+    assert Settings().policy(can_expand=True).lossy
+    assert Settings(lossy="on").policy(can_expand=False).lossy
+    assert not Settings(lossy="off").policy(can_expand=True).lossy
+    assert Settings(strategy="passthrough").policy(can_expand=True).mode is Mode.DISABLED
+
+
+def test_the_database_lies_in_the_users_state_folder(tmp_path):
+    assert settings.database_path(Settings(database="memory")) is None
+    found = settings.database_path(Settings(), {"XDG_STATE_HOME": str(tmp_path)})
+    assert found == tmp_path / "penumbra" / "penumbra.sqlite"
+    assert settings.database_path(Settings(database=str(tmp_path / "x.db"))) == tmp_path / "x.db"
