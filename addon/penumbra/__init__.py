@@ -1,3 +1,23 @@
 """Penumbra: smaller and safer requests for LLM agents, below TLS, as a mitmproxy addon."""
 
+from collections.abc import Iterable
+
 __version__ = "0.1.0"
+
+
+def redact(text: str) -> str:
+    """The text with every secret replaced by `[REDACTED:<label>:<fingerprint>]`.
+
+    Idempotent; the same text gives the same result in every process. Raises
+    `penumbra.redaction.RedactionError` if the text can't be scanned.
+    """
+    from penumbra import redaction
+
+    return redaction.redact(text)
+
+
+def redact_many(texts: Iterable[str]) -> list[str]:
+    """`redact` for each text."""
+    from penumbra import redaction
+
+    return redaction.redact_many(texts)

@@ -1,1 +1,48 @@
-"""Secrets out, placeholders in."""
+"""Secrets out, placeholders in.
+
+`Redactor` (in `engine`) is the engine; `redact` and `redact_many` are the short way to it for
+those who have no key of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penumbra.redaction.engine import Redactor
+
+LIBRARY_KEY = b"penumbra.redact"
+"""Key of the fingerprints that `redact` and `redact_many` make. It is public: a proxy that
+sends fingerprints to somebody else uses a key of its own."""
+
+
+class RedactionError(Exception):
+    """A text could not be scanned. The message never holds any part of the text."""
+
+
+class RuleError(ValueError):
+    """A rule file is wrong. The message is one line: file, rule, what is wrong."""
+
+
+@cache
+def default() -> Redactor:
+    """The process-wide redactor with our own rules and `LIBRARY_KEY`."""
+    from penumbra.redaction.engine import Redactor
+
+    return Redactor(LIBRARY_KEY)
+
+
+def redact(text: str) -> str:
+    """The text with every secret replaced by `[REDACTED:<label>:<fingerprint>]`.
+
+    Idempotent; the same text gives the same result in every process. Raises `RedactionError`.
+    """
+    return default().redact(text).text
+
+
+def redact_many(texts: Iterable[str]) -> list[str]:
+    """`redact` for each text."""
+    redactor = default()
+    return [redactor.redact(text).text for text in texts]

@@ -1,0 +1,101 @@
+"""The engine: finds secrets in a text and puts placeholders in their place."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from penumbra.redaction import RedactionError, placeholder
+from penumbra.redaction.assignments import Assignments
+from penumbra.redaction.pem import private_keys
+from penumbra.redaction.rule import Rule, read
+from penumbra.redaction.span import Span
+from penumbra.redaction.tokens import Tokens
+from penumbra.text.result import Redacted
+
+MAX_BYTES = 64 << 20
+"""Default limit of one text, in UTF-8 bytes."""
+_PASSES = 6
+
+
+class Redactor:
+    """Takes secrets out of texts. Safe to use from several threads.
+
+    `key` makes the fingerprints; `rules` replaces the rules of `rules/secrets`; texts above
+    `limit` UTF-8 bytes are refused.
+    """
+
+    def __init__(self, key: bytes, rules: Iterable[Rule] | None = None, *, limit: int = MAX_BYTES) -> None:
+        self._key = key
+        self._limit = limit
+        self._tokens = Tokens(read() if rules is None else rules)
+        self._assignments = Assignments()
+
+    def redact(self, text: str, hint: str = "") -> Redacted:
+        """The text without its secrets, and how many values went, by rule id.
+
+        `hint` is the path or command line that the text comes from. Raises RedactionError; the
+        error holds nothing of the text.
+        """
+        try:
+            data = text.encode("utf-8", "surrogatepass")
+            if len(data) > self._limit:
+                raise RedactionError(f"{len(data)} bytes are more than the limit of {self._limit}")
+            counts: Counter[str] = Counter()
+            done = self._settle(data, hint, counts)
+        except RedactionError:
+            raise
+        except Exception as error:
+            raise RedactionError(f"redaction failed: {type(error).__name__}") from None
+        if done is data:
+            return Redacted(text)
+        return Redacted(done.decode("utf-8", "surrogatepass"), dict(sorted(counts.items())))
+
+    def _settle(self, data: bytes, hint: str, counts: Counter[str]) -> bytes:
+        """Redacts until nothing is left to redact, so that a second call changes nothing."""
+        for _ in range(_PASSES):
+            spans = self._spans(data, hint)
+            if not spans:
+                break
+            counts.update(span.rule for span in spans)
+            data = self._replace(data, spans)
+        return data
+
+    def _spans(self, data: bytes, hint: str) -> list[Span]:
+        low = data.lower()
+        found = [*self._tokens.find(data, low), *private_keys(data), *self._assignments.find(data, low)]
+        if not found:
+            return []
+        return _outside(_merge(found), placeholder.spans(data))
+
+    def _replace(self, data: bytes, spans: list[Span]) -> bytes:
+        pieces: list[bytes] = []
+        at = 0
+        for span in spans:
+            mark = placeholder.make(span.label, self._key, data[span.start : span.end]).encode()
+            pieces += (data[at : span.start], span.quote, mark, span.quote)
+            at = span.end
+        pieces.append(data[at:])
+        return b"".join(pieces)
+
+
+def _merge(spans: list[Span]) -> list[Span]:
+    """Overlapping spans become one, named by the rule that knows most."""
+    spans.sort(key=lambda span: (span.start, -span.end, -span.rank, span.rule))
+    merged: list[Span] = []
+    for span in spans:
+        if merged and span.start < merged[-1].end:
+            last = merged[-1]
+            best = max(last, span, key=lambda each: each.rank)
+            merged[-1] = replace(best, start=last.start, end=max(last.end, span.end), quote=last.quote)
+        else:
+            merged.append(span)
+    return merged
+
+
+def _outside(spans: list[Span], taken: list[tuple[int, int]]) -> list[Span]:
+    """Without those that touch a placeholder."""
+    if not taken:
+        return spans
+    return [span for span in spans if not any(start < span.end and span.start < end for start, end in taken)]

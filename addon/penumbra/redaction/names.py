@@ -1,0 +1,94 @@
+"""What the name of a variable, field, header or flag says about its value.
+
+A name is split into words (`dbRootPassword` -> db root password). Its last word that is no mere
+qualifier decides, as in English: a `token_url` is a URL, a `url_token` is a token.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import lru_cache
+from typing import Any
+
+from penumbra import rules
+
+
+class Strength(IntEnum):
+    """How sure a name makes us that its value is a secret."""
+
+    NONE = 0
+    WEAK = 1
+    """Often something else: only a value that nobody would call a word or an id."""
+    STRONG = 2
+    """A secret, made by a machine."""
+    PASSWORD = 3
+    """A secret that a person may have chosen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A judged name."""
+
+    strength: Strength
+    label: str = ""
+
+
+_NOTHING = Name(Strength.NONE)
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+
+
+def _words(spec: str) -> frozenset[str]:
+    return frozenset(spec.split())
+
+
+class Names:
+    """The vocabulary of names, read once from `rules/secrets/words/names.yaml`."""
+
+    def __init__(self, spec: dict[str, Any] | None = None) -> None:
+        spec = spec or rules.load("secrets/words/names.yaml")
+        self._heads = {word: label for label, words in spec["heads"].items() for word in words.split()}
+        self._passwords = _words(spec["passwords"])
+        self._weak = _words(spec["weak_heads"])
+        self._qualifiers = _words(spec["qualifiers"])
+        self._key_kinds = _words(spec["key_kinds"])
+        self._not_before = {head: _words(words) for head, words in spec["not_before"].items()}
+        self._endings = tuple(spec["endings"].split())
+        self._ending_exceptions = _words(spec["ending_exceptions"])
+        self.judge = lru_cache(maxsize=8192)(self._judge)
+
+    def _judge(self, name: str) -> Name:
+        words = [word.lower() for word in _WORD.findall(name)]
+        while words and (words[-1].isdigit() or words[-1] in self._qualifiers):
+            words.pop()
+        if not words:
+            return _NOTHING
+        head, before = words[-1], words[-2] if len(words) > 1 else ""
+        if head not in self._heads:
+            head, before = self._unglue(head, before)
+        if head == "key":
+            return self._key(before)
+        label = self._heads.get(head)
+        if label is None or before in self._not_before.get(head, ()):
+            return _NOTHING
+        if head in self._passwords:
+            return Name(Strength.PASSWORD, label)
+        return Name(Strength.WEAK if head in self._weak else Strength.STRONG, label)
+
+    def _unglue(self, head: str, before: str) -> tuple[str, str]:
+        """`dbpassword`, `apikey`: the secret word at the end of a word without humps."""
+        if head not in self._ending_exceptions:
+            for ending in self._endings:
+                if head.endswith(ending) and len(head) > len(ending):
+                    return ending, head[: -len(ending)]
+        return head, before
+
+    def _key(self, before: str) -> Name:
+        if before in self._not_before["key"]:
+            return _NOTHING
+        if before in self._key_kinds or any(
+            before.endswith(kind) for kind in self._key_kinds if len(kind) > 2
+        ):
+            return Name(Strength.STRONG, "key")
+        return Name(Strength.WEAK, "key")

@@ -1,0 +1,205 @@
+"""Private keys in armour, however the text around them broke their lines.
+
+The lines between BEGIN and END may carry line numbers, diff signs or quotes, may be joined by
+escaped newlines, may be cut off at either end, and the whole may be base64 once more. A line that
+only mentions a header has no key material behind it and loses nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterator
+
+from penumbra.redaction.span import Rank, Span
+
+_HEADER = rb"(?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+_BEGIN = re.compile(rb"-----BEGIN " + _HEADER)
+_END = re.compile(rb"-----END " + _HEADER)
+_BREAK = rb"(?:\r?\n|\\{1,8}r\\{1,8}n|\\{1,8}[nr]|[ ])"
+_GAP = re.compile(rb"(?:\s|\\{1,8}[nrt]|[\"'`+,.\\]|<br ?/?>|\x1b\[[0-9;]{0,12}m|>){0,80}")
+_ATTRIBUTE = re.compile(rb"[A-Z][A-Za-z-]{2,20}: [^\n\\]{0,100}")
+_MATERIAL = re.compile(rb"=?[A-Za-z0-9+/]{1,4096}={0,2}")
+_ENDS = re.compile(rb"(?:[ \t\"'`+,.\\]{0,16}(?:\r?\n|\Z|\x1b|-----))|[ \t]{0,8}\\{1,8}[nr\"]|[\"'`]| -----| [A-Za-z0-9+/=]{40}")
+_HIDDEN = re.compile(rb"\x1b\[[0-9;]{0,12}m")
+_TAIL_LINE = re.compile(rb"(?:\A|[^A-Za-z0-9+/=])([A-Za-z0-9+/]{1,256}={0,2})[\"'`+,. \t\\]{0,16}(?:\x1b\[[0-9;]{0,12}m)?\Z")
+_SPLIT = re.compile(rb"\r?\n|\\{1,8}r\\{1,8}n|\\{1,8}n")
+_NAKED = re.compile(
+    rb"b3BlbnNzaC1rZXktdjEA|MII[A-Za-z0-9+/]{2,4}(?:IBAAKCA[QgY]EA|IBAAKBgQ|IBADANBgkqhkiG9w0BAQEFAASC)"
+    rb"|MI[A-Za-z0-9+/]{1,4}AgEAMBMGByqGSM49AgEGCCqGSM49AwEHB|MHcCAQEEI|MIGkAgEBBD|MC4CAQAwBQYDK2V[wuv]BCIEI"
+    rb"|MII[A-Za-z0-9+/]{2,4}(?:BXBgkqhkiG9w0BBQ0w|AbBgkqhkiG9w0BBQMw)"
+)
+_NAKED_MARKS = (b"IBAAK", b"BgkqhkiG9w0BBQ", b"BADANBgkqhkiG9w0BAQEFAASC", b"b3BlbnNzaC1rZXktdjEA", b"AwEHB", b"MHcCAQEEI", b"MIGkAgEBBD", b"BQYDK2V")
+_WRAPPED = (b"LS0tLS1CRUdJTi", b"TFMwdExTMUNSVWRKVG", b"UHVUVFktVXNlci1LZXktRmls")
+_PPK = re.compile(rb"Private-Lines: ?(\d{1,4})")
+_LEAST = 24
+"""Characters of key material that make a key."""
+_LONGEST = 65_536
+_SHORT = 16
+"""A line below this length is material only at the end."""
+
+
+def private_keys(data: bytes) -> Iterator[Span]:
+    """Spans of key material: what stands between BEGIN and END, or as much of it as there is."""
+    if b"PRIVATE KEY" in data:
+        yield from _armoured(data)
+    if any(mark in data for mark in _NAKED_MARKS):
+        yield from _naked(data)
+    for mark in _WRAPPED:
+        if mark in data:
+            yield from _wrapped(data, mark)
+    if b"Private-Lines:" in data:
+        yield from _putty(data)
+
+
+def _span(start: int, end: int) -> Span:
+    return Span(start, end, "private-key", "private-key", Rank.BLOCK)
+
+
+def _armoured(data: bytes) -> Iterator[Span]:
+    covered = 0
+    for match in _BEGIN.finditer(data):
+        body = _body(data, match.start(), match.end())
+        if body:
+            covered = body[1]
+            yield _span(*body)
+    for match in _END.finditer(data):
+        start = data.rfind(b"-----BEGIN ", covered, match.start())
+        if start >= covered and match.start() - start < _LONGEST:
+            continue
+        tail = _headless(data, match.start())
+        if tail and tail[0] >= covered:
+            yield _span(*tail)
+
+
+def _body(data: bytes, begin: int, start: int) -> tuple[int, int] | None:
+    """The material behind a header that stands at `begin` to `start`."""
+    lines = _lines(data, start, _line_prefix(data, begin))
+    if lines is not None:
+        return lines
+    end = _END.search(data, start, start + _LONGEST)
+    if end is None:
+        return None
+    runs = [m.span() for m in re.finditer(rb"[A-Za-z0-9+/=]{16,}", data[start : end.start()])]
+    total = sum(stop - first for first, stop in runs)
+    if total < _LEAST or total < 0.4 * (end.start() - start) or b"-----BEGIN" in data[start : end.start()]:
+        return None
+    return start + runs[0][0], start + runs[-1][1]
+
+
+def _line_prefix(data: bytes, at: int) -> re.Pattern[bytes]:
+    """What may stand in front of each line: what stood in front of the first, numbers aside."""
+    line = max(data.rfind(b"\n", max(0, at - 200), at) + 1, 0)
+    prefix = data[line:at] if line else (data[:at] if at <= 200 else b"")
+    shape = re.sub(rb"(?:\\ )+", b" *", re.sub(rb"[0-9]+", b"[0-9]+", re.escape(_HIDDEN.sub(b"", prefix))))
+    shape = shape.replace(b"\\\t", b"[\\t ]*")
+    plain = rb"[ \t]{0,16}(?:[0-9]{1,7}(?:\xe2\x86\x92|\t|[:|-]|[ ]{2}))?[ \t]{0,16}[+>|#*/-]{0,2}[ \t]{0,64}"
+    return re.compile(rb"(?:\x1b\[[0-9;]{0,12}m){0,2}(?:" + shape + rb"|" + plain + rb")")
+
+
+def _lines(data: bytes, at: int, prefix: re.Pattern[bytes]) -> tuple[int, int] | None:
+    first = last = total = 0
+    while at < len(data):
+        at = _skip(data, at, prefix)
+        match = _MATERIAL.match(data, at)
+        if match is None:
+            break
+        length = len(match[0])
+        if length < _SHORT and not (first and data[match.end() :].lstrip(b"\r\n\\n \t\"'+,").startswith(b"--")):
+            if not (first and match[0].startswith(b"=")):
+                if not first or not _is_last(data, match.end()):
+                    break
+        if not _ENDS.match(data, match.end()):
+            break
+        first = first or match.start()
+        last, total, at = match.end(), total + length, match.end()
+        if total > _LONGEST:
+            break
+    return (first, last) if total >= _LEAST else None
+
+
+def _is_last(data: bytes, at: int) -> bool:
+    """The key's last line is short; what follows must be no further line of words."""
+    rest = data[at : at + 400]
+    return b"-----END" in rest or not rest.strip()
+
+
+def _skip(data: bytes, at: int, prefix: re.Pattern[bytes]) -> int:
+    """Over line breaks, prefixes, quotes and the attributes of encrypted keys."""
+    for _ in range(12):
+        start = at
+        gap = _GAP.match(data, at)
+        at = gap.end() if gap else at
+        if data[at - 1 : at] == b"\n" or b"\n" in data[start:at]:
+            line = data.rfind(b"\n", start, at) + 1
+            lead = prefix.match(data, line)
+            if lead and lead.end() > at:
+                at = lead.end()
+        attribute = _ATTRIBUTE.match(data, at)
+        if attribute:
+            at = attribute.end()
+        if at == start or _MATERIAL.match(data, at) and not attribute:
+            break
+    return at
+
+
+def _headless(data: bytes, end: int) -> tuple[int, int] | None:
+    """The material in front of an END whose BEGIN is missing."""
+    low = max(0, end - _LONGEST)
+    window = data[low:end]
+    breaks = [(0, 0)] + [match.span() for match in _SPLIT.finditer(window)]
+    first = last = total = 0
+    stop = breaks[-1][0]
+    for (_, start), (until, _) in zip(reversed(breaks[:-1]), reversed(breaks[1:]), strict=True):
+        line = _TAIL_LINE.search(window[start:until])
+        if line is None or (len(line[1]) < 40 and total and not line[1].startswith(b"=")):
+            break
+        if total == 0:
+            last = start + line.end(1)
+        first = start + line.start(1)
+        total += len(line[1])
+    del stop
+    return (low + first, low + last) if total >= 40 else None
+
+
+def _naked(data: bytes) -> Iterator[Span]:
+    """Material without any header, known by how keys of its kind begin."""
+    done = 0
+    for match in _NAKED.finditer(data):
+        if match.start() < done:
+            continue
+        lines = _lines(data, match.start(), _line_prefix(data, match.start()))
+        if lines and lines[1] - lines[0] >= 48:
+            done = lines[1]
+            yield _span(*lines)
+
+
+def _wrapped(data: bytes, mark: bytes) -> Iterator[Span]:
+    """A whole key file in base64, once or twice."""
+    at = data.find(mark)
+    while at >= 0:
+        run = _MATERIAL.match(data, at)
+        end = run.end() if run else at + 1
+        if run and _hides_key(run[0]):
+            lines = _lines(data, at, _line_prefix(data, at))
+            start, end = lines if lines else (at, end)
+            yield _span(at, end)
+        at = data.find(mark, end)
+
+
+def _hides_key(run: bytes, depth: int = 2) -> bool:
+    head = run[:160]
+    try:
+        text = base64.b64decode(head[: len(head) // 4 * 4])
+    except ValueError:
+        return False
+    if b"PRIVATE KEY" in text or text.startswith(b"PuTTY-User-Key"):
+        return True
+    return depth > 1 and _hides_key(text, depth - 1)
+
+
+def _putty(data: bytes) -> Iterator[Span]:
+    for match in _PPK.finditer(data):
+        lines = _lines(data, match.end(), _line_prefix(data, match.start()))
+        if lines:
+            yield _span(*lines)

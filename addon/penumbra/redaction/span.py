@@ -1,0 +1,34 @@
+"""A stretch of a text that is a secret, as the finders report it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Rank(IntEnum):
+    """Who names a secret that several rules found: the one that knows most about it."""
+
+    GENERIC = 0
+    """A telling name."""
+    STRUCTURE = 1
+    """A place where secrets stand: a URL, a header, a file format."""
+    TOKEN = 2
+    """The secret's own form."""
+    BLOCK = 3
+    """A private key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Bytes `start` to `end` of the scanned text are a secret."""
+
+    start: int
+    end: int
+    label: str
+    rule: str
+    rank: Rank
+    sure: bool = False
+    """Its value may be taken out wherever else it stands in the text."""
+    quote: bytes = b""
+    """A bare JSON number: the placeholder needs these quotes around it."""

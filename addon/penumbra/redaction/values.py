@@ -1,0 +1,215 @@
+"""Whether a value that stands beside a telling name is a secret.
+
+The questions are asked in the order of how much they decide: is it a reference to a secret that is
+kept elsewhere, a placeholder, a word of the language; and only then, how random is it. Entropy
+decides nothing but doubtful cases: UUIDs, hashes and lock files are as random as any key.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from enum import Enum
+from functools import lru_cache
+
+from penumbra import rules
+from penumbra.redaction.names import Strength
+
+
+class Style(Enum):
+    """How a value is written."""
+
+    QUOTED = "quoted"
+    """Between quotes, or between tags."""
+    ENV = "env"
+    """`NAME=value`, no spaces, no quotes."""
+    CONFIG = "config"
+    """`name: value` or `name = value` to the end of the line."""
+    CODE = "code"
+    """Without quotes, with something behind it: an expression as like as not."""
+    APART = "apart"
+    """Name and value are only neighbours: a table cell, an argument, two words."""
+
+
+_SPEC = rules.load("secrets/words/values.yaml")
+_STOP = frozenset(word.rstrip("?") for word in _SPEC["stop"].split())
+_PARTS = tuple(_SPEC["placeholder_parts"].split())
+_ENDINGS = tuple(_SPEC["word_endings"].split())
+
+_REFERENCE = re.compile(
+    r"[$@#%]?\{|\$[A-Za-z_(]|%\(|%[A-Za-z_]+%|%[sdvqr]$|<[^>]{0,80}>?$|!\w|&\w+$|\*\w+$|@\w+@|__\w+__$|\[\w+\]$"
+    r"|(?:op|vault|ref\+\w+|arn|ssm|secretsmanager|awssm|gcpsm|azurekv|keyvault|file|env|data|projects|kms|sops"
+    r"|secretref|secret|bitwarden|akv|chamber|doppler|infisical|keyring)(?::|://|/)"
+    r"|ENC\[|(?:os|process|sys|system|config|settings|env|environment|secrets|var|vars|local|module|self|this"
+    r"|request|req|params|props|ctx|context|args|options|opts|app|import|std|data|random_password|credentials)\.[A-Za-z_]"
+)
+_CALL = re.compile(r"[A-Za-z_$][\w$.:>-]{0,80}[(\[]")
+_IDENTIFIER = re.compile(r"[&*!-]?[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.|!\.)[A-Za-z_$][\w$]*)*[?!]?$")
+_HASH = re.compile(r"(?:sha\d{1,3}|md5|blake\w{1,4}|h1)[-:=]")
+_UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$")
+_PATH = re.compile(
+    r"(?:~|\.{1,2})?/[\w.@-]{1,60}/|[A-Za-z]:\\|~/|\.{1,2}/|/[\w.-]+\.\w{2,4}$|(?:https?|ftp|file|s3|gs|wss?)://"
+)
+_FILE = re.compile(
+    r"[\w./-]{1,80}\.(?:pem|key|crt|cer|p12|pfx|jks|json|ya?ml|txt|js|ts|py|go|rb|java|php|env|html?|conf|cfg|ini|xml|md|sh|jpg|png|svg|css)$"
+)
+_HEX = re.compile(r"(?:0x)?[0-9a-fA-F]+$")
+_LETTERS = re.compile(r"[A-Za-z]+$")
+_HUMPS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
+_CONSONANTS = re.compile(r"[bcdfghjklmnpqrstvwxz]{5,}", re.IGNORECASE)
+_VERSION = re.compile(r"[v^~<>=]*\d+(?:\.\d+)+(?:[-+.][\w.]+)?$")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]|$)|\d\d:\d\d(?::\d\d)?$")
+_NUMBER = re.compile(r"[-+]?\d[\d_,.]*(?:e[-+]?\d+)?[a-zA-Z]{0,2}$")
+_STEMS = (
+    "passw",
+    "passwd",
+    "secret",
+    "token",
+    "apikey",
+    "api_key",
+    "credential",
+    "private",
+    "getenv",
+    "environ",
+)
+
+
+def entropy(value: str) -> float:
+    """Shannon entropy in bits per character."""
+    total = len(value)
+    return -sum(n / total * math.log2(n / total) for n in Counter(value).values())
+
+
+def is_reference(value: str) -> bool:
+    """Names a secret that is kept elsewhere, or computes one."""
+    return bool(_REFERENCE.match(value)) or bool(_CALL.match(value)) or "${" in value or "{{" in value
+
+
+def is_placeholder(value: str) -> bool:
+    """Stands for a secret that somebody is to fill in."""
+    low = value.lower()
+    if low in _STOP or (low[:1] in "<[{(" and low[-1:] in ">]})"):
+        return True
+    if len(set(low)) <= 2 and not low.isalpha():
+        return True
+    return len(set(low)) <= 1 or any(part in low for part in _PARTS)
+
+
+def is_address(value: str) -> bool:
+    """A path, file name, URL, version, date or hash with its algorithm's name."""
+    return bool(
+        _PATH.match(value)
+        or _FILE.match(value)
+        or _HASH.match(value)
+        or _VERSION.match(value)
+        or _DATE.match(value)
+    )
+
+
+def is_wordy(value: str) -> bool:
+    """Made of words: letters that can be spoken, humps or separators between them, few digits."""
+    humps = _HUMPS.findall(value)
+    words = [hump for hump in humps if not hump.isdigit()]
+    if not words:
+        return False
+    digits = sum(len(hump) for hump in humps if hump.isdigit())
+    if digits > 4 or len(humps) - len(words) > 2:
+        return False
+    if sum(map(len, words)) / len(words) < 2.8 or any(_CONSONANTS.search(word) for word in words):
+        return False
+    vowels = sum(value.lower().count(vowel) for vowel in "aeiouy")
+    return vowels >= 0.2 * sum(map(len, words))
+
+
+def is_opaque(value: str, least: int = 8) -> bool:
+    """Made by a machine, at least `least` characters of it."""
+    if len(value) < least or is_wordy(value):
+        return False
+    kinds = sum(1 for test in (str.islower, str.isupper, str.isdigit) if any(map(test, value)))
+    if _HEX.match(value):
+        return len(value) >= max(least, 16) and len(set(value.lower())) >= 6
+    if kinds < 2:
+        return len(value) >= 20 and entropy(value) >= 3.2
+    return entropy(value) >= 2.5
+
+
+@lru_cache(maxsize=4096)
+def is_secret(value: str, strength: Strength, style: Style) -> bool:
+    """Whether the value beside a name of that strength is to be taken out."""
+    if len(value) < 4 or is_placeholder(value) or is_reference(value):
+        return False
+    if " " in value or "\t" in value or is_address(value):
+        return False
+    if strength is Strength.PASSWORD:
+        return _is_password(value, style)
+    if strength is Strength.STRONG:
+        return _is_machine_made(value, style)
+    return style is not Style.CODE and _is_certain(value)
+
+
+def _is_password(value: str, style: Style) -> bool:
+    low = value.lower()
+    letters = bool(_LETTERS.match(value))
+    if any(stem in low for stem in _STEMS) and (is_wordy(value) or style in (Style.CODE, Style.APART)):
+        return False
+    if style in (Style.CODE, Style.APART):
+        return _is_password_in_code(value, style)
+    if letters:
+        return _is_letter_password(value, style)
+    if _NUMBER.match(value):
+        return len(value) >= (6 if style in (Style.ENV, Style.QUOTED) else 8)
+    if style is Style.CONFIG and _IDENTIFIER.match(value) and not any(map(str.isdigit, value)):
+        return False
+    if any(map(str.isdigit, value)):
+        return True
+    separators = sum(not char.isalnum() for char in value)
+    if set(value) <= set("abcdefghijklmnopqrstuvwxyz_-.") and style is not Style.ENV:
+        return False
+    return separators < len(value) / 2 and len(value) >= 6
+
+
+def _is_letter_password(value: str, style: Style) -> bool:
+    low = value.lower()
+    if low.endswith(_ENDINGS) or len(value) < 8:
+        return False
+    if style is Style.QUOTED:
+        return len(value) >= 8 and (value.islower() or not is_wordy(value))
+    if style is Style.ENV:
+        return True
+    return len(value) >= 10 and (value.islower() or not is_wordy(value))
+
+
+def _is_password_in_code(value: str, style: Style) -> bool:
+    if _IDENTIFIER.match(value) and (is_wordy(value) or "." in value or "->" in value or "::" in value):
+        return False
+    if not any(map(str.isdigit, value)) or not any(map(str.isalpha, value)):
+        return False
+    if style is Style.APART and not is_opaque(value, 8):
+        return any(not char.isalnum() for char in value) and len(value) >= 8 and not _IDENTIFIER.match(value)
+    return len(value) >= 6
+
+
+def _is_machine_made(value: str, style: Style) -> bool:
+    if len(value) < 8:
+        return False
+    if _NUMBER.match(value):
+        return value.isdigit() and len(value) >= 12 and style in (Style.QUOTED, Style.ENV)
+    if style in (Style.CODE, Style.APART):
+        return any(map(str.isdigit, value)) and is_opaque(value, 12)
+    if is_opaque(value, 8):
+        return any(map(str.isdigit, value)) or len(value) >= 16
+    if _IDENTIFIER.match(value) or set(value.lower()) <= set("abcdefghijklmnopqrstuvwxyz_-./: "):
+        return False
+    return any(map(str.isdigit, value)) and (len(value) >= 10 or style is Style.ENV)
+
+
+def _is_certain(value: str) -> bool:
+    """Random enough to be a secret beside a name that says little."""
+    if len(value) < 16 or _UUID.match(value) or not is_opaque(value, 16):
+        return False
+    if not any(map(str.isdigit, value)) or not any(map(str.isalpha, value)):
+        return False
+    if _HEX.match(value):
+        return len(value) in (32, 40, 48, 56, 64, 96, 128)
+    return entropy(value) >= 3.5 and not any(char in value for char in ",;:()[]{}<>|\\ ")
