@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from penumbra.wire.sse import SseEvent, SseReader, event_bytes
 
 STREAM = (
-    b"\xef\xbb\xbfevent: message_start\ndata: {\"a\":1}\n\n"
+    b'\xef\xbb\xbfevent: message_start\ndata: {"a":1}\n\n'
     b": keep-alive\n\n"
     b"data: first\ndata:second\ndata\nid: 7\n\n"
     b"event: ping\r\ndata: {}\r\n\r\n"

@@ -1,0 +1,35 @@
+"""Feeds an answer, cut into chunks, and says what the client got."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from penumbra.wire.answer import Answer, Turn
+
+
+def chunks(data: bytes, size: int) -> Iterator[bytes]:
+    for at in range(0, len(data), size):
+        yield data[at : at + size]
+
+
+def drive(
+    answer: Answer, turns: list[bytes], cut: Callable[[bytes], Iterator[bytes]]
+) -> tuple[bytes, list[Turn]]:
+    """All turns but the last are continued, whatever they say."""
+    out = b""
+    seen = []
+    for number, turn in enumerate(turns):
+        for chunk in cut(turn):
+            out += answer.feed(chunk)
+        seen.append(answer.end_turn())
+        out += answer.go_on() if number < len(turns) - 1 else answer.finish()
+    return out, seen
+
+
+def every_cut(make: Callable[[], Answer], turns: list[bytes]) -> tuple[bytes, list[Turn]]:
+    """The same for every place where the turns can be cut in two, and byte by byte; checked to agree."""
+    whole = drive(make(), turns, lambda data: chunks(data, max(1, len(data))))
+    assert drive(make(), turns, lambda data: chunks(data, 1)) == whole
+    for at in range(1, max(map(len, turns))):
+        assert drive(make(), turns, lambda data, at=at: iter([data[:at], data[at:]])) == whole
+    return whole

@@ -1,0 +1,304 @@
+"""Anthropic answers: the client sees one sound message, the provider's turns are kept exactly."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from anthropic.lib.streaming._messages import accumulate_event
+
+from penumbra.wire.answer import Failure, PhantomCall
+from penumbra.wire.anthropic_answer import AnthropicBody, AnthropicStream
+from wire_answers.anthropic_streams import (
+    FIRST,
+    MIXED,
+    PHANTOM,
+    SECOND,
+    block,
+    call,
+    end,
+    event,
+    start,
+    text,
+    thinking,
+)
+from wire_answers.drive import chunks, drive, every_cut
+
+
+def stream() -> AnthropicStream:
+    return AnthropicStream(PHANTOM)
+
+
+def events(data: bytes) -> list[dict[str, Any]]:
+    return [json.loads(part.split(b"data: ", 1)[1]) for part in data.split(b"\n\n") if part]
+
+
+def sdk_message(data: bytes) -> dict[str, Any]:
+    """What Anthropic's own SDK makes of a stream."""
+    message: Any = None
+    for one in events(data):
+        if one["type"] != "ping":
+            message = accumulate_event(event=one, current_snapshot=message)
+    return json.loads(message.to_json())
+
+
+def test_a_stream_without_the_phantom_is_not_touched() -> None:
+    for data in (SECOND, SECOND.replace(b"\n", b"\r\n"), b": hi\n\n" + SECOND + event("brand_new", x=1)):
+        out, turns = every_cut(stream, [data])
+        assert out == data
+        assert turns[0].phantoms == ()
+        assert turns[0].real_calls == ("toolu_r1",)
+        assert turns[0].finished
+
+
+def test_two_turns_are_one_message() -> None:
+    out, (first, second) = every_cut(stream, [FIRST, SECOND])
+    assert PHANTOM.encode() not in out
+    kinds = [one["type"] for one in events(out)]
+    assert (kinds.count("message_start"), kinds.count("message_delta"), kinds.count("message_stop")) == (
+        1,
+        1,
+        1,
+    )
+    message = sdk_message(out)
+    assert message["id"] == "msg_0"
+    assert [part["type"] for part in message["content"]] == [
+        "thinking",
+        "text",
+        "thinking",
+        "text",
+        "tool_use",
+    ]
+    assert message["content"][1]["text"] == "Let me see all of it."
+    assert message["content"][3]["text"] == "It fails in é."
+    assert message["content"][4]["input"] == {"command": "ls"}
+    assert message["stop_reason"] == "tool_use"
+    starts = [one["index"] for one in events(out) if one["type"] == "content_block_start"]
+    assert starts == [0, 1, 2, 3, 4]
+    assert first.phantoms == (PhantomCall("toolu_p0", '{"id": "shadow_0"}'),)
+    assert first.real_calls == ()
+    assert second.phantoms == ()
+
+
+def test_usage_is_output_of_all_turns_and_input_of_the_last() -> None:
+    out, turns = drive(stream(), [FIRST, SECOND], lambda data: chunks(data, 11))
+    usage = events(out)[-2]["usage"]
+    assert usage == {"output_tokens": 12, "input_tokens": 40, "cache_read_input_tokens": 60}
+    assert turns[0].usage == {"input_tokens": 100, "output_tokens": 7}
+
+
+def test_the_turn_is_rebuilt_as_the_model_wrote_it() -> None:
+    _, (turn,) = drive(stream(), [FIRST], lambda data: chunks(data, 1))
+    assert turn.message is not None
+    assert json.loads(turn.message) == {
+        "role": "assistant",
+        "content": [
+            {"type": "thinking", "thinking": "the log is short", "signature": "sig-0"},
+            {"type": "text", "text": "Let me see all of it."},
+            {"type": "tool_use", "id": "toolu_p0", "name": PHANTOM, "input": {"id": "shadow_0"}},
+        ],
+    }
+    assert turn.signatures == ("sig-0",)
+    assert turn.text == "Let me see all of it."
+
+
+def test_every_kind_of_block_is_rebuilt() -> None:
+    citation = {"type": "char_location", "cited_text": "x", "document_index": 0}
+    search = {"type": "web_search_tool_result", "tool_use_id": "srv", "content": [{"encrypted_content": "E"}]}
+    compaction = {"type": "compaction", "content": None}
+    data = (
+        start()
+        + block(0, {"type": "redacted_thinking", "data": "opaque"})
+        + block(
+            1,
+            {"type": "server_tool_use", "id": "srv", "name": "web_search", "input": {}},
+            {"type": "input_json_delta", "partial_json": '{"query": 10000000000000000000000'},
+            {"type": "input_json_delta", "partial_json": "}"},
+        )
+        + block(2, search)
+        + block(
+            3,
+            {"type": "text", "text": "", "citations": []},
+            {"type": "citations_delta", "citation": citation},
+            {"type": "text_delta", "text": "so"},
+        )
+        + text(4, " \n")
+        + block(5, compaction, {"type": "compaction_delta", "content": "sum"})
+        + call(6, PHANTOM, "toolu_p", "{}")
+        + end("tool_use", 3)
+    )
+    out, (turn,) = every_cut(stream, [data])
+    assert turn.message is not None
+    content = json.loads(turn.message)["content"]
+    assert [part["type"] for part in content] == [
+        "redacted_thinking",
+        "server_tool_use",
+        "web_search_tool_result",
+        "text",
+        "compaction",
+        "tool_use",
+    ]
+    assert b'"input":{"query": 10000000000000000000000}' in turn.message
+    assert content[2] == search
+    assert content[3] == {"type": "text", "text": "so", "citations": [citation]}
+    assert content[4] == {"type": "compaction", "content": "sum"}
+    assert turn.signatures == ("opaque",)
+    assert events(out)[-2]["delta"]["stop_reason"] == "end_turn"
+
+
+def test_real_calls_beside_the_phantom_go_out() -> None:
+    out, (turn,) = every_cut(stream, [MIXED])
+    message = sdk_message(out)
+    assert [part.get("id") for part in message["content"]] == [None, "toolu_r0"]
+    assert message["stop_reason"] == "tool_use"
+    assert message["usage"]["output_tokens"] == 9
+    assert turn.real_calls == ("toolu_r0",)
+    assert turn.message is not None
+    assert [part.get("id") for part in json.loads(turn.message)["content"]] == [None, "toolu_p0", "toolu_r0"]
+
+
+def test_everything_before_the_phantom_has_gone_out_when_it_begins() -> None:
+    answer = stream()
+    cut = FIRST.index(b'event: content_block_start\ndata: {"type": "content_block_start", "index": 2')
+    assert answer.feed(FIRST[:cut]) == FIRST[:cut]
+    assert not answer.holding
+    assert answer.feed(FIRST[cut:]) == b""
+    assert answer.holding
+
+
+def test_pings_pass_while_something_is_held() -> None:
+    data = FIRST.replace(b"event: message_delta", event("ping") + b"event: message_delta")
+    out, _ = drive(stream(), [data], lambda data: chunks(data, 9))
+    assert out.count(b"event: ping") == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kept"),
+    [('{"id": "shad', {}), ("[1]", {}), ("", {}), ('{"id": 1}', {"id": 1}), ("\\", {})],
+)
+def test_malformed_arguments_are_kept_for_the_answer_but_not_sent_back(arguments: str, kept: object) -> None:
+    data = start() + call(0, PHANTOM, "toolu_p", arguments) + end("max_tokens", 1)
+    _, (turn,) = drive(stream(), [data], lambda data: chunks(data, 5))
+    assert turn.phantoms == (PhantomCall("toolu_p", arguments or "{}"),)
+    assert turn.message is not None
+    assert json.loads(turn.message)["content"][0]["input"] == kept
+
+
+def test_the_providers_own_error_ends_the_answer() -> None:
+    answer = stream()
+    answer.feed(FIRST)
+    answer.end_turn()
+    answer.go_on()
+    own = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}, "request_id": "r"}
+    failure = Failure(529, json.dumps(own, indent=1).encode(), "status 529")
+    assert events(answer.fail(failure)) == [own]
+    other = events(answer.fail(Failure(502, b"<html>", "the upstream answered 502")))[0]
+    assert other == {"type": "error", "error": {"type": "api_error", "message": "the upstream answered 502"}}
+
+
+def test_an_error_event_is_passed_on_and_not_doubled() -> None:
+    error = event("error", error={"type": "overloaded_error", "message": "Overloaded"})
+    out, (_, turn) = every_cut(stream, [FIRST, start(1) + text(0, "half") + error])
+    assert out.endswith(error)
+    assert turn.failed
+    answer = stream()
+    answer.feed(FIRST + error)
+    assert answer.end_turn().failed
+    assert answer.fail(Failure(None, b"", "x")) == b""
+    assert answer.finish() == b""
+
+
+def test_a_stream_that_just_ends_is_not_finished() -> None:
+    _, (turn,) = drive(
+        stream(), [FIRST[: FIRST.index(b"event: message_delta")]], lambda data: chunks(data, 50)
+    )
+    assert turn.phantoms
+    assert not turn.finished
+
+
+def test_a_refusal_is_not_continued() -> None:
+    data = start() + call(0, PHANTOM, "toolu_p", "{}") + end("refusal", 1)
+    _, (turn,) = drive(stream(), [data], lambda data: chunks(data, 50))
+    assert not turn.continuable
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b"data: 7\n\n",
+        b"data: {\n\n",
+        b'data: {"type":["x"]}\n\n',
+        b"data\n\n",
+        event("content_block_start"),
+        event("content_block_delta", index="x"),
+        event("content_block_start", index=1, content_block=None),
+        event("content_block_delta", index=9, delta={"type": "text_delta", "text": "x"}),
+        event("message_delta"),
+        event("message_start"),
+    ],
+)
+def test_odd_events_pass(odd: bytes) -> None:
+    out, _ = every_cut(stream, [odd + SECOND])
+    assert out.startswith(odd)
+
+
+def message(content: list[Any], reason: str = "tool_use", **usage: Any) -> bytes:
+    body = {
+        "id": "msg",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": content,
+        "stop_reason": reason,
+        "stop_sequence": None,
+        "usage": {"input_tokens": 9, "output_tokens": 4, **usage},
+    }
+    return json.dumps(body, indent=2).encode()
+
+
+HIDDEN = message(
+    [
+        {"type": "thinking", "thinking": "t", "signature": "s"},
+        {"type": "text", "text": "one"},
+        {"type": "tool_use", "id": "p", "name": PHANTOM, "input": {"id": "shadow_0", "n": 7}},
+    ]
+)
+LAST = message([{"type": "text", "text": "two"}], "end_turn", output_tokens_details={"thinking_tokens": 2})
+
+
+def body() -> AnthropicBody:
+    return AnthropicBody(PHANTOM)
+
+
+def test_json_without_the_phantom_is_not_touched() -> None:
+    for data in (LAST, b"no json", b"[]", b'{"type":"error","error":{}}', b""):
+        assert drive(body(), [data], lambda data: chunks(data, 10))[0] == data
+
+
+def test_json_turns_are_one_message() -> None:
+    out, (first, second) = every_cut(body, [HIDDEN, LAST])
+    answer = json.loads(out)
+    assert [part["type"] for part in answer["content"]] == ["thinking", "text", "text"]
+    assert answer["usage"] == {
+        "input_tokens": 9,
+        "output_tokens": 8,
+        "output_tokens_details": {"thinking_tokens": 2},
+    }
+    assert answer["stop_reason"] == "end_turn"
+    assert first.phantoms == (PhantomCall("p", '{\n        "id": "shadow_0",\n        "n": 7\n      }'),)
+    assert first.signatures == ("s",)
+    assert first.message is not None
+    assert len(json.loads(first.message)["content"]) == 3
+    assert second.text == "two"
+
+
+def test_json_that_only_calls_the_phantom_ends_its_turn() -> None:
+    out, _ = drive(body(), [HIDDEN], lambda data: chunks(data, 10))
+    answer = json.loads(out)
+    assert [part["type"] for part in answer["content"]] == ["thinking", "text"]
+    assert answer["stop_reason"] == "end_turn"
+
+
+def test_thinking_helper_is_sound() -> None:
+    assert events(thinking(0, "a", "b"))[2]["delta"] == {"type": "signature_delta", "signature": "b"}
