@@ -1,0 +1,194 @@
+"""Decisions survive restarts, age, fill up, and fall back to memory when the disk fails."""
+
+import asyncio
+import logging
+import os
+import sqlite3
+import stat
+import time
+
+import pytest
+
+from penumbra.shadow import ledger
+from penumbra.shadow.database import WARNING_ID, Database, installation_key
+from penumbra.shadow.ledger import Decision, Facts, Ledger
+
+DAY = 86_400.0
+MEGABYTE = 1024 * 1024
+SHORT = Decision(
+    "short \ud800 é", Facts("shortened", 2, ("cap",), "git", "", "shadow_x", 9, 5, 3, 2, {"aws": 1})
+)
+KEPT = Decision(None, Facts())
+
+
+def open_ledger(path, ttl=DAY, max_bytes=64 * MEGABYTE):
+    return Ledger(Database(path, ledger.SCHEMA), ttl, max_bytes)
+
+
+def run(coroutine):
+    return asyncio.run(coroutine)
+
+
+def close(book):
+    book._database.close()
+
+
+def test_decisions_survive_a_restart(tmp_path):
+    path = tmp_path / "state" / "p.sqlite"
+    first = open_ledger(path)
+    run(first.record({b"a": SHORT, b"b": KEPT}))
+    assert run(first.known([b"a", b"b", b"c"])) == {b"a": SHORT, b"b": KEPT}
+    close(first)
+    second = open_ledger(path)
+    assert run(second.known([b"c", b"b", b"a"])) == {b"a": SHORT, b"b": KEPT}
+    close(second)
+
+
+def test_a_second_process_sees_what_the_first_wrote(tmp_path):
+    first, second = open_ledger(tmp_path / "p"), open_ledger(tmp_path / "p")
+    assert run(second.known([b"a"])) == {}
+    run(first.record({b"a": SHORT}))
+    assert run(second.known([b"a"])) == {b"a": SHORT}
+    close(first)
+    close(second)
+
+
+def test_many_keys_are_looked_up_in_batches(tmp_path):
+    keys = [str(number).encode() for number in range(2000)]
+    book = open_ledger(tmp_path / "p")
+    run(book.record(dict.fromkeys(keys, KEPT)))
+    close(book)
+    book = open_ledger(tmp_path / "p")
+    assert len(run(book.known(keys))) == 2000
+    close(book)
+
+
+def test_the_file_and_its_folder_belong_to_the_user(tmp_path):
+    path = tmp_path / "state" / "p.sqlite"
+    old = os.umask(0)
+    try:
+        book = open_ledger(path)
+        run(book.record({b"a": KEPT}))
+        for file in path.parent.iterdir():
+            assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+        close(book)
+    finally:
+        os.umask(old)
+
+
+def test_unused_decisions_are_forgotten_after_their_time(tmp_path):
+    path = tmp_path / "p"
+    book = open_ledger(path)
+    run(book.record({b"old": KEPT, b"used": KEPT}))
+    close(book)
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE decisions SET used = ?", (int(time.time() - 0.9 * DAY),))
+    connection.close()
+    book = open_ledger(path)
+    assert run(book.known([b"used"])) == {b"used": KEPT}
+    close(book)
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE decisions SET used = used - ?", (int(0.2 * DAY),))
+    connection.close()
+    book = open_ledger(path)
+    run(book.record({b"new": KEPT}))
+    assert set(run(book.known([b"old", b"used", b"new"]))) == {b"used", b"new"}
+    close(book)
+
+
+def test_the_database_stays_below_its_size(tmp_path):
+    path = tmp_path / "p"
+    book = open_ledger(path, max_bytes=MEGABYTE)
+    for batch in range(3):
+        big = {
+            f"{batch}-{number}".encode(): Decision(os.urandom(8_000).hex(), Facts()) for number in range(100)
+        }
+        run(book.record(big))
+        book._writes = 0
+    run(book.record({b"last": SHORT}))
+    close(book)
+    assert path.stat().st_size < 2 * MEGABYTE
+    book = open_ledger(path)
+    assert run(book.known([b"last", b"0-0"])) == {b"last": SHORT}
+    close(book)
+
+
+def test_memory_is_bounded_and_the_database_answers_for_the_rest(tmp_path, monkeypatch):
+    monkeypatch.setattr(ledger, "_MEMORY_CHARACTERS", 5_000)
+    book = open_ledger(tmp_path / "p")
+    decisions = {str(number).encode(): Decision("x" * 1000, Facts()) for number in range(20)}
+    run(book.record(decisions))
+    assert len(book._memory) < 5
+    assert run(book.known(decisions)) == decisions
+    close(book)
+
+
+def test_without_a_path_everything_lives_in_memory():
+    book = open_ledger(None)
+    run(book.record({b"a": SHORT}))
+    assert run(book.known([b"a"])) == {b"a": SHORT}
+    close(book)
+
+
+def test_a_disk_that_fails_is_told_once_and_memory_takes_over(tmp_path, caplog):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    book = open_ledger(blocked / "p.sqlite")
+    with caplog.at_level(logging.WARNING):
+        run(book.record({b"a": SHORT}))
+        run(book.record({b"b": KEPT}))
+    assert run(book.known([b"a", b"b"])) == {b"a": SHORT, b"b": KEPT}
+    assert [record.getMessage().startswith(WARNING_ID) for record in caplog.records] == [True]
+    close(book)
+
+
+def test_a_file_that_is_no_database_is_told_and_left_alone(tmp_path, caplog):
+    path = tmp_path / "p"
+    path.write_bytes(b"this is no database" * 100)
+    book = open_ledger(path)
+    run(book.record({b"a": SHORT}))
+    assert run(book.known([b"a"])) == {b"a": SHORT}
+    assert WARNING_ID in caplog.text
+    assert path.read_bytes().startswith(b"this is no database")
+    close(book)
+
+
+def test_a_disk_that_fills_up_later_loses_no_decision_of_this_process(tmp_path, caplog):
+    book = open_ledger(tmp_path / "p")
+    run(book.record({b"a": SHORT}))
+    run(book._database.run(lambda connection: connection.execute("PRAGMA max_page_count = 1").fetchall()))
+    big = Decision(os.urandom(50_000).hex(), Facts())
+    run(book.record({b"big": big}))
+    assert WARNING_ID in caplog.text
+    assert run(book.known([b"a", b"big"])) == {b"a": SHORT, b"big": big}
+    close(book)
+
+
+def test_work_that_raises_changes_nothing():
+    database = Database(None, ("CREATE TABLE t (x)",))
+
+    def fail(connection):
+        connection.execute("INSERT INTO t VALUES (1)")
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        run(database.run(fail))
+    assert run(database.run(lambda connection: connection.execute("SELECT * FROM t").fetchall())) == []
+    database.close()
+
+
+def test_the_installation_key_is_made_once_and_is_the_users_alone(tmp_path):
+    path = tmp_path / "state" / "p.key"
+    key = installation_key(path)
+    assert len(key) == 32
+    assert installation_key(path) == key
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [file.name for file in path.parent.iterdir()] == ["p.key"]
+    assert installation_key(None) != installation_key(None)
+
+
+def test_a_key_that_cannot_be_kept_is_told(tmp_path, caplog):
+    (tmp_path / "p.key").write_bytes(b"short")
+    assert len(installation_key(tmp_path / "p.key")) == 32
+    assert WARNING_ID in caplog.text
