@@ -1,0 +1,364 @@
+"""A request's rewriting: what is decided, in which order, and that a decision is final."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from penumbra import rewrite
+from penumbra.overrides import OverrideError
+from penumbra.redaction import RedactionError
+from penumbra.settings import Settings
+from penumbra.text.result import Mode, Redacted
+from penumbra.wire import recognise
+from penumbra.wire.document import Document
+
+SCOPE = b"s" * 32
+LOG = "\n".join(f"2026-01-01 00:00:{second % 60:02d} INFO worker idle, nothing to do" for second in range(60))
+PRETTY = json.dumps({"items": [{"id": number, "name": f"item {number}"} for number in range(60)]}, indent=4)
+SAME = "building\n" * 200 + "done in 3.1s"
+
+
+def redact(text, hint=""):
+    return Redacted(
+        text.replace("hunter2", "[REDACTED:test:abcdef]"),
+        {"test": text.count("hunter2")} if "hunter2" in text else {},
+    )
+
+
+def api(name):
+    return next(entry for entry in recognise.apis() if entry.id == name)
+
+
+def use(call_id, name="Bash", **arguments):
+    return {
+        "role": "assistant",
+        "content": [{"type": "tool_use", "id": call_id, "name": name, "input": arguments}],
+    }
+
+
+def answer(call_id, content, **more):
+    return {
+        "role": "user",
+        "content": [{"type": "tool_result", "tool_use_id": call_id, "content": content, **more}],
+    }
+
+
+def body(*messages, **more):
+    return {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "go"}, *messages], **more}
+
+
+def go(body, known=None, settings=None, name="anthropic-messages", shadows=None, redact=redact, **more):
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    request = rewrite.read(Document(data), api(name), settings or Settings(), SCOPE, **more)
+    return rewrite.rewrite(request, known or {}, redact, shadows)
+
+
+def contents(rewritten):
+    found = []
+    for message in json.loads(rewritten.body)["messages"]:
+        for block in message["content"] if isinstance(message["content"], list) else []:
+            if block["type"] == "tool_result":
+                found.append(block["content"])
+    return found
+
+
+def how(rewritten):
+    return [entry.facts.how for entry in rewritten.shown]
+
+
+def test_a_large_result_shrinks_and_nothing_else_changes():
+    original = body(
+        use("toolu_1", command="make"),
+        answer("toolu_1", SAME, is_error=True),
+        system="s",
+        tools=[{"name": "Bash"}],
+    )
+    rewritten = go(original)
+    (text,) = contents(rewritten)
+    assert len(text) < len(SAME) / 5
+    assert "199 more times" in text
+    assert text.endswith("done in 3.1s")
+    expected = json.loads(json.dumps(original))
+    expected["messages"][2]["content"][0]["content"] = text
+    assert json.loads(rewritten.body) == expected
+    assert rewritten.body.index(b'"is_error": true')
+
+
+def test_nothing_to_do_is_the_same_object():
+    data = json.dumps(body(use("toolu_1"), answer("toolu_1", "ok"))).encode()
+    assert go(data).body is data
+
+
+def test_a_decision_is_final_whatever_the_settings_say_later():
+    turn = [use("toolu_1", command="make"), answer("toolu_1", SAME)]
+    first = go(body(*turn))
+    later = body(*turn, use("toolu_2"), answer("toolu_2", PRETTY))
+    for mode in (Mode.SAFE, Mode.AGGRESSIVE, Mode.DISABLED):
+        second = go(later, known=first.decisions, settings=Settings(mode=mode))
+        assert contents(second)[0] == contents(first)[0]
+        assert [entry.new for entry in second.shown] == [False, True]
+    kept = go(body(*turn), settings=Settings(mode=Mode.DISABLED))
+    assert contents(go(later, known=kept.decisions))[0] == SAME
+
+
+def test_a_growing_conversation_keeps_its_prefix_to_the_byte():
+    messages, known, previous = [], {}, b""
+    for number, text in enumerate([SAME, PRETTY, LOG, "hunter2 " + LOG, SAME, PRETTY]):
+        messages += [use(f"toolu_{number}", command="x"), answer(f"toolu_{number}", text)]
+        rewritten = go(body(*messages), known=known)
+        known.update(rewritten.decisions)
+        assert rewritten.body.startswith(previous)
+        assert len(rewritten.body) < len(json.dumps(body(*messages)))
+        previous = rewritten.body.removesuffix(b"]}")
+    assert how(rewritten)[4:] == ["duplicate", "duplicate"]
+
+
+def test_the_later_of_two_identical_results_names_the_earlier():
+    messages = [use("toolu_1"), answer("toolu_1", LOG), use("toolu_2", "Other"), answer("toolu_2", LOG)]
+    rewritten = go(body(*messages), settings=Settings(mode=Mode.SAFE))
+    assert contents(rewritten) == [LOG, "[Duplicate of toolu_1 (Bash); see earlier result]"]
+    assert contents(go(body(*messages), settings=Settings(mode=Mode.SAFE, dedup=False))) == [LOG, LOG]
+    assert contents(go(body(*messages), settings=Settings(mode=Mode.DISABLED))) == [LOG, LOG]
+
+
+def test_a_reference_whose_referent_has_gone_is_replaced_by_the_text():
+    messages = [use("toolu_1"), answer("toolu_1", LOG), use("toolu_2"), answer("toolu_2", LOG)]
+    safe = Settings(mode=Mode.SAFE)
+    first = go(body(*messages), settings=safe)
+    compacted = go(
+        body(*messages[2:], use("toolu_3"), answer("toolu_3", "x")), known=first.decisions, settings=safe
+    )
+    assert contents(compacted) == [LOG, "x"]
+    again = go(body(*messages[2:]), known={**first.decisions, **compacted.decisions}, settings=safe)
+    assert contents(again) == [LOG]
+
+
+def test_ids_that_occur_twice_are_no_referents():
+    messages = [
+        use("toolu_1"),
+        answer("toolu_1", LOG),
+        use("toolu_1"),
+        answer("toolu_1", PRETTY),
+        use("toolu_2"),
+        answer("toolu_2", LOG),
+    ]
+    assert "duplicate" not in how(go(body(*messages), settings=Settings(mode=Mode.SAFE)))
+
+
+def test_secrets_leave_even_where_nothing_else_is_done():
+    secret = "password is hunter2, do not tell"
+    for settings in (
+        Settings(mode=Mode.DISABLED),
+        Settings(skip_tools=frozenset({"bash"})),
+        Settings(strategy="passthrough"),
+        Settings(),
+    ):
+        rewritten = go(body(use("toolu_1"), answer("toolu_1", secret)), settings=settings)
+        assert contents(rewritten) == ["password is [REDACTED:test:abcdef], do not tell"]
+        assert rewritten.shown[0].facts.redactions == {"test": 1}
+    off = go(body(use("toolu_1"), answer("toolu_1", secret)), settings=Settings(redact_secrets=False))
+    assert contents(off) == [secret]
+
+
+def test_redaction_fails_closed_and_everything_else_open(monkeypatch):
+    def broken(text, hint=""):
+        raise RedactionError("no")
+
+    with pytest.raises(RedactionError):
+        go(body(use("toolu_1"), answer("toolu_1", SAME)), redact=broken)
+
+    def fail(*arguments):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(rewrite.pipeline, "shorten", fail)
+    assert contents(go(body(use("toolu_1"), answer("toolu_1", "x hunter2")))) == ["x [REDACTED:test:abcdef]"]
+
+
+def test_skipped_tools_keep_their_results():
+    for skip in ("bash", "Bash"):
+        settings = Settings(skip_tools=frozenset({skip}))
+        assert contents(go(body(use("toolu_1"), answer("toolu_1", SAME)), settings=settings)) == [SAME]
+    assert contents(
+        go(body(use("toolu_1"), answer("toolu_1", SAME)), settings=Settings(skip_tools=frozenset({"read"})))
+    ) != [SAME]
+
+
+def answered(*results):
+    """A history in which every result has been answered already."""
+    messages = []
+    for number, text in enumerate(results):
+        messages += [use(f"toolu_{number}"), answer(f"toolu_{number}", text)]
+    return [*messages, {"role": "assistant", "content": "fine"}, {"role": "user", "content": "next"}]
+
+
+LONG = SAME * 4
+MARKED = [{"type": "text", "text": "s", "cache_control": {"type": "ephemeral"}}]
+
+
+def test_what_the_provider_has_seen_raw_stays_raw():
+    cached = body(*answered(LONG), system=MARKED)
+    assert how(go(cached)) == ["adopted"]
+    assert how(go(body(*answered(LONG)))) == ["shortened"]
+    assert how(go(body(*answered(LONG)), settings=Settings(adopt="raw"))) == ["adopted"]
+    assert how(go(cached, settings=Settings(adopt="compress"))) == ["shortened"]
+    assert how(go(body(*answered("x\n\n\n\n" * 9), system=MARKED))) == ["kept"]
+
+
+def test_results_in_front_of_thinking_stay_raw():
+    thinking = {
+        "role": "assistant",
+        "content": [{"type": "thinking", "thinking": "t", "signature": "s"}, {"type": "text", "text": "a"}],
+    }
+    history = [use("toolu_1"), answer("toolu_1", LONG), thinking, {"role": "user", "content": "next"}]
+    tail = [use("toolu_2"), answer("toolu_2", LONG + "!")]
+    assert how(go(body(*history))) == ["adopted"]
+    assert how(go(body(*history, *tail))) == ["adopted", "shortened"]
+
+
+def test_adopted_results_stay_adopted():
+    history = answered(LONG)
+    first = go(body(*history, system=MARKED))
+    second = go(body(*history, system=MARKED), known=first.decisions, settings=Settings(adopt="compress"))
+    assert how(second) == ["adopted"]
+    assert second.decisions == {}
+
+
+def test_a_text_that_the_client_changed_in_a_history_of_ours_is_new():
+    messages = [use("toolu_1"), answer("toolu_1", LOG), use("toolu_2"), answer("toolu_2", "b")]
+    first = go(body(*messages, system=MARKED))
+    messages[1] = answer("toolu_1", "[trimmed by the client] hunter2 " + SAME)
+    changed = go(
+        body(
+            *messages, {"role": "assistant", "content": "a"}, {"role": "user", "content": "n"}, system=MARKED
+        ),
+        known=first.decisions,
+    )
+    assert how(changed) == ["shortened", "kept"]
+    assert "hunter2" not in contents(changed)[0]
+
+
+def test_chat_histories_are_taken_for_cached_once_they_are_long():
+    def chat(text):
+        calls = [
+            {"id": "c1", "type": "function", "function": {"name": "shell", "arguments": '{"command":"make"}'}}
+        ]
+        messages = [
+            {"role": "assistant", "tool_calls": calls},
+            {"role": "tool", "tool_call_id": "c1", "content": text},
+        ]
+        return {
+            "model": "m",
+            "messages": [*messages, {"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}],
+        }
+
+    assert how(go(chat("x \n" * 2000), name="openai-chat")) == ["adopted"]
+    assert how(go(chat("same line\n" * 100), name="openai-chat")) == ["shortened"]
+
+
+def test_forge_is_taken_out_and_honoured():
+    messages = [use("toolu_1"), {**answer("toolu_1", SAME), "_forge": {"tool_status": "ok"}}]
+    rewritten = go(body(*messages, _forge={"tool_output_compression": "off", "debug": {}}))
+    assert contents(rewritten) == [SAME]
+    assert b"_forge" not in rewritten.body
+    with pytest.raises(OverrideError, match="must be a string or object"):
+        go(body(*messages, _forge={"tool_output_compression": True}))
+    with pytest.raises(OverrideError, match="<= 1048576"):
+        go(
+            b'{"model":"m","messages":[],"_forge":{"tool_output_compression":{"max_output_bytes":123456789012345678901234567890}}}'
+        )
+
+
+def test_a_threshold_is_honoured():
+    assert contents(go(body(use("toolu_1"), answer("toolu_1", SAME)), threshold="off")) == [SAME]
+    assert contents(go(body(use("toolu_1"), answer("toolu_1", SAME)), threshold="1k")) == [SAME]
+    assert contents(go(body(use("toolu_1"), answer("toolu_1", SAME)), threshold="0")) != [SAME]
+
+
+def test_callers_and_conversations_have_keys_of_their_own():
+    def keys(scope=SCOPE, opening="go", call_id="toolu_1", name="Bash", text=SAME):
+        data = json.dumps(
+            {
+                **body(use(call_id, name), answer(call_id, text)),
+                "messages": [{"role": "user", "content": opening}, use(call_id, name), answer(call_id, text)],
+            }
+        )
+        request = rewrite.read(Document(data.encode()), api("anthropic-messages"), Settings(), scope)
+        return {item.key for item in request.items}
+
+    base = keys()
+    assert keys() == base
+    for other in (
+        keys(scope=b"t" * 32),
+        keys(call_id="toolu_2"),
+        keys(name="Run"),
+        keys(text="x"),
+        keys(opening="stop"),
+    ):
+        assert other.isdisjoint(base)
+    long = "toolu_0123456789abcdefghijk"
+    assert keys(call_id=long) == keys(call_id=long, opening="another beginning")
+
+
+def test_string_and_list_shapes_of_the_same_text_are_one_decision():
+    as_string = go(body(use("toolu_1"), answer("toolu_1", SAME)))
+    as_list = go(
+        body(
+            use("toolu_1"),
+            answer("toolu_1", [{"type": "text", "text": SAME, "cache_control": {"type": "ephemeral"}}]),
+        ),
+        known=as_string.decisions,
+    )
+    (blocks,) = contents(as_list)
+    assert blocks == [
+        {"type": "text", "text": contents(as_string)[0], "cache_control": {"type": "ephemeral"}}
+    ]
+
+
+class Shadows:
+    def ref(self, original):
+        return f"shadow_{len(original):032x}"
+
+    def prefix(self, ref):
+        return f"<<<SHADOW:{ref}>>>\n"
+
+
+def test_what_lost_something_is_marked_and_its_original_is_kept():
+    text = "\n".join(f"line {number} of a file without end {number * number}" for number in range(9000))
+    rewritten = go(
+        body(use("toolu_1", command="cat x"), answer("toolu_1", text + "hunter2")), shadows=Shadows()
+    )
+    (sent,) = contents(rewritten)
+    ref = rewritten.shown[0].facts.ref
+    assert sent.startswith(f"<<<SHADOW:{ref}>>>\n")
+    assert len(sent.encode()) < 70_000
+    assert rewritten.originals == {ref: text + "[REDACTED:test:abcdef]"}
+
+
+def test_the_same_bytes_in_every_process():
+    script = (
+        "import sys; sys.path[:0] = sys.argv[1:3]\n"
+        "import test_rewrite as t\n"
+        "print(t.go(t.body(t.use('toolu_1'), t.answer('toolu_1', t.SAME), t.use('toolu_2'), t.answer('toolu_2', t.PRETTY), t.use('toolu_3'), t.answer('toolu_3', t.LOG))).body)"
+    )
+    folders = [os.path.dirname(__file__), os.path.join(os.path.dirname(__file__), "..", "..", "addon")]
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", script, *folders],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(outputs) == 1
+
+
+def test_what_does_not_look_like_the_api_is_nobodys():
+    assert (
+        rewrite.read(Document(b'{"model":"m","messages":{}}'), api("anthropic-messages"), Settings(), SCOPE)
+        is None
+    )
