@@ -16,7 +16,18 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from penumbra.calls.classify import Call, classify
-from penumbra.text import binary, cap, critical, folding, json_minify, tables, terminal, tokens, whitespace
+from penumbra.text import (
+    binary,
+    cap,
+    critical,
+    folding,
+    json_minify,
+    line_numbers,
+    tables,
+    terminal,
+    tokens,
+    whitespace,
+)
 from penumbra.text.result import Loss, Mode, Policy, Redact, Shortened, ToolOutput
 from penumbra.text.size import size
 from penumbra.text.stage import Shape, Source, Stage
@@ -37,7 +48,13 @@ def _unless(*shapes: Shape) -> Callable[[Callable[[str], str | None]], Callable[
     return with_shapes
 
 
+def _line_numbers(text: str, source: Source) -> str | None:
+    """Every tenth number where the model can ask for the original, all of them where it can't."""
+    return line_numbers.thin(text) if source.policy.lossy else line_numbers.unpad(text)
+
+
 STRUCTURE: tuple[Stage, ...] = (
+    Stage("line_numbers", Mode.STANDARD, Loss.REVERSIBLE, _line_numbers, quoted=True),
     Stage("json_minify", Mode.STANDARD, Loss.NONE, lambda text, _: json_minify.minify(text)),
     Stage("table_whitespace", Mode.STANDARD, Loss.NONE, _unless(Shape.JSON, Shape.DIFF)(tables.tighten)),
     Stage("fold_repeated", Mode.STANDARD, Loss.REVERSIBLE, _unless(Shape.JSON, Shape.DIFF)(folding.fold)),

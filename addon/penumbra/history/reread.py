@@ -1,0 +1,187 @@
+"""A result that says again what stands earlier in the request: the repeated parts by reference.
+
+    120→def main():
+    [38 lines: same as in result toolu_x, from its line 118]
+    159→    return 0
+
+The first and the last line of a repeated part stay, so that its place in the earlier result is
+found by reading. Line numbers don't count as a difference. Reversible: `expand` gives the text
+back from the same earlier results.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from penumbra.text import line_numbers
+
+_TELLING = 12
+"""Characters that a line must have (blanks aside) to be looked up."""
+_PLACES = 6
+"""Places of one line that are tried."""
+_LINES = 5
+_CHARACTERS = 200
+"""A repeated part must have this many lines and characters to be worth a reference."""
+_MARKER = re.compile(r"\[([0-9]+) lines: same as in result (\S+?)(?:, from its line ([0-9]+))?\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """An earlier result, by what stands in the request: nothing was left out of it."""
+
+    call_id: str
+    numbers: tuple[int, ...]
+    """Line number of each line; 0 where it has none."""
+    lines: tuple[str, ...]
+    """The lines without their numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Lines of the new text that stand in an earlier result."""
+
+    start: int
+    length: int
+    earlier: Earlier
+    place: int
+
+
+@dataclass(slots=True)
+class Library:
+    """The results of one request so far, findable by their lines."""
+
+    _places: dict[str, list[tuple[Earlier, int]]] = field(default_factory=dict)
+
+    def note(self, call_id: str, text: str) -> None:
+        """Add a result as it was forwarded. `call_id` must be unique in the request."""
+        numbers, lines = line_numbers.split(text)
+        earlier = Earlier(call_id, tuple(numbers), tuple(lines))
+        for position, line in enumerate(lines):
+            if _is_telling(line):
+                places = self._places.setdefault(line, [])
+                if len(places) < _PLACES:
+                    places.append((earlier, position))
+
+    def restate(self, text: str) -> str | None:
+        """The text with its repeated parts as references; None if there are none worth it."""
+        if _MARKER.search(text):
+            return None
+        numbers, lines = line_numbers.split(text)
+        parts = list(self._parts(lines))
+        return _write(text, numbers, parts) if parts else None
+
+    def _parts(self, lines: list[str]) -> Iterable[_Part]:
+        position = covered = 0
+        while position < len(lines):
+            part = self._longest(lines, position, covered)
+            if part is None:
+                position += 1
+            else:
+                yield part
+                position = covered = part.start + part.length
+
+    def _longest(self, lines: list[str], position: int, covered: int) -> _Part | None:
+        """The longest repeated part around a line that reaches back no further than `covered`."""
+        best: _Part | None = None
+        for earlier, place in self._places.get(lines[position], ()):
+            back = 0
+            while (
+                position - back > covered
+                and place - back > 0
+                and lines[position - back - 1] == earlier.lines[place - back - 1]
+            ):
+                back += 1
+            ahead = 1
+            while (
+                position + ahead < len(lines)
+                and place + ahead < len(earlier.lines)
+                and lines[position + ahead] == earlier.lines[place + ahead]
+            ):
+                ahead += 1
+            if best is None or back + ahead > best.length:
+                best = _Part(position - back, back + ahead, earlier, place - back)
+        return self._anchored(lines, best) if best and best.length >= _LINES else None
+
+    def _anchored(self, lines: list[str], part: _Part) -> _Part | None:
+        """The part between two telling lines that name one place; None if too little is left."""
+        start, end = part.start, part.start + part.length
+        while start < end and not _is_telling(lines[start]):
+            start += 1
+        while start < end and not _is_telling(lines[end - 1]):
+            end -= 1
+        place = part.place + start - part.start
+        if end - start < _LINES or sum(map(len, lines[start + 1 : end - 1])) < _CHARACTERS:
+            return None
+        span = end - start - 1
+        for earlier, first in self._places.get(lines[start], ()):
+            if earlier is not part.earlier or first + span >= len(earlier.lines):
+                continue
+            if earlier.lines[first + span] == lines[end - 1]:
+                return _Part(start, end - start, earlier, place) if first == place else None
+        return None
+
+
+def _is_telling(line: str) -> bool:
+    return len(line.strip()) >= _TELLING
+
+
+def reread(call_id: str, earlier: str, new: str) -> str | None:
+    """The new text with what it shares with one earlier result as references; None if too little."""
+    library = Library()
+    library.note(call_id, earlier)
+    return library.restate(new)
+
+
+def expand(text: str, earlier: Mapping[str, str]) -> str:
+    """What `restate` was given, line numbers aside, from the earlier results by call id."""
+    sources = {call_id: line_numbers.split(source)[1] for call_id, source in earlier.items()}
+    lines: list[str] = []
+    shown = line_numbers.split(text)[1]
+    for position, line in enumerate(shown):
+        found = _MARKER.fullmatch(line)
+        if found is None:
+            lines.append(line)
+            continue
+        source, count = sources[found[2]], int(found[1])
+        place = _place(source, shown[position - 1], count, shown[position + 1])
+        lines += source[place + 1 : place + 1 + count]
+    return "\n".join(lines)
+
+
+def _place(source: list[str], first: str, count: int, last: str) -> int:
+    """Where `first` stands with `last` after `count` lines: the first such place."""
+    for place in range(len(source) - count - 1):
+        if source[place] == first and source[place + count + 1] == last:
+            return place
+    raise LookupError("the referenced lines are not there")
+
+
+def _write(text: str, numbers: list[int], parts: list[_Part]) -> str:
+    """The text with the inner lines of each part replaced."""
+    lines = text.split("\n")
+    written: list[str] = []
+    position = 0
+    for part in parts:
+        last = part.start + part.length - 1
+        written += lines[position : part.start + 1]
+        written.append(_marker(part, numbers))
+        lines[last] = _numbered(lines[last], numbers[last], text)
+        position = last
+    written += lines[position:]
+    return "\n".join(written)
+
+
+def _marker(part: _Part, numbers: list[int]) -> str:
+    there = part.earlier.numbers[part.place]
+    where = f", from its line {there}" if there and there != numbers[part.start] else ""
+    return f"[{part.length - 2} lines: same as in result {part.earlier.call_id}{where}]"
+
+
+def _numbered(line: str, number: int, text: str) -> str:
+    """A line of a thinned text with its number."""
+    if not number or not text.startswith(line_numbers.LEGEND):
+        return line
+    separator = line_numbers.separator_of(text.split("\n", 60)[:60])
+    return line if line_numbers.parse(line, separator) else f"{number}{separator}{line}"

@@ -1,0 +1,87 @@
+"""Repeated parts of a later result as references to an earlier one."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penumbra.history.reread import Library, expand, reread
+from penumbra.text import line_numbers
+
+
+def code(first: int, last: int) -> list[str]:
+    return [f"    value_{n} = compute(something, {n})" for n in range(first, last)]
+
+
+def numbered(lines: list[str], first: int = 1) -> str:
+    return "\n".join(f"{first + i:>6}→{line}" for i, line in enumerate(lines))
+
+
+def test_an_edited_file_shows_what_changed() -> None:
+    old = code(0, 40)
+    new = [*old[:20], "    inserted = True", *old[20:]]
+    result = reread("toolu_1", numbered(old), numbered(new))
+    assert result is not None
+    lines = result.split("\n")
+    assert lines == [
+        "     1→" + old[0],
+        "[18 lines: same as in result toolu_1]",
+        "    20→" + old[19],
+        "    21→    inserted = True",
+        "    22→" + old[20],
+        "[18 lines: same as in result toolu_1, from its line 21]",
+        "    41→" + old[39],
+    ]
+    assert expand(result, {"toolu_1": numbered(old)}) == "\n".join(new)
+
+
+def test_nothing_shared_is_nothing_done() -> None:
+    assert reread("a", "\n".join(code(0, 30)), "\n".join(code(50, 90))) is None
+
+
+def test_few_or_short_lines_are_not_worth_a_reference() -> None:
+    assert reread("a", "\n".join(code(0, 4)), "\n".join(code(0, 4))) is None
+    assert reread("a", "}\n" * 80, "}\n" * 80) is None
+
+
+def test_numbers_of_a_thinned_read_survive() -> None:
+    old, new = line_numbers.thin(numbered(code(0, 60))), line_numbers.thin(numbered(code(10, 55), 11))
+    assert old is not None
+    assert new is not None
+    result = reread("c", old, new)
+    assert result is not None
+    assert expand(result, {"c": old}).split("\n")[1:] == code(10, 55)
+    assert "55→" in result
+
+
+def test_a_text_with_markers_is_left_alone() -> None:
+    text = "[18 lines: same as in result x]\n" + "\n".join(code(0, 40))
+    assert reread("c", "\n".join(code(0, 40)), text) is None
+
+
+def test_the_first_of_two_places_is_meant() -> None:
+    twice = [*code(0, 12), "between " * 3, *code(0, 12)]
+    library = Library()
+    library.note("c", "\n".join(twice))
+    result = library.restate("\n".join(code(0, 12)))
+    assert result is not None
+    assert expand(result, {"c": "\n".join(twice)}) == "\n".join(code(0, 12))
+
+
+pool = st.sampled_from(
+    [f"line number {n} of the pool of lines" + " " * (n % 3) for n in range(25)] + ["", "}"]
+)
+
+
+@settings(max_examples=150)
+@given(st.lists(st.lists(pool, max_size=40), min_size=1, max_size=3), st.lists(pool, max_size=60))
+def test_every_reference_can_be_followed(earlier: list[list[str]], new: list[str]) -> None:
+    library = Library()
+    sources = {f"call_{n}": "\n".join(lines) for n, lines in enumerate(earlier)}
+    for call_id, text in sources.items():
+        library.note(call_id, text)
+    text = "\n".join(new)
+    result = library.restate(text)
+    if result is not None:
+        assert expand(result, sources) == text
+        assert len(result) < len(text) + 60 * result.count("same as in")

@@ -1,0 +1,102 @@
+"""Thinned line numbers tell every number, and leave the code alone."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penumbra.text import line_numbers
+from penumbra.text.line_numbers import LEGEND, restore, split, thin, unpad
+
+
+def numbered(lines: list[str], first: int = 1, separator: str = "→", width: int = 6) -> str:
+    return "\n".join(f"{first + i:>{width}}{separator}{line}" for i, line in enumerate(lines))
+
+
+def test_every_tenth_and_both_ends_keep_their_numbers() -> None:
+    text = numbered([f"    code {n}" for n in range(1, 24)])
+    thinned = thin(text)
+    assert thinned is not None
+    lines = thinned.split("\n")
+    assert lines[0] == LEGEND
+    assert lines[1] == "1→    code 1"
+    assert lines[2] == "    code 2"
+    assert lines[10] == "10→    code 10"
+    assert lines[23] == "23→    code 23"
+    assert sum("→" in line for line in lines) == 4
+
+
+def test_text_around_the_code_does_not_join_it() -> None:
+    text = "<file>\n" + numbered(["a"] * 12, 7) + "\n</file>\nmore"
+    thinned = thin(text)
+    assert thinned is not None
+    assert thinned.endswith("18→a\n</file>\nmore")
+    assert restore(thinned) == "<file>\n" + numbered(["a"] * 12, 7, width=0) + "\n</file>\nmore"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no numbers\n" * 20,
+        "\n".join(f"{n}: x" for n in range(1, 6)),
+        numbered([f"{n}→inner" for n in range(20)]),
+        "\n".join(f"{n * 7}: hit" for n in range(30)),
+        "12:30: tick\n12:31: tock\n" * 9,
+    ],
+)
+def test_left_alone(text: str) -> None:
+    assert thin(text) is None
+
+
+def test_grep_hits_with_numbers_are_not_a_file() -> None:
+    assert thin("\n".join(f"{n}: match" for n in (3, 9, 14, 200, 201, 202, 900, 911, 950, 1000))) is None
+
+
+def test_thinned_text_is_not_thinned_again() -> None:
+    thinned = thin(numbered(["x = 1"] * 40))
+    assert thinned is not None
+    assert thin(thinned) is None
+
+
+def test_unpad_keeps_every_number() -> None:
+    assert unpad(numbered(["a"] * 9) + "\nend") == numbered(["a"] * 9, width=0) + "\nend"
+    assert unpad("a\n b\n") is None
+
+
+def test_split_counts_through_thinned_text() -> None:
+    full = numbered([f"line {n}" for n in range(30)], 95)
+    thinned = thin(full)
+    assert thinned is not None
+    numbers, contents = split(thinned)
+    assert numbers == [0, *range(95, 125)]
+    assert contents[1:] == [f"line {n}" for n in range(30)]
+    assert split(full)[0] == list(range(95, 125))
+
+
+lines = st.lists(st.text(st.sampled_from("ab 12→:\t|{}"), max_size=9), min_size=8, max_size=60)
+
+
+@settings(max_examples=150)
+@given(
+    lines,
+    st.integers(0, 2000),
+    st.sampled_from(["→", "\t", ": ", "| "]),
+    st.lists(st.integers(0, 59), max_size=4),
+)
+def test_what_is_thinned_can_be_restored(
+    contents: list[str], first: int, separator: str, strangers: list[int]
+) -> None:
+    rows = numbered(contents, first, separator).split("\n")
+    for position in strangers:
+        rows.insert(position, "stranger")
+    text = "\n".join(rows)
+    thinned = thin(text)
+    if thinned is not None:
+        plain = [line_numbers.parse(row, separator) for row in rows]
+        expected = [
+            f"{p.number}{separator}{p.content}" if p else row for row, p in zip(rows, plain, strict=True)
+        ]
+        assert restore(thinned) == "\n".join(expected)
+        for content in contents:
+            assert content in thinned
