@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from penumbra.redaction import RedactionError, placeholder
 from penumbra.redaction.assignments import Assignments
-from penumbra.redaction.pem import private_keys
+from penumbra.redaction.locate import Anchors
+from penumbra.redaction.pem import KEYS
+from penumbra.redaction.places import FINDERS
 from penumbra.redaction.rule import Rule, read
-from penumbra.redaction.span import Span
-from penumbra.redaction.tokens import Tokens
+from penumbra.redaction.span import Finder, Span
+from penumbra.redaction.tokens import at_anchor, everywhere
 from penumbra.text.result import Redacted
 
 MAX_BYTES = 64 << 20
@@ -29,7 +31,11 @@ class Redactor:
     def __init__(self, key: bytes, rules: Iterable[Rule] | None = None, *, limit: int = MAX_BYTES) -> None:
         self._key = key
         self._limit = limit
-        self._tokens = Tokens(read() if rules is None else rules)
+        rules = tuple(read() if rules is None else rules)
+        self._global = tuple(rule for rule in rules if not rule.anchors)
+        pairs: list[tuple[bytes, Rule | Finder]] = [(anchor, rule) for rule in rules for anchor in rule.anchors]
+        pairs += ((anchor, finder) for finder in (*FINDERS, KEYS) for anchor in finder.anchors)
+        self._anchors = Anchors(pairs)
         self._assignments = Assignments()
 
     def redact(self, text: str, hint: str = "") -> Redacted:
@@ -64,10 +70,28 @@ class Redactor:
 
     def _spans(self, data: bytes, hint: str) -> list[Span]:
         low = data.lower()
-        found = [*self._tokens.find(data, low), *private_keys(data), *self._assignments.find(data, low)]
+        found = [span for rule in self._global for span in everywhere(rule, data)]
+        found += self._anchored(data, low)
+        found += self._assignments.find(data, low)
         if not found:
             return []
         return _outside(_merge(found), placeholder.spans(data))
+
+    def _anchored(self, data: bytes, low: bytes) -> Iterator[Span]:
+        """What the rules and finders see around their anchors."""
+        done: dict[str, int] = {}
+        places: dict[Finder, list[int]] = {}
+        for owners, start in self._anchors.find(low):
+            for owner in owners:
+                if isinstance(owner, Finder):
+                    places.setdefault(owner, []).append(start)
+                elif start >= done.get(owner.id, 0):
+                    span = at_anchor(owner, data, start)
+                    if span:
+                        done[owner.id] = span.end
+                        yield span
+        for finder, starts in places.items():
+            yield from finder.find(data, low, starts)
 
     def _replace(self, data: bytes, spans: list[Span]) -> bytes:
         pieces: list[bytes] = []

@@ -11,7 +11,7 @@ import base64
 import re
 from collections.abc import Iterator
 
-from penumbra.redaction.span import Rank, Span
+from penumbra.redaction.span import Finder, Rank, Span
 
 _HEADER = rb"(?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
 _BEGIN = re.compile(rb"-----BEGIN " + _HEADER)
@@ -29,8 +29,7 @@ _NAKED = re.compile(
     rb"|MI[A-Za-z0-9+/]{1,4}AgEAMBMGByqGSM49AgEGCCqGSM49AwEHB|MHcCAQEEI|MIGkAgEBBD|MC4CAQAwBQYDK2V[wuv]BCIEI"
     rb"|MII[A-Za-z0-9+/]{2,4}(?:BXBgkqhkiG9w0BBQ0w|AbBgkqhkiG9w0BBQMw)"
 )
-_NAKED_MARKS = (b"IBAAK", b"BgkqhkiG9w0BBQ", b"BADANBgkqhkiG9w0BAQEFAASC", b"b3BlbnNzaC1rZXktdjEA", b"AwEHB", b"MHcCAQEEI", b"MIGkAgEBBD", b"BQYDK2V")
-_WRAPPED = (b"LS0tLS1CRUdJTi", b"TFMwdExTMUNSVWRKVG", b"UHVUVFktVXNlci1LZXktRmls")
+_WRAPPED = re.compile(rb"LS0tLS1CRUdJTi|TFMwdExTMUNSVWRKVG|UHVUVFktVXNlci1LZXktRmls")
 _PPK = re.compile(rb"Private-Lines: ?(\d{1,4})")
 _LEAST = 24
 """Characters of key material that make a key."""
@@ -39,17 +38,22 @@ _SHORT = 16
 """A line below this length is material only at the end."""
 
 
-def private_keys(data: bytes) -> Iterator[Span]:
+_ANCHORS = (
+    b"private key",
+    b"private-lines:",
+    *(b"ls0tls1crudjti", b"tfmwdextmunsvwrkvg", b"uhvuvfktvxnlci1lzxktrmls"),
+    *(b"b3blbnnzac1rzxktdjea", b"ibaakc", b"ibaakbgq", b"badanbgkqhkig9w0baqefaasc", b"bgkqhkig9w0bbq"),
+    *(b"mbmgbyqgsm49ageg", b"mhccaqeei", b"migkagebbd", b"mc4caqawbqydk2v"),
+)
+"""Strings, in lower case, without which a text holds no private key."""
+
+
+def private_keys(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
     """Spans of key material: what stands between BEGIN and END, or as much of it as there is."""
-    if b"PRIVATE KEY" in data:
-        yield from _armoured(data)
-    if any(mark in data for mark in _NAKED_MARKS):
-        yield from _naked(data)
-    for mark in _WRAPPED:
-        if mark in data:
-            yield from _wrapped(data, mark)
-    if b"Private-Lines:" in data:
-        yield from _putty(data)
+    yield from _armoured(data)
+    yield from _naked(data)
+    yield from _wrapped(data)
+    yield from _putty(data)
 
 
 def _span(start: int, end: int) -> Span:
@@ -105,10 +109,8 @@ def _lines(data: bytes, at: int, prefix: re.Pattern[bytes]) -> tuple[int, int] |
         if match is None:
             break
         length = len(match[0])
-        if length < _SHORT and not (first and data[match.end() :].lstrip(b"\r\n\\n \t\"'+,").startswith(b"--")):
-            if not (first and match[0].startswith(b"=")):
-                if not first or not _is_last(data, match.end()):
-                    break
+        if length < _SHORT and not (first and (match[0].startswith(b"=") or _is_last(data, match.end()))):
+            break
         if not _ENDS.match(data, match.end()):
             break
         first = first or match.start()
@@ -138,7 +140,7 @@ def _skip(data: bytes, at: int, prefix: re.Pattern[bytes]) -> int:
         attribute = _ATTRIBUTE.match(data, at)
         if attribute:
             at = attribute.end()
-        if at == start or _MATERIAL.match(data, at) and not attribute:
+        if at == start or (_MATERIAL.match(data, at) and not attribute):
             break
     return at
 
@@ -147,9 +149,8 @@ def _headless(data: bytes, end: int) -> tuple[int, int] | None:
     """The material in front of an END whose BEGIN is missing."""
     low = max(0, end - _LONGEST)
     window = data[low:end]
-    breaks = [(0, 0)] + [match.span() for match in _SPLIT.finditer(window)]
+    breaks = [(0, 0), *(match.span() for match in _SPLIT.finditer(window))]
     first = last = total = 0
-    stop = breaks[-1][0]
     for (_, start), (until, _) in zip(reversed(breaks[:-1]), reversed(breaks[1:]), strict=True):
         line = _TAIL_LINE.search(window[start:until])
         if line is None or (len(line[1]) < 40 and total and not line[1].startswith(b"=")):
@@ -158,7 +159,6 @@ def _headless(data: bytes, end: int) -> tuple[int, int] | None:
             last = start + line.end(1)
         first = start + line.start(1)
         total += len(line[1])
-    del stop
     return (low + first, low + last) if total >= 40 else None
 
 
@@ -174,17 +174,17 @@ def _naked(data: bytes) -> Iterator[Span]:
             yield _span(*lines)
 
 
-def _wrapped(data: bytes, mark: bytes) -> Iterator[Span]:
+def _wrapped(data: bytes) -> Iterator[Span]:
     """A whole key file in base64, once or twice."""
-    at = data.find(mark)
-    while at >= 0:
+    done = 0
+    for mark in _WRAPPED.finditer(data):
+        at = mark.start()
         run = _MATERIAL.match(data, at)
-        end = run.end() if run else at + 1
-        if run and _hides_key(run[0]):
-            lines = _lines(data, at, _line_prefix(data, at))
-            start, end = lines if lines else (at, end)
-            yield _span(at, end)
-        at = data.find(mark, end)
+        if at < done or run is None or not _hides_key(run[0]):
+            continue
+        lines = _lines(data, at, _line_prefix(data, at))
+        done = lines[1] if lines else run.end()
+        yield _span(at, done)
 
 
 def _hides_key(run: bytes, depth: int = 2) -> bool:
@@ -203,3 +203,6 @@ def _putty(data: bytes) -> Iterator[Span]:
         lines = _lines(data, match.end(), _line_prefix(data, match.start()))
         if lines:
             yield _span(*lines)
+
+
+KEYS = Finder(_ANCHORS, private_keys)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +17,10 @@ _OPTIONS.encoding = re2.Options.Encoding.LATIN1
 _OPTIONS.log_errors = False
 _RANKS = {"token": Rank.TOKEN, "structure": Rank.STRUCTURE}
 _FIELDS = frozenset(
-    "id label regex anchors kind group before window boundary exact mixed sure entropy digits value examples".split()
+    ("id", "label", "regex", "anchors", "kind", "group", "before", "window", "boundary", "exact")
+    + ("mixed", "sure", "entropy", "digits", "value", "examples")
 )
+_VALUES = frozenset(("", "password", "opaque", "given", "basic"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,8 @@ class Rule:
     pattern: Any
     """Compiled by re2, over bytes."""
     anchors: tuple[bytes, ...]
-    """Lower case; the pattern is tried only around a place where one of them stands."""
+    """Lower case; the pattern is tried only around a place where one of them stands. None: it is
+    tried on the whole text, which only patterns that begin with a rare literal can afford."""
     rank: Rank = Rank.TOKEN
     group: int = 0
     """Group that holds the secret; 0: the whole match."""
@@ -52,7 +55,8 @@ class Rule:
     digits: int = 0
     """Least number of digits in the secret."""
     value: str = ""
-    """`password` or `opaque`: the secret must also look like one."""
+    """What the secret must look like: `password`, `opaque` (random), `given` (no placeholder or
+    reference), `basic` (base64 of `user:password`)."""
     examples: Mapping[str, list[str]] | None = None
 
 
@@ -90,9 +94,11 @@ def _rule(entry: Mapping[str, Any], label: str) -> Rule:
     unknown = set(entry) - _FIELDS
     if unknown:
         raise ValueError(f"unknown field {sorted(unknown)[0]}")
-    anchors = tuple(str(anchor).lower().encode() for anchor in _list(entry["anchors"]))
-    if not anchors or any(len(anchor) < 3 for anchor in anchors):
+    anchors = tuple(str(anchor).lower().encode() for anchor in entry["anchors"])
+    if any(len(anchor) < 3 for anchor in anchors):
         raise ValueError("an anchor needs three characters at least")
+    if entry.get("value", "") not in _VALUES:
+        raise ValueError(f"unknown value check {entry['value']}")
     pattern = compile_pattern(entry["regex"])
     return Rule(
         id=entry["id"],
@@ -112,10 +118,6 @@ def _rule(entry: Mapping[str, Any], label: str) -> Rule:
         value=entry.get("value", ""),
         examples=entry.get("examples"),
     )
-
-
-def _list(value: Any) -> Iterable[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 def compile_pattern(regex: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -32,3 +33,13 @@ class Span:
     """Its value may be taken out wherever else it stands in the text."""
     quote: bytes = b""
     """A bare JSON number: the placeholder needs these quotes around it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finder:
+    """Code that knows a place where secrets stand which no single pattern describes."""
+
+    anchors: tuple[bytes, ...]
+    """Lower case; the code runs only if one of them is in the text."""
+    find: Callable[[bytes, bytes, list[int]], Iterator[Span]]
+    """(text, text in lower case, places of the anchors) -> secrets."""

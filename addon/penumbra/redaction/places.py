@@ -1,0 +1,104 @@
+"""Places where secrets stand that no single pattern describes: cookies, Kubernetes secrets, the
+output of a command that prints one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from penumbra.redaction.span import Finder, Rank, Span
+from penumbra.redaction.values import is_opaque, is_placeholder, is_reference
+
+# Cookies: `Cookie: a=1; b=2`, `Set-Cookie: a=1; Path=/`, `curl --cookie "a=1"`.
+_COOKIE = re.compile(rb"(?i)cookie[\"'\\]{0,4}(?:[ \t]{0,3}[:=]|[ \t])[ \t]{0,3}[\"'\\]{0,4}")
+_CRUMB = re.compile(rb"[ \t]{0,3}([A-Za-z0-9!#$%&*.^_|~+-]{1,80})=([^;\s\"'\\,\x1b]{0,4096})(;?)")
+_CRUMB_ATTRIBUTES = frozenset(
+    (b"path", b"domain", b"expires", b"max-age", b"samesite", b"version", b"priority", b"lang", b"theme")
+)
+_SESSION = re.compile(rb"(?i)sess|sid|token|auth|jwt|login|remember|secret|csrf|xsrf|key")
+
+
+def _cookies(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
+    done = 0
+    for place in places:
+        head = _COOKIE.match(data, place) if place >= done else None
+        at = head.end() if head else 0
+        while at:
+            crumb = _CRUMB.match(data, at)
+            if crumb is None:
+                break
+            done = at = crumb.end()
+            if crumb[1].lower() not in _CRUMB_ATTRIBUTES and _is_session(crumb[1], crumb[2]):
+                yield Span(*crumb.span(2), "cookie", "cookie", Rank.STRUCTURE, sure=len(crumb[2]) >= 16)
+            at = at if crumb[3] else 0
+
+
+def _is_session(name: bytes, value: bytes) -> bool:
+    text = value.decode("utf-8", "replace")
+    if is_placeholder(text) or is_reference(text):
+        return False
+    return is_opaque(text, 12 if _SESSION.search(name) else 20)
+
+
+# Kubernetes: everything below `data` and `stringData` of a Secret.
+_SECRET = re.compile(rb"kind[\\\"']{0,8}[ \t]{0,4}:[ \t]{0,4}[\\\"']{0,8}Secret(?:[\\\"'\s\x1b]|\Z)")
+_DATA = re.compile(rb"(stringData|data)[\\\"']{0,8}[ \t]{0,4}:[ \t]{0,4}(\{)?")
+_DATA_END = re.compile(
+    rb"\}|(?:\n|\\n)[^A-Za-z\n]{0,24}(?:[\w./-]{0,60}[:\t|-][ ]{0,4})?(?:\x1b\[[0-9;]{0,8}m)?"
+    rb"(?:apiVersion|kind|metadata|type|immutable|stringData|data|items|---)\b"
+)
+_ENTRY = re.compile(rb"[A-Za-z0-9_.-]{1,80}[\\\"']{0,8}[ \t]{0,4}:[ \t]{0,4}[\\\"']{0,8}([^\s\"'\\\x1b{}\[\]|>]{4,65536})")
+_BASE64 = re.compile(rb"[A-Za-z0-9+/]{4,}={0,2}\Z")
+_REACH = 65_536
+
+
+def _kubernetes_secrets(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
+    done = 0
+    for place in places:
+        kind = _SECRET.match(data, place) if place >= done else None
+        if kind is None:
+            continue
+        first = max(done, place - _REACH, data.rfind(b"\n---", 0, place))
+        last = data.find(b"\n---", place, place + _REACH)
+        last = last if last >= 0 else min(len(data), place + _REACH)
+        done = last
+        for block in _DATA.finditer(data, first, last):
+            end = _DATA_END.search(data, block.end(), last)
+            yield from _entries(data, block.end(), end.start() if end else last, block[1] == b"data")
+
+
+def _entries(data: bytes, start: int, end: int, encoded: bool) -> Iterator[Span]:
+    for entry in _ENTRY.finditer(data, start, end):
+        value = entry[1]
+        if encoded and not (_BASE64.match(value) and len(value) % 4 == 0):
+            continue
+        text = value.decode("utf-8", "replace")
+        if is_placeholder(text) or is_reference(text):
+            continue
+        yield Span(*entry.span(1), "kubernetes-secret", "kubernetes-secret", Rank.STRUCTURE, is_opaque(text, 16))
+
+
+# A prompt whose command prints a secret, and the lone line that it printed.
+_PROMPT = re.compile(
+    rb"(?i)[$#>%] (?:sudo )?[^\n\\]{0,120}(?:token|secret|passw|credential|api.?key|\.key\b|netrc|pgpass|auth|rand\b|id_rsa)"
+    rb"[^\n\\]{0,120}(?:\r?\n|\\{1,4}n)"
+)
+_LONE = re.compile(
+    rb"(?:[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t)|[\w./-]{1,80}[:-][0-9]{1,7}[:-]|[+> ]{1,3})?(?:\x1b\[[0-9;]{0,8}m)?"
+    rb"([A-Za-z0-9+/=_.~:-]{16,4096})(?=\s|\\|\"|\x1b|\Z)"
+)
+
+
+def _printed(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
+    for place in places:
+        prompt = _PROMPT.match(data, place)
+        lone = _LONE.match(data, prompt.end()) if prompt else None
+        if lone and is_opaque(lone[1].decode("latin-1"), 16) and any(48 <= byte < 58 for byte in lone[1]):
+            yield Span(*lone.span(1), "credential", "printed-credential", Rank.STRUCTURE)
+
+
+FINDERS = (
+    Finder((b"cookie",), _cookies),
+    Finder((b"kind: secret", b'kind":"secret', b'kind": "secret', b'kind\\":\\"secret', b'kind\\": \\"secret', b'kind\\\\\\": \\\\\\"secret'), _kubernetes_secrets),
+    Finder((b"$ cat ", b"# cat ", b"> cat ", b"$ echo ", b"$ gh ", b"$ vault ", b"$ op ", b"$ pass ", b"$ openssl ", b"$ aws ", b"$ gcloud ", b"$ az ", b"$ kubectl ", b"$ printenv ", b"$ less ", b"$ head ", b"$ security ", b"$ doppler ", b"$ heroku ", b"$ npm ", b"% cat ", b"> type ", b"> get-content "), _printed),
+)
