@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from mitm import Mitmdump
+from mitm import ADDON, Mitmdump
 from upstream import Upstream
 
 StartProxy = Callable[..., Mitmdump]
@@ -53,7 +53,7 @@ def shared_proxies(
         key = (mode, addon, tuple(sorted(options.items())))
         if key not in running:
             home = tmp_path_factory.mktemp("proxy")
-            running[key] = Mitmdump(provider, confdir, home, mode, addon, options).start()
+            running[key] = Mitmdump(provider, confdir, home, mode, addon, options=options).start()
         return running[key]
 
     yield get
@@ -72,7 +72,7 @@ def proxy(shared_proxies: StartProxy, upstream: Upstream) -> StartProxy:
 
 @pytest.fixture
 def own_proxy(upstream: Upstream, confdir: Path, tmp_path: Path) -> Iterator[StartProxy]:
-    """`own_proxy(mode, addon=True, environment={}, arguments=(), started=True, **options)`: one of this
+    """`own_proxy(mode, addon=True, environment={}, script=ADDON, started=True, **options)`: one of this
     test's own, with a state of its own, to be restarted and changed at will."""
     made: list[Mitmdump] = []
 
@@ -81,12 +81,12 @@ def own_proxy(upstream: Upstream, confdir: Path, tmp_path: Path) -> Iterator[Sta
         *,
         addon: bool = True,
         environment: dict[str, str] | None = None,
-        arguments: tuple[str, ...] = (),
+        script: Path = ADDON,
         started: bool = True,
         **options: str,
     ) -> Mitmdump:
         home = tmp_path / f"proxy{len(made)}"
-        proxy = Mitmdump(upstream, confdir, home, mode, addon, options, environment or {}, arguments)
+        proxy = Mitmdump(upstream, confdir, home, mode, addon, script, options, environment or {})
         made.append(proxy)
         return proxy.start() if started else proxy
 

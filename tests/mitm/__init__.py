@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ADDON = ROOT / "addon" / "main.py"
 INSIDE = Path(__file__).with_name("inside.py")
 _LISTENING = re.compile(r"listening at [^\n]*?:(\d{2,5})\b")
+_ACTIVE = "Penumbra is active"
 _KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT", "COVERAGE_PROCESS_START")
 START_LIMIT = 60.0
 """Seconds until a proxy that does not listen counts as broken."""
@@ -43,9 +44,10 @@ class Mitmdump:
     mode: str = "regular"
     """regular, `reverse` (plain HTTP to the stand-in), `reverse-tls`, or one of mitmproxy's own."""
     addon: bool = True
+    script: Path = ADDON
+    """What is loaded as the addon."""
     options: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
-    arguments: tuple[str, ...] = ()
     port: int = 0
     process: subprocess.Popen[bytes] | None = None
 
@@ -92,13 +94,12 @@ class Mitmdump:
             "termlog_verbosity": "info",
             **self.options,
         }
-        scripts = ([ADDON] if self.addon else []) + [INSIDE]
+        scripts = ([self.script] if self.addon else []) + [INSIDE]
         return [
             str(Path(sys.executable).with_name("mitmdump")),
             *("--mode", modes.get(self.mode, self.mode)),
             *(part for script in scripts for part in ("-s", str(script))),
             *(part for name, value in options.items() for part in ("--set", f"{name}={value}")),
-            *self.arguments,
         ]
 
     def launch(self) -> subprocess.Popen[bytes]:
@@ -110,6 +111,7 @@ class Mitmdump:
             "XDG_STATE_HOME": str(self.state),
             "PYTHONUNBUFFERED": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPATH": str(ADDON.parent) if self.script != ADDON else "",
             "UPSTREAM_PORTS": f"{self.upstream.port},{self.upstream.tls_port}",
             **self.environment,
         }
@@ -120,17 +122,23 @@ class Mitmdump:
         return self.process
 
     def start(self) -> Mitmdump:
-        """Starts it and waits until it listens. Raises NotStarted."""
+        """Starts it and waits until it listens and the addon is active. Raises NotStarted."""
         earlier = len(self.log())
         process = self.launch()
         limit = time.monotonic() + START_LIMIT
-        while (found := _LISTENING.search(self.log(), earlier)) is None:
+        while (found := self._ready(earlier)) is None:
             if process.poll() is not None or time.monotonic() > limit:
                 self.stop()
                 raise NotStarted(self.log()[earlier:])
             time.sleep(0.03)
         self.port = int(found[1])
         return self
+
+    def _ready(self, earlier: int) -> re.Match[str] | None:
+        log = self.log()
+        if self.addon and _ACTIVE not in log[earlier:]:
+            return None
+        return _LISTENING.search(log, earlier)
 
     def stop(self) -> None:
         """Ends it and waits."""

@@ -30,7 +30,7 @@ class Inside:
             return
         try:
             result = ctx.master.commands.execute(flow.request.get_text())
-        except exceptions.MitmproxyException as error:
+        except (exceptions.CommandError, exceptions.MitmproxyException) as error:
             flow.response = http.Response.make(400, str(error))
             return
         flow.response = http.Response.make(200, json.dumps(result, default=str))

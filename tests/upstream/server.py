@@ -158,7 +158,7 @@ class Upstream:
             return json.loads(received.body) if received.body else None
         except DecodeError as error:
             problem = f"the request body could not be decoded: {error}"
-        except ValueError:
+        except (ValueError, RecursionError):
             pass
         status = 413 if problem.endswith("too large") else 400
         raise Refused(status, api.fault(status, problem), problem)
