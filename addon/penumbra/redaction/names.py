@@ -36,7 +36,7 @@ class Name:
 
 
 _NOTHING = Name(Strength.NONE)
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\x00-\x7f]+")
 
 
 def _words(spec: str) -> frozenset[str]:

@@ -20,7 +20,7 @@ _FIELDS = frozenset(
     ("id", "label", "regex", "anchors", "kind", "group", "before", "window", "boundary", "exact")
     + ("mixed", "sure", "entropy", "digits", "value", "examples")
 )
-_VALUES = frozenset(("", "password", "opaque", "given", "basic"))
+_VALUES = frozenset(("", "password", "opaque", "certain", "given", "basic"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,8 @@ class Rule:
     digits: int = 0
     """Least number of digits in the secret."""
     value: str = ""
-    """What the secret must look like: `password`, `opaque` (random), `given` (no placeholder or
+    """What the secret must look like: `password`, `opaque` (random), `certain` (too random to be
+    anything else), `given` (no placeholder or
     reference), `basic` (base64 of `user:password`)."""
     examples: Mapping[str, list[str]] | None = None
 

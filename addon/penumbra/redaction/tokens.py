@@ -87,6 +87,10 @@ def _is_random(text: str) -> bool:
     return not is_placeholder(text) and not is_reference(text) and is_opaque(text, 12)
 
 
+def _is_sure(text: str) -> bool:
+    return is_secret(text, Strength.WEAK, Style.QUOTED)
+
+
 def _is_given(text: str) -> bool:
     return not (is_placeholder(text) or is_reference(text))
 
@@ -100,4 +104,4 @@ def _is_basic(text: str) -> bool:
     return b":" in pair and all(32 <= byte < 127 or byte >= 160 for byte in pair)
 
 
-_CHECKS = {"password": _is_password, "opaque": _is_random, "given": _is_given, "basic": _is_basic}
+_CHECKS = {"password": _is_password, "certain": _is_sure, "opaque": _is_random, "given": _is_given, "basic": _is_basic}

@@ -38,7 +38,7 @@ _PARTS = tuple(_SPEC["placeholder_parts"].split())
 _ENDINGS = tuple(_SPEC["word_endings"].split())
 
 _REFERENCE = re.compile(
-    r"[$@#%]?\{|\$[A-Za-z_(]|%\(|%[A-Za-z_]+%|%[sdvqr]$|<[^>]{0,80}>?$|!\w|&\w+$|\*\w+$|@\w+@|__\w+__$|\[\w+\]$"
+    r"[$@#%]?\{|\$[A-Za-z_(]|%\(|%[A-Za-z_]+%|%[sdvqr]$|<[^>]{0,80}>?$|!(?:Ref|Sub|GetAtt|Join|vault|secret|env|ENV|encrypted|Import|sops|reference)\b|&\w+$|\*\w+$|@\w+@|__\w+__$|\[\w+\]$"
     r"|(?:op|vault|ref\+\w+|arn|ssm|secretsmanager|awssm|gcpsm|azurekv|keyvault|file|env|data|projects|kms|sops"
     r"|secretref|secret|bitwarden|akv|chamber|doppler|infisical|keyring)(?::|://|/)"
     r"|ENC\[|(?:os|process|sys|system|config|settings|env|environment|secrets|var|vars|local|module|self|this"
@@ -54,10 +54,13 @@ _PATH = re.compile(
 _FILE = re.compile(
     r"[\w./-]{1,80}\.(?:pem|key|crt|cer|p12|pfx|jks|json|ya?ml|txt|js|ts|py|go|rb|java|php|env|html?|conf|cfg|ini|xml|md|sh|jpg|png|svg|css)$"
 )
+_BASE64_KEY = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}$")
 _HEX = re.compile(r"(?:0x)?[0-9a-fA-F]+$")
 _LETTERS = re.compile(r"[A-Za-z]+$")
 _HUMPS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _CONSONANTS = re.compile(r"[bcdfghjklmnpqrstvwxz]{5,}", re.IGNORECASE)
+_NUMBERED = re.compile(r"(?:oauth|v|utf|sha|md|base|x|ed|p|aes|rs|hs|es|ps|eddsa|http|hmac|rsa|secp|curve|s|ec|k|type|part|step|level|tier)[-_]?\d{1,4}\w{0,8}$")
+_DOTTED = re.compile(r"[a-z]+(?:[-_./][a-z]+)+$", re.IGNORECASE)
 _VERSION = re.compile(r"[v^~<>=]*\d+(?:\.\d+)+(?:[-+.][\w.]+)?$")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]|$)|\d\d:\d\d(?::\d\d)?$")
 _NUMBER = re.compile(r"[-+]?\d[\d_,.]*(?:e[-+]?\d+)?[a-zA-Z]{0,2}$")
@@ -197,11 +200,29 @@ def _is_machine_made(value: str, style: Style) -> bool:
         return value.isdigit() and len(value) >= 12 and style in (Style.QUOTED, Style.ENV)
     if style in (Style.CODE, Style.APART):
         return any(map(str.isdigit, value)) and is_opaque(value, 12)
-    if is_opaque(value, 8):
-        return any(map(str.isdigit, value)) or len(value) >= 16
-    if _IDENTIFIER.match(value) or set(value.lower()) <= set("abcdefghijklmnopqrstuvwxyz_-./: "):
+    if any(map(str.isdigit, value)):
+        return not _is_name_like(value)
+    if is_opaque(value, 12):
+        return True
+    return _is_chosen(value, style)
+
+
+def _is_name_like(value: str) -> bool:
+    """`oauth2`, `v1beta1`, `token_v2`, `projects/1/secrets`: words with a number in them."""
+    low = value.lower()
+    return any(stem in low for stem in _STEMS) and is_wordy(value) or bool(_NUMBERED.match(low))
+
+
+def _is_chosen(value: str, style: Style) -> bool:
+    """Of letters and signs, and yet nothing that one writes into a program."""
+    low = value.lower()
+    if low.endswith(_ENDINGS) or any(stem in low for stem in _STEMS):
         return False
-    return any(map(str.isdigit, value)) and (len(value) >= 10 or style is Style.ENV)
+    if _LETTERS.match(value):
+        return len(value) >= 11 and value.islower()
+    if _DOTTED.match(value):
+        return style is Style.ENV and len(value) >= 10
+    return len(value) >= 8 and style is not Style.CONFIG and any(char in "!@#$%^&*+=?~" for char in value)
 
 
 def _is_certain(value: str) -> bool:

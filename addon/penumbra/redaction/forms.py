@@ -1,0 +1,190 @@
+"""How a name and its value are joined: assignment, element, argument, table, pair.
+
+Each form is read with bounded patterns from the place where the name ends. What comes out is
+where the value stands and how it is written, which decides what it may be.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from penumbra.redaction.values import Style
+
+_QUOTE = rb"(?:\\{0,7}[\"'`])"
+_BREAK = rb"(?:\s|\\{1,4}[nrt]|[0-9:|+>-]|\xe2\x86\x92)"
+"""White space between lines, with what tools put in front of lines."""
+_TYPED = (
+    rb"(?:: ?|[ ])(?:&(?:'static )?|\*)?(?:const )?"
+    rb"(?:string|String|str|Optional\[str\]|Text|text|char|varchar|NSString|SecretStr|any|bytes|\[\]byte)\b[^=\n\"'`,;(){}]{0,24}"
+)
+_ASSIGN = re.compile(
+    rb"([\\\"'`\])>*]{0,8}(?: [0-9]{1,3})?)([ \t]{0,40}(?:" + _TYPED + rb")?)"
+    rb"(={1,3}>?|:{1,3}=?|[.?+|&:]{1,3}=|\|{1,2}|%3[aAdD]|->|<-)([ \t]{0,40})"
+    rb"((?:[brufBRUF@$]{0,2}" + _QUOTE + rb"{1,3})?)"
+)
+_NEXT_LINE = re.compile(rb"[|>]?-?[ \t]*" + rb"(?:\r?\n|\\{1,4}n)" + _BREAK + rb"{0,60}(" + _QUOTE + rb")")
+_ELEMENT = re.compile(rb"[^<>\n]{0,80}>(\s{0,40})")
+_ARGUMENT = re.compile(_QUOTE + rb"[ \t]{0,4},[ \t]{0,4}[bru]?(" + _QUOTE + rb")")
+_ATTRIBUTE = re.compile(_QUOTE + rb"[ \t]{0,4}(?:value|content|data-value)=(" + _QUOTE + rb")")
+_CSV = re.compile(rb",( {0,2})(" + _QUOTE + rb")?")
+_CALL = re.compile(rb"\((" + _QUOTE + rb")?")
+_PAIR = re.compile(
+    rb"[\\\"']{0,6},?" + _BREAK + rb"{1,40}[\\\"'-]{0,4}(?:value|Value|VALUE)[\\\"']{0,6}\s{0,3}[:=]\s{0,3}(" + _QUOTE + rb")?"
+)
+_NESTED = re.compile(rb"[\\\"']{0,6}\s{0,3}[:=]\s{0,3}\{[^{}]{0,240}?\bvalue\\{0,7}[\"'`]?\s{0,3}[:=]\s{0,3}(" + _QUOTE + rb")")
+_APART = re.compile(rb"([ \t]{1,60}(?:is |was |are |: ?|= ?)?)(" + _QUOTE + rb")?")
+
+RUN = re.compile(rb"[^\s\"'`<>\\\x1b]{1,4096}")
+_RUN_CODE = re.compile(rb"[^\s\"'`<>\\\x1b,;&|(){}\[\]]{1,4096}")
+_RUN_QUERY = re.compile(rb"[^\s\"'`<>\\\x1b&#,;)]{1,4096}")
+_RUN_ELEMENT = re.compile(rb"[^\s<>\\\x1b\"']{1,4096}")
+_RUN_CSV = re.compile(rb"[^\s\"'`<>\\\x1b,]{1,4096}")
+_PERCENT_END = re.compile(rb"%(?:26|0[aAdD]|22|20|3[bB]|2[cC])|&amp;")
+_INSIDE = {q: re.compile(rb"(?:[^" + q + rb"\\\r\n]|\\[^\r\n]){0,4096}") for q in (b'"', b"'", b"`")}
+_INSIDE_ESCAPED = re.compile(rb"(?:[^\\\"\r\n]|\\{1,8}u00(?:2[1346-9a-f]|3[c-e]|26))" + rb"{0,4096}")
+_END_OF_LINE = re.compile(rb"[ \t]*(?:\r?\n|\Z|\\{1,4}[nr]|\x1b\[|\"|\\\"|#|//)")
+_UPPER = re.compile(rb"[A-Z][A-Z0-9_]*\Z")
+_TRIM = b".,;:"
+_QUERY = (b"?", b"&", b";")
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """Where a value stands and how it is written."""
+
+    start: int
+    end: int
+    style: Style
+    bare: bytes = b""
+    """Quotes of the name of a bare JSON number; empty for all else."""
+
+
+def value_after(data: bytes, begin: int, end: int) -> Value | None:
+    """The value that belongs to the name at `begin` to `end`."""
+    for form in (_assigned, _element, _argument, _pair, _apart):
+        value = form(data, begin, end)
+        if value is not None:
+            return value
+    return None
+
+
+def flag_value(data: bytes, end: int) -> Value | None:
+    """The argument behind a command line flag that ends at `end`."""
+    match = _APART.match(data, end)
+    return read(data, match.end(), match[2] or b"", Style.ENV) if match else None
+
+
+def _assigned(data: bytes, begin: int, end: int) -> Value | None:
+    match = _ASSIGN.match(data, end)
+    if match is None:
+        return None
+    close, gap, operator, after, opener = match.groups(b"")
+    opener = opener.lstrip(b"brufBRUF@$")
+    if opener:
+        return read(data, match.end(), opener, Style.QUOTED)
+    if operator == b"|":
+        return read(data, match.end(), b"", Style.CONFIG) if gap and after else None
+    nested = _NESTED.match(data, end)
+    if nested:
+        return read(data, nested.end(), nested[1], Style.QUOTED)
+    if operator[:1] in b"=%" and not gap and not after:
+        return _tight(data, begin, end, match.end())
+    further = _NEXT_LINE.match(data, match.end())
+    if further:
+        return read(data, further.end(), further[1], Style.QUOTED)
+    return _loose(data, match.end(), close, operator)
+
+
+def _loose(data: bytes, at: int, close: bytes, operator: bytes) -> Value | None:
+    """`name: value`, `name = value`, without quotes."""
+    value = read(data, at, b"", Style.CODE)
+    if value is None:
+        return None
+    number = data[value.start : value.end].rstrip(b",}]")
+    if close[-1:] in (b'"', b"'") and number.isdigit():
+        quote = close.lstrip(b"])>*")
+        return Value(value.start, value.start + len(number), Style.QUOTED, quote)
+    if _END_OF_LINE.match(data, value.end):
+        return Value(value.start, value.end, Style.CONFIG)
+    short = read(data, at, b"", Style.CODE, _RUN_CODE)
+    if short and short.end == value.end and data[short.end : short.end + 1] == b" " and operator == b":":
+        return Value(short.start, short.end, Style.CODE)
+    return short
+
+
+def _tight(data: bytes, begin: int, end: int, at: int) -> Value | None:
+    """`NAME=value` without spaces and quotes: where it ends depends on what it stands in."""
+    if data[begin - 1 : begin] in _QUERY or data[begin - 3 : begin] in (b"%3F", b"%26", b"%3f"):
+        return read(data, at, b"", Style.ENV, _RUN_QUERY)
+    if _UPPER.match(data[begin:end]) or data[begin : begin + 2] == b"--":
+        return read(data, at, b"", Style.ENV)
+    value = read(data, at, b"", Style.ENV, _RUN_QUERY)
+    if value and data[value.end : value.end + 1] in (b")", b",", b":"):
+        return read(data, at, b"", Style.CODE, _RUN_CODE)
+    return value
+
+
+def _element(data: bytes, begin: int, end: int) -> Value | None:
+    match = _ELEMENT.match(data, end)
+    if match is None or b"<" not in data[max(0, begin - 40) : begin] or data[begin - 1 : begin] == b"/":
+        return None
+    value = read(data, match.end(), b"", Style.QUOTED, _RUN_ELEMENT)
+    return value if value and data[value.end : value.end + 40].lstrip().startswith(b"<") else None
+
+
+def _argument(data: bytes, begin: int, end: int) -> Value | None:
+    match = _ATTRIBUTE.match(data, end) or _ARGUMENT.match(data, end)
+    if match:
+        return read(data, match.end(), match[1], Style.QUOTED)
+    match = _CSV.match(data, end)
+    if match and (match[2] or not match[1]):
+        style = Style.QUOTED if match[2] else Style.ENV if _UPPER.match(data[begin:end]) else Style.APART
+        return read(data, match.end(), match[2] or b"", style, _RUN_CSV)
+    match = _CALL.match(data, end)
+    if match:
+        style = Style.QUOTED if match[1] else Style.APART
+        return read(data, match.end(), match[1] or b"", style, _RUN_CODE)
+    return None
+
+
+def _pair(data: bytes, begin: int, end: int) -> Value | None:
+    match = _PAIR.match(data, end)
+    if match is None:
+        return None
+    return read(data, match.end(), match[1] or b"", Style.QUOTED if match[1] else Style.CONFIG)
+
+
+def _apart(data: bytes, begin: int, end: int) -> Value | None:
+    match = _APART.match(data, end)
+    if match is None:
+        return None
+    value = read(data, match.end(), match[2] or b"", Style.APART)
+    if value is None:
+        return None
+    gap = match[1]
+    table = (len(gap) >= 2 and gap.isspace()) or b"_" in data[begin:end]
+    style = Style.APART
+    if match[2]:
+        style = Style.QUOTED
+    elif table and _END_OF_LINE.match(data, value.end):
+        style = Style.CONFIG
+    return Value(value.start, value.end, style)
+
+
+def read(data: bytes, at: int, opener: bytes, style: Style, run: re.Pattern[bytes] = RUN) -> Value | None:
+    """The value that begins at `at`, behind the quotes `opener`; without quotes, it is a `run`."""
+    if not opener:
+        match = run.match(data, at)
+        if match is None:
+            return None
+        cut = _PERCENT_END.search(data, at, match.end())
+        end = cut.start() if cut else match.end()
+        while end > at and data[end - 1] in _TRIM:
+            end -= 1
+        return Value(at, end, style) if end > at else None
+    inside = _INSIDE_ESCAPED if opener.startswith(b"\\") else _INSIDE[opener[-1:]]
+    match = inside.match(data, at)
+    if match is None or match.end() == at:
+        return None
+    return Value(at, match.end(), style)
