@@ -15,6 +15,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Protocol
 
 from penumbra import overrides
@@ -120,7 +121,9 @@ def _overridden(document: Document, settings: Settings, threshold: str | None) -
         # Not orjson: a number of any size must be seen as what it is.
         settings = overrides.apply(settings, json.loads(document.source(top[overrides.FIELD])))
         document.remove_member(top[overrides.FIELD])
-    for message in document.items(top.get("messages")):
+    # A look at the bytes spares most requests the walk.
+    marked = b'"_forge"' in document.data
+    for message in document.items(top.get("messages")) if marked else ():
         members = document.members(message)
         if overrides.FIELD in members:
             document.remove_member(members[overrides.FIELD])
@@ -138,9 +141,14 @@ def _items(document: Document, conversation: Conversation, scope: bytes) -> Iter
         tool = (result.call.name if result.call else "").encode("utf-8", "surrogatepass")
         key = hashlib.blake2b(digest, key=scope, digest_size=16)
         key.update(b"\0" + call_id + b"\0" + tool)
-        if sum(character.isalnum() for character in result.call_id) < _TELLING_ID:
+        if not _is_telling(result.call_id):
             key.update(b"\0" + opening)
         yield Item(result, text, digest, key.digest())
+
+
+@lru_cache(8192)
+def _is_telling(call_id: str) -> bool:
+    return sum(character.isalnum() for character in call_id) >= _TELLING_ID
 
 
 def rewrite(
