@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from penumbra import rewrite
+from penumbra.history.shelves import Shelves
 from penumbra.overrides import OverrideError
 from penumbra.redaction import RedactionError
 from penumbra.redaction.engine import Redactor
@@ -75,6 +76,7 @@ class Engine:
         self.key = installation_key(path.with_suffix(".key") if path else None)
         self.database = Database(path, ledger.SCHEMA)
         self.ledger = ledger.Ledger(self.database, settings.ledger_ttl, settings.database_max_bytes)
+        self._shelves = Shelves()
         self._workers = ThreadPoolExecutor(2, thread_name_prefix="penumbra")
         # Compiled while the proxy starts; the first request waits for what is missing.
         self._redactor: Future[Redactor] = self._workers.submit(Redactor, self.key)
@@ -124,7 +126,7 @@ class Engine:
         known = await self.ledger.known({item.key: None for item in request.items})
         redactor = await asyncio.wrap_future(self._redactor)
         rewritten = await self._work(
-            heavy, lambda: rewrite.rewrite(request, known, redactor.redact, shadows=None)
+            heavy, lambda: rewrite.rewrite(request, known, redactor.redact, None, self._shelves)
         )
         if incoming.api.kind == "messages":
             await self.ledger.record(rewritten.decisions)

@@ -21,6 +21,8 @@ from typing import Any, Protocol
 from penumbra import overrides
 from penumbra.calls import tools
 from penumbra.history import adoption, dedup
+from penumbra.history.reread import Library, referenced
+from penumbra.history.shelves import Shelves
 from penumbra.redaction import RedactionError
 from penumbra.settings import Settings
 from penumbra.shadow.ledger import Decision, Facts
@@ -33,6 +35,8 @@ from penumbra.wire.recognise import Api
 # Ids at least this long are random enough to tell conversations apart; shorter ones ("call_0")
 # count together with how the conversation opens.
 _TELLING_ID = 20
+# Shorter texts (characters) can't say anything again that is worth a reference.
+_RESTATABLE = 250
 _log = logging.getLogger(__name__)
 
 
@@ -156,22 +160,27 @@ def rewrite(
     known: Mapping[bytes, Decision],
     redact: Callable[[str, str], Redacted],
     shadows: Shadows | None,
+    shelves: Shelves,
 ) -> Rewritten:
     """The request as it is to be sent.
 
     `known`: decisions of the past about this request's items. `redact` takes a text and a hint (path
-    or command of the call). `shadows` None: the model can't ask for originals.
+    or command of the call). `shadows` None: the model can't ask for originals. `shelves` keep what was
+    learned of conversations under way.
 
     Raises RedactionError; on any other failure of a stage the text stays as it came.
     """
     writer = _Writer(request, known, redact, shadows)
     for item in request.items:
-        writer.write(item)
+        writer.write(item, shelves)
+    writer.shelve(shelves)
     return Rewritten(request.document.render(), tuple(writer.shown), writer.decisions, writer.originals)
 
 
 @dataclass(slots=True)
 class _Writer:
+    """The request on its way, text by text."""
+
     request: Request
     known: Mapping[bytes, Decision]
     redact: Callable[[str, str], Redacted]
@@ -184,6 +193,11 @@ class _Writer:
     cached: bool = field(init=False)
     last_known: int = field(init=False)
     """Message index of the last result that we decided about in the past; -1 if there is none."""
+    referable: list[tuple[bytes, str, str]] = field(default_factory=list)
+    """Mark, call id and forwarded form of each text so far that later ones may refer to."""
+    library: Library | None = None
+    noted: int = 0
+    """How many of `referable` the library has noted."""
 
     def __post_init__(self) -> None:
         request = self.request
@@ -193,31 +207,34 @@ class _Writer:
         turns = [item.result.turn for item in request.items if item.key in self.known]
         self.last_known = max(turns, default=-1)
 
-    def write(self, item: Item) -> None:
-        decision, new = self._decision(item)
-        if decision.text is not None and decision.text != item.text:
-            self.request.document.replace(item.result.value, decision.text)
+    def write(self, item: Item, shelves: Shelves) -> None:
+        decision, new = self._decision(item, shelves)
+        text = item.text if decision.text is None else decision.text
+        if text != item.text:
+            self.request.document.replace(item.result.value, text)
         if new:
             self.decisions[item.key] = decision
-        if decision.facts.how != "duplicate":
-            complete = decision.facts.loss < Loss.LOSSY
-            self.seen.note(item.digest, dedup.Earlier(item.result.call_id, item.tool, complete))
-        self.shown.append(Shown(item, decision.facts, new))
+        facts = decision.facts
+        self.seen.note(item.digest, item.key, item.result.call_id, item.tool, facts)
+        if self.seen.is_referable(item.key):
+            mark = item.key + facts.bytes_after.to_bytes(8, "big")
+            self.referable.append((mark, item.result.call_id, text))
+        self.shown.append(Shown(item, facts, new))
 
-    def _decision(self, item: Item) -> tuple[Decision, bool]:
+    def shelve(self, shelves: Shelves) -> None:
+        """Give the library back for the next turn."""
+        if self.library is not None:
+            noted = self.referable[: self.noted]
+            shelves.give([mark for mark, _, _ in noted], self.library, sum(len(text) for _, _, text in noted))
+
+    def _decision(self, item: Item, shelves: Shelves) -> tuple[Decision, bool]:
         past = self.known.get(item.key) or self.decisions.get(item.key)
-        if past is not None and self._still_holds(item, past):
+        # A reference holds only while its referents stand earlier in the request.
+        if past is not None and all(self.seen.has(bytes.fromhex(key)) for key in past.facts.referents):
             return past, False
         if past is None and self._adopted(item):
             return Decision(None, _facts("adopted", item.text, item.text)), True
-        return self._decide(item), True
-
-    def _still_holds(self, item: Item, past: Decision) -> bool:
-        """A reference holds only while its referent stands earlier in the request."""
-        if past.facts.how != "duplicate":
-            return True
-        earlier = self.seen.find(item.digest)
-        return earlier is not None and earlier.call_id == past.facts.referent
+        return self._decide(item, shelves), True
 
     def _adopted(self, item: Item) -> bool:
         conversation = self.request.conversation
@@ -230,7 +247,7 @@ class _Writer:
             return False
         return adoption.stays_raw(self.request.settings.adopt, turn, conversation, self.cached)
 
-    def _decide(self, item: Item) -> Decision:
+    def _decide(self, item: Item, shelves: Shelves) -> Decision:
         settings = self.request.settings
         output = ToolOutput(
             text=item.text,
@@ -243,8 +260,11 @@ class _Writer:
         if tools.skips(item.tool, settings.skip_tools):
             policy = Policy(mode=Mode.DISABLED)
         shortened = self._shorten(output, policy)
-        if (duplicate := self._duplicate(item, shortened, policy)) is not None:
-            return duplicate
+        if settings.dedup and policy.mode is not Mode.DISABLED:
+            if (duplicate := self._duplicate(item, shortened)) is not None:
+                return duplicate
+            if (restated := self._restated(item, shortened, policy, shelves)) is not None:
+                return restated
         text, ref = shortened.text, ""
         if shortened.loss is Loss.LOSSY and self.shadows is not None:
             ref = self.shadows.ref(shortened.original)
@@ -274,20 +294,53 @@ class _Writer:
             redacted = redact(output.text)
             return Shortened(redacted.text, redacted.text, redactions=redacted.counts)
 
-    def _duplicate(self, item: Item, shortened: Shortened, policy: Policy) -> Decision | None:
+    def _duplicate(self, item: Item, shortened: Shortened) -> Decision | None:
+        """The whole text stands earlier in the request."""
         earlier = self.seen.find(item.digest)
-        if earlier is None or not self.request.settings.dedup or policy.mode is Mode.DISABLED:
-            return None
         # A shortened earlier text may stand for a later one only where the same call would have
         # shortened it in the same way.
-        if not (earlier.complete or (earlier.tool == item.tool and shortened.loss is Loss.LOSSY)):
+        if earlier is None or not (
+            earlier.complete or (earlier.tool == item.tool and shortened.loss is Loss.LOSSY)
+        ):
             return None
         text = dedup.marker(earlier)
-        facts = _facts("duplicate", item.text, text, stages=("dedup",), referent=earlier.call_id)
-        instead = tokens.estimate(shortened.text)
-        if facts.bytes_after >= len(shortened.text.encode("utf-8", "surrogatepass")):
+        if not _is_smaller(text, shortened.text):
             return None
-        return Decision(text, facts) if facts.tokens_after < instead else None
+        referents = (earlier.key.hex(),)
+        return Decision(text, _facts("duplicate", item.text, text, stages=("dedup",), referents=referents))
+
+    def _restated(
+        self, item: Item, shortened: Shortened, policy: Policy, shelves: Shelves
+    ) -> Decision | None:
+        """Parts of the text stand earlier in the request."""
+        if policy.mode not in (Mode.STANDARD, Mode.AGGRESSIVE) or shortened.loss is Loss.LOSSY:
+            return None
+        if len(shortened.text) < _RESTATABLE:
+            return None
+        text = self._library(shelves).restate(shortened.text)
+        if text is None or not _is_smaller(text, shortened.text):
+            return None
+        referents = tuple(sorted(self.seen.key_of(call_id).hex() for call_id in referenced(text)))
+        facts = _facts(
+            "shortened",
+            item.text,
+            text,
+            loss=int(Loss.REVERSIBLE),
+            stages=(*shortened.stages, "restate"),
+            family=shortened.family,
+            referents=referents,
+            redactions=dict(shortened.redactions),
+        )
+        return Decision(text, facts)
+
+    def _library(self, shelves: Shelves) -> Library:
+        """What the texts so far say, line by line; asked for only where a new text may repeat them."""
+        if self.library is None:
+            self.library, self.noted = shelves.take([mark for mark, _, _ in self.referable])
+        for _, call_id, text in self.referable[self.noted :]:
+            self.library.note(call_id, text)
+        self.noted = len(self.referable)
+        return self.library
 
     def _redact(self, output: ToolOutput) -> Redact:
         if not self.request.settings.redact_secrets:
@@ -297,6 +350,12 @@ class _Writer:
 
     def _ref(self, original: str) -> str:
         return self.shadows.ref(original) if self.shadows is not None else ""
+
+
+def _is_smaller(text: str, than: str) -> bool:
+    """In bytes and in estimated tokens."""
+    sizes = [len(each.encode("utf-8", "surrogatepass")) for each in (text, than)]
+    return sizes[0] < sizes[1] and tokens.estimate(text) < tokens.estimate(than)
 
 
 def _arguments(document: Document, result: ResultText) -> Any:

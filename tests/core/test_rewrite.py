@@ -8,6 +8,8 @@ import sys
 import pytest
 
 from penumbra import rewrite
+from penumbra.history.reread import expand
+from penumbra.history.shelves import Shelves
 from penumbra.overrides import OverrideError
 from penumbra.redaction import RedactionError
 from penumbra.settings import Settings
@@ -50,10 +52,19 @@ def body(*messages, **more):
     return {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "go"}, *messages], **more}
 
 
-def go(body, known=None, settings=None, name="anthropic-messages", shadows=None, redact=redact, **more):
+def go(
+    body,
+    known=None,
+    settings=None,
+    name="anthropic-messages",
+    shadows=None,
+    redact=redact,
+    shelves=None,
+    **more,
+):
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     request = rewrite.read(Document(data), api(name), settings or Settings(), SCOPE, **more)
-    return rewrite.rewrite(request, known or {}, redact, shadows)
+    return rewrite.rewrite(request, known or {}, redact, shadows, shelves or Shelves())
 
 
 def contents(rewritten):
@@ -134,6 +145,56 @@ def test_a_reference_whose_referent_has_gone_is_replaced_by_the_text():
     assert contents(compacted) == [LOG, "x"]
     again = go(body(*messages[2:]), known={**first.decisions, **compacted.decisions}, settings=safe)
     assert contents(again) == [LOG]
+
+
+SOURCE = "\n".join(f"    value_{number} = compute({number}, other={number * 7})" for number in range(80))
+EDITED = SOURCE.replace("compute(40,", "compute_differently(40,")
+
+
+def reads(*texts):
+    messages = []
+    for number, text in enumerate(texts):
+        messages += [use(f"toolu_{number}", "Read", file_path="a.py"), answer(f"toolu_{number}", text)]
+    return messages
+
+
+def test_what_stands_earlier_is_said_by_reference():
+    rewritten = go(body(*reads(SOURCE, EDITED)))
+    first, second = contents(rewritten)
+    assert first == SOURCE
+    assert "compute_differently(40," in second
+    assert "same as in result toolu_0" in second
+    assert len(second) < len(SOURCE) / 3
+    assert expand(second, {"toolu_0": first}) == EDITED
+    for off in (Settings(mode=Mode.SAFE), Settings(dedup=False)):
+        assert contents(go(body(*reads(SOURCE, EDITED)), settings=off)) == [SOURCE, EDITED]
+
+
+def test_a_restatement_ends_with_its_referent():
+    first = go(body(*reads(SOURCE, EDITED)))
+    assert contents(go(body(*reads(SOURCE, EDITED)[2:]), known=first.decisions)) == [EDITED]
+    with_more = go(body(*reads(SOURCE, EDITED, "x")), known=first.decisions)
+    assert contents(with_more)[:2] == contents(first)
+
+
+def test_what_is_known_of_a_conversation_changes_the_cost_only():
+    texts = [
+        SOURCE,
+        EDITED,
+        EDITED.replace("value_7 ", "worth_7 "),
+        PRETTY,
+        SOURCE + "\n# end",
+        PRETTY + "\n",
+    ]
+    shelves, kept, fresh = Shelves(), {}, {}
+    for count in range(1, len(texts) + 1):
+        data = body(*reads(*texts[:count]))
+        with_shelves = go(data, known=kept, shelves=shelves)
+        without = go(data, known=fresh)
+        assert with_shelves.body == without.body
+        kept.update(with_shelves.decisions)
+        fresh.update(without.decisions)
+    assert sum("restate" in entry.facts.stages for entry in with_shelves.shown) >= 2
 
 
 def test_ids_that_occur_twice_are_no_referents():

@@ -10,11 +10,15 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from penumbra.shadow.ledger import Facts
+from penumbra.text.result import Loss
+
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """A text that stands in full, or in its own shortened form, earlier in the request."""
+    """A text that stands earlier in the request, in full or in its own shortened form."""
 
+    key: bytes
     call_id: str
     tool: str
     complete: bool
@@ -23,10 +27,12 @@ class Earlier:
 
 @dataclass(slots=True)
 class Seen:
-    """The texts of one request so far, by digest."""
+    """The texts of one request so far, as far as later ones may refer to them."""
 
     _unique: frozenset[str]
-    _texts: dict[bytes, Earlier] = field(default_factory=dict)
+    _by_digest: dict[bytes, Earlier] = field(default_factory=dict)
+    _by_key: dict[bytes, Earlier] = field(default_factory=dict)
+    _keys: dict[str, bytes] = field(default_factory=dict)
 
     @classmethod
     def of(cls, call_ids: Iterable[str]) -> Seen:
@@ -34,20 +40,35 @@ class Seen:
         counts = Counter(call_ids)
         return cls(frozenset(name for name, count in counts.items() if name and count == 1))
 
-    def note(self, digest: bytes, earlier: Earlier) -> None:
-        """A text was put into the request, other than as a reference; the first one counts."""
-        if earlier.call_id in self._unique and _printable(earlier):
-            self._texts.setdefault(digest, earlier)
+    def note(self, digest: bytes, key: bytes, call_id: str, tool: str, facts: Facts) -> None:
+        """A text was put into the request. Of identical ones the first counts; a reference is no text."""
+        if facts.how == "duplicate" or call_id not in self._unique:
+            return
+        if not tool or not (call_id + tool).isprintable() or " " in call_id:
+            return
+        earlier = Earlier(key, call_id, tool, facts.loss < Loss.LOSSY)
+        self._by_digest.setdefault(digest, earlier)
+        self._by_key[key] = earlier
+        self._keys[call_id] = key
 
     def find(self, digest: bytes) -> Earlier | None:
         """The earlier text with this digest."""
-        return self._texts.get(digest)
+        return self._by_digest.get(digest)
+
+    def has(self, key: bytes) -> bool:
+        """Whether the text with this key stands earlier in the request and can be referred to."""
+        return key in self._by_key
+
+    def is_referable(self, key: bytes) -> bool:
+        """Whether parts of the text with this key can be referred to: all of it is there."""
+        earlier = self._by_key.get(key)
+        return earlier is not None and earlier.complete
+
+    def key_of(self, call_id: str) -> bytes:
+        """The key of the text that a call id names."""
+        return self._keys[call_id]
 
 
 def marker(earlier: Earlier) -> str:
     """What stands for the later text."""
     return f"[Duplicate of {earlier.call_id} ({earlier.tool}); see earlier result]"
-
-
-def _printable(earlier: Earlier) -> bool:
-    return bool(earlier.tool) and (earlier.call_id + earlier.tool).isprintable()

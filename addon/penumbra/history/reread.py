@@ -127,6 +127,11 @@ def _is_telling(line: str) -> bool:
     return len(line.strip()) >= _TELLING
 
 
+def referenced(text: str) -> frozenset[str]:
+    """The call ids that a restated text refers to."""
+    return frozenset(found[2] for found in _MARKER.finditer(text))
+
+
 def reread(call_id: str, earlier: str, new: str) -> str | None:
     """The new text with what it shares with one earlier result as references; None if too little."""
     library = Library()

@@ -41,8 +41,8 @@ class Facts:
     loss: int = 0
     stages: tuple[str, ...] = ()
     family: str = ""
-    referent: str = ""
-    """Call id of the earlier result that a duplicate points at."""
+    referents: tuple[str, ...] = ()
+    """Keys (hex) of the earlier texts that this one refers to."""
     ref: str = ""
     """Shadow reference in front of the text; empty if nothing was left out."""
     bytes_before: int = 0
@@ -167,6 +167,7 @@ def _select(connection: sqlite3.Connection, keys: list[bytes]) -> dict[bytes, tu
         for key, used, form, facts in rows:
             known = orjson.loads(facts)
             known["stages"] = tuple(known["stages"])
+            known["referents"] = tuple(known["referents"])
             found[key] = (Decision(_unpack(form), Facts(**known)), used)
     return found
 
