@@ -31,28 +31,30 @@ _STEM = (
     r"|\xeb\xb9\x84\xeb\xb0\x80\xeb\xb2\x88\xed\x98\xb8|\xeb\xb9\x84\xeb\xb2\x88|\xec\x95\x94\xed\x98\xb8"
     r"|\xed\x8c\xa8\xec\x8a\xa4\xec\x9b\x8c\xeb\x93\x9c)"
 )
+# No counted repeats: each would multiply the states of the automaton. What follows is bounded by
+# the line, or read again with bounds in `forms`.
 _FOLLOWERS = (
-    r"(?:[\\\"'`\])>*]{0,8}(?: [0-9]{1,3})?[ \t]{0,40}(?:[=:|]|[.?+&]{1,2}=|%3[ad]|->|<-)"  # assignment
-    r"|[: ]{1,2}[&*]?['a-z]{0,8} ?(?:string|str|text|char|varchar|any|bytes)\b[^=\n\"'`,;(){}]{0,24}="  # typed
-    r"|[\\\"'`]{1,6}[ \t]{0,4},"  # argument, list
-    r"|[\\\"'`]{1,6}[ \t]{0,4}(?:value|content|data-value)="  # XML attributes
-    r"|,[^\s,]{6}|, {0,2}[\\]{0,3}[\"'][!-~]{4}"  # CSV, arguments behind a bare name
-    r"|[^<>\n]{0,80}>\s{0,40}[^\s<>]{4}"  # element
+    r"(?:[\\\"'`\])>*]*(?: [0-9]+)?[ \t]*(?:[=:|]|[.?+&]+=|%3[ad]|->|<-)"  # assignment
+    r"|[: ][: ]?[&*]?(?:'static )?(?:string|str|text|char|varchar|any|bytes)\b[^=\n\"'`,;(){}]*="  # typed
+    r"|[\\\"'`]+[ \t]*,"  # argument, list
+    r"|[\\\"'`]+[ \t]*(?:value|content|data-value)="  # XML attributes
+    r"|,[^\s,]{6}|, *[\\]*[\"'][!-~]{4}"  # CSV, arguments behind a bare name
+    r"|(?:[ \t][^<>\n]*)?>\s*[^\s<>]{4}"  # element
     r"|\([^\s()]{6}"
-    r"|(?:[ ]{2,60}|\t{1,8} {0,40})[!-~]{6}"  # table
+    r"|(?:  +|\t+ *)[!-~]{6}"  # table
     r"| (?:is|was) [!-~]{4}"
-    r"| [\\\"']{0,3}[!-~]{0,24}[0-9@!#$^&*~+][!-~]{0,24}"  # neighbour
-    r"| [\\]{0,3}[\"'][!-~]{6}"
-    r"|[\\\"']{0,4},?(?:\s|\\{1,4}[nrt]|[0-9:|+>-]|\xe2\x86\x92){1,40}[\\\"'-]{0,4}value[\\\"']{0,4}\s{0,3}[:=])"  # pair
+    r"| [!-~]*[0-9@!#$^&*~+]"  # neighbour
+    r"| [\\]*[\"'][!-~]{6}"
+    r"|[\\\"']*,?(?:\s|\\+[nrt]|[0-9:|+>-]|\xe2\x86\x92)+[\\\"'-]*value[\\\"']*\s*[:=])"  # pair
 )
-_NAMES = re2.compile((_STEM + r"[a-z0-9_.\-]{0,40}" + _FOLLOWERS).encode("latin-1"), _OPTIONS)
+_NAMES = re2.compile((_STEM + r"[a-z0-9_.\-]*" + _FOLLOWERS).encode("latin-1"), _OPTIONS)
 _FLAGS = re2.compile(
-    rb"[ \"'\[,]--?[a-z\-]{0,30}(?:pass(?:word|wd|phrase)?|pwd|pw|secret|token|key|auth|credentials?)"
-    rb"(?:[ ]+|[\\\"']{1,4},\s{0,8}[\\\"']{1,4})[!-~]{4}",
+    rb"-[a-z\-]*(?:pass(?:word|wd|phrase)?|pwd|pw|secret|token|key|auth|credentials?)(?:[ ]+|[\\\"']+,\s*[\\\"']+)[!-~]{4}",
     _OPTIONS,
 )
-_NAME_BYTES = re.compile(rb"[A-Za-z0-9_.\-$\x80-\xff]*")
+_NAME_BYTES = re.compile(rb"[A-Za-z0-9_.\-$\x80-\xff]{0,80}")
 _NAME_BEFORE = re.compile(rb"[A-Za-z0-9_.\-$]{0,48}\Z")
+_RANDOM = re.compile(rb"[A-Za-z0-9+/=_-]{16}")
 _DASHES = re.compile(rb"--?[A-Za-z0-9-]{2,60}")
 
 
@@ -76,12 +78,18 @@ class Assignments:
                 strength = Strength.STRONG if loud else Strength.NONE
             if strength is Strength.NONE:
                 continue
+            if strength is Strength.WEAK and not _RANDOM.search(data, end, end + 160):
+                continue
             span = _judged(data, value_after(data, start, end), name, strength)
             if span:
                 yield span
+        yield from self._flagged(data, low)
+
+    def _flagged(self, data: bytes, low: bytes) -> Iterator[Span]:
+        """`--password value`, `["--password", "value"]`."""
         for match in _FLAGS.finditer(low):
-            flag = _DASHES.match(data, match.start() + 1)
-            if flag is None:
+            flag = _DASHES.match(data, match.start())
+            if flag is None or not _is_option(data, match.start()):
                 continue
             name = self._names.judge(flag[0].decode("latin-1"))
             value = flag_value(data, flag.end())
@@ -89,6 +97,10 @@ class Assignments:
                 span = _judged(data, value, name, name.strength)
                 if span:
                     yield span
+
+
+def _is_option(data: bytes, at: int) -> bool:
+    return at == 0 or data[at - 1] in b" \t\n\"'[,="
 
 
 def _judged(data: bytes, value: Value | None, name: Name, strength: Strength) -> Span | None:

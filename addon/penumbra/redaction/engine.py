@@ -4,21 +4,36 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from penumbra.redaction import RedactionError, placeholder
 from penumbra.redaction.assignments import Assignments
+from penumbra.redaction.hints import Hint, read_hint
+from penumbra.redaction.json_text import inside_strings, is_json
 from penumbra.redaction.locate import Anchors
 from penumbra.redaction.pem import KEYS
-from penumbra.redaction.places import FINDERS
+from penumbra.redaction.places import FINDERS, lone_lines
 from penumbra.redaction.rule import Rule, read
 from penumbra.redaction.span import Finder, Span
+from penumbra.redaction.spread import elsewhere
 from penumbra.redaction.tokens import at_anchor, everywhere
+from penumbra.redaction.view import undisguised
 from penumbra.text.result import Redacted
 
 MAX_BYTES = 64 << 20
 """Default limit of one text, in UTF-8 bytes."""
 _PASSES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A redacted text and what was in it."""
+
+    text: str
+    counts: dict[str, int] = field(default_factory=dict)
+    """How many values were replaced, by rule id."""
+    values: dict[str, str] = field(default_factory=dict)
+    """Placeholder -> value as the text spelt it. Secret: for a vault in memory only."""
 
 
 class Redactor:
@@ -44,38 +59,57 @@ class Redactor:
         `hint` is the path or command line that the text comes from. Raises RedactionError; the
         error holds nothing of the text.
         """
+        scan = self.scan(text, hint)
+        return Redacted(scan.text, scan.counts)
+
+    def scan(self, text: str, hint: str = "") -> Scan:
+        """As `redact`, with the values, for a vault. Raises RedactionError."""
         try:
             data = text.encode("utf-8", "surrogatepass")
             if len(data) > self._limit:
                 raise RedactionError(f"{len(data)} bytes are more than the limit of {self._limit}")
-            counts: Counter[str] = Counter()
-            done = self._settle(data, hint, counts)
+            return self._settle(text, data, read_hint(hint))
         except RedactionError:
             raise
         except Exception as error:
             raise RedactionError(f"redaction failed: {type(error).__name__}") from None
-        if done is data:
-            return Redacted(text)
-        return Redacted(done.decode("utf-8", "surrogatepass"), dict(sorted(counts.items())))
 
-    def _settle(self, data: bytes, hint: str, counts: Counter[str]) -> bytes:
+    def _settle(self, text: str, data: bytes, hint: Hint) -> Scan:
         """Redacts until nothing is left to redact, so that a second call changes nothing."""
+        counts: Counter[str] = Counter()
+        values: dict[str, str] = {}
         for _ in range(_PASSES):
             spans = self._spans(data, hint)
             if not spans:
                 break
             counts.update(span.rule for span in spans)
-            data = self._replace(data, spans)
-        return data
+            data = self._replace(data, spans, values)
+        if not counts:
+            return Scan(text)
+        return Scan(data.decode("utf-8", "surrogatepass"), dict(sorted(counts.items())), values)
 
-    def _spans(self, data: bytes, hint: str) -> list[Span]:
+    def _spans(self, data: bytes, hint: Hint) -> list[Span]:
+        found = self._seen(data, hint)
+        view = undisguised(data)
+        if view is not None:
+            for span in self._seen(view.data, hint):
+                start, end = view.origin(span.start, span.end)
+                found.append(replace(span, start=start, end=end))
+        if not found:
+            return []
+        taken = placeholder.spans(data)
+        spans = _outside(_merge(found), taken)
+        spans = _outside(_merge(spans + list(elsewhere(data, spans))), taken)
+        return inside_strings(data, spans) if is_json(data) else spans
+
+    def _seen(self, data: bytes, hint: Hint) -> list[Span]:
         low = data.lower()
         found = [span for rule in self._global for span in everywhere(rule, data)]
         found += self._anchored(data, low)
-        found += self._assignments.find(data, low)
-        if not found:
-            return []
-        return _outside(_merge(found), placeholder.spans(data))
+        found += self._assignments.find(data, low, loud=hint.loud, quiet=hint.quiet)
+        if hint.loud:
+            found += lone_lines(data)
+        return found
 
     def _anchored(self, data: bytes, low: bytes) -> Iterator[Span]:
         """What the rules and finders see around their anchors."""
@@ -93,12 +127,14 @@ class Redactor:
         for finder, starts in places.items():
             yield from finder.find(data, low, starts)
 
-    def _replace(self, data: bytes, spans: list[Span]) -> bytes:
+    def _replace(self, data: bytes, spans: list[Span], values: dict[str, str]) -> bytes:
         pieces: list[bytes] = []
         at = 0
         for span in spans:
-            mark = placeholder.make(span.label, self._key, data[span.start : span.end]).encode()
-            pieces += (data[at : span.start], span.quote, mark, span.quote)
+            value = data[span.start : span.end]
+            mark = placeholder.make(span.label, self._key, value)
+            values.setdefault(mark, value.decode("utf-8", "surrogatepass"))
+            pieces += (data[at : span.start], span.quote, mark.encode("ascii"), span.quote)
             at = span.end
         pieces.append(data[at:])
         return b"".join(pieces)
@@ -112,14 +148,21 @@ def _merge(spans: list[Span]) -> list[Span]:
         if merged and span.start < merged[-1].end:
             last = merged[-1]
             best = max(last, span, key=lambda each: each.rank)
-            merged[-1] = replace(best, start=last.start, end=max(last.end, span.end), quote=last.quote)
+            sure = last.sure if last.end >= span.end else span.sure and span.start == last.start
+            end = max(last.end, span.end)
+            merged[-1] = replace(best, start=last.start, end=end, sure=sure, quote=last.quote)
         else:
             merged.append(span)
     return merged
 
 
 def _outside(spans: list[Span], taken: list[tuple[int, int]]) -> list[Span]:
-    """Without those that touch a placeholder."""
-    if not taken:
-        return spans
-    return [span for span in spans if not any(start < span.end and span.start < end for start, end in taken)]
+    """Without those that touch a placeholder. Both lists are in order."""
+    kept = []
+    index = 0
+    for span in spans:
+        while index < len(taken) and taken[index][1] <= span.start:
+            index += 1
+        if index == len(taken) or taken[index][0] >= span.end:
+            kept.append(span)
+    return kept

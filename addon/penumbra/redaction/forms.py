@@ -35,15 +35,18 @@ _PAIR = re.compile(
 _NESTED = re.compile(rb"[\\\"']{0,6}\s{0,3}[:=]\s{0,3}\{[^{}]{0,240}?\bvalue\\{0,7}[\"'`]?\s{0,3}[:=]\s{0,3}(" + _QUOTE + rb")")
 _APART = re.compile(rb"([ \t]{1,60}(?:is |was |are |: ?|= ?)?)(" + _QUOTE + rb")?")
 
-RUN = re.compile(rb"[^\s\"'`<>\\\x1b]{1,4096}")
+_FLAG = re.compile(rb"(?:[ \t]{1,8}|" + _QUOTE + rb",\s{0,40})(" + _QUOTE + rb")?")
+
+_RUN = re.compile(rb"[^\s\"'`<>\\\x1b]{1,4096}")
 _RUN_CODE = re.compile(rb"[^\s\"'`<>\\\x1b,;&|(){}\[\]]{1,4096}")
 _RUN_QUERY = re.compile(rb"[^\s\"'`<>\\\x1b&#,;)]{1,4096}")
 _RUN_ELEMENT = re.compile(rb"[^\s<>\\\x1b\"']{1,4096}")
 _RUN_CSV = re.compile(rb"[^\s\"'`<>\\\x1b,]{1,4096}")
 _PERCENT_END = re.compile(rb"%(?:26|0[aAdD]|22|20|3[bB]|2[cC])|&amp;")
-_INSIDE = {q: re.compile(rb"(?:[^" + q + rb"\\\r\n]|\\[^\r\n]){0,4096}") for q in (b'"', b"'", b"`")}
+_INSIDE = {q: re.compile(rb"(?:[^\"" + q + rb"\\\r\n]|\\[^\r\n]){0,4096}") for q in (b'"', b"'", b"`")}
 _INSIDE_ESCAPED = re.compile(rb"(?:[^\\\"\r\n]|\\{1,8}u00(?:2[1346-9a-f]|3[c-e]|26))" + rb"{0,4096}")
 _END_OF_LINE = re.compile(rb"[ \t]*(?:\r?\n|\Z|\\{1,4}[nr]|\x1b\[|\"|\\\"|#|//)")
+_NUMBER = re.compile(rb"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,4})?(?=[\s,}\]]|\\|\Z)")
 _UPPER = re.compile(rb"[A-Z][A-Z0-9_]*\Z")
 _TRIM = b".,;:"
 _QUERY = (b"?", b"&", b";")
@@ -71,8 +74,8 @@ def value_after(data: bytes, begin: int, end: int) -> Value | None:
 
 def flag_value(data: bytes, end: int) -> Value | None:
     """The argument behind a command line flag that ends at `end`."""
-    match = _APART.match(data, end)
-    return read(data, match.end(), match[2] or b"", Style.ENV) if match else None
+    match = _FLAG.match(data, end)
+    return read(data, match.end(), match[1] or b"", Style.ENV) if match else None
 
 
 def _assigned(data: bytes, begin: int, end: int) -> Value | None:
@@ -101,10 +104,11 @@ def _loose(data: bytes, at: int, close: bytes, operator: bytes) -> Value | None:
     value = read(data, at, b"", Style.CODE)
     if value is None:
         return None
-    number = data[value.start : value.end].rstrip(b",}]")
-    if close[-1:] in (b'"', b"'") and number.isdigit():
-        quote = close.lstrip(b"])>*")
-        return Value(value.start, value.start + len(number), Style.QUOTED, quote)
+    if data[value.start] in b"[{(<":
+        return None
+    number = _NUMBER.match(data, value.start)
+    if number and close[-1:] in (b'"', b"'"):
+        return Value(value.start, number.end(), Style.QUOTED, close.lstrip(b"])>*"))
     if _END_OF_LINE.match(data, value.end):
         return Value(value.start, value.end, Style.CONFIG)
     short = read(data, at, b"", Style.CODE, _RUN_CODE)
@@ -172,7 +176,7 @@ def _apart(data: bytes, begin: int, end: int) -> Value | None:
     return Value(value.start, value.end, style)
 
 
-def read(data: bytes, at: int, opener: bytes, style: Style, run: re.Pattern[bytes] = RUN) -> Value | None:
+def read(data: bytes, at: int, opener: bytes, style: Style, run: re.Pattern[bytes] = _RUN) -> Value | None:
     """The value that begins at `at`, behind the quotes `opener`; without quotes, it is a `run`."""
     if not opener:
         match = run.match(data, at)

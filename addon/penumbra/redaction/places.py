@@ -97,6 +97,17 @@ def _printed(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
             yield Span(*lone.span(1), "credential", "printed-credential", Rank.STRUCTURE)
 
 
+_LONE_LINE = re.compile(rb"(?m)^(?:[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t)|[+> ]{1,3})?([A-Za-z0-9+/=_.~:-]{16,4096})[ \t\r]{0,8}$")
+
+
+def lone_lines(data: bytes) -> Iterator[Span]:
+    """Lines that are one random word and nothing else, for texts where secrets are kept."""
+    for line in _LONE_LINE.finditer(data):
+        text = line[1].decode("latin-1")
+        if is_opaque(text, 16) and any(map(str.isdigit, text)):
+            yield Span(*line.span(1), "credential", "lone-credential", Rank.STRUCTURE)
+
+
 FINDERS = (
     Finder((b"cookie",), _cookies),
     Finder((b"kind: secret", b'kind":"secret', b'kind": "secret', b'kind\\":\\"secret', b'kind\\": \\"secret', b'kind\\\\\\": \\\\\\"secret'), _kubernetes_secrets),

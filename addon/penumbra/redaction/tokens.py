@@ -14,12 +14,16 @@ from penumbra.redaction.names import Strength
 from penumbra.redaction.rule import Rule
 from penumbra.redaction.span import Rank, Span
 from penumbra.redaction.values import Style, entropy, is_opaque, is_placeholder, is_reference, is_secret
+from penumbra.redaction.view import unwrapped
 
 _WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 _ESCAPE_BEFORE = re.compile(
     rb"(?:\\[nrtbfv0]|%[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}"
     rb"|(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e)\[[0-9;]{0,16}[A-Za-z])\Z"
 )
+_RUN = re.compile(rb"[A-Za-z0-9+/_=.-]{4,}")
+_BREAK = re.compile(rb"(?:\\?\r?\n|\\{1,4}n)[ \t>|+]{0,12}[A-Za-z0-9+/_=.-]{4}")
+_BLOB = re.compile(rb"[A-Za-z0-9+/]{24}")
 _FILLER = re.compile(rb"[xX]{6}|[*.]{4}|0{12}|your|YOUR|EXAMPLE\Z")
 
 
@@ -32,7 +36,22 @@ def at_anchor(rule: Rule, data: bytes, anchor: int) -> Span | None:
         if rule.boundary and not rule.group and not begins_word(data, anchor):
             return None
         match = rule.pattern.match(data, anchor, anchor + rule.window)
+        if match is None and rule.rank is Rank.TOKEN and not rule.group:
+            return _wrapped(rule, data, anchor)
     return _accept(rule, data, match) if match else None
+
+
+def _wrapped(rule: Rule, data: bytes, anchor: int) -> Span | None:
+    """The secret at `anchor` if a terminal or mailer broke its line."""
+    run = _RUN.match(data, anchor, anchor + rule.window)
+    if run is None or not _BREAK.match(data, run.end()):
+        return None
+    view = unwrapped(data[anchor : anchor + rule.window])
+    match = rule.pattern.match(view.data) if view else None
+    if view is None or match is None or not _fits(rule, match[0]):
+        return None
+    start, end = view.origin(*match.span())
+    return Span(anchor + start, anchor + end, rule.label, rule.id, rule.rank)
 
 
 def everywhere(rule: Rule, data: bytes) -> Iterator[Span]:
@@ -47,7 +66,8 @@ def begins_word(data: bytes, start: int) -> bool:
     """No word runs into what begins at `start`; an escape in front of it is no word."""
     if start == 0 or data[start - 1] not in _WORD:
         return True
-    return bool(_ESCAPE_BEFORE.search(data[max(0, start - 24) : start]))
+    before = data[max(0, start - 24) : start]
+    return (b"\\" in before or b"%" in before or b"\x1b" in before) and bool(_ESCAPE_BEFORE.search(before))
 
 
 def _accept(rule: Rule, data: bytes, match: re.Match[bytes]) -> Span | None:
@@ -58,9 +78,16 @@ def _accept(rule: Rule, data: bytes, match: re.Match[bytes]) -> Span | None:
         return None
     if rule.exact and end < len(data) and data[end] in _WORD:
         return None
-    if not _fits(rule, data[start:end]):
+    if not _fits(rule, data[start:end]) or _is_in_blob(data, start, end):
         return None
     return Span(start, end, rule.label, rule.id, rule.rank, rule.sure)
+
+
+def _is_in_blob(data: bytes, start: int, end: int) -> bool:
+    """A stretch of base64 that happens to look like a token."""
+    if data[start - 1 : start] not in (b"/", b"+") or any(sign in data[start:end] for sign in b"_-.:"):
+        return False
+    return bool(_BLOB.match(data, max(0, start - 24), start))
 
 
 def _fits(rule: Rule, secret: bytes) -> bool:

@@ -210,7 +210,7 @@ def _is_machine_made(value: str, style: Style) -> bool:
 def _is_name_like(value: str) -> bool:
     """`oauth2`, `v1beta1`, `token_v2`, `projects/1/secrets`: words with a number in them."""
     low = value.lower()
-    return any(stem in low for stem in _STEMS) and is_wordy(value) or bool(_NUMBERED.match(low))
+    return (any(stem in low for stem in _STEMS) and is_wordy(value)) or bool(_NUMBERED.match(low))
 
 
 def _is_chosen(value: str, style: Style) -> bool:

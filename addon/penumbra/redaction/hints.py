@@ -1,0 +1,33 @@
+"""What the call that produced a text says about the secrets in it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from penumbra import rules
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """How to read a text."""
+
+    loud: bool = False
+    """It is where secrets are kept: weak names count as strong ones, lone random lines go."""
+    quiet: bool = False
+    """It is full of hashes: only strong names and known forms count."""
+
+
+_SPEC = rules.load("secrets/words/hints.yaml")
+_LOUD = re.compile("|".join(_SPEC["loud"]), re.IGNORECASE)
+_QUIET = re.compile("|".join(_SPEC["quiet"]), re.IGNORECASE)
+_LONGEST = 1024
+
+
+@lru_cache(maxsize=1024)
+def read_hint(text: str) -> Hint:
+    """The hint in a path or command line, of which the first 1,024 characters count."""
+    text = text[:_LONGEST]
+    loud = bool(_LOUD.search(text))
+    return Hint(loud, not loud and bool(_QUIET.search(text)))

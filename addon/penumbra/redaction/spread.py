@@ -1,0 +1,39 @@
+"""A secret that is known from one place is taken out wherever else it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import ahocorasick_rs
+
+from penumbra.redaction.span import Span
+
+_LEAST = 12
+"""Bytes: a shorter value may be part of something else."""
+_WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
+
+
+def elsewhere(data: bytes, spans: Iterable[Span]) -> Iterator[Span]:
+    """The other places of the values that are surely secrets."""
+    values: dict[bytes, Span] = {}
+    for span in spans:
+        if span.sure and span.end - span.start >= _LEAST:
+            values.setdefault(data[span.start : span.end], span)
+    if not values:
+        return
+    known = list(values)
+    automaton = ahocorasick_rs.BytesAhoCorasick(
+        known,
+        implementation=ahocorasick_rs.Implementation.ContiguousNFA,
+        matchkind=ahocorasick_rs.MatchKind.LeftmostLongest,
+    )
+    for index, start, end in automaton.find_matches_as_indexes(data):
+        if not _is_part(data, start, end):
+            yield replace(values[known[index]], start=start, end=end, quote=b"")
+
+
+def _is_part(data: bytes, start: int, end: int) -> bool:
+    """Of a longer word, escapes aside."""
+    before = start > 0 and data[start - 1] in _WORD and data[start - 2 : start - 1] not in (b"\\", b"[", b";")
+    return before and end < len(data) and data[end] in _WORD

@@ -1,0 +1,106 @@
+"""What a text reads like once its disguises are taken off.
+
+Terminal sequences and characters of no width can stand inside of a secret; JSON, hexadecimal and
+percent escapes can stand for its letters; a terminal may have wrapped it. A view is the text
+without them, and knows for each of its bytes which stretch of the text it came from.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass
+
+import re2
+
+_OPTIONS = re2.Options()
+_OPTIONS.encoding = re2.Options.Encoding.LATIN1
+_ESCAPED_ESC = rb"\\{1,8}(?:u001[bB]|x1[bB]|033|e)"
+_NO_WIDTH = (
+    rb"\xe2\x80[\x8b-\x8f\xaa-\xae]|\xe2\x81[\xa0-\xa4\xa6-\xaf]|\xef\xbb\xbf|\xc2\xad|\xcd\x8f|\xd8\x9c|\xe1\xa0\x8e"
+    rb"|\xef\xb8[\x80-\x8f]|\\{1,8}u(?:200[b-fB-F]|206[0-4]|[fF][eE][fF][fF]|00[aA][dD])"
+)
+_TERMINAL = (
+    rb"(?:\x1b|" + _ESCAPED_ESC + rb")(?:\[[0-?]{0,64}[ -/]{0,4}[@-~]|\][^\x07\x1b\\\n]{0,2048}(?:\x07|\x1b\\|\\{1,8}(?:u0007|a|x07)|"
+    + _ESCAPED_ESC
+    + rb"\\{1,8})|[()*+#%][0-9A-Za-z]|[=>78cDEHMNOZ])|[^\n]\x08"
+)
+_LETTER = rb"\\{1,8}u00([2-7][0-9a-fA-F])|\\{1,8}x([2-7][0-9a-fA-F])|%([46][1-9a-fA-F]|[57][0-9aA]|3[0-9])"
+_DISGUISE = re.compile(rb"(?:" + _NO_WIDTH + rb"|" + _TERMINAL + rb")|" + _LETTER)
+_HINT = re2.compile(
+    rb"\x1b|\x08|\xe2\x80[\x8b-\x8f\xaa-\xae]|\xe2\x81[\xa0-\xaf]|\xef\xbb\xbf|\xc2\xad|\xcd\x8f|\xd8\x9c|\xe1\xa0\x8e|\xef\xb8[\x80-\x8f]"
+    rb"|\\(?:u00[2-7a1]|x[2-71]|u20|u[fF][eE]|033|e\[)|%(?:[46][1-9a-fA-F]|[57][0-9aA]|3[0-9])",
+    _OPTIONS,
+)
+_KEPT = b"\"\\"
+"""Letters that stay escaped: bare, they would end the string that they stand in."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A text without disguises."""
+
+    data: bytes
+    _starts: list[int]
+    _origins: list[int]
+    _lengths: list[int]
+
+    def origin(self, start: int, end: int) -> tuple[int, int]:
+        """The stretch of the text that `start` to `end` of the view came from."""
+        return self._place(start)[0], self._place(end - 1)[1]
+
+    def _place(self, at: int) -> tuple[int, int]:
+        """(start, end) in the text of the byte that stands at `at` in the view."""
+        index = bisect_right(self._starts, at) - 1
+        offset = at - self._starts[index]
+        if self._lengths[index]:
+            return self._origins[index], self._origins[index] + self._lengths[index]
+        return self._origins[index] + offset, self._origins[index] + offset + 1
+
+
+def undisguised(data: bytes) -> View | None:
+    """The view of a text; None if it wears no disguise."""
+    if _HINT.search(data) is None:
+        return None
+    return _build(data, _DISGUISE)
+
+
+def _build(data: bytes, pattern: re.Pattern[bytes]) -> View | None:
+    pieces: list[bytes] = []
+    starts: list[int] = []
+    origins: list[int] = []
+    lengths: list[int] = []
+    at = size = 0
+
+    def add(piece: bytes, origin: int, length: int) -> None:
+        nonlocal size
+        starts.append(size)
+        origins.append(origin)
+        lengths.append(length)
+        pieces.append(piece)
+        size += len(piece)
+
+    for match in pattern.finditer(data):
+        letter = b""
+        if match.lastindex:
+            letter = bytes((int(match[match.lastindex], 16),))
+            if letter in _KEPT:
+                continue
+        if match.start() > at:
+            add(data[at : match.start()], at, 0)
+        if letter:
+            add(letter, match.start(), match.end() - match.start())
+        at = match.end()
+    if not at:
+        return None
+    if at < len(data):
+        add(data[at:], at, 0)
+    return View(b"".join(pieces), starts, origins, lengths)
+
+
+_WRAP = re.compile(rb"(?<=[A-Za-z0-9+/_=.-])(?:\\?\r?\n|=\r?\n|\\{1,4}n)[ \t]{0,8}(?:[>|+] ?)?(?=[A-Za-z0-9+/_=.-])")
+
+
+def unwrapped(data: bytes) -> View | None:
+    """The view of a text without the line breaks inside of words; None if it has none."""
+    return _build(data, _WRAP)
