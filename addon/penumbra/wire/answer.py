@@ -71,21 +71,56 @@ class Answer(Protocol):
     @property
     def holding(self) -> bool:
         """Something is held back right now."""
+        ...
 
     def feed(self, data: bytes) -> bytes:
         """Bytes of the current turn (no content encoding) in, bytes for the client out."""
+        ...
 
     def end_turn(self) -> Turn:
         """The upstream's answer has ended. What was held is still held."""
+        ...
 
     def go_on(self) -> bytes:
         """A continuation follows: what is still to be sent of this turn. Its end is dropped."""
+        ...
+
+    def restart(self) -> None:
+        """The current turn will be had once more from its beginning; nothing of it was shown."""
+        ...
 
     def finish(self) -> bytes:
         """No continuation follows: the end of the message, put right for what the client saw."""
+        ...
 
     def fail(self, failure: Failure) -> bytes:
         """The continuation failed: the end of the answer, in the provider's own shape of an error."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """The declaration of a tool, in no API's words."""
+
+    name: str
+    description: str
+    parameters: bytes
+    """A JSON schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What a request says about tools."""
+
+    names: tuple[str, ...]
+    """Of all of them."""
+    own: int
+    """How many of them the client runs itself."""
+    forced: bool
+    """The model has to call one."""
+    continuable: bool
+    """Behind an answer to this request, results can be put: it has one answer, and its whole history
+    is in the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +129,17 @@ class Visible:
 
     index: int
     """Its place in the array of messages."""
+    ordinal: int
+    """How many assistant messages stand before it."""
     calls: tuple[str, ...]
     """Ids of its tool calls, in order."""
     text: str
-    anchor: tuple[str, int]
-    """The last tool call before it (empty if none), and how many assistant messages lie between."""
-    signatures: tuple[str, ...] = ()
-    """As `Turn.signatures`."""
+    last_call: str
+    """Id of the last tool call before this message; empty if there is none."""
+    since: int
+    """How many assistant messages stand between that call and this message."""
+    signed: bool = False
+    """It has reasoning that the provider would recognise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +149,7 @@ class Hidden:
     before: tuple[bytes, ...]
     """Messages of the turns that were continued, with their results, each JSON."""
     last: bytes | None
-    """The assistant message of the last turn, JSON, phantom calls included."""
+    """The assistant message of the last turn, JSON, phantom calls included; None if it was empty."""
     results: tuple[bytes, ...] = ()
     """Results of phantom calls that stand beside real calls in `last`; JSON, in the API's form."""
     signed: bool = False
@@ -120,45 +159,60 @@ class Hidden:
 class AnswerFormat(Protocol):
     """How one API writes answers, and what can be put into its requests. Stateless."""
 
-    name: str
-
     def stream(self, phantom: str) -> Answer:
         """An answer that arrives as a stream; `phantom` is the name of the phantom tool."""
+        ...
 
     def body(self, phantom: str) -> Answer:
         """An answer that arrives as one JSON document."""
+        ...
 
-    # Requests
+    def tools(self, request: Document) -> Tools:
+        """What a request says about tools."""
+        ...
 
-    def phantom_name(self, request: Document, names: Sequence[str]) -> str | None:
-        """The first of `names` that no client tool has, if the phantom belongs into this request."""
-
-    def declare(self, request: Document, name: str) -> None:
-        """Put the phantom behind the last of the request's tools."""
+    def declare(self, request: Document, tool: Tool) -> None:
+        """Put a tool behind the last of a request that has some."""
+        ...
 
     def result(self, call: PhantomCall, text: str) -> bytes:
         """One result, JSON: an item for `Hidden.results`."""
+        ...
 
     def continuation(self, turn: Turn, results: Sequence[bytes]) -> tuple[bytes, ...]:
         """The messages that continue a conversation behind a turn: the turn itself and its results."""
+        ...
 
     def extended(self, request: bytes, messages: Sequence[bytes]) -> bytes:
         """The request with these messages behind its last one."""
+        ...
 
-    def without_tools(self, request: bytes) -> bytes:
+    def without_calls(self, request: bytes) -> bytes:
         """The request, in which no tool may be called although all stay declared."""
+        ...
 
     def visible(self, request: Document) -> list[Visible]:
         """The assistant messages of a request, in order."""
+        ...
 
     def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
-        """Put a hidden exchange in front of and into the message. False if it can't stand there."""
+        """Put a hidden exchange in front of and into a message. False if it can't stand there."""
+        ...
 
-    def refused_binding(self, status: int, body: bytes) -> bool:
-        """The provider refused a request because reasoning in it belongs to another conversation."""
+    def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
+        """Reasoning from message `first` on belongs to another conversation: keep the request valid.
 
-    def drop_unbound(self, request: Document, first: int, offered: bool) -> None:
-        """Reasoning from message `first` on belongs to another conversation: make the request valid.
-
-        `offered`: the request may ask the provider to drop it; otherwise it is left out.
+        `offered`: the request may ask the provider to drop it; otherwise it is left out where the
+        API allows that. Whether anything was changed.
         """
+        ...
+
+
+def read_visible(messages: Sequence[tuple[int, tuple[str, ...], str, bool]]) -> list[Visible]:
+    """Assistant messages with what stands before each, from (index, calls, text, signed)."""
+    found: list[Visible] = []
+    last_call, since = "", 0
+    for ordinal, (index, calls, text, signed) in enumerate(messages):
+        found.append(Visible(index, ordinal, calls, text, last_call, since, signed))
+        last_call, since = (calls[-1], 0) if calls else (last_call, since + 1)
+    return found

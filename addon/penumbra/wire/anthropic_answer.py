@@ -63,6 +63,9 @@ class AnthropicStream:
         self._continued = True
         return rest
 
+    def restart(self) -> None:
+        self._turn, self._reader = _StreamTurn(), SseReader()
+
     def finish(self) -> bytes:
         only_phantoms = not self._turn.real_calls
         out = [self._turn.rest]
@@ -266,6 +269,9 @@ class AnthropicBody:
         self._body.clear()
         self._continued = True
         return b""
+
+    def restart(self) -> None:
+        self._body.clear()
 
     def finish(self) -> bytes:
         body = bytes(self._body)

@@ -65,6 +65,9 @@ class ChatStream:
         self._gap_due = bool(self._last_text)
         return b"".join(out)
 
+    def restart(self) -> None:
+        self._turn, self._reader = _StreamTurn(), SseReader()
+
     def finish(self) -> bytes:
         out = [self._turn.rest, *(self._end(event) for event in self._turn.held)]
         self._turn.held, self._turn.rest = [], b""
@@ -336,6 +339,9 @@ class ChatBody:
         self._body.clear()
         self._continued = True
         return b""
+
+    def restart(self) -> None:
+        self._body.clear()
 
     def finish(self) -> bytes:
         body = bytes(self._body)

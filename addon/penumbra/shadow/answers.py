@@ -1,0 +1,163 @@
+"""Answers that went through us, remembered: the phantom's name, and what the client did not see of them.
+
+An answer is found again in a later request by the ids of its tool calls, or, where it has none or the
+ids are not unique, by its text (white space apart), the last call before it and its distance from it.
+Each answer also remembers the hidden exchanges that the provider had seen when it gave it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import sqlite3
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import zstandard
+
+from penumbra.shadow.database import Database
+from penumbra.wire.answer import Hidden, Visible
+
+SCHEMA = (
+    """CREATE TABLE IF NOT EXISTS answers
+    (key BLOB PRIMARY KEY, used INTEGER NOT NULL, record BLOB NOT NULL) WITHOUT ROWID""",
+    "CREATE INDEX IF NOT EXISTS answers_used ON answers (used)",
+)
+_KEY_BYTES = 16
+_TELLING_ID = 20
+"""Letters and digits from which on an id is taken for unique; some servers count `call_0`, `call_1`."""
+_BATCH = 400
+_TOUCH_SECONDS = 3_600
+_PRUNE_EVERY = 500
+_MEMORY_BYTES = 16_000_000
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of one answer."""
+
+    tool: str
+    """The phantom's name in the request that it answered; empty if it was not there."""
+    text: str
+    """Hash of the visible text."""
+    behind: tuple[bytes, ...] = ()
+    """Keys of the hidden exchanges that stood in front of it."""
+    hidden: Hidden | None = None
+
+
+def text_hash(text: str) -> str:
+    """What is compared of visible texts: clients trim and re-wrap, so white space does not count."""
+    return hashlib.blake2b("".join(text.split()).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def key(scope: bytes, visible: Visible) -> bytes:
+    """What an answer is found by."""
+    digest = hashlib.blake2b(key=scope[:64], digest_size=_KEY_BYTES, person=b"penumbra answer")
+    if visible.calls and all(map(_telling, visible.calls)):
+        parts = ["calls", *visible.calls]
+    else:
+        # Where no id tells, the place does.
+        place = [] if _telling(visible.last_call) else [str(visible.ordinal)]
+        place += [visible.last_call, str(visible.since)]
+        parts = ["text", text_hash(visible.text), *place, *visible.calls]
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(4, "big") + data)
+    return digest.digest()
+
+
+def _telling(call_id: str) -> bool:
+    return sum(character.isalnum() for character in call_id) >= _TELLING_ID
+
+
+class Answers:
+    """Known answers by key, in memory and in the database."""
+
+    def __init__(self, database: Database, ttl: float) -> None:
+        self._database = database
+        self._ttl = ttl
+        self._memory: OrderedDict[bytes, tuple[Known, float, int]] = OrderedDict()
+        self._bytes = 0
+        self._writes = 0
+
+    async def known(self, keys: Iterable[bytes]) -> dict[bytes, Known]:
+        """What is known of these answers."""
+        now = time.time()
+        found: dict[bytes, Known] = {}
+        missing: list[bytes] = []
+        stale: list[bytes] = []
+        for one in dict.fromkeys(keys):
+            if (entry := self._memory.get(one)) is None:
+                missing.append(one)
+                continue
+            found[one] = entry[0]
+            self._memory.move_to_end(one)
+            if now - entry[1] > _TOUCH_SECONDS:
+                stale.append(one)
+        if missing:
+            rows = await self._database.run(lambda connection: _select(connection, missing))
+            for one, (used, record) in rows.items():
+                found[one] = _unpack(record)
+                self._remember(one, found[one], now, len(record))
+                if now - used > _TOUCH_SECONDS:
+                    stale.append(one)
+        if stale:
+            await self._database.run(lambda connection: _touch(connection, stale, int(now)))
+            for one in stale:
+                known, _, size = self._memory[one]
+                self._memory[one] = (known, now, size)
+        return found
+
+    async def record(self, one: bytes, known: Known) -> None:
+        """Keep an answer; returns when it is safe from a restart."""
+        now = time.time()
+        record = _pack(known)
+        self._remember(one, known, now, len(record))
+        prune = self._writes % _PRUNE_EVERY == 0
+        self._writes += 1
+        await self._database.run(lambda connection: self._write(connection, one, int(now), record, prune))
+
+    def _write(
+        self, connection: sqlite3.Connection, one: bytes, now: int, record: bytes, prune: bool
+    ) -> None:
+        connection.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", (one, now, record))
+        if prune:
+            connection.execute("DELETE FROM answers WHERE used < ?", (int(now - self._ttl),))
+
+    def _remember(self, one: bytes, known: Known, now: float, size: int) -> None:
+        previous = self._memory.pop(one, None)
+        self._bytes += size - (previous[2] if previous else 0)
+        self._memory[one] = (known, now, size)
+        while self._bytes > _MEMORY_BYTES and len(self._memory) > 1:
+            _, (_, _, dropped) = self._memory.popitem(last=False)
+            self._bytes -= dropped
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(Known)
+
+
+def _pack(known: Known) -> bytes:
+    return zstandard.ZstdCompressor(level=3).compress(_ENCODER.encode(known))
+
+
+def _unpack(record: bytes) -> Known:
+    return _DECODER.decode(zstandard.ZstdDecompressor().decompress(record))
+
+
+def _select(connection: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, tuple[int, bytes]]:
+    found: dict[bytes, tuple[int, bytes]] = {}
+    for start in range(0, len(keys), _BATCH):
+        batch = keys[start : start + _BATCH]
+        marks = ",".join("?" * len(batch))
+        rows = connection.execute(f"SELECT key, used, record FROM answers WHERE key IN ({marks})", batch)
+        found |= {one: (used, record) for one, used, record in rows}
+    return found
+
+
+def _touch(connection: sqlite3.Connection, keys: Sequence[bytes], now: int) -> None:
+    connection.executemany("UPDATE answers SET used = ? WHERE key = ?", [(now, one) for one in keys])

@@ -1,0 +1,85 @@
+"""What the client did not see is put back where its answer stands in a later request.
+
+The provider then finds the very prefix that it has cached and that its signed reasoning is bound to,
+and the model still knows what it read. An answer that is not found, or was edited, gets nothing: the
+request stays as the client wrote it, and reasoning that came after the missing exchange is dropped in
+the way that the API offers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penumbra.shadow import answers
+from penumbra.shadow.answers import Known
+from penumbra.wire.answer import AnswerFormat, Hidden, Visible
+from penumbra.wire.document import Document
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The answers of a request, and what they are found by."""
+
+    visible: tuple[Visible, ...]
+    keys: tuple[bytes, ...]
+    """One for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What was put back."""
+
+    behind: tuple[bytes, ...] = ()
+    """Keys of the exchanges that now stand in the request, in order."""
+    exchanges: tuple[Hidden, ...] = ()
+    dropped: bool = False
+    """Reasoning was dropped, or the provider was asked to drop it."""
+
+
+def read(wire: AnswerFormat, document: Document, scope: bytes) -> History:
+    """The answers of a request."""
+    visible = tuple(wire.visible(document))
+    return History(visible, tuple(answers.key(scope, one) for one in visible))
+
+
+def next_answer(history: History, calls: tuple[str, ...], text: str) -> Visible:
+    """How an answer to this request will look in the next one."""
+    last = history.visible[-1] if history.visible else None
+    index = last.index + 1 if last else 0
+    if last is None:
+        return Visible(index, 0, calls, text, "", 0)
+    last_call, since = (last.calls[-1], 0) if last.calls else (last.last_call, last.since + 1)
+    return Visible(index, last.ordinal + 1, calls, text, last_call, since)
+
+
+def put_back(
+    wire: AnswerFormat, document: Document, history: History, known: Mapping[bytes, Known], offered: bool
+) -> Replayed:
+    """Edit a request: every hidden exchange whose answer stands there unchanged.
+
+    `offered`: the request may ask the provider to drop reasoning that is bound to something else.
+    """
+    behind: list[bytes] = []
+    exchanges: list[Hidden] = []
+    unbound: int | None = None
+    for visible, one in zip(history.visible, history.keys, strict=True):
+        found = known.get(one)
+        if found is None:
+            continue
+        if unbound is None and not set(found.behind) <= set(behind):
+            unbound = visible.index
+        if found.hidden is None or one in behind:
+            continue
+        if _unchanged(visible, found) and wire.put_back(document, visible, found.hidden):
+            behind.append(one)
+            exchanges.append(found.hidden)
+        elif unbound is None:
+            unbound = visible.index
+    dropped = unbound is not None and wire.drop_unbound(document, unbound, offered)
+    return Replayed(tuple(behind), tuple(exchanges), dropped)
+
+
+def _unchanged(visible: Visible, known: Known) -> bool:
+    """Clients may leave the text of an answer with calls out; another text is an edited answer."""
+    return not visible.text.strip() or answers.text_hash(visible.text) == known.text

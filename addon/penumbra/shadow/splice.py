@@ -1,0 +1,285 @@
+"""The splice: one response for the client, made of several upstream responses, as they arrive.
+
+This is the one file that touches mitmproxy's proxy core below its public interface. When an upstream
+response ends, the client's stream runs one awaited hook, `penumbra_turn_end`. If the hook names a
+request to go on with, it is run as a second stream of the client's own HTTP layer: it reuses the
+upstream connection or opens one in the same mode and with the same TLS options, its flow passes all
+hooks, and what it would send to the client becomes an event of the stream that the client waits for.
+Nothing is patched: `install` swaps the class of layers that the public `next_layer` hook hands out.
+
+`incompatible` looks before use whether everything is there that this file relies on.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from mitmproxy import http
+from mitmproxy.proxy import commands, events, layer
+from mitmproxy.proxy.layers.http import HttpLayer, HttpStream, SendHttp
+from mitmproxy.proxy.layers.http._base import ReceiveHttp
+from mitmproxy.proxy.layers.http._events import (
+    RequestData,
+    RequestEndOfMessage,
+    RequestHeaders,
+    RequestProtocolError,
+    ResponseData,
+    ResponseEndOfMessage,
+    ResponseHeaders,
+    ResponseProtocolError,
+)
+
+
+class Session(Protocol):
+    """What stands behind a response that may be spliced."""
+
+    spliceable: bool
+    """Set by the layer, when the response's headers arrive."""
+    live: bool
+    """The response is streamed through `feed`; otherwise it is one document."""
+
+    @property
+    def holding(self) -> bool:
+        """A keep-alive is due if nothing else is sent."""
+        ...
+
+    def feed(self, data: bytes) -> bytes:
+        """Bytes of a continuation (no content coding) in, bytes for the client out."""
+        ...
+
+    def keep_alive(self) -> bytes:
+        """A keep-alive, which will be sent."""
+        ...
+
+
+SESSIONS: dict[str, Session] = {}
+"""By id of the client's flow. Whoever puts a session in takes it out in `response` or `error`."""
+
+KEEP_ALIVE_SECONDS = 5.0
+
+
+@dataclass
+class TurnEnd:
+    """Argument of the `penumbra_turn_end` hook."""
+
+    flow: http.HTTPFlow
+    """The client's flow."""
+    session: Session
+    continuation: http.HTTPFlow | None = None
+    """The flow that has ended; None at the end of the first response."""
+    error: str | None = None
+    """The continuation's connection broke."""
+    shown: bool = False
+    """The continuation has brought bytes to the client."""
+    body: bytes = b""
+    """Where the response is one document: in, the first response's bytes; out, what the client gets."""
+    following: http.HTTPFlow | None = None
+    """Out: the request to go on with."""
+    out: bytes = b""
+    """Out: bytes for the client, where the response is live."""
+
+
+@dataclass
+class PenumbraTurnEndHook(commands.StartHook):
+    """An upstream response has ended; the client's is still open."""
+
+    turn: TurnEnd
+
+
+# Negative ids never meet those of a client's own streams, in any version of HTTP.
+_continuation_ids = itertools.count(-2, -1)
+
+
+class SpliceStream(HttpStream):
+    """A stream of the client that can be continued, or a continuation."""
+
+    parent_id: int | None = None
+    """Of a continuation: the client's stream."""
+    continuation_id: int | None = None
+    """Of the client's stream: the continuation under way."""
+    session: Session | None = None
+    continuation: http.HTTPFlow | None = None
+    wakeup: commands.RequestWakeup | None = None
+    quiet = True
+    """Nothing was sent to the client since the last look."""
+    shown = False
+    readable = False
+    """The continuation's response is what the session can read."""
+
+    def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
+        for command in super().handle_event(event):
+            if (
+                self.parent_id is not None
+                and isinstance(command, SendHttp)
+                and command.connection is self.context.client
+            ):
+                command.event.stream_id = self.parent_id
+                yield ReceiveHttp(command.event)
+            else:
+                yield command
+
+    def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
+        if isinstance(event, events.Wakeup):
+            if event.command is self.wakeup and self.session is not None:
+                yield from self._keep_alive(self.session)
+        elif self.continuation_id is not None and isinstance(event, RequestProtocolError):
+            # The client is gone, and with it the reason for the continuation.
+            gone, self.continuation_id, self.wakeup = self.continuation_id, None, None
+            yield ReceiveHttp(RequestProtocolError(gone, event.message, event.code))
+            yield from super()._handle_event(event)
+        elif self.continuation_id is not None and isinstance(event, ResponseProtocolError):
+            yield from self._turn_end(error=event.message)
+        else:
+            if isinstance(event, (RequestProtocolError, ResponseProtocolError)):
+                self.wakeup = None
+            yield from self._stock_event(event)
+
+    def _stock_event(self, event: events.Event) -> layer.CommandGenerator[None]:
+        first = isinstance(event, ResponseHeaders) and self.continuation_id is None
+        if first and (session := SESSIONS.get(self.flow.id)) is not None:
+            self.session, session.spliceable = session, True
+        yield from super()._handle_event(event)
+        if first and self.session is not None and self._is_live():
+            yield from self._wake_later()
+
+    def _is_live(self) -> bool:
+        return self.session is not None and self.session.live and self.flow.id in SESSIONS
+
+    def state_stream_response_body(self, event: events.Event) -> layer.CommandGenerator[None]:
+        if isinstance(event, ResponseEndOfMessage) and self._is_live():
+            yield from self._turn_end()
+            return
+        self.quiet &= not isinstance(event, ResponseData)
+        yield from super().state_stream_response_body(event)
+
+    def state_consume_response_body(self, event: events.Event) -> layer.CommandGenerator[None]:
+        if (
+            isinstance(event, ResponseEndOfMessage)
+            and self.session is not None
+            and self.flow.id in SESSIONS
+            and not self.session.live
+        ):
+            yield from self._turn_end(body=bytes(self.response_body_buf))
+        else:
+            yield from super().state_consume_response_body(event)
+
+    def state_continue(self, event: events.Event) -> layer.CommandGenerator[None]:
+        """The continuation's events, as if the upstream had gone on talking."""
+        assert self.session is not None
+        if isinstance(event, ResponseHeaders):
+            self.readable = is_event_stream(event.response)
+        elif isinstance(event, ResponseData):
+            if self.session.live and self.readable and (out := self.session.feed(event.data)):
+                self.quiet, self.shown = False, True
+                yield SendHttp(ResponseData(self.stream_id, out), self.context.client)
+        elif isinstance(event, ResponseEndOfMessage):
+            yield from self._turn_end()
+
+    def _turn_end(self, error: str | None = None, body: bytes = b"") -> layer.CommandGenerator[None]:
+        assert self.session is not None
+        self.continuation_id = None
+        turn = TurnEnd(self.flow, self.session, self.continuation, error, self.shown, body)
+        yield PenumbraTurnEndHook(turn)
+        if (yield from self.check_killed(True)):
+            self.wakeup = None
+            return
+        if turn.out and self.session.live:
+            self.quiet = False
+            yield SendHttp(ResponseData(self.stream_id, turn.out), self.context.client)
+        if turn.following is not None:
+            yield from self._continue(turn.following)
+            return
+        self.wakeup = None
+        end = ResponseEndOfMessage(self.stream_id)
+        if self.session.live:
+            yield from super().state_stream_response_body(end)
+        else:
+            self.response_body_buf.clear()
+            self.response_body_buf += turn.body
+            yield from super().state_consume_response_body(end)
+
+    def _continue(self, flow: http.HTTPFlow) -> layer.CommandGenerator[None]:
+        parent = next(one for one in reversed(self.context.layers) if isinstance(one, SpliceHttpLayer))
+        self.continuation_id = stream_id = next(_continuation_ids)
+        self.continuation = flow
+        self.shown = self.readable = False
+        self.server_state = self.state_continue
+        parent.parents[stream_id] = self.stream_id
+        if self.session is not None and self.session.live and self.wakeup is None:
+            yield from self._wake_later()
+        yield ReceiveHttp(RequestHeaders(stream_id, flow.request, end_stream=False, replay_flow=flow))
+        yield ReceiveHttp(RequestData(stream_id, flow.request.raw_content or b""))
+        yield ReceiveHttp(RequestEndOfMessage(stream_id))
+
+    def _keep_alive(self, session: Session) -> layer.CommandGenerator[None]:
+        if self.quiet and session.holding and (data := session.keep_alive()):
+            yield SendHttp(ResponseData(self.stream_id, data), self.context.client)
+        self.quiet = True
+        yield from self._wake_later()
+
+    def _wake_later(self) -> layer.CommandGenerator[None]:
+        self.wakeup = commands.RequestWakeup(KEEP_ALIVE_SECONDS)
+        yield self.wakeup
+
+
+class SpliceHttpLayer(HttpLayer):
+    """The HTTP layer of one client connection, with streams that can be continued."""
+
+    parents: dict[int, int]
+    """The client's stream, by the continuation's."""
+
+    def make_stream(self, stream_id: int) -> layer.CommandGenerator[None]:
+        yield from super().make_stream(stream_id)
+        stream: object = self.streams[stream_id]
+        stream.__class__ = SpliceStream
+        assert isinstance(stream, SpliceStream)
+        stream.parent_id = self.parents.pop(stream_id, None)
+
+
+def is_event_stream(response: http.Response) -> bool:
+    """A response that can be read as it arrives."""
+    return response.status_code == 200 and "event-stream" in response.headers.get("content-type", "")
+
+
+def install(top: layer.Layer | None) -> None:
+    """Make the HTTP layers of a stack that was just chosen for a connection able to splice."""
+    for one in _stack(top):
+        if type(one) is HttpLayer:
+            http_layer: object = one
+            http_layer.__class__ = SpliceHttpLayer
+            assert isinstance(http_layer, SpliceHttpLayer)
+            http_layer.parents = {}
+
+
+def _stack(top: layer.Layer | None) -> Iterator[layer.Layer]:
+    while top is not None:
+        yield top
+        top = getattr(top, "child_layer", None)
+
+
+_STREAM_METHODS = (
+    "handle_event",
+    "_handle_event",
+    "state_stream_response_body",
+    "state_consume_response_body",
+    "check_killed",
+    "handle_protocol_error",
+)
+
+
+def incompatible() -> str | None:
+    """Why this version of mitmproxy can't be spliced; None if it can."""
+    for owner, names in ((HttpLayer, ("make_stream", "event_to_child")), (HttpStream, _STREAM_METHODS)):
+        for name in names:
+            method = getattr(owner, name, None)
+            if method is None or not inspect.isgeneratorfunction(inspect.unwrap(method)):
+                return f"{owner.__name__}.{name} is not what it was"
+    if "replay_flow" not in inspect.signature(RequestHeaders).parameters:
+        return "RequestHeaders takes no replay_flow"
+    if "delay" not in inspect.signature(commands.RequestWakeup).parameters:
+        return "RequestWakeup takes no delay"
+    return None

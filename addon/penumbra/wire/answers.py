@@ -1,0 +1,9 @@
+"""The APIs whose answers can hide a phantom tool, by the name of their format."""
+
+from __future__ import annotations
+
+from penumbra.wire.answer import AnswerFormat
+from penumbra.wire.anthropic_hidden import AnthropicAnswers
+from penumbra.wire.openai_chat_hidden import ChatAnswers
+
+FORMATS: dict[str, AnswerFormat] = {"anthropic": AnthropicAnswers(), "openai_chat": ChatAnswers()}

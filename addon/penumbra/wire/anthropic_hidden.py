@@ -1,0 +1,188 @@
+"""Anthropic Messages: the phantom tool and hidden exchanges in requests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Raw
+
+from penumbra.wire.answer import Hidden, PhantomCall, Tool, Tools, Turn, Visible, read_visible
+from penumbra.wire.anthropic_answer import AnthropicBody, AnthropicStream
+from penumbra.wire.document import Document, Edit, encode
+
+# Tools with a version in their type are the provider's. These few are run by the client all the same.
+_RUN_BY_CLIENT = ("custom", "bash_", "text_editor_", "computer_", "memory_")
+_THINKING = ("thinking", "redacted_thinking")
+_NO_CALLS = b'{"type":"none"}'
+
+
+class AnthropicAnswers:
+    """See AnswerFormat."""
+
+    def stream(self, phantom: str) -> AnthropicStream:
+        return AnthropicStream(phantom)
+
+    def body(self, phantom: str) -> AnthropicBody:
+        return AnthropicBody(phantom)
+
+    def tools(self, request: Document) -> Tools:
+        top = request.members(request.root)
+        names, own = [], 0
+        for item in request.items(top.get("tools")):
+            tool = request.members(item)
+            names.append(request.string(tool.get("name")) or "")
+            own += (request.string(tool.get("type")) or "custom").startswith(_RUN_BY_CLIENT)
+        choice = request.string(request.members(top.get("tool_choice")).get("type"))
+        # A thread keeps its history at the provider, under the id of an answer that we don't show.
+        return Tools(tuple(names), own, choice in ("any", "tool"), "thread" not in top)
+
+    def declare(self, request: Document, tool: Tool) -> None:
+        head = encode({"name": tool.name, "description": tool.description})
+        declaration = head[:-1] + b',"input_schema":' + tool.parameters + b"}"
+        request.append(request.members(request.root)["tools"], declaration)
+
+    def result(self, call: PhantomCall, text: str) -> bytes:
+        return encode({"type": "tool_result", "tool_use_id": call.id, "content": text})
+
+    def continuation(self, turn: Turn, results: Sequence[bytes]) -> tuple[bytes, ...]:
+        answers = b'{"role":"user","content":[' + b",".join(results) + b"]}"
+        return (turn.message, answers) if turn.message else (answers,)
+
+    def extended(self, request: bytes, messages: Sequence[bytes]) -> bytes:
+        document = Document(request)
+        document.append(document.members(document.root)["messages"], b",".join(messages))
+        return document.render()
+
+    def without_calls(self, request: bytes) -> bytes:
+        return with_member(request, "tool_choice", _NO_CALLS)
+
+    def visible(self, request: Document) -> list[Visible]:
+        found = []
+        for index, item in enumerate(_messages(request)):
+            message = request.members(item)
+            if request.string(message.get("role")) != "assistant":
+                continue
+            calls, texts, signed = [], [], False
+            if (whole := request.string(message.get("content"))) is not None:
+                texts.append(whole)
+            for part in request.items(message.get("content")):
+                block = request.members(part)
+                kind = request.string(block.get("type"))
+                if kind == "tool_use":
+                    calls.append(request.string(block.get("id")) or "")
+                elif kind == "text":
+                    texts.append(request.string(block.get("text")) or "")
+                signed |= kind in _THINKING
+            found.append((index, tuple(calls), "".join(texts), signed))
+        return read_visible(found)
+
+    def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
+        items = _messages(request)
+        message = items[visible.index]
+        if overlaps(request, message):
+            return False
+        behind = items[visible.index + 1] if visible.index + 1 < len(items) else None
+        answers = None if behind is None else request.members(behind)
+        if hidden.results:
+            # Results belong beside those of the real calls, in front of everything else.
+            if answers is None or request.string(answers.get("role")) != "user":
+                return False
+            if not request.items(answers.get("content")):
+                return False
+            request.insert(answers["content"], 0, b",".join(hidden.results))
+        texts = [*hidden.before, *([hidden.last] if hidden.last else [])]
+        if hidden.signed and not visible.signed:
+            texts = [text for text in map(_without_thinking, texts) if text]
+        if (mark := _cache_mark(request, message)) is not None:
+            texts[-1] = _marked(texts[-1], mark)
+        start, end = request.place(message)
+        request.edits.append(Edit(start, end, b",".join(texts)))
+        return True
+
+    def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
+        signed = [one.index for one in self.visible(request) if one.signed and one.index >= first]
+        thinking = request.members(request.root).get("thinking")
+        kind = request.string(request.members(thinking).get("type"))
+        if not signed or kind == "disabled":
+            return False
+        if offered and thinking is not None:
+            return _ask_to_drop(request, thinking)
+        if kind == "enabled":
+            # Such requests must carry the thinking of the turn that is under way.
+            return False
+        items = _messages(request)
+        return sum(_remove_thinking(request, items[index]) for index in signed) > 0
+
+
+def with_member(request: bytes, key: str, value: bytes) -> bytes:
+    """The request with a top-level member set to a JSON value."""
+    document = Document(request)
+    old = document.members(document.root).get(key)
+    if old is None:
+        document.add_member(document.root, key, value)
+    else:
+        start, end = document.place(old)
+        document.edits.append(Edit(start, end, value))
+    return document.render()
+
+
+def overlaps(document: Document, value: Raw) -> bool:
+    """Whether something within a value, or all of it, has been edited already."""
+    start, end = document.place(value)
+    return any(edit.start < end and edit.end > start for edit in document.edits)
+
+
+def _messages(request: Document) -> list[Raw]:
+    return request.items(request.members(request.root).get("messages"))
+
+
+def _is_thinking(document: Document, block: Raw) -> bool:
+    return document.string(document.members(block).get("type")) in _THINKING
+
+
+def _without_thinking(message: bytes) -> bytes:
+    """A message without its thinking; empty if nothing else is in it."""
+    document = Document(message)
+    _remove_thinking(document, document.root)
+    return document.render() if document.members(document.root) else b""
+
+
+def _remove_thinking(document: Document, message: Raw) -> bool:
+    """Take the thinking out of a message that has other content too."""
+    content = document.members(message).get("content")
+    blocks = document.items(content)
+    kept = [document.source(block) for block in blocks if not _is_thinking(document, block)]
+    if content is None or not kept or len(kept) == len(blocks) or overlaps(document, message):
+        return False
+    start, end = document.place(content)
+    document.edits.append(Edit(start, end, b"[" + b",".join(kept) + b"]"))
+    return True
+
+
+def _ask_to_drop(request: Document, thinking: Raw) -> bool:
+    members = request.members(thinking)
+    wish = {"prefix_mismatch_behavior": "drop_block"}
+    if "block_binding" not in members:
+        request.add_member(thinking, "block_binding", encode(wish))
+    elif request.plain(members["block_binding"]) != wish:
+        request.replace(members["block_binding"], wish)
+    return True
+
+
+def _cache_mark(request: Document, message: Raw) -> bytes | None:
+    """The mark up to which the client wants its prompt cached, if it stands on this message."""
+    for block in reversed(request.items(request.members(message).get("content"))):
+        mark = request.members(block).get("cache_control")
+        if mark is not None:
+            return request.source(mark)
+    return None
+
+
+def _marked(message: bytes, mark: bytes) -> bytes:
+    document = Document(message)
+    blocks = document.items(document.members(document.root).get("content"))
+    if blocks and not _is_thinking(document, blocks[-1]):
+        members = document.members(blocks[-1])
+        if "cache_control" not in members:
+            document.add_member(blocks[-1], "cache_control", mark)
+    return document.render()

@@ -1,0 +1,108 @@
+"""OpenAI Chat Completions: the phantom tool and hidden exchanges in requests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Raw
+
+from penumbra.wire.answer import Hidden, PhantomCall, Tool, Tools, Turn, Visible, read_visible
+from penumbra.wire.document import Document, Edit, encode
+from penumbra.wire.openai_chat_answer import ChatBody, ChatStream
+
+
+class ChatAnswers:
+    """See AnswerFormat."""
+
+    def stream(self, phantom: str) -> ChatStream:
+        return ChatStream(phantom)
+
+    def body(self, phantom: str) -> ChatBody:
+        return ChatBody(phantom)
+
+    def tools(self, request: Document) -> Tools:
+        top = request.members(request.root)
+        names = []
+        for item in request.items(top.get("tools")):
+            tool = request.members(item)
+            described = request.members(tool.get("function")) or request.members(tool.get("custom"))
+            names.append(request.string(described.get("name")) or "")
+        choices = request.plain(top.get("n"))
+        return Tools(tuple(names), len(names), _forced(request, top), choices in (None, 1))
+
+    def declare(self, request: Document, tool: Tool) -> None:
+        head = encode({"name": tool.name, "description": tool.description})
+        function = head[:-1] + b',"parameters":' + tool.parameters + b"}"
+        declaration = b'{"type":"function","function":' + function + b"}"
+        request.append(request.members(request.root)["tools"], declaration)
+
+    def result(self, call: PhantomCall, text: str) -> bytes:
+        return encode({"role": "tool", "tool_call_id": call.id, "content": text})
+
+    def continuation(self, turn: Turn, results: Sequence[bytes]) -> tuple[bytes, ...]:
+        return (turn.message, *results) if turn.message else tuple(results)
+
+    def extended(self, request: bytes, messages: Sequence[bytes]) -> bytes:
+        document = Document(request)
+        document.append(document.members(document.root)["messages"], b",".join(messages))
+        return document.render()
+
+    def without_calls(self, request: bytes) -> bytes:
+        document = Document(request)
+        old = document.members(document.root).get("tool_choice")
+        if old is None:
+            document.add_member(document.root, "tool_choice", b'"none"')
+        else:
+            document.replace(old, "none")
+        return document.render()
+
+    def visible(self, request: Document) -> list[Visible]:
+        found = []
+        for index, item in enumerate(_messages(request)):
+            message = request.members(item)
+            if request.string(message.get("role")) != "assistant":
+                continue
+            calls = [request.members(call).get("id") for call in request.items(message.get("tool_calls"))]
+            ids = tuple(request.string(call) or "" for call in calls)
+            found.append((index, ids, _text(request, message.get("content")), False))
+        return read_visible(found)
+
+    def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
+        message = _messages(request)[visible.index]
+        start, end = request.place(message)
+        if any(edit.start < end and edit.end > start for edit in request.edits):
+            return False
+        last = hidden.last
+        mark = request.members(message).get("cache_control")
+        if last and mark is not None:
+            last = last[:-1] + b',"cache_control":' + request.source(mark) + b"}"
+        texts = [*hidden.before, *([last] if last else []), *hidden.results]
+        request.edits.append(Edit(start, end, b",".join(texts)))
+        return True
+
+    def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
+        return False
+
+
+def _messages(request: Document) -> list[Raw]:
+    return request.items(request.members(request.root).get("messages"))
+
+
+def _forced(request: Document, top: dict[str, Raw]) -> bool:
+    choice = request.plain(top.get("tool_choice"))
+    if isinstance(choice, dict):
+        allowed = choice.get("allowed_tools")
+        return not isinstance(allowed, dict) or allowed.get("mode") == "required"
+    return choice == "required" or choice == "any"
+
+
+def _text(request: Document, content: Raw | None) -> str:
+    if (whole := request.string(content)) is not None:
+        return whole
+    parts = [request.members(item) for item in request.items(content)]
+    texts = [request.string(part.get("text")) or "" for part in parts if _is_text(request, part)]
+    return "".join(texts)
+
+
+def _is_text(request: Document, part: dict[str, Raw]) -> bool:
+    return request.string(part.get("type")) == "text"
