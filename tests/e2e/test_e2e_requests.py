@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import anthropic
+import openai
 import pytest
 
 from e2e.agent import PRINTS, results
 
-LOG = PRINTS["tail -n 200 worker.log"]
+LOG = PRINTS["docker compose logs worker"]
 KEYS = {"x-api-key": "k", "anthropic-version": "2023-06-01", "content-type": "application/json"}
 FORGE = "tool_output_compression"
 
@@ -141,9 +143,6 @@ def test_a_bad_value_is_refused_in_the_words_of_the_api(
 
 
 def test_the_sdks_understand_the_refusal(clients: Any, proxy: Any) -> None:
-    import anthropic
-    import openai
-
     running = proxy("regular")
     bad = {"_forge": {FORGE: "max"}}
     hello = [{"role": "user", "content": "hi"}]

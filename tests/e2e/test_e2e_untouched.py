@@ -18,7 +18,7 @@ ODD = (
     '{"model" : "m","messages": [ {"role":"user","content":"\\u00e9 é \\ud800 \\/"} ] ,\n'
     '"max_tokens":1.0e3, "temperature":1.10,"seed":123456789012345678901234, "top_p":1,"top_p":0.5}'
 )
-LOG = PRINTS["tail -n 200 worker.log"]
+LOG = PRINTS["docker compose logs worker"]
 
 
 def exchange(client: Any, base: str, method: str, target: str, body: bytes, headers: dict[str, str]) -> Any:
@@ -233,7 +233,7 @@ def test_extra_hosts_are(clients: Any, proxy: Any, upstream: Any) -> None:
 
 
 def test_a_filter_narrows_it(clients: Any, proxy: Any, upstream: Any) -> None:
-    running = proxy("reverse", penumbra_filter="~hq x-agent:.yes")
+    running = proxy("reverse", penumbra_filter="~hq X-Agent:.yes")
     body = json.dumps(chat_with(LOG)).encode()
     for value in ("yes", "no"):
         clients.http(running).post(
@@ -250,7 +250,7 @@ def test_token_counting_agrees_with_what_is_sent(clients: Any, proxy: Any, upstr
     caller = agent("anthropic", clients, running)
     upstream.answers(turn(ask_log()), turn("Done."))
     caller.say("hi")
-    request = {"model": "claude-sonnet-4-5", "messages": caller.messages, "tools": list(caller.TOOLS)}
+    request = {"model": "claude-opus-5-5", "messages": caller.messages, "tools": list(caller.TOOLS)}
     counted = caller.client.messages.count_tokens(**request)
     body = upstream.requests[-1].json
     asked = upstream.asked()[-1].json
@@ -262,4 +262,4 @@ def test_token_counting_agrees_with_what_is_sent(clients: Any, proxy: Any, upstr
 def ask_log() -> Any:
     from e2e.agent import bash
 
-    return bash("tail -n 200 worker.log")
+    return bash("docker compose logs worker")

@@ -11,7 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -140,11 +140,16 @@ class Mitmdump:
             return None
         return _LISTENING.search(log, earlier)
 
+    def terminate(self) -> None:
+        """Tells it to end."""
+        if self.process is not None:
+            self.process.terminate()
+
     def stop(self) -> None:
         """Ends it and waits."""
+        self.terminate()
         if self.process is None:
             return
-        self.process.terminate()
         try:
             self.process.wait(15)
         except subprocess.TimeoutExpired:
@@ -178,3 +183,12 @@ class Mitmdump:
         """Path, comment, marker and metadata of the requests since the start or the last `tests.forget`."""
         found: list[dict[str, Any]] = json.loads(self.command("tests.flows"))
         return found
+
+
+def stop_all(proxies: Iterable[Mitmdump]) -> None:
+    """Ends several at once."""
+    told = list(proxies)
+    for proxy in told:
+        proxy.terminate()
+    for proxy in told:
+        proxy.stop()
