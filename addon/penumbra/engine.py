@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from penumbra import rewrite
+from penumbra import failures, rewrite
 from penumbra.history.shelves import Shelves
 from penumbra.overrides import OverrideError
 from penumbra.redaction import RedactionError
@@ -107,15 +107,15 @@ class Engine:
             return await self._rewrite(incoming, settings)
         except (OverrideError, RedactionError):
             raise
-        except Exception:
-            _log.exception("penumbra: rewriting failed, going on with redaction alone")
+        except Exception as error:
+            _log.warning("Penumbra goes on with redaction alone: %s", failures.place(error))
         try:
             return await self._rewrite(incoming, replace(settings, mode=Mode.DISABLED, dedup=False))
         except (OverrideError, RedactionError):
             raise
         except Exception as error:
             if settings.redact_secrets:
-                raise RedactionError(type(error).__name__) from error
+                raise RedactionError(failures.place(error)) from None
             return None
 
     async def _rewrite(self, incoming: Incoming, settings: Settings) -> Accepted | None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Protocol
 
-from penumbra import overrides
+from penumbra import failures, overrides
 from penumbra.calls import tools
 from penumbra.history import adoption, dedup
 from penumbra.history.reread import Library, referenced
@@ -288,9 +288,9 @@ class _Writer:
             return pipeline.shorten(output, policy, redact, self._ref)
         except RedactionError:
             raise
-        except Exception:
+        except Exception as error:
             # Everything but redaction fails open.
-            _log.exception("penumbra: a result of %s could not be shortened", output.tool)
+            _log.warning("Penumbra leaves a result of %s as it is: %s", output.tool, failures.place(error))
             redacted = redact(output.text)
             return Shortened(redacted.text, redacted.text, redactions=redacted.counts)
 
