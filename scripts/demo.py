@@ -1,0 +1,311 @@
+"""Plays a recorded coding session through a real mitmdump with Penumbra to a stand-in for the provider.
+
+Nothing leaves the machine, and no key is needed. A row is one tool result when it is first sent: what
+the agent sent, what the provider got, and what was done. Tokens are estimates.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import random
+import shutil
+import string
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mitm import Mitmdump
+from penumbra.text import tokens
+from upstream import Answer, Received, Text, ToolCall, Turn, Upstream
+
+RECORDING = Path(__file__).with_name("demo_conversation.json")
+URL = "https://api.anthropic.com/v1/messages"
+HEADERS = {"content-type": "application/json", "x-api-key": "demo", "anthropic-version": "2023-06-01"}
+SCHEMA = {"type": "object"}
+MARK = {"type": "ephemeral"}
+
+
+def made_up_secrets() -> dict[str, str]:
+    """Values that look like secrets: the recording has only their names in it."""
+    chance = random.Random(20)
+
+    def letters(count: int, alphabet: str = string.ascii_letters + string.digits) -> str:
+        return "".join(chance.choice(alphabet) for _ in range(count))
+
+    return {
+        "database_password": letters(14),
+        "secret_key": letters(50),
+        "stripe_key": "sk_live_" + letters(24),
+        "github_token": "ghp_" + letters(36),
+        "aws_id": "AKIA" + letters(16, string.ascii_uppercase + "234567"),
+        "aws_secret": letters(40),
+        "mail_password": letters(12) + "#" + letters(3),
+    }
+
+
+@dataclass(frozen=True)
+class Step:
+    """One tool call of the recording, and what the tool printed."""
+
+    id: str
+    tool: str
+    arguments: Mapping[str, Any]
+    result: str
+
+    @property
+    def title(self) -> str:
+        """The command, or whatever else says what the call does."""
+        values = [str(value) for value in self.arguments.values()]
+        return values[0].removeprefix("/srv/shop/") if values else ""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A session: prompt, the model's turns with their calls, and its last words."""
+
+    prompt: str
+    turns: tuple[tuple[str, tuple[Step, ...]], ...]
+    answer: str
+
+    @classmethod
+    def load(cls, secrets: Mapping[str, str]) -> Recording:
+        """The recording, with made-up secrets put in."""
+        text = RECORDING.read_text(encoding="utf-8")
+        for name, value in secrets.items():
+            text = text.replace("{{" + name + "}}", value)
+        document = json.loads(text)
+        numbers = itertools.count(1)
+        turns = tuple(
+            (turn["say"], tuple(Step(f"toolu_{next(numbers):024}", **call) for call in turn["calls"]))
+            for turn in document["turns"]
+        )
+        return cls(document["prompt"], turns, document["answer"])
+
+    def answers(self) -> Iterator[Answer]:
+        """What the model says and calls, request by request."""
+        for say, steps in self.turns:
+            calls = [ToolCall(step.tool, step.arguments, step.id) for step in steps]
+            yield Turn((*([Text(say)] if say else []), *calls))
+        yield Turn((Text(self.answer),))
+
+
+@dataclass
+class Agent:
+    """Sends the conversation through the proxy, as an agent would with HTTPS_PROXY and the CA set."""
+
+    proxy: Mitmdump
+    messages: list[dict[str, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({"https": self.proxy.url}),
+            urllib.request.HTTPSHandler(context=self.proxy.trust()),
+        )
+
+    def ask(self, *content: dict[str, Any]) -> bytes:
+        """Sends a user message; the body that was sent. The newest block is marked for the cache."""
+        self.messages.append({"role": "user", "content": list(content)})
+        *rest, last = content
+        newest = {"role": "user", "content": [*rest, {**last, "cache_control": MARK}]}
+        body = {
+            "model": "claude-demo",
+            "max_tokens": 8192,
+            "system": "You are a careful engineer.",
+            "tools": [{"name": name, "input_schema": SCHEMA} for name in ("Bash", "Read", "Edit", "Grep")],
+            "messages": [*self.messages[:-1], newest],
+        }
+        data = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+        request = urllib.request.Request(URL, data, HEADERS)
+        with self._opener.open(request, timeout=60) as response:
+            answer = json.load(response)
+        self.messages.append({"role": "assistant", "content": answer["content"]})
+        return data
+
+
+class Paper:
+    """Prints: with colours and the terminal's width, or plainly into files and pipes."""
+
+    def __init__(self) -> None:
+        self._coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        self.width = min(shutil.get_terminal_size((120, 40)).columns, 140) if sys.stdout.isatty() else 120
+        self._title = max(18, self.width - 82)
+
+    def _paint(self, code: str, text: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if self._coloured else text
+
+    def say(self, text: str = "", *, strong: bool = False, weak: bool = False) -> None:
+        """One line."""
+        print(self._paint("1" if strong else "2" if weak else "0", text) if text else "", flush=True)
+
+    def head(self) -> None:
+        """The table's head."""
+        titles = (
+            f"{'tool':<5} {'call':<{self._title}} {'bytes':>16} {'tokens':>14} {'saved':>6}  what was done"
+        )
+        self.say(titles, strong=True)
+        self.say("-" * self.width, weak=True)
+
+    def row(self, step: Step, event: Mapping[str, Any]) -> None:
+        """One result."""
+        sizes = [f"{before:,} -> {after:,}" for before, after in (event["bytes"], event["tokens"])]
+        saved = share(*event["tokens"])
+        title = step.title if len(step.title) <= self._title else step.title[: self._title - 1] + "…"
+        told = f"{saved:>6}"
+        colour = "2" if saved == "0%" else "32"
+        print(
+            f"{step.tool:<5} {title:<{self._title}} {sizes[0]:>16} {sizes[1]:>14} "
+            f"{self._paint(colour, told)}  {self._paint('36', done_to(event))}",
+            flush=True,
+        )
+
+
+def share(before: int, after: int) -> str:
+    """What was saved, in percent."""
+    return f"{(before - after) / before:.0%}" if before > after else "0%"
+
+
+def done_to(event: Mapping[str, Any]) -> str:
+    """What was done to a result, in a few words."""
+    secrets = sum(event["redactions"].values())
+    words = [stage.replace("_", " ") for stage in event["stages"] if stage != "redaction"]
+    words += [f"{secrets} secret{'s' * (secrets != 1)} redacted"] if secrets else []
+    return ", ".join(words) or "sent as it is"
+
+
+def texts(body: Any) -> dict[str, str]:
+    """The results of a request by call id."""
+    return {
+        block["tool_use_id"]: block["content"]
+        for message in body["messages"]
+        for block in message["content"]
+        if block["type"] == "tool_result"
+    }
+
+
+def kept_prefixes(requests: list[Received]) -> int:
+    """How many requests begin with all that the request before them ended with."""
+
+    def known(request: Received) -> list[Any]:
+        plain = json.loads((request.body or b"").replace(b',"cache_control":{"type":"ephemeral"}', b""))
+        return [plain["system"], plain["tools"], *plain["messages"]]
+
+    told = [known(request) for request in requests]
+    return sum(later[: len(earlier)] == earlier for earlier, later in itertools.pairwise(told))
+
+
+def written(file: Path, steps: tuple[Step, ...]) -> dict[str, Any]:
+    """What Penumbra wrote of the calls of one turn. It writes a moment after it has sent."""
+    wanted = {step.id for step in steps}
+    limit = time.monotonic() + 20
+    found: dict[str, Any] = {}
+    while not wanted <= found.keys() and time.monotonic() < limit:
+        time.sleep(0.01)
+        lines = file.read_text().split("\n")[:-1] if file.exists() else []
+        found = {entry["call"]: entry for line in lines for entry in json.loads(line)["new"]}
+    return found
+
+
+def play(recording: Recording, proxy: Mitmdump, upstream: Upstream, events: Path, paper: Paper) -> list[int]:
+    """The whole session; the size of each request's body as the agent sent it, in bytes."""
+    upstream.answers(*recording.answers())
+    agent = Agent(proxy)
+    sent = [len(agent.ask({"type": "text", "text": recording.prompt}))]
+    for _, steps in recording.turns:
+        results = [{"type": "tool_result", "tool_use_id": step.id, "content": step.result} for step in steps]
+        sent.append(len(agent.ask(*results)))
+        found = written(events, steps)
+        for step in steps:
+            unchanged = {
+                "bytes": [len(step.result.encode())] * 2,
+                "tokens": [tokens.estimate(step.result)] * 2,
+            }
+            paper.row(step, found.get(step.id, {**unchanged, "stages": [], "redactions": {}}))
+    return sent
+
+
+def totals(
+    recording: Recording, sent: list[int], upstream: Upstream, secrets: Mapping[str, str], paper: Paper
+) -> None:
+    """What the session as a whole comes to, measured at the stand-in."""
+    requests = upstream.asked()
+    arrived = [len(request.raw_body) for request in requests]
+    before = {step.id: step.result for _, steps in recording.turns for step in steps}
+    after = texts(requests[-1].json)
+    once = [sum(map(tokens.estimate, side.values())) for side in (before, after)]
+    carried = [pair for request in requests for pair in texts(request.json).items()]
+    paid = [
+        sum(tokens.estimate(before[name]) for name, _ in carried),
+        sum(tokens.estimate(text) for _, text in carried),
+    ]
+    leaked = [name for name, value in secrets.items() if any(value.encode() in r.raw_body for r in requests)]
+    paper.say("-" * paper.width, weak=True)
+    rows = (
+        ("results, each once", f"{once[0]:,} -> {once[1]:,} tokens", share(*once)),
+        ("results, in every request that carried them", f"{paid[0]:,} -> {paid[1]:,} tokens", share(*paid)),
+        (
+            f"request bodies, {len(sent)} requests",
+            f"{sum(sent):,} -> {sum(arrived):,} bytes",
+            share(sum(sent), sum(arrived)),
+        ),
+    )
+    for name, change, saved in rows:
+        paper.say(f"{name:<46} {change:>32} {saved:>6}", strong=True)
+    paper.say()
+    paper.say(
+        f"Prefix kept for the provider's cache: in {kept_prefixes(requests)} of {len(requests) - 1} requests."
+    )
+    paper.say(f"Secrets in the session: {len(secrets)}; that reached the provider: {len(leaked)}.")
+    paper.say(f"Refused by the stand-in: {sum(request.status != 200 for request in requests)}.")
+
+
+def show(number: int, recording: Recording, upstream: Upstream, paper: Paper) -> None:
+    """One result as the agent sent it and as the provider got it."""
+    steps = [step for _, turn in recording.turns for step in turn]
+    step = steps[number - 1]
+    after = texts(upstream.asked()[-1].json)[step.id]
+    for title, text in (("sent by the agent", step.result), ("received by the provider", after)):
+        paper.say()
+        paper.say(f"== {step.tool} {step.title}: {title}", strong=True)
+        print(text.rstrip("\n") if sys.stdout.isatty() else text.replace("\x1b", "\\e").rstrip("\n"))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="scripts/demo", description=__doc__)
+    parser.add_argument("--mode", default="standard", choices=["disabled", "safe", "standard", "aggressive"])
+    parser.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help="further options")
+    parser.add_argument("--show", type=int, metavar="N", help="print result N before and after")
+    wanted = parser.parse_args()
+    options = dict(item.split("=", 1) for item in wanted.set)
+    paper, secrets = Paper(), made_up_secrets()
+    recording = Recording.load(secrets)
+    with tempfile.TemporaryDirectory(prefix="penumbra-demo-") as folder, Upstream(Path(folder)) as upstream:
+        home, events = Path(folder) / "home", Path(folder) / "events.jsonl"
+        options |= {"penumbra_mode": wanted.mode, "penumbra_events": str(events)}
+        proxy = Mitmdump(upstream, Path(folder) / "conf", home, options=options).start()
+        try:
+            paper.say(
+                f"A session with {len(recording.turns) + 1} requests to {URL}, mode {wanted.mode}",
+                strong=True,
+            )
+            paper.say(f"> {recording.prompt}", weak=True)
+            paper.say()
+            paper.head()
+            sent = play(recording, proxy, upstream, events, paper)
+            totals(recording, sent, upstream, secrets, paper)
+            if wanted.show:
+                show(wanted.show, recording, upstream, paper)
+        finally:
+            proxy.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
