@@ -1,156 +1,29 @@
-"""The hard limit on a result's size: its head, windows around its critical lines, and its tail.
+"""The hard limit on a result's size.
 
-Works on UTF-8 bytes. Cuts lie at line ends where one is near, else between characters. Every gap
-holds a marker with the exact number of bytes that are missing there, and markers count towards
-the limit. Text within the limit is not touched, so a capped text is never capped again.
+Every gap holds a marker with the exact number of bytes that are missing there, and markers count
+towards the limit. Text within the limit is not touched, so a capped text is never capped again.
 """
 
 from __future__ import annotations
 
-import re
-
-from penumbra.text.critical import critical_spans
-from penumbra.text.size import encode
-
-_WINDOWS = 16
-"""Most windows in one result."""
-_MARKER = 48
-"""Bytes that a marker with its line ends may need (counts up to 10 digits)."""
-_BEFORE = 240
-_AFTER = 1_200
-"""Bytes of context in front of and behind a critical line."""
-_NEAR = 400
-"""Bytes within which a line end is near enough to cut there."""
-_CANDIDATES = 2_000
-"""Critical lines that are looked at: bounds the work on a text that is nothing but errors."""
-_DIGITS = re.compile(rb"[0-9a-f]*[0-9][0-9a-f]*")
-
-Span = tuple[int, int]
+from penumbra.text import windows
+from penumbra.text.size import encode, head
 
 
 def cap(text: str, limit: int, reserve: int = 0) -> str | None:
     """The text cut to `limit` minus `reserve` bytes, markers included; None if it is within `limit`.
 
-    `reserve` is what the caller will put in front. Below the size of a marker only the head is kept.
+    `reserve` is what the caller will put in front. Where there is no room for markers only the head
+    is kept.
     """
     if len(text) <= limit and (text.isascii() or len(encode(text)) <= limit):
         return None
-    data = encode(text)
     room = max(0, limit - reserve)
-    if room < 4 * _MARKER:
-        return _decode(data[: _boundary(data, room)])
-    spans = _merge(_choose(data, room))
-    return _assemble(data, spans)
+    if room < windows.LEAST:
+        return head(text, room)
+    data = encode(text)
+    return windows.assemble(data, windows.choose(data, room), _marker)
 
 
-def _choose(data: bytes, room: int) -> list[Span]:
-    """What is kept: spans of `data`, whose bytes with markers fit into `room`."""
-    room -= 2 * _MARKER
-    head = _line_end(data, room * 2 // 5)
-    tail = _line_start(data, len(data) - room // 4)
-    windows = _windows(data, head, tail, room - head - (len(data) - tail))
-    if not windows:
-        head = _line_end(data, room * 3 // 5)
-        tail = _line_start(data, len(data) - (room - head))
-        return [(0, head), (tail, len(data))]
-    used = sum(end - start + _MARKER for start, end in windows)
-    spare = room - head - (len(data) - tail) - used
-    head = _line_end(data, head + max(0, spare))
-    return [(0, head), *windows, (tail, len(data))]
-
-
-def _windows(data: bytes, head: int, tail: int, room: int) -> list[Span]:
-    """Windows around the critical lines between head and tail, the first of each kind first."""
-    kinds: set[bytes] = set()
-    chosen: list[Span] = []
-    again: list[Span] = []
-    for count, (start, end) in enumerate(critical_spans(data, head, tail)):
-        if count == _CANDIDATES:
-            break
-        left = min(_line_start(data, start - _BEFORE), _boundary(data, start))
-        window = (max(head, left), min(tail, max(_line_end(data, end + _AFTER), _boundary(data, end))))
-        kind = _DIGITS.sub(b"0", data[start : min(end, start + 200)])
-        if kind in kinds:
-            again.append(window)
-        else:
-            kinds.add(kind)
-            chosen.append(window)
-    kept: list[Span] = []
-    for window in chosen + again:
-        if len(kept) == _WINDOWS or room < 2 * _MARKER:
-            break
-        fresh = _outside(window, kept)
-        if fresh is None:
-            continue
-        start, end = fresh
-        end = min(end, _line_end(data, start + room - _MARKER))
-        if end > start:
-            kept.append((start, end))
-            room -= end - start + _MARKER
-    return sorted(kept)
-
-
-def _outside(window: Span, kept: list[Span]) -> Span | None:
-    """The part of a window that no kept one covers; None if nothing is left."""
-    start, end = window
-    for left, right in kept:
-        if left <= start < right:
-            start = right
-        if left < end <= right:
-            end = left
-    return (start, end) if start < end and not any(start <= left < end for left, _ in kept) else None
-
-
-def _merge(spans: list[Span]) -> list[Span]:
-    """The spans in order, with those joined whose gap is no larger than a marker."""
-    merged: list[Span] = []
-    for start, end in sorted(spans):
-        if merged and start - merged[-1][1] <= _MARKER:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return merged
-
-
-def _assemble(data: bytes, spans: list[Span]) -> str:
-    parts: list[bytes] = []
-    position = 0
-    for start, end in spans:
-        if start > position:
-            before = b"" if not parts or parts[-1].endswith(b"\n") else b"\n"
-            parts.append(before + f"[Tool output capped: {start - position} bytes removed]\n".encode())
-        parts.append(data[start:end])
-        position = end
-    return _decode(b"".join(parts))
-
-
-def _decode(data: bytes) -> str:
-    return data.decode("utf-8", "surrogatepass")
-
-
-def _boundary(data: bytes, position: int) -> int:
-    """The nearest character boundary at or before `position`."""
-    position = max(0, min(position, len(data)))
-    while 0 < position < len(data) and data[position] & 0xC0 == 0x80:
-        position -= 1
-    return position
-
-
-def _line_end(data: bytes, position: int) -> int:
-    """A cut at or before `position`: behind a line end if one is near, else between characters."""
-    position = max(0, min(position, len(data)))
-    found = data.rfind(b"\n", max(0, position - _NEAR), position)
-    return found + 1 if found >= 0 else _boundary(data, position)
-
-
-def _line_start(data: bytes, position: int) -> int:
-    """A cut at or after `position`: at a line's start if one is near, else between characters."""
-    position = max(0, min(position, len(data)))
-    if position == 0 or data[position - 1 : position] == b"\n":
-        return position
-    found = data.find(b"\n", position, position + _NEAR)
-    if found >= 0:
-        return found + 1
-    while position < len(data) and data[position] & 0xC0 == 0x80:
-        position += 1
-    return position
+def _marker(start: int, end: int) -> str:
+    return f"[Tool output capped: {end - start} bytes removed]"

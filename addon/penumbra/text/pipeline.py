@@ -16,21 +16,33 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from penumbra.calls.classify import Call, classify
+from penumbra.calls.envelope import split_envelope
 from penumbra.text import (
     binary,
     cap,
     critical,
+    evidence,
+    families,
     folding,
+    grouping,
     json_minify,
+    json_table,
     line_numbers,
+    logs,
+    long_lines,
+    search_hits,
     tables,
     terminal,
     tokens,
+    traces,
     whitespace,
 )
 from penumbra.text.result import Loss, Mode, Policy, Redact, Shortened, ToolOutput
 from penumbra.text.size import size
 from penumbra.text.stage import Shape, Source, Stage
+
+Transform = Callable[[str], str | None]
+Apply = Callable[[str, Source], str | None]
 
 _RANK = {mode: rank for rank, mode in enumerate(Mode)}
 _QUOTED = frozenset({"read", "edit", "write"})
@@ -39,11 +51,11 @@ _DIFF = re.compile(r"^(?:diff --git |@@ -[0-9]|--- \S.*\n\+\+\+ \S)", re.MULTILI
 _log = logging.getLogger(__name__)
 
 
-def _unless(*shapes: Shape) -> Callable[[Callable[[str], str | None]], Callable[[str, Source], str | None]]:
+def _unless(*shapes: Shape) -> Callable[[Transform], Apply]:
     """Turn a transform of a text into that of a stage which passes over these shapes."""
 
-    def with_shapes(apply: Callable[[str], str | None]) -> Callable[[str, Source], str | None]:
-        return lambda text, source: None if source.shape in shapes else apply(text)
+    def with_shapes(transform: Transform) -> Apply:
+        return lambda text, source: None if source.shape in shapes else transform(text)
 
     return with_shapes
 
@@ -53,14 +65,39 @@ def _line_numbers(text: str, source: Source) -> str | None:
     return line_numbers.thin(text) if source.policy.lossy else line_numbers.unpad(text)
 
 
+def _hits(text: str, source: Source) -> str | None:
+    return grouping.group(text) if search_hits.is_search(source.call) else None
+
+
+def _logs(text: str, source: Source) -> str | None:
+    """Logs come from commands; a list of paths or of hits only looks like one."""
+    is_log = source.call.category in ("bash", "other") and not search_hits.is_search(source.call)
+    return logs.factor(text) if is_log and source.shape is Shape.PLAIN else None
+
+
+def _long_lines(text: str, source: Source) -> str | None:
+    return None if source.shape is Shape.JSON or source.call.category == "subagent" else long_lines.clip(text)
+
+
+_PLAIN = _unless(Shape.JSON, Shape.DIFF)
+
 STRUCTURE: tuple[Stage, ...] = (
     Stage("line_numbers", Mode.STANDARD, Loss.REVERSIBLE, _line_numbers, quoted=True),
     Stage("json_minify", Mode.STANDARD, Loss.NONE, lambda text, _: json_minify.minify(text)),
-    Stage("table_whitespace", Mode.STANDARD, Loss.NONE, _unless(Shape.JSON, Shape.DIFF)(tables.tighten)),
-    Stage("fold_repeated", Mode.STANDARD, Loss.REVERSIBLE, _unless(Shape.JSON, Shape.DIFF)(folding.fold)),
-    Stage("whitespace", Mode.STANDARD, Loss.NONE, _unless(Shape.JSON, Shape.DIFF)(whitespace.trim)),
+    Stage("json_table", Mode.STANDARD, Loss.NONE, lambda text, _: json_table.to_tables(text)),
+    Stage("table_whitespace", Mode.STANDARD, Loss.NONE, _PLAIN(tables.tighten)),
+    Stage("group_hits", Mode.STANDARD, Loss.REVERSIBLE, _hits),
 )
-"""The stages between clean-up and cap, in order."""
+"""The stages in front of the command family, in order."""
+AFTER_FAMILY: tuple[Stage, ...] = (
+    Stage("stack_traces", Mode.STANDARD, Loss.LOSSY, _PLAIN(traces.fold), trusted=True),
+    Stage("fold_repeated", Mode.STANDARD, Loss.REVERSIBLE, _PLAIN(folding.fold)),
+    Stage("whitespace", Mode.STANDARD, Loss.NONE, _PLAIN(whitespace.trim)),
+    Stage("log_patterns", Mode.STANDARD, Loss.REVERSIBLE, _logs),
+    Stage("long_lines", Mode.STANDARD, Loss.LOSSY, _long_lines, trusted=True),
+    Stage("evidence", Mode.STANDARD, Loss.LOSSY, evidence.account, quoted=True, trusted=True),
+)
+"""The stages behind it."""
 
 
 def shorten(output: ToolOutput, policy: Policy, redact: Redact, ref: Callable[[str], str]) -> Shortened:
@@ -69,7 +106,7 @@ def shorten(output: ToolOutput, policy: Policy, redact: Redact, ref: Callable[[s
     A pure function of its inputs. `ref` names the shadow of a redacted original. Raises
     RedactionError; any other failure leaves the text as it was before the failing stage.
     """
-    run = _Run(output, policy, redact, classify(output.tool, output.arguments))
+    run = _Run(output, policy, redact, _classified(output))
     run.clean()
     if policy.mode is Mode.DISABLED:
         return run.result()
@@ -120,8 +157,8 @@ class _Run:
     def _shown(self) -> str:
         try:
             return terminal.render(self.text, moves=self.call.category not in _QUOTED)
-        except Exception:
-            _log.exception("penumbra: stage terminal failed")
+        except Exception as error:
+            _failed("terminal", error)
             return self.text
 
     def structure(self, ref: Callable[[str], str]) -> None:
@@ -129,31 +166,53 @@ class _Run:
         original_bytes = size(self.original)
         if original_bytes <= self.policy.min_bytes:
             return
+        # What the agent wrote around the output (exit code, wall time) stays as it is.
+        head, self.text, tail = split_envelope(self.text)
+        self.cost = None
         source = Source(
             call=self.call,
             shape=_shape(self.text),
             policy=self.policy,
             is_error=self.output.is_error,
+            call_id=self.output.call_id,
             original_bytes=original_bytes,
             artifact=lambda: ref(self.original),
         )
         for stage in STRUCTURE:
-            if _RANK[stage.mode] > _RANK[self.policy.mode]:
-                continue
-            if self.call.category in _QUOTED and not stage.quoted:
-                continue
-            if stage.loss is Loss.LOSSY and not self.policy.lossy:
-                continue
             self.step(stage, source)
+        self.command_family()
+        for stage in AFTER_FAMILY:
+            self.step(stage, source)
+        self.text = head + self.text + tail
+
+    def command_family(self) -> None:
+        """What is known about the command that printed the text."""
+        if _RANK[self.policy.mode] < _RANK[Mode.STANDARD] or self.call.category in _QUOTED:
+            return
+        try:
+            found = families.apply(self.text, self.call, lossy=self.policy.lossy)
+        except Exception as error:
+            _failed("command_family", error)
+            return
+        if found is not None and self._accepts(found.text, found.loss, trusted=True):
+            self.family = found.family
+            self._keep("command_family", found.loss, found.text)
 
     def step(self, stage: Stage, source: Source) -> None:
-        """Run one stage, and keep what it made if that is better."""
+        """Run one stage, if the mode and the call allow it, and keep what it made if that is better."""
+        allowed = (
+            _RANK[stage.mode] <= _RANK[self.policy.mode]
+            and (stage.quoted or self.call.category not in _QUOTED)
+            and (stage.loss is not Loss.LOSSY or self.policy.lossy)
+        )
+        if not allowed:
+            return
         try:
             new = stage.apply(self.text, source)
-            if new is None or new == self.text or not self._accepts(new, stage.loss):
+            if new is None or new == self.text or not self._accepts(new, stage.loss, stage.trusted):
                 return
-        except Exception:
-            _log.exception("penumbra: stage %s failed", stage.name)
+        except Exception as error:
+            _failed(stage.name, error)
             return
         self._keep(stage.name, stage.loss, new)
 
@@ -161,13 +220,13 @@ class _Run:
         """Run a transform that is not judged by what it saves."""
         try:
             new = transform(self.text)
-        except Exception:
-            _log.exception("penumbra: stage %s failed", name)
+        except Exception as error:
+            _failed(name, error)
             return
         if new is not None and new != self.text:
             self._keep(name, loss, new)
 
-    def _accepts(self, new: str, loss: Loss) -> bool:
+    def _accepts(self, new: str, loss: Loss, trusted: bool) -> bool:
         """Law 3 and law 4: smaller in bytes and tokens, with every critical line."""
         first_loss = loss is Loss.LOSSY and self.loss is not Loss.LOSSY
         overhead = self.policy.overhead if first_loss else ""
@@ -178,7 +237,7 @@ class _Run:
         cost = tokens.estimate(new)
         if cost + tokens.estimate(overhead) >= self.cost:
             return False
-        if loss is Loss.LOSSY and not critical.keeps_critical(self.text, new):
+        if loss is Loss.LOSSY and not trusted and not critical.keeps_critical(self.text, new):
             return False
         self.cost = cost
         return True
@@ -209,6 +268,19 @@ class _Run:
         return Shortened(
             self.text, self.original, self.loss, tuple(self.stages), self.family, dict(self.redactions)
         )
+
+
+def _classified(output: ToolOutput) -> Call:
+    try:
+        return classify(output.tool, output.arguments)
+    except Exception as error:
+        _failed("classify", error)
+        return Call()
+
+
+def _failed(stage: str, error: Exception) -> None:
+    """One log line, without the text that it failed on."""
+    _log.warning("penumbra: stage %s passed over: %s", stage, type(error).__name__)
 
 
 def _shape(text: str) -> Shape:

@@ -26,6 +26,7 @@ class Source:
     shape: Shape
     policy: Policy
     is_error: bool
+    call_id: str
     original_bytes: int
     """UTF-8 bytes of the redacted original: what `target_ratio` refers to."""
     artifact: Callable[[], str]
@@ -43,3 +44,5 @@ class Stage:
     apply: Callable[[str, Source], str | None]
     quoted: bool = False
     """Also for text that is quoted back later: reads, edits."""
+    trusted: bool = False
+    """Keeps the critical lines by its own rules: it is not asked whether it does."""

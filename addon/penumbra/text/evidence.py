@@ -1,0 +1,122 @@
+"""A bounded account of a long result: what it is, how large it was, and its most useful parts.
+
+    [search result in part; 40093 bytes, 795 lines; call call_x]
+    src/a.py: 2 hits
+    12:import os
+    [1 more: 40]
+
+Each kind of result has its own limit and its own idea of what is useful. The size of the account
+is bounded by the limit, whatever the size of the result. What is missing is counted.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from penumbra.text import json_sample, search_hits, windows
+from penumbra.text.outline import outline
+from penumbra.text.result import Mode
+from penumbra.text.size import encode, size
+from penumbra.text.stage import Shape, Source
+
+
+class Kind(StrEnum):
+    """What kind of account a result gets."""
+
+    COMMAND = "command output"
+    SEARCH = "search result"
+    LIST = "list"
+    WEB = "web page"
+    JSON = "JSON"
+    FILE = "file"
+    REPORT = "report"
+    OTHER = "output"
+
+
+_LIMITS = {
+    Kind.COMMAND: 4_000,
+    Kind.SEARCH: 6_000,
+    Kind.LIST: 12_000,
+    Kind.WEB: 8_000,
+    Kind.JSON: 12_000,
+    Kind.REPORT: 32_000,
+    Kind.OTHER: 8_000,
+}
+"""Bytes of an account, heading included, in standard mode. Files have the hard limit only."""
+_LEAST = 1_000
+"""No wish for a smaller result makes an account smaller than this many bytes."""
+_BY_CATEGORY = {
+    "bash": Kind.COMMAND,
+    "grep": Kind.SEARCH,
+    "glob": Kind.LIST,
+    "list": Kind.LIST,
+    "web": Kind.WEB,
+    "subagent": Kind.REPORT,
+    "plan": Kind.REPORT,
+    "read": Kind.FILE,
+    "edit": Kind.FILE,
+    "write": Kind.FILE,
+}
+
+
+def account(text: str, source: Source) -> str | None:
+    """The account of a result that is over its limit; None if it is within."""
+    kind = kind_of(text, source)
+    limit = limit_of(kind, source)
+    if size(text) <= limit:
+        return None
+    heading = _heading(text, kind, source)
+    room = limit - size(source.policy.overhead) - size(heading) - 1
+    if room < windows.LEAST:
+        return None
+    return heading + "\n" + _body(text, kind, room)
+
+
+def kind_of(text: str, source: Source) -> Kind:
+    """The kind of a result: the call decides, the shape only tells JSON from text."""
+    kind = _BY_CATEGORY.get(source.call.category, Kind.OTHER)
+    if source.shape is Shape.JSON and kind is not Kind.FILE:
+        return Kind.JSON
+    if kind is Kind.COMMAND and search_hits.is_search(source.call):
+        return Kind.SEARCH
+    return kind
+
+
+def limit_of(kind: Kind, source: Source) -> int:
+    """Bytes that a result of this kind may have: less in aggressive mode, more for an error."""
+    policy = source.policy
+    limit = _LIMITS.get(kind, policy.max_output_bytes)
+    if kind is not Kind.FILE:
+        limit = limit // 2 if policy.mode is Mode.AGGRESSIVE else limit
+        limit = limit * 2 if source.is_error else limit
+        if policy.target_ratio is not None:
+            limit = min(limit, max(_LEAST, int(source.original_bytes * policy.target_ratio)))
+    return min(limit, policy.max_output_bytes)
+
+
+def _heading(text: str, kind: Kind, source: Source) -> str:
+    facts = [f"{kind} in part", f"{source.original_bytes} bytes, {text.count(chr(10)) + 1} lines"]
+    if kind is Kind.FILE and source.call.path:
+        facts[0] = f"file {source.call.path} in part"
+    if source.call_id:
+        facts.append(f"call {source.call_id}")
+    return f"[{'; '.join(facts)}]"
+
+
+def _body(text: str, kind: Kind, room: int) -> str:
+    if kind is Kind.SEARCH:
+        hits = search_hits.sample(text, room)
+        if hits is not None:
+            return hits
+    if kind is Kind.JSON:
+        sample = json_sample.sample(text, room)
+        if sample is not None:
+            return sample
+    if kind is Kind.FILE:
+        return outline(text, room)
+    data = encode(text)
+    return windows.assemble(data, windows.choose(data, room), lambda start, end: _gap(data, start, end))
+
+
+def _gap(data: bytes, start: int, end: int) -> str:
+    return f"[{data.count(10, start, end)} lines, {end - start} bytes left out]"

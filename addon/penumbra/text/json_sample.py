@@ -1,0 +1,95 @@
+"""A sample of JSON that is too long: its shape in full, of its rows the telling ones, exactly counted.
+
+Works on what `json_table` makes of JSON: a shell and tables. Rows that tell of errors, rows with a
+rare value in a column, the first and the last ones are kept.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from penumbra.text import json_minify, json_table
+from penumbra.text.critical import is_critical
+from penumbra.text.size import encode, head, size, tail
+
+_ENDS = 3
+"""Rows that are kept at each end of a table."""
+_LONGEST = 400
+"""Characters of a row that are shown."""
+
+
+def sample(text: str, room: int) -> str | None:
+    """The JSON within `room` bytes; None if it is not made of rows."""
+    lines = _lines(text)
+    if len(lines) < 4 * _ENDS:
+        return None
+    header, rows = lines[: _headers(lines)], lines[_headers(lines) :]
+    room -= sum(min(size(line), 2 * _LONGEST) + 40 for line in header) + 60
+    chosen = _choose(rows, room)
+    if not chosen:
+        return None
+    return "\n".join([*map(_short, header), *_written(rows, chosen)])
+
+
+def _lines(text: str) -> list[str]:
+    """One line for each row."""
+    if text.startswith("[table 1: ") or "\n[table 1: " in text[:2_000]:
+        return text.rstrip("\n").split("\n")
+    tables = json_table.to_tables(text)
+    if tables is not None:
+        return tables.split("\n")
+    lines = text.strip().split("\n")
+    if len(lines) > 1:
+        return lines
+    return json_minify.rows(text)
+
+
+def _headers(lines: list[str]) -> int:
+    """How many lines stand in front of the first row."""
+    return next((at + 1 for at, line in enumerate(lines[:3]) if line.startswith("[table 1: ")), 0)
+
+
+def _choose(rows: list[str], room: int) -> list[int]:
+    """The rows that fit: both ends, errors, rare ones, then from the beginning on."""
+    ends = [*range(min(_ENDS, len(rows))), *range(max(0, len(rows) - _ENDS), len(rows))]
+    errors = [at for at, row in enumerate(rows) if is_critical(row)]
+    order = dict.fromkeys([*ends, *errors, *_rare(rows), *range(len(rows))])
+    chosen: list[int] = []
+    for at in order:
+        room -= min(size(rows[at]), 2 * _LONGEST) + 30
+        if room < 0:
+            break
+        chosen.append(at)
+    return sorted(chosen)
+
+
+def _rare(rows: list[str]) -> list[int]:
+    """Rows with a value that few rows have, in a column of few values."""
+    cells = [row.split(",") for row in rows]
+    width = min(map(len, cells))
+    rare: set[int] = set()
+    for column in range(min(width, 30)):
+        counts = Counter(row[column] for row in cells)
+        if len(counts) * 10 <= len(rows):
+            rare.update(at for at, row in enumerate(cells) if counts[row[column]] * 50 <= len(rows))
+    return sorted(rare)
+
+
+def _written(rows: list[str], chosen: list[int]) -> list[str]:
+    written: list[str] = []
+    last = -1
+    for at in chosen:
+        if at > last + 1:
+            written.append(f"[{at - last - 1} rows left out]")
+        written.append(_short(rows[at]))
+        last = at
+    if last + 1 < len(rows):
+        written.append(f"[{len(rows) - last - 1} rows left out]")
+    return written
+
+
+def _short(row: str) -> str:
+    if len(row) <= _LONGEST:
+        return row
+    start, end = head(row[: _LONGEST - 80], 2 * _LONGEST - 160), tail(row[-80:], 160)
+    return f"{start} [{len(encode(row)) - size(start) - size(end)} bytes left out] {end}"

@@ -1,0 +1,56 @@
+"""Lines too long to be read: encoded data named, sized and hashed, other long lines clipped.
+
+[base64: 5120 characters, sha256 9f86d081884c]
+{"type":"event", ... [7613 characters left out] ... }
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from penumbra.text.size import encode
+
+LIMIT = 1_200
+"""Characters of a line above which its middle is left out."""
+_HEAD = 700
+_TAIL = 200
+_BLOB = re.compile(r"[A-Za-z0-9+/_\-]{256,}={0,2}")
+_HEX = re.compile(r"[0-9a-fA-F]+")
+
+
+def clip(text: str) -> str | None:
+    """The text with its long lines shortened; None if it has none.
+
+    A line that was clipped is below the limit, so it is never clipped again.
+    """
+    if len(text) <= LIMIT:
+        return None
+    lines = text.split("\n")
+    changed = False
+    for position, line in enumerate(lines):
+        if len(line) > 256:
+            short = _clip_line(_BLOB.sub(_name, line))
+            changed |= short != line
+            lines[position] = short
+    return "\n".join(lines) if changed else None
+
+
+def _name(found: re.Match[str]) -> str:
+    """What stands for a run of encoded data; a run of words, dashes or path parts stays."""
+    blob = found[0]
+    digest = hashlib.sha256(encode(blob)).hexdigest()[:12]
+    if _HEX.fullmatch(blob):
+        return f"[hex: {len(blob)} characters, sha256 {digest}]"
+    sample = blob[:256]
+    mixed = any(map(str.isdigit, sample)) and any(map(str.isupper, sample)) and any(map(str.islower, sample))
+    if not mixed or max(map(len, re.split(r"[/_\-]", sample))) < 24:
+        return blob
+    return f"[base64: {len(blob)} characters, sha256 {digest}]"
+
+
+def _clip_line(line: str) -> str:
+    if len(line) <= LIMIT:
+        return line
+    left_out = len(line) - _HEAD - _TAIL
+    return f"{line[:_HEAD]} ... [{left_out} characters left out] ... {line[-_TAIL:]}"
