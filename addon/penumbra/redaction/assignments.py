@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import re2
 
-from penumbra.redaction.forms import Value, flag_value, value_after
+from penumbra.redaction.forms import Value, flag_value, values_after
 from penumbra.redaction.names import Name, Names, Strength
 from penumbra.redaction.span import Rank, Span
 from penumbra.redaction.values import is_opaque, is_secret
@@ -21,15 +21,15 @@ _OPTIONS.encoding = re2.Options.Encoding.LATIN1
 _OPTIONS.max_mem = 64 << 20
 
 _STEM = (
-    r"(?:passw(?:or[dt]|r?d)s?|passphrase|passcode|pwd|pswd|secrets?|tokens?|keys?|credentials?|creds"
+    r"(?:(?:passw(?:or[dt]|r?d)s?|passphrase|passcode|pwd|pswd|secrets?|credentials?|creds"
     r"|kennwort|contrase(?:n|\xc3\xb1)a|wachtwoord|motdepasse|mot de passe"
-    r"|(?:^|[^a-z])(?:pass|psw|pw|auth|authorization|jwt|pat|bearer|otp|pin|mnemonic|senha|clave|has(?:l|\xc5\x82)o|heslo"
-    r"|salasana|parola|p/w|api)"
-    r"|[a-z](?:pass|pw)"
+    r"|(?:^|[^a-z])(?:pass|psw|pw|mnemonic|psk|senha|clave|has(?:l|\xc5\x82)o|heslo|salasana|parola|p/w)|[a-z](?:pass|pw)"
     r"|\xd0\xbf\xd0\xb0\xd1\x80\xd0\xbe\xd0\xbb\xd1\x8c|\xe5\xaf\x86\xe7\xa0\x81|\xe5\xaf\x86\xe7\xa2\xbc"
     r"|\xe3\x83\x91\xe3\x82\xb9\xe3\x83\xaf\xe3\x83\xbc\xe3\x83\x89"
     r"|\xeb\xb9\x84\xeb\xb0\x80\xeb\xb2\x88\xed\x98\xb8|\xeb\xb9\x84\xeb\xb2\x88|\xec\x95\x94\xed\x98\xb8"
-    r"|\xed\x8c\xa8\xec\x8a\xa4\xec\x9b\x8c\xeb\x93\x9c)"
+    r"|\xed\x8c\xa8\xec\x8a\xa4\xec\x9b\x8c\xeb\x93\x9c)[a-z0-9_.\-]*"
+    r"|(?:keys?|tokens?|(?:^|[^a-z])(?:auth|authorization|jwt|pat|bearer|otp|pin|api))"
+    r"(?:(?:[_.\-0-9]|val|str|b64|base64|hex|data|prod|dev|test|live|staging)[a-z0-9_.\-]*)?)"
 )
 # No counted repeats: each would multiply the states of the automaton. What follows is bounded by
 # the line, or read again with bounds in `forms`.
@@ -39,21 +39,22 @@ _FOLLOWERS = (
     r"|[\\\"'`]+[ \t]*,"  # argument, list
     r"|[\\\"'`]+[ \t]*(?:value|content|data-value)="  # XML attributes
     r"|,[^\s,]{6}|, *[\\]*[\"'][!-~]{4}"  # CSV, arguments behind a bare name
-    r"|(?:[ \t][^<>\n]*)?>\s*[^\s<>]{4}"  # element
+    r"|(?:[ \t\"'\\][^<>\n]*)?>\s*[^\s<>]{4}|\s*</key>(?:\s|\\+[nrt]|[0-9:|+>-]|\xe2\x86\x92)*<string>"  # element
     r"|\([^\s()]{6}"
-    r"|(?:  +|\t+ *)[!-~]{6}"  # table
-    r"| (?:is|was) [!-~]{4}"
+    r"|(?:  +|\t+ *|\\+t)[!-~]{6}"  # table
+    r"|[`\"']? (?:is|was|to|as) [!-~]{4}"
     r"| [!-~]*[0-9@!#$^&*~+]"  # neighbour
     r"| [\\]*[\"'][!-~]{6}"
-    r"|[\\\"']*,?(?:\s|\\+[nrt]|[0-9:|+>-]|\xe2\x86\x92)+[\\\"'-]*value[\\\"']*\s*[:=])"  # pair
+    r"|[\\\"']*,?(?:\s|\\+[nrt]|[0-9:|+>-]|\xe2\x86\x92|\x1b\[[0-9;]*m|[\nn][a-z0-9_./-]+:[0-9]+[:-])*"
+    r"[\\\"'-]*value[\\\"']*\s*[:=])"  # pair
 )
-_NAMES = re2.compile((_STEM + r"[a-z0-9_.\-]*" + _FOLLOWERS).encode("latin-1"), _OPTIONS)
+_NAMES = re2.compile((_STEM + _FOLLOWERS).encode("latin-1"), _OPTIONS)
 _FLAGS = re2.compile(
     rb"-[a-z\-]*(?:pass(?:word|wd|phrase)?|pwd|pw|secret|token|key|auth|credentials?)(?:[ ]+|[\\\"']+,\s*[\\\"']+)[!-~]{4}",
     _OPTIONS,
 )
 _NAME_BYTES = re.compile(rb"[A-Za-z0-9_.\-$\x80-\xff]{0,80}")
-_NAME_BEFORE = re.compile(rb"[A-Za-z0-9_.\-$]{0,48}\Z")
+_NAME_CHARACTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-$"
 _RANDOM = re.compile(rb"[A-Za-z0-9+/=_-]{16}")
 _DASHES = re.compile(rb"--?[A-Za-z0-9-]{2,60}")
 
@@ -80,9 +81,11 @@ class Assignments:
                 continue
             if strength is Strength.WEAK and not _RANDOM.search(data, end, end + 160):
                 continue
-            span = _judged(data, value_after(data, start, end), name, strength)
-            if span:
-                yield span
+            for value in values_after(data, start, end):
+                span = _judged(data, value, name, strength)
+                if span:
+                    yield span
+                    break
         yield from self._flagged(data, low)
 
     def _flagged(self, data: bytes, low: bytes) -> Iterator[Span]:
@@ -103,8 +106,8 @@ def _is_option(data: bytes, at: int) -> bool:
     return at == 0 or data[at - 1] in b" \t\n\"'[,="
 
 
-def _judged(data: bytes, value: Value | None, name: Name, strength: Strength) -> Span | None:
-    if value is None or strength is Strength.NONE:
+def _judged(data: bytes, value: Value, name: Name, strength: Strength) -> Span | None:
+    if strength is Strength.NONE:
         return None
     text = data[value.start : value.end].decode("utf-8", "replace")
     if not is_secret(text, strength, value.style):
@@ -119,9 +122,8 @@ def _name(data: bytes, at: int) -> tuple[int, int]:
         at += 1
     match = _NAME_BYTES.match(data, at)
     end = match.end() if match else at
-    low = max(0, at - 48)
-    before = _NAME_BEFORE.search(data[low:at])
-    start = low + before.start() if before else at
+    start = at - 48 if at > 48 else 0
+    start += len(data[start:at].rstrip(_NAME_CHARACTERS))
     # "\nDB_PASSWORD" in a JSON string, "\x1b[32mDB_PASSWORD".
     if start < at and data[start] in b"nrtm" and data[start - 1 : start] in (b"\\", b"\x1b"):
         start += 1

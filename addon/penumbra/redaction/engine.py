@@ -117,13 +117,11 @@ class Redactor:
         places: dict[Finder, list[int]] = {}
         for owners, start in self._anchors.find(low):
             for owner in owners:
-                if isinstance(owner, Finder):
+                if owner.__class__ is Finder:
                     places.setdefault(owner, []).append(start)
-                elif start >= done.get(owner.id, 0):
-                    span = at_anchor(owner, data, start)
-                    if span:
-                        done[owner.id] = span.end
-                        yield span
+                elif start >= done.get(owner.id, 0) and (span := at_anchor(owner, data, start)):
+                    done[owner.id] = span.end
+                    yield span
         for finder, starts in places.items():
             yield from finder.find(data, low, starts)
 

@@ -7,12 +7,16 @@ where the value stands and how it is written, which decides what it may be.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from penumbra.redaction.values import Style
 
 _QUOTE = rb"(?:\\{0,7}[\"'`])"
-_BREAK = rb"(?:\s|\\{1,4}[nrt]|[0-9:|+>-]|\xe2\x86\x92)"
+_BREAK = (
+    rb"(?:\s|\\{1,4}[nrt]|[0-9:|+>-]|\xe2\x86\x92|\x1b\[[0-9;]{0,8}m"
+    rb"|(?:\n|\\{1,4}n)[\w./-]{1,80}:[0-9]{1,7}[:-])"
+)
 """White space between lines, with what tools put in front of lines."""
 _TYPED = (
     rb"(?:: ?|[ ])(?:&(?:'static )?|\*)?(?:const )?"
@@ -30,10 +34,12 @@ _ATTRIBUTE = re.compile(_QUOTE + rb"[ \t]{0,4}(?:value|content|data-value)=(" + 
 _CSV = re.compile(rb",( {0,2})(" + _QUOTE + rb")?")
 _CALL = re.compile(rb"\((" + _QUOTE + rb")?")
 _PAIR = re.compile(
-    rb"[\\\"']{0,6},?" + _BREAK + rb"{1,40}[\\\"'-]{0,4}(?:value|Value|VALUE)[\\\"']{0,6}\s{0,3}[:=]\s{0,3}(" + _QUOTE + rb")?"
+    rb"(?:[\\\"']{0,8},|[\\\"']{0,8}" + _BREAK + rb")" + _BREAK + rb"{0,40}[\\\"'-]{0,8}(?:value|Value|VALUE)[\\\"']{0,6}\s{0,3}[:=]\s{0,3}(" + _QUOTE + rb")?"
 )
 _NESTED = re.compile(rb"[\\\"']{0,6}\s{0,3}[:=]\s{0,3}\{[^{}]{0,240}?\bvalue\\{0,7}[\"'`]?\s{0,3}[:=]\s{0,3}(" + _QUOTE + rb")")
-_APART = re.compile(rb"([ \t]{1,60}(?:is |was |are |: ?|= ?)?)(" + _QUOTE + rb")?")
+_APART = re.compile(rb"[`\"']?((?:[ \t]|\\{1,4}t){1,60}(?:is |was |are |to |as |: ?|= ?)?)(" + _QUOTE + rb")?")
+_TAGGED = re.compile(rb"(?:\\{0,7}[\"'][^<>\n]{0,80}>|\s{0,4}</key>" + _BREAK + rb"{0,40}<string>)(\s{0,40})")
+_PUT = re.compile(rb"(?:\b(?:ENV|setenv|set -g?x|set -Ux|export|config set)[ \t]{1,4})\Z", re.IGNORECASE)
 
 _FLAG = re.compile(rb"(?:[ \t]{1,8}|" + _QUOTE + rb",\s{0,40})(" + _QUOTE + rb")?")
 
@@ -45,7 +51,7 @@ _RUN_CSV = re.compile(rb"[^\s\"'`<>\\\x1b,]{1,4096}")
 _PERCENT_END = re.compile(rb"%(?:26|0[aAdD]|22|20|3[bB]|2[cC])|&amp;")
 _INSIDE = {q: re.compile(rb"(?:[^\"" + q + rb"\\\r\n]|\\[^\r\n]){0,4096}") for q in (b'"', b"'", b"`")}
 _INSIDE_ESCAPED = re.compile(rb"(?:[^\\\"\r\n]|\\{1,8}u00(?:2[1346-9a-f]|3[c-e]|26))" + rb"{0,4096}")
-_END_OF_LINE = re.compile(rb"[ \t]*(?:\r?\n|\Z|\\{1,4}[nr]|\x1b\[|\"|\\\"|#|//)")
+_END_OF_LINE = re.compile(rb"[ \t]*(?:\r?\n|\Z|\\{1,4}[nr]|\x1b\[|\"|'|`|\\\"|#|//)")
 _NUMBER = re.compile(rb"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,4})?(?=[\s,}\]]|\\|\Z)")
 _UPPER = re.compile(rb"[A-Z][A-Z0-9_]*\Z")
 _TRIM = b".,;:"
@@ -63,13 +69,12 @@ class Value:
     """Quotes of the name of a bare JSON number; empty for all else."""
 
 
-def value_after(data: bytes, begin: int, end: int) -> Value | None:
-    """The value that belongs to the name at `begin` to `end`."""
-    for form in (_assigned, _element, _argument, _pair, _apart):
+def values_after(data: bytes, begin: int, end: int) -> Iterator[Value]:
+    """What may be the value that belongs to the name at `begin` to `end`, the likeliest first."""
+    for form in (_assigned, _pair, _element, _argument, _apart):
         value = form(data, begin, end)
         if value is not None:
-            return value
-    return None
+            yield value
 
 
 def flag_value(data: bytes, end: int) -> Value | None:
@@ -130,8 +135,8 @@ def _tight(data: bytes, begin: int, end: int, at: int) -> Value | None:
 
 
 def _element(data: bytes, begin: int, end: int) -> Value | None:
-    match = _ELEMENT.match(data, end)
-    if match is None or b"<" not in data[max(0, begin - 40) : begin] or data[begin - 1 : begin] == b"/":
+    match = _TAGGED.match(data, end) or _ELEMENT.match(data, end)
+    if match is None or b"<" not in data[max(0, begin - 60) : begin] or data[begin - 1 : begin] == b"/":
         return None
     value = read(data, match.end(), b"", Style.QUOTED, _RUN_ELEMENT)
     return value if value and data[value.end : value.end + 40].lstrip().startswith(b"<") else None
@@ -167,12 +172,15 @@ def _apart(data: bytes, begin: int, end: int) -> Value | None:
     if value is None:
         return None
     gap = match[1]
-    table = (len(gap) >= 2 and gap.isspace()) or b"_" in data[begin:end]
     style = Style.APART
     if match[2]:
         style = Style.QUOTED
-    elif table and _END_OF_LINE.match(data, value.end):
-        style = Style.CONFIG
+    elif gap[-3:-1] == b"is" or gap[-4:-1] == b"was":
+        style = Style.PROSE
+    elif _END_OF_LINE.match(data, value.end):
+        table = len(gap) >= 2 or gap == b"\t"
+        if table or b"_" in data[begin:end] or _PUT.search(data[max(0, begin - 16) : begin]):
+            style = Style.CONFIG
     return Value(value.start, value.end, style)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 import ahocorasick_rs
@@ -22,8 +22,8 @@ class Anchors(Generic[Owner]):
             list(owners) or [b"\x00"], implementation=ahocorasick_rs.Implementation.DFA
         )
 
-    def find(self, low: bytes) -> Iterator[tuple[list[Owner], int]]:
+    def find(self, low: bytes) -> list[tuple[list[Owner], int]]:
         """(owners, start) for every place of every anchor in a text in lower case."""
         owners = self._owners
-        for index, start, _ in self._automaton.find_matches_as_indexes(low, overlapping=True):
-            yield owners[index], start
+        places = self._automaton.find_matches_as_indexes(low, overlapping=True)
+        return [(owners[index], start) for index, start, _ in places]

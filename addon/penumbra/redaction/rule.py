@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,8 +18,8 @@ _OPTIONS.encoding = re2.Options.Encoding.LATIN1
 _OPTIONS.log_errors = False
 _RANKS = {"token": Rank.TOKEN, "structure": Rank.STRUCTURE}
 _FIELDS = frozenset(
-    ("id", "label", "regex", "anchors", "kind", "group", "before", "window", "boundary", "exact")
-    + ("mixed", "sure", "entropy", "digits", "value", "examples")
+    "id label regex anchors kind group before window least boundary exact mixed sure entropy digits value"
+    " examples".split(" ")
 )
 _VALUES = frozenset(("", "password", "opaque", "certain", "given", "basic"))
 
@@ -42,6 +43,9 @@ class Rule:
     """Bytes in front of an anchor where the match may begin; 0: it begins with the anchor."""
     window: int = 1024
     """Bytes from the anchor's beginning on that the match may use."""
+    least: re.Pattern[bytes] | None = None
+    """Matches where enough characters without space follow for a match to be possible: a cheap
+    question that nearly all false anchors fail."""
     boundary: bool = True
     """The secret must not begin or end within a word."""
     exact: bool = False
@@ -110,6 +114,7 @@ def _rule(entry: Mapping[str, Any], label: str) -> Rule:
         group=int(entry.get("group", min(1, pattern.groups))),
         before=int(entry.get("before", 0)),
         window=int(entry.get("window", 1024)),
+        least=re.compile(rb"[!-~]{%d}" % int(entry["least"])) if "least" in entry else None,
         boundary=bool(entry.get("boundary", True)),
         exact=bool(entry.get("exact", False)),
         mixed=bool(entry.get("mixed", False)),

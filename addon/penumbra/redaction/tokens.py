@@ -31,14 +31,15 @@ def at_anchor(rule: Rule, data: bytes, anchor: int) -> Span | None:
     """The rule's secret around an anchor that stands at `anchor`."""
     if rule.before:
         match = rule.pattern.search(data, max(0, anchor - rule.before), anchor + rule.window)
-    else:
-        # Nearly all anchors stand inside of longer words: worth a look before the pattern.
-        if rule.boundary and not rule.group and not begins_word(data, anchor):
-            return None
-        match = rule.pattern.match(data, anchor, anchor + rule.window)
-        if match is None and rule.rank is Rank.TOKEN and not rule.group:
-            return _wrapped(rule, data, anchor)
-    return _accept(rule, data, match) if match else None
+        return _accept(rule, data, match) if match else None
+    # Nearly all anchors stand inside of longer words: worth a look before the pattern.
+    if rule.boundary and not rule.group and not begins_word(data, anchor):
+        return None
+    enough = rule.least is None or rule.least.match(data, anchor)
+    match = rule.pattern.match(data, anchor, anchor + rule.window) if enough else None
+    if match:
+        return _accept(rule, data, match)
+    return _wrapped(rule, data, anchor) if rule.rank is Rank.TOKEN and not rule.group else None
 
 
 def _wrapped(rule: Rule, data: bytes, anchor: int) -> Span | None:

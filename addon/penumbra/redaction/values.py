@@ -28,6 +28,8 @@ class Style(Enum):
     """`name: value` or `name = value` to the end of the line."""
     CODE = "code"
     """Without quotes, with something behind it: an expression as like as not."""
+    PROSE = "prose"
+    """`the password is value`."""
     APART = "apart"
     """Name and value are only neighbours: a table cell, an argument, two words."""
 
@@ -156,6 +158,8 @@ def _is_password(value: str, style: Style) -> bool:
     letters = bool(_LETTERS.match(value))
     if any(stem in low for stem in _STEMS) and (is_wordy(value) or style in (Style.CODE, Style.APART)):
         return False
+    if style is Style.PROSE:
+        return any(map(str.isdigit, value)) and (not is_wordy(value) or any(char in "!@#$%&*_" for char in value))
     if style in (Style.CODE, Style.APART):
         return _is_password_in_code(value, style)
     if letters:
@@ -198,7 +202,7 @@ def _is_machine_made(value: str, style: Style) -> bool:
         return False
     if _NUMBER.match(value):
         return value.isdigit() and len(value) >= 12 and style in (Style.QUOTED, Style.ENV)
-    if style in (Style.CODE, Style.APART):
+    if style in (Style.CODE, Style.APART, Style.PROSE):
         return any(map(str.isdigit, value)) and is_opaque(value, 12)
     if any(map(str.isdigit, value)):
         return not _is_name_like(value)

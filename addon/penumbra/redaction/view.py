@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import re2
@@ -21,17 +22,12 @@ _NO_WIDTH = (
     rb"|\xef\xb8[\x80-\x8f]|\\{1,8}u(?:200[b-fB-F]|206[0-4]|[fF][eE][fF][fF]|00[aA][dD])"
 )
 _TERMINAL = (
-    rb"(?:\x1b|" + _ESCAPED_ESC + rb")(?:\[[0-?]{0,64}[ -/]{0,4}[@-~]|\][^\x07\x1b\\\n]{0,2048}(?:\x07|\x1b\\|\\{1,8}(?:u0007|a|x07)|"
+    rb"(?:\x1b|" + _ESCAPED_ESC + rb")(?:\[[0-?]{0,64}[ -/]{0,4}[@-~]|\][^\x07\x1b\\\n]{0,1000}(?:\x07|\x1b\\|\\{1,8}(?:u0007|a|x07)|"
     + _ESCAPED_ESC
     + rb"\\{1,8})|[()*+#%][0-9A-Za-z]|[=>78cDEHMNOZ])|[^\n]\x08"
 )
 _LETTER = rb"\\{1,8}u00([2-7][0-9a-fA-F])|\\{1,8}x([2-7][0-9a-fA-F])|%([46][1-9a-fA-F]|[57][0-9aA]|3[0-9])"
-_DISGUISE = re.compile(rb"(?:" + _NO_WIDTH + rb"|" + _TERMINAL + rb")|" + _LETTER)
-_HINT = re2.compile(
-    rb"\x1b|\x08|\xe2\x80[\x8b-\x8f\xaa-\xae]|\xe2\x81[\xa0-\xaf]|\xef\xbb\xbf|\xc2\xad|\xcd\x8f|\xd8\x9c|\xe1\xa0\x8e|\xef\xb8[\x80-\x8f]"
-    rb"|\\(?:u00[2-7a1]|x[2-71]|u20|u[fF][eE]|033|e\[)|%(?:[46][1-9a-fA-F]|[57][0-9aA]|3[0-9])",
-    _OPTIONS,
-)
+_DISGUISE = re2.compile(rb"(?:" + _NO_WIDTH + rb"|" + _TERMINAL + rb")|" + _LETTER, _OPTIONS)
 _KEPT = b"\"\\"
 """Letters that stay escaped: bare, they would end the string that they stand in."""
 
@@ -60,12 +56,10 @@ class View:
 
 def undisguised(data: bytes) -> View | None:
     """The view of a text; None if it wears no disguise."""
-    if _HINT.search(data) is None:
-        return None
-    return _build(data, _DISGUISE)
+    return _build(data, _DISGUISE.finditer(data))
 
 
-def _build(data: bytes, pattern: re.Pattern[bytes]) -> View | None:
+def _build(data: bytes, disguises: Iterator[re.Match[bytes]]) -> View | None:
     pieces: list[bytes] = []
     starts: list[int] = []
     origins: list[int] = []
@@ -80,10 +74,11 @@ def _build(data: bytes, pattern: re.Pattern[bytes]) -> View | None:
         pieces.append(piece)
         size += len(piece)
 
-    for match in pattern.finditer(data):
+    for match in disguises:
         letter = b""
-        if match.lastindex:
-            letter = bytes((int(match[match.lastindex], 16),))
+        code = match.lastindex and match[match.lastindex]
+        if code:
+            letter = bytes((int(code, 16),))
             if letter in _KEPT:
                 continue
         if match.start() > at:
@@ -103,4 +98,4 @@ _WRAP = re.compile(rb"(?<=[A-Za-z0-9+/_=.-])(?:\\?\r?\n|=\r?\n|\\{1,4}n)[ \t]{0,
 
 def unwrapped(data: bytes) -> View | None:
     """The view of a text without the line breaks inside of words; None if it has none."""
-    return _build(data, _WRAP)
+    return _build(data, _WRAP.finditer(data))
