@@ -14,9 +14,7 @@ import urllib.request
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-from upstream import Upstream
+from typing import Any, Protocol
 
 ROOT = Path(__file__).resolve().parents[2]
 ADDON = ROOT / "addon" / "main.py"
@@ -32,11 +30,26 @@ class NotStarted(Exception):
     """mitmdump ended, or never listened; the text is its log."""
 
 
+class Provider(Protocol):
+    """Where the proxy's connections end."""
+
+    @property
+    def port(self) -> int:
+        """Plain HTTP."""
+        ...
+
+    @property
+    def tls_port(self) -> int: ...
+
+    @property
+    def ca_file(self) -> Path: ...
+
+
 @dataclass
 class Mitmdump:
     """How to start one, and the one that runs. Directories stay over restarts."""
 
-    upstream: Upstream
+    upstream: Provider
     confdir: Path
     """Where mitmproxy's CA lies."""
     home: Path

@@ -1,0 +1,95 @@
+"""Further ways through: a proxy behind the proxy, many requests at once, and the demo."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from e2e.agent import SESSION, AnthropicAgent, OpenAIAgent, agent, bash, result_bytes, results
+from mitm import ROOT
+from upstream import Received, turn
+
+
+@pytest.mark.parametrize("api", ["anthropic", "openai"])
+def test_a_proxy_behind_the_proxy(api: str, clients: Any, proxy: Any, upstream: Any) -> None:
+    behind = proxy("regular", addon=False)
+    ours = proxy(f"upstream:{behind.url}", ssl_insecure="true")
+    upstream.answers(*SESSION)
+    caller = agent(api, clients, ours, stream=True)
+    caller.say("Why does the total test fail?")
+    theirs = sum(len(text.encode()) for text in results({"messages": caller.messages}))
+    last = upstream.asked()[-1]
+    assert result_bytes([last]) < 0.7 * theirs
+    assert {request.status for request in upstream.asked()} == {200}
+
+
+@pytest.mark.parametrize("http2", [False, True])
+def test_many_conversations_at_once(
+    http2: bool, clients: Any, proxy: Any, upstream: Any, api_key: str
+) -> None:
+    """Every conversation gets its own answers, and keeps its own results."""
+    commands = ["pytest -v", "docker compose logs worker", "curl -s localhost:8000/users", "npm install"]
+
+    def model(received: Received) -> Any:
+        time.sleep(0.01)
+        command = received.json["messages"][0]["content"]
+        texts = list(results(received.json))
+        return (
+            turn(f"{command}: {len(texts)}")
+            if texts
+            else turn(bash(command, id=f"toolu_{command[:3]}_{api_key}"))
+        )
+
+    upstream.script(model)
+    running = proxy("regular")
+    client = clients.anthropic(running, http2=http2)
+    callers = [AnthropicAgent(client, stream=number % 2 == 0) for number in range(24)]
+    with ThreadPoolExecutor(8) as pool:
+        said = list(pool.map(lambda n: callers[n].say(commands[n % 4]), range(24)))
+    assert said == [f"{commands[n % 4]}: 1" for n in range(24)]
+    shortened: dict[str, set[str]] = {}
+    for request in upstream.asked():
+        for text in results(request.json):
+            shortened.setdefault(request.json["messages"][0]["content"], set()).add(text)
+    assert {command: len(texts) for command, texts in shortened.items()} == dict.fromkeys(commands, 1)
+
+
+def test_plain_http_to_a_gateway(clients: Any, proxy: Any, upstream: Any) -> None:
+    """A base URL on localhost without TLS, through the regular proxy: known by path and body."""
+    import openai
+
+    upstream.answers(*SESSION)
+    client = openai.OpenAI(
+        api_key="k",
+        base_url="http://localhost:80/v1",
+        http_client=clients.http(proxy("regular")),
+        max_retries=0,
+    )
+    caller = OpenAIAgent(client)
+    caller.say("Why does the total test fail?")
+    theirs = sum(len(text.encode()) for text in results({"messages": caller.messages}))
+    assert result_bytes(upstream.asked()[-1:]) < 0.7 * theirs
+
+
+@pytest.mark.parametrize("mode", ["standard", "aggressive"])
+def test_the_demo(mode: str) -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "demo.py"), "--mode", mode, "--show", "7"],
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": f"{ROOT / 'tests'}:{ROOT / 'addon'}", "PYTHONUTF8": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    said = done.stdout
+    assert "Prefix kept for the provider's cache: in 10 of 10 requests." in said
+    assert "Secrets in the session: 7; that reached the provider: 0." in said
+    assert "Refused by the stand-in: 0." in said
+    assert "\x1b" not in said
+    saved = [line for line in said.split("\n") if line.startswith("results, each once")]
+    assert int(saved[0].split()[-1].removesuffix("%")) >= 50
