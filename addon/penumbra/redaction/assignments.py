@@ -34,12 +34,12 @@ _STEM = (
 # No counted repeats: each would multiply the states of the automaton. What follows is bounded by
 # the line, or read again with bounds in `forms`.
 _FOLLOWERS = (
-    r"(?:[\\\"'`\])>*]*(?: [0-9]+)?[ \t]*(?:[=:|]|[.?+&]+=|%3[ad]|->|<-)"  # assignment
+    r"(?:[\\\"'`\])>*]*(?: [0-9]+)?[ \t]*(?:[=:|]|[.?+&]+=|%3[ad])"  # assignment
     r"|[: ][: ]?[&*]?(?:'static )?(?:string|str|text|char|varchar|any|bytes)\b[^=\n\"'`,;(){}]*="  # typed
     r"|[\\\"'`]+[ \t]*,"  # argument, list
     r"|[\\\"'`]+[ \t]*(?:value|content|data-value)="  # XML attributes
     r"|,[^\s,]{6}|, *[\\]*[\"'][!-~]{4}"  # CSV, arguments behind a bare name
-    r"|(?:[ \t\"'\\][^<>\n]*)?>\s*[^\s<>]{4}|\s*</key>(?:\s|\\+[nrt]|[0-9:|+>-]|\xe2\x86\x92)*<string>"  # element
+    r"|(?:[ \t\"'\\][^<>\n]*)?>\s*[^\s<>]{4}|\s*</key>(?:\s|\\+[nrt]|[0-9:|+>-]|\xe2\x86\x92|[\nn][a-z0-9_./-]+:[0-9]+[:-])*<string>"  # element
     r"|\([^\s()]{6}"
     r"|(?:  +|\t+ *|\\+t)[!-~]{6}"  # table
     r"|[`\"']? (?:is|was|to|as) [!-~]{4}"
@@ -71,8 +71,7 @@ class Assignments:
         `loud` texts are known to hold secrets: weak names count as strong ones. `quiet` ones are
         known to hold hashes: weak names don't count.
         """
-        for match in _NAMES.finditer(low):
-            start, end = _name(data, match.start())
+        for start, end in _telling_names(data, low):
             name = self._names.judge(data[start:end].decode("utf-8", "replace"))
             strength = name.strength
             if strength is Strength.WEAK and (loud or quiet):
@@ -100,6 +99,16 @@ class Assignments:
                 span = _judged(data, value, name, name.strength)
                 if span:
                     yield span
+
+
+def _telling_names(data: bytes, low: bytes) -> Iterator[tuple[int, int]]:
+    """Where the identifiers stand that may have a value behind them."""
+    match = _NAMES.search(low)
+    while match:
+        start, end = _name(data, match.start())
+        yield start, end
+        # What follows a name may be the next name; but what took long to match is not read twice.
+        match = _NAMES.search(low, max(end, match.start() + 1) if match.end() < end + 256 else match.end())
 
 
 def _is_option(data: bytes, at: int) -> bool:

@@ -24,7 +24,7 @@ _TYPED = (
 )
 _ASSIGN = re.compile(
     rb"([\\\"'`\])>*]{0,8}(?: [0-9]{1,3})?)([ \t]{0,40}(?:" + _TYPED + rb")?)"
-    rb"(={1,3}>?|:{1,3}=?|[.?+|&:]{1,3}=|\|{1,2}|%3[aAdD]|->|<-)([ \t]{0,40})"
+    rb"(={1,3}>?|:{1,3}=?|[.?+|&:]{1,3}=|\|{1,2}|%3[aAdD])([ \t]{0,40})"
     rb"((?:[brufBRUF@$]{0,2}" + _QUOTE + rb"{1,3})?)"
 )
 _NEXT_LINE = re.compile(rb"[|>]?-?[ \t]*" + rb"(?:\r?\n|\\{1,4}n)" + _BREAK + rb"{0,60}(" + _QUOTE + rb")")
@@ -37,7 +37,9 @@ _PAIR = re.compile(
     rb"(?:[\\\"']{0,8},|[\\\"']{0,8}" + _BREAK + rb")" + _BREAK + rb"{0,40}[\\\"'-]{0,8}(?:value|Value|VALUE)[\\\"']{0,6}\s{0,3}[:=]\s{0,3}(" + _QUOTE + rb")?"
 )
 _NESTED = re.compile(rb"[\\\"']{0,6}\s{0,3}[:=]\s{0,3}\{[^{}]{0,240}?\bvalue\\{0,7}[\"'`]?\s{0,3}[:=]\s{0,3}(" + _QUOTE + rb")")
-_APART = re.compile(rb"[`\"']?((?:[ \t]|\\{1,4}t){1,60}(?:is |was |are |to |as |: ?|= ?)?)(" + _QUOTE + rb")?")
+_APART = re.compile(
+    rb"([`\"']?[ ](?:is |was |are |to |as )|(?:[ \t]|\\{1,4}t){1,60}(?:is |was |: ?|= ?)?)(" + _QUOTE + rb")?"
+)
 _TAGGED = re.compile(rb"(?:\\{0,7}[\"'][^<>\n]{0,80}>|\s{0,4}</key>" + _BREAK + rb"{0,40}<string>)(\s{0,40})")
 _PUT = re.compile(rb"(?:\b(?:ENV|setenv|set -g?x|set -Ux|export|config set)[ \t]{1,4})\Z", re.IGNORECASE)
 
@@ -51,9 +53,10 @@ _RUN_CSV = re.compile(rb"[^\s\"'`<>\\\x1b,]{1,4096}")
 _PERCENT_END = re.compile(rb"%(?:26|0[aAdD]|22|20|3[bB]|2[cC])|&amp;")
 _INSIDE = {q: re.compile(rb"(?:[^\"" + q + rb"\\\r\n]|\\[^\r\n]){0,4096}") for q in (b'"', b"'", b"`")}
 _INSIDE_ESCAPED = re.compile(rb"(?:[^\\\"\r\n]|\\{1,8}u00(?:2[1346-9a-f]|3[c-e]|26))" + rb"{0,4096}")
-_END_OF_LINE = re.compile(rb"[ \t]*(?:\r?\n|\Z|\\{1,4}[nr]|\x1b\[|\"|'|`|\\\"|#|//)")
+_END_OF_LINE = re.compile(rb"[ \t]*(?:\r?\n|\Z|\\{1,4}[nr]|\x1b\[|\\{1,7}\"|#|//)")
 _NUMBER = re.compile(rb"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,4})?(?=[\s,}\]]|\\|\Z)")
 _UPPER = re.compile(rb"[A-Z][A-Z0-9_]*\Z")
+_QUOTES = (b'"', b"'", b"`")
 _TRIM = b".,;:"
 _QUERY = (b"?", b"&", b";")
 
@@ -101,10 +104,10 @@ def _assigned(data: bytes, begin: int, end: int) -> Value | None:
     further = _NEXT_LINE.match(data, match.end())
     if further:
         return read(data, further.end(), further[1], Style.QUOTED)
-    return _loose(data, match.end(), close, operator)
+    return _loose(data, begin, match.end(), close, operator)
 
 
-def _loose(data: bytes, at: int, close: bytes, operator: bytes) -> Value | None:
+def _loose(data: bytes, begin: int, at: int, close: bytes, operator: bytes) -> Value | None:
     """`name: value`, `name = value`, without quotes."""
     value = read(data, at, b"", Style.CODE)
     if value is None:
@@ -114,12 +117,19 @@ def _loose(data: bytes, at: int, close: bytes, operator: bytes) -> Value | None:
     number = _NUMBER.match(data, value.start)
     if number and close[-1:] in (b'"', b"'"):
         return Value(value.start, number.end(), Style.QUOTED, close.lstrip(b"])>*"))
-    if _END_OF_LINE.match(data, value.end):
+    if _ends_line(data, begin, value.end):
         return Value(value.start, value.end, Style.CONFIG)
     short = read(data, at, b"", Style.CODE, _RUN_CODE)
     if short and short.end == value.end and data[short.end : short.end + 1] == b" " and operator == b":":
         return Value(short.start, short.end, Style.CODE)
     return short
+
+
+def _ends_line(data: bytes, begin: int, at: int) -> bool:
+    """Nothing but the line's end, or the quotes that opened in front of the name, follows."""
+    if _END_OF_LINE.match(data, at):
+        return True
+    return data[at : at + 1] in _QUOTES and data[begin - 1 : begin] in (data[at : at + 1], b" ")
 
 
 def _tight(data: bytes, begin: int, end: int, at: int) -> Value | None:
@@ -139,7 +149,7 @@ def _element(data: bytes, begin: int, end: int) -> Value | None:
     if match is None or b"<" not in data[max(0, begin - 60) : begin] or data[begin - 1 : begin] == b"/":
         return None
     value = read(data, match.end(), b"", Style.QUOTED, _RUN_ELEMENT)
-    return value if value and data[value.end : value.end + 40].lstrip().startswith(b"<") else None
+    return value if value and data[value.end : value.end + 40].lstrip().startswith((b"</", b"<\\/")) else None
 
 
 def _argument(data: bytes, begin: int, end: int) -> Value | None:
@@ -177,7 +187,7 @@ def _apart(data: bytes, begin: int, end: int) -> Value | None:
         style = Style.QUOTED
     elif gap[-3:-1] == b"is" or gap[-4:-1] == b"was":
         style = Style.PROSE
-    elif _END_OF_LINE.match(data, value.end):
+    elif _ends_line(data, begin, value.end):
         table = len(gap) >= 2 or gap == b"\t"
         if table or b"_" in data[begin:end] or _PUT.search(data[max(0, begin - 16) : begin]):
             style = Style.CONFIG

@@ -23,6 +23,7 @@ _ESCAPE_BEFORE = re.compile(
 )
 _RUN = re.compile(rb"[A-Za-z0-9+/_=.-]{4,}")
 _BREAK = re.compile(rb"(?:\\?\r?\n|\\{1,4}n)[ \t>|+]{0,12}[A-Za-z0-9+/_=.-]{4}")
+_STOPS = b".,:;"
 _BLOB = re.compile(rb"[A-Za-z0-9+/]{24}")
 _FILLER = re.compile(rb"[xX]{6}|[*.]{4}|0{12}|your|YOUR|EXAMPLE\Z")
 
@@ -73,7 +74,11 @@ def begins_word(data: bytes, start: int) -> bool:
 
 def _accept(rule: Rule, data: bytes, match: re.Match[bytes]) -> Span | None:
     start, end = match.span(rule.group)
-    if start < 0 or end <= start:
+    if start < 0:
+        start, end = match.span()
+    while end > start and data[end - 1] in _STOPS:
+        end -= 1
+    if end <= start:
         return None
     if rule.boundary and not begins_word(data, start):
         return None

@@ -63,7 +63,7 @@ _HUMPS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _CONSONANTS = re.compile(r"[bcdfghjklmnpqrstvwxz]{5,}", re.IGNORECASE)
 _NUMBERED = re.compile(r"(?:oauth|v|utf|sha|md|base|x|ed|p|aes|rs|hs|es|ps|eddsa|http|hmac|rsa|secp|curve|s|ec|k|type|part|step|level|tier)[-_]?\d{1,4}\w{0,8}$")
 _DOTTED = re.compile(r"[a-z]+(?:[-_./][a-z]+)+$", re.IGNORECASE)
-_VERSION = re.compile(r"[v^~<>=]*\d+(?:\.\d+)+(?:[-+.][\w.]+)?$")
+_VERSION = re.compile(r"[v^~<>=]*\d+(?:\.\d+)+(?:[-+.][\w.+-]+)?(?:/go\.mod)?$")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]|$)|\d\d:\d\d(?::\d\d)?$")
 _NUMBER = re.compile(r"[-+]?\d[\d_,.]*(?:e[-+]?\d+)?[a-zA-Z]{0,2}$")
 _STEMS = (
@@ -150,7 +150,7 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
         return _is_password(value, style)
     if strength is Strength.STRONG:
         return _is_machine_made(value, style)
-    return style is not Style.CODE and _is_certain(value)
+    return style not in (Style.CODE, Style.APART, Style.PROSE) and _is_certain(value)
 
 
 def _is_password(value: str, style: Style) -> bool:
@@ -226,7 +226,7 @@ def _is_chosen(value: str, style: Style) -> bool:
         return len(value) >= 11 and value.islower()
     if _DOTTED.match(value):
         return style is Style.ENV and len(value) >= 10
-    return len(value) >= 8 and style is not Style.CONFIG and any(char in "!@#$%^&*+=?~" for char in value)
+    return len(value) >= 8 and value[0].isalnum() and style is not Style.CONFIG and any(char in "!@#$%^&*+=?~" for char in value)
 
 
 def _is_certain(value: str) -> bool:

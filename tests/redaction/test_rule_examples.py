@@ -1,0 +1,74 @@
+"""Every rule's own examples. `¦` splits tokens so that no file holds a whole one; `⟦ ⟧` marks
+what has to go."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from penumbra.redaction import LIBRARY_KEY, RuleError, rule
+from penumbra.redaction.engine import Redactor
+from penumbra.redaction.placeholder import PATTERN
+
+RULES = rule.read()
+REDACTOR = Redactor(LIBRARY_KEY)
+MARKED = re.compile("⟦(.*?)⟧", re.DOTALL)
+
+
+def cases(kind: str) -> list[tuple[str, str]]:
+    return [(each.id, text) for each in RULES for text in (each.examples or {}).get(kind, [])]
+
+
+@pytest.mark.parametrize(("identifier", "example"), cases("match"))
+def test_example_matches(identifier: str, example: str) -> None:
+    example = example.replace("¦", "")
+    text = example.replace("⟦", "").replace("⟧", "")
+    result = REDACTOR.redact(text)
+    assert PATTERN.sub("⟦⟧", result.text) == MARKED.sub("⟦⟧", example)
+    assert sum(result.counts.values()) == len(MARKED.findall(example))
+
+
+@pytest.mark.parametrize(("identifier", "example"), cases("match"))
+def test_example_matches_by_its_rule_alone(identifier: str, example: str) -> None:
+    alone = Redactor(LIBRARY_KEY, [each for each in RULES if each.id == identifier])
+    text = example.replace("¦", "").replace("⟦", "").replace("⟧", "")
+    assert alone.redact(text).counts.get(identifier, 0) >= 1
+
+
+@pytest.mark.parametrize(("identifier", "example"), cases("no_match"))
+def test_counter_example_stays(identifier: str, example: str) -> None:
+    text = example.replace("¦", "")
+    assert REDACTOR.redact(text).text == text
+
+
+@pytest.mark.parametrize("each", RULES, ids=lambda each: each.id)
+def test_rule_has_examples_of_both_kinds(each: rule.Rule) -> None:
+    assert each.examples is not None
+    assert each.examples["match"]
+    assert each.examples["no_match"]
+
+
+def test_ids_are_unique() -> None:
+    assert len({each.id for each in RULES}) == len(RULES)
+
+
+def test_labels_fit_into_placeholders() -> None:
+    assert [each.label for each in RULES if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,39}", each.label)] == []
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"rules": [{"id": "x", "label": "x", "regex": "a(b", "anchors": ["abc"]}]}, "f.yaml: rule x: missing )"),
+        ({"rules": [{"id": "x", "regex": "abc", "anchors": ["ab"]}]}, "three characters"),
+        ({"rules": [{"id": "x", "regex": "abc", "anchors": ["abc"], "colour": 1}]}, "unknown field colour"),
+        ({"rules": [{"id": "x", "regex": "abc", "anchors": ["abc"], "value": "red"}]}, "unknown value check red"),
+        ({"rules": [{"id": "x", "anchors": ["abc"]}]}, "rule x: missing regex"),
+        (["x"], "f.yaml: no list of rules"),
+    ],
+)
+def test_wrong_rule_is_refused_in_one_line(content: object, message: str) -> None:
+    with pytest.raises(RuleError, match=re.escape(message)) as caught:
+        list(rule.parse("f.yaml", content))
+    assert "\n" not in str(caught.value)
