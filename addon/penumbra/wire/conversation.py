@@ -7,13 +7,15 @@ the document until a stage needs them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from msgspec import Raw
 
 from penumbra.wire.document import Document
+
+_FILE_KEYS = {"mimeType", "mime_type"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +70,11 @@ class Wire(Protocol):
         ...
 
 
-def text_values(document: Document, content: Raw | None) -> Iterator[Raw]:
-    """The texts of a content that is a string or a list of typed blocks: the strings themselves."""
+def text_values(document: Document, content: Raw | None, kinds: Sequence[str] = ("text",)) -> Iterator[Raw]:
+    """The texts of a content that is a string or a list of typed blocks: the strings themselves.
+
+    `kinds`: the types of block that hold text.
+    """
     if content is None:
         return
     if document.is_string(content):
@@ -77,10 +82,23 @@ def text_values(document: Document, content: Raw | None) -> Iterator[Raw]:
     for item in document.items(content):
         block = document.members(item)
         value = block.get("text")
-        if value is not None and document.is_string(value) and document.string(block.get("type")) == "text":
+        if value is not None and document.is_string(value) and document.string(block.get("type")) in kinds:
             yield value
 
 
-def joined_text(document: Document, content: Raw | None) -> str:
+def joined_text(document: Document, content: Raw | None, kinds: Sequence[str] = ("text",)) -> str:
     """All texts of such a content, a line break between them."""
-    return "\n".join(document.string(value) or "" for value in text_values(document, content))
+    return "\n".join(document.string(value) or "" for value in text_values(document, content, kinds))
+
+
+def string_values(document: Document, value: Raw | None) -> Iterator[Raw]:
+    """Every string within a value, in order; keys, and the data of files with a MIME type, are none."""
+    waiting = [] if value is None else [value]
+    while waiting:
+        one = waiting.pop()
+        if document.is_string(one):
+            yield one
+        waiting += reversed(document.items(one))
+        members = document.members(one)
+        if not members.keys() & _FILE_KEYS:
+            waiting += reversed(members.values())

@@ -14,12 +14,28 @@ from typing import Any, cast
 import re2
 
 from penumbra import rules
-from penumbra.wire import anthropic, openai_chat
+from penumbra.wire import (
+    anthropic,
+    bedrock,
+    bedrock_invoke,
+    gemini,
+    ollama,
+    openai_chat,
+    openai_responses,
+)
 from penumbra.wire.conversation import Wire
 from penumbra.wire.document import Document
 
-_FORMATS: dict[str, ModuleType] = {"anthropic": anthropic, "openai_chat": openai_chat}
-_FIRST_BYTES = {"string": b'"', "array": b"[", "object": b"{"}
+_FORMATS: dict[str, ModuleType] = {
+    "anthropic": anthropic,
+    "bedrock": bedrock,
+    "bedrock_invoke": bedrock_invoke,
+    "gemini": gemini,
+    "ollama": ollama,
+    "openai_chat": openai_chat,
+    "openai_responses": openai_responses,
+}
+_FIRST_BYTES = {"string": b'"', "array": b"[", "object": b"{", "string or array": b'"['}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +57,7 @@ class Api:
     id: str
     format: str
     kind: str
-    """`messages` or `count_tokens`."""
+    """`messages`, `count_tokens` or `compact`."""
     method: str
     path: Any
     body: tuple[tuple[str, bytes], ...]
@@ -51,7 +67,7 @@ class Api:
     def fits(self, document: Document) -> bool:
         """Whether a body has the members that such a call has."""
         top = document.members(document.root)
-        return all(name in top and memoryview(top[name])[:1] == first_byte for name, first_byte in self.body)
+        return all(name in top and memoryview(top[name])[0] in first_bytes for name, first_bytes in self.body)
 
 
 @cache

@@ -1,0 +1,76 @@
+"""Amazon Bedrock's Converse: requests.
+
+A tool result is a `toolResult` block of a user message; its content is a list of blocks, each with one
+member that says what it is. Texts, and the strings within `json`, are ours; images, documents, videos
+and search results are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Raw
+
+from penumbra.wire.conversation import Conversation, ResultText, ToolCall, string_values
+from penumbra.wire.document import Document, encode
+
+
+def read(document: Document) -> Conversation:
+    """The conversation of a `/converse` or `/converse-stream` body."""
+    top = document.members(document.root)
+    messages = top.get("messages")
+    items = document.items(messages)
+    calls: dict[str, ToolCall] = {}
+    results: list[ResultText] = []
+    opening: list[str] = []
+    last_answer = last_thinking = -1
+    for turn, item in enumerate(items):
+        message = document.members(item)
+        blocks = [document.members(block) for block in document.items(message.get("content"))]
+        role = document.string(message.get("role"))
+        if role == "assistant":
+            if turn < len(items) - 1:
+                last_answer = turn
+            if any("reasoningContent" in block for block in blocks):
+                last_thinking = turn
+            calls |= {call.id: call for call in _calls(document, blocks)}
+        elif role == "user":
+            if last_answer < 0:
+                opening += [document.string(block.get("text")) or "" for block in blocks if "text" in block]
+            for block in blocks:
+                results.extend(_results(document, document.members(block.get("toolResult")), calls, turn))
+    return Conversation(
+        model="",
+        results=tuple(results),
+        messages=messages,
+        tools=document.members(top.get("toolConfig")).get("tools"),
+        last_answer=last_answer,
+        last_thinking=last_thinking,
+        opening="\n".join(opening),
+    )
+
+
+def error(status: int, message: str) -> bytes:
+    """An error body as the API writes it."""
+    name = "ValidationException" if status < 500 else "InternalServerException"
+    return encode({"__type": name, "message": message})
+
+
+def _calls(document: Document, blocks: list[dict[str, Raw]]) -> Iterator[ToolCall]:
+    for block in blocks:
+        if "toolUse" in block:
+            call = document.members(block["toolUse"])
+            name = document.string(call.get("name")) or ""
+            yield ToolCall(document.string(call.get("toolUseId")) or "", name, call.get("input"))
+
+
+def _results(
+    document: Document, result: dict[str, Raw], calls: dict[str, ToolCall], turn: int
+) -> Iterator[ResultText]:
+    call_id = document.string(result.get("toolUseId")) or ""
+    is_error = document.string(result.get("status")) == "error"
+    for item in document.items(result.get("content")):
+        block = document.members(item)
+        for value in (block.get("text"), block.get("json")):
+            for text in string_values(document, value):
+                yield ResultText(text, call_id, calls.get(call_id), is_error, turn)

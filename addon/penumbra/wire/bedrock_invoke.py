@@ -1,0 +1,8 @@
+"""Amazon Bedrock's InvokeModel with Anthropic's models: their own requests, Bedrock's own errors."""
+
+from __future__ import annotations
+
+from penumbra.wire.anthropic import read
+from penumbra.wire.bedrock import error
+
+__all__ = ["error", "read"]

@@ -1,0 +1,73 @@
+"""Ollama's own chat API: requests.
+
+A tool result is a message of role `tool` with a string as its content. Most results name no call:
+they answer the calls of the message before, by tool name if there is one and in order otherwise.
+"""
+
+from __future__ import annotations
+
+from msgspec import Raw
+
+from penumbra.wire.conversation import Conversation, ResultText, ToolCall
+from penumbra.wire.document import Document, encode
+
+
+def read(document: Document) -> Conversation:
+    """The conversation of an `/api/chat` body."""
+    top = document.members(document.root)
+    messages = top.get("messages")
+    items = document.items(messages)
+    waiting: list[ToolCall] = []
+    results: list[ResultText] = []
+    opening: str | None = None
+    last_answer = -1
+    for turn, item in enumerate(items):
+        message = document.members(item)
+        role = document.string(message.get("role"))
+        content = message.get("content")
+        if role == "assistant":
+            if turn < len(items) - 1:
+                last_answer = turn
+            waiting = [_call(document, call) for call in document.items(message.get("tool_calls"))]
+        elif role == "user" and opening is None:
+            opening = document.string(content)
+        elif role == "tool" and content is not None and document.is_string(content):
+            call_id = document.string(message.get("tool_call_id")) or ""
+            call = _answered(document, message, call_id, waiting)
+            results.append(ResultText(content, call_id, call, False, turn))
+    return Conversation(
+        model=document.string(top.get("model")) or "",
+        results=tuple(results),
+        messages=messages,
+        tools=top.get("tools"),
+        last_answer=last_answer,
+        last_thinking=-1,
+        opening=opening or "",
+    )
+
+
+def error(status: int, message: str) -> bytes:
+    """An error body as the API writes it; the status stands in the response's head only."""
+    return encode({"error": message})
+
+
+def _call(document: Document, value: Raw) -> ToolCall:
+    call = document.members(value)
+    function = document.members(call.get("function"))
+    name = document.string(function.get("name")) or ""
+    return ToolCall(document.string(call.get("id")) or "", name, function.get("arguments"))
+
+
+def _answered(
+    document: Document, message: dict[str, Raw], call_id: str, waiting: list[ToolCall]
+) -> ToolCall | None:
+    """The call that a result answers; taken off `waiting`."""
+    name = document.string(message.get("tool_name")) or document.string(message.get("name")) or ""
+    by_id = (call for call in waiting if call_id and call.id == call_id)
+    by_name = (call for call in waiting if not name or call.name == name)
+    call = next(by_id, None) or next(by_name, None)
+    if call is not None:
+        waiting.remove(call)
+    elif name:
+        call = ToolCall(call_id, name)
+    return call
