@@ -1,0 +1,88 @@
+"""Which conversation a request belongs to, as far as the request itself tells.
+
+Clients that name their conversations are believed; of the others, a conversation is known by how it
+begins. Where the history is at the provider and nothing names it, all conversations of a caller that
+may live there count as one. The result is only ever hashed together with the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import re2
+
+from penumbra import rules
+from penumbra.wire.document import Document, NotJson, decode
+
+_LONGEST_ID = 512
+_LONGEST_OPENING = 100_000
+"""Characters; what follows is not looked at."""
+
+
+def identify(headers: Mapping[str, str], document: Document, opening: str) -> str:
+    """What all requests of a conversation have in common.
+
+    `headers` with names in lower case; `opening` is the text of the request's first user turn.
+    """
+    if named := _named(headers, document):
+        return f"id {named}"
+    if _may_continue_elsewhere(document):
+        return "kept by the provider"
+    return f"opening {stable(opening)}"
+
+
+def stable(text: str) -> str:
+    """A text without what may change from request to request; white space counts as one space."""
+    text = text[:_LONGEST_OPENING].encode("utf-8", "replace").decode()
+    for pattern in _volatile():
+        text = pattern.sub("", text)
+    return " ".join(text.split())
+
+
+def _named(headers: Mapping[str, str], document: Document) -> str:
+    names, paths = _places()
+    for found in (*(headers.get(name) for name in names), *_body_ids(document, paths)):
+        if isinstance(found, str) and 0 < len(found) <= _LONGEST_ID:
+            return found
+    return ""
+
+
+def _body_ids(document: Document, paths: tuple[tuple[str, ...], ...]) -> Iterator[Any]:
+    top = document.members(document.root)
+    for first, *rest in paths:
+        value = document.plain(top.get(first))
+        for key in rest:
+            value = _object(value).get(key)
+        yield value
+
+
+def _object(value: Any) -> dict[str, Any]:
+    """An object, or the object that a string holds; empty for everything else."""
+    if isinstance(value, str):
+        try:
+            value = decode(value.encode("utf-8", "surrogatepass"))
+        except NotJson:
+            return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _may_continue_elsewhere(document: Document) -> bool:
+    """Whether this request goes on with, or may be gone on with by, an id of the provider's."""
+    top = document.members(document.root)
+    if "previous_response_id" in top or "thread" in top:
+        return True
+    return "input" in top and document.plain(top.get("store")) is not False
+
+
+@cache
+def _places() -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Headers, and paths in the body, that may hold the id of a conversation."""
+    known = rules.load("sessions.yaml")
+    return tuple(known["headers"]), tuple(tuple(path.split(".")) for path in known["body"])
+
+
+@cache
+def _volatile() -> tuple[Any, ...]:
+    return tuple(re2.compile(pattern) for pattern in rules.load("sessions.yaml")["volatile"])
