@@ -1,0 +1,291 @@
+"""Whether an answer says that the request was too large, and by how much.
+
+The knowledge is `rules/refusals.yaml`. An answer is read as a chain of error objects, from the one in
+the body to what gateways have wrapped in it. Only these objects count, and of their messages only the
+front: an answer that quotes the conversation back never matches.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Any
+
+import re2
+
+from penumbra import rules
+from penumbra.wire.document import NotJson, decode
+
+MAX_BODY_BYTES = 262_144
+"""Longer answers are no refusals."""
+_DEPTH = 6
+"""Wrappers that are peeled off one another."""
+_FRONT = 2_000
+"""Characters of a message that are looked at."""
+_DENIED = 300
+_NEVER = (401, 402, 403, 404)
+
+
+class Kind(StrEnum):
+    """What was too large."""
+
+    INPUT = "input"
+    RESERVE = "reserve"
+    BYTES = "bytes"
+    FIELD = "field"
+    WINDOW = "window"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A request that was too large. Numbers are tokens (input, reserve, window), bytes or characters."""
+
+    kind: Kind
+    rule: str
+    have: int | None = None
+    limit: int | None = None
+    over: int | None = None
+    """How much too large it was."""
+    leave: bool = False
+    """Clients deal with it themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorObject:
+    """One error object of an answer."""
+
+    message: str
+    outer: str
+    """The message with the prefixes of gateways."""
+    names: frozenset[str]
+    """Its code, type and status word."""
+    members: Mapping[str, Any]
+    raw: str = ""
+    """OpenRouter's `metadata.raw`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    id: str
+    kind: Kind
+    message: Any
+    outer: Any
+    names: frozenset[str]
+    status: frozenset[int]
+    hosts: tuple[str, ...]
+    raw: str
+    members: Mapping[str, str]
+    known: Mapping[str, int]
+    """Numbers that follow from the rule alone."""
+    least_tokens: int
+    empty: bool
+    leave: bool
+
+
+def classify(status: int, body: bytes, host: str = "", tokens: int = 0) -> Refusal | None:
+    """The refusal in an answer, or in the data of one event of a stream; None if it is none.
+
+    `host`: whom the request went to. `tokens`: the estimated size of the request.
+    """
+    if status in _NEVER or len(body) > MAX_BODY_BYTES:
+        return None
+    errors = list(error_objects(body))
+    for error in errors:
+        if _deny().search(error.message[:_DENIED].lower()):
+            return None
+    bare = status == 413 or not body.strip()
+    for rule in _rules():
+        if rule.status and status not in rule.status:
+            continue
+        if rule.hosts and not any(fnmatchcase(host.lower(), glob) for glob in rule.hosts):
+            continue
+        if rule.least_tokens > tokens:
+            continue
+        if rule.empty or rule.status == {413}:
+            if bare and (not rule.empty or not body.strip()):
+                return Refusal(rule.kind, rule.id)
+            continue
+        for error in errors:
+            if (refusal := _apply(rule, error)) is not None:
+                return refusal
+    return None
+
+
+def error_objects(body: bytes) -> Iterator[ErrorObject]:
+    """The error objects of an answer, the outermost first; none if it is no error."""
+    try:
+        value = decode(body)
+    except NotJson:
+        return
+    yield from _objects(value, _DEPTH)
+
+
+def _objects(value: Any, depth: int) -> Iterator[ErrorObject]:
+    if depth == 0:
+        return
+    if isinstance(value, list):
+        yield from _objects(value[0] if value else None, depth - 1)
+    if not isinstance(value, dict):
+        return
+    response = value.get("response")
+    if value.get("type") == "response.failed" and isinstance(response, dict):
+        yield from _objects({"error": response.get("error")}, depth - 1)
+        return
+    base = value.get("base_resp")
+    if isinstance(base, dict) and base.get("status_code"):
+        yield _error({"message": base.get("status_msg"), "code": base.get("status_code")})
+        return
+    error = value.get("error", value.get("detail") if isinstance(value.get("detail"), str) else None)
+    if isinstance(error, str):
+        error = {**value, "message": error}
+    elif error is None and _is_flat(value):
+        error = value
+    if not isinstance(error, dict):
+        return
+    found = _error(error)
+    yield found
+    yield from _wrapped(found.message, depth)
+    if found.raw:
+        yield from _wrapped(found.raw, depth, plain=True)
+
+
+def _is_flat(value: Mapping[str, Any]) -> bool:
+    """An error object that stands alone; answers of a model have other members."""
+    return isinstance(value.get("message"), str) and not {"choices", "content", "output", "candidates"} & set(
+        value
+    )
+
+
+def _error(error: Mapping[str, Any]) -> ErrorObject:
+    metadata = error.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    raw = metadata.get("raw")
+    words = [error.get(key) for key in ("code", "type", "status")] + [metadata.get("error_type")]
+    message = error.get("message")
+    outer = message[:_FRONT] if isinstance(message, str) else ""
+    return ErrorObject(
+        message=_peeled(outer),
+        outer=outer,
+        names=frozenset(str(word) for word in words if isinstance(word, (str, int))),
+        members=error,
+        raw=raw if isinstance(raw, str) else "",
+    )
+
+
+def _wrapped(text: str, depth: int, plain: bool = False) -> Iterator[ErrorObject]:
+    """The error objects in a message that is JSON, or Python's way of writing bytes of JSON.
+
+    `plain`: words alone are an error's message too.
+    """
+    text = text[:MAX_BODY_BYTES].strip()
+    if text[:2] in ("b'", 'b"'):
+        try:
+            written = ast.literal_eval(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            return
+        text = written.decode("utf-8", "replace").strip() if isinstance(written, bytes) else ""
+    if text[:1] in ("{", "["):
+        try:
+            yield from _objects(decode(text.encode("utf-8", "surrogatepass")), depth - 1)
+        except NotJson:
+            return
+    elif plain and text:
+        yield _error({"message": text})
+
+
+def _peeled(message: str) -> str:
+    """A message without what gateways have put in front of it."""
+    for _ in range(_DEPTH):
+        found = _prefixes().match(message)
+        if found is None or found.end() == 0:
+            break
+        message = message[found.end() :]
+    return message
+
+
+def _apply(rule: _Rule, error: ErrorObject) -> Refusal | None:
+    named = bool(rule.names & error.names)
+    found = rule.message.match(error.message) if rule.message else None
+    if rule.message and rule.names:
+        # Where a rule has both, a name that is only a number needs the words as well.
+        matched = named and found is not None
+    elif rule.outer:
+        matched = rule.outer.match(error.outer) is not None
+    elif rule.raw:
+        matched = error.raw == rule.raw
+    else:
+        matched = named or found is not None
+    if not matched:
+        return None
+    groups = {name: value for name, value in (found.groupdict() if found else {}).items() if value}
+    numbers = {name: int(value) for name, value in groups.items() if len(value) <= 12}
+    for name, member in rule.members.items():
+        if isinstance(error.members.get(member), int):
+            numbers[name] = error.members[member]
+    return _refusal(rule, {**rule.known, **numbers})
+
+
+def _refusal(rule: _Rule, numbers: Mapping[str, int]) -> Refusal | None:
+    kind, leave = rule.kind, rule.leave
+    have, limit, over = numbers.get("have"), numbers.get("limit"), numbers.get("over")
+    given = numbers.get("input", 0) + numbers.get("tools", 0)
+    if have is None and "output" in numbers:
+        have = given + numbers["output"]
+    if kind is Kind.RESERVE and limit is not None and given >= limit:
+        kind, leave = Kind.INPUT, False
+    if kind is Kind.WINDOW and (have is None or limit is None or have <= limit):
+        return None
+    if over is None and have is not None and limit is not None:
+        over = max(0, have - limit)
+    return Refusal(kind, rule.id, have, limit, over, leave)
+
+
+@cache
+def table() -> Mapping[str, Any]:
+    """The content of rules/refusals.yaml."""
+    loaded: dict[str, Any] = rules.load("refusals.yaml")
+    return loaded
+
+
+@cache
+def _rules() -> tuple[_Rule, ...]:
+    return tuple(
+        _Rule(
+            id=entry["id"],
+            kind=Kind(entry["kind"]),
+            message=_compiled(entry.get("message")),
+            outer=_compiled(entry.get("outer")),
+            names=frozenset(entry.get("names", ())),
+            status=frozenset(entry.get("status", ())),
+            hosts=tuple(entry.get("hosts", ())),
+            raw=entry.get("raw", ""),
+            members=entry.get("members", {}),
+            known={
+                name: entry[key]
+                for name, key in (("limit", "assumed_limit"), ("limit", "most"))
+                if key in entry
+            },
+            least_tokens=entry.get("least_tokens", 0),
+            empty=entry.get("empty", False),
+            leave=entry.get("leave", False),
+        )
+        for entry in table()["refusals"]
+    )
+
+
+def _compiled(pattern: str | None) -> Any:
+    return re2.compile(pattern) if pattern else None
+
+
+@cache
+def _prefixes() -> Any:
+    return re2.compile("(?:" + "|".join(table()["prefixes"]) + ")")
+
+
+@cache
+def _deny() -> Any:
+    return re2.compile("(?i)(?:" + "|".join(entry["message"] for entry in table()["deny"]) + ")")

@@ -1,0 +1,128 @@
+"""Every refusal of the rule file, by its own examples."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penumbra.recovery.refusals import MAX_BODY_BYTES, Kind, classify, error_objects, table
+
+EXAMPLES = [
+    pytest.param(rule, example, id=f"{rule['id']}-{number}")
+    for rule in table()["refusals"]
+    for number, example in enumerate(rule["examples"])
+]
+NOTHING = [
+    *(example for rule in table()["deny"] for example in rule["examples"]),
+    *table()["nothing"],
+]
+
+
+def read(example):
+    return classify(
+        example["status"], example["body"].encode(), example.get("host", ""), example.get("tokens", 0)
+    )
+
+
+@pytest.mark.parametrize(("rule", "example"), EXAMPLES)
+def test_a_refusal_is_read_with_its_numbers(rule, example):
+    refusal = read(example)
+    kind = example.get("kind", rule["kind"])
+    if kind == "none":
+        assert refusal is None
+        return
+    assert refusal is not None
+    assert (refusal.kind, refusal.rule) == (kind, rule["id"])
+    assert (refusal.have, refusal.limit) == (example.get("have"), example.get("limit"))
+    if "over" in example:
+        assert refusal.over == example["over"]
+    if refusal.have and refusal.limit:
+        assert refusal.over == refusal.have - refusal.limit
+
+
+@pytest.mark.parametrize("example", NOTHING, ids=lambda example: example["body"][:60])
+def test_what_only_looks_like_one_is_none(example):
+    assert read(example) is None
+
+
+def test_every_rule_has_an_example_and_an_id_of_its_own():
+    entries = [*table()["refusals"], *table()["deny"]]
+    assert all(entry["examples"] for entry in entries)
+    assert len({entry["id"] for entry in entries}) == len(entries)
+
+
+ANTHROPIC = '{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 201 tokens > 200 maximum"}}'
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda body: f"[{body}]",
+        lambda body: json.dumps({"error": {"message": body, "code": 400}}),
+        lambda body: json.dumps({"error": {"message": "x", "metadata": {"raw": body}}}),
+        lambda body: json.dumps({"error": {"message": f"Error from provider: {body}"}}),
+        lambda body: json.dumps(
+            {"error": {"message": f"litellm.BadRequestError: AnthropicException - b'{body}'"}}
+        ),
+        lambda body: json.dumps({"error": {"message": f"Error code: 400 - {body}"}}),
+    ],
+)
+def test_wrappers_are_peeled_also_twice(wrap):
+    for body in (wrap(ANTHROPIC), wrap(wrap(ANTHROPIC)) if "b'" not in wrap("x") else wrap(ANTHROPIC)):
+        refusal = classify(400, body.encode())
+        assert refusal is not None
+        assert (refusal.kind, refusal.have, refusal.limit) == (Kind.INPUT, 201, 200)
+
+
+def test_prose_in_metadata_raw_counts():
+    body = {
+        "error": {
+            "message": "Provider returned error",
+            "metadata": {"raw": "prompt is too long: 9 tokens > 8 maximum"},
+        }
+    }
+    assert classify(400, json.dumps(body).encode()).over == 1
+
+
+def test_numbers_beyond_all_sense_are_no_numbers():
+    body = {"error": {"message": f"prompt is too long: {'9' * 40} tokens > 8 maximum"}}
+    refusal = classify(400, json.dumps(body).encode())
+    assert (refusal.have, refusal.limit, refusal.over) == (None, 8, None)
+
+
+def test_a_huge_answer_is_none():
+    assert classify(400, ANTHROPIC.encode() + b" " * MAX_BODY_BYTES) is None
+
+
+def test_nesting_ends_somewhere():
+    body = ANTHROPIC
+    for _ in range(12):
+        body = json.dumps({"error": {"message": body}})
+    assert len(list(error_objects(body.encode()))) < 10
+    assert classify(400, body.encode()) is None
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["error", "message", "metadata", "raw", "code", "type", "response", "base_resp", "detail"]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(_JSON, st.sampled_from([200, 400, 413, 429, 500]))
+def test_no_shape_of_answer_raises(value, status):
+    refusal = classify(status, json.dumps(value).encode(), "openrouter.ai")
+    assert refusal is None or status == 413 or refusal.rule == "openrouter-raw-error"
