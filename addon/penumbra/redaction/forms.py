@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from penumbra.redaction.values import Style
 
-_QUOTE = rb"(?:\\{0,7}[\"'`])"
+_QUOTE = rb"(?:\\{0,31}[\"'`])"
 _BREAK = (
-    rb"(?:\s|\\{1,4}[nrt]|[0-9:|+>-]|\xe2\x86\x92|\x1b\[[0-9;]{0,8}m"
-    rb"|(?:\n|\\{1,4}n)[\w./-]{1,80}:[0-9]{1,7}[:-])"
+    rb"(?:\s|\\{1,31}[nrt]|[0-9:|+>-]|\xe2\x86\x92|\x1b\[[0-9;]{0,8}m"
+    rb"|(?:\n|\\{1,31}n)[\w./-]{1,80}:[0-9]{1,7}[:-])"
 )
 """White space between lines, with what tools put in front of lines."""
 _TYPED = (
@@ -23,24 +23,24 @@ _TYPED = (
     rb"(?:string|String|str|Optional\[str\]|Text|text|char|varchar|NSString|SecretStr|any|bytes|\[\]byte)\b[^=\n\"'`,;(){}]{0,24}"
 )
 _ASSIGN = re.compile(
-    rb"([\\\"'`\])>*]{0,8}(?: [0-9]{1,3})?)([ \t]{0,40}(?:" + _TYPED + rb")?)"
+    rb"([\\\"'`\])>*]{0,40}(?: [0-9]{1,3})?)([ \t]{0,40}(?:" + _TYPED + rb")?)"
     rb"(={1,3}>?|:{1,3}=?|[.?+|&:]{1,3}=|\|{1,2}|%3[aAdD])([ \t]{0,40})"
     rb"((?:[brufBRUF@$]{0,2}" + _QUOTE + rb"{1,3})?)"
 )
-_NEXT_LINE = re.compile(rb"[|>]?-?[ \t]*" + rb"(?:\r?\n|\\{1,4}n)" + _BREAK + rb"{0,60}(" + _QUOTE + rb")")
+_NEXT_LINE = re.compile(rb"[|>]?-?[ \t]*" + rb"(?:\r?\n|\\{1,31}n)" + _BREAK + rb"{0,60}(" + _QUOTE + rb")")
 _ELEMENT = re.compile(rb"[^<>\n]{0,80}>(\s{0,40})")
 _ARGUMENT = re.compile(_QUOTE + rb"[ \t]{0,4},[ \t]{0,4}[bru]?(" + _QUOTE + rb")")
 _ATTRIBUTE = re.compile(_QUOTE + rb"[ \t]{0,4}(?:value|content|data-value)=(" + _QUOTE + rb")")
 _CSV = re.compile(rb",( {0,2})(" + _QUOTE + rb")?")
 _CALL = re.compile(rb"\((" + _QUOTE + rb")?")
 _PAIR = re.compile(
-    rb"(?:[\\\"']{0,8},|[\\\"']{0,8}" + _BREAK + rb")" + _BREAK + rb"{0,40}[\\\"'-]{0,8}(?:value|Value|VALUE)[\\\"']{0,6}\s{0,3}[:=]\s{0,3}(" + _QUOTE + rb")?"
+    rb"(?:[\\\"']{0,40},|[\\\"']{0,40}" + _BREAK + rb")" + _BREAK + rb"{0,40}[\\\"'-]{0,40}(?:value|Value|VALUE)[\\\"']{0,40}\s{0,3}[:=]\s{0,3}(" + _QUOTE + rb")?"
 )
-_NESTED = re.compile(rb"[\\\"']{0,6}\s{0,3}[:=]\s{0,3}\{[^{}]{0,240}?\bvalue\\{0,7}[\"'`]?\s{0,3}[:=]\s{0,3}(" + _QUOTE + rb")")
+_NESTED = re.compile(rb"[\\\"']{0,40}\s{0,3}[:=]\s{0,3}\{[^{}]{0,240}?\bvalue\\{0,31}[\"'`]?\s{0,3}[:=]\s{0,3}(" + _QUOTE + rb")")
 _APART = re.compile(
-    rb"([`\"']?[ ](?:is |was |are |to |as )|(?:[ \t]|\\{1,4}t){1,60}(?:is |was |: ?|= ?)?)(" + _QUOTE + rb")?"
+    rb"([`\"']?[ ](?:is |was |are |to |as )|(?:[ \t]|\\{1,31}t){1,60}(?:is |was |: ?|= ?)?)(" + _QUOTE + rb")?"
 )
-_TAGGED = re.compile(rb"(?:\\{0,7}[\"'][^<>\n]{0,80}>|\s{0,4}</key>" + _BREAK + rb"{0,40}<string>)(\s{0,40})")
+_TAGGED = re.compile(rb"(?:\\{0,31}[\"'][^<>\n]{0,80}>|\s{0,4}</key>" + _BREAK + rb"{0,40}<string>)(\s{0,40})")
 _PUT = re.compile(rb"(?:\b(?:ENV|setenv|set -g?x|set -Ux|export|config set)[ \t]{1,4})\Z", re.IGNORECASE)
 
 _FLAG = re.compile(rb"(?:[ \t]{1,8}|" + _QUOTE + rb",\s{0,40})(" + _QUOTE + rb")?")
@@ -52,11 +52,12 @@ _RUN_ELEMENT = re.compile(rb"[^\s<>\\\x1b\"']{1,4096}")
 _RUN_CSV = re.compile(rb"[^\s\"'`<>\\\x1b,]{1,4096}")
 _PERCENT_END = re.compile(rb"%(?:26|0[aAdD]|22|20|3[bB]|2[cC])|&amp;")
 _INSIDE = {q: re.compile(rb"(?:[^\"" + q + rb"\\\r\n]|\\[^\r\n]){0,4096}") for q in (b'"', b"'", b"`")}
-_INSIDE_ESCAPED = re.compile(rb"(?:[^\\\"\r\n]|\\{1,8}u00(?:2[1346-9a-f]|3[c-e]|26))" + rb"{0,4096}")
-_END_OF_LINE = re.compile(rb"[ \t]*(?:\r?\n|\Z|\\{1,4}[nr]|\x1b\[|\\{1,7}\"|#|//)")
+_INSIDE_ESCAPED = re.compile(rb"(?:[^\\\"\r\n]|\\{1,31}u00(?:2[1346-9a-f]|3[c-e]|26))" + rb"{0,4096}")
+_END_OF_LINE = re.compile(rb"[ \t]*(?:\r?\n|\Z|\\{1,31}[nr]|\x1b\[|\\{1,31}\"|#|//)")
 _NUMBER = re.compile(rb"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,4})?(?=[\s,}\]]|\\|\Z)")
 _UPPER = re.compile(rb"[A-Z][A-Z0-9_]*\Z")
 _QUOTES = (b'"', b"'", b"`")
+_BRACKETS = {ord(")"): b"(", ord("]"): b"[", ord("}"): b"{"}
 _TRIM = b".,;:"
 _QUERY = (b"?", b"&", b";")
 
@@ -202,7 +203,7 @@ def read(data: bytes, at: int, opener: bytes, style: Style, run: re.Pattern[byte
             return None
         cut = _PERCENT_END.search(data, at, match.end())
         end = cut.start() if cut else match.end()
-        while end > at and data[end - 1] in _TRIM:
+        while end > at and (data[end - 1] in _TRIM or _is_stray(data, at, end)):
             end -= 1
         return Value(at, end, style) if end > at else None
     inside = _INSIDE_ESCAPED if opener.startswith(b"\\") else _INSIDE[opener[-1:]]
@@ -210,3 +211,9 @@ def read(data: bytes, at: int, opener: bytes, style: Style, run: re.Pattern[byte
     if match is None or match.end() == at:
         return None
     return Value(at, match.end(), style)
+
+
+def _is_stray(data: bytes, at: int, end: int) -> bool:
+    """Whether the last byte closes a bracket that was opened in front of the value."""
+    opening = _BRACKETS.get(data[end - 1])
+    return opening is not None and data.count(opening, at, end) < data.count(data[end - 1 : end], at, end)

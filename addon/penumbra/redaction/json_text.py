@@ -48,7 +48,8 @@ def _cut(data: bytes, spans: list[Span]) -> Iterator[Span]:
             start, end = max(span.start, string.start(1)), min(span.end, string.end(1))
             if start < end:
                 start, end = _whole_escapes(data, string.start(1), start, end)
-                yield replace(span, start=start, end=end, quote=b"")
+                # A number of a document inside of a string has escaped quotes.
+                yield replace(span, start=start, end=end, quote=span.quote if span.quote[:1] == b"\\" else b"")
             if string.end(1) >= span.end:
                 break
             string = next(strings, None)

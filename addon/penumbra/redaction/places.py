@@ -41,13 +41,13 @@ def _is_session(name: bytes, value: bytes) -> bool:
 
 
 # Kubernetes: everything below `data` and `stringData` of a Secret.
-_SECRET = re.compile(rb"kind[\\\"']{0,8}[ \t]{0,4}:[ \t]{0,4}[\\\"']{0,8}Secret(?:[\\\"'\s\x1b]|\Z)")
-_DATA = re.compile(rb"(stringData|data)[\\\"']{0,8}[ \t]{0,4}:[ \t]{0,4}(\{)?")
+_SECRET = re.compile(rb"kind[\\\"']{0,40}[ \t]{0,4}:[ \t]{0,4}[\\\"']{0,40}Secret(?:[\\\"'\s\x1b]|\Z)")
+_DATA = re.compile(rb"(stringData|data)[\\\"']{0,40}[ \t]{0,4}:[ \t]{0,4}(\{)?")
 _DATA_END = re.compile(
     rb"\}|(?:\n|\\n)[^A-Za-z\n]{0,24}(?:[\w./-]{0,60}[:\t|-][ ]{0,4})?(?:\x1b\[[0-9;]{0,8}m)?"
     rb"(?:apiVersion|kind|metadata|type|immutable|stringData|data|items|---)\b"
 )
-_ENTRY = re.compile(rb"[A-Za-z0-9_.-]{1,80}[\\\"']{0,8}[ \t]{0,4}:[ \t]{0,4}[\\\"']{0,8}([^\s\"'\\\x1b{}\[\]|>]{4,65536})")
+_ENTRY = re.compile(rb"[A-Za-z0-9_.-]{1,80}[\\\"']{0,40}[ \t]{0,4}:[ \t]{0,4}[\\\"']{0,40}([^\s\"'\\\x1b{}\[\]|>]{4,65536})")
 _BASE64 = re.compile(rb"[A-Za-z0-9+/]{4,}={0,2}\Z")
 _REACH = 65_536
 
@@ -81,7 +81,7 @@ def _entries(data: bytes, start: int, end: int, encoded: bool) -> Iterator[Span]
 # A prompt whose command prints a secret, and the lone line that it printed.
 _PROMPT = re.compile(
     rb"(?i)[$#>%] (?:sudo )?[^\n\\]{0,120}(?:token|secret|passw|credential|api.?key|\.key\b|netrc|pgpass|auth|rand\b|id_rsa)"
-    rb"[^\n\\]{0,120}(?:\r?\n|\\{1,4}n)"
+    rb"[^\n\\]{0,120}(?:\r?\n|\\{1,31}n)"
 )
 _LONE = re.compile(
     rb"(?:[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t)|[\w./-]{1,80}[:-][0-9]{1,7}[:-]|[+> ]{1,3})?(?:\x1b\[[0-9;]{0,8}m)?"
