@@ -28,7 +28,8 @@ class _Match:
 
     @property
     def weight(self) -> int:
-        return 2 * len(self.operands) + len(self.options)
+        named = sum(1 for allowed in self.operands if "*" not in allowed)
+        return len(self.operands) + named + len(self.options)
 
     def fits(self, argv: Sequence[str]) -> bool:
         """True if the command is one of those; the program is compared by the caller."""
@@ -75,7 +76,7 @@ def _read(line: str, rule: dict[str, Any]) -> _Match:
         programs=tuple(words[0].split("|")),
         operands=tuple(tuple(word.split("|")) for word in words[1:] if not word.startswith("-")),
         options=tuple(word for word in words[1:] if word.startswith("-")),
-        unless=tuple(rule.get("unless", ())),
+        unless=tuple(map(str, rule.get("unless", ()))),
     )
 
 

@@ -1,0 +1,30 @@
+"""Exit codes and wall times around an output."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penumbra.calls.envelope import split_envelope
+from penumbra.calls.tools import table
+
+
+@pytest.mark.parametrize(
+    "example", table()["envelopes"]["examples"], ids=lambda example: repr(example["text"])[:40]
+)
+def test_examples(example: dict[str, str]) -> None:
+    head, body, tail = split_envelope(example["text"])
+    assert body == example["body"]
+    assert head + body + tail == example["text"]
+
+
+@given(
+    st.lists(
+        st.sampled_from(["Output:\n", "Exit code: 1\n", "a", "\n", "</stdout>", "Signal: x", "é"]),
+        max_size=12,
+    )
+)
+def test_nothing_gets_lost(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    assert "".join(split_envelope(text)) == text
