@@ -23,9 +23,15 @@ _VALUE = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9:.,]+)?(?:Z|[+-][0-9:]{2,5})?"  # dates, with times behind a T
     r"|[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
     r"|0x[0-9a-fA-F]+"
-    r"|[0-9a-f]*[0-9][0-9a-f]{7,}"
+    r"|\b[0-9a-f]{8,}\b"
     r"|[0-9]+(?:[.:,/][0-9]+)*"
 )
+_STAMP = re.compile(
+    r"\[?[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}"
+    r"(?:[.,][0-9]+)?(?:Z|[+-][0-9:]{4,6})?\]?"
+    r"|[A-Z][a-z]{2} [ 0-9][0-9] [0-9]{2}:[0-9]{2}:[0-9]{2}\b"
+)
+_HASH = re.compile(r"\b(?=[0-9a-f]*[0-9])[0-9a-f]{32,64}\b")
 _FIRST = '[patterns; "~A 1 2" is pattern A with 1 and 2 in its gaps]'
 _LAST = "[end of patterns]"
 _GAP = "\x00"
@@ -80,6 +86,21 @@ def factor(text: str) -> str | None:
     legend = [f"~{pattern.name} {pattern.shown}" for pattern in patterns.values()]
     factored = "\n".join([_FIRST, *legend, _LAST, *_written(lines, cut, patterns)])
     return factored if len(factored) * 4 <= len(text) * 3 else None
+
+
+def without_noise(text: str) -> str | None:
+    """The log with `[timestamp]` for the time that begins a line and `[hash]` for long hashes.
+
+    None if most lines do not begin with a time. Critical lines keep theirs.
+    """
+    lines = text.split("\n")
+    stamped = [position for position, line in enumerate(lines) if _STAMP.match(line)]
+    if len(lines) < _LEAST_LINES or 2 * len(stamped) < len(lines):
+        return None
+    for position in stamped:
+        if not is_critical(lines[position]):
+            lines[position] = _HASH.sub("[hash]", _STAMP.sub("[timestamp]", lines[position], count=1))
+    return "\n".join(lines)
 
 
 def restore(text: str) -> str:

@@ -15,7 +15,7 @@ LIMIT = 1_200
 """Characters of a line above which its middle is left out."""
 _HEAD = 700
 _TAIL = 200
-_BLOB = re.compile(r"[A-Za-z0-9+/_\-]{256,}={0,2}")
+_BLOB = re.compile(r"(?<![A-Za-z0-9+/_\-])[A-Za-z0-9+/_\-]{256,}={0,2}")
 _HEX = re.compile(r"[0-9a-fA-F]+")
 
 

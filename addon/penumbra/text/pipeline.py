@@ -21,6 +21,7 @@ from penumbra.text import (
     binary,
     cap,
     critical,
+    dictionary,
     evidence,
     families,
     folding,
@@ -30,6 +31,7 @@ from penumbra.text import (
     line_numbers,
     logs,
     long_lines,
+    markup,
     search_hits,
     tables,
     terminal,
@@ -79,9 +81,18 @@ def _long_lines(text: str, source: Source) -> str | None:
     return None if source.shape is Shape.JSON or source.call.category == "subagent" else long_lines.clip(text)
 
 
+def _log_noise(text: str, source: Source) -> str | None:
+    return logs.without_noise(text) if source.shape is Shape.PLAIN else None
+
+
+def _dictionary(text: str, source: Source) -> str | None:
+    return None if source.shape is Shape.DIFF else dictionary.shorten(text, source.policy.method)
+
+
 _PLAIN = _unless(Shape.JSON, Shape.DIFF)
 
 STRUCTURE: tuple[Stage, ...] = (
+    Stage("web_page", Mode.STANDARD, Loss.LOSSY, lambda text, _: markup.to_text(text), trusted=True),
     Stage("line_numbers", Mode.STANDARD, Loss.REVERSIBLE, _line_numbers, quoted=True),
     Stage("json_minify", Mode.STANDARD, Loss.NONE, lambda text, _: json_minify.minify(text)),
     Stage("json_table", Mode.STANDARD, Loss.NONE, lambda text, _: json_table.to_tables(text)),
@@ -95,7 +106,9 @@ AFTER_FAMILY: tuple[Stage, ...] = (
     Stage("whitespace", Mode.STANDARD, Loss.NONE, _PLAIN(whitespace.trim)),
     Stage("log_patterns", Mode.STANDARD, Loss.REVERSIBLE, _logs),
     Stage("long_lines", Mode.STANDARD, Loss.LOSSY, _long_lines, trusted=True),
+    Stage("log_noise", Mode.AGGRESSIVE, Loss.LOSSY, _log_noise),
     Stage("evidence", Mode.STANDARD, Loss.LOSSY, evidence.account, quoted=True, trusted=True),
+    Stage("dictionary", Mode.AGGRESSIVE, Loss.REVERSIBLE, _dictionary),
 )
 """The stages behind it."""
 

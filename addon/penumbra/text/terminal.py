@@ -23,7 +23,7 @@ _STILL = re.compile(
     r"|\x1b[ #%()*+\-./][0-9A-Za-z@=<>%]"  # character sets
     r"|\x1b[0-9:;<=>?NOVWZ\\lmno|}~]"
     r"|(?<![\x80-\x9a\x9c\x9e-\xff])\x9b(?:[0-9;:<=>?]*[ -/]*[@-~])?"  # the 8-bit forms
-    r"|(?<![\x80-\x9a\x9c\x9e-\xff])\x9d(?:[^\x07\x1b\x9c\n]*(?:\x07|\x9c))?"
+    r"|(?<![\x80-\x9a\x9c\x9e-\xff])\x9d(?:[^\x07\x1b\x9c\x9d\n]*(?:\x07|\x9c))?"
     r"|[\x07\x0e\x0f]"
 )
 _TOKEN = re.compile(r"\x1b\[([0-9;:<=>?]*)[ -/]*([@-~])|\x1b([DEMc78]?)|[\r\n\x08]|[^\x1b\r\n\x08]+")
