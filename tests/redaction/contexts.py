@@ -159,10 +159,7 @@ TOKENS = {
     "private-token": "curl --header 'PRIVATE-TOKEN: {v}' https://git.example.net/\n",
 }
 
-NAMES = (
-    "db_password auth_token client_secret api_key secret_key encryption_key session_secret refresh_token "
-    "passwd deploy_token service_account_key consumer_secret license_key private_key passphrase root_pwd"
-).split()
+NAMES = ["db_password", "auth_token", "client_secret", "api_key", "secret_key", "encryption_key", "session_secret", "refresh_token", "passwd", "deploy_token", "service_account_key", "consumer_secret", "license_key", "private_key", "passphrase", "root_pwd"]
 
 
 def values(seed: int) -> dict[str, str]:

@@ -8,9 +8,9 @@ import random
 import string
 
 import pytest
-from redaction import contexts
 
 from penumbra import redact
+from redaction import contexts
 
 KIND = ["PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY", "OPENSSH PRIVATE KEY", "ENCRYPTED PRIVATE KEY"]
 B64 = string.ascii_letters + string.digits + "+/"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from redaction import contexts
 
 from penumbra import redact, redact_many
 from penumbra.redaction import RedactionError
 from penumbra.redaction.engine import Redactor
 from penumbra.redaction.placeholder import PATTERN
+from redaction import contexts
 
 TOKEN = "gh" + "p_" + contexts.values(3)["base62"][:36]
 PASSWORD = "n0t-A.real_One"

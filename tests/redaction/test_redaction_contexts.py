@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from redaction import contexts
 
 from penumbra import redact
+from redaction import contexts
 
 
 def still_there(text: str, value: str) -> bool:

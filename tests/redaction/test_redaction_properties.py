@@ -11,9 +11,9 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from redaction import contexts
 
 from penumbra import redact
+from redaction import contexts
 
 SECRETS = [
     "gh" + "p_" + contexts.values(1)["base62"][:36],

@@ -105,10 +105,11 @@ def _telling_names(data: bytes, low: bytes) -> Iterator[tuple[int, int]]:
     """Where the identifiers stand that may have a value behind them."""
     match = _NAMES.search(low)
     while match:
-        start, end = _name(data, match.start())
+        found, stop = match.span()
+        start, end = _name(data, found)
         yield start, end
         # What follows a name may be the next name; but what took long to match is not read twice.
-        match = _NAMES.search(low, max(end, match.start() + 1) if match.end() < end + 256 else match.end())
+        match = _NAMES.search(low, max(end, found + 1) if stop < end + 256 else stop)
 
 
 def _is_option(data: bytes, at: int) -> bool:

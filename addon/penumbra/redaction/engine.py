@@ -114,15 +114,20 @@ class Redactor:
     def _anchored(self, data: bytes, low: bytes) -> Iterator[Span]:
         """What the rules and finders see around their anchors."""
         done: dict[str, int] = {}
-        places: dict[Finder, list[int]] = {}
+        finders: dict[Finder, list[int]] = {}
+        whole: dict[str, Rule] = {}
         for owners, start in self._anchors.find(low):
             for owner in owners:
-                if owner.__class__ is Finder:
-                    places.setdefault(owner, []).append(start)
+                if isinstance(owner, Finder):
+                    finders.setdefault(owner, []).append(start)
+                elif owner.whole:
+                    whole[owner.id] = owner
                 elif start >= done.get(owner.id, 0) and (span := at_anchor(owner, data, start)):
                     done[owner.id] = span.end
                     yield span
-        for finder, starts in places.items():
+        for rule in whole.values():
+            yield from everywhere(rule, data)
+        for finder, starts in finders.items():
             yield from finder.find(data, low, starts)
 
     def _replace(self, data: bytes, spans: list[Span], values: dict[str, str]) -> bytes:

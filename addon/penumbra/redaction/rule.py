@@ -18,10 +18,23 @@ _OPTIONS.encoding = re2.Options.Encoding.LATIN1
 _OPTIONS.log_errors = False
 _RANKS = {"token": Rank.TOKEN, "structure": Rank.STRUCTURE}
 _FIELDS = frozenset(
-    "id label regex anchors kind group before window least boundary exact mixed sure entropy digits value"
-    " examples".split(" ")
+    ["id", "label", "regex", "anchors", "kind", "group", "before", "window", "least", "boundary", "exact", "mixed", "sure", "entropy", "digits", "value", "examples"]
 )
 _VALUES = frozenset(("", "password", "opaque", "certain", "given", "basic"))
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    """Values that a rule leaves alone."""
+
+    patterns: tuple[Any, ...]
+    """Compiled by re2, over bytes."""
+    stopwords: tuple[str, ...] = ()
+    """Lower case; a secret that holds one of them is none."""
+    target: str = "secret"
+    """What the patterns look at: `secret`, `match` or `line`."""
+    every: bool = False
+    """Patterns and stop words must both apply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +49,13 @@ class Rule:
     anchors: tuple[bytes, ...]
     """Lower case; the pattern is tried only around a place where one of them stands. None: it is
     tried on the whole text, which only patterns that begin with a rare literal can afford."""
+    whole: bool = False
+    """An anchor anywhere makes the pattern be tried on the whole text."""
     rank: Rank = Rank.TOKEN
     group: int = 0
     """Group that holds the secret; 0: the whole match."""
+    first_group: bool = False
+    """The secret is the first group that took part, or the whole match if none did."""
     before: int = 0
     """Bytes in front of an anchor where the match may begin; 0: it begins with the anchor."""
     window: int = 1024
@@ -54,6 +71,8 @@ class Rule:
     """The secret holds capitals, small letters and digits."""
     sure: bool = True
     """The value may be taken out wherever else it stands."""
+    filler: bool = False
+    """Secrets that look filled in by hand (`xxxxxx`) count as well."""
     entropy: float = 0.0
     """Least Shannon entropy of the secret, bits per character."""
     digits: int = 0
@@ -62,6 +81,7 @@ class Rule:
     """What the secret must look like: `password`, `opaque` (random), `certain` (too random to be
     anything else), `given` (no placeholder or
     reference), `basic` (base64 of `user:password`)."""
+    allows: tuple[Allow, ...] = ()
     examples: Mapping[str, list[str]] | None = None
 
 

@@ -11,16 +11,17 @@ import re
 from collections.abc import Iterator
 
 from penumbra.redaction.names import Strength
-from penumbra.redaction.rule import Rule
+from penumbra.redaction.rule import Allow, Rule
 from penumbra.redaction.span import Rank, Span
 from penumbra.redaction.values import Style, entropy, is_opaque, is_placeholder, is_reference, is_secret
 from penumbra.redaction.view import unwrapped
 
 _WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
+_BACKSLASH = b"\\"
 _ESCAPE_BEFORE = re.compile(
-    rb"(?:\\[nrtbfv0]|%[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}"
-    rb"|(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e)\[[0-9;]{0,16}[A-Za-z])\Z"
+    rb"(?:\\[nrtbfv0]|%[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}|(?:\\033|\\e)\[[A-Za-z])\Z"
 )
+_COLOUR_BEFORE = re.compile(rb"(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e)\[[0-9;]{0,16}[A-Za-z]\Z")
 _RUN = re.compile(rb"[A-Za-z0-9+/_=.-]{4,}")
 _BREAK = re.compile(rb"(?:\\?\r?\n|\\{1,4}n)[ \t>|+]{0,12}[A-Za-z0-9+/_=.-]{4}")
 _STOPS = b".,:;"
@@ -57,7 +58,7 @@ def _wrapped(rule: Rule, data: bytes, anchor: int) -> Span | None:
 
 
 def everywhere(rule: Rule, data: bytes) -> Iterator[Span]:
-    """The rule's secrets, for a pattern that is quick enough to be tried on the whole text."""
+    """The rule's secrets, with its pattern tried on the whole text."""
     for match in rule.pattern.finditer(data):
         span = _accept(rule, data, match)
         if span:
@@ -68,14 +69,14 @@ def begins_word(data: bytes, start: int) -> bool:
     """No word runs into what begins at `start`; an escape in front of it is no word."""
     if start == 0 or data[start - 1] not in _WORD:
         return True
-    before = data[max(0, start - 24) : start]
-    return (b"\\" in before or b"%" in before or b"\x1b" in before) and bool(_ESCAPE_BEFORE.search(before))
+    before = data[max(0, start - 6) : start]
+    if (_BACKSLASH in before or b"%" in before) and _ESCAPE_BEFORE.search(before):
+        return True
+    return data[start - 1] in b"mKGH" and bool(_COLOUR_BEFORE.search(data[max(0, start - 24) : start]))
 
 
 def _accept(rule: Rule, data: bytes, match: re.Match[bytes]) -> Span | None:
-    start, end = match.span(rule.group)
-    if start < 0:
-        start, end = match.span()
+    start, end = _place(rule, match)
     while end > start and data[end - 1] in _STOPS:
         end -= 1
     if end <= start:
@@ -86,7 +87,33 @@ def _accept(rule: Rule, data: bytes, match: re.Match[bytes]) -> Span | None:
         return None
     if not _fits(rule, data[start:end]) or _is_in_blob(data, start, end):
         return None
+    if rule.allows and any(_is_allowed(allow, data, match, start, end) for allow in rule.allows):
+        return None
     return Span(start, end, rule.label, rule.id, rule.rank, rule.sure)
+
+
+def _place(rule: Rule, match: re.Match[bytes]) -> tuple[int, int]:
+    groups = range(1, len(match.groups()) + 1) if rule.first_group else (rule.group,)
+    for group in groups:
+        start, end = match.span(group)
+        if end > start:
+            return start, end
+    return match.span()
+
+
+def _is_allowed(allow: Allow, data: bytes, match: re.Match[bytes], start: int, end: int) -> bool:
+    target = data[start:end]
+    if allow.target == "match":
+        target = match[0]
+    elif allow.target == "line":
+        stop = data.find(b"\n", end)
+        target = data[data.rfind(b"\n", 0, start) + 1 : stop if stop >= 0 else len(data)]
+    by_pattern = any(pattern.search(target) for pattern in allow.patterns)
+    secret = data[start:end].decode("utf-8", "replace").lower()
+    by_word = any(word in secret for word in allow.stopwords)
+    if allow.every and allow.patterns and allow.stopwords:
+        return by_pattern and by_word
+    return by_pattern or by_word
 
 
 def _is_in_blob(data: bytes, start: int, end: int) -> bool:
@@ -97,7 +124,7 @@ def _is_in_blob(data: bytes, start: int, end: int) -> bool:
 
 
 def _fits(rule: Rule, secret: bytes) -> bool:
-    if rule.rank is Rank.TOKEN and _FILLER.search(secret):
+    if rule.rank is Rank.TOKEN and not rule.filler and _FILLER.search(secret):
         return False
     text = secret.decode("utf-8", "replace")
     if rule.mixed and not _is_mixed(text):

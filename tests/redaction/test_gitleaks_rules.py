@@ -1,0 +1,91 @@
+"""A user's gitleaks.toml."""
+
+from __future__ import annotations
+
+import pytest
+
+from penumbra.redaction import RuleError, gitleaks, rule
+from penumbra.redaction.engine import Redactor
+from penumbra.redaction.placeholder import PATTERN
+
+FILE = r"""
+title = "ours"
+[extend]
+useDefault = true
+disabledRules = ["github-token"]
+[allowlist]
+stopwords = ["sample"]
+[[rules]]
+id = "Acme_Key"
+regex = '''(?i)acme[_-]?key\s*=\s*([a-z0-9]{12})\b'''
+secretGroup = 1
+entropy = 3.0
+keywords = ["ACME"]
+[[rules]]
+id = "acme-ticket"
+regex = '''TKT-[0-9]{6}'''
+  [[rules.allowlists]]
+  regexTarget = "line"
+  regexes = ['''^public:''']
+[[rules]]
+id = "only-a-path"
+path = '''secrets/.*'''
+[[rules]]
+id = "not-linear"
+regex = '''(a)\1'''
+"""
+
+
+@pytest.fixture(scope="module")
+def loaded() -> gitleaks.Loaded:
+    return gitleaks.load(FILE)
+
+
+@pytest.fixture(scope="module")
+def redactor(loaded: gitleaks.Loaded) -> Redactor:
+    return Redactor(b"k", gitleaks.merged(rule.read(), loaded))
+
+
+def shape(redactor: Redactor, text: str) -> str:
+    return PATTERN.sub("@", redactor.redact(text).text)
+
+
+def test_what_is_read(loaded: gitleaks.Loaded) -> None:
+    assert [each.id for each in loaded.rules] == ["Acme_Key", "acme-ticket"]
+    assert [each.label for each in loaded.rules] == ["acme-key", "acme-ticket"]
+    assert loaded.use_default
+    assert loaded.disabled == {"github-token"}
+    assert len(loaded.warnings) == 2
+    assert all("\n" not in line for line in loaded.warnings)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Acme_Key = q8zk2mvt41lx;", "Acme_Key = @;"),
+        ("acme_key = aaaaaaaaaaaa", "acme_key = aaaaaaaaaaaa"),
+        ("acme_key = q8zksample1x", "acme_key = q8zksample1x"),
+        ("see TKT-123456 now", "see @ now"),
+        ("x\npublic: TKT-123456\nTKT-654321", "x\npublic: TKT-123456\n@"),
+    ],
+)
+def test_rules_of_the_file(redactor: Redactor, text: str, expected: str) -> None:
+    only = Redactor(b"k", gitleaks.merged([], gitleaks.load(FILE)))
+    assert shape(only, text) == shape(redactor, text) == expected
+
+
+def test_beside_ours_and_instead(loaded: gitleaks.Loaded) -> None:
+    ours = rule.read()
+    beside = {each.id for each in gitleaks.merged(ours, loaded)}
+    assert {each.id for each in ours} - beside == {"github-token"}
+    assert [each.id for each in gitleaks.merged(ours, loaded, instead=True)] == ["Acme_Key", "acme-ticket"]
+
+
+@pytest.mark.parametrize(
+    "text", ["a = ", "[[rules]]\nregex = 'x'", "[[rules]]\nid = 'x'\nregex = 'x'\nsecretGroup = 2", "rules = 3"]
+)
+def test_unusable_file_is_refused_in_one_line(text: str) -> None:
+    with pytest.raises(RuleError) as caught:
+        gitleaks.load(text, "mine.toml")
+    assert str(caught.value).startswith("mine.toml: ")
+    assert "\n" not in str(caught.value)
