@@ -14,7 +14,7 @@ import re2
 from penumbra.redaction.forms import Value, flag_value, values_after
 from penumbra.redaction.names import Name, Names, Strength
 from penumbra.redaction.span import Rank, Span
-from penumbra.redaction.values import is_opaque, is_secret
+from penumbra.redaction.values import is_secret, is_unmistakable
 
 _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
@@ -122,7 +122,7 @@ def _judged(data: bytes, value: Value, name: Name, strength: Strength) -> Span |
     text = data[value.start : value.end].decode("utf-8", "replace")
     if not is_secret(text, strength, value.style):
         return None
-    sure = strength > Strength.WEAK and is_opaque(text, 16) and any(map(str.isdigit, text))
+    sure = strength > Strength.WEAK and is_unmistakable(text, strength)
     return Span(value.start, value.end, name.label, f"name-{name.label}", Rank.GENERIC, sure, value.bare)
 
 

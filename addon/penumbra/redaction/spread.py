@@ -9,8 +9,10 @@ import ahocorasick_rs
 
 from penumbra.redaction.span import Span
 
-_LEAST = 12
+_LEAST = 8
 """Bytes: a shorter value may be part of something else."""
+_LONG = 16
+"""Bytes: from here on a value is known even where one of its ends runs into a word."""
 _WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 
 
@@ -36,4 +38,5 @@ def elsewhere(data: bytes, spans: Iterable[Span]) -> Iterator[Span]:
 def _is_part(data: bytes, start: int, end: int) -> bool:
     """Of a longer word, escapes aside."""
     before = start > 0 and data[start - 1] in _WORD and data[start - 2 : start - 1] not in (b"\\", b"[", b";")
-    return before and end < len(data) and data[end] in _WORD
+    after = end < len(data) and data[end] in _WORD
+    return (before and after) if end - start >= _LONG else (before or after)

@@ -139,6 +139,15 @@ def is_opaque(value: str, least: int = 8) -> bool:
     return entropy(value) >= 2.5
 
 
+def is_unmistakable(value: str, strength: Strength) -> bool:
+    """Whether a secret can be nothing else, wherever else it stands."""
+    if is_opaque(value, 16):
+        return any(map(str.isdigit, value))
+    if strength is not Strength.PASSWORD or len(value) < 8 or is_wordy(value):
+        return False
+    return all(any(map(test, value)) for test in (str.isdigit, str.isupper, str.islower))
+
+
 @lru_cache(maxsize=4096)
 def is_secret(value: str, strength: Strength, style: Style) -> bool:
     """Whether the value beside a name of that strength is to be taken out."""
