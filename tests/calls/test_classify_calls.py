@@ -127,6 +127,10 @@ def test_code_mode(source: str, command: tuple[str, ...]) -> None:
 def test_how_the_lines_came() -> None:
     assert classify("Bash", {"command": "ls; git diff"}).mixed
     assert not classify("Bash", {"command": "cd a; ls"}).mixed
+    assert not classify("Bash", {"command": "pwd && ls"}).mixed
+    assert classify("Bash", {"command": "pwd && ls"}).command == ("ls",)
+    assert classify("Bash", {"command": "pwd; date"}).command == ("date",)
+    assert classify("Bash", {"command": "git diff; cat a"}).category == "read"
     assert classify("Bash", {"command": "ls | head"}).cut
     assert classify("Bash", {"command": "ls | sort"}).selected
     assert classify("Bash", {"command": "cat a"}).shell

@@ -25,7 +25,8 @@ class Call:
     """One tool call, as far as it tells what its result is."""
 
     category: str = "other"
-    """A category of `tools.CATEGORIES`. A shell call that only reads files is `read`."""
+    """A category of `tools.CATEGORIES`. A shell call that shows files, alone or among
+    other things, is `read`."""
     command: tuple[str, ...] = ()
     """Program and arguments of the command that shaped the output, its wrappers taken off. Of a
     chain, the last one that printed something. Empty if no command is known."""
@@ -89,15 +90,21 @@ def _are_lines(words: list[str]) -> bool:
     return " " in words[0].strip() or (len(words) == 1 and "\n" in words[0])
 
 
+def printing_parts(parts: Iterable[Part]) -> list[Part]:
+    """The parts that make an output what it is: no echoes, and no one-liners beside others."""
+    own = [part for part in parts if not part.echo]
+    return [part for part in own if not part.brief] or own
+
+
 def _call(kind: str, parts: tuple[Part, ...], line: str) -> Call:
-    printing = [part for part in parts if not part.echo] or list(parts[:1])
+    printing = printing_parts(parts) or list(parts[:1])
     if not printing:
         return Call(category=kind, shell=True, line=line)
     names = [family_of(part.argv) for part in printing]
     same = len(printing) == 1 or (len(set(names)) == 1 and names[0] != "")
     reads = all(part.read for part in printing)
     last = printing[-1]
-    if reads:
+    if any(part.read for part in printing):
         kind = "read"
     elif printing[0].argv[0] in knowledge()["edits"]:
         kind = "edit"

@@ -38,13 +38,22 @@ def _spellings() -> dict[str, str]:
 
 
 @cache
-def _silent() -> frozenset[tuple[str, ...]]:
-    return frozenset(tuple(entry.split()) for entry in knowledge()["silent"])
+def _commands(key: str) -> frozenset[tuple[str, ...]]:
+    return frozenset(tuple(entry.split()) for entry in knowledge()[key])
+
+
+def _begins(argv: Sequence[str], key: str) -> bool:
+    return any(tuple(argv[:length]) in _commands(key) for length in (1, 2, 3))
 
 
 def is_silent(argv: Sequence[str]) -> bool:
     """True for commands that print nothing when all is well (`cd x`, `git add .`)."""
-    return any(tuple(argv[:length]) in _silent() for length in (1, 2, 3))
+    return _begins(argv, "silent")
+
+
+def is_brief(argv: Sequence[str]) -> bool:
+    """True for commands that print a line or two (`pwd`)."""
+    return _begins(argv, "brief")
 
 
 def effect(argv: tuple[str, ...]) -> str:

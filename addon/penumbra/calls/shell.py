@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from penumbra.calls.lexer import Kind, Lexer, Token
-from penumbra.calls.programs import effect, files, is_silent, knowledge, reading_rule
+from penumbra.calls.programs import effect, files, is_brief, is_silent, knowledge, reading_rule
 from penumbra.calls.wrappers import unwrap
 
 MAX_DEPTH = 8
@@ -32,6 +32,8 @@ class Part:
     """Its lines passed a filter that leaves some out or orders them anew."""
     echo: bool = False
     """It prints its own arguments: a seam between others."""
+    brief: bool = False
+    """It prints a line or two."""
     read: bool = False
     """It prints a file as it is."""
     path: str = ""
@@ -233,7 +235,8 @@ class _Resolver:
         if written is not None:
             return [replace(written, cut=written.cut or argv[0] != "cat")]
         is_read = bool(read) or (rule is not None and rule.get("always", False))
-        return [Part(argv, read=is_read, path=read[0] if len(read) == 1 else "")]
+        path = read[0] if len(read) == 1 else ""
+        return [Part(argv, brief=is_brief(argv), read=is_read, path=path)]
 
 
 def _filtered(parts: list[Part], node: _Simple) -> list[Part] | None:

@@ -18,7 +18,7 @@ from typing import Any
 
 import re2
 
-from penumbra.calls.classify import Call
+from penumbra.calls.classify import Call, printing_parts
 from penumbra.calls.envelope import split_envelope
 from penumbra.calls.match import families, family_of
 from penumbra.calls.shell import Part, parse
@@ -176,7 +176,7 @@ def _by_announcements(body: str, inner: Pattern, lossy: bool, depth: int) -> Fam
     done = 0
     for number, (position, command) in enumerate(starts):
         end = starts[number + 1][0] if number + 1 < len(starts) else len(lines)
-        printing = [part for part in parse(command) if not part.echo]
+        printing = printing_parts(parse(command))
         names = {family_of(part.argv) for part in printing}
         selected = any(part.selected for part in printing)
         if len(names) != 1 or "" in names:
@@ -209,10 +209,11 @@ def _by_seams(body: str, parts: Sequence[Part], lossy: bool) -> FamilyResult | N
 
 
 def _of_one(lines: list[str], producers: list[Part], lossy: bool) -> FamilyResult | None:
-    if len(producers) != 1 or not lines:
+    printing = printing_parts(producers)
+    if len(printing) != 1 or printing[0].read or not lines:
         return None
-    name = family_of(producers[0].argv)
-    return _shortened("\n".join(lines), name, producers[0].selected, lossy, 0) if name else None
+    name = family_of(printing[0].argv)
+    return _shortened("\n".join(lines), name, printing[0].selected, lossy, 0) if name else None
 
 
 def _seams(lines: Sequence[str], parts: Sequence[Part]) -> list[tuple[Part, int]]:

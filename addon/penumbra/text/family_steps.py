@@ -328,6 +328,41 @@ class _Block:
 
 
 @dataclass(slots=True)
+class _Context:
+    """Lines that only surround others are left out, but for the nearest; they are counted once."""
+
+    pattern: Pattern
+    near: Pattern
+    keep: int
+    span: Span
+    say: str
+    least: int
+
+    def __call__(self, lines: list[str]) -> list[str]:
+        gone: set[int] = set()
+        for start, end in self.span.ranges(lines):
+            gone |= self._far(lines, start, end)
+        if len(gone) < self.least:
+            return lines
+        first = min(gone)
+        said = written(self.say, {"n": len(gone)})
+        return [
+            said if position == first else line
+            for position, line in enumerate(lines)
+            if position == first or position not in gone
+        ]
+
+    def _far(self, lines: list[str], start: int, end: int) -> set[int]:
+        """Positions of the surrounding lines that no other line is near to."""
+        around = [position for position in range(start, end) if self.pattern.match(lines[position])]
+        kept: set[int] = set()
+        for position in range(start, end):
+            if self.near.match(lines[position]):
+                kept.update(range(position - self.keep, position + self.keep + 1))
+        return {position for position in around if position not in kept}
+
+
+@dataclass(slots=True)
 class _Same:
     """Lines that say the same all over the text are said once, where the first of them stood."""
 
@@ -386,13 +421,21 @@ _DEFAULT_LOSS = {
     "same": Loss.REVERSIBLE,
     "fold": Loss.LOSSY,
     "block": Loss.LOSSY,
+    "context": Loss.LOSSY,
 }
 
 
 def step(rule: Mapping[str, Any]) -> Step:
     """A step from its YAML form. Raises KeyError, ValueError or re.error for a broken rule."""
     makers: dict[str, Callable[[Pattern, Mapping[str, Any]], Callable[[list[str]], list[str]]]]
-    makers = {"fold": _fold, "group": _group, "hoist": _hoist, "block": _block, "same": _same}
+    makers = {
+        "fold": _fold,
+        "group": _group,
+        "hoist": _hoist,
+        "block": _block,
+        "same": _same,
+        "context": _context,
+    }
     kind = next(name for name in (*makers, "drop", "squeeze", "rewrite") if name in rule)
     pattern = Pattern(rule[kind])
     if kind in makers:
@@ -403,10 +446,9 @@ def step(rule: Mapping[str, Any]) -> Step:
         run = _squeeze(pattern)
     else:
         run = _rewrite(pattern, rule["to"])
-    within = rule.get("within")
-    span = within and Span(Pattern(within["from"]), Pattern(within["until"]) if "until" in within else None)
+    span = _span(rule) if "within" in rule and kind != "context" else None
     loss = _LOSSES[rule["loss"]] if "loss" in rule else _DEFAULT_LOSS[kind]
-    return Step(loss, run, span or None)
+    return Step(loss, run, span)
 
 
 def _fold(pattern: Pattern, rule: Mapping[str, Any]) -> _Fold:
@@ -436,6 +478,22 @@ def _group(pattern: Pattern, rule: Mapping[str, Any]) -> _Group:
 
 def _hoist(pattern: Pattern, rule: Mapping[str, Any]) -> _Hoist:
     return _Hoist(pattern, columns=rule["columns"], fields=rule["fields"], least=rule.get("min", 3))
+
+
+def _span(rule: Mapping[str, Any]) -> Span:
+    within = rule["within"]
+    return Span(Pattern(within["from"]), Pattern(within["until"]) if "until" in within else None)
+
+
+def _context(pattern: Pattern, rule: Mapping[str, Any]) -> _Context:
+    return _Context(
+        pattern,
+        near=Pattern(rule["near"]),
+        keep=rule.get("keep", 1),
+        span=_span(rule),
+        say=rule["say"],
+        least=rule.get("min", 3),
+    )
 
 
 def _same(pattern: Pattern, rule: Mapping[str, Any]) -> _Same:
