@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from pathlib import Path
+from typing import Any
 
 from mitmproxy import ctx, exceptions, flowfilter, http, tls
 from mitmproxy.addonmanager import Loader
@@ -12,7 +13,9 @@ from mitmproxy.addonmanager import Loader
 from penumbra import settings as knobs
 from penumbra.commands import Commands
 from penumbra.engine import Accepted, Engine, Incoming, Refused
+from penumbra.expansion import Expansion
 from penumbra.insight import events, figures
+from penumbra.insight.expansions import ExpansionFigures
 from penumbra.overrides import THRESHOLD_HEADER
 from penumbra.settings import Settings, SettingsError
 from penumbra.wire import content_encoding, recognise
@@ -29,7 +32,8 @@ class Penumbra:
     def __init__(self) -> None:
         self.settings = Settings()
         self.figures = figures.Figures()
-        self.addons = [Commands(self.figures)]
+        self.expansion = Expansion(ExpansionFigures(), self._write_event)
+        self.addons = [Commands(self.figures, self.expansion.figures), self.expansion]
         self._running = False
         self._engine: Engine | None = None
         self._events: events.EventLog | None = None
@@ -204,10 +208,12 @@ class Penumbra:
         flow.request.headers.pop(THRESHOLD_HEADER, None)
         if changed:
             _set_body(flow.request, body)
+        if accepted.prepared is not None and accepted.find is not None:
+            self.expansion.expect(flow, self._started().expansions, accepted.prepared, accepted.find, body)
         totals = figures.Totals.of(accepted.rewritten.shown)
-        self.figures.add(accepted.rewritten.shown, totals, accepted.milliseconds, changed)
+        self.figures.add(accepted.rewritten.shown, totals, accepted.milliseconds, totals.changed > 0)
         flow.metadata["penumbra"] = _metadata(accepted, totals, incoming, changed)
-        if not changed:
+        if not totals.changed:
             return
         flow.comment = _comment(totals)
         flow.marked = flow.marked or MARK
@@ -217,21 +223,24 @@ class Penumbra:
             f"about {totals.tokens_before:,} -> {totals.tokens_after:,} tokens, "
             f"{accepted.milliseconds:.1f} ms"
         )
+        self._write_event(
+            events.request_event(
+                flow_id=flow.id,
+                host=flow.request.pretty_host,
+                api=incoming.api.id,
+                model=accepted.request.conversation.model,
+                totals=totals,
+                shown=accepted.rewritten.shown,
+                body_before=len(incoming.body),
+                body_after=len(body),
+                milliseconds=accepted.milliseconds,
+            )
+        )
+
+    def _write_event(self, event: dict[str, Any]) -> None:
         if self.settings.events:
             self._events = self._events or events.EventLog(self.settings.events)
-            self._events.write(
-                events.request_event(
-                    flow_id=flow.id,
-                    host=flow.request.pretty_host,
-                    api=incoming.api.id,
-                    model=accepted.request.conversation.model,
-                    totals=totals,
-                    shown=accepted.rewritten.shown,
-                    body_before=len(incoming.body),
-                    body_after=len(body),
-                    milliseconds=accepted.milliseconds,
-                )
-            )
+            self._events.write(event)
 
 
 def _mode(client: object) -> str:

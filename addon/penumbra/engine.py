@@ -14,16 +14,19 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 from penumbra import failures, rewrite
+from penumbra.history import adoption
 from penumbra.history.shelves import Shelves
 from penumbra.overrides import OverrideError
 from penumbra.redaction import RedactionError
 from penumbra.redaction.engine import Redactor
 from penumbra.settings import Settings, database_path
-from penumbra.shadow import ledger
+from penumbra.shadow import answers, expand, ledger, originals
 from penumbra.shadow.database import Database, installation_key
+from penumbra.shadow.expansions import Caller, Expansions, Find, Original, Prepared, Terms
 from penumbra.text.result import Mode
 from penumbra.wire import identity
 from penumbra.wire.document import Document, NotJson
@@ -65,6 +68,9 @@ class Accepted:
     request: rewrite.Request
     rewritten: rewrite.Rewritten
     milliseconds: float
+    prepared: Prepared | None = None
+    """The model may ask for originals, and the answer has to be watched for that."""
+    find: Find | None = None
 
 
 class Engine:
@@ -74,8 +80,16 @@ class Engine:
         path = database_path(settings)
         self.settings = settings
         self.key = installation_key(path.with_suffix(".key") if path else None)
-        self.database = Database(path, ledger.SCHEMA)
+        self.database = Database(path, (*ledger.SCHEMA, *answers.SCHEMA, *originals.SCHEMA))
         self.ledger = ledger.Ledger(self.database, settings.ledger_ttl, settings.database_max_bytes)
+        self.expansions = Expansions(
+            self.key,
+            answers.Answers(self.database, settings.ledger_ttl),
+            originals.StoredOriginals(
+                self.database, settings.originals_ttl, settings.database_max_bytes // 2
+            ),
+            min(expand.PAGE_BYTES, settings.max_output_bytes * 3 // 4),
+        )
         self._shelves = Shelves()
         self._workers = ThreadPoolExecutor(2, thread_name_prefix="penumbra")
         # Compiled while the proxy starts; the first request waits for what is missing.
@@ -110,7 +124,9 @@ class Engine:
         except Exception as error:
             _log.warning("Penumbra goes on with redaction alone: %s", failures.place(error))
         try:
-            return await self._rewrite(incoming, replace(settings, mode=Mode.DISABLED, dedup=False))
+            return await self._rewrite(
+                incoming, replace(settings, mode=Mode.DISABLED, dedup=False, enable_expand_context=False)
+            )
         except (OverrideError, RedactionError):
             raise
         except Exception as error:
@@ -125,12 +141,56 @@ class Engine:
             return None
         known = await self.ledger.known({item.key: None for item in request.items})
         redactor = await asyncio.wrap_future(self._redactor)
+        prepared = await self._prepare(incoming, request)
+        shadows = prepared.shadows if prepared else None
         rewritten = await self._work(
-            heavy, lambda: rewrite.rewrite(request, known, redactor.redact, None, self._shelves)
+            heavy, lambda: rewrite.rewrite(request, known, redactor.redact, shadows, self._shelves)
         )
         if incoming.api.kind == "messages":
             await self.ledger.record(rewritten.decisions)
-        return Accepted(request, rewritten, 0.0)
+        if prepared is None:
+            return Accepted(request, rewritten, 0.0)
+        await self.expansions.keep(prepared, rewritten.originals)
+        return Accepted(request, rewritten, 0.0, prepared, self._finder(request, rewritten, redactor))
+
+    async def _prepare(self, incoming: Incoming, request: rewrite.Request) -> Prepared | None:
+        """The phantom tool and hidden exchanges, where the request may have them."""
+        settings, conversation = request.settings, request.conversation
+        if incoming.api.kind != "messages":
+            return None
+        at_stake = settings.adopt == "auto" and (
+            conversation.last_thinking >= 0 or adoption.may_be_cached(request.document, request.api.cache)
+        )
+        terms = Terms(
+            wanted=settings.enable_expand_context and settings.mode is not Mode.DISABLED,
+            at_stake=settings.adopt == "raw" or at_stake,
+            hint=settings.include_expand_hint,
+            betas=incoming.headers.get("anthropic-beta", ""),
+        )
+        caller = Caller(self.scope(incoming, request.document), conversation.opening)
+        edits = list(request.document.edits)
+        try:
+            return await self.expansions.prepare(incoming.api.format, request.document, caller, terms)
+        except Exception as error:
+            _log.error("penumbra: no originals can be asked for in a request: %s", failures.place(error))
+            request.document.edits[:] = edits
+            return None
+
+    def _finder(self, request: rewrite.Request, rewritten: rewrite.Rewritten, redactor: Redactor) -> Find:
+        """Clients send originals again in every request, so most are found there."""
+        entries = {entry.facts.ref: entry for entry in rewritten.shown if entry.facts.ref}
+
+        async def find(ref: str) -> Original | None:
+            entry = entries.get(ref)
+            if entry is None:
+                return None
+            text = rewritten.originals.get(ref)
+            if text is None:
+                work = partial(rewrite.original, request, entry.item, redactor.redact)
+                text = await asyncio.get_running_loop().run_in_executor(self._workers, work)
+            return Original(text, entry.item.tool, entry.facts.family)
+
+        return find
 
     async def _work(self, heavy: bool, work: Callable[[], T]) -> T:
         if not heavy:

@@ -14,7 +14,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -49,6 +49,10 @@ class Shadows(Protocol):
 
     def prefix(self, ref: str) -> str:
         """What stands in front of a text that lost something."""
+        ...
+
+    def overhead(self) -> str:
+        """A prefix as long as every one of them."""
         ...
 
 
@@ -111,12 +115,14 @@ def read(
     """
     if not api.fits(document):
         return None
-    settings = _overridden(document, settings, threshold)
     conversation = api.wire.read(document)
+    settings = _overridden(document, conversation, settings, threshold)
     return Request(api, settings, document, conversation, tuple(_items(document, conversation, scope)))
 
 
-def _overridden(document: Document, settings: Settings, threshold: str | None) -> Settings:
+def _overridden(
+    document: Document, conversation: Conversation, settings: Settings, threshold: str | None
+) -> Settings:
     """The request's own settings; its `_forge` members are taken out."""
     if threshold is not None:
         settings = overrides.apply_threshold(settings, threshold)
@@ -127,7 +133,7 @@ def _overridden(document: Document, settings: Settings, threshold: str | None) -
         document.remove_member(top[overrides.FIELD])
     # A look at the bytes spares most requests the walk.
     marked = b'"_forge"' in document.data
-    for message in document.items(top.get("messages")) if marked else ():
+    for message in document.items(conversation.messages) if marked else ():
         members = document.members(message)
         if overrides.FIELD in members:
             document.remove_member(members[overrides.FIELD])
@@ -177,6 +183,24 @@ def rewrite(
     return Rewritten(request.document.render(), tuple(writer.shown), writer.decisions, writer.originals)
 
 
+def original(request: Request, item: Item, redact: Callable[[str, str], Redacted]) -> str:
+    """The redacted original of a text, as `rewrite` gives it in `originals`. Raises RedactionError."""
+    output = _output(request, item)
+    hint = _hint(output.arguments) if request.settings.redact_secrets else ""
+    clean: Redact = (lambda text: redact(text, hint)) if request.settings.redact_secrets else Redacted
+    return pipeline.shorten(output, Policy(mode=Mode.SAFE), clean, lambda text: "").original
+
+
+def _output(request: Request, item: Item) -> ToolOutput:
+    return ToolOutput(
+        text=item.text,
+        tool=item.tool,
+        arguments=_arguments(request.document, item.result),
+        call_id=item.result.call_id,
+        is_error=item.result.is_error,
+    )
+
+
 @dataclass(slots=True)
 class _Writer:
     """The request on its way, text by text."""
@@ -203,6 +227,8 @@ class _Writer:
         request = self.request
         self.seen = dedup.Seen.of(item.result.call_id for item in request.items)
         self.policy = request.settings.policy(can_expand=self.shadows is not None)
+        if self.shadows is not None:
+            self.policy = replace(self.policy, overhead=self.shadows.overhead())
         self.cached = adoption.may_be_cached(request.document, request.api.cache)
         turns = [item.result.turn for item in request.items if item.key in self.known]
         self.last_known = max(turns, default=-1)
@@ -249,13 +275,7 @@ class _Writer:
 
     def _decide(self, item: Item, shelves: Shelves) -> Decision:
         settings = self.request.settings
-        output = ToolOutput(
-            text=item.text,
-            tool=item.tool,
-            arguments=_arguments(self.request.document, item.result),
-            call_id=item.result.call_id,
-            is_error=item.result.is_error,
-        )
+        output = _output(self.request, item)
         policy = self.policy
         if tools.skips(item.tool, settings.skip_tools):
             policy = Policy(mode=Mode.DISABLED)

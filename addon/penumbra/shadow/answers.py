@@ -8,7 +8,6 @@ Each answer also remembers the hidden exchanges that the provider had seen when 
 from __future__ import annotations
 
 import hashlib
-import logging
 import sqlite3
 import time
 from collections import OrderedDict
@@ -33,7 +32,6 @@ _BATCH = 400
 _TOUCH_SECONDS = 3_600
 _PRUNE_EVERY = 500
 _MEMORY_BYTES = 16_000_000
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from penumbra.failures import place
 from penumbra.wire.answer import Answer, AnswerFormat, Failure, Hidden, PhantomCall, Turn
 
 ROUNDS = 5
@@ -88,8 +89,8 @@ class Exchange:
             return data
         try:
             return self._answer.feed(data)
-        except Exception:
-            _log.exception("penumbra: an answer could not be read and goes on as it comes")
+        except Exception as error:
+            _log.error("penumbra: an answer goes on as it comes: %s", place(error))
             self._broken = True
             return data
 
@@ -124,6 +125,13 @@ class Exchange:
         """The continuation can't be had."""
         out = b"" if self._broken else self._answer.fail(failure)
         return Done(out, sound=False, status=failure.status or 502)
+
+    def interrupted(self) -> Done:
+        """The client went away: what it has got of the answer."""
+        if not self._broken:
+            self.turns.append(self._answer.end_turn())
+        calls = self.turns[-1].real_calls if self.turns else ()
+        return Done(b"", calls, "".join(turn.text for turn in self.turns), sound=False)
 
     def again(self) -> None:
         """The continuation is asked for again; the client has seen nothing of it."""

@@ -167,7 +167,7 @@ def _matching(lines: list[str], query: Query, page_bytes: int) -> str:
     if rest:
         following = sorted(hits)[shown]
         body += (
-            f'\n[{rest:,} more matching {"line" if rest == 1 else "lines"} not shown. To go on: the same '
+            f"\n[{rest:,} more matching {'line' if rest == 1 else 'lines'} not shown. To go on: the same "
             f'call with lines="{following}-{last}".]'
         )
     return f"{head}\n{body}"

@@ -88,9 +88,7 @@ class StoredOriginals:
         if row is None or row[1] < now - self._ttl:
             return None
         if now - row[1] > self._ttl / _TOUCHES_PER_TTL:
-            connection.execute(
-                "UPDATE originals SET used = ? WHERE scope = ? AND ref = ?", (now, scope, ref)
-            )
+            connection.execute("UPDATE originals SET used = ? WHERE scope = ? AND ref = ?", (now, scope, ref))
         return zstandard.ZstdDecompressor().decompress(row[0]).decode("utf-8", "surrogatepass")
 
     def _prune(self, connection: sqlite3.Connection, now: int) -> None:

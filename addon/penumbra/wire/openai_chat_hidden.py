@@ -93,7 +93,7 @@ def _forced(request: Document, top: dict[str, Raw]) -> bool:
     if isinstance(choice, dict):
         allowed = choice.get("allowed_tools")
         return not isinstance(allowed, dict) or allowed.get("mode") == "required"
-    return choice == "required" or choice == "any"
+    return choice in ("required", "any")
 
 
 def _text(request: Document, content: Raw | None) -> str:

@@ -161,14 +161,18 @@ def _merge(target: dict[str, Any], key: str, value: Any) -> None:
 def _merge_item(items: list[Any], item: Any) -> None:
     """Pieces of the same numbered item become one."""
     last = items[-1] if items else None
-    numbered = isinstance(item, dict) and isinstance(last, dict) and "index" in item
-    if not numbered or (item["index"], item.get("type")) != (last.get("index"), last.get("type")):
+    if not isinstance(item, dict) or not isinstance(last, dict) or _number(item) != _number(last):
         items.append(item)
         return
     items[-1] = merged = dict(last)
     for key, value in item.items():
         if value is not None and not (key == "format" and merged.get(key) == value):
             _merge(merged, key, value)
+
+
+def _number(item: dict[str, Any]) -> object:
+    """What pieces of one item have in common; without an index nothing has."""
+    return (item["index"], item.get("type")) if "index" in item else object()
 
 
 def _part_text(part: Any) -> str:

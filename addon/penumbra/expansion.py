@@ -1,0 +1,458 @@
+"""mitmproxy's face of `expand_context`: responses in which the phantom may be called.
+
+A child addon. The request side calls `expect` for each request that declares the phantom; from then
+on the hooks here see to its response. Streams and documents that mitmproxy lets us splice are
+continued in place (shadow/splice.py); all others when they are complete (shadow/buffered.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mitmproxy import connection, ctx, http
+from mitmproxy.proxy import layer
+
+from penumbra.failures import place
+from penumbra.insight.expansions import ExpansionFigures, expansion_event
+from penumbra.shadow.buffered import Reissue
+from penumbra.shadow.exchange import Ask, Continue, Done, Exchange
+from penumbra.shadow.expansions import Answered, Expansions, Find, Prepared
+from penumbra.wire import content_encoding, content_stream
+from penumbra.wire.answer import Failure
+
+if TYPE_CHECKING:
+    from penumbra.shadow.splice import TurnEnd
+
+FALLBACK_ID = "PENUMBRA_SPLICE_UNAVAILABLE"
+_MOST_RETRIES = 2
+_PASSING = (429, 500, 502, 503, 504, 529)
+"""Statuses after which the same request may work a moment later."""
+_LONGEST_PAUSE = 5.0
+_DISCONNECT_SECONDS = 0.05
+_MAX_ANSWER_BYTES = 256 * 1024 * 1024
+_NOT_REPEATED = ("idempotency-key", "expect", "content-encoding", "transfer-encoding", "content-length")
+_log = logging.getLogger(__name__)
+
+
+class NextLayer(Protocol):
+    """mitmproxy's data for the `next_layer` hook."""
+
+    layer: layer.Layer | None
+
+
+@dataclass
+class Awaited:
+    """One response in which the phantom may be called. What the splice calls a session."""
+
+    expansions: Expansions
+    prepared: Prepared
+    find: Find
+    body: bytes
+    """The request as it was sent, without content coding."""
+    spliceable: bool = False
+    live: bool = False
+    exchange: Exchange | None = None
+    decode: content_stream.Decode | None = None
+    shown: bytearray = field(default_factory=bytearray)
+    """What the client has got of a live answer."""
+    provided: set[str] = field(default_factory=set)
+    answered: list[Answered] = field(default_factory=list)
+    continuations: list[str] = field(default_factory=list)
+    retries: int = 0
+    done: Done | None = None
+    error: str = ""
+
+    @property
+    def holding(self) -> bool:
+        return self.exchange is not None and self.exchange.holding
+
+    def feed(self, data: bytes) -> bytes:
+        out = self.exchange.feed(data) if self.exchange else data
+        self.shown += out
+        return out
+
+    def keep_alive(self) -> bytes:
+        data = self.exchange.keep_alive if self.exchange else b""
+        self.shown += data
+        return data
+
+    def first_turn(self, data: bytes) -> bytes | list[bytes]:
+        """The stream callable of the first response: it must neither raise nor return an empty chunk."""
+        if not data:
+            return []
+        try:
+            plain = self.decode(data) if self.decode else data
+        except Exception as error:
+            self.error = f"the response could not be decoded: {place(error)}"
+            return []
+        return self.feed(plain) or []
+
+
+class Expansion:
+    """State: the responses under way, and the figures."""
+
+    def __init__(self, figures: ExpansionFigures, write: Callable[[dict[str, Any]], None]) -> None:
+        self.figures = figures
+        self._write = write
+        self._splice: ModuleType | None = None
+        self._awaited: dict[str, Awaited] = {}
+        """By id of the client's flow."""
+        self._continuations: dict[str, bytearray] = {}
+        """Bodies of continuations, by id of their flow."""
+        self._clients: set[str] = set()
+        self._reissue = Reissue()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # What the request side calls
+
+    def expect(
+        self, flow: http.HTTPFlow, expansions: Expansions, prepared: Prepared, find: Find, body: bytes
+    ) -> None:
+        """The flow's request declares the phantom; `body` is what will be sent, decoded."""
+        awaited = self._awaited[flow.id] = Awaited(expansions, prepared, find, body)
+        if self._splice is not None:
+            self._splice.SESSIONS[flow.id] = awaited
+        self._clients.add(flow.client_conn.id)
+        if accepted := flow.request.headers.get("accept-encoding"):
+            flow.request.headers["accept-encoding"] = content_stream.acceptable(accepted)
+
+    def is_continuation(self, flow: http.HTTPFlow) -> bool:
+        """The flow is one of ours, not a client's."""
+        return flow.id in self._continuations
+
+    # Hooks
+
+    def running(self) -> None:
+        """Look whether this version of mitmproxy can be spliced."""
+        try:
+            splice = importlib.import_module("penumbra.shadow.splice")
+            reason = splice.incompatible()
+        except (ImportError, AttributeError) as error:
+            reason = str(error)
+        if reason:
+            _log.warning(
+                f"{FALLBACK_ID}: answers in which the model asks for originals arrive in one piece, because "
+                f"this version of mitmproxy is not known: {reason}"
+            )
+        else:
+            self._splice = splice
+
+    def next_layer(self, data: NextLayer) -> None:
+        """Make HTTP layers able to splice. Scripts run before mitmproxy's own choice of the layer."""
+        if self._splice is None:
+            return
+        if data.layer is None:
+            chooser = ctx.master.addons.get("nextlayer")
+            if chooser is not None:
+                chooser.next_layer(data)
+        self._splice.install(data.layer)
+
+    def responseheaders(self, flow: http.HTTPFlow) -> None:
+        """Decide how a response is read."""
+        response = flow.response
+        if response is None:
+            return
+        kind = response.headers.get("content-type", "")
+        stream = response.status_code == 200 and "event-stream" in kind
+        if flow.id in self._continuations:
+            if stream:
+                _stream_continuation(response, self._continuations[flow.id])
+            return
+        awaited = self._awaited.get(flow.id)
+        if awaited is None:
+            return
+        if response.status_code != 200 or not (stream or "json" in kind):
+            self._forget(flow)
+            return
+        wire = awaited.prepared.wire
+        answer = wire.stream(awaited.prepared.tool) if stream else wire.body(awaited.prepared.tool)
+        awaited.exchange = Exchange(wire, answer, awaited.body)
+        awaited.decode = content_stream.decoder(response.headers.get("content-encoding", ""))
+        if not awaited.spliceable and self._splice is not None:
+            self._splice.SESSIONS.pop(flow.id, None)
+        if stream and awaited.spliceable and awaited.decode is not None:
+            awaited.live = True
+            _stream_plainly(flow, response)
+            response.stream = awaited.first_turn
+
+    async def penumbra_turn_end(self, turn: TurnEnd) -> None:
+        """An upstream response has ended: go on, or end the client's."""
+        awaited = self._awaited.get(turn.flow.id)
+        if awaited is None or awaited.exchange is None:
+            return
+        try:
+            step = await self._step(turn, awaited, awaited.exchange)
+        except Exception as error:
+            _log.error("penumbra: an answer could not be continued: %s", place(error))
+            step = awaited.exchange.failed(Failure(None, b"", f"Penumbra failed: {type(error).__name__}"))
+        if isinstance(step, Continue):
+            turn.following = self._continuation(turn.flow, step.request, awaited)
+            turn.out = step.out
+        elif isinstance(step, Done):
+            awaited.done = step
+            turn.out = step.out
+            if not awaited.live and step.out != turn.body and _changes(awaited, step):
+                turn.body = step.out
+                _replace_document(turn.flow, step)
+        else:
+            turn.following = step
+        awaited.shown += turn.out
+
+    async def response(self, flow: http.HTTPFlow) -> None:
+        """A response is complete."""
+        if flow.id in self._continuations:
+            self._end_continuation(flow)
+            return
+        awaited = self._awaited.get(flow.id)
+        if awaited is None or flow.response is None:
+            return
+        try:
+            if awaited.done is None and awaited.exchange is not None:
+                await self._buffered(flow, awaited, awaited.exchange)
+            if awaited.live:
+                flow.response.data.content = bytes(awaited.shown)
+        finally:
+            self._report(flow, awaited)
+            self._forget(flow)
+
+    def error(self, flow: http.HTTPFlow) -> None:
+        """A flow has ended before its response."""
+        if flow.id in self._continuations:
+            self._end_continuation(flow)
+            return
+        awaited = self._awaited.get(flow.id)
+        if awaited is None:
+            return
+        if awaited.live and awaited.exchange is not None and flow.response is not None:
+            flow.response.data.content = bytes(awaited.shown)
+            if awaited.done is None:
+                # Clients keep what they have got of an answer that the user stopped.
+                done = awaited.exchange.interrupted()
+                self._later(awaited.expansions.remember(awaited.prepared, done))
+        self._report(flow, awaited)
+        self._forget(flow)
+
+    async def client_disconnected(self, client: connection.Client) -> None:
+        """Wait a moment before mitmproxy goes on to cancel the upstream connections.
+
+        They are being cancelled already. On Python 3.12 and later a second cancellation while the
+        first one still waits for a hook would leave the upstream's socket open.
+        """
+        if client.id in self._clients:
+            self._clients.discard(client.id)
+            self._reissue.cancel(client.id)
+            await asyncio.sleep(_DISCONNECT_SECONDS)
+
+    # Turns
+
+    async def _step(
+        self, turn: TurnEnd, awaited: Awaited, exchange: Exchange
+    ) -> Continue | Done | http.HTTPFlow:
+        """What follows; a flow: the same request once more."""
+        if awaited.error:
+            return exchange.failed(Failure(None, b"", awaited.error))
+        if turn.continuation is None:
+            if not awaited.live:
+                plain = _plain(turn.flow, turn.body)
+                if plain is None:
+                    return Done(turn.body, sound=False)
+                exchange.feed(plain)
+            return await self._advance(awaited, exchange)
+        failure, pause = _failure(turn.continuation, turn.error, awaited.live)
+        if failure is None:
+            awaited.retries = 0
+            if not awaited.live:
+                exchange.feed(_content(turn.continuation))
+            return await self._advance(awaited, exchange)
+        if pause is None or turn.shown or awaited.retries >= _MOST_RETRIES:
+            return exchange.failed(failure)
+        awaited.retries += 1
+        await asyncio.sleep(pause * awaited.retries)
+        exchange.again()
+        return self._continuation(turn.flow, exchange.request, awaited)
+
+    async def _advance(self, awaited: Awaited, exchange: Exchange) -> Continue | Done:
+        """The turn has been read: answer its calls; keep the answer if it is complete."""
+        step: Ask | Continue | Done = exchange.end_turn()
+        if isinstance(step, Ask):
+            texts, answered = await awaited.expansions.texts(
+                awaited.prepared, awaited.find, step, awaited.provided
+            )
+            awaited.answered += answered
+            step = exchange.answered(texts)
+        if isinstance(step, Done) and step.hidden is not None:
+            await awaited.expansions.remember(awaited.prepared, step)
+        elif isinstance(step, Done) and step.sound:
+            self._later(awaited.expansions.remember(awaited.prepared, step))
+        return step
+
+    def _continuation(self, parent: http.HTTPFlow, body: bytes, awaited: Awaited) -> http.HTTPFlow:
+        """The flow of a hidden request, linked to the client's."""
+        flow = http.HTTPFlow(parent.client_conn, parent.server_conn)
+        flow.request = parent.request.copy()
+        for name in _NOT_REPEATED:
+            flow.request.headers.pop(name, None)
+        flow.request.data.content = body
+        flow.request.headers["content-length"] = str(len(body))
+        flow.request.timestamp_start = flow.request.timestamp_end = time.time()
+        flow.is_replay = "request"
+        flow.comment = f"Penumbra: continues {parent.id[:8]}, not seen by the client"
+        flow.metadata["penumbra"] = {"continues": parent.id}
+        self._continuations[flow.id] = bytearray()
+        awaited.continuations.append(flow.id)
+        return flow
+
+    async def _buffered(self, flow: http.HTTPFlow, awaited: Awaited, exchange: Exchange) -> None:
+        """The same for a response that is complete before any of it is sent."""
+        assert flow.response is not None
+        plain = _plain(flow, flow.response.raw_content or b"")
+        if plain is None:
+            return
+        shown = [exchange.feed(plain)]
+        step = await self._advance(awaited, exchange)
+        while isinstance(step, Continue):
+            shown.append(step.out)
+            continuation = self._continuation(flow, step.request, awaited)
+            error = await self._reissue.run(continuation)
+            stream = "event-stream" in flow.response.headers.get("content-type", "")
+            failure, _ = _failure(continuation, error, stream)
+            if failure is not None:
+                step = exchange.failed(failure)
+                break
+            shown.append(exchange.feed(_content(continuation)))
+            step = await self._advance(awaited, exchange)
+        awaited.done = step
+        shown.append(step.out)
+        if _changes(awaited, step) and (body := b"".join(shown)) != plain:
+            flow.response.raw_content = body
+            _replace_document(flow, step)
+
+    def _end_continuation(self, flow: http.HTTPFlow) -> None:
+        body = self._continuations.pop(flow.id)
+        if flow.response is not None and body:
+            flow.response.data.content = bytes(body)
+        self._reissue.ended(flow)
+
+    def _report(self, flow: http.HTTPFlow, awaited: Awaited) -> None:
+        """Figures, event and comment of an answer in which the model asked for originals."""
+        if not awaited.answered:
+            return
+        exchange = awaited.exchange
+        tokens = [turn.usage for turn in exchange.turns[: exchange.rounds]] if exchange else []
+        calls = len(awaited.continuations)
+        scope = awaited.prepared.shadows.scope
+        sound = awaited.done is not None and awaited.done.sound
+        self.figures.add(scope, awaited.answered, calls, tokens)
+        self._write(
+            expansion_event(
+                flow_id=flow.id,
+                conversation=scope,
+                answered=awaited.answered,
+                calls=calls,
+                tokens=tokens,
+                sound=sound,
+            )
+        )
+        note = f"{len(awaited.answered)} originals asked for, {calls} hidden calls"
+        flow.comment = f"{flow.comment}; {note}" if flow.comment else f"Penumbra: {note}"
+        flow.metadata["penumbra_continuations"] = list(awaited.continuations)
+        _log.info(f"Penumbra: {flow.request.pretty_host}: {note}")
+
+    def _forget(self, flow: http.HTTPFlow) -> None:
+        self._awaited.pop(flow.id, None)
+        if self._splice is not None:
+            self._splice.SESSIONS.pop(flow.id, None)
+
+    def _later(self, work: Any) -> None:
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _stream_plainly(flow: http.HTTPFlow, response: http.Response) -> None:
+    """The client gets the stream without content coding and without a length."""
+    response.headers.pop("content-encoding", None)
+    response.headers.pop("content-length", None)
+    if response.is_http2 and not flow.request.is_http2:
+        # Without it, the end of the body would be the end of the client's connection.
+        response.headers["transfer-encoding"] = "chunked"
+
+
+def _stream_continuation(response: http.Response, body: bytearray) -> None:
+    decode = content_stream.decoder(response.headers.pop("content-encoding", ""))
+
+    def take(data: bytes) -> bytes | list[bytes]:
+        if not data or decode is None:
+            return []
+        try:
+            plain = decode(data)
+        except Exception as error:
+            _log.warning("penumbra: a continuation could not be decoded: %s", place(error))
+            return []
+        body.extend(plain)
+        return plain or []
+
+    response.stream = take
+
+
+def _plain(flow: http.HTTPFlow, body: bytes) -> bytes | None:
+    """A response's body without content coding; None if that can't be had."""
+    assert flow.response is not None
+    try:
+        return content_encoding.decode(
+            body, flow.response.headers.get("content-encoding", ""), _MAX_ANSWER_BYTES
+        )
+    except content_encoding.NotDecodable as error:
+        _log.warning(f"penumbra: a response of {flow.request.pretty_host} could not be read: {error}")
+        return None
+
+
+def _content(flow: http.HTTPFlow) -> bytes:
+    body = flow.response.raw_content if flow.response else None
+    return _plain(flow, body or b"") or b"" if flow.response else b""
+
+
+def _changes(awaited: Awaited, done: Done) -> bool:
+    """Whether the client is to get something else than the first response's own bytes."""
+    return bool(awaited.answered or awaited.continuations or not done.sound or done.hidden) or bool(
+        awaited.exchange and any(turn.phantoms for turn in awaited.exchange.turns)
+    )
+
+
+def _replace_document(flow: http.HTTPFlow, done: Done) -> None:
+    """Headers for a body that is ours."""
+    assert flow.response is not None
+    flow.response.headers.pop("content-encoding", None)
+    if "content-length" in flow.response.headers:
+        flow.response.headers["content-length"] = str(len(done.out))
+    if done.status is not None:
+        flow.response.status_code = done.status
+
+
+def _failure(flow: http.HTTPFlow, error: str | None, stream: bool) -> tuple[Failure | None, float | None]:
+    """Why a continuation can't be used, and after how many seconds it may be tried again; None: never."""
+    response = flow.response
+    if error is not None or response is None:
+        return Failure(None, b"", f"the connection to the upstream failed: {error}"), 0.0
+    is_stream = "event-stream" in response.headers.get("content-type", "")
+    if response.status_code == 200 and is_stream == stream:
+        return None, None
+    message = f"the upstream answered with status {response.status_code}"
+    return Failure(response.status_code, _content(flow), message), _pause(response)
+
+
+def _pause(response: http.Response) -> float | None:
+    if response.status_code not in _PASSING or response.headers.get("x-should-retry") == "false":
+        return None
+    try:
+        pause = float(response.headers.get("retry-after", "0.5"))
+    except ValueError:
+        return None
+    return pause if 0 <= pause <= _LONGEST_PAUSE else None

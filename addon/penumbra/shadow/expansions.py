@@ -1,0 +1,190 @@
+"""Everything about originals that needs the database: what a request gets, what a call is answered.
+
+`prepare` decides about the phantom of a request and puts hidden exchanges back; `texts` answers calls;
+`remember` keeps an answer for later requests. The phantom is there from a conversation's first request
+on or never: what the provider has cached and bound begins with the tools. So a request whose answers
+did not pass through us gets none, unless nothing can be at stake.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+
+from penumbra.shadow import expand, phantom, replay
+from penumbra.shadow.answers import Answers, Known, text_hash
+from penumbra.shadow.answers import key as answer_key
+from penumbra.shadow.exchange import Ask, Done
+from penumbra.shadow.originals import Originals
+from penumbra.shadow.refs import Shadows
+from penumbra.shadow.replay import History, Replayed
+from penumbra.wire.answer import AnswerFormat, PhantomCall
+from penumbra.wire.answers import FORMATS
+from penumbra.wire.document import Document
+
+_DROP_BETA = "thinking-binding-controls"
+
+
+@dataclass(frozen=True, slots=True)
+class Original:
+    """A redacted original, and where it came from."""
+
+    text: str
+    tool: str = ""
+    family: str = ""
+
+
+Find = Callable[[str], Awaitable[Original | None]]
+"""Finds an original of the current request by its reference."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Whose request it is."""
+
+    principal: bytes
+    """Keyed hash of the account; 32 bytes."""
+    opening: str
+    """Text of the conversation's first message."""
+
+    def conversation(self) -> bytes:
+        """What references and originals are scoped by; 32 bytes."""
+        opening = self.opening.encode("utf-8", "surrogatepass")
+        digest = hashlib.blake2b(opening, key=self.principal, digest_size=32, person=b"penumbra opening")
+        return digest.digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What the settings and the headers say."""
+
+    wanted: bool
+    """The phantom may be put into a conversation that has none yet. One that has it keeps it."""
+    at_stake: bool
+    """What the provider may hold of an adopted conversation must not change."""
+    hint: bool
+    """Shortened texts tell how to ask for the original."""
+    betas: str = ""
+    """The features that the request asks for in its headers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A request in which the model may ask for originals."""
+
+    wire: AnswerFormat
+    tool: str
+    """The phantom's name."""
+    caller: Caller
+    shadows: Shadows
+    history: History
+    replayed: Replayed
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One call of the phantom and its answer, for figures."""
+
+    ref: str
+    found: bool
+    sent: int
+    """Size of the answer, UTF-8 bytes."""
+    tool: str
+    family: str
+
+
+class Expansions:
+    """`key` is the installation's; `page_bytes` bounds an answer."""
+
+    def __init__(
+        self, key: bytes, answers: Answers, originals: Originals, page_bytes: int = expand.PAGE_BYTES
+    ) -> None:
+        self._key = key
+        self._answers = answers
+        self._originals = originals
+        self._page_bytes = page_bytes
+
+    async def prepare(
+        self, format_name: str, document: Document, caller: Caller, terms: Terms
+    ) -> Prepared | None:
+        """Edit a request; None if the phantom does not belong there, and nothing was edited."""
+        wire = FORMATS.get(format_name)
+        if wire is None:
+            return None
+        tools = wire.tools(document)
+        name = phantom.name_for(tools)
+        if name is None:
+            return None
+        history = replay.read(wire, document, caller.principal)
+        known = await self._answers.known(history.keys)
+        latest = next((known[key] for key in reversed(history.keys) if key in known), None)
+        if latest is None:
+            if not terms.wanted:
+                return None
+            if history.keys and terms.at_stake:
+                # Final too: the next request of this conversation finds it.
+                without = Known("", text_hash(history.visible[-1].text))
+                await self._answers.record(history.keys[-1], without)
+                return None
+        elif not latest.tool:
+            return None
+        elif latest.tool not in tools.names:
+            name = latest.tool
+        wire.declare(document, phantom.tool(name))
+        replayed = replay.put_back(wire, document, history, known, _DROP_BETA in terms.betas)
+        shadows = Shadows(self._key, caller.conversation(), name, terms.hint)
+        return Prepared(wire, name, caller, shadows, history, replayed)
+
+    async def keep(self, prepared: Prepared, originals: Mapping[str, str]) -> None:
+        """Keep new originals for requests that won't carry them."""
+        await self._originals.put(prepared.shadows.scope, originals)
+
+    async def texts(
+        self, prepared: Prepared, find: Find, ask: Ask, provided: set[str]
+    ) -> tuple[list[str], list[Answered]]:
+        """The texts for the calls of an Ask. `provided` remembers the queries of one answer."""
+        texts: list[str] = []
+        answered: list[Answered] = []
+        for call in ask.calls:
+            text, original, ref = await self._text(prepared, find, call, ask.refused, provided)
+            texts.append(text)
+            sent = len(text.encode("utf-8", "surrogatepass"))
+            tool, family = (original.tool, original.family) if original else ("", "")
+            answered.append(Answered(ref, original is not None, sent, tool, family))
+        return texts, answered
+
+    async def _text(
+        self, prepared: Prepared, find: Find, call: PhantomCall, refused: bool, provided: set[str]
+    ) -> tuple[str, Original | None, str]:
+        if refused:
+            return expand.REFUSED, None, ""
+        query = expand.parse(call.arguments)
+        if isinstance(query, str):
+            return query, None, ""
+        original = await self._original(prepared, find, query.ref)
+        if original is None:
+            return expand.unknown(query.ref), None, query.ref
+        if query.identity() in provided:
+            return expand.PROVIDED, original, query.ref
+        provided.add(query.identity())
+        text = await asyncio.to_thread(expand.answer, original.text, query, prepared.tool, self._page_bytes)
+        return text, original, query.ref
+
+    async def _original(self, prepared: Prepared, find: Find, ref: str) -> Original | None:
+        found = await find(ref)
+        if found is not None:
+            return found
+        text = await self._originals.get(prepared.shadows.scope, ref)
+        return None if text is None else Original(text)
+
+    async def remember(self, prepared: Prepared, done: Done) -> None:
+        """Keep an answer, as it will look in the next request."""
+        visible = replay.next_answer(prepared.history, done.calls, done.text)
+        known = Known(prepared.tool, text_hash(done.text), prepared.replayed.behind, done.hidden)
+        await self._answers.record(answer_key(prepared.caller.principal, visible), known)
+        if done.calls and not done.sound:
+            # Of an answer that broke off, clients keep the text and not the calls.
+            visible = replace(visible, calls=())
+            await self._answers.record(answer_key(prepared.caller.principal, visible), known)
