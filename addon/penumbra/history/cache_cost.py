@@ -1,0 +1,164 @@
+"""Whether it pays to change what the provider has already seen.
+
+Unit: one input token that nobody has cached. Changing a result of `before` tokens that has `behind`
+tokens of cached prompt behind it means that all of these are written anew once; every later turn then
+reads fewer tokens:
+
+    once        write * (before + behind - saved) - read * (before + behind)
+    each turn   read * saved
+
+Several results are changed together: everything behind the earliest of them is written anew only once.
+With a cold cache the whole prompt is written in any case, and every change pays at once. The time that
+has passed only ever decides; no forwarded text depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Any
+
+from penumbra import rules
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What a model's cached prompts cost, in parts of an input token's price."""
+
+    read: float
+    write: float
+    minimum: int
+    """Tokens below which nothing is cached."""
+    step: int
+    """Cached prefixes are multiples of so many tokens."""
+    cold: float
+    """Seconds without a request after which nothing is cached."""
+    window: int = 0
+    """Tokens of prompt and answer; 0 if unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One result that could be sent in a smaller form. All in tokens."""
+
+    before: int
+    after: int
+    behind: int
+    """Cached tokens behind it."""
+
+    @property
+    def saved(self) -> int:
+        return self.before - self.after
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is to be done about some changes, and why."""
+
+    count: int
+    """So many of them, the last ones in the request; 0: it does not pay."""
+    once: float
+    """What it costs now; negative if it saves at once."""
+    each: float
+    """What each later turn saves."""
+    line: str
+    """The reason, for a log."""
+
+
+@cache
+def table() -> Mapping[str, Any]:
+    """The content of rules/prices.yaml."""
+    loaded: dict[str, Any] = rules.load("prices.yaml")
+    return loaded
+
+
+def prices(format_name: str, model: str, body: bytes) -> Prices:
+    """What holds for a request. Raises KeyError for a format that the rules do not know."""
+    entry = {**table()["formats"][format_name]}
+    longer = entry.pop("long", None)
+    found: Mapping[str, Any] = next(
+        (one for one in table()["models"] if fnmatchcase(model.lower(), one["glob"])), {}
+    )
+    entry |= {key: value for key, value in found.items() if key != "glob"}
+    if longer is not None and longer["marker"].encode() in _unspaced(body, longer["marker"]):
+        entry |= {key: value for key, value in longer.items() if key != "marker"}
+    return Prices(**entry)
+
+
+def _unspaced(body: bytes, marker: str) -> bytes:
+    """The body, as far as a marker may stand in it in another spelling."""
+    key = marker.partition(":")[0].encode()
+    at = body.find(key)
+    found = b""
+    while at >= 0:
+        found += body[at : at + len(marker) + 8].replace(b" ", b"")
+        at = body.find(key, at + 1)
+    return found
+
+
+def remaining_turns(made: int) -> int:
+    """How many more requests a conversation will make that has made so many."""
+    entry = table()["turns"]
+    return min(int(made * entry["part"]), int(entry["most"]))
+
+
+def decide(changes: Sequence[Change], price: Prices, turns: int, *, cold: bool, bound: bool) -> Verdict:
+    """How many of some changes pay, counted from the end of the request.
+
+    `changes` stand in the request's order; `turns` more requests are expected. `cold`: the
+    provider has nothing of it cached. `bound`: reasoning behind
+    them is bound to its prefix and would be refused.
+    """
+    if not changes:
+        return Verdict(0, 0.0, 0.0, "nothing to rewrite")
+    if bound:
+        line = f"kept {len(changes)} results: reasoning behind them is bound to what stands before it"
+        return Verdict(0, 0.0, 0.0, line)
+    last = changes[-1]
+    best: tuple[float, int, float, float] | None = None
+    saved = 0
+    for count, change in enumerate(reversed(changes), 1):
+        saved += change.saved
+        once, each = _costs(change.before + change.behind, saved, price, cold)
+        net = each * turns - once * (table()["margin"] if once > 0 else 1.0)
+        if best is None or net > best[0]:
+            best = (net, count, once, each)
+    assert best is not None
+    net, count, once, each = best
+    behind = changes[-count].behind
+    if net <= 0:
+        once, each = _costs(last.before + last.behind, last.saved, price, cold)
+        pays = f"in {once / each:.0f} turns" if each > 0 else "never"
+        line = f"kept {len(changes)} results: the last alone pays back {pays}, {turns} are expected"
+        return Verdict(0, once, each, line)
+    if once <= 0:
+        why = "the cache is cold" if cold else f"behind them are only {behind:,} cached tokens"
+        return Verdict(count, once, each, f"rewrote {count} results: {why}, it pays at once")
+    line = (
+        f"rewrote {count} results in front of {behind:,} cached tokens: pays back in {once / each:.0f} turns"
+    )
+    return Verdict(count, once, each, line)
+
+
+def _costs(region: int, saved: int, price: Prices, cold: bool) -> tuple[float, float]:
+    """Once and each turn, for a region whose tokens are all sent again, `saved` fewer of them."""
+    unchanged = region * (price.write if cold else price.read)
+    return (region - saved) * price.write - unchanged, saved * price.read
+
+
+@dataclass(slots=True)
+class Forecast:
+    """The bill of a conversation, turn by turn, as the model expects it."""
+
+    price: Prices
+    total: float = 0.0
+
+    def add(self, kept: int, sent: int) -> float:
+        """One request of `sent` tokens, the first `kept` of which were sent before; what it costs."""
+        cached = min(kept, sent)
+        cached = cached - cached % self.price.step if cached >= self.price.minimum else 0
+        cost = cached * self.price.read + (sent - cached) * self.price.write
+        self.total += cost
+        return cost

@@ -1,0 +1,121 @@
+"""The price model: what holds for whom, and when a rewrite pays."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penumbra.history.cache_cost import Change, Forecast, Prices, decide, prices, remaining_turns, table
+from penumbra.wire import recognise
+
+ANTHROPIC = Prices(read=0.1, write=1.25, minimum=1024, step=1, cold=600)
+
+
+@pytest.mark.parametrize("example", table()["examples"], ids=lambda example: example["model"])
+def test_prices_of_the_rule_file(example):
+    found = prices(example["format"], example["model"], example["body"].encode())
+    assert (found.read, found.write, found.cold) == (example["read"], example["write"], example["cold"])
+
+
+def test_a_longer_life_is_seen_in_any_spelling():
+    assert (
+        prices("anthropic", "claude-x", b'{"cache_control": {"type": "ephemeral", "ttl": "1h"}}').write == 2.0
+    )
+    assert prices("anthropic", "claude-x", b'{"ttl": "5m"}').write == 1.25
+
+
+def test_every_format_that_is_recognised_has_prices():
+    for api in recognise.apis():
+        assert prices(api.format, "", b"{}").write >= 1.0
+
+
+def test_the_two_cases_of_a_large_result():
+    """10 k tokens to 1 k: behind it 50 k cached tokens, or 5 k."""
+    far = decide([Change(10_000, 1_000, 50_000)], ANTHROPIC, 30, cold=False, bound=False)
+    assert far.count == 0
+    # once 1.25 * (60,000 - 9,000) - 0.1 * 60,000 = 57,750; each turn 0.1 * 9,000
+    assert (round(far.once), round(far.each)) == (57_750, 900)
+    assert far.line == "kept 1 results: the last alone pays back in 64 turns, 30 are expected"
+    near = decide([Change(10_000, 1_000, 5_000)], ANTHROPIC, 30, cold=False, bound=False)
+    assert near.count == 1
+    assert near.line == "rewrote 1 results in front of 5,000 cached tokens: pays back in 7 turns"
+
+
+def test_a_short_suffix_pays_at_once_and_few_turns_never():
+    at_once = decide([Change(10_000, 100, 300)], ANTHROPIC, 0, cold=False, bound=False)
+    assert at_once.count == 1
+    assert at_once.once < 0
+    assert decide([Change(10_000, 1_000, 5_000)], ANTHROPIC, 3, cold=False, bound=False).count == 0
+
+
+def test_a_cold_cache_pays_for_everything():
+    changes = [Change(2_000, 100, 90_000), Change(900, 100, 4_000)]
+    verdict = decide(changes, ANTHROPIC, 0, cold=True, bound=False)
+    assert verdict.count == 2
+    assert verdict.once == -1.25 * 2_700
+    assert "cold" in verdict.line
+
+
+def test_bound_reasoning_forbids_it_even_when_cold():
+    verdict = decide([Change(10_000, 100, 300)], ANTHROPIC, 30, cold=True, bound=True)
+    assert verdict.count == 0
+    assert "bound" in verdict.line
+
+
+def test_changes_are_batched_from_the_end():
+    near = [Change(8_000, 200, 9_000), Change(6_000, 200, 1_500)]
+    verdict = decide([Change(500, 100, 200_000), *near], ANTHROPIC, 20, cold=False, bound=False)
+    assert verdict.count == 2
+
+
+def test_expected_turns_grow_with_the_conversation_and_end():
+    assert [remaining_turns(made) for made in (0, 1, 10, 1000)] == [0, 0, 5, 30]
+
+
+def bill(price, contexts):
+    """What a provider would bill for requests, each given as a list of (name, tokens) parts."""
+    total, before = 0.0, []
+    for parts in contexts:
+        same = 0
+        while same < min(len(before), len(parts)) and before[same] == parts[same]:
+            same += 1
+        kept, sent = sum(size for _, size in parts[:same]), sum(size for _, size in parts)
+        cached = kept if kept >= price.minimum else 0
+        total += cached * price.read + (sent - cached) * price.write
+        before = parts
+    return total
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1000, 20_000), st.integers(0, 900)), min_size=1, max_size=5),
+    st.integers(0, 30_000),
+    st.integers(0, 30),
+)
+def test_what_is_decided_is_never_dearer_over_the_expected_turns(results, rest, turns):
+    """The replayed bill of both ways: a rewrite that the model chooses must not lose."""
+    behind, changes = rest, []
+    for before, after in reversed(results):
+        changes.insert(0, Change(before, after, behind))
+        behind += before
+    verdict = decide(changes, ANTHROPIC, turns, cold=False, bound=False)
+    start = [("head", 5_000), *((f"r{n}", before) for n, (before, _) in enumerate(results)), ("rest", rest)]
+    later = [
+        (f"s{n}", after) if n >= len(results) - verdict.count else (f"r{n}", before)
+        for n, (before, after) in enumerate(results)
+    ]
+    changed = [("head", 5_000), *later, ("rest", rest)]
+    keep = bill(ANTHROPIC, [start, start, *[start] * turns])
+    rewrite = bill(ANTHROPIC, [start, changed, *[changed] * turns])
+    assert rewrite <= keep + 1e-6
+    if verdict.count:
+        assert rewrite - keep == pytest.approx(verdict.once - turns * verdict.each)
+
+
+def test_a_forecast_is_the_bill():
+    forecast = Forecast(Prices(read=0.5, write=1.0, minimum=1024, step=128, cold=1))
+    assert forecast.add(0, 2_000) == 2_000
+    assert forecast.add(2_000, 2_100) == 1_920 * 0.5 + 180
+    assert forecast.add(1_000, 2_100) == 2_100
+    assert forecast.total == 2_000 + 1_140 + 2_100

@@ -1,0 +1,272 @@
+"""Which results a later one has made useless, and what stands for them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penumbra.history.superseded import Parameters, Result, find, form, group, older_arguments, trim
+
+BIG = "x" * 500
+
+
+def results(*entries):
+    """(tool, arguments[, error[, unread]]) each."""
+    made = []
+    for index, (tool, arguments, *more) in enumerate(entries):
+        error, unread = [*more, False, False][:2]
+        made.append(Result(index, f"call_{index}", tool, arguments, error, unread))
+    return made
+
+
+# The four examples of the field: same call again, other identifiers, excluded, one group for all
+
+
+def test_a_the_older_result_of_the_same_logical_call_is_superseded():
+    parameters = Parameters.read({"toolIdentifierFields": {"read_file": ["path"]}})
+    calls = results(
+        ("read_file", {"path": "a.txt", "limit": 5}), ("read_file", {"path": "a.txt", "limit": 9})
+    )
+    assert find(calls, parameters) == {0: "call_1"}
+
+
+def test_b_other_identifiers_are_other_calls():
+    parameters = Parameters.read({"toolIdentifierFields": {"read_file": ["path"]}})
+    calls = results(("read_file", {"path": "a.txt"}), ("read_file", {"path": "b.txt"}))
+    assert find(calls, parameters) == {}
+
+
+def test_c_excluded_tools_are_left_alone():
+    parameters = Parameters.read({"excludedTools": ["get_status"]})
+    calls = results(("get_status", {}), ("get_status", {}), ("other_tool", {}), ("other_tool", {}))
+    assert find(calls, parameters) == {2: "call_3"}
+
+
+def test_d_without_identifiers_all_calls_of_a_tool_are_one_group_where_that_is_asked_for():
+    calls = results(("search", {"q": "a"}), ("search", {"q": "b"}))
+    assert find(calls, Parameters.read({"toolOnly": True})) == {0: "call_1"}
+    assert find(calls, Parameters()) == {}
+
+
+# Sane defaults
+
+
+def test_all_arguments_identify_a_call_whatever_their_order():
+    calls = results(
+        ("t", {"a": 1, "b": [1, 2]}), ("t", {"b": [1, 2], "a": 1}), ("t", {"a": "1", "b": [1, 2]})
+    )
+    assert find(calls, Parameters()) == {0: "call_1"}
+
+
+def test_a_missing_identifier_is_null():
+    parameters = Parameters.read({"toolIdentifierFields": {"t": ["path", "page"]}})
+    assert group("t", {"path": "a"}, parameters) == group("t", {"page": None, "path": "a"}, parameters)
+    assert group("t", {"path": "a"}, parameters) != group("t", {"path": "a", "page": 1}, parameters)
+
+
+def test_the_unread_tail_is_never_superseded_but_supersedes():
+    calls = results(("t", {}), ("t", {}, False, True), ("t", {}, False, True))
+    assert find(calls, Parameters()) == {0: "call_2"}
+
+
+def test_a_later_failure_supersedes_nothing():
+    assert find(results(("t", {}), ("t", {}, True)), Parameters()) == {}
+    assert find(results(("t", {}), ("t", {}, True), ("t", {})), Parameters()) == {0: "call_2", 1: "call_2"}
+
+
+def test_three_of_a_group_leave_the_newest():
+    assert find(results(("t", {}), ("t", {}), ("t", {})), Parameters()) == {0: "call_2", 1: "call_2"}
+
+
+def test_texts_of_one_call_do_not_supersede_each_other():
+    twice = [Result(0, "call_0", "t", {}, False, False), Result(1, "call_0", "t", {}, False, False)]
+    assert find(twice, Parameters()) == {}
+
+
+def test_results_without_a_call_are_left_alone():
+    assert (
+        find([Result(0, "", "t", {}, False, False), Result(1, "c", "", None, False, False)], Parameters())
+        == {}
+    )
+
+
+READ, EDIT = (
+    ("Read", {"file_path": "src/a.py"}),
+    ("Edit", {"file_path": "./src/a.py", "old_string": "a", "new_string": "b"}),
+)
+
+
+def test_a_read_is_stale_once_its_file_was_edited():
+    assert find(results(READ, EDIT), Parameters()) == {0: "call_1"}
+    assert find(results(("Bash", {"command": "cat src/a.py"}), EDIT), Parameters()) == {0: "call_1"}
+
+
+def test_a_failed_edit_an_earlier_one_or_another_file_leaves_it_fresh():
+    assert find(results(READ, (*EDIT, True)), Parameters()) == {}
+    assert find(results(EDIT, READ), Parameters()) == {}
+    assert find(results(READ, ("Write", {"file_path": "src/b.py", "content": "x"})), Parameters()) == {}
+    assert find(results(READ, EDIT), Parameters.read({"staleReads": False})) == {}
+
+
+def test_acknowledgements_of_writes_are_never_superseded():
+    assert find(results(EDIT, EDIT), Parameters()) == {}
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["Read", "Edit", "Bash"]), st.sampled_from(["a.py", "b.py"]), st.booleans()
+        ),
+        max_size=8,
+    )
+)
+def test_a_read_after_the_last_write_survives(entries):
+    calls = results(
+        *((tool, {"file_path": path, "command": f"ls {path}"}, error) for tool, path, error in entries)
+    )
+    found = find(calls, Parameters())
+    for tool in ("Read", "Bash"):
+        for path in ("a.py", "b.py"):
+            same = [
+                n
+                for n, (name, where, error) in enumerate(entries)
+                if (name, where) == (tool, path) and not error
+            ]
+            edits = [
+                n
+                for n, (name, where, error) in enumerate(entries)
+                if name == "Edit" and where == path and not error
+            ]
+            if same and (tool == "Bash" or not [n for n in edits if n > same[-1]]):
+                assert same[-1] not in found
+
+
+# Forms
+
+
+def test_parameters_of_the_wrong_type_are_as_if_left_out():
+    bad = {
+        "inputTrimBytes": "7",
+        "outputTrimBytes": -1,
+        "excludedTools": "x",
+        "toolIdentifierFields": {"t": "a", 3: ["b"]},
+    }
+    assert Parameters.read(bad) == Parameters()
+    assert Parameters.read(None) == Parameters.read([1]) == Parameters()
+    good = Parameters.read(
+        {"inputTrimBytes": 7, "outputTrimBytes": 8, "toolIdentifierFields": {"t": ["a", 4]}}
+    )
+    assert (good.input_trim_bytes, good.output_trim_bytes, good.tool_identifier_fields) == (
+        7,
+        8,
+        {"t": ("a",)},
+    )
+
+
+@pytest.mark.parametrize(("length", "omitted"), [(100, False), (101, True)])
+def test_the_threshold_is_in_bytes_and_itself_stays(length, omitted):
+    members = {"big": "y" * 400, "text": "x" * length}
+    assert (trim(members, 100)["text"] == "[omitted]") is omitted
+    assert trim({"big": "y" * 400, "text": "ü" * 51}, 100)["text"] == "[omitted]"
+
+
+def test_the_account_of_what_was_omitted():
+    members = {"path": "a.txt", "content": BIG, "rows": list(range(200))}
+    trimmed = trim(members, 100)
+    assert (trimmed["path"], trimmed["content"], trimmed["rows"]) == ("a.txt", "[omitted]", "[omitted]")
+    written = json.dumps(members["rows"], separators=(",", ":"))
+    assert trimmed["_tool_compaction"] == {
+        "thresholdBytes": 100,
+        "omittedFields": {
+            "content": {"bytes": 500, "sha256": hashlib.sha256(json.dumps(BIG).encode()).hexdigest()},
+            "rows": {"bytes": len(written), "sha256": hashlib.sha256(written.encode()).hexdigest()},
+        },
+    }
+
+
+def test_small_fields_that_would_grow_stay():
+    assert trim({"a": "x" * 101}, 100) is None
+
+
+def test_twice_is_once():
+    assert trim(trim({"a": BIG}, 100), 100) is None
+    assert (
+        form(
+            form(json.dumps({"a": BIG}), "t", "c", "d", "other", Parameters()),
+            "t",
+            "c",
+            "d",
+            "other",
+            Parameters(),
+        )
+        is None
+    )
+
+
+def test_a_text_becomes_one_line_and_names_its_successor():
+    made = form("some text\n" * 99, "Read", "call_1", "call_7", "read", Parameters())
+    assert made == (
+        "[tool_compaction] Tool result compacted for tool=Read, callId=call_1. Large fields omitted.\n"
+        "[A later result takes its place: call_7]"
+    )
+    assert form("short", "Read", "call_1", "call_7", "read", Parameters()) is None
+
+
+def test_a_test_run_keeps_how_it_ended():
+    run = "\n".join(
+        [f"tests/test_a.py::test_{n} PASSED" for n in range(80)]
+        + ["FAILED tests/test_a.py::test_x - assert 1 == 2", "1 failed, 80 passed in 2.1s"]
+    )
+    made = form(run, "Bash", "call_1", "call_2", "bash", Parameters())
+    assert "FAILED tests/test_a.py::test_x - assert 1 == 2" in made
+    assert made.endswith("1 failed, 80 passed in 2.1s")
+    assert len(made) < len(run) / 5
+
+
+def test_a_status_poll_keeps_its_last_line():
+    made = form(
+        "waiting for the build\n" * 60 + "state: queued\n\n", "Bash", "c1", "c2", "bash", Parameters()
+    )
+    assert made.endswith("state: queued")
+
+
+def test_numbers_that_json_would_spell_differently_are_not_written_again():
+    text = json.dumps({"a": BIG})[:-1] + ', "n": 123456789012345678901234567890}'
+    made = form(text, "t", "c1", "c2", "other", Parameters())
+    assert made.startswith("[tool_compaction]")
+
+
+# Arguments
+
+
+def test_arguments_only_by_request_and_never_the_newest_or_identifiers():
+    calls = [
+        ("c1", "write", {"path": "p" * 200, "content": BIG}),
+        ("c2", "write", {"path": "p" * 200, "content": BIG}),
+    ]
+    assert older_arguments(calls, frozenset(), Parameters()) == {}
+    asked = Parameters.read({"compactArguments": True, "toolIdentifierFields": {"write": ["path"]}})
+    found = older_arguments(calls, frozenset(), asked)
+    assert list(found) == ["c1"]
+    assert found["c1"]["path"] == "p" * 200
+    assert found["c1"]["content"] == "[omitted]"
+    assert older_arguments(calls, frozenset({"c1"}), asked) == {}
+    assert older_arguments([("c1", "t", "free text"), ("c2", "t", "free text")], frozenset(), asked) == {}
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.dictionaries(
+        st.text(max_size=8), st.text(max_size=300) | st.lists(st.integers(0, 9), max_size=150), max_size=5
+    )
+)
+def test_nothing_grows(members):
+    text = json.dumps(members)
+    for category in ("bash", "read"):
+        made = form(text, "t", "c1", "c2", category, Parameters())
+        assert made is None or len(made.encode()) < len(text.encode())
