@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from e2e.agent import PRINTS, agent
+from e2e.agent import PRINTS, SESSION, agent, results
 from upstream import Raw, turn
 
 KEYS = {"x-api-key": "k", "anthropic-version": "2023-06-01", "authorization": "Bearer k"}
@@ -244,22 +244,66 @@ def test_a_filter_narrows_it(clients: Any, proxy: Any, upstream: Any) -> None:
     assert passed.raw_body == body
 
 
-def test_token_counting_agrees_with_what_is_sent(clients: Any, proxy: Any, upstream: Any) -> None:
-    """Counted before it is sent, as clients do."""
-    running = proxy("reverse")
-    caller = agent("anthropic", clients, running)
-    upstream.answers(turn(ask_log()), turn("Done."))
-    caller.say("hi")
-    request = {"model": "claude-opus-5-5", "messages": caller.messages, "tools": list(caller.TOOLS)}
-    counted = caller.client.messages.count_tokens(**request)
-    body = upstream.requests[-1].json
-    asked = upstream.asked()[-1].json
-    assert body["messages"][: len(asked["messages"])] == asked["messages"]
-    assert "tools" in body
-    assert counted.input_tokens > 0
+@pytest.mark.parametrize("first", ["count", "ask"])
+def test_token_counting_agrees_with_what_is_sent(first: str, clients: Any, proxy: Any, upstream: Any) -> None:
+    """Whichever of the two comes first."""
+    caller = agent("anthropic", clients, proxy("reverse"))
+    upstream.answers(*SESSION)
+    caller.say("Why does the total test fail?")
+    asked = caller.messages[:-1]
+    other = agent("anthropic", clients, proxy("reverse"), messages=[*asked[:-1], renamed(asked[-2:])[1]])
+    other.messages[-2] = renamed(asked[-2:])[0]
+
+    def count() -> None:
+        request = {"model": "m", "messages": other.messages, "tools": list(other.TOOLS)}
+        assert other.client.messages.count_tokens(**request).input_tokens > 0
+
+    for step in (count, other.ask) if first == "count" else (other.ask, count):
+        step()
+    counted, sent = upstream.requests[-2:]
+    assert {counted.api, sent.api} == {"anthropic:model", "anthropic:count_tokens"}
+    assert counted.json["messages"] == sent.json["messages"]
+    theirs = list(results({"messages": other.messages}))
+    assert [ours == text for ours, text in zip(results(sent.json), theirs, strict=True)][-2:] == [
+        False,
+        False,
+    ]
 
 
-def ask_log() -> Any:
-    from e2e.agent import bash
+def renamed(messages: Any) -> Any:
+    """A call and its results under other ids, so that nothing has been decided about them."""
+    return json.loads(json.dumps(messages).replace("toolu_0", "toolu_9"))
 
-    return bash("docker compose logs worker")
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("encoding", ["", "gzip", "br", "zstd"])
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions"])
+def test_answers_are_untouched(
+    path: str, encoding: str, stream: bool, clients: Any, proxy: Any, upstream: Any
+) -> None:
+    """Status, headers and the very bytes of an answer, though its request was changed."""
+    body = json.dumps(chat_with(LOG, stream=stream) if "chat" in path else messages_with(LOG, stream=stream))
+    # The computed figures would follow the smaller prompt.
+    usage = {"prompt_tokens": 7, "total_tokens": 9} if "chat" in path else {"input_tokens": 7}
+    got = []
+    for addon in (False, True):
+        upstream.reset()
+        upstream.answers(turn("größer \U0001f600 " * 9, encoding=encoding, delta=5, usage=usage))
+        running = proxy("reverse", addon=addon)
+        request = {"content": body.encode(), "headers": KEYS}
+        with clients.http(running).stream("POST", running.url + path, **request) as answer:
+            got.append((answer.status_code, list(answer.headers.multi_items()), b"".join(answer.iter_raw())))
+    assert len(upstream.requests[-1].raw_body) < len(body)
+    assert got[0] == got[1]
+    assert got[0][0] == 200
+
+
+def messages_with(result: str, **more: Any) -> dict[str, Any]:
+    call = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "x"}}
+    block = {"type": "tool_result", "tool_use_id": "toolu_1", "content": result}
+    messages = [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [block]},
+    ]
+    return {"model": "m", "max_tokens": 9, "messages": messages, **more}

@@ -330,3 +330,16 @@ def test_cache_figures_follow_the_prefix(post: Any, upstream: Upstream) -> None:
     assert first["cache_read_input_tokens"] == 0
     assert second["cache_read_input_tokens"] == first["input_tokens"]
     assert changed["cache_read_input_tokens"] < first["input_tokens"]
+
+
+@pytest.mark.parametrize("http2", [False, True])
+def test_large_bodies_both_ways(http2: bool, upstream: Upstream, clients: Any) -> None:
+    verify = ssl.create_default_context(cafile=str(upstream.ca_file))
+    client = clients.http(None, http2=http2, verify=verify)
+    url = f"https://localhost:{upstream.tls_port}/v1/messages"
+    words = "some words " * 150_000
+    for stream in (False, True):
+        upstream.answers(turn(words, delta=100_000))
+        answer = client.post(url, json=conversation(words, stream=stream), headers=HEADERS)
+        assert answer.text.count("some words") == 150_000
+    assert [len(request.json["messages"][0]["content"]) for request in upstream.requests] == [len(words)] * 2
