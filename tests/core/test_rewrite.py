@@ -385,6 +385,9 @@ class Shadows:
     def prefix(self, ref):
         return f"<<<SHADOW:{ref}>>>\n"
 
+    def overhead(self):
+        return self.prefix(self.ref(""))
+
 
 def test_what_lost_something_is_marked_and_its_original_is_kept():
     text = "\n".join(f"line {number} of a file without end {number * number}" for number in range(9000))

@@ -39,6 +39,10 @@ pipes:
       timeout: 45s
       query_agnostic: false
 """
+STRATEGIES = (
+    "pipeline, passthrough, simple, api, external_provider, "
+    "pipeline+simple, pipeline+api or pipeline+external_provider"
+)
 DISABLED = "pipes:\n  tool_output:\n    enabled: false\n    strategy: external_provider\n"
 
 
@@ -80,20 +84,105 @@ def test_the_disabled_snippet_loads_and_switches_compression_off(config):
     assert loaded.strategy == "external_provider"
 
 
-def test_the_external_snippet_parses_and_is_refused_until_it_exists(config):
+def test_the_external_snippet_needs_leave_to_spend_the_clients_credentials(config):
     path = config(EXTERNAL)
     with pytest.raises(SettingsError) as error:
         load({}, {}, path)
     assert str(error.value) == (
-        "pipes.tool_output.strategy: 'external_provider' is not available in this version, "
-        "allowed: pipeline or passthrough"
+        "providers.anthropic.auth: oauth spends the clients' own credentials, "
+        "which penumbra_allow_captured_credentials must allow"
     )
-    loaded = load({"strategy": "pipeline"}, {"OPENAI_API_KEY": "k1"}, path)
+    loaded = load({"allow_captured_credentials": "yes"}, {"OPENAI_API_KEY": "k1"}, path)
+    assert loaded.outside == "external_provider"
     assert loaded.providers["anthropic"] == settings.Provider("oauth", "claude-haiku-4-5-20251001")
     assert loaded.providers["openai"].api_key == "k1"
     assert (loaded.min_bytes, loaded.max_bytes, loaded.target_ratio) == (2048, 65536, 0.5)
     assert loaded.skip_tools == {"edit", "write"}
     assert "k1" not in repr(loaded)
+
+
+KNOWN = "anthropic, gemini, google, openai"
+PROVIDERS = "providers: {anthropic: {api_key: k}, mine: {endpoint: 'http://10.0.0.7:8000'}}\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "message"),
+    [
+        ({"strategy": "api"}, "", "pipes.tool_output.api.endpoint: missing, needed by the strategy api"),
+        (
+            {"strategy": "pipeline+api"},
+            "pipes: {tool_output: {api: {endpoint: 'ftp://x/'}}}",
+            "pipes.tool_output.api.endpoint: got 'ftp://x/', allowed: an http or https URL",
+        ),
+        (
+            {"strategy": "api"},
+            "pipes: {tool_output: {api: {endpoint: 'https://api.compresr.ai'}}}",
+            "pipes.tool_output.api.api_key: missing, needed by the strategy api",
+        ),
+        (
+            {"strategy": "external_provider"},
+            "",
+            f"pipes.tool_output.provider: missing, needed by external_provider, allowed: {KNOWN}",
+        ),
+        (
+            {"strategy": "external_provider", "provider": "antropic"},
+            PROVIDERS,
+            "pipes.tool_output.provider: got 'antropic', allowed: anthropic, gemini, google, mine, openai",
+        ),
+        (
+            {"strategy": "external_provider", "provider": "openai"},
+            PROVIDERS,
+            "providers.openai: missing, needed by the strategy external_provider",
+        ),
+        (
+            {"strategy": "external_provider", "provider": "mine"},
+            PROVIDERS,
+            "providers.mine.model: missing, needed by the strategy external_provider",
+        ),
+        (
+            {"strategy": "external_provider"},
+            "providers: {openai: {model: m}}",
+            "providers.openai.api_key: missing, needed by the strategy external_provider",
+        ),
+        (
+            {"strategy": "external_provider"},
+            "providers: {other: {model: m}}",
+            f"providers.other.endpoint: missing, needed for a provider other than {KNOWN}",
+        ),
+        (
+            {"strategy": "external_provider"},
+            "providers: {openai: {auth: magic}}",
+            "providers.openai.auth: got 'magic', allowed: api_key or oauth",
+        ),
+        (
+            {"strategy": "simple", "lossy": "off"},
+            "",
+            "lossy: got 'off', allowed: auto or on with the strategy simple, which leaves things out",
+        ),
+    ],
+)
+def test_a_strategy_that_lacks_something_says_what(config, options, text, message):
+    with pytest.raises(SettingsError) as error:
+        load(options, {}, config(text))
+    assert str(error.value) == message
+    assert load({**options, "mode": "off"}, {}, config(text)).mode is Mode.DISABLED
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "outside"),
+    [
+        ({"strategy": "simple"}, "", "simple"),
+        ({"strategy": " Pipeline + simple "}, "", "simple"),
+        ({}, "pipes: {tool_output: {strategy: [pipeline, simple]}}", "simple"),
+        ({"strategy": "passthrough"}, "", ""),
+        ({}, "", ""),
+        ({"strategy": "external_provider", "provider": "anthropic"}, PROVIDERS, "external_provider"),
+        ({"strategy": "external_provider"}, "providers: {anthropic: {api_key: k}}", "external_provider"),
+        ({"strategy": "api"}, "pipes: {tool_output: {api: {endpoint: 'http://127.0.0.1:9/'}}}", "api"),
+    ],
+)
+def test_who_is_asked_beside_the_pipeline(config, options, text, outside):
+    assert load(options, {}, config(text)).outside == outside
 
 
 def test_the_api_snippet_parses_with_variables(config):
@@ -119,6 +208,10 @@ def test_other_sections_of_the_field_are_left_alone(config):
         ("min_bytes", "2k", 2048),
         ("max_output_bytes", "1MiB", 1048576),
         ("target_ratio", ".5", 0.5),
+        ("strategy_deadline", "500ms", 0.5),
+        ("chain_bytes", "4k", 4096),
+        ("cost_check", "no", False),
+        ("allow_captured_credentials", "yes", True),
         ("dedup", "no", False),
         ("skip_tools", "edit, Write,edit", frozenset({"edit", "Write"})),
         ("hosts", "a.example,*.b.example", ("a.example", "*.b.example")),
@@ -136,7 +229,7 @@ def test_values_are_read(name, value, expected):
     [
         ("mode", "loud", "disabled, safe, standard or aggressive"),
         ("method", "gzip", "lzw, repair or auto"),
-        ("strategy", "magic", "pipeline, passthrough, simple, api or external_provider"),
+        ("strategy", "magic", STRATEGIES),
         ("max_output_bytes", "0", "bytes from 1 to 1048576, for example 65536 or 64k"),
         ("max_output_bytes", "2m", "bytes from 1 to 1048576, for example 65536 or 64k"),
         ("min_bytes", "-1", "bytes from 0 to 1099511627776, for example 65536 or 64k"),
@@ -199,6 +292,8 @@ def test_the_policy_is_lossy_only_where_the_model_can_ask_or_the_operator_said_s
     assert Settings(lossy="on").policy(can_expand=False).lossy
     assert not Settings(lossy="off").policy(can_expand=True).lossy
     assert Settings(strategy="passthrough").policy(can_expand=True).mode is Mode.DISABLED
+    assert Settings(strategy="api").policy(can_expand=True).mode is Mode.DISABLED
+    assert Settings(strategy="pipeline+api").policy(can_expand=True).mode is Mode.STANDARD
 
 
 def test_the_database_lies_in_the_users_state_folder(tmp_path):
