@@ -17,11 +17,13 @@ from typing import Any, TypeVar
 
 import yaml
 
+from penumbra.strategies import check
 from penumbra.text.result import Mode, Policy
 
 MAX_OUTPUT_BYTES_LIMIT = 1_048_576
-AVAILABLE_STRATEGIES = ("pipeline", "passthrough")
-STRATEGIES = (*AVAILABLE_STRATEGIES, "simple", "api", "external_provider")
+OUTSIDE_STRATEGIES = ("simple", "api", "external_provider")
+CHAINS = tuple(f"pipeline+{name}" for name in OUTSIDE_STRATEGIES)
+AVAILABLE_STRATEGIES = ("pipeline", "passthrough", *OUTSIDE_STRATEGIES, *CHAINS)
 
 
 class SettingsError(ValueError):
@@ -57,7 +59,12 @@ class Settings:
     mode: Mode = Mode.STANDARD
     method: str = "auto"
     strategy: str = "pipeline"
-    fallback_strategy: str = "passthrough"
+    fallback_strategy: str = "pipeline"
+    strategy_deadline: float = 15.0
+    """Seconds that a request waits for all answers of its strategy."""
+    chain_bytes: int = 8_192
+    cost_check: bool = True
+    allow_captured_credentials: bool = False
     provider: str = ""
     providers: Mapping[str, Provider] = field(default_factory=dict)
     api: Api = field(default_factory=Api)
@@ -78,6 +85,9 @@ class Settings:
     hosts: tuple[str, ...] = ()
     filter: str = ""
     intercept: str = "llm"
+    threads: str = "auto"
+    websocket: str = "downgrade"
+    aws_signing: str = "off"
     database: str = ""
     database_max_bytes: int = 512 * 1024 * 1024
     ledger_ttl: float = 30 * 86_400.0
@@ -86,9 +96,15 @@ class Settings:
     max_body_bytes: int = 64 * 1024 * 1024
     offload_bytes: int = 32 * 1024
 
+    @property
+    def outside(self) -> str:
+        """The strategy that is asked beside the pipeline or instead of it; empty if there is none."""
+        name = self.strategy.removeprefix("pipeline+")
+        return name if name in OUTSIDE_STRATEGIES else ""
+
     def policy(self, *, can_expand: bool) -> Policy:
         """The part of the settings that decides about forwarded bytes."""
-        mode = self.mode if self.strategy == "pipeline" else Mode.DISABLED
+        mode = self.mode if self.strategy.startswith("pipeline") else Mode.DISABLED
         return Policy(
             mode=mode,
             method=self.method,
@@ -124,6 +140,12 @@ def _choice(*allowed: str) -> Callable[[Any], str]:
         return text
 
     return parse
+
+
+def _strategy(value: Any) -> str:
+    """One name, or a chain: names joined by `+`, or a list."""
+    parts = [_text(part) for part in value] if isinstance(value, list) else _text(value).split("+")
+    return _choice(*AVAILABLE_STRATEGIES)("+".join(part.strip() for part in parts))
 
 
 def _integer(low: int, high: int) -> Callable[[Any], int]:
@@ -253,12 +275,25 @@ KNOBS: tuple[Knob, ...] = (
         _pipe("method"),
         ("FORGE_TOOL_OUTPUT_COMPRESSION_METHOD",),
     ),
-    Knob("strategy", _choice(*STRATEGIES), "Who shortens a result.", _pipe("strategy")),
+    Knob(
+        "strategy",
+        _strategy,
+        "Who shortens a result; `pipeline+...`: the pipeline first, then whoever is asked.",
+        _pipe("strategy"),
+    ),
     Knob(
         "fallback_strategy",
         _choice("passthrough", "pipeline", "simple"),
-        "Who shortens a result when the strategy fails.",
+        "Who shortens a result when the strategy fails or takes too long.",
         _pipe("fallback_strategy"),
+    ),
+    Knob("strategy_deadline", _duration, "How long a request waits for its strategy, all results together."),
+    Knob("chain_bytes", _size(0, _HUGE), "In a chain, smaller results of the pipeline are sent to nobody."),
+    Knob("cost_check", _flag, "Ask a strategy only where that is expected to cost less than it saves."),
+    Knob(
+        "allow_captured_credentials",
+        _flag,
+        "Let external_provider spend the credential of the client whose result it is (auth: oauth).",
     ),
     Knob("provider", _text, "Entry of `providers` that external_provider asks.", _pipe("provider")),
     Knob(
@@ -316,6 +351,23 @@ KNOBS: tuple[Knob, ...] = (
         "TLS connections to decrypt: llm (known hosts only, the rest is tunnelled) or all.",
     ),
     Knob(
+        "threads",
+        _choice("auto", "pass", "refuse"),
+        "Conversations that Anthropic holds as message threads: pass them, refuse them so that the client "
+        "sends its whole history, or auto (refuse where the client is known to go on).",
+    ),
+    Knob(
+        "websocket",
+        _choice("downgrade", "pass"),
+        "Responses over WebSocket: downgrade (refuse the upgrade, after which clients use HTTP) or pass.",
+    ),
+    Knob(
+        "aws_signing",
+        _choice("off", "environment"),
+        "Signed requests to Amazon Bedrock: off (left alone) or environment (signed anew, with the keys of "
+        "the AWS_* variables).",
+    ),
+    Knob(
         "database", _text, "SQLite file for decisions; `memory` for none; default: the user's state folder."
     ),
     Knob(
@@ -336,33 +388,22 @@ def load(options: Mapping[str, str], environment: Mapping[str, str], config: str
     """Settings from mitmproxy options (unset: empty text), environment and YAML file.
 
     `options` maps knob names to text. Raises SettingsError for anything that can't be read, and for
-    a strategy that this version does not have.
+    a strategy that lacks what it needs.
     """
     values: dict[str, Any] = {}
-    source = dict.fromkeys(_BY_NAME, "default")
     if config:
         for knob, key, value in _from_file(Path(config).expanduser(), environment, values):
             values[knob.name] = knob.read(key, value)
-            source[knob.name] = key
     for knob in KNOBS:
         for name in reversed((f"PENUMBRA_{knob.name.upper()}", *knob.environment)):
             if environment.get(name, "").strip():
                 values[knob.name] = knob.read(name, environment[name])
-                source[knob.name] = name
         if options.get(knob.name, "") != "":
             values[knob.name] = knob.read(knob.option, options[knob.name])
-            source[knob.name] = knob.option
     settings = Settings(**values)
-    _check_strategy(settings, source["strategy"])
+    if settings.mode is not Mode.DISABLED and (lacking := check.missing(settings)):
+        raise SettingsError(lacking)
     return settings
-
-
-def _check_strategy(settings: Settings, key: str) -> None:
-    if settings.mode is not Mode.DISABLED and settings.strategy not in AVAILABLE_STRATEGIES:
-        raise SettingsError(
-            f"{key}: {settings.strategy!r} is not available in this version, "
-            f"allowed: {' or '.join(AVAILABLE_STRATEGIES)}"
-        )
 
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]{0,99})(?::-([^}]{0,999}))?\}")

@@ -1,0 +1,147 @@
+"""Calls to services, through the operator's proxies but never through ourselves.
+
+Every call carries a header with a secret of this process, so that a call that comes back to us over
+any way (a transparent proxy, a proxy in front) is recognised and left alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import secrets
+import socket
+import ssl
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies
+
+import certifi
+import httpx
+import orjson
+
+from penumbra.strategies.strategy import Failure
+
+HEADER = "x-penumbra-call"
+TOKEN = secrets.token_hex(16)
+"""What our own calls carry in `HEADER`: nobody else can know it."""
+Listening = Callable[[], Collection[int]]
+"""The ports that this process listens on."""
+_LOCAL_NAMES = ("localhost", "ip6-localhost", "host.docker.internal")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A POST with a JSON body."""
+
+    url: str
+    headers: Mapping[str, str]
+    body: Any
+
+
+class Http:
+    """One client for all calls, made when the first one is. `listening` is asked for every new client."""
+
+    def __init__(self, listening: Listening = tuple) -> None:
+        self._listening = listening
+        self._client: httpx.AsyncClient | None = None
+        self._ports: frozenset[int] = frozenset()
+
+    async def post(self, call: Call, timeout: float, limit: int) -> Any:
+        """The decoded JSON of a 200 answer of at most `limit` bytes, within `timeout` seconds.
+
+        Raises Failure.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                body = await self._post(call, limit)
+        except TimeoutError:
+            raise Failure("timeout", f"{timeout:g} s") from None
+        except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError, OSError) as error:
+            raise Failure("connection", type(error).__name__) from None
+        try:
+            return orjson.loads(body)
+        except orjson.JSONDecodeError:
+            raise Failure("malformed", "not JSON") from None
+
+    async def _post(self, call: Call, limit: int) -> bytes:
+        headers = {**call.headers, HEADER: TOKEN, "accept": "application/json"}
+        request = self._connected().build_request("POST", call.url, json=call.body, headers=headers)
+        response = await self._connected().send(request, stream=True)
+        try:
+            if response.status_code != 200:
+                raise Failure("status", str(response.status_code))
+            body = b""
+            async for piece in response.aiter_bytes():
+                body += piece
+                if len(body) > limit:
+                    raise Failure("larger", f"over {limit} bytes")
+            return body
+        finally:
+            await response.aclose()
+
+    def _connected(self) -> httpx.AsyncClient:
+        ports = frozenset(self._listening())
+        if self._client is None or ports != self._ports:
+            ours = leads_here(getproxies().values(), ports)
+            self._client = httpx.AsyncClient(
+                http2=True,
+                verify=_trust(),
+                trust_env=not ours,
+                timeout=None,
+                limits=httpx.Limits(max_connections=20, max_keepalive_connections=10, keepalive_expiry=60),
+            )
+            self._ports = ports
+        return self._client
+
+    async def close(self) -> None:
+        """Close the connections."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+
+def _trust() -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=certifi.where())
+    extra = os.environ.get("SSL_CERT_FILE")
+    if extra and os.path.isfile(extra):
+        context.load_verify_locations(extra)
+    return context
+
+
+def leads_here(proxies: Collection[str], ports: Collection[int]) -> bool:
+    """Whether one of these proxy URLs is an address that this process listens on."""
+    for url in proxies:
+        try:
+            parts = urlsplit(url if "://" in url else f"http://{url}")
+            port = parts.port or (443 if parts.scheme == "https" else 80)
+        except ValueError:
+            continue
+        if port in ports and is_this_machine(parts.hostname or ""):
+            return True
+    return False
+
+
+@lru_cache(64)
+def is_this_machine(host: str) -> bool:
+    """Whether a name or address is this machine's own."""
+    host = host.lower().rstrip(".")
+    if host in _LOCAL_NAMES or host.endswith(".localhost") or host == socket.gethostname().lower():
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    if address.is_loopback or address.is_unspecified:
+        return True
+    # An address that can be bound is one of ours.
+    family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((host, 0))
+        except OSError:
+            return False
+        return True

@@ -1,0 +1,119 @@
+"""What bounds all calls of one process: how many at once, how many a second, and when to stop asking."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+Clock = Callable[[], float]
+
+
+class Limits:
+    """`concurrency` calls at once; a bucket of `burst` calls that fills by `rate` a second.
+
+    Who waits is served in order. A waiter that is cancelled takes nothing with it.
+    """
+
+    def __init__(
+        self, concurrency: int = 10, rate: float = 20.0, burst: int = 20, clock: Clock = time.monotonic
+    ) -> None:
+        self._concurrency = concurrency
+        self._rate = rate
+        self._burst = burst
+        self._clock = clock
+        self._running = 0
+        self._level = float(burst)
+        self._filled = clock()
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """A place for one call: waits for it, and gives it back."""
+        await self._enter()
+        try:
+            yield
+        finally:
+            self._leave()
+
+    async def _enter(self) -> None:
+        if self._running < self._concurrency and not self._waiting:
+            self._running += 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                # The place was handed over in the moment in which its owner went away.
+                self._leave()
+            else:
+                self._waiting.remove(turn)
+            raise
+
+    def _leave(self) -> None:
+        """Hand the place to the next who waits, or leave it free."""
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._running -= 1
+
+    async def token(self) -> None:
+        """Wait until the call may be made; to be asked for in a place."""
+        now = self._clock()
+        self._level = min(self._burst, self._level + (now - self._filled) * self._rate)
+        self._filled = now
+        # Taken at once, so that those behind wait the longer: nobody has to wake anybody.
+        self._level -= 1
+        if self._level < 0:
+            try:
+                await asyncio.sleep(-self._level / self._rate)
+            except asyncio.CancelledError:
+                self._level += 1
+                raise
+
+
+@dataclass(slots=True)
+class Breaker:
+    """Opens after `limit` failures in a row for `pause` seconds; then one call tries, and the rest waits
+    for what becomes of it: another failure opens it again."""
+
+    limit: int = 5
+    pause: float = 30.0
+    clock: Clock = time.monotonic
+    failures: int = 0
+    opened: float | None = None
+    trying: bool = False
+    times: int = field(default=0)
+    """How often it has opened."""
+
+    def admits(self) -> bool:
+        """Whether a call may be made now; a call that is admitted must report what became of it."""
+        if self.opened is None:
+            return True
+        if self.trying or self.clock() - self.opened < self.pause:
+            return False
+        self.trying = True
+        return True
+
+    def succeeded(self) -> None:
+        """An admitted call was answered."""
+        self.failures, self.opened, self.trying = 0, None, False
+
+    def failed(self) -> None:
+        """An admitted call failed. Failures of calls that began before it opened don't hold it open."""
+        if self.opened is None:
+            self.failures += 1
+        if self.trying or (self.opened is None and self.failures >= self.limit):
+            self.opened, self.trying = self.clock(), False
+            self.times += 1
+
+    def abandoned(self) -> None:
+        """An admitted call ended without a word on the service."""
+        self.trying = False
