@@ -339,7 +339,7 @@ def test_large_bodies_both_ways(http2: bool, upstream: Upstream, clients: Any) -
     url = f"https://localhost:{upstream.tls_port}/v1/messages"
     words = "some words " * 150_000
     for stream in (False, True):
-        upstream.answers(turn(words, delta=100_000))
+        upstream.answers(turn(words, delta=110_000))
         answer = client.post(url, json=conversation(words, stream=stream), headers=HEADERS)
         assert answer.text.count("some words") == 150_000
     assert [len(request.json["messages"][0]["content"]) for request in upstream.requests] == [len(words)] * 2
