@@ -22,7 +22,8 @@ from penumbra.calls.classify import Call, printing_parts
 from penumbra.calls.envelope import split_envelope
 from penumbra.calls.match import families, family_of
 from penumbra.calls.shell import Part, parse
-from penumbra.text.family_steps import Pattern, Step, step
+from penumbra.text.family_patterns import Pattern
+from penumbra.text.family_steps import Step, step
 from penumbra.text.result import Loss
 from penumbra.text.size import encode, size
 

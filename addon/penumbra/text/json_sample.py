@@ -65,7 +65,7 @@ def _choose(rows: list[str], room: int) -> list[int]:
 
 def _rare(rows: list[str]) -> list[int]:
     """Rows with a value that few rows have, in a column of few values."""
-    cells = [row.split(",") for row in rows]
+    cells = [row.split("\t" if "\t" in row else ",") for row in rows]
     width = min(map(len, cells))
     rare: set[int] = set()
     for column in range(min(width, 30)):

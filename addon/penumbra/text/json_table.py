@@ -2,8 +2,8 @@
 
     {"total":30,"items":"[table 1]"}
     [table 1: 30 objects; the same in all: "type":"user"; columns "id","name","address.city"]
-    1,alpha,Oslo
-    2,"12",Bergen
+    1 <tab> alpha <tab> Oslo
+    2 <tab> "12" <tab> Bergen
 
 Nothing is lost but the order of the keys within an object. Numbers keep their spelling. A cell is
 a JSON value, with the quotes left off a string that can't be taken for anything else. An empty cell
@@ -28,7 +28,7 @@ _SHARED_PREFIX = 20
 """Characters that all strings of a column must begin with to have them written once."""
 _PLAIN = re.compile(
     r"(?!(?:true|false|null|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)\Z)"  # values of other types
-    r"[^ ,\"\[\]{}\x00-\x1f][^,\"\x00-\x1f]*(?<! )"
+    r"[^ \"\[\]{}\x00-\x1f][^\"\x00-\x1f]*(?<! )"
 )
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -131,7 +131,7 @@ def _write(rows: Sequence[Row], title: str) -> list[str] | None:
             header += f"; {_quote(name)} begins {_quote(prefix)}"
         written.append([_cell(value, prefix) for value in values])
     header += "; columns " + ",".join(map(_quote, shown))
-    return [f"[{header}]", *(",".join(row) for row in zip(*written, strict=True))]
+    return [f"[{header}]", *("\t".join(row) for row in zip(*written, strict=True))]
 
 
 def _columns(rows: Sequence[Row], prefix: str) -> dict[str, list[str | None]]:

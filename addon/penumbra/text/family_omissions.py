@@ -1,0 +1,194 @@
+"""Steps of a family rule that leave lines out, and say how many."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from penumbra.text.critical import is_critical
+from penumbra.text.family_patterns import Pattern, Span, written
+
+
+@dataclass(slots=True)
+class Fold:
+    """Runs of lines that match become one line that counts them."""
+
+    pattern: Pattern
+    say: str
+    least: int
+    head: int
+    tail: int
+    by: str
+    safe: bool
+    blanks: bool
+    scattered: bool
+
+    def __call__(self, lines: list[str]) -> list[str]:
+        if self.scattered:
+            return self._all(lines)
+        out: list[str] = []
+        position = 0
+        while position < len(lines):
+            found = self._fits(lines[position])
+            if found is None:
+                out.append(lines[position])
+                position += 1
+                continue
+            matched, end = self._run(lines, position, found)
+            if len(matched) - self.head - self.tail >= self.least:
+                out += self._folded(lines, position, end, matched)
+            else:
+                out += lines[position:end]
+            position = end
+        return out
+
+    def _fits(self, line: str) -> re.Match[str] | None:
+        found = self.pattern.match(line)
+        return found if found is not None and (self.safe or not is_critical(line)) else None
+
+    def _run(
+        self, lines: list[str], start: int, first: re.Match[str]
+    ) -> tuple[list[tuple[int, re.Match[str]]], int]:
+        """The matching lines of the run that begins at `start`, and where it ends."""
+        matched = [(start, first)]
+        position = end = start + 1
+        while position < len(lines):
+            line = lines[position]
+            found = self._fits(line)
+            if found is not None and (not self.by or found.group(self.by) == first.group(self.by)):
+                matched.append((position, found))
+                position += 1
+                end = position
+            elif self.blanks and not line.strip():
+                position += 1
+            else:
+                break
+        return matched, end
+
+    def _folded(
+        self, lines: list[str], start: int, end: int, matched: list[tuple[int, re.Match[str]]]
+    ) -> list[str]:
+        left_out = matched[self.head : len(matched) - self.tail]
+        first, last = left_out[0][0], left_out[-1][0]
+        return [*lines[start:first], written(self.say, _values(left_out)), *lines[last + 1 : end]]
+
+    def _all(self, lines: list[str]) -> list[str]:
+        matched = [
+            (position, found)
+            for position, line in enumerate(lines)
+            if (found := self._fits(line)) is not None
+        ]
+        if len(matched) < self.least:
+            return lines
+        gone = {position for position, _ in matched}
+        marker = written(self.say, _values(matched))
+        out: list[str] = []
+        for position, line in enumerate(lines):
+            if position == matched[0][0]:
+                out.append(marker)
+            elif position not in gone:
+                out.append(line)
+        return out
+
+
+def _values(matched: Sequence[tuple[int, re.Match[str]]]) -> dict[str, object]:
+    """What a marker may say: counts, and the named groups of the first and the last line."""
+    values: dict[str, object] = {"n": len(matched)}
+    first, last = matched[0][1], matched[-1][1]
+    for name in first.re.groupindex:
+        values[name] = first.group(name)
+        values["first_" + name] = first.group(name)
+        values["last_" + name] = last.group(name)
+        values["distinct_" + name] = len({found.group(name) for _, found in matched})
+    return values
+
+
+@dataclass(slots=True)
+class Block:
+    """A block of lines, from one that matches to one that ends it, becomes its head and a count."""
+
+    start: Pattern
+    until: Pattern
+    say: str
+    least: int
+    head: int
+    safe: bool
+    scattered: bool
+    counts: Mapping[str, Pattern] = field(default_factory=dict)
+
+    def __call__(self, lines: list[str]) -> list[str]:
+        inner = [
+            (found, first, end)
+            for found, first, end in self._blocks(lines)
+            if end - first > 0 and (self.safe or not any(map(is_critical, lines[first:end])))
+        ]
+        if self.scattered:
+            if sum(end - first for _, first, end in inner) < self.least:
+                return lines
+        else:
+            inner = [block for block in inner if block[2] - block[1] >= self.least]
+        out: list[str] = []
+        done = 0
+        for number, (found, first, end) in enumerate(inner):
+            out += lines[done:first]
+            if not self.scattered:
+                out.append(self._marker(found, lines[first:end], 1))
+            elif number == 0:
+                left_out = [line for _, start, stop in inner for line in lines[start:stop]]
+                out.append(self._marker(found, left_out, len(inner)))
+            done = end
+        return out + lines[done:]
+
+    def _blocks(self, lines: list[str]) -> Iterator[tuple[re.Match[str], int, int]]:
+        """(start, first line to leave out, line that ends it) of every block."""
+        position = 0
+        while position < len(lines):
+            found = self.start.match(lines[position])
+            end = position + 1
+            if found is not None:
+                while end < len(lines) and not self.until.match(lines[end]):
+                    end += 1
+                yield found, min(position + self.head, end), end
+            position = end
+
+    def _marker(self, found: re.Match[str], left_out: list[str], blocks: int) -> str:
+        values: dict[str, object] = {**found.groupdict(), "n": len(left_out), "blocks": blocks}
+        for name, pattern in self.counts.items():
+            values[name] = sum(1 for line in left_out if pattern.match(line))
+        return written(self.say, values)
+
+
+@dataclass(slots=True)
+class Context:
+    """Lines that only surround others are left out, but for the nearest; they are counted once."""
+
+    pattern: Pattern
+    near: Pattern
+    keep: int
+    span: Span
+    say: str
+    least: int
+
+    def __call__(self, lines: list[str]) -> list[str]:
+        gone: set[int] = set()
+        for start, end in self.span.ranges(lines):
+            gone |= self._far(lines, start, end)
+        if len(gone) < self.least:
+            return lines
+        first = min(gone)
+        said = written(self.say, {"n": len(gone)})
+        return [
+            said if position == first else line
+            for position, line in enumerate(lines)
+            if position == first or position not in gone
+        ]
+
+    def _far(self, lines: list[str], start: int, end: int) -> set[int]:
+        """Positions of the surrounding lines that no other line is near to."""
+        around = [position for position in range(start, end) if self.pattern.match(lines[position])]
+        kept: set[int] = set()
+        for position in range(start, end):
+            if self.near.match(lines[position]):
+                kept.update(range(position - self.keep, position + self.keep + 1))
+        return {position for position in around if position not in kept}

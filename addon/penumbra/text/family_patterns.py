@@ -1,0 +1,53 @@
+"""What the steps of a family rule are made of: patterns for lines, spans of a text, markers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+LINE_LIMIT = 2_000
+"""Characters; longer lines are data and stay as they are."""
+
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_ENDING = re.compile(r"(?<!\\)\$$")
+
+
+class Pattern:
+    """One or several alternatives that are matched at the beginning of a line."""
+
+    def __init__(self, source: str | Sequence[str]) -> None:
+        sources = [source] if isinstance(source, str) else list(source)
+        self.sources = tuple(sources)
+        ended = [_ENDING.sub(r"\\r?$", alternative) for alternative in sources]
+        joined = ended[0] if len(ended) == 1 else "|".join(f"(?:{alternative})" for alternative in ended)
+        self._match = re.compile(joined).match
+
+    def match(self, line: str) -> re.Match[str] | None:
+        """The match at the start of the line; None if there is none or the line is too long."""
+        return self._match(line) if len(line) <= LINE_LIMIT else None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Part of a text: behind a line that matches `begin`, up to one that matches `until`."""
+
+    begin: Pattern
+    until: Pattern | None
+
+    def ranges(self, lines: Sequence[str]) -> list[tuple[int, int]]:
+        """(first, behind the last) of every such part, in order, without the lines that bound it."""
+        found: list[tuple[int, int]] = []
+        start: int | None = None
+        for position, line in enumerate(lines):
+            if start is not None and self.until is not None and self.until.match(line):
+                found.append((start, position))
+                start = None
+            if start is None and self.begin.match(line):
+                start = position + 1
+        return [*found, (start, len(lines))] if start is not None else found
+
+
+def written(template: str, values: Mapping[str, object]) -> str:
+    """`template` with `{name}` replaced; a name without a value is left as it stands."""
+    return _PLACEHOLDER.sub(lambda found: str(values.get(found.group(1), found.group())), template)
