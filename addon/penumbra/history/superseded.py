@@ -140,9 +140,9 @@ def form(text: str, tool: str, call_id: str, newer: str, category: str, paramete
         trimmed = trim(members, parameters.output_trim_bytes)
         made = None if trimmed is None else encode_json(trimmed).decode("utf-8")
     else:
+        names = f"tool={tool}, callId={call_id}"
         lines = [
-            f"[tool_compaction] Tool result compacted for tool={tool}, callId={call_id}."
-            " Large fields omitted.",
+            f"[tool_compaction] Tool result compacted for {names}. Large fields omitted.",
             f"[A later result takes its place: {newer}]",
         ]
         made = "\n".join(lines + (_outcome(text) if category in _RUNS else []))
