@@ -88,7 +88,7 @@ class Engine:
             originals.StoredOriginals(
                 self.database, settings.originals_ttl, settings.database_max_bytes // 2
             ),
-            min(expand.PAGE_BYTES, settings.max_output_bytes * 3 // 4),
+            expand.page_bytes(settings.max_output_bytes),
         )
         self._shelves = Shelves()
         self._workers = ThreadPoolExecutor(2, thread_name_prefix="penumbra")

@@ -17,7 +17,9 @@ from penumbra.shadow import refs
 from penumbra.wire.document import NotJson, decode, encode
 
 PAGE_BYTES = 48_000
-"""Default page, in UTF-8 bytes: below the size at which results are cut."""
+"""Largest page, in UTF-8 bytes."""
+_SMALLEST_PAGE = 16_000
+"""More calls for smaller pages would cost more than they save."""
 _PATTERN_CHARACTERS = 1_000
 _LINE_CHARACTERS = 2_000
 _CONTEXT_LINES = 2
@@ -49,6 +51,11 @@ class Query:
         """Equal for queries that have the same answer."""
         parts = (self.ref, self.pattern, self.ignore_case, self.context, self.first, self.last, self.offset)
         return encode(parts if self.pattern else (self.ref, *parts[4:])).decode()
+
+
+def page_bytes(max_output_bytes: int) -> int:
+    """The page for a size at which results are cut: below it, within reason."""
+    return max(_SMALLEST_PAGE, min(PAGE_BYTES, max_output_bytes * 3 // 4))
 
 
 def parse(arguments: str) -> Query | str:
