@@ -19,8 +19,10 @@ from penumbra.text import line_numbers
 
 _TELLING = 12
 """Characters that a line must have (blanks aside) to be looked up."""
-_PLACES = 6
+_PLACES = 24
 """Places of one line that are tried."""
+_ANCHORS = 12
+"""Lines that are tried as the first one of a part."""
 _LINES = 5
 _CHARACTERS = 200
 """A repeated part must have this many lines and characters to be worth a reference."""
@@ -75,12 +77,14 @@ class Library:
     def _parts(self, lines: list[str]) -> Iterable[_Part]:
         position = covered = 0
         while position < len(lines):
-            part = self._longest(lines, position, covered)
-            if part is None:
+            found = self._longest(lines, position, covered)
+            if found is None or found.length < _LINES:
                 position += 1
-            else:
+                continue
+            part = self._anchored(lines, found)
+            if part is not None:
                 yield part
-                position = covered = part.start + part.length
+            position = covered = found.start + found.length
 
     def _longest(self, lines: list[str], position: int, covered: int) -> _Part | None:
         """The longest repeated part around a line that reaches back no further than `covered`."""
@@ -102,25 +106,34 @@ class Library:
                 ahead += 1
             if best is None or back + ahead > best.length:
                 best = _Part(position - back, back + ahead, earlier, place - back)
-        return self._anchored(lines, best) if best and best.length >= _LINES else None
+        return best
 
     def _anchored(self, lines: list[str], part: _Part) -> _Part | None:
         """The part between two telling lines that name one place; None if too little is left."""
         start, end = part.start, part.start + part.length
-        while start < end and not _is_telling(lines[start]):
-            start += 1
-        while start < end and not _is_telling(lines[end - 1]):
+        while end > start and not _is_telling(lines[end - 1]):
             end -= 1
-        place = part.place + start - part.start
-        if end - start < _LINES or sum(map(len, lines[start + 1 : end - 1])) < _CHARACTERS:
-            return None
-        span = end - start - 1
-        for earlier, first in self._places.get(lines[start], ()):
-            if earlier is not part.earlier or first + span >= len(earlier.lines):
-                continue
-            if earlier.lines[first + span] == lines[end - 1]:
-                return _Part(start, end - start, earlier, place) if first == place else None
+        for _ in range(_ANCHORS):
+            while start < end and not _is_telling(lines[start]):
+                start += 1
+            if end - start < _LINES or sum(map(len, lines[start + 1 : end - 1])) < _CHARACTERS:
+                return None
+            place = part.place + start - part.start
+            if self._named(lines[start], lines[end - 1], end - start - 1, part.earlier) == place:
+                return _Part(start, end - start, part.earlier, place)
+            start += 1
         return None
+
+    def _named(self, first: str, last: str, span: int, earlier: Earlier) -> int:
+        """The first place in `earlier` where `first` stands `span` lines above `last`; -1 if unknown."""
+        for candidate, place in self._places.get(first, ()):
+            if (
+                candidate is earlier
+                and place + span < len(earlier.lines)
+                and earlier.lines[place + span] == last
+            ):
+                return place
+        return -1
 
 
 def _is_telling(line: str) -> bool:

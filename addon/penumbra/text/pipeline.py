@@ -48,6 +48,9 @@ Apply = Callable[[str, Source], str | None]
 
 _RANK = {mode: rank for rank, mode in enumerate(Mode)}
 _QUOTED = frozenset({"read", "edit", "write"})
+_PATHS = "paths"
+_SHORT_LIST = 4_096
+"""Bytes of a list of paths that stays as it is: whole paths are used, parts of them are not."""
 _OURS = re.compile(r"<<<SHADOW:shadow_[0-9a-f]{32}>>>")
 _DIFF = re.compile(r"^(?:diff --git |@@ -[0-9]|--- \S.*\n\+\+\+ \S)", re.MULTILINE)
 _log = logging.getLogger(__name__)
@@ -206,6 +209,8 @@ class _Run:
             found = families.apply(self.text, self.call, lossy=self.policy.lossy)
         except Exception as error:
             _failed("command_family", error)
+            return
+        if found is not None and found.family == _PATHS and size(self.text) < _SHORT_LIST:
             return
         if found is not None and self._accepts(found.text, found.loss, trusted=True):
             self.family = found.family
