@@ -24,7 +24,7 @@ from penumbra.insight.expansions import ExpansionFigures, expansion_event
 from penumbra.shadow.buffered import Reissue
 from penumbra.shadow.exchange import Ask, Continue, Done, Exchange
 from penumbra.shadow.expansions import Answered, Expansions, Find, Prepared
-from penumbra.wire import content_encoding, content_stream
+from penumbra.wire import content_encoding, content_stream, framing
 from penumbra.wire.answer import Failure
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ class Awaited:
     live: bool = False
     exchange: Exchange | None = None
     decode: content_stream.Decode | None = None
+    plain: bytes | None = None
+    """The first response's body without content coding, where it is one document."""
     shown: bytearray = field(default_factory=bytearray)
     """What the client has got of a live answer."""
     provided: set[str] = field(default_factory=set)
@@ -160,7 +162,7 @@ class Expansion:
         if response is None:
             return
         kind = response.headers.get("content-type", "")
-        stream = response.status_code == 200 and "event-stream" in kind
+        stream = response.status_code == 200 and framing.is_stream(kind, flow.request.path)
         if flow.id in self._continuations:
             if stream:
                 _stream_continuation(response, self._continuations[flow.id])
@@ -198,7 +200,7 @@ class Expansion:
         elif isinstance(step, Done):
             awaited.done = step
             turn.out = step.out
-            if not awaited.live and step.out != turn.body and _changes(awaited, step):
+            if awaited.plain is not None and step.out != awaited.plain:
                 turn.body = step.out
                 _replace_document(turn.flow, step)
         else:
@@ -260,7 +262,7 @@ class Expansion:
             return exchange.failed(Failure(None, b"", awaited.error))
         if turn.continuation is None:
             if not awaited.live:
-                plain = _plain(turn.flow, turn.body)
+                plain = awaited.plain = _plain(turn.flow, turn.body)
                 if plain is None:
                     return Done(turn.body, sound=False)
                 exchange.feed(plain)
@@ -321,7 +323,7 @@ class Expansion:
             shown.append(step.out)
             continuation = self._continuation(flow, step.request, awaited)
             error = await self._reissue.run(continuation)
-            stream = "event-stream" in flow.response.headers.get("content-type", "")
+            stream = _is_stream(flow)
             failure, _ = _failure(continuation, error, stream)
             if failure is not None:
                 step = exchange.failed(failure)
@@ -330,7 +332,7 @@ class Expansion:
             step = await self._advance(awaited, exchange)
         awaited.done = step
         shown.append(step.out)
-        if _changes(awaited, step) and (body := b"".join(shown)) != plain:
+        if (body := b"".join(shown)) != plain:
             flow.response.raw_content = body
             _replace_document(flow, step)
 
@@ -419,13 +421,6 @@ def _content(flow: http.HTTPFlow) -> bytes:
     return _plain(flow, body or b"") or b"" if flow.response else b""
 
 
-def _changes(awaited: Awaited, done: Done) -> bool:
-    """Whether the client is to get something else than the first response's own bytes."""
-    return bool(awaited.answered or awaited.continuations or not done.sound or done.hidden) or bool(
-        awaited.exchange and any(turn.phantoms for turn in awaited.exchange.turns)
-    )
-
-
 def _replace_document(flow: http.HTTPFlow, done: Done) -> None:
     """Headers for a body that is ours."""
     assert flow.response is not None
@@ -436,13 +431,17 @@ def _replace_document(flow: http.HTTPFlow, done: Done) -> None:
         flow.response.status_code = done.status
 
 
+def _is_stream(flow: http.HTTPFlow) -> bool:
+    headers = flow.response.headers if flow.response else {}
+    return framing.is_stream(headers.get("content-type", ""), flow.request.path)
+
+
 def _failure(flow: http.HTTPFlow, error: str | None, stream: bool) -> tuple[Failure | None, float | None]:
     """Why a continuation can't be used, and after how many seconds it may be tried again; None: never."""
     response = flow.response
     if error is not None or response is None:
         return Failure(None, b"", f"the connection to the upstream failed: {error}"), 0.0
-    is_stream = "event-stream" in response.headers.get("content-type", "")
-    if response.status_code == 200 and is_stream == stream:
+    if response.status_code == 200 and _is_stream(flow) == stream:
         return None, None
     message = f"the upstream answered with status {response.status_code}"
     return Failure(response.status_code, _content(flow), message), _pause(response)

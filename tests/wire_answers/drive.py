@@ -26,10 +26,16 @@ def drive(
     return out, seen
 
 
-def every_cut(make: Callable[[], Answer], turns: list[bytes]) -> tuple[bytes, list[Turn]]:
-    """The same for every place where the turns can be cut in two, and byte by byte; checked to agree."""
+def byte_by_byte(make: Callable[[], Answer], turns: list[bytes]) -> tuple[bytes, list[Turn]]:
+    """The turns in one piece each, and byte by byte; checked to agree."""
     whole = drive(make(), turns, lambda data: chunks(data, max(1, len(data))))
     assert drive(make(), turns, lambda data: chunks(data, 1)) == whole
+    return whole
+
+
+def every_cut(make: Callable[[], Answer], turns: list[bytes]) -> tuple[bytes, list[Turn]]:
+    """The same for every place where the turns can be cut in two, and byte by byte; checked to agree."""
+    whole = byte_by_byte(make, turns)
     for at in range(1, max(map(len, turns))):
         assert drive(make(), turns, lambda data, at=at: iter([data[:at], data[at:]])) == whole
     return whole

@@ -33,6 +33,8 @@ from mitmproxy.proxy.layers.http._events import (
     ResponseProtocolError,
 )
 
+from penumbra.wire import framing
+
 
 class Session(Protocol):
     """What stands behind a response that may be spliced."""
@@ -171,7 +173,7 @@ class SpliceStream(HttpStream):
         """The continuation's events, as if the upstream had gone on talking."""
         assert self.session is not None
         if isinstance(event, ResponseHeaders):
-            self.readable = is_event_stream(event.response)
+            self.readable = self.continuation is not None and is_stream(self.continuation, event.response)
         elif isinstance(event, ResponseData):
             if self.session.live and self.readable and (out := self.session.feed(event.data)):
                 self.quiet, self.shown = False, True
@@ -240,9 +242,10 @@ class SpliceHttpLayer(HttpLayer):
         stream.parent_id = self.parents.pop(stream_id, None)
 
 
-def is_event_stream(response: http.Response) -> bool:
-    """A response that can be read as it arrives."""
-    return response.status_code == 200 and "event-stream" in response.headers.get("content-type", "")
+def is_stream(flow: http.HTTPFlow, response: http.Response) -> bool:
+    """Whether a flow's response can be read as it arrives."""
+    kind = response.headers.get("content-type", "")
+    return response.status_code == 200 and framing.is_stream(kind, flow.request.path)
 
 
 def install(top: layer.Layer | None) -> None:

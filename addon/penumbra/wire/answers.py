@@ -5,5 +5,10 @@ from __future__ import annotations
 from penumbra.wire.answer import AnswerFormat
 from penumbra.wire.anthropic_hidden import AnthropicAnswers
 from penumbra.wire.openai_chat_hidden import ChatAnswers
+from penumbra.wire.openai_responses_hidden import ResponsesAnswers
 
-FORMATS: dict[str, AnswerFormat] = {"anthropic": AnthropicAnswers(), "openai_chat": ChatAnswers()}
+FORMATS: dict[str, AnswerFormat] = {
+    "anthropic": AnthropicAnswers(),
+    "openai_chat": ChatAnswers(),
+    "openai_responses": ResponsesAnswers(),
+}

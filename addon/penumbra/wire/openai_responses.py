@@ -80,6 +80,17 @@ def kind(document: Document, item: dict[str, Raw]) -> str:
     return document.string(item.get("type")) or ("message" if "role" in item else "")
 
 
+def call_id(document: Document, name: str, item: dict[str, Raw]) -> str:
+    """The id by which the client answers a call of this type; empty if it is not the client's to answer."""
+    if name in _CALLS or name == "computer_call" or _is_client_search(document, name, item):
+        return document.string(item.get("call_id")) or document.string(item.get("id")) or ""
+    return document.string(item.get("id")) or "" if name == "mcp_approval_request" else ""
+
+
+def _is_client_search(document: Document, name: str, item: dict[str, Raw]) -> bool:
+    return name == "tool_search_call" and document.string(item.get("execution")) == "client"
+
+
 def is_answer(document: Document, name: str, item: dict[str, Raw]) -> bool:
     """Whether the model or the provider wrote an item of this type."""
     if name == "message":

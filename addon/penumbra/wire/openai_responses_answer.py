@@ -1,0 +1,326 @@
+"""OpenAI Responses: answers, as streams and as JSON.
+
+An answer is a list of output items. Events of a stream name their item by its place; the phantom's
+items are taken out and the rest is numbered anew, and so is the sequence of events. The last event
+repeats the whole answer, and the first ones repeat the request's tools: both are put right for what
+the client knows. The id of the answer is that of the last turn, which is the one to go on from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec import Raw
+
+from penumbra.wire.answer import Failure, PhantomCall, Turn
+from penumbra.wire.conversation import joined_text
+from penumbra.wire.document import Document, Edit, NotJson, decode, encode
+from penumbra.wire.openai_responses import TEXTS, call_id, kind
+from penumbra.wire.sse import SseEvent, SseReader, event_bytes
+from penumbra.wire.usage import added, flat, only, plus
+
+_SUMMED = ("output_tokens",)
+_BEGINS = ("response.created", "response.in_progress", "response.queued")
+_ENDS = ("response.completed", "response.incomplete")
+_FAILED = ("response.failed", "error")
+
+
+class ResponsesStream:
+    """An answer that arrives as server-sent events."""
+
+    keep_alive = b": keep-alive\n\n"
+
+    def __init__(self, phantom: str) -> None:
+        self._phantom = phantom
+        self._reader = SseReader()
+        self._sequence = -1
+        """Number of the last event that the client got."""
+        self._shown: list[bytes] = []
+        """The items of turns that were continued, as far as the client got them."""
+        self._first: dict[str, Any] = {}
+        """The answer as the first event described it."""
+        self._hidden_usage: dict[str, int] = {}
+        self._continued = False
+        self._turn = _StreamTurn()
+
+    @property
+    def holding(self) -> bool:
+        return bool(self._turn.phantoms)
+
+    def feed(self, data: bytes) -> bytes:
+        return b"".join([self._event(event) for event in self._reader.feed(data)])
+
+    def end_turn(self) -> Turn:
+        self._turn.rest = b"".join([self._event(event) for event in self._reader.close()])
+        return _turn(self._turn.sources(), self._turn.end, self._phantom, self._turn.failed)
+
+    def go_on(self) -> bytes:
+        turn = self._turn
+        self._hidden_usage = plus(self._hidden_usage, only(flat(turn.end.get("usage")), _SUMMED))
+        self._shown += [item for place, item in sorted(turn.items.items()) if place not in turn.phantoms]
+        self._turn, self._reader = _StreamTurn(), SseReader()
+        self._continued = True
+        return turn.rest
+
+    def restart(self) -> None:
+        self._turn, self._reader = _StreamTurn(), SseReader()
+
+    def finish(self) -> bytes:
+        held, self._turn.held = self._turn.held, []
+        rest, self._turn.rest = self._turn.rest, b""
+        return b"".join([rest, *(self._end(event, Document(event.data or b"")) for event in held)])
+
+    def fail(self, failure: Failure) -> bytes:
+        if self._turn.failed:
+            return b""
+        self._sequence += 1
+        response = {**self._first, "status": "failed", "error": _error(failure)}
+        value = {"type": "response.failed", "response": response, "sequence_number": self._sequence}
+        return event_bytes("response.failed", encode(value))
+
+    def _event(self, event: SseEvent) -> bytes:
+        if event.data is None:
+            return event.raw
+        try:
+            document = Document(event.data)
+        except NotJson:
+            return event.raw
+        members = document.members(document.root)
+        name = document.string(members.get("type")) or event.name
+        if name in _BEGINS:
+            return self._begin(event, document, members)
+        if name in _ENDS:
+            response = document.plain(members.get("response"))
+            described = response if isinstance(response, dict) else {}
+            self._turn.end = {"status": name.removeprefix("response."), **described}
+            if self._turn.phantoms:
+                self._turn.held.append(event)
+                return b""
+            return self._end(event, document)
+        if name in _FAILED or "error" in members:
+            self._turn.failed = True
+            self._turn.held.clear()
+            scrub(document, document.members(members.get("response")), self._phantom)
+        return self._item_event(event, document, members, name)
+
+    def _begin(self, event: SseEvent, document: Document, members: dict[str, Raw]) -> bytes:
+        if self._continued:
+            return b""
+        response = members.get("response")
+        scrub(document, document.members(response), self._phantom)
+        if not self._first and response is not None:
+            rendered = Document(document.render())
+            described = rendered.plain(rendered.members(rendered.root)["response"])
+            self._first = described if isinstance(described, dict) else {}
+        return self._numbered(event, document, members)
+
+    def _item_event(self, event: SseEvent, document: Document, members: dict[str, Raw], name: str) -> bytes:
+        place = document.plain(members.get("output_index"))
+        if not isinstance(place, int):
+            return self._numbered(event, document, members)
+        turn = self._turn
+        item = members.get("item")
+        if name == "response.output_item.added" and is_phantom(document, item, self._phantom):
+            turn.phantoms.add(place)
+        if name == "response.output_item.done" and item is not None:
+            turn.items[place] = document.source(item)
+        if place in turn.phantoms:
+            return b""
+        shown = len(self._shown) + place - sum(hidden < place for hidden in turn.phantoms)
+        if shown != place:
+            document.replace(members["output_index"], shown)
+        return self._numbered(event, document, members)
+
+    def _numbered(self, event: SseEvent, document: Document, members: dict[str, Raw]) -> bytes:
+        """The event with its edits, and with the next number of the sequence if it has one."""
+        number = document.plain(members.get("sequence_number"))
+        if isinstance(number, int):
+            wanted = number if self._sequence < 0 else self._sequence + 1
+            if wanted != number:
+                document.replace(members["sequence_number"], wanted)
+            self._sequence = wanted
+        return event.with_data(document.render()) if document.edits else event.raw
+
+    def _end(self, event: SseEvent, document: Document) -> bytes:
+        members = document.members(document.root)
+        response = document.members(members.get("response"))
+        # Some servers leave the items of a stream out of its last event.
+        left_out = bool(self._turn.items) and not document.items(response.get("output"))
+        show(document, response, self._phantom, [] if left_out else self._shown, self._hidden_usage)
+        return self._numbered(event, document, members)
+
+
+@dataclass(slots=True)
+class _StreamTurn:
+    items: dict[int, bytes] = field(default_factory=dict)
+    """Complete items by their place, as the model wrote them."""
+    phantoms: set[int] = field(default_factory=set)
+    held: list[SseEvent] = field(default_factory=list)
+    end: dict[str, Any] = field(default_factory=dict)
+    failed: bool = False
+    rest: bytes = b""
+
+    def sources(self) -> list[bytes]:
+        return [item for _, item in sorted(self.items.items())]
+
+
+class ResponsesBody:
+    """An answer that arrives as one JSON document."""
+
+    keep_alive = b""
+
+    def __init__(self, phantom: str) -> None:
+        self._phantom = phantom
+        self._body = bytearray()
+        self._shown: list[bytes] = []
+        self._hidden_usage: dict[str, int] = {}
+
+    @property
+    def holding(self) -> bool:
+        return bool(self._body)
+
+    def feed(self, data: bytes) -> bytes:
+        self._body += data
+        return b""
+
+    def end_turn(self) -> Turn:
+        try:
+            document = Document(bytes(self._body))
+        except NotJson:
+            return Turn()
+        members = document.members(document.root)
+        if "output" not in members:
+            return Turn(failed=bool(document.plain(members.get("error"))))
+        items = [document.source(item) for item in document.items(members["output"])]
+        return _turn(items, document.plain(document.root), self._phantom)
+
+    def go_on(self) -> bytes:
+        document = Document(bytes(self._body))
+        members = document.members(document.root)
+        usage = only(flat(document.plain(members.get("usage"))), _SUMMED)
+        self._hidden_usage = plus(self._hidden_usage, usage)
+        self._shown += _visible_items(document, members, self._phantom)
+        self._body.clear()
+        return b""
+
+    def restart(self) -> None:
+        self._body.clear()
+
+    def finish(self) -> bytes:
+        body = bytes(self._body)
+        try:
+            document = Document(body)
+        except NotJson:
+            return body
+        members = document.members(document.root)
+        show(document, members, self._phantom, self._shown, self._hidden_usage)
+        return document.render()
+
+    def fail(self, failure: Failure) -> bytes:
+        return error_body(failure)
+
+
+def is_phantom(document: Document, item: Raw | None, phantom: str) -> bool:
+    """Whether an item is a call of the phantom."""
+    members = document.members(item)
+    is_call = document.string(members.get("type")) == "function_call"
+    return is_call and document.string(members.get("name")) == phantom
+
+
+def scrub(document: Document, response: dict[str, Raw], phantom: str) -> None:
+    """Take the phantom out of the tools that an answer repeats from its request."""
+    items = document.items(response.get("tools"))
+    kept = [
+        document.source(item)
+        for item in items
+        if document.string(document.members(item).get("name")) != phantom
+    ]
+    if len(kept) < len(items):
+        _set_items(document, response["tools"], kept)
+
+
+def show(
+    document: Document,
+    response: dict[str, Raw],
+    phantom: str,
+    shown: Sequence[bytes],
+    hidden_usage: dict[str, int],
+) -> None:
+    """Edit a complete answer: tools, items and figures as the client is to know them."""
+    scrub(document, response, phantom)
+    items = document.items(response.get("output"))
+    visible = _visible_items(document, response, phantom)
+    if "output" in response and (shown or len(visible) < len(items)):
+        _set_items(document, response["output"], [*shown, *visible])
+    usage = document.plain(response.get("usage"))
+    if isinstance(usage, dict) and hidden_usage:
+        summed = added(usage, hidden_usage)
+        if "total_tokens" in summed and "input_tokens" in summed:
+            summed["total_tokens"] = summed["input_tokens"] + summed.get("output_tokens", 0)
+        document.replace(response["usage"], summed)
+
+
+def _visible_items(document: Document, response: dict[str, Raw], phantom: str) -> list[bytes]:
+    items = document.items(response.get("output"))
+    return [document.source(item) for item in items if not is_phantom(document, item, phantom)]
+
+
+def _set_items(document: Document, array: Raw, items: Sequence[bytes]) -> None:
+    start, end = document.place(array)
+    document.edits.append(Edit(start, end, b"[" + b",".join(items) + b"]"))
+
+
+def _turn(items: Sequence[bytes], end: dict[str, Any], phantom: str, failed: bool = False) -> Turn:
+    """What is to be known of a turn: `items` as the model wrote them, `end` the finished answer."""
+    phantoms: list[PhantomCall] = []
+    real_calls: list[str] = []
+    texts: list[str] = []
+    signatures: list[str] = []
+    for source in items:
+        document = Document(source)
+        item = document.members(document.root)
+        name = kind(document, item)
+        if is_phantom(document, document.root, phantom):
+            arguments = document.string(item.get("arguments")) or ""
+            phantoms.append(PhantomCall(call_id(document, name, item), arguments))
+        elif found := call_id(document, name, item):
+            real_calls.append(found)
+        elif name == "message":
+            texts.append(joined_text(document, item.get("content"), TEXTS))
+        elif "encrypted_content" in item:
+            signatures.append(document.string(item["encrypted_content"]) or "")
+    status = end.get("status")
+    return Turn(
+        message=b",".join(items) or None,
+        phantoms=tuple(phantoms),
+        real_calls=tuple(real_calls),
+        text="".join(texts),
+        signatures=tuple(signatures),
+        finished=status in ("completed", "incomplete"),
+        failed=failed,
+        continuable=status == "completed",
+        usage=flat(end.get("usage")),
+    )
+
+
+def error_body(failure: Failure) -> bytes:
+    """An error object as the API writes it: the provider's own words if there are any."""
+    try:
+        body = decode(failure.body)
+    except NotJson:
+        body = None
+    if isinstance(body, dict) and body.get("error"):
+        return encode(body)
+    name = "invalid_request_error" if failure.status and failure.status < 500 else "server_error"
+    return encode({"error": {"message": failure.message, "type": name, "param": None, "code": None}})
+
+
+def _error(failure: Failure) -> dict[str, str]:
+    """Code and message of an answer that failed."""
+    error = decode(error_body(failure))["error"]
+    told = error if isinstance(error, dict) else {"message": str(error)}
+    code = told.get("code")
+    message = str(told.get("message") or failure.message)
+    return {"code": code if isinstance(code, str) and code else "server_error", "message": message}
