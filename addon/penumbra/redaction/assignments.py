@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import re2
 
-from penumbra.redaction.forms import Value, flag_value, values_after
+from penumbra.redaction.forms import LOOK, Value, flag_value, values_after
 from penumbra.redaction.names import Name, Names, Strength
 from penumbra.redaction.span import Rank, Span
 from penumbra.redaction.values import is_secret, is_unmistakable
@@ -55,6 +55,7 @@ _FLAGS = re2.compile(
 )
 _NAME_BYTES = re.compile(rb"[A-Za-z0-9_.\-$\x80-\xff]{0,80}")
 _NAME_CHARACTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-$"
+_REST = re.compile(rb"[A-Za-z0-9+/=_.~%-]{0,65536}")
 _RANDOM = re.compile(rb"[A-Za-z0-9+/=_-]{16}")
 _DASHES = re.compile(rb"--?[A-Za-z0-9-]{2,60}")
 
@@ -120,10 +121,14 @@ def _judged(data: bytes, value: Value, name: Name, strength: Strength) -> Span |
     if strength is Strength.NONE:
         return None
     text = data[value.start : value.end].decode("utf-8", "replace")
-    if not is_secret(text, strength, value.style):
+    if not is_secret(text[:256], strength, value.style):
         return None
+    end = value.end
+    if end - value.start >= LOOK:
+        rest = _REST.match(data, end)
+        end = rest.end() if rest else end
     sure = strength > Strength.WEAK and is_unmistakable(text, strength)
-    return Span(value.start, value.end, name.label, f"name-{name.label}", Rank.GENERIC, sure, value.bare)
+    return Span(value.start, end, name.label, f"name-{name.label}", Rank.GENERIC, sure, value.bare)
 
 
 def _name(data: bytes, at: int) -> tuple[int, int]:

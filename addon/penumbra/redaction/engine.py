@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,7 @@ from penumbra.redaction.json_text import inside_strings, is_json
 from penumbra.redaction.locate import Anchors
 from penumbra.redaction.pem import KEYS
 from penumbra.redaction.places import FINDERS, lone_lines
+from penumbra.redaction.prefixed import prefixed_tokens
 from penumbra.redaction.rule import Rule, read
 from penumbra.redaction.span import Finder, Span
 from penumbra.redaction.spread import elsewhere
@@ -23,6 +25,7 @@ from penumbra.text.result import Redacted
 MAX_BYTES = 64 << 20
 """Default limit of one text, in UTF-8 bytes."""
 _PASSES = 6
+_ESCAPE = re.compile(rb"u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrtbf]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,7 @@ class Redactor:
         if not found:
             return []
         taken = placeholder.spans(data)
-        spans = _outside(_merge(found), taken)
+        spans = _outside(_merge([_behind_escape(data, span) for span in found]), taken)
         spans = _outside(_merge(spans + list(elsewhere(data, spans))), taken)
         return inside_strings(data, spans) if is_json(data) else spans
 
@@ -107,6 +110,8 @@ class Redactor:
         found = [span for rule in self._global for span in everywhere(rule, data)]
         found += self._anchored(data, low)
         found += self._assignments.find(data, low, loud=hint.loud, quiet=hint.quiet)
+        if not hint.quiet:
+            found += prefixed_tokens(data)
         if hint.loud:
             found += lone_lines(data)
         return found
@@ -141,6 +146,14 @@ class Redactor:
             at = span.end
         pieces.append(data[at:])
         return b"".join(pieces)
+
+
+def _behind_escape(data: bytes, span: Span) -> Span:
+    """The span without the letters of an escape that its beginning cuts in two."""
+    if data[span.start - 1 : span.start] != b"\\":
+        return span
+    escape = _ESCAPE.match(data, span.start, span.end)
+    return replace(span, start=escape.end()) if escape and escape.end() < span.end else span
 
 
 def _merge(spans: list[Span]) -> list[Span]:

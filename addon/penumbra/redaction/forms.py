@@ -45,14 +45,16 @@ _PUT = re.compile(rb"(?:\b(?:ENV|setenv|set -g?x|set -Ux|export|config set)[ \t]
 
 _FLAG = re.compile(rb"(?:[ \t]{1,8}|" + _QUOTE + rb",\s{0,40})(" + _QUOTE + rb")?")
 
-_RUN = re.compile(rb"[^\s\"'`<>\\\x1b]{1,4096}")
-_RUN_CODE = re.compile(rb"[^\s\"'`<>\\\x1b,;&|(){}\[\]]{1,4096}")
-_RUN_QUERY = re.compile(rb"[^\s\"'`<>\\\x1b&#,;)]{1,4096}")
-_RUN_ELEMENT = re.compile(rb"[^\s<>\\\x1b\"']{1,4096}")
-_RUN_CSV = re.compile(rb"[^\s\"'`<>\\\x1b,]{1,4096}")
+LOOK = 512
+"""Characters of a value that are read before it is judged."""
+_RUN = re.compile(rb"[^\s\"'`<>\\\x1b]{1,512}")
+_RUN_CODE = re.compile(rb"[^\s\"'`<>\\\x1b,;&|(){}\[\]]{1,512}")
+_RUN_QUERY = re.compile(rb"[^\s\"'`<>\\\x1b&#,;)]{1,512}")
+_RUN_ELEMENT = re.compile(rb"[^\s<>\\\x1b\"']{1,512}")
+_RUN_CSV = re.compile(rb"[^\s\"'`<>\\\x1b,]{1,512}")
 _PERCENT_END = re.compile(rb"%(?:26|0[aAdD]|22|20|3[bB]|2[cC])|&amp;")
-_INSIDE = {q: re.compile(rb"(?:[^\"" + q + rb"\\\r\n]|\\[^\r\n]){0,4096}") for q in (b'"', b"'", b"`")}
-_INSIDE_ESCAPED = re.compile(rb"(?:[^\\\"\r\n]|\\{1,31}u00(?:2[1346-9a-f]|3[c-e]|26))" + rb"{0,4096}")
+_INSIDE = {q: re.compile(rb"(?:[^\"" + q + rb"\\\r\n]|\\[^\r\n]){0,512}") for q in (b'"', b"'", b"`")}
+_INSIDE_ESCAPED = re.compile(rb"(?:[^\\\"\r\n]|\\{1,31}u00(?:2[1346-9a-f]|3[c-e]|26))" + rb"{0,512}")
 _END_OF_LINE = re.compile(rb"[ \t]*(?:\r?\n|\Z|\\{1,31}[nr]|\x1b\[|\\{1,31}\"|#|//)")
 _NUMBER = re.compile(rb"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,4})?(?=[\s,}\]]|\\|\Z)")
 _UPPER = re.compile(rb"[A-Z][A-Z0-9_]*\Z")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from penumbra.redaction.span import Finder, Rank, Span
 
@@ -61,19 +62,18 @@ def _span(start: int, end: int) -> Span:
 
 
 def _armoured(data: bytes) -> Iterator[Span]:
-    covered = 0
     for match in _BEGIN.finditer(data):
         body = _body(data, match.start(), match.end())
         if body:
-            covered = body[1]
             yield _span(*body)
+    covered = 0
     for match in _END.finditer(data):
         start = data.rfind(b"-----BEGIN ", covered, match.start())
-        if start >= covered and match.start() - start < _LONGEST:
-            continue
-        tail = _headless(data, match.start())
-        if tail and tail[0] >= covered:
-            yield _span(*tail)
+        if start < 0 or match.start() - start >= _LONGEST:
+            tail = _headless(data, covered, match.start())
+            if tail:
+                yield _span(*tail)
+        covered = max(covered, match.end())
 
 
 def _body(data: bytes, begin: int, start: int) -> tuple[int, int] | None:
@@ -95,6 +95,11 @@ def _line_prefix(data: bytes, at: int) -> re.Pattern[bytes]:
     """What may stand in front of each line: what stood in front of the first, numbers aside."""
     line = max(data.rfind(b"\n", max(0, at - 200), at) + 1, 0)
     prefix = data[line:at] if line else (data[:at] if at <= 200 else b"")
+    return _prefix_pattern(prefix)
+
+
+@lru_cache(maxsize=256)
+def _prefix_pattern(prefix: bytes) -> re.Pattern[bytes]:
     shape = re.sub(rb"(?:\\ )+", b" *", re.sub(rb"[0-9]+", b"[0-9]+", re.escape(_HIDDEN.sub(b"", prefix))))
     shape = shape.replace(b"\\\t", b"[\\t ]*")
     plain = rb"[ \t]{0,16}(?:[0-9]{1,7}(?:\xe2\x86\x92|\t|[:|-]|[ ]{2}))?[ \t]{0,16}[+>|#*/-]{0,2}[ \t]{0,64}"
@@ -145,9 +150,9 @@ def _skip(data: bytes, at: int, prefix: re.Pattern[bytes]) -> int:
     return at
 
 
-def _headless(data: bytes, end: int) -> tuple[int, int] | None:
-    """The material in front of an END whose BEGIN is missing."""
-    low = max(0, end - _LONGEST)
+def _headless(data: bytes, low: int, end: int) -> tuple[int, int] | None:
+    """The material between `low` and an END whose BEGIN is missing."""
+    low = max(low, end - _LONGEST)
     window = data[low:end]
     breaks = [(0, 0), *(match.span() for match in _SPLIT.finditer(window))]
     first = last = total = 0

@@ -58,7 +58,7 @@ class Rule:
     """The secret is the first group that took part, or the whole match if none did."""
     before: int = 0
     """Bytes in front of an anchor where the match may begin; 0: it begins with the anchor."""
-    window: int = 1024
+    window: int = 600
     """Bytes from the anchor's beginning on that the match may use."""
     least: re.Pattern[bytes] | None = None
     """Matches where enough characters without space follow for a match to be possible: a cheap
@@ -133,7 +133,7 @@ def _rule(entry: Mapping[str, Any], label: str) -> Rule:
         rank=_RANKS[entry.get("kind", "token")],
         group=int(entry.get("group", min(1, pattern.groups))),
         before=int(entry.get("before", 0)),
-        window=int(entry.get("window", 1024)),
+        window=int(entry.get("window", 600)),
         least=re.compile(rb"[!-~]{%d}" % int(entry["least"])) if "least" in entry else None,
         boundary=bool(entry.get("boundary", True)),
         exact=bool(entry.get("exact", False)),

@@ -46,7 +46,7 @@ _REFERENCE = re.compile(
     r"|ENC\[|(?:os|process|sys|system|config|settings|env|environment|secrets|var|vars|local|module|self|this"
     r"|request|req|params|props|ctx|context|args|options|opts|app|import|std|data|random_password|credentials)\.[A-Za-z_]"
 )
-_CALL = re.compile(r"[A-Za-z_$][\w$.:>-]{0,80}[(\[]")
+_CALL = re.compile(r"[A-Za-z_$][\w$.:>-]{0,80}[(\[{]")
 _IDENTIFIER = re.compile(r"[&*!-]?[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.|!\.)[A-Za-z_$][\w$]*)*[?!]?$")
 _HASH = re.compile(r"(?:sha\d{1,3}|md5|blake\w{1,4}|h1)[-:=]")
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$")
@@ -66,6 +66,7 @@ _DOTTED = re.compile(r"[a-z]+(?:[-_./][a-z]+)+$", re.IGNORECASE)
 _VERSION = re.compile(r"[v^~<>=]*\d+(?:\.\d+)+(?:[-+.][\w.+-]+)?(?:/go\.mod)?$")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]|$)|\d\d:\d\d(?::\d\d)?$")
 _NUMBER = re.compile(r"[-+]?\d[\d_,.]*(?:e[-+]?\d+)?[a-zA-Z]{0,2}$")
+_LOOK = 256
 _STEMS = (
     "passw",
     "passwd",
@@ -151,6 +152,8 @@ def is_unmistakable(value: str, strength: Strength) -> bool:
 @lru_cache(maxsize=4096)
 def is_secret(value: str, strength: Strength, style: Style) -> bool:
     """Whether the value beside a name of that strength is to be taken out."""
+    # What a value is shows in its beginning; a longer look would make hostile texts slow.
+    value = value[:_LOOK]
     if len(value) < 4 or is_placeholder(value) or is_reference(value):
         return False
     if " " in value or "\t" in value or is_address(value):

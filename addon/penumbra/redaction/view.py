@@ -81,11 +81,12 @@ def _build(data: bytes, disguises: Iterator[re.Match[bytes]]) -> View | None:
             letter = bytes((int(code, 16),))
             if letter in _KEPT:
                 continue
-        if match.start() > at:
-            add(data[at : match.start()], at, 0)
+        start, end = match.span()
+        if start > at:
+            add(data[at:start], at, 0)
         if letter:
-            add(letter, match.start(), match.end() - match.start())
-        at = match.end()
+            add(letter, start, end - start)
+        at = end
     if not at:
         return None
     if at < len(data):

@@ -1,0 +1,53 @@
+"""Tokens of services that no rule knows: a short prefix and a long random tail.
+
+Most services of today hand out such tokens, so that scanners may know them. What is no token looks
+otherwise: hashes are hexadecimal, names are made of words, and ids have well-known prefixes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import re2
+
+from penumbra import rules
+from penumbra.redaction.span import Rank, Span
+from penumbra.redaction.values import entropy
+
+_OPTIONS = re2.Options()
+_OPTIONS.encoding = re2.Options.Encoding.LATIN1
+_TAIL = re2.compile(rb"[_-]([A-Za-z0-9]{28,})", _OPTIONS)
+_PART = rb"(?:[a-z0-9]{1,14}|[A-Z0-9]{1,14}|[A-Z][a-z]{1,14})"
+_PREFIX = re.compile(rb"(?:[a-z][a-z0-9]{1,14}|[A-Z][A-Z0-9]{1,14}|[A-Z][a-z]{1,14})(?:[_-]" + _PART + rb"){0,3}")
+_PREFIX_CHARACTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+_LONGEST_PREFIX = 64
+_HEX = re.compile(rb"[0-9a-fA-F]+")
+_END = re.compile(rb"[A-Za-z0-9_/+=-]|\.[A-Za-z0-9]")
+_BITS = 3.6
+_SPEC = rules.load("secrets/words/prefixes.yaml")
+_IDS = frozenset(_SPEC["ids"].split())
+_TELLING = tuple(_SPEC["telling"].split())
+
+
+def prefixed_tokens(data: bytes) -> Iterator[Span]:
+    """Spans of whole tokens, with their prefixes."""
+    for match in _TAIL.finditer(data):
+        start, end = match.span(1)
+        low = max(0, start - 1 - _LONGEST_PREFIX)
+        start = low + len(data[low : start - 1].rstrip(_PREFIX_CHARACTERS))
+        prefix = data[start : match.start()]
+        if not _PREFIX.fullmatch(prefix) or data[start - 1 : start] in (b"/", b"+", b".", b"\\"):
+            continue
+        if _END.match(data, end) or not _is_random(match[1], prefix.decode("ascii").lower()):
+            continue
+        yield Span(start, end, "token", "prefixed-token", Rank.STRUCTURE, sure=True)
+
+
+def _is_random(tail: bytes, prefix: str) -> bool:
+    if prefix.replace("-", "_").split("_")[0] in _IDS:
+        return False
+    text = tail.decode("ascii")
+    if _HEX.fullmatch(tail):
+        return len(tail) >= 32 and any(word in prefix for word in _TELLING) and entropy(text) >= 3.0
+    return sum(map(str.isdigit, text)) >= 3 and entropy(text) >= _BITS
