@@ -18,6 +18,7 @@ from penumbra.insight import events, figures
 from penumbra.insight.expansions import ExpansionFigures
 from penumbra.overrides import THRESHOLD_HEADER
 from penumbra.settings import Settings, SettingsError
+from penumbra.strategies import http as http_calls
 from penumbra.wire import content_encoding, recognise
 from penumbra.wire.recognise import Api
 
@@ -111,7 +112,7 @@ class Penumbra:
 
     def _started(self) -> Engine:
         if self._engine is None:
-            self._engine = Engine(self.settings)
+            self._engine = Engine(self.settings, self.figures.strategies, _listening)
         return self._engine
 
     def _state_of_config(self) -> tuple[int, int] | None:
@@ -145,6 +146,10 @@ class Penumbra:
 
     async def request(self, flow: http.HTTPFlow) -> None:
         """Rewrite a recognised request."""
+        if http_calls.is_ours(flow.request.headers.get(http_calls.HEADER, "")):
+            # A strategy's own call, come back to us over some proxy.
+            del flow.request.headers[http_calls.HEADER]
+            return
         self._refresh()
         api = self._recognised(flow)
         if api is None:
@@ -193,6 +198,7 @@ class Penumbra:
             headers={name.lower(): value for name, value in request.headers.items()},
             query=dict(request.query.items()),
             peer=str(peer[0]) if peer else "",
+            host=request.host if _mode(flow.client_conn) == "reverse" else request.pretty_host,
             threshold=request.headers.get(THRESHOLD_HEADER),
         )
 
@@ -241,6 +247,12 @@ class Penumbra:
         if self.settings.events:
             self._events = self._events or events.EventLog(self.settings.events)
             self._events.write(event)
+
+
+def _listening() -> frozenset[int]:
+    """The ports that this process listens on."""
+    proxyserver = ctx.master.addons.get("proxyserver")
+    return frozenset(address[1] for address in proxyserver.listen_addrs()) if proxyserver else frozenset()
 
 
 def _mode(client: object) -> str:

@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,6 +20,7 @@ from typing import TypeVar
 from penumbra import failures, rewrite
 from penumbra.history import adoption
 from penumbra.history.shelves import Shelves
+from penumbra.outside import Client, Outside
 from penumbra.overrides import OverrideError
 from penumbra.redaction import RedactionError
 from penumbra.redaction.engine import Redactor
@@ -27,7 +28,12 @@ from penumbra.settings import Settings, database_path
 from penumbra.shadow import answers, expand, ledger, originals
 from penumbra.shadow.database import Database, installation_key
 from penumbra.shadow.expansions import Caller, Expansions, Find, Original, Prepared, Terms
-from penumbra.text.result import Mode
+from penumbra.strategies import compressed
+from penumbra.strategies.dispatch import Dispatcher
+from penumbra.strategies.figures import StrategyFigures
+from penumbra.strategies.http import Http
+from penumbra.strategies.strategy import Credential
+from penumbra.text.result import Mode, Shortened
 from penumbra.wire import identity
 from penumbra.wire.document import Document, NotJson
 from penumbra.wire.recognise import Api
@@ -48,6 +54,8 @@ class Incoming:
     query: Mapping[str, str]
     peer: str
     """Address of the client: it tells callers without credentials apart."""
+    host: str = ""
+    """Where the client sends it."""
     threshold: str | None = None
     """Value of an `X-Compression-Threshold` header."""
 
@@ -76,11 +84,18 @@ class Accepted:
 class Engine:
     """The state behind all requests of one process: key, database, redactor, workers."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        figures: StrategyFigures | None = None,
+        listening: Callable[[], Collection[int]] = tuple,
+    ) -> None:
+        """`figures` count what strategies do; `listening` tells the ports of this process."""
         path = database_path(settings)
         self.settings = settings
         self.key = installation_key(path.with_suffix(".key") if path else None)
-        self.database = Database(path, (*ledger.SCHEMA, *answers.SCHEMA, *originals.SCHEMA))
+        schema = (*ledger.SCHEMA, *answers.SCHEMA, *originals.SCHEMA, *compressed.SCHEMA)
+        self.database = Database(path, schema)
         self.ledger = ledger.Ledger(self.database, settings.ledger_ttl, settings.database_max_bytes)
         self.expansions = Expansions(
             self.key,
@@ -90,6 +105,8 @@ class Engine:
             ),
             expand.page_bytes(settings.max_output_bytes),
         )
+        dispatcher = Dispatcher(self.key, compressed.Compressed(self.database), figures)
+        self._outside = Outside(dispatcher, Http(listening))
         self._shelves = Shelves()
         self._workers = ThreadPoolExecutor(2, thread_name_prefix="penumbra")
         # Compiled while the proxy starts; the first request waits for what is missing.
@@ -98,6 +115,7 @@ class Engine:
 
     def close(self) -> None:
         """Finish and close everything."""
+        self._outside.close()
         self._workers.shutdown(wait=True)
         self.database.close()
 
@@ -143,8 +161,15 @@ class Engine:
         redactor = await asyncio.wrap_future(self._redactor)
         prepared = await self._prepare(incoming, request)
         shadows = prepared.shadows if prepared else None
+        forms: dict[bytes, Shortened] = {}
+        if incoming.api.kind == "messages" and request.settings.outside:
+            forms = await self._outside.forms(
+                request, known, redactor, shadows, self._client(incoming, request)
+            )
+            # While they were waited for, another request may have decided.
+            known |= await self.ledger.known(forms)
         rewritten = await self._work(
-            heavy, lambda: rewrite.rewrite(request, known, redactor.redact, shadows, self._shelves)
+            heavy, lambda: rewrite.rewrite(request, known, redactor.redact, shadows, self._shelves, forms)
         )
         if incoming.api.kind == "messages":
             await self.ledger.record(rewritten.decisions)
@@ -175,6 +200,14 @@ class Engine:
             _log.error("penumbra: no originals can be asked for in a request: %s", failures.place(error))
             request.document.edits[:] = edits
             return None
+
+    def _client(self, incoming: Incoming, request: rewrite.Request) -> Client:
+        model = request.conversation.model
+        if not request.settings.allow_captured_credentials:
+            return Client(model, None)
+        headers = identity.credential_headers(incoming.headers)
+        owner = self.scope(incoming, request.document)
+        return Client(model, Credential(incoming.host, headers, owner) if headers else None)
 
     def _finder(self, request: rewrite.Request, rewritten: rewrite.Rewritten, redactor: Redactor) -> Find:
         """Clients send originals again in every request, so most are found there."""

@@ -16,6 +16,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from penumbra import failures, overrides
@@ -167,31 +168,51 @@ def rewrite(
     redact: Callable[[str, str], Redacted],
     shadows: Shadows | None,
     shelves: Shelves,
+    forms: Mapping[bytes, Shortened] = MappingProxyType({}),
 ) -> Rewritten:
     """The request as it is to be sent.
 
     `known`: decisions of the past about this request's items. `redact` takes a text and a hint (path
     or command of the call). `shadows` None: the model can't ask for originals. `shelves` keep what was
-    learned of conversations under way.
+    learned of conversations under way. `forms`: what has become, outside, of items that are not decided
+    about, by their keys.
 
     Raises RedactionError; on any other failure of a stage the text stays as it came.
     """
-    writer = _Writer(request, known, redact, shadows)
+    writer = _Writer(request, known, redact, shadows, forms)
     for item in request.items:
         writer.write(item, shelves)
     writer.shelve(shelves)
     return Rewritten(request.document.render(), tuple(writer.shown), writer.decisions, writer.originals)
 
 
+def undecided(request: Request, known: Mapping[bytes, Decision]) -> list[Item]:
+    """The items that `rewrite` would decide about."""
+    writer = _Writer(request, known, lambda text, hint: Redacted(text), None)
+    earlier: set[bytes] = set()
+    found: list[Item] = []
+    for item in request.items:
+        past = known.get(item.key)
+        if past is None:
+            is_open = not writer.adopts(item)
+        else:
+            is_open = not all(bytes.fromhex(key) in earlier for key in past.facts.referents)
+        if is_open:
+            found.append(item)
+        earlier.add(item.key)
+    return found
+
+
 def original(request: Request, item: Item, redact: Callable[[str, str], Redacted]) -> str:
     """The redacted original of a text, as `rewrite` gives it in `originals`. Raises RedactionError."""
-    output = _output(request, item)
-    hint = _hint(output.arguments) if request.settings.redact_secrets else ""
-    clean: Redact = (lambda text: redact(text, hint)) if request.settings.redact_secrets else Redacted
+    output = tool_output(request, item)
+    place = hint(output.arguments) if request.settings.redact_secrets else ""
+    clean: Redact = (lambda text: redact(text, place)) if request.settings.redact_secrets else Redacted
     return pipeline.shorten(output, Policy(mode=Mode.SAFE), clean, lambda text: "").original
 
 
-def _output(request: Request, item: Item) -> ToolOutput:
+def tool_output(request: Request, item: Item) -> ToolOutput:
+    """A text with what is known about its call."""
     return ToolOutput(
         text=item.text,
         tool=item.tool,
@@ -209,6 +230,7 @@ class _Writer:
     known: Mapping[bytes, Decision]
     redact: Callable[[str, str], Redacted]
     shadows: Shadows | None
+    forms: Mapping[bytes, Shortened] = field(default_factory=dict)
     shown: list[Shown] = field(default_factory=list)
     decisions: dict[bytes, Decision] = field(default_factory=dict)
     originals: dict[str, str] = field(default_factory=dict)
@@ -258,11 +280,12 @@ class _Writer:
         # A reference holds only while its referents stand earlier in the request.
         if past is not None and all(self.seen.has(bytes.fromhex(key)) for key in past.facts.referents):
             return past, False
-        if past is None and self._adopted(item):
+        if past is None and self.adopts(item):
             return Decision(None, _facts("adopted", item.text, item.text)), True
         return self._decide(item, shelves), True
 
-    def _adopted(self, item: Item) -> bool:
+    def adopts(self, item: Item) -> bool:
+        """Whether an unknown text keeps the form in which the provider has seen it without us."""
         conversation = self.request.conversation
         turn = item.result.turn
         if turn > conversation.last_answer:
@@ -275,12 +298,14 @@ class _Writer:
 
     def _decide(self, item: Item, shelves: Shelves) -> Decision:
         settings = self.request.settings
-        output = _output(self.request, item)
+        output = tool_output(self.request, item)
         policy = self.policy
+        # Where somebody else shortens results, the pipeline does nothing about the others.
+        whole = policy.mode is Mode.DISABLED and not (settings.outside and settings.mode is not Mode.DISABLED)
         if tools.skips(item.tool, settings.skip_tools):
-            policy = Policy(mode=Mode.DISABLED)
-        shortened = self._shorten(output, policy)
-        if settings.dedup and policy.mode is not Mode.DISABLED:
+            policy, whole = Policy(mode=Mode.DISABLED), True
+        shortened = self.forms.get(item.key) or self._shorten(output, policy)
+        if settings.dedup and not whole:
             if (duplicate := self._duplicate(item, shortened)) is not None:
                 return duplicate
             if (restated := self._restated(item, shortened, policy, shelves)) is not None:
@@ -365,8 +390,8 @@ class _Writer:
     def _redact(self, output: ToolOutput) -> Redact:
         if not self.request.settings.redact_secrets:
             return lambda text: Redacted(text)
-        hint = _hint(output.arguments)
-        return lambda text: self.redact(text, hint)
+        place = hint(output.arguments)
+        return lambda text: self.redact(text, place)
 
     def _ref(self, original: str) -> str:
         return self.shadows.ref(original) if self.shadows is not None else ""
@@ -396,7 +421,7 @@ def _arguments(document: Document, result: ResultText) -> Any:
 _HINT_KEYS = ("command", "cmd", "file_path", "path", "absolute_path", "filePath")
 
 
-def _hint(arguments: Any) -> str:
+def hint(arguments: Any) -> str:
     """Path or command of the call: it tells a scanner what kind of text to expect."""
     if isinstance(arguments, str):
         return arguments[:1000]

@@ -56,7 +56,7 @@ BAD = {
     "number": ({"penumbra_min_bytes": "-1"}, "penumbra_min_bytes: got '-1', allowed: bytes from"),
     "text for a number": ({"penumbra_max_output_bytes": "many"}, "penumbra_max_output_bytes: got 'many'"),
     "flag": ({"penumbra_dedup": "maybe"}, "penumbra_dedup: got 'maybe', allowed: true or false"),
-    "strategy": ({"penumbra_strategy": "api"}, "penumbra_strategy: 'api' is not available in this version"),
+    "strategy": ({"penumbra_strategy": "api"}, "pipes.tool_output.api.endpoint: missing"),
     "filter": ({"penumbra_filter": "~nonsense ("}, "penumbra_filter: got '~nonsense ('"),
     "misspelt": ({"penumbra_modus": "safe"}, "penumbra_modus: unknown option"),
     "no file": ({"penumbra_config": "/nowhere/p.yaml"}, "penumbra_config: got '/nowhere/p.yaml'"),
@@ -66,7 +66,7 @@ BAD_FILES = {
     "size": ("pipes: {tool_output: {min_bytes: lots}}", "pipes.tool_output.min_bytes: got 'lots'"),
     "strategy": (
         "pipes: {tool_output: {strategy: external_provider}}",
-        "'external_provider' is not available",
+        "pipes.tool_output.provider: missing, needed by external_provider",
     ),
     "key": ("penumbra: {colour: red}", "penumbra.colour: unknown key"),
     "no YAML": ("pipes: [", "is no YAML"),

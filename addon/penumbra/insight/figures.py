@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from penumbra.rewrite import Shown
+from penumbra.strategies.figures import StrategyFigures
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ class Figures:
     saved_by_tool: Counter[str] = field(default_factory=Counter)
     redactions: Counter[str] = field(default_factory=Counter)
     milliseconds: float = 0.0
+    strategies: StrategyFigures = field(default_factory=StrategyFigures)
 
     def add(self, shown: Iterable[Shown], totals: Totals, milliseconds: float, changed: bool) -> None:
         """Count one rewritten request."""
@@ -93,7 +95,7 @@ class Figures:
             if counter:
                 top = ", ".join(f"{name} {count:,}" for name, count in counter.most_common(12))
                 lines.append(f"{title:<11} {top}")
-        return lines
+        return lines + self.strategies.lines()
 
 
 def _change(before: int, after: int) -> str:

@@ -126,10 +126,10 @@ class Dispatcher:
         else:
             self.figures.misses += 1
 
-    async def _known(self, text: str, ask: Ask) -> Outcome:
+    async def _known(self, text: str, ask: Ask, how: str = "hit") -> Outcome:
         try:
-            # The rules may have grown since.
-            return _judged(ask.redact(text), ask, "hit")
+            # The rules may have grown since, and whoever asked first may have had others.
+            return _judged(await asyncio.to_thread(ask.redact, text), ask, how)
         except RedactionError:
             return Outcome(None, "redaction")
 
@@ -144,7 +144,9 @@ class Dispatcher:
         if dear:
             return Outcome(None, "not worth its price")
         found = await self._awaited(self._flight(strategy, ask, name), end)
-        return Outcome(None, found.kind) if isinstance(found, Failure) else _judged(found, ask, "miss")
+        if isinstance(found, Failure):
+            return Outcome(None, found.kind)
+        return await self._known(found, ask, "miss")
 
     def _flight(self, strategy: Strategy, ask: Ask, name: bytes) -> _Flight:
         flight = self._flights.get(name)

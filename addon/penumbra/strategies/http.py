@@ -1,7 +1,8 @@
 """Calls to services, through the operator's proxies but never through ourselves.
 
-Every call carries a header with a secret of this process, so that a call that comes back to us over
-any way (a transparent proxy, a proxy in front) is recognised and left alone.
+Every call carries a header with a number of its own, so that a call that comes back to us over any
+way (a transparent proxy, a proxy in front) is recognised and left alone. The number means nothing as
+soon as the call is over.
 """
 
 from __future__ import annotations
@@ -26,8 +27,7 @@ import orjson
 from penumbra.strategies.strategy import Failure
 
 HEADER = "x-penumbra-call"
-TOKEN = secrets.token_hex(16)
-"""What our own calls carry in `HEADER`: nobody else can know it."""
+_UNDER_WAY: set[str] = set()
 Listening = Callable[[], Collection[int]]
 """The ports that this process listens on."""
 _LOCAL_NAMES = ("localhost", "ip6-localhost", "host.docker.internal")
@@ -68,9 +68,17 @@ class Http:
             raise Failure("malformed", "not JSON") from None
 
     async def _post(self, call: Call, limit: int) -> bytes:
-        headers = {**call.headers, HEADER: TOKEN, "accept": "application/json"}
-        request = self._connected().build_request("POST", call.url, json=call.body, headers=headers)
-        response = await self._connected().send(request, stream=True)
+        number = secrets.token_hex(16)
+        headers = {**call.headers, HEADER: number, "accept": "application/json"}
+        client = self._connected()
+        request = client.build_request("POST", call.url, json=call.body, headers=headers)
+        _UNDER_WAY.add(number)
+        try:
+            return await self._received(await client.send(request, stream=True), limit)
+        finally:
+            _UNDER_WAY.discard(number)
+
+    async def _received(self, response: httpx.Response, limit: int) -> bytes:
         try:
             if response.status_code != 200:
                 raise Failure("status", str(response.status_code))
@@ -102,6 +110,11 @@ class Http:
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()
+
+
+def is_ours(number: str) -> bool:
+    """Whether this is what a call of this process that is under way carries in `HEADER`."""
+    return number in _UNDER_WAY
 
 
 def _trust() -> ssl.SSLContext:

@@ -25,6 +25,14 @@ def credential(headers: Mapping[str, str], query: Mapping[str, str]) -> str:
     return headers.get("authorization") or query.get("key") or ""
 
 
+def credential_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers that authorise a request, and what its API wants to know beside a login's token."""
+    found = {name: headers[name] for name in ("authorization", *_KEY_HEADERS) if headers.get(name)}
+    betas = [beta.strip() for beta in headers.get("anthropic-beta", "").split(",")]
+    login = ",".join(beta for beta in betas if beta.startswith("oauth-"))
+    return {**found, "anthropic-beta": login} if found and login else found
+
+
 def principal(headers: Mapping[str, str], query: Mapping[str, str], user: str = "") -> str:
     """What stays the same when a login's token is renewed; else the credential itself.
 

@@ -1,0 +1,24 @@
+"""From settings to the strategy that they name."""
+
+from __future__ import annotations
+
+from penumbra.settings import Settings
+from penumbra.strategies.api import Api
+from penumbra.strategies.check import entry
+from penumbra.strategies.external_provider import ExternalProvider
+from penumbra.strategies.http import Http
+from penumbra.strategies.simple import Simple
+from penumbra.strategies.strategy import Strategy
+
+
+def chosen(settings: Settings, http: Http) -> Strategy | None:
+    """Who is asked beside the pipeline or instead of it; None: nobody."""
+    name = settings.outside
+    if name == "simple":
+        return Simple()
+    if name == "api":
+        return Api(settings.api, http)
+    if name == "external_provider":
+        asked = entry(settings)
+        return ExternalProvider(asked, settings.providers[asked], settings.api.timeout, http)
+    return None
