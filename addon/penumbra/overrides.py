@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from penumbra.settings import MAX_OUTPUT_BYTES_LIMIT, Settings, parse_method, parse_mode
+from penumbra.readers import parse_method, parse_mode
+from penumbra.settings import MAX_OUTPUT_BYTES_LIMIT, Settings
 from penumbra.text.result import Mode
 
 FIELD = "_forge"

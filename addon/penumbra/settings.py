@@ -17,6 +17,22 @@ from typing import Any, TypeVar
 
 import yaml
 
+from penumbra.history.superseded import Parameters
+from penumbra.readers import (
+    SettingsError as SettingsError,
+)
+from penumbra.readers import (
+    read_choice,
+    read_duration,
+    read_flag,
+    read_method,
+    read_mode,
+    read_names,
+    read_parameters,
+    read_ratio,
+    read_size,
+    read_text,
+)
 from penumbra.strategies import check
 from penumbra.text.result import Mode, Policy
 
@@ -24,10 +40,6 @@ MAX_OUTPUT_BYTES_LIMIT = 1_048_576
 OUTSIDE_STRATEGIES = ("simple", "api", "external_provider")
 CHAINS = tuple(f"pipeline+{name}" for name in OUTSIDE_STRATEGIES)
 AVAILABLE_STRATEGIES = ("pipeline", "passthrough", *OUTSIDE_STRATEGIES, *CHAINS)
-
-
-class SettingsError(ValueError):
-    """A bad value; the message is one line: key, what it got, what is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +92,14 @@ class Settings:
     session_id: str = ""
     """Set by requests only: results may also be duplicates of earlier requests of this session."""
     adopt: str = "auto"
+    supersede: str = "auto"
+    tool_compaction: Parameters = field(default_factory=Parameters)
+    aggregate_budget_bytes: int = 0
+    """Of all results of a request together; 0: no limit."""
+    budget_window_share: float | None = None
+    """The same as a part of the model's window, where that is known."""
+    bound_thinking: str = "keep"
+    recover: str = "auto"
     redact_secrets: bool = True
     allow_redaction_off: bool = False
     hosts: tuple[str, ...] = ()
@@ -115,119 +135,10 @@ class Settings:
         )
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (str, int, float)):
-        return str(value).strip()
-    raise SettingsError("text")
-
-
-def _flag(value: Any) -> bool:
-    text = _text(value).lower()
-    if text in ("true", "yes", "on", "1"):
-        return True
-    if text in ("false", "no", "off", "0"):
-        return False
-    raise SettingsError("true or false")
-
-
-def _choice(*allowed: str) -> Callable[[Any], str]:
-    def parse(value: Any) -> str:
-        text = _text(value).lower()
-        if text not in allowed:
-            raise SettingsError(", ".join(allowed[:-1]) + f" or {allowed[-1]}")
-        return text
-
-    return parse
-
-
-def _strategy(value: Any) -> str:
+def _read_strategy(value: Any) -> str:
     """One name, or a chain: names joined by `+`, or a list."""
-    parts = [_text(part) for part in value] if isinstance(value, list) else _text(value).split("+")
-    return _choice(*AVAILABLE_STRATEGIES)("+".join(part.strip() for part in parts))
-
-
-def _integer(low: int, high: int) -> Callable[[Any], int]:
-    def parse(value: Any) -> int:
-        text = _text(value).replace("_", "")
-        if not re.fullmatch(r"\d{1,18}", text, re.ASCII) or not low <= int(text) <= high:
-            raise SettingsError(f"a whole number from {low} to {high}")
-        return int(text)
-
-    return parse
-
-
-_SIZE_UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
-
-
-def _size(low: int, high: int) -> Callable[[Any], int]:
-    def parse(value: Any) -> int:
-        match = re.fullmatch(
-            r"(\d{1,15})\s*([kmg]?)(?:i?b)?", _text(value).lower().replace("_", ""), re.ASCII
-        )
-        size = int(match[1]) * _SIZE_UNITS[match[2]] if match else -1
-        if not low <= size <= high:
-            raise SettingsError(f"bytes from {low} to {high}, for example 65536 or 64k")
-        return size
-
-    return parse
-
-
-_DURATION_UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-
-
-def _duration(value: Any) -> float:
-    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,6})?)\s*(ms|s|m|h|d|)", _text(value).lower(), re.ASCII)
-    seconds = float(match[1]) * _DURATION_UNITS[match[2]] if match else 0.0
-    if seconds <= 0:
-        raise SettingsError("a time above zero, for example 30s, 5m, 12h or 30d")
-    return seconds
-
-
-def _ratio(value: Any) -> float | None:
-    text = _text(value)
-    if re.fullmatch(r"(?:0?\.\d{1,6}|1(?:\.0{1,6})?|0)", text, re.ASCII) and 0 < float(text) <= 1:
-        return float(text)
-    raise SettingsError("a number above 0 and up to 1")
-
-
-_MODE_ALIASES = {
-    **dict.fromkeys(("disabled", "off", "false", "none"), Mode.DISABLED),
-    "safe": Mode.SAFE,
-    **dict.fromkeys(("standard", "on", "true"), Mode.STANDARD),
-    "aggressive": Mode.AGGRESSIVE,
-}
-_METHOD_ALIASES = {"lzw": "lzw", "repair": "repair", "re-pair": "repair", "auto": "auto"}
-
-
-def parse_mode(text: str) -> Mode | None:
-    """The mode that a word stands for, aliases included; None if it is none."""
-    return _MODE_ALIASES.get(text.strip().lower())
-
-
-def parse_method(text: str) -> str | None:
-    """The dictionary method that a word stands for; None if it is none."""
-    return _METHOD_ALIASES.get(text.strip().lower())
-
-
-def _mode(value: Any) -> Mode:
-    if (mode := parse_mode(_text(value))) is None:
-        raise SettingsError("disabled, safe, standard or aggressive")
-    return mode
-
-
-def _method(value: Any) -> str:
-    if (method := parse_method(_text(value))) is None:
-        raise SettingsError("lzw, repair or auto")
-    return method
-
-
-def _names(value: Any) -> tuple[str, ...]:
-    if isinstance(value, Mapping) and set(value) == {"categories"}:
-        value = value["categories"]
-    parts = value if isinstance(value, list) else _text(value).split(",")
-    return tuple(dict.fromkeys(name for part in parts if (name := _text(part))))
+    parts = [read_text(part) for part in value] if isinstance(value, list) else read_text(value).split("+")
+    return read_choice(*AVAILABLE_STRATEGIES)("+".join(part.strip() for part in parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,123 +174,169 @@ _HUGE = 1 << 40
 KNOBS: tuple[Knob, ...] = (
     Knob(
         "mode",
-        _mode,
+        read_mode,
         "How much is done to tool results: disabled, safe, standard or aggressive.",
         _pipe("mode"),
         ("FORGE_TOOL_OUTPUT_COMPRESSION",),
     ),
     Knob(
         "method",
-        _method,
+        read_method,
         "Dictionary method of the aggressive mode: lzw, repair or auto.",
         _pipe("method"),
         ("FORGE_TOOL_OUTPUT_COMPRESSION_METHOD",),
     ),
     Knob(
         "strategy",
-        _strategy,
+        _read_strategy,
         "Who shortens a result; `pipeline+...`: the pipeline first, then whoever is asked.",
         _pipe("strategy"),
     ),
     Knob(
         "fallback_strategy",
-        _choice("passthrough", "pipeline", "simple"),
+        read_choice("passthrough", "pipeline", "simple"),
         "Who shortens a result when the strategy fails or takes too long.",
         _pipe("fallback_strategy"),
     ),
-    Knob("strategy_deadline", _duration, "How long a request waits for its strategy, all results together."),
-    Knob("chain_bytes", _size(0, _HUGE), "In a chain, smaller results of the pipeline are sent to nobody."),
-    Knob("cost_check", _flag, "Ask a strategy only where that is expected to cost less than it saves."),
+    Knob(
+        "strategy_deadline", read_duration, "How long a request waits for its strategy, all results together."
+    ),
+    Knob(
+        "chain_bytes", read_size(0, _HUGE), "In a chain, smaller results of the pipeline are sent to nobody."
+    ),
+    Knob("cost_check", read_flag, "Ask a strategy only where that is expected to cost less than it saves."),
     Knob(
         "allow_captured_credentials",
-        _flag,
+        read_flag,
         "Let external_provider spend the credential of the client whose result it is (auth: oauth).",
     ),
-    Knob("provider", _text, "Entry of `providers` that external_provider asks.", _pipe("provider")),
+    Knob("provider", read_text, "Entry of `providers` that external_provider asks.", _pipe("provider")),
     Knob(
-        "min_bytes", _size(0, _HUGE), "Results up to this size get the safe stages only.", _pipe("min_bytes")
+        "min_bytes",
+        read_size(0, _HUGE),
+        "Results up to this size get the safe stages only.",
+        _pipe("min_bytes"),
     ),
     Knob(
         "max_bytes",
-        _size(1, _HUGE),
+        read_size(1, _HUGE),
         "Results above this size are not sent to a strategy.",
         _pipe("max_bytes"),
     ),
     Knob(
         "max_output_bytes",
-        _size(1, MAX_OUTPUT_BYTES_LIMIT),
+        read_size(1, MAX_OUTPUT_BYTES_LIMIT),
         "Results above this size are cut around their critical lines.",
         _pipe("max_output_bytes"),
     ),
-    Knob("target_ratio", _ratio, "Wanted size of a result relative to its original.", _pipe("target_ratio")),
+    Knob(
+        "target_ratio", read_ratio, "Wanted size of a result relative to its original.", _pipe("target_ratio")
+    ),
     Knob(
         "lossy",
-        _choice("auto", "on", "off"),
+        read_choice("auto", "on", "off"),
         "Stages that leave something out: on, off, or auto (where the model can ask for the original).",
     ),
     Knob(
         "enable_expand_context",
-        _flag,
+        read_flag,
         "Let the model ask for the original of a shortened result.",
         _pipe("enable_expand_context"),
     ),
     Knob(
         "include_expand_hint",
-        _flag,
+        read_flag,
         "Add one line to a shortened result that tells how to ask.",
         _pipe("include_expand_hint"),
     ),
     Knob(
         "skip_tools",
-        lambda value: frozenset(_names(value)),
+        lambda value: frozenset(read_names(value)),
         "Categories or names of tools whose results are redacted only, separated by commas.",
         _pipe("skip_tools"),
     ),
-    Knob("dedup", _flag, "Replace a result that stands earlier in the same request by a reference."),
+    Knob("dedup", read_flag, "Replace a result that stands earlier in the same request by a reference."),
     Knob(
         "adopt",
-        _choice("auto", "raw", "compress"),
+        read_choice("auto", "raw", "compress"),
         "Results that the provider has already seen without Penumbra: auto, raw or compress.",
     ),
-    Knob("redact_secrets", _flag, "Take secrets out of tool results."),
-    Knob("allow_redaction_off", _flag, "Let a request switch redaction off."),
-    Knob("hosts", _names, "Further hosts of LLM APIs (globs allowed), separated by commas."),
-    Knob("filter", _text, "mitmproxy filter expression: only matching flows are touched."),
+    Knob(
+        "supersede",
+        read_choice("auto", "off"),
+        "Results that a later call has made useless become shadows where that pays: auto or off.",
+    ),
+    Knob(
+        "tool_compaction",
+        read_parameters,
+        "What counts as the same call: inputTrimBytes, outputTrimBytes, excludedTools, toolIdentifierFields, "
+        "toolOnly, compactArguments, staleReads.",
+    ),
+    Knob(
+        "aggregate_budget_bytes",
+        read_size(0, _HUGE),
+        "Size that all results of a request may have together; 0: any.",
+    ),
+    Knob(
+        "budget_window_share",
+        read_ratio,
+        "Part of the model's window that all results of a request may have together.",
+    ),
+    Knob(
+        "bound_thinking",
+        read_choice("keep", "drop"),
+        "Whether a rewrite may cost reasoning that is bound to its prefix: keep or drop.",
+    ),
+    Knob(
+        "recover",
+        read_choice("auto", "off"),
+        "Send a request that was refused as too large again with smaller results: auto or off.",
+    ),
+    Knob("redact_secrets", read_flag, "Take secrets out of tool results."),
+    Knob("allow_redaction_off", read_flag, "Let a request switch redaction off."),
+    Knob("hosts", read_names, "Further hosts of LLM APIs (globs allowed), separated by commas."),
+    Knob("filter", read_text, "mitmproxy filter expression: only matching flows are touched."),
     Knob(
         "intercept",
-        _choice("llm", "all"),
+        read_choice("llm", "all"),
         "TLS connections to decrypt: llm (known hosts only, the rest is tunnelled) or all.",
     ),
     Knob(
         "threads",
-        _choice("auto", "pass", "refuse"),
+        read_choice("auto", "pass", "refuse"),
         "Conversations that Anthropic holds as message threads: pass them, refuse them so that the client "
         "sends its whole history, or auto (refuse where the client is known to go on).",
     ),
     Knob(
         "websocket",
-        _choice("downgrade", "pass"),
+        read_choice("downgrade", "pass"),
         "Responses over WebSocket: downgrade (refuse the upgrade, after which clients use HTTP) or pass.",
     ),
     Knob(
         "aws_signing",
-        _choice("off", "environment"),
+        read_choice("off", "environment"),
         "Signed requests to Amazon Bedrock: off (left alone) or environment (signed anew, with the keys of "
         "the AWS_* variables).",
     ),
     Knob(
-        "database", _text, "SQLite file for decisions; `memory` for none; default: the user's state folder."
+        "database",
+        read_text,
+        "SQLite file for decisions; `memory` for none; default: the user's state folder.",
     ),
     Knob(
         "database_max_bytes",
-        _size(1024 * 1024, _HUGE),
+        read_size(1024 * 1024, _HUGE),
         "Size at which the oldest entries leave the database.",
     ),
-    Knob("ledger_ttl", _duration, "How long decisions are remembered after their last use."),
-    Knob("originals_ttl", _duration, "How long originals are kept after their last use."),
-    Knob("events", _text, "File to append one JSON line per changed request to, without any content."),
-    Knob("max_body_bytes", _size(1024, _HUGE), "Decoded request bodies above this size pass untouched."),
-    Knob("offload_bytes", _size(0, _HUGE), "Bodies above this size are worked on outside of the event loop."),
+    Knob("ledger_ttl", read_duration, "How long decisions are remembered after their last use."),
+    Knob("originals_ttl", read_duration, "How long originals are kept after their last use."),
+    Knob("events", read_text, "File to append one JSON line per changed request to, without any content."),
+    Knob("max_body_bytes", read_size(1024, _HUGE), "Decoded request bodies above this size pass untouched."),
+    Knob(
+        "offload_bytes",
+        read_size(0, _HUGE),
+        "Bodies above this size are worked on outside of the event loop.",
+    ),
 )
 _BY_NAME = {knob.name: knob for knob in KNOBS}
 
@@ -469,11 +426,11 @@ def _mapping(key: str, value: Any) -> Mapping[str, Any]:
 
 
 def _switch(key: str, value: Any) -> bool:
-    return bool(Knob("enabled", _flag, "").read(key, value))
+    return bool(Knob("enabled", read_flag, "").read(key, value))
 
 
 _Record = TypeVar("_Record", Provider, Api)
-_RECORD_PARSERS: dict[str, Callable[[Any], Any]] = {"timeout": _duration, "query_agnostic": _flag}
+_RECORD_PARSERS: dict[str, Callable[[Any], Any]] = {"timeout": read_duration, "query_agnostic": read_flag}
 
 
 def _record(kind: type[_Record], key: str, value: Any) -> _Record:
@@ -482,7 +439,7 @@ def _record(kind: type[_Record], key: str, value: Any) -> _Record:
     for name, item in _mapping(key, value).items():
         if name not in known:
             raise SettingsError(f"{key}.{name}: unknown key, allowed: {', '.join(sorted(known))}")
-        parse = _RECORD_PARSERS.get(name, _text)
+        parse = _RECORD_PARSERS.get(name, read_text)
         found[name] = Knob(name, parse, "").read(f"{key}.{name}", item)
     return kind(**found)
 

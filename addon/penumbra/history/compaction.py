@@ -171,7 +171,7 @@ def bound(body: bytes, format_name: str, budget: int) -> bytes | None:
     """
     document = Document(body)
     items = _messages(document, format_name)
-    if len(items) < 2 or sum(len(memoryview(item)) for item in items) <= budget:
+    if len(items) < 2 or size_of(document, format_name) <= budget:
         return None
     messages = [_read(document, item) for item in items]
     groups = _groups(messages)
@@ -198,6 +198,11 @@ def bound(body: bytes, format_name: str, budget: int) -> bytes | None:
     document.edits.append(Edit(place[0], place[1], made[1:-1]))
     result = document.render()
     return result if len(result) < len(body) else None
+
+
+def size_of(document: Document, format_name: str) -> int:
+    """Bytes of JSON that a request's messages have together."""
+    return sum(len(memoryview(item)) for item in _messages(document, format_name))
 
 
 def _groups(messages: Sequence[_Message]) -> list[range]:

@@ -58,6 +58,18 @@ class Session(Protocol):
         ...
 
 
+class Guard(Protocol):
+    """Who looks at a response before anything of it goes to the client."""
+
+    def first(self, response: http.Response, data: bytes) -> bool | None:
+        """The first bytes of a stream, piece by piece. True: it is a refusal, False: it goes on its way,
+        None: more has to be seen."""
+        ...
+
+
+GUARDS: dict[str, Guard] = {}
+"""By id of the client's flow. Whoever puts one in takes it out in `response` or `error`."""
+
 SESSIONS: dict[str, Session] = {}
 """By id of the client's flow. Whoever puts a session in takes it out in `response` or `error`."""
 
@@ -92,6 +104,29 @@ class PenumbraTurnEndHook(commands.StartHook):
     turn: TurnEnd
 
 
+@dataclass
+class Refused:
+    """Argument of the `penumbra_refused` hook."""
+
+    flow: http.HTTPFlow
+    """The client's flow; its response is the one that was looked at."""
+    body: bytes
+    """With its content coding, or none if the connection broke."""
+    error: str | None = None
+    """The connection of a request that was sent again broke."""
+    following: http.HTTPFlow | None = None
+    """Out: the request to send instead."""
+    restore: bool = False
+    """Out: the client gets the very first response."""
+
+
+@dataclass
+class PenumbraRefusedHook(commands.StartHook):
+    """A response is complete, or begins with an error, and nothing of it has gone to the client."""
+
+    refused: Refused
+
+
 # Negative ids never meet those of a client's own streams, in any version of HTTP.
 _continuation_ids = itertools.count(-2, -1)
 
@@ -111,6 +146,14 @@ class SpliceStream(HttpStream):
     shown = False
     readable = False
     """The continuation's response is what the session can read."""
+    again_id: int | None = None
+    """The request that was sent instead of the client's, while its response is under way."""
+    headers: http.Headers | None = None
+    """Of the response as they arrived."""
+    original: tuple[http.Response, bytes] | None = None
+    """The very first response, once another request was sent."""
+    held: list[events.Event]
+    """First events of a stream that may be a refusal."""
 
     def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         for command in super().handle_event(event):
@@ -135,30 +178,137 @@ class SpliceStream(HttpStream):
             yield from super()._handle_event(event)
         elif self.continuation_id is not None and isinstance(event, ResponseProtocolError):
             yield from self._turn_end(error=event.message)
+        elif self.again_id is not None and isinstance(event, RequestProtocolError):
+            gone, self.again_id = self.again_id, None
+            yield ReceiveHttp(RequestProtocolError(gone, event.message, event.code))
+            yield from super()._handle_event(event)
+        elif self._may_go_back() and isinstance(event, ResponseProtocolError):
+            self.again_id = None
+            if not (yield from self._send_again(b"", event.message)):
+                yield from self._go_on(ResponseEndOfMessage(self.stream_id))
         else:
+            if isinstance(event, ResponseProtocolError) and self.server_state in (
+                self.state_look,
+                self.state_refused,
+            ):
+                yield from self._release()
             if isinstance(event, (RequestProtocolError, ResponseProtocolError)):
                 self.wakeup = None
             yield from self._stock_event(event)
 
     def _stock_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         first = isinstance(event, ResponseHeaders) and self.continuation_id is None
+        if isinstance(event, ResponseHeaders) and first and self.flow.id in GUARDS:
+            self.headers = event.response.headers.copy()
         if first and (session := SESSIONS.get(self.flow.id)) is not None:
             self.session, session.spliceable = session, True
         yield from super()._handle_event(event)
         if first and self.session is not None and self._is_live():
             yield from self._wake_later()
 
+    # A response that is a refusal
+
+    def start_response_stream(self) -> layer.CommandGenerator[None]:
+        if self.flow.id in GUARDS:
+            self.held = []
+            self.server_state = self.state_look
+            return
+        yield from super().start_response_stream()
+
+    def state_look(self, event: events.Event) -> layer.CommandGenerator[None]:
+        """A stream whose first bytes may say that it is a refusal."""
+        self.held.append(event)
+        guard = GUARDS.get(self.flow.id)
+        refused = False if guard is None or isinstance(event, ResponseEndOfMessage) else None
+        if guard is not None and isinstance(event, ResponseData):
+            assert self.flow.response is not None
+            refused = guard.first(self.flow.response, event.data)
+        if refused:
+            self.server_state = self.state_refused
+        elif refused is False:
+            yield from self._release()
+
+    def state_refused(self, event: events.Event) -> layer.CommandGenerator[None]:
+        """The rest of a stream that began with an error."""
+        self.held.append(event)
+        if isinstance(event, ResponseEndOfMessage):
+            self.again_id = None
+            body = b"".join(held.data for held in self.held if isinstance(held, ResponseData))
+            if not (yield from self._send_again(body)):
+                if self.original is None:
+                    yield from self._release()
+                else:
+                    yield from self._go_on(event)
+
+    def _release(self) -> layer.CommandGenerator[None]:
+        """What was held goes its way after all."""
+        held, self.held = self.held, []
+        yield from super().start_response_stream()
+        for event in held:
+            yield from self._stock_event(event)
+
+    def _may_go_back(self) -> bool:
+        """Nothing of the response to a second request has gone to the client."""
+        started = self.state_stream_response_body, self.state_done, self.state_errored
+        return self.again_id is not None and self.server_state not in started
+
+    def _send_again(self, body: bytes, error: str | None = None) -> layer.CommandGenerator[bool]:
+        """Ask whether another request is to be sent instead; True if one is, or if the flow has ended."""
+        refused = Refused(self.flow, body, error)
+        response, headers = self.flow.response, self.headers
+        yield PenumbraRefusedHook(refused)
+        if (yield from self.check_killed(True)):
+            return True
+        if refused.following is not None:
+            if self.original is None and response is not None:
+                if headers is not None:
+                    response.headers = headers
+                self.original = (response, body)
+            self._expect_another()
+            parent = next(one for one in reversed(self.context.layers) if isinstance(one, SpliceHttpLayer))
+            self.again_id = stream_id = next(_continuation_ids)
+            parent.parents[stream_id] = self.stream_id
+            yield from _request(stream_id, refused.following)
+            return True
+        if refused.restore and self.original is not None:
+            self.flow.response, body = self.original
+            self.flow.response.stream = False
+            self._expect_another()
+            self.response_body_buf += body
+        return False
+
+    def _expect_another(self) -> None:
+        self.response_body_buf.clear()
+        self.held = []
+        self.session = None
+        self.server_state = self.state_wait_for_response_headers
+
+    def _go_on(self, event: ResponseEndOfMessage) -> layer.CommandGenerator[None]:
+        """The first response, which lies in the buffer, goes to the client."""
+        self.server_state = self.state_consume_response_body
+        yield from super().state_consume_response_body(event)
+
     def _is_live(self) -> bool:
         return self.session is not None and self.session.live and self.flow.id in SESSIONS
 
     def state_stream_response_body(self, event: events.Event) -> layer.CommandGenerator[None]:
-        if isinstance(event, ResponseEndOfMessage) and self._is_live():
-            yield from self._turn_end()
-            return
+        if isinstance(event, ResponseEndOfMessage):
+            self.again_id = None
+            if self._is_live():
+                yield from self._turn_end()
+                return
         self.quiet &= not isinstance(event, ResponseData)
         yield from super().state_stream_response_body(event)
 
     def state_consume_response_body(self, event: events.Event) -> layer.CommandGenerator[None]:
+        if isinstance(event, ResponseEndOfMessage) and self.flow.id in GUARDS:
+            self.again_id = None
+            restored = self.original
+            if (yield from self._send_again(bytes(self.response_body_buf))):
+                return
+            if restored is not None and self.flow.response is restored[0]:
+                yield from self._go_on(event)
+                return
         if (
             isinstance(event, ResponseEndOfMessage)
             and self.session is not None
@@ -213,9 +363,7 @@ class SpliceStream(HttpStream):
         parent.parents[stream_id] = self.stream_id
         if self.session is not None and self.session.live and self.wakeup is None:
             yield from self._wake_later()
-        yield ReceiveHttp(RequestHeaders(stream_id, flow.request, end_stream=False, replay_flow=flow))
-        yield ReceiveHttp(RequestData(stream_id, flow.request.raw_content or b""))
-        yield ReceiveHttp(RequestEndOfMessage(stream_id))
+        yield from _request(stream_id, flow)
 
     def _keep_alive(self, session: Session) -> layer.CommandGenerator[None]:
         if self.quiet and session.holding and (data := session.keep_alive()):
@@ -226,6 +374,13 @@ class SpliceStream(HttpStream):
     def _wake_later(self) -> layer.CommandGenerator[None]:
         self.wakeup = commands.RequestWakeup(KEEP_ALIVE_SECONDS)
         yield self.wakeup
+
+
+def _request(stream_id: int, flow: http.HTTPFlow) -> layer.CommandGenerator[None]:
+    """A flow's request, as if it had come from the client."""
+    yield ReceiveHttp(RequestHeaders(stream_id, flow.request, end_stream=False, replay_flow=flow))
+    yield ReceiveHttp(RequestData(stream_id, flow.request.raw_content or b""))
+    yield ReceiveHttp(RequestEndOfMessage(stream_id))
 
 
 class SpliceHttpLayer(HttpLayer):
@@ -269,6 +424,8 @@ _STREAM_METHODS = (
     "_handle_event",
     "state_stream_response_body",
     "state_consume_response_body",
+    "state_wait_for_response_headers",
+    "start_response_stream",
     "check_killed",
     "handle_protocol_error",
 )

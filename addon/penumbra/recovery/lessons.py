@@ -1,0 +1,125 @@
+"""What is remembered of a conversation: when it was last sent, and how large its requests may be.
+
+A limit is learned from a refusal that a smaller request got past, so that later turns need no refusal
+to know it. Times only ever decide what is sent; they never stand in it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+
+import orjson
+
+from penumbra.shadow.database import Database
+
+SCHEMA = (
+    """CREATE TABLE IF NOT EXISTS conversations
+    (key BLOB PRIMARY KEY, seen INTEGER NOT NULL, lesson TEXT NOT NULL) WITHOUT ROWID""",
+    "CREATE INDEX IF NOT EXISTS conversations_seen ON conversations (seen)",
+)
+_MEMORY = 4_000
+"""Conversations."""
+_WRITE_SECONDS = 60.0
+_PRUNE_EVERY = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """How large a request of this conversation may be; 0: not known."""
+
+    tokens: int = 0
+    """Estimated tokens of the whole body."""
+    bytes: int = 0
+    """Bytes of the body."""
+    most: int = 0
+    """Characters of one result."""
+
+    def learned(self, other: Lesson) -> Lesson:
+        """What holds when both were learned: a newer limit takes the place of an older one."""
+        return Lesson(other.tokens or self.tokens, other.bytes or self.bytes, other.most or self.most)
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What is known of a conversation when its next request comes."""
+
+    idle: float | None = None
+    """Seconds since its last request; None: there was none."""
+    lesson: Lesson = Lesson()
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    seen: float
+    lesson: Lesson
+    written: float
+
+
+class Conversations:
+    """Lessons and times by conversation, in memory and in the database. `ttl`: seconds."""
+
+    def __init__(self, database: Database, ttl: float, clock: Callable[[], float] = time.time) -> None:
+        self._database = database
+        self._ttl = ttl
+        self._clock = clock
+        self._memory: OrderedDict[bytes, _Entry] = OrderedDict()
+        self._writes = 0
+
+    async def past(self, key: bytes) -> Past:
+        """What is known of a conversation."""
+        entry = self._memory.get(key)
+        if entry is None:
+            row = await self._database.run(lambda connection: _select(connection, key))
+            if row is None:
+                return Past()
+            entry = _Entry(row[0], Lesson(**orjson.loads(row[1])), row[0])
+            self._remember(key, entry)
+        return Past(max(0.0, self._clock() - entry.seen), entry.lesson)
+
+    async def sent(self, key: bytes) -> None:
+        """A request of this conversation goes out. Written at most once a minute."""
+        now = self._clock()
+        entry = self._memory.get(key) or _Entry(now, Lesson(), 0.0)
+        due = now - entry.written > _WRITE_SECONDS
+        entry = _Entry(now, entry.lesson, now if due else entry.written)
+        self._remember(key, entry)
+        if due:
+            await self._write(key, entry)
+
+    async def learn(self, key: bytes, lesson: Lesson) -> None:
+        """A limit was found; returns when it is safe from a restart."""
+        now = self._clock()
+        entry = self._memory.get(key) or _Entry(now, Lesson(), 0.0)
+        entry = replace(entry, lesson=entry.lesson.learned(lesson), written=now)
+        self._remember(key, entry)
+        await self._write(key, entry)
+
+    async def _write(self, key: bytes, entry: _Entry) -> None:
+        row = (key, int(entry.seen), orjson.dumps(asdict(entry.lesson)).decode())
+        prune = self._writes % _PRUNE_EVERY == 0
+        self._writes += 1
+        oldest = int(self._clock() - self._ttl)
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute("INSERT OR REPLACE INTO conversations VALUES (?, ?, ?)", row)
+            if prune:
+                connection.execute("DELETE FROM conversations WHERE seen < ?", (oldest,))
+
+        await self._database.run(work)
+
+    def _remember(self, key: bytes, entry: _Entry) -> None:
+        self._memory.pop(key, None)
+        self._memory[key] = entry
+        while len(self._memory) > _MEMORY:
+            self._memory.popitem(last=False)
+
+
+def _select(connection: sqlite3.Connection, key: bytes) -> tuple[int, str] | None:
+    row: tuple[int, str] | None = connection.execute(
+        "SELECT seen, lesson FROM conversations WHERE key = ?", (key,)
+    ).fetchone()
+    return row

@@ -1,0 +1,194 @@
+"""What a conversation's size asks for: before a request is sent, and after it was refused.
+
+Before: superseded results whose rewrite pays, the operator's budgets, limits learned from refusals. After:
+a smaller request, at most `ladder.RESENDS` times. What a refused request became is remembered only when
+the provider took it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from penumbra import failures, rewrite
+from penumbra.history import budget, cache_cost, compaction, repack
+from penumbra.recovery import ladder, refusals, resend
+from penumbra.recovery.lessons import Lesson, Past
+from penumbra.recovery.refusals import Kind, Refusal
+from penumbra.recovery.resend import Given
+from penumbra.redaction import RedactionError
+from penumbra.settings import Settings
+from penumbra.shadow.ledger import Decision
+from penumbra.text import tokens
+from penumbra.text.result import Mode, Redacted
+
+Redacting = Callable[[str, str], Redacted]
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request as it was sent, for the case that it is refused."""
+
+    body: bytes
+    path: str
+    headers: Mapping[str, str]
+    host: str
+    decided: Mapping[bytes, Decision]
+    """The form of every text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """What is to be sent instead."""
+
+    refusal: Refusal
+    given: Given = Given()
+    body: bytes | None = None
+    """A whole body, where results alone are not what is shortened."""
+    lesson: Lesson = Lesson()
+    """What is learned if it is taken."""
+
+
+def may_shorten(settings: Settings) -> bool:
+    """Whether the operator lets results be left out to make a request fit."""
+    return settings.recover == "auto" and settings.lossy != "off" and settings.mode is not Mode.DISABLED
+
+
+def before(
+    request: rewrite.Request,
+    known: Mapping[bytes, Decision],
+    past: Past,
+    redact: Redacting,
+    shadows: rewrite.Shadows | None,
+) -> Given:
+    """Forms that pay because the results were superseded. Raises RedactionError."""
+    settings = request.settings
+    allowed = shadows is not None or settings.lossy == "on"
+    if settings.supersede == "off" or settings.lossy == "off" or not allowed:
+        return Given()
+    drop = settings.bound_thinking == "drop"
+    try:
+        return repack.plan(request, known, redact, shadows, past.idle, settings.tool_compaction, drop)
+    except RedactionError:
+        raise
+    except Exception as error:
+        _log.warning("Penumbra looks at no older results of a request: %s", failures.place(error))
+        return Given()
+
+
+def fitting(
+    request: rewrite.Request,
+    decided: Mapping[bytes, Decision],
+    body: bytes,
+    past: Past,
+    redact: Redacting,
+    shadows: rewrite.Shadows | None,
+) -> Given:
+    """Smaller forms for a request that is over a budget or a limit that was learned; nothing if it fits.
+
+    `body`: as it would be sent. Raises RedactionError.
+    """
+    if not request.items or not may_shorten(request.settings):
+        return Given()
+    given = Given()
+    for needed in _needs(request, decided, body, past):
+        current = {**decided, **given.decisions}
+        given = given.plus(
+            resend.smaller(request, current, needed, redact, shadows, request.settings.tool_compaction)
+        )
+    return given
+
+
+def _needs(
+    request: rewrite.Request, decided: Mapping[bytes, Decision], body: bytes, past: Past
+) -> list[ladder.Need]:
+    needs: list[ladder.Need] = []
+    lesson = past.lesson
+    if lesson.most:
+        needs.append(ladder.Need(most=lesson.most))
+    if lesson.bytes and len(body) > lesson.bytes:
+        needs.append(ladder.Need(bytes=len(body) - int(lesson.bytes * budget.SLACK)))
+    # Three bytes a token is less than any text has: most requests need no counting.
+    if lesson.tokens and len(body) > 2 * lesson.tokens:
+        estimated = tokens.estimate(body.decode("utf-8", "replace"))
+        if estimated > lesson.tokens:
+            needs.append(ladder.Need(tokens=estimated - int(lesson.tokens * budget.SLACK)))
+    limit = _budget(request)
+    if limit:
+        sizes = [resend.request_facts(decided, item).bytes_after for item in request.items]
+        if missing := budget.excess(sizes, limit):
+            needs.append(ladder.Need(bytes=missing))
+    return needs
+
+
+def _budget(request: rewrite.Request) -> int:
+    """Bytes that the results of a request may have together; 0: no limit."""
+    settings = request.settings
+    limits = [settings.aggregate_budget_bytes] if settings.aggregate_budget_bytes else []
+    if settings.budget_window_share:
+        price = cache_cost.prices(request.api.format, request.conversation.model, b"")
+        if price.window:
+            limits.append(int(price.window * settings.budget_window_share * 3.6))
+    return min(limits, default=0)
+
+
+def refused(status: int, body: bytes, sent: Sent) -> Refusal | None:
+    """The refusal in an answer that shortening may help against; None if it is none."""
+    found = refusals.classify(status, body, sent.host, len(sent.body) // 4)
+    return None if found is None or found.leave else found
+
+
+def again(
+    refusal: Refusal,
+    count: int,
+    request: rewrite.Request,
+    sent: Sent,
+    redact: Redacting,
+    shadows: rewrite.Shadows | None,
+) -> Again | None:
+    """What to send instead of a request that was refused for the `count`th time, from 0; None: give up.
+
+    Raises RedactionError.
+    """
+    if not may_shorten(request.settings):
+        return None
+    estimated = tokens.estimate(sent.body.decode("utf-8", "replace"))
+    needed = ladder.need(refusal, estimated, len(sent.body), count)
+    if needed is None:
+        return None
+    if refusal.kind in (Kind.INPUT, Kind.BYTES, Kind.WINDOW) and (
+        bounded := _bounded(request, sent, needed, estimated)
+    ):
+        return Again(refusal, body=bounded)
+    parameters = request.settings.tool_compaction
+    given = resend.smaller(request, sent.decided, needed, redact, shadows, parameters)
+    if not given.decisions:
+        return None
+    return Again(refusal, given, lesson=_lesson(refusal, estimated))
+
+
+def _bounded(
+    request: rewrite.Request, sent: Sent, needed: ladder.Need, estimated: int
+) -> bytes | None:
+    """A smaller compaction request; None if it is no compaction request."""
+    format_name = request.api.format
+    document = type(request.document)(sent.body)
+    if compaction.recognise(document, format_name, sent.path, sent.headers) is None:
+        return None
+    missing = needed.bytes or needed.tokens * len(sent.body) // max(1, estimated)
+    return compaction.bound(sent.body, format_name, compaction.size_of(document, format_name) - missing)
+
+
+def _lesson(refusal: Refusal, estimated: int) -> Lesson:
+    """What a conversation's later requests have to keep to."""
+    if refusal.kind is Kind.FIELD:
+        return Lesson(most=refusal.limit or 0)
+    if refusal.kind is Kind.BYTES:
+        return Lesson(bytes=refusal.limit or 0)
+    if refusal.limit is None or refusal.kind is Kind.RESERVE:
+        return Lesson()
+    if refusal.have:
+        return Lesson(tokens=estimated * refusal.limit // refusal.have)
+    return Lesson(tokens=min(refusal.limit, estimated))
