@@ -99,8 +99,7 @@ def test_openpgp() -> None:
 def test_putty() -> None:
     public, private = lines_of_key(6, 3), lines_of_key(7, 4)
     text = "\n".join(
-        ["PuTTY-User-Key-File-3: ssh-rsa", "Encryption: none", "Public-Lines: 4", *public]
-        + [f"Private-Lines: {len(private)}", *private, "Private-MAC: 00ff", ""]
+        ["PuTTY-User-Key-File-3: ssh-rsa", "Encryption: none", "Public-Lines: 4", *public, f"Private-Lines: {len(private)}", *private, "Private-MAC: 00ff", ""]
     )
     redacted = redact(text)
     assert [line for line in private if line in redacted] == []

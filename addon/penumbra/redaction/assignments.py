@@ -29,7 +29,7 @@ _STEM = (
     r"|\xeb\xb9\x84\xeb\xb0\x80\xeb\xb2\x88\xed\x98\xb8|\xeb\xb9\x84\xeb\xb2\x88|\xec\x95\x94\xed\x98\xb8"
     r"|\xed\x8c\xa8\xec\x8a\xa4\xec\x9b\x8c\xeb\x93\x9c)[a-z0-9_.\-]*"
     r"|(?:keys?|tokens?|(?:^|[^a-z])(?:auth|authorization|jwt|pat|bearer|otp|pin|api))"
-    r"(?:(?:[_.\-0-9]|val|str|b64|base64|hex|data|prod|dev|test|live|staging)[a-z0-9_.\-]*)?)"
+    r"(?:(?:[_.\-0-9]|val|str|b64|base64|hex|prod|dev|test|live|staging)[a-z0-9_.\-]*)?)"
 )
 # No counted repeats: each would multiply the states of the automaton. What follows is bounded by
 # the line, or read again with bounds in `forms`.
@@ -39,7 +39,8 @@ _FOLLOWERS = (
     r"|[\\\"'`]+[ \t]*,"  # argument, list
     r"|[\\\"'`]+[ \t]*(?:value|content|data-value)="  # XML attributes
     r"|,[^\s,]{6}|, *[\\]*[\"'][!-~]{4}"  # CSV, arguments behind a bare name
-    r"|(?:[ \t\"'\\][^<>\n]*)?>\s*[^\s<>]{4}|\s*</key>(?:\s|\\+[nrt]|[0-9:|+>-]|\xe2\x86\x92|[\nn][a-z0-9_./-]+:[0-9]+[:-])*<string>"  # element
+    r"|(?:[ \t\"'\\][^<>\n]*)?>\s*[^\s<>]{4}"  # element
+    r"|\s*</key>(?:\s|\\+[nrt]|[0-9:|+>-]|\xe2\x86\x92|[\nn][a-z0-9_./-]+:[0-9]+[:-])*<string>"
     r"|\([^\s()]{6}"
     r"|(?:  +|\t+ *|\\+t)[!-~]{6}"  # table
     r"|[`\"']? (?:is|was|to|as) [!-~]{4}"
@@ -50,7 +51,8 @@ _FOLLOWERS = (
 )
 _NAMES = re2.compile((_STEM + _FOLLOWERS).encode("latin-1"), _OPTIONS)
 _FLAGS = re2.compile(
-    rb"-[a-z\-]*(?:pass(?:word|wd|phrase)?|pwd|pw|secret|token|key|auth|credentials?)(?:[ ]+|[\\\"']+,\s*[\\\"']+)[!-~]{4}",
+    rb"-[a-z\-]*(?:pass(?:word|wd|phrase)?|pwd|pw|secret|token|key|auth|credentials?)"
+    rb"(?:[ ]+|[\\\"']+,\s*[\\\"']+)[!-~]{4}",
     _OPTIONS,
 )
 _NAME_BYTES = re.compile(rb"[A-Za-z0-9_.\-$\x80-\xff]{0,80}")

@@ -51,7 +51,8 @@ class Redactor:
         self._limit = limit
         rules = tuple(read() if rules is None else rules)
         self._global = tuple(rule for rule in rules if not rule.anchors)
-        pairs: list[tuple[bytes, Rule | Finder]] = [(anchor, rule) for rule in rules for anchor in rule.anchors]
+        pairs: list[tuple[bytes, Rule | Finder]] = []
+        pairs += ((anchor, rule) for rule in rules for anchor in rule.anchors)
         pairs += ((anchor, finder) for finder in (*FINDERS, KEYS) for anchor in finder.anchors)
         self._anchors = Anchors(pairs)
         self._assignments = Assignments()

@@ -34,13 +34,20 @@ _ATTRIBUTE = re.compile(_QUOTE + rb"[ \t]{0,4}(?:value|content|data-value)=(" + 
 _CSV = re.compile(rb",( {0,2})(" + _QUOTE + rb")?")
 _CALL = re.compile(rb"\((" + _QUOTE + rb")?")
 _PAIR = re.compile(
-    rb"(?:[\\\"']{0,40},|[\\\"']{0,40}" + _BREAK + rb")" + _BREAK + rb"{0,40}[\\\"'-]{0,40}(?:value|Value|VALUE)[\\\"']{0,40}\s{0,3}[:=]\s{0,3}(" + _QUOTE + rb")?"
+    rb"(?:[\\\"']{0,40},|[\\\"']{0,40}" + _BREAK + rb")" + _BREAK + rb"{0,40}"
+    rb"[\\\"'-]{0,40}(?:value|Value|VALUE)[\\\"']{0,40}\s{0,3}[:=]\s{0,3}(" + _QUOTE + rb")?"
 )
-_NESTED = re.compile(rb"[\\\"']{0,40}\s{0,3}[:=]\s{0,3}\{[^{}]{0,240}?\bvalue\\{0,31}[\"'`]?\s{0,3}[:=]\s{0,3}(" + _QUOTE + rb")")
+_NESTED = re.compile(
+    rb"[\\\"']{0,40}\s{0,3}[:=]\s{0,3}\{[^{}]{0,240}?\bvalue\\{0,31}[\"'`]?"
+    rb"\s{0,3}[:=]\s{0,3}(" + _QUOTE + rb")"
+)
 _APART = re.compile(
-    rb"([`\"']?[ ](?:is |was |are |to |as )|(?:[ \t]|\\{1,31}t){1,60}(?:is |was |: ?|= ?)?)(" + _QUOTE + rb")?"
+    rb"([`\"']?[ ](?:is |was |are |to |as )|(?:[ \t]|\\{1,31}t){1,60}(?:is |was |: ?|= ?)?)"
+    rb"(" + _QUOTE + rb")?"
 )
-_TAGGED = re.compile(rb"(?:\\{0,31}[\"'][^<>\n]{0,80}>|\s{0,4}</key>" + _BREAK + rb"{0,40}<string>)(\s{0,40})")
+_TAGGED = re.compile(
+    rb"(?:\\{0,31}[\"'][^<>\n]{0,80}>|\s{0,4}</key>" + _BREAK + rb"{0,40}<string>)(\s{0,40})"
+)
 _PUT = re.compile(rb"(?:\b(?:ENV|setenv|set -g?x|set -Ux|export|config set)[ \t]{1,4})\Z", re.IGNORECASE)
 
 _FLAG = re.compile(rb"(?:[ \t]{1,8}|" + _QUOTE + rb",\s{0,40})(" + _QUOTE + rb")?")

@@ -11,7 +11,9 @@ import orjson
 from penumbra.redaction.span import Span
 
 _STRING = re.compile(rb'"((?:[^"\\]|\\.)*)"', re.DOTALL)
-_ESCAPE = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.", re.DOTALL)
+_ESCAPE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.", re.DOTALL
+)
 
 
 def is_json(data: bytes) -> bool:
@@ -49,7 +51,8 @@ def _cut(data: bytes, spans: list[Span]) -> Iterator[Span]:
             if start < end:
                 start, end = _whole_escapes(data, string.start(1), start, end)
                 # A number of a document inside of a string has escaped quotes.
-                yield replace(span, start=start, end=end, quote=span.quote if span.quote[:1] == b"\\" else b"")
+                quote = span.quote if span.quote[:1] == b"\\" else b""
+                yield replace(span, start=start, end=end, quote=quote)
             if string.end(1) >= span.end:
                 break
             string = next(strings, None)

@@ -21,9 +21,14 @@ _BREAK = rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}[nr]|[ ])"
 _GAP = re.compile(rb"(?:\s|\\{1,31}[nrt]|[\"'`+,.\\]|<br ?/?>|\x1b\[[0-9;]{0,12}m|>){0,80}")
 _ATTRIBUTE = re.compile(rb"[A-Z][A-Za-z-]{2,20}: [^\n\\]{0,100}")
 _MATERIAL = re.compile(rb"=?[A-Za-z0-9+/]{1,4096}={0,2}")
-_ENDS = re.compile(rb"(?:[ \t\"'`+,.\\]{0,16}(?:\r?\n|\Z|\x1b|-----))|[ \t]{0,8}\\{1,31}[nr\"]|[\"'`]| -----| [A-Za-z0-9+/=]{40}")
+_ENDS = re.compile(
+    rb"(?:[ \t\"'`+,.\\]{0,16}(?:\r?\n|\Z|\x1b|-----))|[ \t]{0,8}\\{1,31}[nr\"]|[\"'`]| -----"
+    rb"| [A-Za-z0-9+/=]{40}"
+)
 _HIDDEN = re.compile(rb"\x1b\[[0-9;]{0,12}m")
-_TAIL_LINE = re.compile(rb"(?:\A|[^A-Za-z0-9+/=])([A-Za-z0-9+/]{1,256}={0,2})[\"'`+,. \t\\]{0,16}(?:\x1b\[[0-9;]{0,12}m)?\Z")
+_TAIL_LINE = re.compile(
+    rb"(?:\A|[^A-Za-z0-9+/=])([A-Za-z0-9+/]{1,256}={0,2})[\"'`+,. \t\\]{0,16}(?:\x1b\[[0-9;]{0,12}m)?\Z"
+)
 _SPLIT = re.compile(rb"\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n")
 _NAKED = re.compile(
     rb"b3BlbnNzaC1rZXktdjEA|MII[A-Za-z0-9+/]{2,4}(?:IBAAKCA[QgY]EA|IBAAKBgQ|IBADANBgkqhkiG9w0BAQEFAASC)"

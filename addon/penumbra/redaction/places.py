@@ -47,7 +47,9 @@ _DATA_END = re.compile(
     rb"\}|(?:\n|\\n)[^A-Za-z\n]{0,24}(?:[\w./-]{0,60}[:\t|-][ ]{0,4})?(?:\x1b\[[0-9;]{0,8}m)?"
     rb"(?:apiVersion|kind|metadata|type|immutable|stringData|data|items|---)\b"
 )
-_ENTRY = re.compile(rb"[A-Za-z0-9_.-]{1,80}[\\\"']{0,40}[ \t]{0,4}:[ \t]{0,4}[\\\"']{0,40}([^\s\"'\\\x1b{}\[\]|>]{4,65536})")
+_ENTRY = re.compile(
+    rb"[A-Za-z0-9_.-]{1,80}[\\\"']{0,40}[ \t]{0,4}:[ \t]{0,4}[\\\"']{0,40}([^\s\"'\\\x1b{}\[\]|>]{4,65536})"
+)
 _BASE64 = re.compile(rb"[A-Za-z0-9+/]{4,}={0,2}\Z")
 _REACH = 65_536
 
@@ -75,17 +77,19 @@ def _entries(data: bytes, start: int, end: int, encoded: bool) -> Iterator[Span]
         text = value.decode("utf-8", "replace")
         if is_placeholder(text) or is_reference(text):
             continue
-        yield Span(*entry.span(1), "kubernetes-secret", "kubernetes-secret", Rank.STRUCTURE, is_opaque(text, 16))
+        sure = is_opaque(text, 16)
+        yield Span(*entry.span(1), "kubernetes-secret", "kubernetes-secret", Rank.STRUCTURE, sure)
 
 
 # A prompt whose command prints a secret, and the lone line that it printed.
 _PROMPT = re.compile(
-    rb"(?i)[$#>%] (?:sudo )?[^\n\\]{0,120}(?:token|secret|passw|credential|api.?key|\.key\b|netrc|pgpass|auth|rand\b|id_rsa)"
+    rb"(?i)[$#>%] (?:sudo )?[^\n\\]{0,120}"
+    rb"(?:token|secret|passw|credential|api.?key|\.key\b|netrc|pgpass|auth|rand\b|id_rsa)"
     rb"[^\n\\]{0,120}(?:\r?\n|\\{1,31}n)"
 )
 _LONE = re.compile(
-    rb"(?:[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t)|[\w./-]{1,80}[:-][0-9]{1,7}[:-]|[+> ]{1,3})?(?:\x1b\[[0-9;]{0,8}m)?"
-    rb"([A-Za-z0-9+/=_.~:-]{16,4096})(?=\s|\\|\"|\x1b|\Z)"
+    rb"(?:[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t)|[\w./-]{1,80}[:-][0-9]{1,7}[:-]|[+> ]{1,3})?"
+    rb"(?:\x1b\[[0-9;]{0,8}m)?([A-Za-z0-9+/=_.~:-]{16,4096})(?=\s|\\|\"|\x1b|\Z)"
 )
 
 
@@ -97,7 +101,13 @@ def _printed(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
             yield Span(*lone.span(1), "credential", "printed-credential", Rank.STRUCTURE)
 
 
-_LONE_LINE = re.compile(rb"(?m)^(?:[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t)|[+> ]{1,3})?([A-Za-z0-9+/=_.~:-]{16,4096})[ \t\r]{0,8}$")
+_LONE_LINE = re.compile(
+    rb"(?m)^(?:[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t)|[+> ]{1,3})?"
+    rb"([A-Za-z0-9+/=_.~:-]{16,4096})[ \t\r]{0,8}$"
+)
+_PRINTERS = (
+    "cat echo gh vault op pass openssl aws gcloud az kubectl printenv less head security doppler heroku npm"
+)
 
 
 def lone_lines(data: bytes) -> Iterator[Span]:
@@ -110,6 +120,12 @@ def lone_lines(data: bytes) -> Iterator[Span]:
 
 FINDERS = (
     Finder((b"cookie",), _cookies),
-    Finder((b"kind: secret", b'kind":"secret', b'kind": "secret', b'kind\\":\\"secret', b'kind\\": \\"secret', b'kind\\\\\\": \\\\\\"secret'), _kubernetes_secrets),
-    Finder((b"$ cat ", b"# cat ", b"> cat ", b"$ echo ", b"$ gh ", b"$ vault ", b"$ op ", b"$ pass ", b"$ openssl ", b"$ aws ", b"$ gcloud ", b"$ az ", b"$ kubectl ", b"$ printenv ", b"$ less ", b"$ head ", b"$ security ", b"$ doppler ", b"$ heroku ", b"$ npm ", b"% cat ", b"> type ", b"> get-content "), _printed),
+    Finder((b"kind",), _kubernetes_secrets),
+    Finder(
+        (
+            *(b"$ " + printer.encode() + b" " for printer in _PRINTERS.split()),
+            *(b"# cat ", b"% cat ", b"> cat ", b"> type ", b"> get-content "),
+        ),
+        _printed,
+    ),
 )

@@ -18,8 +18,8 @@ _OPTIONS.encoding = re2.Options.Encoding.LATIN1
 _OPTIONS.log_errors = False
 _RANKS = {"token": Rank.TOKEN, "structure": Rank.STRUCTURE}
 _FIELDS = frozenset(
-    ["id", "label", "regex", "anchors", "kind", "group", "before", "window", "least", "boundary", "exact", "mixed", "sure", "entropy", "digits", "value", "examples"]
-)
+    ("id", "label", "regex", "anchors", "kind", "group", "before", "window", "least", "boundary")
+) | frozenset(("exact", "mixed", "sure", "entropy", "digits", "value", "examples"))
 _VALUES = frozenset(("", "password", "opaque", "certain", "given", "basic"))
 
 

@@ -158,10 +158,16 @@ def _is_given(text: str) -> bool:
 def _is_basic(text: str) -> bool:
     """Base64 of `user:password`."""
     try:
-        pair = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_" if "-" in text or "_" in text else None)
+        pair = base64.b64decode(text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4))
     except ValueError:
         return False
     return b":" in pair and all(32 <= byte < 127 or byte >= 160 for byte in pair)
 
 
-_CHECKS = {"password": _is_password, "certain": _is_sure, "opaque": _is_random, "given": _is_given, "basic": _is_basic}
+_CHECKS = {
+    "password": _is_password,
+    "certain": _is_sure,
+    "opaque": _is_random,
+    "given": _is_given,
+    "basic": _is_basic,
+}

@@ -61,7 +61,10 @@ _HEX = re.compile(r"(?:0x)?[0-9a-fA-F]+$")
 _LETTERS = re.compile(r"[A-Za-z]+$")
 _HUMPS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _CONSONANTS = re.compile(r"[bcdfghjklmnpqrstvwxz]{5,}", re.IGNORECASE)
-_NUMBERED = re.compile(r"(?:oauth|v|utf|sha|md|base|x|ed|p|aes|rs|hs|es|ps|eddsa|http|hmac|rsa|secp|curve|s|ec|k|type|part|step|level|tier)[-_]?\d{1,4}\w{0,8}$")
+_NUMBERED = re.compile(
+    r"(?:oauth|v|utf|sha|md|base|x|ed|p|aes|rs|hs|es|ps|eddsa|http|hmac|rsa|secp|curve|s|ec|k|type|part|step"
+    r"|level|tier)[-_]?\d{1,4}\w{0,8}$"
+)
 _DOTTED = re.compile(r"[a-z]+(?:[-_./][a-z]+)+$", re.IGNORECASE)
 _VERSION = re.compile(r"[v^~<>=]*\d+(?:\.\d+)+(?:[-+.][\w.+-]+)?(?:/go\.mod)?$")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]|$)|\d\d:\d\d(?::\d\d)?$")
@@ -171,7 +174,8 @@ def _is_password(value: str, style: Style) -> bool:
     if any(stem in low for stem in _STEMS) and (is_wordy(value) or style in (Style.CODE, Style.APART)):
         return False
     if style is Style.PROSE:
-        return any(map(str.isdigit, value)) and (not is_wordy(value) or any(char in "!@#$%&*_" for char in value))
+        signs = any(char in "!@#$%&*_" for char in value)
+        return any(map(str.isdigit, value)) and (signs or not is_wordy(value))
     if style in (Style.CODE, Style.APART):
         return _is_password_in_code(value, style)
     if letters:
@@ -238,7 +242,8 @@ def _is_chosen(value: str, style: Style) -> bool:
         return len(value) >= 11 and value.islower()
     if _DOTTED.match(value):
         return style is Style.ENV and len(value) >= 10
-    return len(value) >= 8 and value[0].isalnum() and style is not Style.CONFIG and any(char in "!@#$%^&*+=?~" for char in value)
+    signs = any(char in "!@#$%^&*+=?~" for char in value)
+    return signs and len(value) >= 8 and value[0].isalnum() and style is not Style.CONFIG
 
 
 def _is_certain(value: str) -> bool:

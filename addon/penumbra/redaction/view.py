@@ -22,11 +22,14 @@ _NO_WIDTH = (
     rb"|\xef\xb8[\x80-\x8f]|\\{1,31}u(?:200[b-fB-F]|206[0-4]|[fF][eE][fF][fF]|00[aA][dD])"
 )
 _TERMINAL = (
-    rb"(?:\x1b|" + _ESCAPED_ESC + rb")(?:\[[0-?]{0,64}[ -/]{0,4}[@-~]|\][^\x07\x1b\\\n]{0,1000}(?:\x07|\x1b\\|\\{1,31}(?:u0007|a|x07)|"
-    + _ESCAPED_ESC
-    + rb"\\{1,31})|[()*+#%][0-9A-Za-z]|[=>78cDEHMNOZ])|[^\n]\x08"
+    rb"(?:\x1b|" + _ESCAPED_ESC + rb")(?:\[[0-?]{0,64}[ -/]{0,4}[@-~]"
+    rb"|\][^\x07\x1b\\\n]{0,1000}(?:\x07|\x1b\\|\\{1,31}(?:u0007|a|x07)|" + _ESCAPED_ESC + rb"\\{1,31})"
+    rb"|[()*+#%][0-9A-Za-z]|[=>78cDEHMNOZ])|[^\n]\x08"
 )
-_LETTER = rb"\\{1,31}u00([2-7][0-9a-fA-F])|\\{1,31}x([2-7][0-9a-fA-F])|%([46][1-9a-fA-F]|[57][0-9aA]|5[fF]|2[dDeE]|3[0-9])"
+_LETTER = (
+    rb"\\{1,31}u00([2-7][0-9a-fA-F])|\\{1,31}x([2-7][0-9a-fA-F])"
+    rb"|%([46][1-9a-fA-F]|[57][0-9aA]|5[fF]|2[dDeE]|3[0-9])"
+)
 _DISGUISE = re2.compile(rb"(?:" + _NO_WIDTH + rb"|" + _TERMINAL + rb")|" + _LETTER, _OPTIONS)
 _KEPT = b"\"\\"
 """Letters that stay escaped: bare, they would end the string that they stand in."""
@@ -94,7 +97,9 @@ def _build(data: bytes, disguises: Iterator[re.Match[bytes]]) -> View | None:
     return View(b"".join(pieces), starts, origins, lengths)
 
 
-_WRAP = re.compile(rb"(?<=[A-Za-z0-9+/_=.-])(?:\\?\r?\n|=\r?\n|\\{1,4}n)[ \t]{0,8}(?:[>|+] ?)?(?=[A-Za-z0-9+/_=.-])")
+_WRAP = re.compile(
+    rb"(?<=[A-Za-z0-9+/_=.-])(?:\\?\r?\n|=\r?\n|\\{1,31}n)[ \t]{0,8}(?:[>|+] ?)?(?=[A-Za-z0-9+/_=.-])"
+)
 
 
 def unwrapped(data: bytes) -> View | None:
