@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from penumbra.text import json_sample, search_hits, windows
+from penumbra.text import diff_hunks, json_sample, search_hits, windows
 from penumbra.text.outline import outline
 from penumbra.text.result import Mode
 from penumbra.text.size import encode, size
@@ -27,6 +27,7 @@ class Kind(StrEnum):
     SEARCH = "search result"
     LIST = "list"
     WEB = "web page"
+    DIFF = "diff"
     JSON = "JSON"
     FILE = "file"
     REPORT = "report"
@@ -34,13 +35,14 @@ class Kind(StrEnum):
 
 
 _LIMITS = {
-    Kind.COMMAND: 4_000,
-    Kind.SEARCH: 6_000,
-    Kind.LIST: 12_000,
-    Kind.WEB: 8_000,
-    Kind.JSON: 12_000,
+    Kind.COMMAND: 3_000,
+    Kind.SEARCH: 4_000,
+    Kind.LIST: 8_000,
+    Kind.WEB: 6_000,
+    Kind.DIFF: 5_000,
+    Kind.JSON: 6_000,
     Kind.REPORT: 32_000,
-    Kind.OTHER: 8_000,
+    Kind.OTHER: 4_000,
 }
 """Bytes of an account, heading included, in standard mode. Files have the hard limit only."""
 _LEAST = 1_000
@@ -65,7 +67,7 @@ def account(text: str, source: Source) -> str | None:
     limit = limit_of(kind, source)
     if size(text) <= limit:
         return None
-    heading = _heading(text, kind, source)
+    heading = _heading(kind, source)
     room = limit - size(source.policy.overhead) - size(heading) - 1
     if room < windows.LEAST:
         return None
@@ -77,6 +79,8 @@ def kind_of(text: str, source: Source) -> Kind:
     kind = _BY_CATEGORY.get(source.call.category, Kind.OTHER)
     if source.shape is Shape.JSON and kind is not Kind.FILE:
         return Kind.JSON
+    if source.shape is Shape.DIFF and kind is Kind.COMMAND:
+        return Kind.DIFF
     if kind is Kind.COMMAND and search_hits.is_search(source.call):
         return Kind.SEARCH
     return kind
@@ -94,8 +98,10 @@ def limit_of(kind: Kind, source: Source) -> int:
     return min(limit, policy.max_output_bytes)
 
 
-def _heading(text: str, kind: Kind, source: Source) -> str:
-    facts = [f"{kind} in part", f"{source.original_bytes} bytes, {text.count(chr(10)) + 1} lines"]
+def _heading(kind: Kind, source: Source) -> str:
+    facts = [f"{kind} in part", f"{source.original_bytes} bytes, {source.original_lines} lines"]
+    if source.shortened():
+        facts.append("counts below are of its shortened form")
     if kind is Kind.FILE and source.call.path:
         facts[0] = f"file {source.call.path} in part"
     if source.call_id:
@@ -112,6 +118,10 @@ def _body(text: str, kind: Kind, room: int) -> str:
         sample = json_sample.sample(text, room)
         if sample is not None:
             return sample
+    if kind is Kind.DIFF:
+        hunks = diff_hunks.sample(text, room)
+        if hunks is not None:
+            return hunks
     if kind is Kind.FILE:
         return outline(text, room)
     data = encode(text)
@@ -119,4 +129,5 @@ def _body(text: str, kind: Kind, room: int) -> str:
 
 
 def _gap(data: bytes, start: int, end: int) -> str:
-    return f"[{data.count(10, start, end)} lines, {end - start} bytes left out]"
+    lines = data.count(10, start, end)
+    return f"[{lines} {'line' if lines == 1 else 'lines'}, {end - start} bytes left out]"

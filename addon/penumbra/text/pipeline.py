@@ -192,6 +192,8 @@ class _Run:
             is_error=self.output.is_error,
             call_id=self.output.call_id,
             original_bytes=original_bytes,
+            original_lines=self.original.count("\n") + 1,
+            shortened=lambda: self.loss is Loss.LOSSY,
             artifact=lambda: ref(self.original),
         )
         for stage in STRUCTURE:

@@ -29,8 +29,11 @@ class Source:
     call_id: str
     original_bytes: int
     """UTF-8 bytes of the redacted original: what `target_ratio` refers to."""
+    original_lines: int
     artifact: Callable[[], str]
     """The shadow ref under which the original can be asked for."""
+    shortened: Callable[[], bool]
+    """Whether a stage before this one left something out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,122 @@
+"""A sample of a long diff: every file with its counts, whole hunks while there is room.
+
+diff --git a/x.py b/x.py
+--- a/x.py
++++ b/x.py
+@@ -1,4 +1,5 @@
+...
+[2 of 3 hunks left out: +41 -7]
+[y.py: 5 hunks left out: +90 -12]
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from penumbra.text.size import size
+
+_FILE = re.compile(r"diff --(?:git|cc|combined) (?:a/)?(?P<name>\S.*)\Z|--- (?P<old>\S.*)\Z")
+_RENAMED = re.compile(r" b/(?=\S)")
+_NOTE = 40
+"""Bytes of a note on what is left out, without the file's name."""
+
+
+@dataclass(slots=True)
+class _Hunk:
+    lines: list[str]
+    shown: bool = False
+
+    def size(self) -> int:
+        return sum(size(line) + 1 for line in self.lines)
+
+    def added(self) -> int:
+        return sum(line[:1] == "+" for line in self.lines[1:])
+
+    def removed(self) -> int:
+        return sum(line[:1] == "-" for line in self.lines[1:])
+
+
+@dataclass(slots=True)
+class _File:
+    name: str
+    header: list[str]
+    hunks: list[_Hunk] = field(default_factory=list)
+
+
+def sample(text: str, room: int) -> str | None:
+    """The diff within `room` bytes; None if it has no hunks, or its files' names alone need more."""
+    before, files = _files(text.split("\n"))
+    if not any(file.hunks for file in files):
+        return None
+    room -= sum(size(line) + 1 for line in before)
+    room -= sum(size(file.name) + _NOTE for file in files)
+    if room < 0:
+        return None
+    _choose(files, room)
+    return "\n".join([*before, *(line for file in files for line in _shown(file))])
+
+
+def _files(lines: list[str]) -> tuple[list[str], list[_File]]:
+    """(lines in front of the first file, files)."""
+    before: list[str] = []
+    files: list[_File] = []
+    for line in lines:
+        found = _FILE.match(line)
+        inside = bool(files) and not files[-1].hunks and line[:4] == "--- "
+        if found and not inside and (line[:1] == "d" or not files or _is_over(files[-1])):
+            files.append(_File(_name(found), [line]))
+        elif not files:
+            before.append(line)
+        elif line[:2] == "@@":
+            files[-1].hunks.append(_Hunk([line]))
+        elif files[-1].hunks:
+            files[-1].hunks[-1].lines.append(line)
+        else:
+            files[-1].header.append(line)
+    return before, files
+
+
+def _is_over(file: _File) -> bool:
+    """Whether the last hunk has all the lines that its head announces."""
+    if not file.hunks:
+        return False
+    hunk = file.hunks[-1]
+    counts = re.match(r"@@ -[0-9]+(?:,([0-9]+))? \+[0-9]+(?:,([0-9]+))? @@", hunk.lines[0])
+    if counts is None:
+        return True
+    same = sum(line[:1] in (" ", "") for line in hunk.lines[1:])
+    return hunk.removed() + same >= int(counts[1] or 1)
+
+
+def _name(found: re.Match[str]) -> str:
+    name = found["name"] or found["old"] or ""
+    return _RENAMED.split(name)[-1].split("\t")[0]
+
+
+def _choose(files: list[_File], room: int) -> None:
+    """Mark hunks as shown: the first of each file, the second of each, and so on while they fit."""
+    for turn in range(max(len(file.hunks) for file in files)):
+        for file in files:
+            if turn >= len(file.hunks):
+                continue
+            hunk = file.hunks[turn]
+            cost = hunk.size() + (0 if any(other.shown for other in file.hunks) else _size(file.header))
+            if cost <= room:
+                hunk.shown = True
+                room -= cost
+
+
+def _size(lines: list[str]) -> int:
+    return sum(size(line) + 1 for line in lines)
+
+
+def _shown(file: _File) -> list[str]:
+    missing = [hunk for hunk in file.hunks if not hunk.shown]
+    counts = f"+{sum(hunk.added() for hunk in missing)} -{sum(hunk.removed() for hunk in missing)}"
+    if file.hunks and len(missing) == len(file.hunks):
+        return [f"[{file.name}: {len(missing)} hunks left out: {counts}]"]
+    lines = [*file.header, *(line for hunk in file.hunks if hunk.shown for line in hunk.lines)]
+    if missing:
+        lines.append(f"[{len(missing)} of {len(file.hunks)} hunks left out: {counts}]")
+    return lines
