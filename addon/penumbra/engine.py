@@ -20,7 +20,7 @@ from typing import TypeVar
 from penumbra import failures, rewrite
 from penumbra.history import adoption
 from penumbra.history.shelves import Shelves
-from penumbra.outside import Client, Outside
+from penumbra.outside import Outside
 from penumbra.overrides import OverrideError
 from penumbra.redaction import RedactionError
 from penumbra.redaction.engine import Redactor
@@ -164,15 +164,16 @@ class Engine:
         forms: dict[bytes, Shortened] = {}
         if incoming.api.kind == "messages" and request.settings.outside:
             forms = await self._outside.forms(
-                request, known, redactor, shadows, self._client(incoming, request)
+                request, known, redactor, shadows, self._credential(incoming, request)
             )
             # While they were waited for, another request may have decided.
             known |= await self.ledger.known(forms)
         rewritten = await self._work(
             heavy, lambda: rewrite.rewrite(request, known, redactor.redact, shadows, self._shelves, forms)
         )
-        if incoming.api.kind == "messages":
-            await self.ledger.record(rewritten.decisions)
+        if incoming.api.kind != "messages":
+            return Accepted(request, rewritten, 0.0)
+        await self.ledger.record(rewritten.decisions)
         if prepared is None:
             return Accepted(request, rewritten, 0.0)
         await self.expansions.keep(prepared, rewritten.originals)
@@ -181,7 +182,7 @@ class Engine:
     async def _prepare(self, incoming: Incoming, request: rewrite.Request) -> Prepared | None:
         """The phantom tool and hidden exchanges, where the request may have them."""
         settings, conversation = request.settings, request.conversation
-        if incoming.api.kind != "messages":
+        if incoming.api.kind not in ("messages", "count_tokens"):
             return None
         at_stake = settings.adopt == "auto" and (
             conversation.last_thinking >= 0 or adoption.may_be_cached(request.document, request.api.cache)
@@ -191,6 +192,7 @@ class Engine:
             at_stake=settings.adopt == "raw" or at_stake,
             hint=settings.include_expand_hint,
             betas=incoming.headers.get("anthropic-beta", ""),
+            counting=incoming.api.kind == "count_tokens",
         )
         caller = Caller(self.scope(incoming, request.document), conversation.opening)
         edits = list(request.document.edits)
@@ -201,13 +203,13 @@ class Engine:
             request.document.edits[:] = edits
             return None
 
-    def _client(self, incoming: Incoming, request: rewrite.Request) -> Client:
-        model = request.conversation.model
+    def _credential(self, incoming: Incoming, request: rewrite.Request) -> Credential | None:
+        """What the request is authorised with, where a strategy may use it."""
         if not request.settings.allow_captured_credentials:
-            return Client(model, None)
+            return None
         headers = identity.credential_headers(incoming.headers)
         owner = self.scope(incoming, request.document)
-        return Client(model, Credential(incoming.host, headers, owner) if headers else None)
+        return Credential(incoming.host, headers, owner) if headers else None
 
     def _finder(self, request: rewrite.Request, rewritten: rewrite.Rewritten, redactor: Redactor) -> Find:
         """Clients send originals again in every request, so most are found there."""

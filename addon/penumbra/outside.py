@@ -17,6 +17,7 @@ from typing import Any
 from penumbra import rewrite
 from penumbra.calls import tools
 from penumbra.calls.classify import classify
+from penumbra.history import cache_cost
 from penumbra.redaction.engine import Redactor
 from penumbra.rewrite import Item, Request, Shadows
 from penumbra.settings import Settings
@@ -25,6 +26,7 @@ from penumbra.strategies.choose import chosen
 from penumbra.strategies.dispatch import Ask, Dispatcher, Outcome
 from penumbra.strategies.external_provider import ExternalProvider
 from penumbra.strategies.http import Http
+from penumbra.strategies.prices import Reader
 from penumbra.strategies.question import question
 from penumbra.strategies.simple import first_words
 from penumbra.strategies.strategy import Credential, Strategy, Task
@@ -49,14 +51,6 @@ class Pending:
     """What a strategy is given."""
     ask: bool
     """False: it gets the fallback without anybody being asked."""
-
-
-@dataclass(frozen=True, slots=True)
-class Client:
-    """Whose request it is."""
-
-    model: str
-    credential: Credential | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +173,7 @@ class Outside:
         known: Mapping[bytes, Decision],
         redactor: Redactor,
         shadows: Shadows | None,
-        client: Client,
+        credential: Credential | None,
     ) -> dict[bytes, Shortened]:
         """What becomes of the results that are decided now and that a strategy may be asked about, by
         their items' keys. Raises RedactionError."""
@@ -189,15 +183,15 @@ class Outside:
         reading = _Reading(request, redactor.redact, shadows, strategy)
         pending = await asyncio.to_thread(reading.pending, known)
         asked = [one for one in pending if one.ask]
-        outcomes = await self._asked(reading, asked, client) if asked else {}
+        outcomes = await self._asked(reading, asked, credential) if asked else {}
         return await asyncio.to_thread(
             lambda: {one.item.key: reading.form(one, outcomes.get(one.item.key)) for one in pending}
         )
 
     async def _asked(
-        self, reading: _Reading, pending: Sequence[Pending], client: Client
+        self, reading: _Reading, pending: Sequence[Pending], credential: Credential | None
     ) -> dict[bytes, Outcome]:
-        asks = await asyncio.to_thread(_asks, reading, pending, client)
+        asks = await asyncio.to_thread(_asks, reading, pending, credential)
         settings = reading.settings
         outcomes = await self._dispatcher.answers(
             reading.strategy, asks, settings.strategy_deadline, cost_check=settings.cost_check
@@ -207,13 +201,14 @@ class Outside:
         return {one.item.key: outcome for one, outcome in zip(pending, outcomes, strict=True)}
 
 
-def _asks(reading: _Reading, pending: Sequence[Pending], client: Client) -> list[Ask]:
+def _asks(reading: _Reading, pending: Sequence[Pending], credential: Credential | None) -> list[Ask]:
     conversation = reading.request.conversation
     settings = reading.settings
     aware = settings.outside == "external_provider" or not settings.api.query_agnostic
     captures = isinstance(reading.strategy, ExternalProvider) and reading.strategy.captures
     asked = question(reading.request.document, conversation.messages) if aware else ""
     asked = reading.redact(asked, "").text if asked and settings.redact_secrets else asked
+    reader = _reader(reading.request)
     asks: list[Ask] = []
     for one in pending:
         clean = reading.clean(one.output)
@@ -223,11 +218,20 @@ def _asks(reading: _Reading, pending: Sequence[Pending], client: Client) -> list
             intent=clean(intent(one.output.arguments)).text if aware else "",
             question=asked,
             ratio=settings.target_ratio,
-            credential=client.credential if captures else None,
+            credential=credential if captures else None,
         )
         scan = partial(_text_of, clean)
-        asks.append(Ask(task, reading.instead(one), reading.overhead, client.model, scan))
+        asks.append(Ask(task, reading.instead(one), reading.overhead, reader, scan))
     return asks
+
+
+def _reader(request: Request) -> Reader:
+    model = request.conversation.model
+    try:
+        price = cache_cost.prices(request.api.format, model, request.document.data)
+    except KeyError:
+        return Reader(model)
+    return Reader(model, price.read, price.write)
 
 
 def _text_of(clean: Redact, text: str) -> str:

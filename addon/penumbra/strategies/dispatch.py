@@ -38,8 +38,8 @@ class Ask:
     """What is forwarded without an answer; an answer must be smaller."""
     overhead: str = ""
     """What will stand in front of the answer."""
-    reader: str = ""
-    """The model that the result is for."""
+    reader: prices.Reader = field(default_factory=prices.Reader)
+    """Who the result is for."""
     redact: Callable[[str], str] = str
     """Takes secrets out of the answer. Raises RedactionError."""
 

@@ -15,17 +15,24 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Dollars for a million tokens; `read` and `write` of the prompt cache as shares of `input`."""
+    """Dollars for a million tokens."""
 
     input: float
     output: float
-    read: float
-    write: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """The model that a result is for; what its prompt cache costs, in parts of an input token's price."""
+
+    model: str = ""
+    read: float = 0.1
+    write: float = 1.0
 
 
 @cache
 def _table() -> Mapping[str, Any]:
-    loaded: dict[str, Any] = rules.load("prices.yaml")
+    loaded: dict[str, Any] = rules.load("dollars.yaml")
     return loaded
 
 
@@ -35,7 +42,7 @@ def price(model: str) -> Price | None:
     name = model.lower()
     for entry in _table()["models"]:
         if fnmatchcase(name, entry["glob"]):
-            return Price(entry["input"], entry["output"], entry["read"], entry["write"])
+            return Price(entry["input"], entry["output"])
     return None
 
 
@@ -47,20 +54,20 @@ def cost(model: str, input_tokens: int, output_tokens: int) -> float:
     return (input_tokens * known.input + output_tokens * known.output) / _MILLION
 
 
-def saving(model: str, saved: int) -> float | None:
-    """Dollars that `saved` tokens less are worth to the model that reads them: written into its cache
-    once, and read from it in the requests that are expected to follow. None: price not known."""
-    known = price(model)
+def saving(reader: Reader, saved: int) -> float | None:
+    """Dollars that `saved` tokens less are worth: written into the cache once, and read from it in the
+    requests that are expected to follow. None: the price is not known."""
+    known = price(reader.model)
     if known is None:
         return None
     turns = float(_table()["turns"])
-    return saved * known.input * (known.write + turns * known.read) / _MILLION
+    return saved * known.input * (reader.write + turns * reader.read) / _MILLION
 
 
-def worth_it(compressor: str, reader: str, text_tokens: int, ratio: float | None) -> bool:
+def worth_it(compressor: str, reader: Reader, text_tokens: int, ratio: float | None) -> bool:
     """Whether shortening a text is expected to save more than it costs.
 
-    `compressor` and `reader` are models. Where a price is not known, the operator's choice stands.
+    `compressor` is a model's name. Where a price is not known, the operator's choice stands.
     """
     left = int(text_tokens * (ratio if ratio is not None else _table()["share"]))
     saved = saving(reader, text_tokens - left)

@@ -1,0 +1,184 @@
+"""The rule files by their own examples, and the pure parts: question, prices, markers, first words."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import Any
+
+import pytest
+import re2
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penumbra import rules
+from penumbra.strategies import answer, prices
+from penumbra.strategies.contracts import CONTRACTS
+from penumbra.strategies.http import is_this_machine, leads_here
+from penumbra.strategies.question import LIMIT, question, without_injected
+from penumbra.strategies.simple import first_words
+from penumbra.wire import anthropic, gemini, openai_chat, openai_responses
+from penumbra.wire.document import Document
+
+RULES = rules.load("strategies.yaml")
+WHOLE, START = (
+    re2.compile("|".join(f"(?:{entry[part]})" for entry in RULES["markers"])) for part in ("whole", "start")
+)
+PRICES = rules.load("dollars.yaml")
+
+
+@pytest.mark.parametrize(("text", "left"), RULES["examples"]["injected"])
+def test_injected_text_is_no_question(text: str, left: str) -> None:
+    assert without_injected(text) == left
+
+
+@pytest.mark.parametrize(("text", "given_answer", "left"), RULES["examples"]["markers"])
+def test_forged_markers_go(text: str, given_answer: str, left: str) -> None:
+    assert answer.without_forged(given_answer, text) == left
+
+
+@pytest.mark.parametrize(("model", "dollars"), PRICES["examples"].items())
+def test_prices_are_found(model: str, dollars: float | None) -> None:
+    found = prices.price(model)
+    assert (found.input if found else None) == dollars
+
+
+def test_every_provider_has_a_contract() -> None:
+    named = {entry["contract"] for entry in RULES["providers"].values()}
+    assert {*named, RULES["other"]} <= CONTRACTS.keys() == RULES["reserve"].keys()
+
+
+_PIECES = st.sampled_from(
+    [
+        "<<<SHADOW:",
+        "shadow_ab",
+        ">>>",
+        "[REDACTED:",
+        "x]",
+        "[Duplicate of ",
+        "a",
+        "\n",
+        "<<FORGE_",
+        "LZW_1_2>>",
+    ]
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(_PIECES, max_size=12).map("".join), st.lists(_PIECES, max_size=6).map("".join))
+def test_no_marker_survives_that_the_text_does_not_have(made: str, text: str) -> None:
+    try:
+        left = answer.without_forged(made, text)
+    except answer.Failure:
+        return
+    own = {found.group() for found in WHOLE.finditer(text)}
+    assert {found.group() for found in WHOLE.finditer(left)} <= own
+    assert not any(START.search(piece) for piece in WHOLE.split(left))
+
+
+def ask(wire: Any, body: dict[str, Any]) -> str:
+    document = Document(json.dumps(body).encode())
+    return question(document, wire.read(document).messages)
+
+
+def test_the_question_is_the_last_thing_that_a_human_said() -> None:
+    result = {"type": "tool_result", "tool_use_id": "t", "content": "lots"}
+    reminder = {"type": "text", "text": "<system-reminder>Be brief.</system-reminder>"}
+    messages = [
+        {"role": "user", "content": "First."},
+        {"role": "assistant", "content": "Yes?"},
+        {"role": "user", "content": [{"type": "text", "text": "Why is it slow?"}, reminder]},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "Bash", "input": {}}]},
+        {"role": "user", "content": [result, reminder]},
+    ]
+    assert ask(anthropic, {"model": "m", "messages": messages}) == "Why is it slow?"
+    assert ask(anthropic, {"model": "m", "messages": messages[1:2]}) == ""
+
+
+def test_the_question_in_other_formats() -> None:
+    chat = [{"role": "user", "content": "Why?"}, {"role": "tool", "tool_call_id": "c", "content": "x"}]
+    assert ask(openai_chat, {"messages": chat}) == "Why?"
+    items = [
+        {"role": "user", "content": [{"type": "input_text", "text": "Why?"}]},
+        {"type": "function_call_output", "call_id": "c", "output": "x"},
+    ]
+    assert ask(openai_responses, {"model": "m", "input": items}) == "Why?"
+    contents = [
+        {"role": "user", "parts": [{"text": "Why?"}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "x", "response": {"output": "y"}}}]},
+    ]
+    assert ask(gemini, {"contents": contents}) == "Why?"
+
+
+def test_of_a_long_question_the_end_counts() -> None:
+    body = {"model": "m", "messages": [{"role": "user", "content": "a" * 5000 + "end"}]}
+    assert ask(anthropic, body) == "a" * (LIMIT - 3) + "end"
+
+
+def test_critical_lines_are_put_back() -> None:
+    text = (
+        "start\n" + "ok\n" * 50 + "E   assert 702 == 700\n  src/a.py:88: AssertionError\n1 failed, 60 passed"
+    )
+    assert answer.with_critical("All fine.", text) == (
+        f"All fine.\n{answer.PUT_BACK}\nE   assert 702 == 700\n  src/a.py:88: AssertionError\n1 failed, 60 passed"
+    )
+    kept = "Summary: E   assert 702 == 700\nsrc/a.py:88: AssertionError\n1 failed, 60 passed"
+    assert answer.with_critical(kept, text) == kept
+    assert answer.with_critical("x", "error " * 1_000) == "x"
+
+
+def test_first_words() -> None:
+    text = "".join(f"word{n}\n" for n in range(80))
+    short = first_words(text)
+    assert short.count("\n") == 49
+    assert short.endswith("word49...")
+    assert first_words("a b c") == "a b c"
+    assert first_words("one two", 1) == "one..."
+
+
+@pytest.mark.parametrize(
+    ("compressor", "reader", "ratio", "worth"),
+    [
+        ("claude-haiku-4-5", "claude-opus-4-5", None, True),
+        ("claude-haiku-4-5", "claude-haiku-4-5", None, False),
+        ("gpt-5", "gpt-5-nano", 0.1, False),
+        ("toc_latte_v1", "gpt-5-nano", 0.1, False),
+        ("toc_latte_v1", "claude-sonnet-4-5", 0.5, True),
+        ("unheard-of", "claude-haiku-4-5", None, True),
+        ("claude-haiku-4-5", "unheard-of", None, True),
+        ("", "claude-haiku-4-5", None, True),
+    ],
+)
+def test_what_is_worth_its_price(compressor: str, reader: str, ratio: float | None, worth: bool) -> None:
+    assert prices.worth_it(compressor, prices.Reader(reader, 0.1, 1.25), 10_000, ratio) is worth
+
+
+def test_what_a_call_costs_and_saves() -> None:
+    assert prices.cost("claude-haiku-4-5", 1_000_000, 100_000) == pytest.approx(1.5)
+    assert prices.cost("unheard-of", 1_000_000, 100_000) == 0
+    # Written once at 1.25, read eight times at 0.1: 2.05 input prices a token.
+    assert prices.saving(prices.Reader("claude-opus-4-5", 0.1, 1.25), 1_000_000) == pytest.approx(10.25)
+
+
+@pytest.mark.parametrize(
+    ("proxies", "here"),
+    [
+        (["http://127.0.0.1:8080"], True),
+        (["http://localhost:8080/"], True),
+        (["127.0.0.1:8080"], True),
+        (["http://[::1]:8080"], True),
+        (["http://user:pass@localhost:8080"], True),
+        (["http://127.0.0.1:8081", "http://proxy.example:8080"], False),
+        (["http://192.0.2.7:8080"], False),
+        (["http://localhost:nonsense"], False),
+        ([], False),
+    ],
+)
+def test_a_proxy_that_is_ourselves_is_seen(proxies: list[str], here: bool) -> None:
+    assert leads_here(proxies, {8080, 8443}) is here
+
+
+def test_this_machine() -> None:
+    assert is_this_machine(socket.gethostname())
+    assert not is_this_machine("203.0.113.9")
+    assert not is_this_machine("example.com")
