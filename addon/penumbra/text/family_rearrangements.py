@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from penumbra.text.critical import is_critical
 from penumbra.text.family_patterns import LINE_LIMIT, Pattern, written
 
-_BLANKS = re.compile(r"(?<=\S) {3,}(?=\S)")
+_GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
 
 
 @dataclass(slots=True)
@@ -153,12 +153,29 @@ def drop(pattern: Pattern, safe: bool) -> Callable[[list[str]], list[str]]:
 
 
 def squeeze(pattern: Pattern) -> Callable[[list[str]], list[str]]:
-    """Narrows runs of blanks in lines that match to two."""
+    """Narrows the gaps of aligned columns to two blanks.
+
+    Only in runs of lines that have equally many cells: with an empty cell, a reader would take its
+    neighbour for it.
+    """
 
     def run(lines: list[str]) -> list[str]:
-        return [_BLANKS.sub("  ", line) if "   " in line and pattern.match(line) else line for line in lines]
+        out: list[str] = []
+        table: list[str] = []
+        cells = 0
+        for line in lines:
+            count = len(_GAP.findall(line)) if pattern.match(line) else 0
+            if count != cells:
+                out += _narrowed(table)
+                table, cells = [], count
+            table.append(line)
+        return out + _narrowed(table)
 
     return run
+
+
+def _narrowed(table: list[str]) -> list[str]:
+    return [_GAP.sub("  ", line) if "   " in line else line for line in table] if len(table) > 1 else table
 
 
 def rewrite(pattern: Pattern, to: str) -> Callable[[list[str]], list[str]]:

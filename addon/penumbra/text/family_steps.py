@@ -58,7 +58,7 @@ _DEFAULT_LOSS = {
 
 
 def step(rule: Mapping[str, Any]) -> Step:
-    """A step from its YAML form. Raises KeyError, ValueError or re.error for a broken rule."""
+    """A step from its YAML form. Raises KeyError or re.error for a broken rule."""
     makers: dict[str, Callable[[Pattern, Mapping[str, Any]], Callable[[list[str]], list[str]]]]
     makers = {
         "fold": _fold,
@@ -68,7 +68,7 @@ def step(rule: Mapping[str, Any]) -> Step:
         "same": _same,
         "context": _context,
     }
-    kind = next(name for name in (*makers, "drop", "squeeze", "rewrite") if name in rule)
+    kind = next((name for name in (*makers, "drop", "squeeze", "rewrite") if name in rule), "")
     pattern = Pattern(rule[kind])
     if kind in makers:
         run = makers[kind](pattern, rule)

@@ -1,0 +1,198 @@
+"""The steps of family rules, one by one."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penumbra.text.family_patterns import LINE_LIMIT
+from penumbra.text.family_steps import step
+from penumbra.text.result import Loss
+
+
+def run(rule: dict[str, Any], text: str) -> str:
+    return "\n".join(step(rule).apply(text.split("\n")))
+
+
+def test_fold_counts_runs() -> None:
+    rule = {"fold": r"ok (?P<name>\w+)$", "say": "[{n} ok: {first_name} to {last_name}]", "min": 2}
+    assert run(rule, "ok a\nok b\nbad c\nok d\nok e\nok f") == "[2 ok: a to b]\nbad c\n[3 ok: d to f]"
+    assert run(rule, "ok a\nbad\nok b") == "ok a\nbad\nok b"
+
+
+def test_fold_keeps_ends() -> None:
+    rule = {"fold": "ok", "say": "[{n}]", "min": 2, "head": 1, "tail": 1}
+    assert run(rule, "ok 1\nok 2\nok 3\nok 4") == "ok 1\n[2]\nok 4"
+    assert run(rule, "ok 1\nok 2\nok 3") == "ok 1\nok 2\nok 3"
+
+
+def test_fold_by_group_and_over_blanks() -> None:
+    rule = {"fold": r"(?P<file>\w+)::", "say": "[{n} in {file}]", "min": 2, "by": "file"}
+    assert run(rule, "a::1\na::2\nb::1\nb::2\nb::3") == "[2 in a]\n[3 in b]"
+    rule = {"fold": "ok", "say": "[{n}]", "min": 2, "blanks": True}
+    assert run(rule, "ok\n\nok\n\nend") == "[2]\n\nend"
+    assert run(rule, "ok\n\nend") == "ok\n\nend"
+
+
+def test_fold_scattered() -> None:
+    rule = {"fold": "get", "say": "[{n} here and below]", "min": 2, "scattered": True}
+    assert run(rule, "get 1\nx\nget 2\ny") == "[2 here and below]\nx\ny"
+    assert run(rule, "get 1\nx") == "get 1\nx"
+
+
+def test_fold_spares_critical_lines_unless_safe() -> None:
+    rule: dict[str, Any] = {"fold": "get", "say": "[{n}]", "min": 2}
+    text = "get 1\nget 2\nget 3: error: no such host\nget 4\nget 5"
+    assert run(rule, text) == "[2]\nget 3: error: no such host\n[2]"
+    assert run({**rule, "safe": True}, text) == "[5]"
+
+
+def test_steps_within_a_part() -> None:
+    rule = {"fold": "x", "say": "[{n}]", "min": 2, "within": {"from": "begin", "until": "end"}}
+    assert run(rule, "x\nx\nbegin\nx\nx\nend\nx\nx\nbegin\nx\nx") == "x\nx\nbegin\n[2]\nend\nx\nx\nbegin\n[2]"
+
+
+def test_a_line_can_forbid_a_step() -> None:
+    rule = {"fold": "x", "say": "[{n}]", "min": 2, "unless": "FAIL"}
+    assert run(rule, "x\nx\nFAIL") == "x\nx\nFAIL"
+    assert run(rule, "x\nx\nno FAIL") == "[2]\nno FAIL"
+
+
+def test_group() -> None:
+    rule = {"group": r"(?P<key>[^:]+):(?P<rest>\d+:)"}
+    assert run(rule, "a:1:x\na:2:y\nb:3:z\nrest") == "a\n 1:x\n 2:y\nb:3:z\nrest"
+
+
+def test_group_with_context() -> None:
+    rule = {"group": r"(?P<key>[^:\d]+):(?P<rest>\d+:)", "also": r"-(?P<rest>\d+-)", "through": "--$"}
+    text = "a.py-1-x\na.py:2:y\n--\na.py:8:z\na.py-9-w\nother"
+    assert run(rule, text) == "a.py\n 1-x\n 2:y\n--\n 8:z\n 9-w\nother"
+
+
+def test_group_takes_long_lines() -> None:
+    rule = {"group": r"(?P<key>[^:]+):(?P<rest>\d+:)"}
+    long = "x" * (LINE_LIMIT * 2)
+    assert run(rule, f"a:1:{long}\na:2:y") == f"a\n 1:{long}\n 2:y"
+
+
+def test_hoist() -> None:
+    rule = {
+        "hoist": r"(?P<mode>\S+) +(?P<owner>\S+) +(?P<rest>.*)$",
+        "columns": ["mode", "owner", "rest"],
+        "fields": {"owner": "owner"},
+        "min": 2,
+    }
+    assert run(rule, "r  ann  a\nw  ann  b") == "[owner ann in each of the next 2 lines]\nr a\nw b"
+    assert run(rule, "r  ann  a\nw  bob  b") == "r ann a\nw bob b"
+    assert run(rule, "r  ann  a") == "r ann a"
+
+
+def test_same() -> None:
+    rule = {"same": "Author: ", "say": "[{line} in each of the {n} commits]", "min": 2}
+    assert run(rule, "1\nAuthor: A\n2\nAuthor: A\n3") == "1\n[Author: A in each of the 2 commits]\n2\n3"
+    assert run(rule, "1\nAuthor: A\n2\nAuthor: B") == "1\nAuthor: A\n2\nAuthor: B"
+
+
+def test_block() -> None:
+    rule = {
+        "block": "diff (?P<name>lock)",
+        "until": "diff ",
+        "say": "[{name}: {n} lines, {plus} added]",
+        "counts": {"plus": r"\+"},
+        "min": 2,
+    }
+    assert (
+        run(rule, "diff lock\n+a\n-b\n+c\ndiff other\n+d")
+        == "diff lock\n[lock: 3 lines, 2 added]\ndiff other\n+d"
+    )
+    assert run(rule, "diff lock\n+a\ndiff other") == "diff lock\n+a\ndiff other"
+    assert run(rule, "diff lock\n+a\n-fatal: error\ndiff other") == "diff lock\n+a\n-fatal: error\ndiff other"
+
+
+def test_block_scattered() -> None:
+    rule = {"block": "out", "until": "ok", "say": "[{n} in {blocks}]", "head": 0, "scattered": True, "min": 3}
+    assert run(rule, "out\na\nok 1\nout\nb\nc\nok 2") == "[5 in 2]\nok 1\nok 2"
+    assert run(rule, "out\nok 1") == "out\nok 1"
+
+
+def test_context() -> None:
+    rule = {
+        "context": " ",
+        "near": "[+-]",
+        "keep": 1,
+        "within": {"from": "@@"},
+        "say": " [{n} left out]",
+        "min": 2,
+    }
+    assert run(rule, " a\n@@\n b\n c\n-d\n e\n f\n g") == " a\n@@\n [3 left out]\n c\n-d\n e"
+    assert run(rule, "@@\n b\n c\n-d") == "@@\n b\n c\n-d"
+
+
+def test_squeeze_only_where_no_cell_is_empty() -> None:
+    rule = {"squeeze": "."}
+    assert run(rule, "NAME     AGE\nweb      3d") == "NAME  AGE\nweb  3d"
+    assert run(rule, "NAME     PORT   AGE\nweb             3d") == "NAME     PORT   AGE\nweb             3d"
+    assert run(rule, "one      line") == "one      line"
+
+
+def test_drop_and_rewrite() -> None:
+    assert run({"drop": r" *\|$"}, "a\n  |\nb |") == "a\nb |"
+    assert run({"drop": "#+"}, "# error: x\n##") == "# error: x"
+    assert run({"rewrite": "=+ (?P<t>.*) =+$", "to": "= {t} =", "loss": "none"}, "=== x ===\ny") == "= x =\ny"
+
+
+def test_losses() -> None:
+    assert step({"fold": "x", "say": ""}).loss is Loss.LOSSY
+    assert step({"group": "(?P<key>x)(?P<rest>)"}).loss is Loss.REVERSIBLE
+    assert step({"drop": "x"}).loss is Loss.NONE
+    assert step({"rewrite": "x", "to": "", "loss": "lossy"}).loss is Loss.LOSSY
+
+
+@pytest.mark.parametrize("rule", [{"rewrite": "x", "to": "y"}, {"fold": "x"}, {"nothing": "x"}])
+def test_incomplete_rules_are_refused(rule: dict[str, Any]) -> None:
+    with pytest.raises(KeyError):
+        step(rule)
+
+
+def test_a_broken_pattern_is_refused() -> None:
+    with pytest.raises(re.error):
+        step({"fold": "(", "say": ""})
+
+
+LINES = st.lists(
+    st.sampled_from(["ok 1", "ok 2", "", "a:1:x", "a:2:y", "b:3:z", "error: x", "+a", " b", "@@", "end"])
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(LINES, st.integers(1, 4))
+def test_what_a_fold_says_adds_up(lines: list[str], least: int) -> None:
+    """Lines that went and counts that came are the same number."""
+    rule = {"fold": "ok", "say": "<{n}>", "min": least}
+    after = step(rule).apply(lines)
+    said = sum(int(line[1:-1]) for line in after if line.startswith("<"))
+    assert lines.count("ok 1") + lines.count("ok 2") == said + after.count("ok 1") + after.count("ok 2")
+    assert [line for line in lines if not line.startswith("ok")] == [
+        line for line in after if not line.startswith(("ok", "<"))
+    ]
+
+
+@settings(max_examples=200, deadline=None)
+@given(LINES)
+def test_groups_can_be_written_out_again(lines: list[str]) -> None:
+    after = step({"group": r"(?P<key>[a-z]+):(?P<rest>\d+:)"}).apply(lines)
+    restored: list[str] = []
+    key = ""
+    for position, line in enumerate(after):
+        following = after[position + 1] if position + 1 < len(after) else ""
+        if line in ("a", "b") and following[:2].strip().isdigit():
+            key = line
+        elif key and line[:1] == " " and line[1:2].isdigit():
+            restored.append(f"{key}:{line[1:]}")
+        else:
+            restored.append(line)
+    assert restored == lines
