@@ -177,3 +177,21 @@ def test_threshold_header(api: str, post: Any, upstream: Any) -> None:
     refused = post(api, {"x-compression-threshold": "lots"})
     assert refused.status_code == 400
     assert "X-Compression-Threshold" in refused.json()["error"]["message"]
+
+
+def test_token_counting_sees_what_a_shadow_hides_and_no_phantom(
+    clients: Any, proxy: Any, upstream: Any
+) -> None:
+    """A result of which something is left out is counted in the form in which it is sent."""
+    text = "\n".join(f"line {number} of {number * 7919}" for number in range(9000))
+    tool = {"name": "Bash", "input_schema": {"type": "object"}}
+    body = anthropic_body(text, tools=[tool])
+    running = proxy("reverse")
+    for path in ("/v1/messages/count_tokens", "/v1/messages"):
+        sent = {key: value for key, value in body.items() if key != "max_tokens" or path == "/v1/messages"}
+        clients.http(running).post(f"{running.url}{path}", json=sent, headers=KEYS)
+    counted, asked = upstream.requests[-2:]
+    assert counted.json["messages"] == asked.json["messages"]
+    assert "<<<SHADOW:shadow_" in next(iter(results(counted.json)))
+    assert [tool["name"] for tool in asked.json["tools"]][-1] == "expand_context"
+    assert "expand_context" not in json.dumps(counted.json.get("tools"))

@@ -68,6 +68,8 @@ class Terms:
     """Shortened texts tell how to ask for the original."""
     betas: str = ""
     """The features that the request asks for in its headers."""
+    counting: bool = False
+    """The request only counts tokens: it gets no tool, and nothing is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +126,17 @@ class Expansions:
             if not terms.wanted:
                 return None
             if history.keys and terms.at_stake:
-                # Final too: the next request of this conversation finds it.
-                without = Known("", text_hash(history.visible[-1].text))
-                await self._answers.record(history.keys[-1], without)
+                if not terms.counting:
+                    # Final too: the next request of this conversation finds it.
+                    without = Known("", text_hash(history.visible[-1].text))
+                    await self._answers.record(history.keys[-1], without)
                 return None
         elif not latest.tool:
             return None
         elif latest.tool not in tools.names:
             name = latest.tool
-        wire.declare(document, phantom.tool(name))
+        if not terms.counting:
+            wire.declare(document, phantom.tool(name))
         replayed = replay.put_back(wire, document, history, known, _DROP_BETA in terms.betas)
         shadows = Shadows(self._key, caller.conversation(), name, terms.hint)
         return Prepared(wire, name, caller, shadows, history, replayed)
