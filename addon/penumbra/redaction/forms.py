@@ -84,7 +84,11 @@ class Value:
 
 def values_after(data: bytes, begin: int, end: int) -> Iterator[Value]:
     """What may be the value that belongs to the name at `begin` to `end`, the likeliest first."""
-    for form in (_assigned, _pair, _element, _argument, _apart):
+    value = _assigned(data, begin, end)
+    if value is not None:
+        yield value
+        return
+    for form in (_pair, _element, _argument, _apart):
         value = form(data, begin, end)
         if value is not None:
             yield value
@@ -172,8 +176,7 @@ def _argument(data: bytes, begin: int, end: int) -> Value | None:
         return read(data, match.end(), match[2] or b"", style, _RUN_CSV)
     match = _CALL.match(data, end)
     if match:
-        style = Style.QUOTED if match[1] else Style.APART
-        return read(data, match.end(), match[1] or b"", style, _RUN_CODE)
+        return read(data, match.end(), match[1] or b"", Style.APART, _RUN_CODE)
     return None
 
 

@@ -13,7 +13,7 @@ import re2
 
 from penumbra import rules
 from penumbra.redaction.span import Rank, Span
-from penumbra.redaction.values import entropy
+from penumbra.redaction.values import entropy, is_placeholder
 
 _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
@@ -50,6 +50,8 @@ def _is_random(tail: bytes, prefix: str) -> bool:
     if prefix.replace("-", "_").split("_")[0] in _IDS:
         return False
     text = tail.decode("ascii")
+    if is_placeholder(text):
+        return False
     if _HEX.fullmatch(tail):
         return len(tail) >= 32 and any(word in prefix for word in _TELLING) and entropy(text) >= 3.0
     return sum(map(str.isdigit, text)) >= 3 and entropy(text) >= _BITS

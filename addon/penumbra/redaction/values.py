@@ -49,6 +49,8 @@ _REFERENCE = re.compile(
 _CALL = re.compile(r"[A-Za-z_$][\w$.:>-]{0,80}[(\[{]")
 _IDENTIFIER = re.compile(r"[&*!-]?[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.|!\.)[A-Za-z_$][\w$]*)*[?!]?$")
 _HASH = re.compile(r"(?:sha\d{1,3}|md5|blake\w{1,4}|h1)[-:=]")
+_EXAMPLE = re.compile(r"example(?:key|token|secret|password|id|=)?=?$")
+_COMPOUND = re.compile(r"[a-z]{1,14}\d{0,4}(?:[-_./:][a-z]{0,14}\d{0,4}){2,}$")
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$")
 _PATH = re.compile(
     r"(?:~|\.{1,2})?/[\w.@-]{1,60}/|[A-Za-z]:\\|~/|\.{1,2}/|/[\w.-]+\.\w{2,4}$|(?:https?|ftp|file|s3|gs|wss?)://"
@@ -98,7 +100,7 @@ def is_reference(value: str) -> bool:
 def is_placeholder(value: str) -> bool:
     """Stands for a secret that somebody is to fill in."""
     low = value.lower()
-    if low in _STOP or (low[:1] in "<[{(" and low[-1:] in ">]})"):
+    if low in _STOP or _EXAMPLE.search(low) or (low[:1] in "<[{(" and low[-1:] in ">]})"):
         return True
     if len(set(low)) <= 2 and not low.isalpha():
         return True
@@ -159,7 +161,7 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
     value = value[:_LOOK]
     if len(value) < 4 or is_placeholder(value) or is_reference(value):
         return False
-    if " " in value or "\t" in value or is_address(value):
+    if " " in value or "\t" in value or is_address(value) or _COMPOUND.match(value):
         return False
     if strength is Strength.PASSWORD:
         return _is_password(value, style)
@@ -171,7 +173,7 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
 def _is_password(value: str, style: Style) -> bool:
     low = value.lower()
     letters = bool(_LETTERS.match(value))
-    if any(stem in low for stem in _STEMS) and (is_wordy(value) or style in (Style.CODE, Style.APART)):
+    if any(stem in low for stem in _STEMS) and (letters or is_wordy(value) or style in (Style.CODE, Style.APART)):
         return False
     if style is Style.PROSE:
         signs = any(char in "!@#$%&*_" for char in value)
