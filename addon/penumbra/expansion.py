@@ -169,9 +169,11 @@ class Expansion:
             return
         awaited = self._awaited.get(flow.id)
         if awaited is None:
+            if stream and "penumbra" in flow.metadata:
+                _pass_live(response)
             return
         if response.status_code != 200 or not (stream or "json" in kind):
-            self._forget(flow)
+            self.forget(flow)
             return
         wire = awaited.prepared.wire
         answer = wire.stream(awaited.prepared.tool) if stream else wire.body(awaited.prepared.tool)
@@ -222,7 +224,7 @@ class Expansion:
                 flow.response.data.content = bytes(awaited.shown)
         finally:
             self._report(flow, awaited)
-            self._forget(flow)
+            self.forget(flow)
 
     def error(self, flow: http.HTTPFlow) -> None:
         """A flow has ended before its response."""
@@ -239,7 +241,7 @@ class Expansion:
                 done = awaited.exchange.interrupted()
                 self._later(awaited.expansions.remember(awaited.prepared, done))
         self._report(flow, awaited)
-        self._forget(flow)
+        self.forget(flow)
 
     async def client_disconnected(self, client: connection.Client) -> None:
         """Wait a moment before mitmproxy goes on to cancel the upstream connections.
@@ -295,7 +297,7 @@ class Expansion:
             self._later(awaited.expansions.remember(awaited.prepared, step))
         return step
 
-    def _continuation(self, parent: http.HTTPFlow, body: bytes, awaited: Awaited) -> http.HTTPFlow:
+    def hidden(self, parent: http.HTTPFlow, body: bytes, comment: str) -> http.HTTPFlow:
         """The flow of a hidden request, linked to the client's."""
         flow = http.HTTPFlow(parent.client_conn, parent.server_conn)
         flow.request = parent.request.copy()
@@ -305,9 +307,13 @@ class Expansion:
         flow.request.headers["content-length"] = str(len(body))
         flow.request.timestamp_start = flow.request.timestamp_end = time.time()
         flow.is_replay = "request"
-        flow.comment = f"Penumbra: continues {parent.id[:8]}, not seen by the client"
+        flow.comment = f"Penumbra: {comment} {parent.id[:8]}, not seen by the client"
         flow.metadata["penumbra"] = {"continues": parent.id}
         self._continuations[flow.id] = bytearray()
+        return flow
+
+    def _continuation(self, parent: http.HTTPFlow, body: bytes, awaited: Awaited) -> http.HTTPFlow:
+        flow = self.hidden(parent, body, "continues")
         awaited.continuations.append(flow.id)
         return flow
 
@@ -326,8 +332,9 @@ class Expansion:
             stream = _is_stream(flow)
             failure, _ = _failure(continuation, error, stream)
             if failure is not None:
-                step = exchange.failed(failure)
-                break
+                awaited.done = exchange.failed(failure)
+                _refuse(flow, awaited.prepared, failure)
+                return
             shown.append(exchange.feed(_content(continuation)))
             step = await self._advance(awaited, exchange)
         awaited.done = step
@@ -367,7 +374,8 @@ class Expansion:
         flow.metadata["penumbra_continuations"] = list(awaited.continuations)
         _log.info(f"Penumbra: {flow.request.pretty_host}: {note}")
 
-    def _forget(self, flow: http.HTTPFlow) -> None:
+    def forget(self, flow: http.HTTPFlow) -> None:
+        """Nothing is awaited of a flow any more."""
         self._awaited.pop(flow.id, None)
         if self._splice is not None:
             self._splice.SESSIONS.pop(flow.id, None)
@@ -385,6 +393,20 @@ def _stream_plainly(flow: http.HTTPFlow, response: http.Response) -> None:
     if response.is_http2 and not flow.request.is_http2:
         # Without it, the end of the body would be the end of the client's connection.
         response.headers["transfer-encoding"] = "chunked"
+
+
+def _pass_live(response: http.Response) -> None:
+    """A stream that is none of our business goes on as it arrives; the flow keeps a copy of it."""
+    copy = bytearray()
+
+    def take(data: bytes) -> bytes | list[bytes]:
+        copy.extend(data)
+        if data:
+            return data
+        response.data.content = bytes(copy)
+        return []
+
+    response.stream = take
 
 
 def _stream_continuation(response: http.Response, body: bytearray) -> None:
@@ -434,6 +456,12 @@ def _replace_document(flow: http.HTTPFlow, done: Done) -> None:
 def _is_stream(flow: http.HTTPFlow) -> bool:
     headers = flow.response.headers if flow.response else {}
     return framing.is_stream(headers.get("content-type", ""), flow.request.path)
+
+
+def _refuse(flow: http.HTTPFlow, prepared: Prepared, failure: Failure) -> None:
+    """Nothing has been sent yet: the client gets the failure as a response of its own."""
+    body = prepared.wire.body(prepared.tool).fail(failure)
+    flow.response = http.Response.make(failure.status or 502, body, {"content-type": "application/json"})
 
 
 def _failure(flow: http.HTTPFlow, error: str | None, stream: bool) -> tuple[Failure | None, float | None]:

@@ -169,17 +169,18 @@ def rewrite(
     shadows: Shadows | None,
     shelves: Shelves,
     forms: Mapping[bytes, Shortened] = MappingProxyType({}),
+    given: Mapping[bytes, Decision] = MappingProxyType({}),
 ) -> Rewritten:
     """The request as it is to be sent.
 
     `known`: decisions of the past about this request's items. `redact` takes a text and a hint (path
     or command of the call). `shadows` None: the model can't ask for originals. `shelves` keep what was
     learned of conversations under way. `forms`: what has become, outside, of items that are not decided
-    about, by their keys.
+    about, by their keys. `given`: decisions about the whole conversation, which come before all others.
 
     Raises RedactionError; on any other failure of a stage the text stays as it came.
     """
-    writer = _Writer(request, known, redact, shadows, forms)
+    writer = _Writer(request, known, redact, shadows, forms, given)
     for item in request.items:
         writer.write(item, shelves)
     writer.shelve(shelves)
@@ -231,6 +232,7 @@ class _Writer:
     redact: Callable[[str, str], Redacted]
     shadows: Shadows | None
     forms: Mapping[bytes, Shortened] = field(default_factory=dict)
+    given: Mapping[bytes, Decision] = field(default_factory=dict)
     shown: list[Shown] = field(default_factory=list)
     decisions: dict[bytes, Decision] = field(default_factory=dict)
     originals: dict[str, str] = field(default_factory=dict)
@@ -276,6 +278,8 @@ class _Writer:
             shelves.give([mark for mark, _, _ in noted], self.library, sum(len(text) for _, _, text in noted))
 
     def _decision(self, item: Item, shelves: Shelves) -> tuple[Decision, bool]:
+        if item.key in self.given:
+            return self.given[item.key], True
         past = self.known.get(item.key) or self.decisions.get(item.key)
         # A reference holds only while its referents stand earlier in the request.
         if past is not None and all(self.seen.has(bytes.fromhex(key)) for key in past.facts.referents):

@@ -47,7 +47,9 @@ class Seen:
         if not tool or not (call_id + tool).isprintable() or " " in call_id:
             return
         earlier = Earlier(key, call_id, tool, facts.loss < Loss.LOSSY)
-        self._by_digest.setdefault(digest, earlier)
+        if facts.how not in ("superseded", "recovered"):
+            # Too little is left of those to refer to; what refers to them already keeps doing so.
+            self._by_digest.setdefault(digest, earlier)
         self._by_key[key] = earlier
         self._keys[call_id] = key
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from penumbra import rewrite
 from penumbra.calls import tools
-from penumbra.calls.classify import classify
 from penumbra.history import cache_cost, superseded
 from penumbra.history.cache_cost import Change, Prices
 from penumbra.recovery.resend import Given, calls, decision, referents, request_facts
@@ -49,7 +48,7 @@ def plan(
     `idle`: seconds since the conversation's last request, None if unknown. `drop_bound`: reasoning that the
     provider drops because of the rewrite is given up. Raises RedactionError.
     """
-    found = superseded.find(calls(request), parameters) if known else {}
+    found = superseded.find(calls(request, parameters), parameters) if known else {}
     candidates = _candidates(request, known, redact, shadows, found, parameters) if found else []
     if not candidates:
         return Given()
@@ -99,8 +98,9 @@ def _candidates(
         if tools.skips(item.tool, request.settings.skip_tools):
             continue
         original = rewrite.original(request, item, redact)
-        output = rewrite.tool_output(request, item)
-        category = classify(item.tool, output.arguments).category
+        category = superseded.identify(
+            item.tool, rewrite.tool_output(request, item).arguments, parameters
+        ).category
         form = superseded.form(original, item.tool, item.result.call_id, newer, category, parameters)
         if form is None:
             continue
@@ -120,9 +120,7 @@ def _end_of_seen(request: rewrite.Request) -> int:
     return request.document.place(items[last])[1] if items else 0
 
 
-def _saved_behind(
-    request: rewrite.Request, known: Mapping[bytes, Decision]
-) -> Callable[[int], int]:
+def _saved_behind(request: rewrite.Request, known: Mapping[bytes, Decision]) -> Callable[[int], int]:
     """Tokens that the forms behind an offset have fewer than the body as it came."""
     saved = [
         (request.document.place(item.result.value)[0], facts.tokens_before - facts.tokens_after)

@@ -27,6 +27,8 @@ TOOL_ONLY = "__tool_only__"
 _OUTCOME_LINES = 6
 _OUTCOME_CHARACTERS = 300
 _RUNS = ("bash", "other")
+_LONG = 200
+"""Characters of a group's name above which a hash stands for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,17 @@ def _texts(value: Any) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
+class Identity:
+    """What a call is, as far as superseding goes."""
+
+    group: str
+    """What calls have in common that supersede each other."""
+    category: str
+    path: str
+    """The file that is read or written; empty if none is known."""
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """One result text with the call that it answers."""
 
@@ -83,6 +96,18 @@ class Result:
     arguments: Any
     is_error: bool
     unread: bool
+    identity: Identity | None = None
+    """Where it is known already; else it follows from tool and arguments."""
+
+
+def identify(tool: str, arguments: Any, parameters: Parameters) -> Identity:
+    """The identity of a call; `arguments` decoded."""
+    call = classify(tool, arguments)
+    path = posixpath.normpath(call.path) if call.path else ""
+    named = group(tool, arguments, parameters)
+    if len(named) > _LONG:
+        named = f"{tool}|{hashlib.sha256(named.encode('utf-8', 'surrogatepass')).hexdigest()}"
+    return Identity(named, call.category, path)
 
 
 def find(results: Sequence[Result], parameters: Parameters) -> dict[int, str]:
@@ -97,19 +122,17 @@ def find(results: Sequence[Result], parameters: Parameters) -> dict[int, str]:
     for one in reversed(usable):
         if one.tool in parameters.excluded_tools:
             continue
-        key = group(one.tool, one.arguments, parameters)
-        call = classify(one.tool, one.arguments)
-        path = posixpath.normpath(call.path) if call.path else ""
-        newer = latest.get(key)
-        if newer is None and parameters.stale_reads and call.category == "read" and path:
-            newer = written.get(path)
+        call = one.identity or identify(one.tool, one.arguments, parameters)
+        newer = latest.get(call.group)
+        if newer is None and parameters.stale_reads and call.category == "read" and call.path:
+            newer = written.get(call.path)
         if newer is not None and newer != one.call_id and not one.unread and call.category not in _WRITES:
             found[one.index] = newer
         if one.is_error:
             continue
-        latest.setdefault(key, one.call_id)
-        if path and call.category in _WRITES:
-            written.setdefault(path, one.call_id)
+        latest.setdefault(call.group, one.call_id)
+        if call.path and call.category in _WRITES:
+            written.setdefault(call.path, one.call_id)
     return found
 
 

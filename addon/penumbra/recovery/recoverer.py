@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penumbra import failures, rewrite
 from penumbra.history import budget, cache_cost, compaction, repack
@@ -44,10 +44,10 @@ class Again:
     """What is to be sent instead."""
 
     refusal: Refusal
-    given: Given = Given()
+    given: Given = field(default_factory=Given)
     body: bytes | None = None
     """A whole body, where results alone are not what is shortened."""
-    lesson: Lesson = Lesson()
+    lesson: Lesson = field(default_factory=Lesson)
     """What is learned if it is taken."""
 
 
@@ -169,9 +169,7 @@ def again(
     return Again(refusal, given, lesson=_lesson(refusal, estimated))
 
 
-def _bounded(
-    request: rewrite.Request, sent: Sent, needed: ladder.Need, estimated: int
-) -> bytes | None:
+def _bounded(request: rewrite.Request, sent: Sent, needed: ladder.Need, estimated: int) -> bytes | None:
     """A smaller compaction request; None if it is no compaction request."""
     format_name = request.api.format
     document = type(request.document)(sent.body)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -88,18 +90,43 @@ def request_facts(decided: Mapping[bytes, Decision], item: rewrite.Item) -> Fact
     return decided[item.key].facts if item.key in decided else Facts()
 
 
-def calls(request: rewrite.Request) -> list[superseded.Result]:
+_IDENTITIES: OrderedDict[tuple[str, bytes], superseded.Identity] = OrderedDict()
+_MOST_IDENTITIES = 20_000
+
+
+def calls(request: rewrite.Request, parameters: superseded.Parameters) -> list[superseded.Result]:
     """The request's results, each with its call."""
     last = request.conversation.last_answer
-    found = []
-    for index, item in enumerate(request.items):
-        output = rewrite.tool_output(request, item)
-        unread = item.result.turn > last
-        found.append(
-            superseded.Result(
-                index, item.result.call_id, item.tool, output.arguments, output.is_error, unread
-            )
+    return [
+        superseded.Result(
+            index=index,
+            call_id=item.result.call_id,
+            tool=item.tool,
+            arguments=None,
+            is_error=item.result.is_error,
+            unread=item.result.turn > last,
+            identity=_identity(request, item, parameters),
         )
+        for index, item in enumerate(request.items)
+    ]
+
+
+def _identity(
+    request: rewrite.Request, item: rewrite.Item, parameters: superseded.Parameters
+) -> superseded.Identity:
+    """The same call comes with every request: only a new one is looked at."""
+    call = item.result.call
+    source = request.document.source(call.arguments) if call and call.arguments is not None else b""
+    key = (item.tool, hashlib.blake2b(source, digest_size=16).digest())
+    plain = not parameters.tool_only and item.tool not in parameters.tool_identifier_fields
+    found = _IDENTITIES.get(key) if plain else None
+    if found is None:
+        arguments = rewrite.tool_output(request, item).arguments
+        found = superseded.identify(item.tool, arguments, parameters)
+        if plain:
+            _IDENTITIES[key] = found
+            while len(_IDENTITIES) > _MOST_IDENTITIES:
+                _IDENTITIES.popitem(last=False)
     return found
 
 
@@ -116,7 +143,7 @@ def _texts(
     parameters: superseded.Parameters,
     most: int,
 ) -> list[ladder.Text]:
-    given_up = superseded.find(calls(request), parameters)
+    given_up = superseded.find(calls(request, parameters), parameters)
     referred = referents(decided)
     last = request.conversation.last_answer
     texts: list[ladder.Text] = []

@@ -37,7 +37,8 @@ class Facts:
     """What is shown of a decision. Sizes are those of the text itself, before and after."""
 
     how: str = "kept"
-    """`kept` (as it came), `shortened`, `duplicate`, or `adopted` (already seen raw by the provider)."""
+    """`kept` (as it came), `shortened`, `duplicate`, `adopted` (already seen raw by the provider),
+    `superseded` (made useless by a later result) or `recovered` (shortened so that the request fits)."""
     loss: int = 0
     stages: tuple[str, ...] = ()
     family: str = ""

@@ -61,9 +61,12 @@ class Session(Protocol):
 class Guard(Protocol):
     """Who looks at a response before anything of it goes to the client."""
 
-    def first(self, response: http.Response, data: bytes) -> bool | None:
-        """The first bytes of a stream, piece by piece. True: it is a refusal, False: it goes on its way,
-        None: more has to be seen."""
+    looks: bool
+    """Streams are looked at too."""
+
+    def first(self, headers: http.Headers, data: bytes) -> bool | None:
+        """The first bytes of a stream with these headers, piece by piece. True: it is a refusal, False:
+        it goes on its way, None: more has to be seen."""
         ...
 
 
@@ -209,7 +212,8 @@ class SpliceStream(HttpStream):
     # A response that is a refusal
 
     def start_response_stream(self) -> layer.CommandGenerator[None]:
-        if self.flow.id in GUARDS:
+        guard = GUARDS.get(self.flow.id)
+        if guard is not None and guard.looks and self.headers is not None:
             self.held = []
             self.server_state = self.state_look
             return
@@ -220,9 +224,8 @@ class SpliceStream(HttpStream):
         self.held.append(event)
         guard = GUARDS.get(self.flow.id)
         refused = False if guard is None or isinstance(event, ResponseEndOfMessage) else None
-        if guard is not None and isinstance(event, ResponseData):
-            assert self.flow.response is not None
-            refused = guard.first(self.flow.response, event.data)
+        if guard is not None and self.headers is not None and isinstance(event, ResponseData):
+            refused = guard.first(self.headers, event.data)
         if refused:
             self.server_state = self.state_refused
         elif refused is False:
