@@ -137,6 +137,7 @@ def test_squeeze_only_where_no_cell_is_empty() -> None:
     assert run(rule, "NAME     AGE\nweb      3d") == "NAME  AGE\nweb  3d"
     assert run(rule, "NAME     PORT   AGE\nweb             3d") == "NAME     PORT   AGE\nweb             3d"
     assert run(rule, "one      line") == "one      line"
+    assert run({"squeeze": "x"}, "a      b\na      b") == "a      b\na      b"
 
 
 def test_drop_and_rewrite() -> None:

@@ -166,16 +166,16 @@ def squeeze(pattern: Pattern) -> Callable[[list[str]], list[str]]:
         for line in lines:
             count = len(_GAP.findall(line)) if pattern.match(line) else 0
             if count != cells:
-                out += _narrowed(table)
+                out += _narrowed(table, cells)
                 table, cells = [], count
             table.append(line)
-        return out + _narrowed(table)
+        return out + _narrowed(table, cells)
 
     return run
 
 
-def _narrowed(table: list[str]) -> list[str]:
-    return [_GAP.sub("  ", line) if "   " in line else line for line in table] if len(table) > 1 else table
+def _narrowed(table: list[str], cells: int) -> list[str]:
+    return [_GAP.sub("  ", line) for line in table] if cells and len(table) > 1 else table
 
 
 def rewrite(pattern: Pattern, to: str) -> Callable[[list[str]], list[str]]:
