@@ -23,10 +23,9 @@ def trim(text: str) -> str | None:
 def _trim_ends(text: str) -> str:
     lines = text.split("\n")
     for position, line in enumerate(lines):
-        if line.endswith((" ", "\t")):
-            lines[position] = line.rstrip(" \t")
-        elif line.endswith((" \r", "\t\r")):
-            lines[position] = line[:-1].rstrip(" \t") + "\r"
+        if line.endswith((" ", "\t", " \r", "\t\r")):
+            ending = "\r" if line.rstrip(" \t").endswith("\r") else ""
+            lines[position] = line.rstrip(" \t\r") + ending
     return "\n".join(lines)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import islice
 
 from penumbra.text.critical import critical_spans
 
@@ -16,12 +17,11 @@ _WINDOWS = 16
 MARKER = 60
 """Bytes that a marker with its line ends may need."""
 LEAST = 4 * MARKER
-_BEFORE = 240
-_AFTER = 1_200
-"""Bytes of context in front of and behind a critical line."""
+_CONTEXT = 1_400
+"""Bytes of a window, if there is room: a sixth of it in front of the critical line."""
 _NEAR = 400
 """Bytes within which a line end is near enough to cut there."""
-_CANDIDATES = 2_000
+_CANDIDATES = 20_000
 """Critical lines that are looked at: bounds the work on a text that is nothing but errors."""
 _DIGITS = re.compile(rb"[0-9a-f]*[0-9][0-9a-f]*")
 
@@ -50,24 +50,21 @@ def choose(data: bytes, room: int) -> list[Span]:
 def _windows(data: bytes, head: int, tail: int, room: int) -> list[Span]:
     """Windows around the critical lines between head and tail, the first of each kind first."""
     kinds: set[bytes] = set()
-    chosen: list[Span] = []
+    first: list[Span] = []
     again: list[Span] = []
-    for count, (start, end) in enumerate(critical_spans(data, head, tail)):
-        if count == _CANDIDATES:
-            break
-        left = min(_line_start(data, start - _BEFORE), boundary(data, start))
-        window = (max(head, left), min(tail, max(_line_end(data, end + _AFTER), boundary(data, end))))
+    for start, end in islice(critical_spans(data, head, tail), _CANDIDATES):
         kind = _DIGITS.sub(b"0", data[start : min(end, start + 200)])
-        if kind in kinds:
-            again.append(window)
-        else:
+        if kind not in kinds:
             kinds.add(kind)
-            chosen.append(window)
+            first.append((start, end))
+        elif len(again) < _WINDOWS:
+            again.append((start, end))
+    context = min(_CONTEXT, room // max(1, min(len(first), _WINDOWS // 2)) - 2 * MARKER)
     kept: list[Span] = []
-    for window in chosen + again:
+    for span in first[: 4 * _WINDOWS] + again:
         if len(kept) == _WINDOWS or room < 2 * MARKER:
             break
-        fresh = _outside(window, kept)
+        fresh = _outside(_around(data, span, context, head, tail), kept)
         if fresh is None:
             continue
         start, end = fresh
@@ -76,6 +73,14 @@ def _windows(data: bytes, head: int, tail: int, room: int) -> list[Span]:
             kept.append((start, end))
             room -= end - start + MARKER
     return sorted(kept)
+
+
+def _around(data: bytes, span: Span, context: int, head: int, tail: int) -> Span:
+    """A critical line with a little of what stands before it and more of what follows."""
+    start, end = span
+    left = min(_line_start(data, start - context // 6), boundary(data, start))
+    right = max(_line_end(data, start + context), boundary(data, end))
+    return max(head, left), min(tail, right)
 
 
 def _outside(window: Span, kept: list[Span]) -> Span | None:

@@ -1,0 +1,287 @@
+"""Tokens, sizes, binaries, cap, JSON, tables, folding, blanks, long lines."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penumbra.text import binary, folding, long_lines, size, tables, tokens, whitespace
+from penumbra.text.cap import cap
+from penumbra.text.json_minify import minify
+
+anything = st.text(st.characters(), max_size=200)
+
+
+# --- tokens -------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("text", "real", "tolerance"),
+    [
+        ("The quick brown fox jumps over the lazy dog. " * 10, 101, 0.35),
+        ("def main(argv: list[str]) -> int:\n    return run(argv)\n" * 10, 170, 0.25),
+        ('{"id":1,"name":"alpha","ok":true,"ts":"2026-01-02T03:04:05Z"}\n' * 10, 330, 0.3),
+        ("数据库连接失败，请检查网络配置后重试。" * 10, 130, 0.6),
+        ("Ошибка подключения к базе данных. " * 10, 80, 1.0),
+        ("🎉🚀✅❌🔥😀" * 10, 100, 0.5),
+    ],
+)
+def test_estimate_is_near_a_real_tokenizer(text: str, real: int, tolerance: float) -> None:
+    assert abs(tokens.estimate(text) - real) <= tolerance * real
+
+
+def test_estimate_of_nothing_and_of_little() -> None:
+    assert tokens.estimate("") == 0
+    assert tokens.estimate("\u200b") == 1
+
+
+@settings(max_examples=100)
+@given(anything, anything)
+def test_estimate_hardly_falls_when_text_is_added(text: str, more: str) -> None:
+    assert tokens.estimate(text + more) >= tokens.estimate(text) - 1
+
+
+def test_estimate_adds_up_over_its_chunks() -> None:
+    text = "some words, 123 numbers\n" * 10_000
+    assert abs(tokens.estimate(text) - 10_000 * tokens.estimate("some words, 123 numbers\n")) < 10_000
+
+
+# --- sizes --------------------------------------------------------------------------------------
+@settings(max_examples=150)
+@given(anything, st.integers(0, 60))
+def test_head_and_tail_fit_and_split_no_character(text: str, limit: int) -> None:
+    head, tail = size.head(text, limit), size.tail(text, limit)
+    assert text.startswith(head)
+    assert text.endswith(tail)
+    assert size.size(head) <= limit
+    assert size.size(tail) <= limit
+    if size.size(text) > limit:
+        assert size.size(text[: len(head) + 1]) > limit
+        assert size.size(text[len(text) - len(tail) - 1 :]) > limit
+
+
+# --- binaries -----------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "text",
+    [
+        "log line\n" * 50 + "stray \x00 here\n",
+        "./a\x00./b\x00./c\x00" * 40,
+        "page one\x0cpage two\n" * 20,
+        "\x1b[31mcolour\x1b[0m\n" * 40,
+        "caf\ufffd cr\ufffdme de la cr\ufffdme et du lait\n" * 20,
+        "数据库连接失败\n" * 40,
+        "\x01\x02",
+    ],
+)
+def test_text_is_no_binary(text: str) -> None:
+    assert binary.suppress(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\x7fELF\x02\x01\x01" + "\x00" * 40 + "\ufffd\x05\x10abc\ufffd\ufffd" * 40,
+        "\ufffd\ufffdPNG\r\n\x1a\n" + "\ufffdIH\x03\ufffd\x11" * 50,
+        "\x00" * 500,
+        bytes(range(256)).decode("latin-1") * 4,
+        b"\x80\xfe\x91\x02".decode("utf-8", "surrogateescape") * 50,
+    ],
+)
+def test_binaries_are_named_with_their_size(text: str) -> None:
+    assert binary.suppress(text) == f"[Binary output suppressed: {size.size(text)} bytes]"
+
+
+# --- cap ----------------------------------------------------------------------------------------
+MARKER = re.compile(r"\[Tool output capped: ([0-9]+) bytes removed\]")
+
+
+def check_cap(text: str, limit: int, reserve: int = 0) -> str:
+    capped = cap(text, limit, reserve)
+    if size.size(text) <= limit:
+        assert capped is None
+        return text
+    assert capped is not None
+    assert size.size(capped) <= max(0, limit - reserve)
+    assert cap(capped, limit) is None
+    return capped
+
+
+def test_head_and_tail_survive_and_the_gap_is_counted() -> None:
+    text = "".join(f"line {n}\n" for n in range(20_000))
+    capped = check_cap(text, 4_000)
+    assert capped.startswith("line 0\nline 1\n")
+    assert capped.endswith("line 19998\nline 19999\n")
+    removed = sum(int(found) for found in MARKER.findall(capped))
+    kept = sum(size.size(line) + 1 for line in capped.split("\n") if line and not MARKER.match(line))
+    assert removed + kept == size.size(text)
+
+
+def test_windows_open_around_each_kind_of_error() -> None:
+    lines = [f"ok {n}" for n in range(30_000)]
+    lines[9_000] = "error: first kind"
+    lines[15_000] = "Traceback (most recent call last):"
+    lines[15_001] = '  File "/app/x.py", line 12, in f'
+    lines[15_002] = "KeyError: 'k'"
+    lines[22_000] = "panicked at src/main.rs:4:5"
+    for position in range(10_000, 12_000):
+        lines[position] = f"error: number {position} of a flood"
+    capped = check_cap("\n".join(lines), 8_000)
+    for wanted in (
+        "error: first kind",
+        "ok 8999",
+        "line 12, in f",
+        "KeyError: 'k'",
+        "panicked at",
+        "of a flood",
+    ):
+        assert wanted in capped
+    assert len(MARKER.findall(capped)) >= 4
+
+
+def test_limits_below_a_marker_keep_the_head_alone() -> None:
+    assert cap("é" * 300, 5) == "éé"
+    assert cap("abc" * 100, 0) == ""
+
+
+@settings(max_examples=150)
+@given(
+    st.lists(st.sampled_from(["ok", "error: bad", "é" * 30, "\ud800x", "y" * 400, "", "\r"]), max_size=300),
+    st.integers(0, 4_000),
+    st.integers(0, 200),
+)
+def test_cap_keeps_its_limit(lines: list[str], limit: int, reserve: int) -> None:
+    text = "\n".join(lines)
+    capped = check_cap(text, limit, reserve)
+    removed = sum(int(found) for found in MARKER.findall(capped))
+    assert removed <= size.size(text)
+
+
+def test_one_endless_line() -> None:
+    check_cap("x" * 10_000_000, 65_536)
+    check_cap("error " * 1_000_000, 65_536)
+
+
+# --- JSON ---------------------------------------------------------------------------------------
+def test_spelling_survives() -> None:
+    text = '{ "n" : 12345678901234567890123 , "f" : 1.10, "e": 1E+5,\n "a": 1, "a": 2, "s": "\\u00e9 \\" : , é" }\n'
+    assert minify(text) == (
+        '{"n":12345678901234567890123,"f":1.10,"e":1E+5,"a":1,"a":2,"s":"\\u00e9 \\" : , é"}\n'
+    )
+
+
+def test_json_lines() -> None:
+    assert minify('{"a": 1}\n{"b": [1, 2]}\n') == '{"a":1}\n{"b":[1,2]}\n'
+    assert minify('{"a": 1}\nnot json\n') is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "plain", "[info] started", '{"a":1}', "[1, 2", "{'a': 1}", "NaN", "[1,2]"]
+)
+def test_left_alone(text: str) -> None:
+    assert minify(text) is None
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=150)
+@given(values, st.integers(0, 3), st.booleans())
+def test_minified_means_the_same(value: object, indent: int, ascii_only: bool) -> None:
+    text = json.dumps([value], indent=indent, ensure_ascii=ascii_only)
+    small = minify(text)
+    if small is not None:
+        assert json.loads(small) == json.loads(text)
+        assert len(small) < len(text)
+        assert minify(small) is None
+
+
+# --- tables -------------------------------------------------------------------------------------
+def test_tables_lose_their_padding() -> None:
+    assert tables.tighten("| a    | b      |\n|------|--------|\n| 1    | two x  |\n| 33   |        |\n") == (
+        "| a | b |\n|---|---|\n| 1 | two x |\n| 33 | |\n"
+    )
+    assert tables.tighten(" id |  name   \n----+---------\n  1 | alpha   \n  2 | b       \n(2 rows)") == (
+        " id | name\n---+---\n 1 | alpha\n 2 | b\n(2 rows)"
+    )
+    assert tables.tighten(
+        "+----+-------+\n| id | name  |\n+----+-------+\n|  1 | a     |\n+----+-------+"
+    ) == ("+---+---+\n| id | name |\n+---+---+\n| 1 | a |\n+---+---+")
+    assert tables.tighten("│ a   │ b   │\n├─────┼─────┤\n│ 1   │ 2   │") == "│ a │ b │\n├───┼───┤\n│ 1 │ 2 │"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "    x = a | b | c\n    y = d | e | f\n    z = g | h | i\n",
+        "cat x | grep y | sort\nls    | wc -l | tee\nps    | sort  | uniq\n",
+        "case a | b | c:\n    pass\n",
+    ],
+)
+def test_code_is_no_table(code: str) -> None:
+    assert tables.tighten(code) is None
+
+
+# --- folding ------------------------------------------------------------------------------------
+def test_repetitions_are_counted_exactly() -> None:
+    assert folding.fold("a long line here to fold\n" * 7 + "end") == (
+        "a long line here to fold\n[the line above 6 more times]\nend"
+    )
+    cycle = "".join(f"step {n} of the long cycle\n" for n in range(8))
+    assert folding.fold(cycle * 3 + "end") == cycle + "[the 8 lines above 2 more times]\nend"
+
+
+def test_markers_in_the_text_stop_the_folding() -> None:
+    assert folding.fold("x long line here\n" * 9 + "[the line above 6 more times]") is None
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(
+        st.sampled_from(["", "a", "some longer line of text", "another longer line", "x\r"]), max_size=60
+    )
+)
+def test_folded_can_be_unfolded(lines: list[str]) -> None:
+    text = "\n".join(lines)
+    folded = folding.fold(text)
+    if folded is not None:
+        assert folding.unfold(folded) == text
+        assert len(folded) < len(text)
+        assert folding.fold(folded) is None
+
+
+# --- blanks -------------------------------------------------------------------------------------
+def test_blanks_at_line_ends_and_empty_lines() -> None:
+    assert whitespace.trim("a  \nb\t\n\n\n\n\nc  ") == "a\nb\n\nc"
+    assert whitespace.trim("a  \r\nb\r\n\r\n\r\nc") == "a\r\nb\r\n\r\nc"
+    assert whitespace.trim("  indented\n\n  stays\n") is None
+
+
+@settings(max_examples=150)
+@given(st.text(st.sampled_from("ab \t\r\n"), max_size=60))
+def test_trimmed_keeps_every_word(text: str) -> None:
+    trimmed = whitespace.trim(text)
+    if trimmed is not None:
+        assert trimmed.split() == text.split()
+        assert len(trimmed) < len(text)
+        assert whitespace.trim(trimmed) is None
+
+
+# --- long lines ---------------------------------------------------------------------------------
+def test_encoded_data_is_named_sized_and_hashed() -> None:
+    blob = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ" * 20
+    clipped = long_lines.clip("before\ndata:image/png;base64," + blob + "==\n" + "x" * 1300)
+    assert clipped is not None
+    assert re.search(r"data:image/png;base64,\[base64: 882 characters, sha256 [0-9a-f]{12}\]", clipped)
+    assert "... [400 characters left out] ..." in clipped
+    assert long_lines.clip(clipped) is None
+
+
+def test_paths_and_rules_are_no_encoded_data() -> None:
+    assert long_lines.clip("/usr/share/doc-base/some_package/" * 12 + "\n" + "-" * 900) is None
+    assert long_lines.clip("short\nlines\n" * 200) is None
