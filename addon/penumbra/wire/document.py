@@ -83,6 +83,9 @@ class Document:
     _structure: bytes = field(init=False, repr=False)
     _base: int = field(init=False, repr=False)
     root: Raw = field(init=False, repr=False)
+    _objects: dict[int, tuple[Raw, dict[str, Raw]]] = field(init=False, repr=False, default_factory=dict)
+    _arrays: dict[int, tuple[Raw, list[Raw]]] = field(init=False, repr=False, default_factory=dict)
+    """What was opened, by the identity of its value: a request is gone through more than once."""
 
     def __post_init__(self) -> None:
         try:
@@ -112,12 +115,31 @@ class Document:
     # Reading
 
     def members(self, value: Raw | None) -> dict[str, Raw]:
-        """The members of an object, in order; empty if the value is absent or no object."""
-        return _OBJECT.decode(value) if value is not None and memoryview(value)[0] == _BRACE else {}
+        """The members of an object, in order; empty if the value is absent or no object.
+
+        The same dict every time: not to be changed.
+        """
+        if value is None:
+            return {}
+        known = self._objects.get(id(value))
+        if known is None:
+            found = _OBJECT.decode(value) if memoryview(value)[0] == _BRACE else {}
+            # With the value itself, so that its id can't become another's.
+            known = self._objects[id(value)] = (value, found)
+        return known[1]
 
     def items(self, value: Raw | None) -> list[Raw]:
-        """The items of an array; empty if the value is absent or no array."""
-        return _ARRAY.decode(value) if value is not None and memoryview(value)[0] == _BRACKET else []
+        """The items of an array; empty if the value is absent or no array.
+
+        The same list every time: not to be changed.
+        """
+        if value is None:
+            return []
+        known = self._arrays.get(id(value))
+        if known is None:
+            found = _ARRAY.decode(value) if memoryview(value)[0] == _BRACKET else []
+            known = self._arrays[id(value)] = (value, found)
+        return known[1]
 
     def string(self, value: Raw | None) -> str | None:
         """The text of a string value; None if the value is absent or no string."""
