@@ -42,7 +42,7 @@ _NESTED = re.compile(
     rb"\s{0,3}[:=]\s{0,3}(" + _QUOTE + rb")"
 )
 _APART = re.compile(
-    rb"([`\"']?[ ](?:is |was |are |to |as )|(?:[ \t]|\\{1,31}t){1,60}(?:is |was |: ?|= ?)?)"
+    rb"([`\"'][ ](?:is |was |to |as )|[ ](?:is |was |are )|(?:[ \t]|\\{1,31}t){1,60}(?:is |was |: ?|= ?)?)"
     rb"(" + _QUOTE + rb")?"
 )
 _TAGGED = re.compile(
@@ -108,6 +108,8 @@ def _assigned(data: bytes, begin: int, end: int) -> Value | None:
     opener = opener.lstrip(b"brufBRUF@$")
     if opener:
         return read(data, match.end(), opener, Style.QUOTED)
+    if operator == b":" and not gap and not after and data[begin - 1 : begin] == b":":
+        return None  # A part of a longer name: "arn:aws:x:secret:name".
     if operator == b"|":
         return read(data, match.end(), b"", Style.CONFIG) if gap and after else None
     nested = _NESTED.match(data, end)
@@ -195,6 +197,8 @@ def _apart(data: bytes, begin: int, end: int) -> Value | None:
     if value is None:
         return None
     gap = match[1]
+    if data[value.start : value.start + 2] == b"--" and not match[2]:
+        return None  # "pass --verbose" is advice.
     style = Style.APART
     if match[2]:
         style = Style.QUOTED

@@ -55,6 +55,8 @@ class Names:
         self._key_kinds = _words(spec["key_kinds"])
         self._not_before = {head: _words(words) for head, words in spec["not_before"].items()}
         self._endings = tuple(spec["endings"].split())
+        self._short_endings = tuple(spec["short_endings"].split())
+        self._short_ending_owners = _words(spec["short_ending_owners"])
         self._ending_exceptions = _words(spec["ending_exceptions"])
         self.judge = lru_cache(maxsize=8192)(self._judge)
 
@@ -81,6 +83,9 @@ class Names:
         if head not in self._ending_exceptions:
             for ending in self._endings:
                 if head.endswith(ending) and len(head) > len(ending):
+                    return ending, head[: -len(ending)]
+            for ending in self._short_endings:
+                if head.endswith(ending) and head[: -len(ending)] in self._short_ending_owners:
                     return ending, head[: -len(ending)]
         return head, before
 

@@ -47,10 +47,9 @@ _DATA_END = re.compile(
     rb"\}|(?:\n|\\n)[^A-Za-z\n]{0,24}(?:[\w./-]{0,60}[:\t|-][ ]{0,4})?(?:\x1b\[[0-9;]{0,8}m)?"
     rb"(?:apiVersion|kind|metadata|type|immutable|stringData|data|items|---)\b"
 )
-_ENTRY = re.compile(
-    rb"[A-Za-z0-9_.-]{1,80}[\\\"']{0,40}[ \t]{0,4}:[ \t]{0,4}[\\\"']{0,40}([^\s\"'\\\x1b{}\[\]|>]{4,65536})"
-)
-_BASE64 = re.compile(rb"[A-Za-z0-9+/]{4,}={0,2}\Z")
+_KEY = rb"[A-Za-z0-9_.-]{1,80}[\\\"']{0,40}[ \t]{0,4}:[ \t]{0,4}[\\\"']{0,40}"
+_ENTRY = re.compile(_KEY + rb"([^\s\"'\\\x1b{}\[\]|>]{4,65536})")
+_ENCODED_ENTRY = re.compile(_KEY + rb"([A-Za-z0-9+/]{4,65536}={0,2})(?=[\s\"'\\\x1b]|\Z)")
 _REACH = 65_536
 
 
@@ -70,9 +69,9 @@ def _kubernetes_secrets(data: bytes, low: bytes, places: list[int]) -> Iterator[
 
 
 def _entries(data: bytes, start: int, end: int, encoded: bool) -> Iterator[Span]:
-    for entry in _ENTRY.finditer(data, start, end):
+    for entry in (_ENCODED_ENTRY if encoded else _ENTRY).finditer(data, start, end):
         value = entry[1]
-        if encoded and not (_BASE64.match(value) and len(value) % 4 == 0):
+        if encoded and len(value) % 4:
             continue
         text = value.decode("utf-8", "replace")
         if is_placeholder(text) or is_reference(text):

@@ -50,7 +50,8 @@ _CALL = re.compile(r"[A-Za-z_$][\w$.:>-]{0,80}[(\[{]")
 _IDENTIFIER = re.compile(r"[&*!-]?[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.|!\.)[A-Za-z_$][\w$]*)*[?!]?$")
 _HASH = re.compile(r"(?:sha\d{1,3}|md5|blake\w{1,4}|h1)[-:=]")
 _EXAMPLE = re.compile(r"example(?:key|token|secret|password|id|=)?=?$")
-_COMPOUND = re.compile(r"[a-z]{1,14}\d{0,4}(?:[-_./:][a-z]{0,14}\d{0,4}){2,}$")
+_COMPOUND = re.compile(r"[a-z]{1,14}\d{0,4}(?:[-_./:][a-z]{0,14}\d{0,4}[a-z]{0,5}\d{0,2}){2,}$")
+_CHAIN = re.compile(r"[A-Za-z_$][\w$]{0,40}\.[\w$.]{1,80}=")
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$")
 _PATH = re.compile(
     r"(?:~|\.{1,2})?/[\w.@-]{1,60}/|[A-Za-z]:\\|~/|\.{1,2}/|/[\w.-]+\.\w{2,4}$|(?:https?|ftp|file|s3|gs|wss?)://"
@@ -94,7 +95,7 @@ def entropy(value: str) -> float:
 
 def is_reference(value: str) -> bool:
     """Names a secret that is kept elsewhere, or computes one."""
-    return bool(_REFERENCE.match(value)) or bool(_CALL.match(value)) or "${" in value or "{{" in value
+    return bool(_REFERENCE.match(value)) or bool(_CALL.match(value) or _CHAIN.match(value)) or "${" in value or "{{" in value
 
 
 def is_placeholder(value: str) -> bool:
@@ -109,13 +110,9 @@ def is_placeholder(value: str) -> bool:
 
 def is_address(value: str) -> bool:
     """A path, file name, URL, version, date or hash with its algorithm's name."""
-    return bool(
-        _PATH.match(value)
-        or _FILE.match(value)
-        or _HASH.match(value)
-        or _VERSION.match(value)
-        or _DATE.match(value)
-    )
+    if _PATH.match(value) or _FILE.match(value):
+        return not _BASE64_KEY.match(value)
+    return bool(_HASH.match(value) or _VERSION.match(value) or _DATE.match(value))
 
 
 def is_wordy(value: str) -> bool:

@@ -16,18 +16,18 @@ import re2
 
 _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
-_ESCAPED_ESC = rb"\\{1,31}(?:u001[bB]|x1[bB]|033|e)"
+_ESCAPED_ESC = rb"\\+(?:u001[bB]|x1[bB]|033|e)"
 _NO_WIDTH = (
     rb"\xe2\x80[\x8b-\x8f\xaa-\xae]|\xe2\x81[\xa0-\xa4\xa6-\xaf]|\xef\xbb\xbf|\xc2\xad|\xcd\x8f|\xd8\x9c|\xe1\xa0\x8e"
-    rb"|\xef\xb8[\x80-\x8f]|\\{1,31}u(?:200[b-fB-F]|206[0-4]|[fF][eE][fF][fF]|00[aA][dD])"
+    rb"|\xef\xb8[\x80-\x8f]|\\+u(?:200[b-fB-F]|206[0-4]|[fF][eE][fF][fF]|00[aA][dD])"
 )
 _TERMINAL = (
-    rb"(?:\x1b|" + _ESCAPED_ESC + rb")(?:\[[0-?]{0,64}[ -/]{0,4}[@-~]"
-    rb"|\][^\x07\x1b\\\n]{0,1000}(?:\x07|\x1b\\|\\{1,31}(?:u0007|a|x07)|" + _ESCAPED_ESC + rb"\\{1,31})"
+    rb"(?:\x1b|" + _ESCAPED_ESC + rb")(?:\[[0-?]*[ -/]*[@-~]"
+    rb"|\][^\x07\x1b\\\n]*(?:\x07|\x1b\\|\\+(?:u0007|a|x07)|" + _ESCAPED_ESC + rb"\\+)"
     rb"|[()*+#%][0-9A-Za-z]|[=>78cDEHMNOZ])|[^\n]\x08"
 )
 _LETTER = (
-    rb"\\{1,31}u00([2-7][0-9a-fA-F])|\\{1,31}x([2-7][0-9a-fA-F])"
+    rb"\\+u00([2-7][0-9a-fA-F])|\\+x([2-7][0-9a-fA-F])"
     rb"|%([46][1-9a-fA-F]|[57][0-9aA]|5[fF]|2[dDeE]|3[0-9])"
 )
 _DISGUISE = re2.compile(rb"(?:" + _NO_WIDTH + rb"|" + _TERMINAL + rb")|" + _LETTER, _OPTIONS)
