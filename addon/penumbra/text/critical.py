@@ -22,7 +22,7 @@ _WORDS = (
 _PATTERN = re2.compile(
     (
         rf"(?im)(?:\b{_WORDS}\b"
-        r"|[A-Z]\w*(?:Error|Exception|Warning)\b"
+        r"|(?-i:\b[A-Z]\w*(?:Error|Exception|Warning)\b)"
         r"|\b(?:exit(?:ed)?(?: with)?(?: code| status)?|returncode|status code)[ :=]+-?[0-9]+"
         r"|^ *File \"[^\"\n]+\", line [0-9]+"
         r"|^\s+at \S.*[(: ]\S+:[0-9]+"
@@ -81,16 +81,11 @@ def keeps_critical(before: str, after: str) -> bool:
 
     A line counts as kept when it is a line of `after`, or a part of one, blanks aside.
     """
-    kept = Counter(map(normal, after.split("\n")))
-    missing: Counter[str] = Counter()
-    for line in before.split("\n"):
-        key = normal(line)
-        if kept[key] > 0:
-            kept[key] -= 1
-        elif key:
-            missing[key] += 1
-    critical = [(key, count) for key, count in missing.items() if is_critical(key)]
+    wanted = Counter(map(normal, before.split("\n")))
+    wanted.subtract(Counter(map(normal, after.split("\n"))))
+    critical = [key for key, missing in wanted.items() if missing > 0 and key and is_critical(key)]
     if len(critical) > _SEARCHES:
         return False
+    counts = Counter(map(normal, before.split("\n"))) if critical else Counter[str]()
     joined = normal(after) if critical else ""
-    return all(joined.count(key) >= count for key, count in critical)
+    return all(joined.count(key) >= counts[key] for key in critical)

@@ -51,7 +51,12 @@ _QUOTED = frozenset({"read", "edit", "write"})
 _PATHS = "paths"
 _SHORT_LIST = 4_096
 """Bytes of a list of paths that stays as it is: whole paths are used, parts of them are not."""
-_OURS = re.compile(r"<<<SHADOW:shadow_[0-9a-f]{32}>>>")
+_OURS = re.compile(
+    r"<<<SHADOW:shadow_[0-9a-f]{32}>>>|\[Forge (?:LZW|RePair) Dictionary\]\n|\[patterns; \"~A 1 2\""
+    r"|\[every 10th line is numbered\]\n|\[[^\n;]{1,400} in part; [0-9]+ bytes, |\[[0-9]+ lines of JSON; "
+    r"|(?:\{[^\n]{0,4000}\n)?\[table 1: [0-9]+ objects; "
+)
+"""How texts begin that went through a pipeline before."""
 _DIFF = re.compile(r"^(?:diff --git |@@ -[0-9]|--- \S.*\n\+\+\+ \S)", re.MULTILINE)
 _log = logging.getLogger(__name__)
 
@@ -127,7 +132,7 @@ def shorten(output: ToolOutput, policy: Policy, redact: Redact, ref: Callable[[s
     if policy.mode is Mode.DISABLED:
         return run.result()
     run.apply("binary", Loss.LOSSY, binary.suppress)
-    if "binary" not in run.stages and not _OURS.match(run.text):
+    if "binary" not in run.stages:
         run.structure(ref)
         limit = partial(cap.cap, limit=policy.max_output_bytes, reserve=size(policy.overhead))
         run.apply("cap", Loss.LOSSY, limit)
@@ -182,8 +187,12 @@ class _Run:
         original_bytes = size(self.original)
         if original_bytes <= self.policy.min_bytes:
             return
+        stages = len(self.stages)
         # What the agent wrote around the output (exit code, wall time) stays as it is.
-        head, self.text, tail = split_envelope(self.text)
+        head, body, tail = split_envelope(self.text)
+        if _OURS.match(body):
+            return
+        self.text = body
         self.cost = None
         source = Source(
             call=self.call,
@@ -193,7 +202,7 @@ class _Run:
             call_id=self.output.call_id,
             original_bytes=original_bytes,
             original_lines=self.original.count("\n") + 1,
-            shortened=lambda: self.loss is Loss.LOSSY,
+            shortened=lambda: len(self.stages) > stages,
             artifact=lambda: ref(self.original),
         )
         for stage in STRUCTURE:

@@ -15,7 +15,10 @@ _HIT = re.compile(r"([0-9]{1,8})([:-])")
 _LONGEST = 240
 """Characters of a hit that are shown."""
 _NUMBERS = 40
-"""Line numbers of hits that are told without their text, for each file."""
+"""Most line numbers of hits that are told without their text, for each file."""
+_NUMBER = 6
+_NOTE = 40
+"""Bytes of such a number, and of what stands around a file's name."""
 
 
 @dataclass(slots=True)
@@ -48,9 +51,10 @@ def sample(text: str, room: int) -> str | None:
     total = sum(len(file.hits()) for file in files)
     room -= 80
     named = _named(files, room // 2)
-    room -= sum(_frame(file) for file in named)
-    _fill(named, room)
-    lines = [line for file in named for line in _shown(file)]
+    room -= sum(size(file.name) + _NOTE for file in named)
+    numbers = min(_NUMBERS, max(0, room // 4) // (_NUMBER * len(named)))
+    _fill(named, room - numbers * _NUMBER * len(named))
+    lines = [line for file in named for line in _shown(file, numbers)]
     if len(named) < len(files):
         rest = sum(len(file.hits()) for file in files[len(named) :])
         lines.append(f"[{rest} hits in {len(files) - len(named)} more files]")
@@ -71,18 +75,14 @@ def _files(text: str) -> list[_File] | None:
 
 
 def _named(files: list[_File], room: int) -> list[_File]:
+    """The first files whose names fit; at least one."""
     named: list[_File] = []
     for file in files:
-        room -= _frame(file)
+        room -= size(file.name) + _NOTE
         if room < 0 and named:
             break
         named.append(file)
     return named
-
-
-def _frame(file: _File) -> int:
-    """Bytes of a file's name and of the line that tells what is not shown."""
-    return size(file.name) + 24 + min(_NUMBERS, len(file.hits())) * 6
 
 
 def _fill(files: list[_File], room: int) -> None:
@@ -104,12 +104,13 @@ def _fill(files: list[_File], room: int) -> None:
         open_files = still
 
 
-def _shown(file: _File) -> list[str]:
+def _shown(file: _File, most: int) -> list[str]:
+    """The lines chosen of one file, and at most that many numbers of those that were not."""
     hits = file.hits()
     lines = [f"{file.name}: {len(hits)} hits" if len(hits) > len(file.shown) else f"{file.name}:"]
     lines += [_short(file.lines[position]) for position in sorted(file.shown)]
     missing = [position for position in hits if position not in file.shown]
-    numbers = [found[1] for position in missing[:_NUMBERS] if (found := _HIT.match(file.lines[position]))]
+    numbers = [found[1] for position in missing[:most] if (found := _HIT.match(file.lines[position]))]
     if missing:
         more = " ..." if len(missing) > len(numbers) and numbers else ""
         where = f": lines {' '.join(numbers)}{more}" if numbers else ""

@@ -33,7 +33,7 @@ class Source:
     artifact: Callable[[], str]
     """The shadow ref under which the original can be asked for."""
     shortened: Callable[[], bool]
-    """Whether a stage before this one left something out."""
+    """Whether a stage before this one changed the text."""
 
 
 @dataclass(frozen=True, slots=True)

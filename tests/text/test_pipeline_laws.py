@@ -1,0 +1,257 @@
+"""What holds for every text, every call and every mode."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penumbra.text.critical import is_critical, keeps_critical
+from penumbra.text.pipeline import shorten
+from penumbra.text.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
+from penumbra.text.size import size
+
+PREFIX = "<<<SHADOW:shadow_" + "0" * 32 + ">>>\n"
+CALLS: list[tuple[str, object]] = [
+    ("Bash", {"command": "./deploy --all"}),
+    ("Bash", {"command": "pytest -q"}),
+    ("Bash", {"command": "git diff HEAD~3"}),
+    ("Bash", {"command": "git log --stat"}),
+    ("Bash", {"command": "rg -n TODO src"}),
+    ("Bash", {"command": "npm install"}),
+    ("Read", {"file_path": "/a/b.py"}),
+    ("Grep", {"pattern": "x", "output_mode": "content"}),
+    ("WebFetch", {"url": "https://example.com"}),
+    ("mcp__thing__query", {"q": 1}),
+    ("", None),
+]
+
+
+def run(text: str, call: tuple[str, object], mode: Mode, lossy: bool = True, **policy: object) -> Shortened:
+    tool, arguments = call
+    settings = Policy(mode=mode, lossy=lossy, overhead=PREFIX if lossy else "", **{"min_bytes": 64, **policy})
+    return shorten(
+        ToolOutput(text, tool, arguments, "call_1"), settings, Redacted, lambda original: "shadow_" + "0" * 32
+    )
+
+
+LINES = st.sampled_from(
+    [
+        "",
+        "    indented = code(1)  ",
+        "error: cannot find thing",
+        "FAILED tests/a.py::test_b - assert 1 == 2",
+        "=========== 3 failed, 7 passed in 1.20s ===========",
+        "src/a.py:12:    import os",
+        "src/a.py-13-    import re",
+        "diff --git a/x.py b/x.py",
+        "@@ -1,3 +1,4 @@",
+        "+added line of code",
+        "-removed line of code",
+        "commit 0123456789abcdef0123456789abcdef01234567",
+        " 42→    return value",
+        "2026-01-02T03:04:05Z INFO worker 7 did the job 1234",
+        "| a | b |",
+        "|---|---|",
+        '{"id": 1, "name": "x"}',
+        '[{"id": 1, "v": "long value here"}, {"id": 2, "v": "other"}, {"id": 3, "v": "third"}]',
+        "progress 10%\rprogress 90%\r",
+        "\x1b[32mgreen\x1b[0m text",
+        "Ошибка подключения 数据库 🎉",
+        "lone \ud800 surrogate",
+        "crlf line\r",
+        "x" * 300,
+        "[the line above 3 more times]",
+        "[Tool output capped: 5 bytes removed]",
+        "[every 10th line is numbered]",
+        "~A 1 2",
+    ]
+)
+TEXTS = st.lists(st.tuples(LINES, st.integers(1, 12)), max_size=25).map(
+    lambda parts: "\n".join(line for line, count in parts for _ in range(count))
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(TEXTS, st.sampled_from(CALLS), st.sampled_from(Mode), st.booleans())
+def test_never_larger_never_again_always_the_same(
+    text: str, call: tuple[str, object], mode: Mode, lossy: bool
+) -> None:
+    result = run(text, call, mode, lossy)
+    in_front = PREFIX if result.loss is Loss.LOSSY else ""
+    assert size(result.text) + size(in_front if lossy else "") <= size(text)
+    assert run(text, call, mode, lossy) == result
+    again = run(result.text, call, mode, lossy)
+    assert again.text == result.text
+    if not lossy:
+        assert result.loss is not Loss.LOSSY
+
+
+@settings(max_examples=100, deadline=None)
+@given(TEXTS, st.sampled_from(CALLS), st.sampled_from([Mode.SAFE, Mode.STANDARD]))
+def test_without_loss_every_word_stays(text: str, call: tuple[str, object], mode: Mode) -> None:
+    result = run(text, call, mode, lossy=False)
+    shown = result.text
+    for word in ("cannot find thing", "import os", "added line of code", "did the job", "数据库"):
+        assert (word in shown) == (word in text)
+
+
+@settings(max_examples=60, deadline=None)
+@given(TEXTS, st.sampled_from(CALLS))
+def test_critical_lines_stay_until_the_limits(text: str, call: tuple[str, object]) -> None:
+    result = run(text, call, Mode.STANDARD, max_output_bytes=1_000_000)
+    if "evidence" in result.stages or "cap" in result.stages:
+        return
+    for line in ("error: cannot find thing", "FAILED tests/a.py::test_b - assert 1 == 2"):
+        assert (line in result.text) == (line in text)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_endless_single_lines(call: tuple[str, object]) -> None:
+    for unit in ("x", "a b ", "\x1b[1m", "\r", "error ", "[", '"', "é", "src/a.py:1:"):
+        text = unit * (600_000 // len(unit))
+        result = run(text, call, Mode.AGGRESSIVE)
+        assert size(result.text) <= 65_536
+
+
+def test_ten_megabytes_in_one_line() -> None:
+    text = "value=1234 " * 1_000_000
+    result = run(text, CALLS[0], Mode.STANDARD)
+    assert size(result.text) <= 4_000
+    assert result.original == text
+
+
+@pytest.mark.parametrize("limit", [1, 40, 300, 5_000, 65_536])
+@pytest.mark.parametrize("call", CALLS[:8])
+def test_the_limit_holds_with_what_stands_in_front(limit: int, call: tuple[str, object]) -> None:
+    text = "".join(f"line {n} of the output error {n % 50}\n" for n in range(9_000))
+    result = run(text, call, Mode.STANDARD, max_output_bytes=limit)
+    assert size(result.text) + (size(PREFIX) if limit > 300 else 0) <= max(limit, 1)
+
+
+def test_a_target_ratio_is_met() -> None:
+    text = "".join(f"step {n} of the long job\n" for n in range(400))
+    wanted = run(text, CALLS[0], Mode.STANDARD, target_ratio=0.2)
+    assert size(wanted.text) <= max(1_000, size(text) // 5)
+    assert wanted.loss is Loss.LOSSY
+
+
+def test_counts_of_what_is_left_out_are_exact() -> None:
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    words = ["".join(letters[n * k // 7 % 26] for k in range(3, 60)) for n in range(2_000)]
+    text = "\n".join(f"{word} says nothing much, {word[::-1]}" for word in words)
+    result = run(text, CALLS[0], Mode.STANDARD, lossy=True)
+    assert result.stages[-1] == "evidence"
+    gaps = [
+        tuple(map(int, gap))
+        for gap in re.findall(r"\[([0-9]+) lines?, ([0-9]+) bytes left out\]", result.text)
+    ]
+    lines = set(text.split("\n"))
+    shown = [line for line in result.text.split("\n") if line in lines]
+    assert sum(lines for lines, _ in gaps) + len(shown) == 2_000
+    assert sum(count for _, count in gaps) + sum(size(line) + 1 for line in shown) - 1 == size(text)
+
+
+def test_a_search_names_every_file_and_counts_every_hit() -> None:
+    text = "\n".join(
+        f"src/module_{n % 20}.py:{n}:    value_{n} = compute(something, {n})"
+        for n in sorted(range(900), key=lambda n: n % 20)
+    )
+    result = run(text, ("Bash", {"command": "rg -n value src"}), Mode.STANDARD)
+    assert "[900 hits in 20 files]" in result.text
+    for n in range(20):
+        assert f"src/module_{n}.py: 45 hits" in result.text
+    shown = len(re.findall(r"^[0-9]+: ", result.text, re.MULTILINE))
+    more = sum(map(int, re.findall(r"^\[([0-9]+) more", result.text, re.MULTILINE)))
+    assert shown + more == 900
+
+
+def test_a_diff_names_every_file_and_counts_every_change() -> None:
+    files = []
+    for n in range(12):
+        hunks = "".join(
+            f"@@ -{h * 50 + 1},1 +{h * 50 + 1},3 @@\n context {h}\n"
+            + f"+new line {n} {h} of the change\n" * 2
+            for h in range(6)
+        )
+        files.append(f"diff --git a/f{n}.py b/f{n}.py\n--- a/f{n}.py\n+++ b/f{n}.py\n{hunks}")
+    text = "".join(files)
+    result = run(text, ("Bash", {"command": "./show-changes"}), Mode.STANDARD)
+    assert "evidence" in result.stages
+    shown = len(re.findall(r"^\+new", result.text, re.MULTILINE))
+    missing = sum(map(int, re.findall(r"hunks left out: \+([0-9]+)", result.text)))
+    assert shown + missing == 12 * 6 * 2
+    for n in range(12):
+        assert f"f{n}.py" in result.text
+
+
+def test_long_json_keeps_errors_rare_rows_and_both_ends() -> None:
+    rows = [{"id": n, "state": "ok", "note": f"note number {n} for the record"} for n in range(600)]
+    rows[300]["note"] = "error: it broke"
+    rows[400]["state"] = "odd"
+    result = run(json.dumps({"rows": rows}), ("mcp__db__query", {}), Mode.STANDARD)
+    assert "[table 1: 600 objects; columns" in result.text
+    for wanted in ("error: it broke", "odd", "note number 0 for", "note number 599 for"):
+        assert wanted in result.text
+    left_out = sum(map(int, re.findall(r"\[([0-9]+) rows left out\]", result.text)))
+    assert left_out + len(re.findall(r"^[0-9]+\t", result.text, re.MULTILINE)) == 600
+
+
+def test_a_long_read_keeps_definitions_with_their_numbers() -> None:
+    source = "\n".join(
+        f"{n:>6}→"
+        + (
+            f"def function_{n}(x):"
+            if n % 40 == 0
+            else f"    y_{n} = x + {n}  # some comment to fill the line"
+        )
+        for n in range(1, 4_001)
+    )
+    result = run(source, ("Read", {"file_path": "/p/big.py"}), Mode.STANDARD)
+    assert result.stages == ("line_numbers", "evidence")
+    assert result.text.startswith("[file /p/big.py in part; ")
+    assert "3000: def function_3000(x):" in result.text
+    assert size(result.text) + size(PREFIX) <= 65_536
+    assert result.text.endswith("4000→def function_4000(x):")
+
+
+def test_the_guard_sees_what_is_missing() -> None:
+    assert keeps_critical("a\nerror: x\nb", "error:   x")
+    assert not keeps_critical("error: x\nerror: x", "error: x")
+    assert keeps_critical("error: x", "in one line: error: x, and more")
+    assert not keeps_critical("exit code 1", "")
+    assert keeps_critical("all is well\n" * 5, "")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "error: disk full",
+        "ERROR in ./src/a.ts",
+        'thread "main" panicked at src/main.rs:4',
+        "AssertionError: 1 != 2",
+        "E   assert 1 == 2",
+        '  File "/a/b.py", line 3, in f',
+        "    at Object.<anonymous> (/a/b.js:3:9)",
+        "Process exited with code 1",
+        "5 failed, 3 passed in 0.2s",
+        "Tests:       1 failed, 5 passed, 6 total",
+        "test result: FAILED. 3 passed; 1 failed",
+        "npm ERR! code E404 not found",
+        "fatal: not a git repository",
+        "✗ renders the list",
+        "Permission denied (publickey).",
+    ],
+)
+def test_critical(line: str) -> None:
+    assert is_critical(line)
+
+
+@pytest.mark.parametrize(
+    "line", ["", "all is well", "def error_handler(x):", "terror and mirrors", "collected it all"]
+)
+def test_not_critical(line: str) -> None:
+    assert not is_critical(line)

@@ -1,0 +1,381 @@
+"""JSON tables, hits by file, log patterns, stack traces, dictionaries, web pages."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penumbra.text import dictionary, grouping, logs, markup, traces
+from penumbra.text.json_table import to_tables
+
+
+# --- JSON tables --------------------------------------------------------------------------------
+def read_table(text: str) -> list[dict[str, object]]:
+    """The objects of a text that is one table, read as its header says."""
+    header, *rows = text.split("\n")
+    columns = json.loads("[" + header.rsplit("; columns ", 1)[1][:-1] + "]")
+    found = re.search(r"; the same in all: (.*?)(?=; \"(?:[^\"\\]|\\.)*\" begins |; columns )", header)
+    same = json.loads("{" + found[1] + "}") if found else {}
+    begins = dict(re.findall(r'; ("(?:[^"\\]|\\.)*") begins ("(?:[^"\\]|\\.)*")', header))
+    prefixes = {json.loads(name): json.loads(prefix) for name, prefix in begins.items()}
+    objects: list[dict[str, object]] = []
+    for row in rows:
+        flat = dict(same)
+        for name, cell in zip(columns, row.split("\t"), strict=True):
+            if cell:
+                flat[name] = read_cell(cell, prefixes.get(name))
+        objects.append(nest(flat))
+    return objects
+
+
+def read_cell(cell: str, prefix: str | None) -> object:
+    try:
+        value = json.loads(cell)
+    except ValueError:
+        value = cell
+    return value if prefix is None else prefix + value
+
+
+def nest(flat: dict[str, object]) -> dict[str, object]:
+    nested: dict[str, object] = {}
+    for name, value in flat.items():
+        *path, last = name.split(".")
+        place = nested
+        for step in path:
+            place = place.setdefault(step, {})  # always a dict: names are unique
+        place[last] = value
+    return nested
+
+
+def test_an_envelope_keeps_its_other_members() -> None:
+    items = [
+        {"id": n, "name": f"user {n}", "type": "u", "zip": f"0{n}", "home": {"city": "Oslo", "no": n}}
+        for n in range(4)
+    ]
+    text = to_tables(json.dumps({"items": items, "total": 4, "price": 1}))
+    assert text == (
+        '{"items":"[table 1]","total":4,"price":1}\n'
+        '[table 1: 4 objects; the same in all: "type":"u","home.city":"Oslo"; columns "id","name","zip","home.no"]\n'
+        '0\tuser 0\t"00"\t0\n1\tuser 1\t"01"\t1\n2\tuser 2\t"02"\t2\n3\tuser 3\t"03"\t3'
+    )
+
+
+def test_spelling_of_numbers_survives_in_cells() -> None:
+    text = to_tables(
+        '[{"amount":1.10,"b":12345678901234567890123},{"amount":1e5,"b":null},{"amount":-0,"b":2}]'
+    )
+    assert text is not None
+    assert text.split("\n")[1:] == ["1.10\t12345678901234567890123", "1e5\tnull", "-0\t2"]
+
+
+def test_long_shared_beginnings_are_written_once() -> None:
+    rows = [{"u": f"https://example.com/api/v1/items/{n}x"} for n in range(5)]
+    text = to_tables(json.dumps(rows))
+    assert text is not None
+    assert '"u" begins "https://example.com/api/v1/items/"' in text
+    assert text.endswith("0x\n1x\n2x\n3x\n4x")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[{"a":1,"a":2},{"a":1},{"a":3}]',
+        '[{"a":1},{"b":2},{"c":3}]',
+        "[1,2,3,4]",
+        '{"a":{"b":1}}',
+        '[{"a":1},{"a":2}]',
+        "[info] not json at all",
+        '[{"a":1},{"a":2},3]',
+    ],
+)
+def test_no_table(text: str) -> None:
+    assert to_tables(text) is None
+
+
+cell = (
+    st.none()
+    | st.booleans()
+    | st.integers(-99, 999)
+    | st.text(st.sampled_from('a1.,"\\ \té'), max_size=5)
+    | st.sampled_from(
+        [
+            "true",
+            "null",
+            "12",
+            "1e5",
+            "-",
+            " x",
+            "[a",
+            "{b",
+            "https://example.com/some/path/1",
+            "https://example.com/some/path/22",
+        ]
+    )
+)
+record = st.fixed_dictionaries(
+    {"id": cell, "name": cell}, optional={"more": cell, "in": st.fixed_dictionaries({"x": cell, "y": cell})}
+)
+
+
+@settings(max_examples=200)
+@given(st.lists(record, min_size=3, max_size=8))
+def test_tables_can_be_read_back(rows: list[dict[str, object]]) -> None:
+    text = to_tables(json.dumps(rows, ensure_ascii=False))
+    if text is not None and "columns ]" not in text:
+        assert read_table(text) == rows
+
+
+# --- hits ---------------------------------------------------------------------------------------
+def test_hits_are_grouped_by_file() -> None:
+    text = "src/a.py:1:import os\nsrc/a.py-2-import re\n--\nsrc/b.py:7:x = 1\nsrc/b.py:9:y = 2"
+    grouped = grouping.group(text)
+    assert grouped == "src/a.py:\n1:import os\n2-import re\n--\nsrc/b.py:\n7:x = 1\n9:y = 2"
+    assert grouping.ungroup(grouped) == text
+
+
+def test_two_spellings_of_a_file_are_one_file() -> None:
+    text = "\n".join(
+        [
+            "/home/me/p/src/a.py-4-before",
+            "src/a.py:5:hit",
+            "/home/me/p/src/a.py-6-after",
+            "src/a.py:9:hit 2",
+            "src/a.py:12:hit 3",
+        ]
+    )
+    assert grouping.group(text) == "/home/me/p/src/a.py:\n4-before\n5:hit\n6-after\n9:hit 2\n12:hit 3"
+
+
+def test_windows_paths_and_columns() -> None:
+    text = "C:\\w\\a.cs:3:5: one\nC:\\w\\a.cs:4:1: two\nC:\\w\\a.cs:9:1: three"
+    assert grouping.group(text) == "C:\\w\\a.cs:\n3:5: one\n4:1: two\n9:1: three"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "12:30:01 started\n12:30:02 stopped\n12:30:03 gone\n12:30:04 back",
+        "2026-01-02T10:00:01 error\n2026-01-02T10:00:02 warn\n2026-01-02T10:00:03 ok",
+        "plain\ntext\nhere\n",
+        "a.py:\n1:x\na.py:1:x\na.py:2:y\na.py:3:z",
+    ],
+)
+def test_no_hits_to_group(text: str) -> None:
+    assert grouping.group(text) is None
+
+
+def test_hits_with_a_word_in_front_are_tightened() -> None:
+    text = "Found 3 matches\n/a/b.ts:\n  Line 15: one\n\n  Line 19: two\n\n  Line 200:   three\n\nend"
+    assert grouping.group(text) == "Found 3 matches\n/a/b.ts:\n15: one\n19: two\n200:   three\n\nend"
+
+
+hit = st.builds(
+    lambda path, number, mark, rest: f"{path}{mark}{number}{mark}{rest}",
+    st.sampled_from(["a/x.py", "a/y.py", "/r/a/x.py", "b-1-c.go"]),
+    st.integers(1, 99),
+    st.sampled_from([":", ":", "-"]),
+    st.sampled_from(["code", "", "12:x", "a/x.py:", "- b"]),
+)
+
+
+@settings(max_examples=200)
+@given(st.lists(hit | st.sampled_from(["--", "", "note:", "7:lone"]), max_size=25))
+def test_grouped_hits_can_be_told_back(lines: list[str]) -> None:
+    grouped = grouping.group("\n".join(lines))
+    if grouped is not None:
+        restored = grouping.ungroup(grouped).split("\n")
+        assert len(restored) == len(lines)
+        for before, after in zip(lines, restored, strict=True):
+            assert after.endswith(before) or before.endswith(after)
+
+
+# --- logs ---------------------------------------------------------------------------------------
+def log_lines(count: int) -> str:
+    return "\n".join(
+        f"2026-01-02T03:04:{n % 60:02}.{n:03}Z INFO [worker-{n % 4}] processed job {1000 + n} of the queue in {n * 7 % 90} ms"
+        for n in range(count)
+    )
+
+
+def test_patterns_of_a_log_are_written_once() -> None:
+    text = log_lines(100) + "\n2026-01-02T03:05:00.000Z ERROR job 7 failed: disk full\n"
+    short = logs.factor(text)
+    assert short is not None
+    assert len(short) < len(text) // 2
+    assert short.count("processed job") == 1
+    assert "2026-01-02T03:05:00.000Z ERROR job 7 failed: disk full" in short.split("\n")
+    assert logs.restore(short) == text
+    assert logs.factor(short) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["a\n" * 50, "\n".join(f"short {n}" for n in range(50)), "~A 1\n" + log_lines(60)]
+)
+def test_no_log(text: str) -> None:
+    assert logs.factor(text) is None
+
+
+@settings(max_examples=60)
+@given(st.lists(st.sampled_from(range(6)), min_size=12, max_size=80), st.randoms(use_true_random=False))
+def test_log_patterns_can_be_filled_in(kinds: list[int], chance: random.Random) -> None:
+    shapes = [
+        "request {} to /api/v1/users/{} took {} ms in all",
+        "2026-02-03T04:05:{:02d}Z connection {} accepted from 10.0.0.{}",
+        "commit deadbeef{:08x} by someone at {} with {} files changed",
+        "plain line without values in it at all",
+        "{{}} braces {} {} {}",
+        "short {}{}{}",
+    ]
+    lines = [shapes[kind].format(*(chance.randrange(60) for _ in range(3))) for kind in kinds]
+    short = logs.factor("\n".join(lines))
+    if short is not None:
+        assert logs.restore(short) == "\n".join(lines)
+
+
+def test_noise_of_a_log_keeps_errors_whole() -> None:
+    digest = "0123456789abcdef" * 3
+    text = (
+        "\n".join(f"2026-01-02 03:04:{n:02} built {digest}" for n in range(20))
+        + "\n2026-01-02 03:05:00 error: bad"
+    )
+    quiet = logs.without_noise(text)
+    assert quiet is not None
+    assert quiet.split("\n")[0] == "[timestamp] built [hash]"
+    assert quiet.endswith("2026-01-02 03:05:00 error: bad")
+
+
+# --- stack traces -------------------------------------------------------------------------------
+def test_python_library_frames_are_counted() -> None:
+    frames = [("/app/main.py", "run()")] + [
+        ("/usr/lib/python3.11/asyncio/base.py", f"step{n}()") for n in range(5)
+    ]
+    frames += [("/app/jobs.py", "work(x)"), ("/venv/site-packages/lib/z.py", "raise KeyError(k)")]
+    body = "".join(f'  File "{path}", line {n}, in f\n    {code}\n' for n, (path, code) in enumerate(frames))
+    text = "Traceback (most recent call last):\n" + body + "KeyError: 'k'\n"
+    folded = traces.fold(text)
+    assert folded is not None
+    assert "  [5 library frames left out]\n" in folded
+    for kept in ("/app/main.py", "work(x)", "raise KeyError(k)", "KeyError: 'k'"):
+        assert kept in folded
+    assert "step1" not in folded
+
+
+def test_java_causes_stay() -> None:
+    library = "".join(f"\tat org.springframework.web.Servlet.call{n}(Servlet.java:{n})\n" for n in range(6))
+    text = (
+        "java.lang.IllegalStateException: bad\n\tat com.acme.App.run(App.java:3)\n"
+        + library
+        + "\tat com.acme.Main.main(Main.java:9)\nCaused by: java.io.IOException: disk\n\tat com.acme.Disk.read(Disk.java:5)\n\t... 12 more\n"
+    )
+    folded = traces.fold(text)
+    assert folded == text.replace(library, "\t[6 library frames left out]\n")
+
+
+def test_javascript_frames() -> None:
+    library = "".join(
+        f"    at next ({where}:{n}:3)\n"
+        for n, where in enumerate(["node:internal/x", "/p/node_modules/e/l.js"] * 2)
+    )
+    text = "TypeError: x\n    at mine (/p/src/a.js:1:2)\n" + library + "    at main (/p/src/b.js:3:4)\n"
+    assert traces.fold(text) == text.replace(library, "    [4 library frames left out]\n")
+
+
+def test_own_frames_are_never_folded() -> None:
+    text = "Error: x\n" + "".join(f"    at f{n} (/p/src/a.js:{n}:2)\n" for n in range(30))
+    assert traces.fold(text) is None
+
+
+# --- dictionaries -------------------------------------------------------------------------------
+PHRASES = "\n".join(
+    f"[worker {n}] the connection to the primary database at db.internal was refused, trying again"
+    for n in range(40)
+)
+
+
+@pytest.mark.parametrize(
+    ("method", "header"), [("lzw", "[Forge LZW Dictionary]"), ("repair", "[Forge RePair Dictionary]")]
+)
+def test_a_dictionary_round_trips(method: str, header: str) -> None:
+    short = dictionary.shorten(PHRASES, method)
+    assert short is not None
+    assert short.startswith(header + "\n<<FORGE_")
+    assert len(short) < len(PHRASES) * 0.8
+    assert dictionary.expand(short) == PHRASES
+    assert dictionary.shorten(short, "auto") is None
+
+
+def test_auto_takes_the_smaller_one() -> None:
+    sizes = [len(short) for method in ("lzw", "repair") if (short := dictionary.shorten(PHRASES, method))]
+    best = dictionary.shorten(PHRASES, "auto")
+    assert best is not None
+    assert len(best) == min(sizes)
+
+
+def test_markers_in_the_text_are_avoided() -> None:
+    text = PHRASES + "\n<<FORGE_LZW_1_1>> and <<FORGE_LZW_2_"
+    short = dictionary.shorten(text, "lzw")
+    assert short is not None
+    assert "<<FORGE_LZW_3_1>> = " in short
+    assert dictionary.expand(short) == text
+
+
+@pytest.mark.parametrize("text", ["", "short", "no repetition here whatsoever, not one", "x" * 60_000])
+def test_no_dictionary(text: str) -> None:
+    assert dictionary.shorten(text, "auto") is None
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(
+        st.sampled_from(
+            ["the quick brown fox jumps ", "over lazy dogs and ", "\n", "<<", ">>", "é中", "1_", '"\\']
+        ),
+        max_size=200,
+    ),
+    st.sampled_from(["lzw", "repair"]),
+)
+def test_any_dictionary_round_trips(parts: list[str], method: str) -> None:
+    text = "".join(parts)
+    short = dictionary.shorten(text, method)
+    if short is not None:
+        assert dictionary.expand(short) == text
+        assert len(short) < len(text)
+        entries = short.split("\n\n")[0].split("\n")[1:]
+        assert len(entries) <= 20
+        assert all("\\n" not in entry for entry in entries)
+
+
+# --- web pages ----------------------------------------------------------------------------------
+def test_a_page_becomes_text() -> None:
+    page = (
+        "<!doctype html><html><head><title>A &amp; B</title><style>p{}</style></head><body><script>var x</script>"
+        '<h1>Top</h1><p>Some <b>bold</b> text, <a href="https://x.y/z">a link</a>.</p><ul><li>one<li>two</ul>'
+        "<table><tr><th>k</th><th>v</th></tr><tr><td>1</td><td>2</td></tr></table><pre>x = 1\n  y = 2</pre>"
+        '<img alt="a plot"><div hidden>secret</div><a href="#top">up</a></body></html>'
+    )
+    text = markup.to_text(page)
+    assert text is not None
+    for wanted in (
+        "# A & B\n",
+        "# Top\n",
+        "Some bold text, [a link](https://x.y/z).",
+        "- one\n- two\n",
+        "k | v\n1 | 2\n",
+    ):
+        assert wanted in text
+    assert "x = 1\n  y = 2" in text
+    assert "[image: a plot]" in text
+    for unwanted in ("var x", "p{}", "secret", "#top"):
+        assert unwanted not in text
+
+
+@pytest.mark.parametrize(
+    "text", ["plain", "<div>part of a page</div>", "<html>" + "<div>" * 600, "see <html> tag"]
+)
+def test_no_page(text: str) -> None:
+    assert markup.to_text(text) is None
