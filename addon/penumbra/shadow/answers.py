@@ -2,7 +2,7 @@
 
 An answer is found again in a later request by the ids of its tool calls, or, where it has none or the
 ids are not unique, by its text (white space apart), the last call before it and its distance from it.
-Each answer also remembers the hidden exchanges that the provider had seen when it gave it.
+Signed reasoning is remembered with the hidden exchanges that the provider had seen before it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Known:
     text: str
     """Hash of the visible text."""
     behind: tuple[bytes, ...] = ()
-    """Keys of the hidden exchanges that stood in front of it."""
+    """Under a signature's key: those of the hidden exchanges that stood in front of that reasoning."""
     hidden: Hidden | None = None
 
 
@@ -65,6 +65,13 @@ def key(scope: bytes, visible: Visible) -> bytes:
     for part in parts:
         data = part.encode("utf-8", "surrogatepass")
         digest.update(len(data).to_bytes(4, "big") + data)
+    return digest.digest()
+
+
+def signature_key(scope: bytes, signature: str) -> bytes:
+    """What reasoning is found by, whatever became of the words around it."""
+    digest = hashlib.blake2b(key=scope[:64], digest_size=_KEY_BYTES, person=b"penumbra signed")
+    digest.update(signature.encode("utf-8", "surrogatepass"))
     return digest.digest()
 
 

@@ -53,6 +53,10 @@ class Done:
     """The text that the client sees."""
     hidden: Hidden | None = None
     """What the client did not see, for later requests; None if there is nothing."""
+    signature: str = ""
+    """By what the provider recognises the last reasoning that the client got."""
+    signed_late: bool = False
+    """That reasoning came after something that the client did not see."""
     sound: bool = True
     """The client got a complete message; False: an error, or a stream that broke off."""
     status: int | None = None
@@ -151,6 +155,9 @@ class Exchange:
             return self.failed(Failure(None, b"", message))
         hidden = None
         if (self._hidden or results) and (results or not turn.phantoms):
-            signed = any(each.signatures for each in self.turns)
-            hidden = Hidden(tuple(self._hidden), turn.message, results, signed)
-        return Done(self._answer.finish(), calls, text, hidden)
+            shown = any(each.signatures for each in self.turns)
+            hidden = Hidden(tuple(self._hidden), turn.message, results, shown)
+        signed = [number for number, each in enumerate(self.turns) if each.signatures]
+        signature = self.turns[signed[-1]].signatures[-1] if signed else ""
+        late = bool(signed and signed[-1])
+        return Done(self._answer.finish(), calls, text, hidden, signature, late)

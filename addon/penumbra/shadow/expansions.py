@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 
 from penumbra.shadow import expand, phantom, replay
-from penumbra.shadow.answers import Answers, Known, text_hash
+from penumbra.shadow.answers import Answers, Known, signature_key, text_hash
 from penumbra.shadow.answers import key as answer_key
 from penumbra.shadow.exchange import Ask, Done
 from penumbra.shadow.originals import Originals
@@ -46,13 +46,13 @@ class Caller:
 
     principal: bytes
     """Keyed hash of the account; 32 bytes."""
-    opening: str
-    """Text of the conversation's first message."""
+    session: str
+    """What all requests of the conversation have in common."""
 
     def conversation(self) -> bytes:
         """What references and originals are scoped by; 32 bytes."""
-        opening = self.opening.encode("utf-8", "surrogatepass")
-        digest = hashlib.blake2b(opening, key=self.principal, digest_size=32, person=b"penumbra opening")
+        session = self.session.encode("utf-8", "surrogatepass")
+        digest = hashlib.blake2b(session, key=self.principal, digest_size=32, person=b"penumbra opening")
         return digest.digest()
 
 
@@ -120,7 +120,7 @@ class Expansions:
         if name is None:
             return None
         history = replay.read(wire, document, caller.principal)
-        known = await self._answers.known(history.keys)
+        known = await self._answers.known(history.all_keys())
         latest = next((known[key] for key in reversed(history.keys) if key in known), None)
         if latest is None:
             if not terms.wanted:
@@ -185,10 +185,16 @@ class Expansions:
 
     async def remember(self, prepared: Prepared, done: Done) -> None:
         """Keep an answer, as it will look in the next request."""
+        scope, behind = prepared.caller.principal, prepared.replayed.behind
         visible = replay.next_answer(prepared.history, done.calls, done.text)
-        known = Known(prepared.tool, text_hash(done.text), prepared.replayed.behind, done.hidden)
-        await self._answers.record(answer_key(prepared.caller.principal, visible), known)
+        key = answer_key(scope, visible)
+        known = Known(prepared.tool, text_hash(done.text), hidden=done.hidden)
+        if done.signed_late and done.hidden is not None:
+            behind += (key,)
+        if done.signature and behind:
+            bound = Known(prepared.tool, "", behind)
+            await self._answers.record(signature_key(scope, done.signature), bound)
+        await self._answers.record(key, known)
         if done.calls and not done.sound:
             # Of an answer that broke off, clients keep the text and not the calls.
-            visible = replace(visible, calls=())
-            await self._answers.record(answer_key(prepared.caller.principal, visible), known)
+            await self._answers.record(answer_key(scope, replace(visible, calls=())), known)

@@ -24,6 +24,12 @@ class History:
     visible: tuple[Visible, ...]
     keys: tuple[bytes, ...]
     """One for each."""
+    signed: tuple[bytes | None, ...]
+    """The key of the last reasoning in each; None where there is none."""
+
+    def all_keys(self) -> list[bytes]:
+        """What is to be looked up."""
+        return [*self.keys, *(key for key in self.signed if key is not None)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +46,9 @@ class Replayed:
 def read(wire: AnswerFormat, document: Document, scope: bytes) -> History:
     """The answers of a request."""
     visible = tuple(wire.visible(document))
-    return History(visible, tuple(answers.key(scope, one) for one in visible))
+    keys = tuple(answers.key(scope, one) for one in visible)
+    signed = (answers.signature_key(scope, one.signature) if one.signature else None for one in visible)
+    return History(visible, keys, tuple(signed))
 
 
 def next_answer(history: History, calls: tuple[str, ...], text: str) -> Visible:
@@ -63,18 +71,19 @@ def put_back(
     behind: list[bytes] = []
     exchanges: list[Hidden] = []
     unbound: int | None = None
-    for visible, one in zip(history.visible, history.keys, strict=True):
+    for visible, one, signed in zip(history.visible, history.keys, history.signed, strict=True):
         found = known.get(one)
-        if found is None:
-            continue
-        if unbound is None and not set(found.behind) <= set(behind):
-            unbound = visible.index
-        if found.hidden is None or one in behind:
-            continue
-        if _unchanged(visible, found) and wire.put_back(document, visible, found.hidden):
+        if (
+            found is not None
+            and found.hidden is not None
+            and one not in behind
+            and _unchanged(visible, found)
+            and wire.put_back(document, visible, found.hidden)
+        ):
             behind.append(one)
             exchanges.append(found.hidden)
-        elif unbound is None:
+        bound = known.get(signed) if signed is not None else None
+        if unbound is None and bound is not None and not set(bound.behind) <= set(behind):
             unbound = visible.index
     dropped = unbound is not None and wire.drop_unbound(document, unbound, offered)
     return Replayed(tuple(behind), tuple(exchanges), dropped)

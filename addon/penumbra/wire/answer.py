@@ -140,6 +140,8 @@ class Visible:
     """How many assistant messages stand between that call and this message."""
     signed: bool = False
     """It has reasoning that the provider would recognise."""
+    signature: str = ""
+    """By what the provider recognises the last of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ from penumbra.wire.usage import added, flat, only, plus
 
 _SUMMED = ("output_tokens", "server_tool_use.")
 _FROM_LAST_CALL = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-_SIGNATURES = {"thinking": "signature", "redacted_thinking": "data"}
+SIGNATURES = {"thinking": "signature", "redacted_thinking": "data"}
+"""Kinds of thinking blocks, and the member by which the provider recognises each."""
 _NO_CONTINUATION = ("refusal", "model_context_window_exceeded")
 
 
@@ -231,7 +232,7 @@ class _StreamTurn:
             phantoms=tuple(PhantomCall(str(p.start.get("id")), p.arguments()) for p in self.phantoms),
             real_calls=tuple(self.real_calls),
             text="".join(block.text("text") for block in blocks if block.kind == "text"),
-            signatures=tuple(filter(None, (b.text(_SIGNATURES.get(b.kind, "")) for b in blocks))),
+            signatures=tuple(filter(None, (b.text(SIGNATURES.get(b.kind, "")) for b in blocks))),
             finished=self.finished,
             failed=self.failed,
             continuable=self.stop_reason not in _NO_CONTINUATION,
@@ -322,7 +323,7 @@ class AnthropicBody:
                     real_calls.append(document.string(block.get("id")) or "")
                 elif kind == "text":
                     texts.append(text)
-            signature = document.string(block.get(_SIGNATURES.get(kind, "")))
+            signature = document.string(block.get(SIGNATURES.get(kind, "")))
             signatures += [signature] if signature else []
             blocks += [raw] if _returnable(kind, text) else []
         return Turn(

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from msgspec import Raw
 
 from penumbra.wire.answer import Hidden, PhantomCall, Tool, Tools, Turn, Visible, read_visible
-from penumbra.wire.anthropic_answer import AnthropicBody, AnthropicStream
+from penumbra.wire.anthropic_answer import SIGNATURES, AnthropicBody, AnthropicStream
 from penumbra.wire.document import Document, Edit, encode
 
 # Tools with a version in their type are the provider's. These few are run by the client all the same.
 _RUN_BY_CLIENT = ("custom", "bash_", "text_editor_", "computer_", "memory_")
-_THINKING = ("thinking", "redacted_thinking")
 _NO_CALLS = b'{"type":"none"}'
 
 
@@ -57,12 +57,12 @@ class AnthropicAnswers:
         return with_member(request, "tool_choice", _NO_CALLS)
 
     def visible(self, request: Document) -> list[Visible]:
-        found = []
+        found, signatures = [], []
         for index, item in enumerate(_messages(request)):
             message = request.members(item)
             if request.string(message.get("role")) != "assistant":
                 continue
-            calls, texts, signed = [], [], False
+            calls, texts, signature = [], [], None
             if (whole := request.string(message.get("content"))) is not None:
                 texts.append(whole)
             for part in request.items(message.get("content")):
@@ -72,9 +72,12 @@ class AnthropicAnswers:
                     calls.append(request.string(block.get("id")) or "")
                 elif kind == "text":
                     texts.append(request.string(block.get("text")) or "")
-                signed |= kind in _THINKING
-            found.append((index, tuple(calls), "".join(texts), signed))
-        return read_visible(found)
+                elif kind in SIGNATURES:
+                    signature = request.string(block.get(SIGNATURES[kind])) or ""
+            found.append((index, tuple(calls), "".join(texts), signature is not None))
+            signatures.append(signature or "")
+        pairs = zip(read_visible(found), signatures, strict=True)
+        return [replace(visible, signature=signature) for visible, signature in pairs]
 
     def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
         items = _messages(request)
@@ -137,7 +140,7 @@ def _messages(request: Document) -> list[Raw]:
 
 
 def _is_thinking(document: Document, block: Raw) -> bool:
-    return document.string(document.members(block).get("type")) in _THINKING
+    return document.string(document.members(block).get("type")) in SIGNATURES
 
 
 def _without_thinking(message: bytes) -> bytes:
