@@ -68,7 +68,7 @@ NAMED = {
     "form body": "user=app&{lower}={v}&grant=x\n",
     "header": "> X-{Header}: {v}\n> Accept: */*\n",
     "curl header": "curl -H 'X-{Header}: {v}' https://example.net/\n",
-    "curl data": "curl -d '{\"{lower}\":\"{v}\"}' https://example.net/\n",
+    "curl data": 'curl -d \'{"{lower}":"{v}"}\' https://example.net/\n',
     "markdown table": "| name | value |\n|---|---|\n| {lower} | {v} |\n",
     "markdown code": "Set `{UPPER}` to `{v}` and restart.\n",
     "log": "2031-01-01T00:00:00Z INFO starting host=db1 {lower}={v} port=1\n",
@@ -78,7 +78,7 @@ NAMED = {
     "tab": "mode\tprod\n{lower}\t{v}\n",
     "set -x": "+ {UPPER}={v}\n+ ./run\n",
     "tfstate": '"attributes": {\n  "id": "x-1",\n  "{lower}": "{v}"\n}\n',
-    "ansible": "    {lower}: \"{v}\"\n    state: present\n",
+    "ansible": '    {lower}: "{v}"\n    state: present\n',
     "hcl": 'variable "x" {\n  {lower} = "{v}"\n}\n',
     "nested value": '"{lower}": {\n  "sensitive": true,\n  "value": "{v}"\n}\n',
     "debug repr": "Config(host='db1', {lower}='{v}', port=1)\n",
@@ -126,7 +126,7 @@ PASSWORDS = {
     "smb": "username=app\npassword={v}\ndomain=CORP\n",
     "prose": "The password is {v}, please change it.\n",
     "prose colon": "User: app\nPassword: {v}\n",
-    "wifi": "network={\n  ssid=\"x\"\n  psk=\"{v}\"\n}\n",
+    "wifi": 'network={\n  ssid="x"\n  psk="{v}"\n}\n',
     "requirepass": "requirepass {v}\nport 6379\n",
     "maven": "<server>\n  <username>app</username>\n  <password>{v}</password>\n</server>\n",
     "ansible become": "ansible_become_password: {v}\nansible_user: app\n",
@@ -159,7 +159,24 @@ TOKENS = {
     "private-token": "curl --header 'PRIVATE-TOKEN: {v}' https://git.example.net/\n",
 }
 
-NAMES = ["db_password", "auth_token", "client_secret", "api_key", "secret_key", "encryption_key", "session_secret", "refresh_token", "passwd", "deploy_token", "service_account_key", "consumer_secret", "license_key", "private_key", "passphrase", "root_pwd"]
+NAMES = [
+    "db_password",
+    "auth_token",
+    "client_secret",
+    "api_key",
+    "secret_key",
+    "encryption_key",
+    "session_secret",
+    "refresh_token",
+    "passwd",
+    "deploy_token",
+    "service_account_key",
+    "consumer_secret",
+    "license_key",
+    "private_key",
+    "passphrase",
+    "root_pwd",
+]
 
 
 def values(seed: int) -> dict[str, str]:

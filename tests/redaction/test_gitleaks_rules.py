@@ -82,7 +82,8 @@ def test_beside_ours_and_instead(loaded: gitleaks.Loaded) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["a = ", "[[rules]]\nregex = 'x'", "[[rules]]\nid = 'x'\nregex = 'x'\nsecretGroup = 2", "rules = 3"]
+    "text",
+    ["a = ", "[[rules]]\nregex = 'x'", "[[rules]]\nid = 'x'\nregex = 'x'\nsecretGroup = 2", "rules = 3"],
 )
 def test_unusable_file_is_refused_in_one_line(text: str) -> None:
     with pytest.raises(RuleError) as caught:

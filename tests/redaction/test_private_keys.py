@@ -45,11 +45,15 @@ WHOLE = {
     "javascript array": "[" + ",\n".join(f"  '{line}'" for line in KEY.split("\n")) + "].join('\\n')",
     "json array": json.dumps(KEY.split("\n")),
     "json array pretty": json.dumps(KEY.split("\n"), indent=2),
-    "service account": json.dumps({"type": "x", "private_key": KEY, "client_email": "a@example.net"}, indent=2),
+    "service account": json.dumps(
+        {"type": "x", "private_key": KEY, "client_email": "a@example.net"}, indent=2
+    ),
     "spaces": KEY.replace("\n", " "),
     "one line": KEY.replace("\n", ""),
     "windows escapes": KEY.replace("\n", "\\r\\n"),
-    "encrypted": KEY.replace("-----\n", "-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,0011223344556677\n\n", 1),
+    "encrypted": KEY.replace(
+        "-----\n", "-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,0011223344556677\n\n", 1
+    ),
     "quoted mail": "".join(f"> {line}\n" for line in KEY.split("\n")),
     "commented": "".join(f"# {line}\n" for line in KEY.split("\n")),
     "html breaks": KEY.replace("\n", "<br/>\n"),
@@ -90,7 +94,15 @@ def test_header_footer_and_neighbours_stay() -> None:
 
 def test_openpgp() -> None:
     body = [*lines_of_key(5, 6), "=aB3d"]
-    text = "\n".join(["-----BEGIN PGP PRIVATE KEY BLOCK-----", "Version: x", "", *body, "-----END PGP PRIVATE KEY BLOCK-----"])
+    text = "\n".join(
+        [
+            "-----BEGIN PGP PRIVATE KEY BLOCK-----",
+            "Version: x",
+            "",
+            *body,
+            "-----END PGP PRIVATE KEY BLOCK-----",
+        ]
+    )
     redacted = redact(text)
     assert [line for line in body if line in redacted] == []
     assert redacted.endswith("-----END PGP PRIVATE KEY BLOCK-----")
@@ -99,7 +111,16 @@ def test_openpgp() -> None:
 def test_putty() -> None:
     public, private = lines_of_key(6, 3), lines_of_key(7, 4)
     text = "\n".join(
-        ["PuTTY-User-Key-File-3: ssh-rsa", "Encryption: none", "Public-Lines: 4", *public, f"Private-Lines: {len(private)}", *private, "Private-MAC: 00ff", ""]
+        [
+            "PuTTY-User-Key-File-3: ssh-rsa",
+            "Encryption: none",
+            "Public-Lines: 4",
+            *public,
+            f"Private-Lines: {len(private)}",
+            *private,
+            "Private-MAC: 00ff",
+            "",
+        ]
     )
     redacted = redact(text)
     assert [line for line in private if line in redacted] == []
@@ -120,7 +141,9 @@ def test_base64_of_a_key_file(times: int, width: int) -> None:
     assert redacted.endswith("\n    name: x\n")
 
 
-@pytest.mark.parametrize("magic", ["b3BlbnNzaC1rZXktdjEA", "MIIEpAIBAAKCAQEA", "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC"])
+@pytest.mark.parametrize(
+    "magic", ["b3BlbnNzaC1rZXktdjEA", "MIIEpAIBAAKCAQEA", "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC"]
+)
 def test_key_without_any_header(magic: str) -> None:
     body = lines_of_key(8, 5)
     body[0] = magic + body[0][len(magic) :]
@@ -136,7 +159,9 @@ def test_key_without_any_header(magic: str) -> None:
         'HEADER = "-----BEGIN PRIVATE KEY-----"\nFOOTER = "-----END PRIVATE KEY-----"\n',
         "a -----BEGIN EC PRIVATE KEY----- line that is only mentioned in prose, and nothing else\n",
         "-----BEGIN CERTIFICATE-----\n" + "\n".join(lines_of_key(9)) + "\n-----END CERTIFICATE-----\n",
-        "-----BEGIN PUBLIC KEY-----\nMIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEA" + BODY[0][:20] + "\n-----END PUBLIC KEY-----\n",
+        "-----BEGIN PUBLIC KEY-----\nMIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEA"
+        + BODY[0][:20]
+        + "\n-----END PUBLIC KEY-----\n",
     ],
 )
 def test_no_key_no_change(text: str) -> None:

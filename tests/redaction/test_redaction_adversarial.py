@@ -56,7 +56,23 @@ def test_disguise_is_seen_through(form: str) -> None:
     assert not any(TOKEN[at : at + 9] in redacted for at in range(len(TOKEN) - 9))
 
 
-@pytest.mark.parametrize("form", ["one letter as JSON escape", "all letters as JSON escapes", "JSON escapes twice"])
+def test_long_token_wrapped_after_enough_of_it() -> None:
+    token = "sk-ant" + "-api03-" + contexts.values(12)["urlsafe"] + contexts.values(13)["urlsafe"] + "AA"
+    text = f"{'x' * 30} {token[:60]}\n{token[60:]}\nnext line\n"
+    redacted = redact(text)
+    assert token[64:] not in redacted
+    assert redacted.endswith("\nnext line\n")
+
+
+def test_the_line_below_a_token_stays() -> None:
+    token = "sk-ant" + "-api03-" + contexts.values(12)["urlsafe"] + contexts.values(13)["urlsafe"] + "AA"
+    for below in ("PORT=8080", "done", "name: x1", "HOST2 = a"):
+        assert redact(f"ANTHROPIC_API_KEY={token}\n{below}\n").endswith(f"]\n{below}\n")
+
+
+@pytest.mark.parametrize(
+    "form", ["one letter as JSON escape", "all letters as JSON escapes", "JSON escapes twice"]
+)
 def test_unescaping_does_not_bring_it_back(form: str) -> None:
     inner = json.dumps(json.loads(redact(DISGUISED[form])))
     assert TOKEN[:12] not in inner

@@ -23,15 +23,62 @@ SECRETS = [
     *contexts.values(2).values(),
     "-----BEGIN RSA PRIVATE KEY-----\n" + "Ab3/Xy9+" * 12 + "\n-----END RSA PRIVATE KEY-----",
 ]
-GLUE = ["\n", " ", ": ", "=", '"', "'", "\\", "\\n", '\\"', "\\\\", ",", "{", "}", "[", "]", "<", ">", "\t", "&", "@", "://"]
-GLUE += ["password", "api_key", "token", "secret", "Authorization: Bearer ", "Cookie: ", "kind: Secret\ndata:\n", "-u app:"]
-GLUE += ["\x1b[31m", "\x1b[0m", "\u200b", "\\u0067", "%67", "é", "\U0001f511", "\ud83d", "[REDACTED:password:abcdef]", "value", "name"]
+GLUE = [
+    "\n",
+    " ",
+    ": ",
+    "=",
+    '"',
+    "'",
+    "\\",
+    "\\n",
+    '\\"',
+    "\\\\",
+    ",",
+    "{",
+    "}",
+    "[",
+    "]",
+    "<",
+    ">",
+    "\t",
+    "&",
+    "@",
+    "://",
+]
+GLUE += [
+    "password",
+    "api_key",
+    "token",
+    "secret",
+    "Authorization: Bearer ",
+    "Cookie: ",
+    "kind: Secret\ndata:\n",
+    "-u app:",
+]
+GLUE += [
+    "\x1b[31m",
+    "\x1b[0m",
+    "\u200b",
+    "\\u0067",
+    "%67",
+    "é",
+    "\U0001f511",
+    "\ud83d",
+    "[REDACTED:password:abcdef]",
+    "value",
+    "name",
+]
 PIECES = st.sampled_from(SECRETS + GLUE) | st.text(max_size=8)
 TEXTS = st.lists(PIECES, max_size=14).map("".join)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
-    lambda inner: st.lists(inner, max_size=4)
-    | st.dictionaries(st.sampled_from(["password", "token", "n", "value", "api_key"]) | TEXTS, inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["password", "token", "n", "value", "api_key"]) | TEXTS, inner, max_size=4
+        )
+    ),
     max_leaves=8,
 )
 
@@ -72,8 +119,13 @@ def test_token_goes_wherever_it_stands(before: str, after: str) -> None:
 
 def test_same_in_every_process() -> None:
     """Neither the seed of `hash` nor the process has a part in the result."""
-    texts = [contexts.fill(text, contexts.values(n)["base62"], "api_key") for n, text in enumerate(contexts.NAMED.values())]
-    here = hashlib.sha256("\0".join(redact("\n".join(texts[:n])) for n in range(len(texts))).encode()).hexdigest()
+    texts = [
+        contexts.fill(text, contexts.values(n)["base62"], "api_key")
+        for n, text in enumerate(contexts.NAMED.values())
+    ]
+    here = hashlib.sha256(
+        "\0".join(redact("\n".join(texts[:n])) for n in range(len(texts))).encode()
+    ).hexdigest()
     code = (
         "import hashlib\nfrom penumbra import redact\nfrom redaction import contexts\n"
         "texts = [contexts.fill(text, contexts.values(n)['base62'], 'api_key')"
@@ -82,6 +134,12 @@ def test_same_in_every_process() -> None:
     )
     tests = Path(__file__).parents[1]
     for seed in ("1", "77"):
-        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": f"{tests.parent / 'addon'}:{tests}"}
-        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        environment = {
+            **os.environ,
+            "PYTHONHASHSEED": seed,
+            "PYTHONPATH": f"{tests.parent / 'addon'}:{tests}",
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+        )
         assert done.stdout.strip() == here

@@ -60,10 +60,16 @@ def test_labels_fit_into_placeholders() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"rules": [{"id": "x", "label": "x", "regex": "a(b", "anchors": ["abc"]}]}, "f.yaml: rule x: missing )"),
+        (
+            {"rules": [{"id": "x", "label": "x", "regex": "a(b", "anchors": ["abc"]}]},
+            "f.yaml: rule x: missing )",
+        ),
         ({"rules": [{"id": "x", "regex": "abc", "anchors": ["ab"]}]}, "three characters"),
         ({"rules": [{"id": "x", "regex": "abc", "anchors": ["abc"], "colour": 1}]}, "unknown field colour"),
-        ({"rules": [{"id": "x", "regex": "abc", "anchors": ["abc"], "value": "red"}]}, "unknown value check red"),
+        (
+            {"rules": [{"id": "x", "regex": "abc", "anchors": ["abc"], "value": "red"}]},
+            "unknown value check red",
+        ),
         ({"rules": [{"id": "x", "anchors": ["abc"]}]}, "rule x: missing regex"),
         (["x"], "f.yaml: no list of rules"),
     ],

@@ -19,7 +19,7 @@ OTHER = placeholder.make("password", b"k", b"other")
 
 def test_scan_hands_out_what_it_replaced(redactor: Redactor) -> None:
     scan = redactor.scan("DB_PASSWORD=n0t-A.real_One\n")
-    (mark, value), = scan.values.items()
+    ((mark, value),) = scan.values.items()
     assert value == "n0t-A.real_One"
     assert scan.text == f"DB_PASSWORD={mark}\n"
     assert restored(scan.text, scan.values, in_json=False) == "DB_PASSWORD=n0t-A.real_One\n"
@@ -73,10 +73,15 @@ def test_nothing_shows_in_repr() -> None:
 
 def test_restored_json_is_json() -> None:
     text = json.dumps({"old_string": f"password: {MARK}\n", "n": OTHER})
-    assert json.loads(restored(text, {MARK: VALUE}, in_json=True)) == {"old_string": f"password: {VALUE}\n", "n": OTHER}
+    assert json.loads(restored(text, {MARK: VALUE}, in_json=True)) == {
+        "old_string": f"password: {VALUE}\n",
+        "n": OTHER,
+    }
 
 
-PIECES = st.sampled_from([MARK, OTHER, "[", "]", "[REDACTED:", "[REDACTED:password:", "REDACTED", "x", ":", "[REDACTED:x:abc"])
+PIECES = st.sampled_from(
+    [MARK, OTHER, "[", "]", "[REDACTED:", "[REDACTED:password:", "REDACTED", "x", ":", "[REDACTED:x:abc"]
+)
 
 
 @settings(max_examples=300, deadline=None)

@@ -57,6 +57,7 @@ LOOK = 512
 _RUN = re.compile(rb"[^\s\"'`<>\\\x1b]{1,512}")
 _RUN_CODE = re.compile(rb"[^\s\"'`<>\\\x1b,;&|(){}\[\]]{1,512}")
 _RUN_QUERY = re.compile(rb"[^\s\"'`<>\\\x1b&#,;)]{1,512}")
+_RUN_LIST = re.compile(rb"[^\s\"'`<>\\\x1b&,;)]{1,512}")
 _RUN_ELEMENT = re.compile(rb"[^\s<>\\\x1b\"']{1,512}")
 _RUN_CSV = re.compile(rb"[^\s\"'`<>\\\x1b,]{1,512}")
 _PERCENT_END = re.compile(rb"%(?:26|0[aAdD]|22|20|3[bB]|2[cC])|&amp;")
@@ -68,7 +69,7 @@ _UPPER = re.compile(rb"[A-Z][A-Z0-9_]*\Z")
 _QUOTES = (b'"', b"'", b"`")
 _BRACKETS = {ord(")"): b"(", ord("]"): b"[", ord("}"): b"{"}
 _TRIM = b".,;:"
-_QUERY = (b"?", b"&", b";")
+_QUERY = (b"?", b"&")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,7 @@ def _tight(data: bytes, begin: int, end: int, at: int) -> Value | None:
         return read(data, at, b"", Style.ENV, _RUN_QUERY)
     if _UPPER.match(data[begin:end]) or data[begin : begin + 2] == b"--":
         return read(data, at, b"", Style.ENV)
-    value = read(data, at, b"", Style.ENV, _RUN_QUERY)
+    value = read(data, at, b"", Style.ENV, _RUN_LIST)
     if value and data[value.end : value.end + 1] in (b")", b",", b":"):
         return read(data, at, b"", Style.CODE, _RUN_CODE)
     return value

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from penumbra.redaction.names import Strength
 from penumbra.redaction.rule import Allow, Rule
@@ -25,6 +26,11 @@ _COLOUR_BEFORE = re.compile(rb"(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e)\[[0-9;]{0,
 _RUN = re.compile(rb"[A-Za-z0-9+/_=.-]{4,}")
 _BREAK = re.compile(rb"(?:\\?\r?\n|\\{1,4}n)[ \t>|+]{0,12}[A-Za-z0-9+/_=.-]{4}")
 _STOPS = b".,:;"
+_REST = re.compile(
+    rb"(?:\\?\r?\n|=\r?\n|\\{1,31}n)[ \t>|+]{0,12}([A-Za-z0-9+/_=.-]{4,600})(?=[ \t]*(?:\r?\n|[\"'\\,;)]|\Z))"
+)
+_LONG_LINE = 60
+"""Columns from which on a break may be a terminal's or a mailer's."""
 _BLOB = re.compile(rb"[A-Za-z0-9+/]{24}")
 _FILLER = re.compile(rb"[xX]{6}|[*.]{4}|0{12}|your|YOUR|EXAMPLE\Z")
 
@@ -40,8 +46,26 @@ def at_anchor(rule: Rule, data: bytes, anchor: int) -> Span | None:
     enough = rule.least is None or rule.least.match(data, anchor)
     match = rule.pattern.match(data, anchor, anchor + rule.window) if enough else None
     if match:
-        return _accept(rule, data, match)
+        span = _accept(rule, data, match)
+        return _continued(rule, data, span) if span and not rule.group else span
     return _wrapped(rule, data, anchor) if rule.rank is Rank.TOKEN and not rule.group else None
+
+
+def _continued(rule: Rule, data: bytes, span: Span) -> Span:
+    """The span with the rest of a token that reached the end of a long line."""
+    rest = _REST.match(data, span.end)
+    if rest is None or span.end - data.rfind(b"\n", max(0, span.end - 600), span.end) <= _LONG_LINE:
+        return span
+    view = unwrapped(data[span.start : rest.end(1)])
+    whole = view and rule.pattern.match(view.data)
+    if (
+        view is None
+        or not whole
+        or whole.end() < len(view.data)
+        or not any(48 <= byte < 58 for byte in rest[1])
+    ):
+        return span
+    return replace(span, end=rest.end(1))
 
 
 def _wrapped(rule: Rule, data: bytes, anchor: int) -> Span | None:

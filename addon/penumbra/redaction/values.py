@@ -95,7 +95,8 @@ def entropy(value: str) -> float:
 
 def is_reference(value: str) -> bool:
     """Names a secret that is kept elsewhere, or computes one."""
-    return bool(_REFERENCE.match(value)) or bool(_CALL.match(value) or _CHAIN.match(value)) or "${" in value or "{{" in value
+    found = _REFERENCE.match(value) or _CALL.match(value) or _CHAIN.match(value)
+    return bool(found) or "${" in value or "{{" in value
 
 
 def is_placeholder(value: str) -> bool:
@@ -170,12 +171,13 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
 def _is_password(value: str, style: Style) -> bool:
     low = value.lower()
     letters = bool(_LETTERS.match(value))
-    if any(stem in low for stem in _STEMS) and (letters or is_wordy(value) or style in (Style.CODE, Style.APART)):
+    in_code = style in (Style.CODE, Style.APART)
+    if any(stem in low for stem in _STEMS) and (letters or in_code or is_wordy(value)):
         return False
     if style is Style.PROSE:
         signs = any(char in "!@#$%&*_" for char in value)
         return any(map(str.isdigit, value)) and (signs or not is_wordy(value))
-    if style in (Style.CODE, Style.APART):
+    if in_code:
         return _is_password_in_code(value, style)
     if letters:
         return _is_letter_password(value, style)

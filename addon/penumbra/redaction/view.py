@@ -31,7 +31,7 @@ _LETTER = (
     rb"|%([46][1-9a-fA-F]|[57][0-9aA]|5[fF]|2[dDeE]|3[0-9])"
 )
 _DISGUISE = re2.compile(rb"(?:" + _NO_WIDTH + rb"|" + _TERMINAL + rb")|" + _LETTER, _OPTIONS)
-_KEPT = b"\"\\"
+_KEPT = b'"\\'
 """Letters that stay escaped: bare, they would end the string that they stand in."""
 
 
