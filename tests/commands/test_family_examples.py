@@ -116,7 +116,6 @@ def patterns(rule: Any) -> list[str]:
         "hoist",
         "same",
         "drop",
-        "squeeze",
         "rewrite",
         "block",
         "context",

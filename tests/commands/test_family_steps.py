@@ -132,14 +132,6 @@ def test_context() -> None:
     assert run(rule, "@@\n b\n c\n-d") == "@@\n b\n c\n-d"
 
 
-def test_squeeze_only_where_no_cell_is_empty() -> None:
-    rule = {"squeeze": "."}
-    assert run(rule, "NAME     AGE\nweb      3d") == "NAME  AGE\nweb  3d"
-    assert run(rule, "NAME     PORT   AGE\nweb             3d") == "NAME     PORT   AGE\nweb             3d"
-    assert run(rule, "one      line") == "one      line"
-    assert run({"squeeze": "x"}, "a      b\na      b") == "a      b\na      b"
-
-
 def test_drop_and_rewrite() -> None:
     assert run({"drop": r" *\|$"}, "a\n  |\nb |") == "a\nb |"
     assert run({"drop": "#+"}, "# error: x\n##") == "# error: x"

@@ -72,6 +72,7 @@ class _Family:
     shape: _Shape
     steps: tuple[Step, ...]
     selected: bool
+    min_bytes: int
     inner: Pattern | None
     fallback: tuple[str, ...]
 
@@ -114,6 +115,7 @@ def _family(rule: Mapping[str, Any]) -> _Family:
         ),
         steps=tuple(step(entry) for entry in rule.get("steps", ())),
         selected=rule.get("selected", False),
+        min_bytes=rule.get("min_bytes", 0),
         inner=Pattern(rule["inner"]) if "inner" in rule else None,
         fallback=tuple(rule.get("fallback", ())),
     )
@@ -145,6 +147,8 @@ def _shortened(body: str, name: str, selected: bool, lossy: bool, depth: int) ->
 
 def _best(body: str, family: _Family, lossy: bool) -> FamilyResult | None:
     """What the steps make of it: with loss only where that is worth it."""
+    if size(body) < family.min_bytes:
+        return None
     lines = body.split("\n")
     kept, loss = _run(lines, [entry for entry in family.steps if entry.loss < Loss.LOSSY])
     if lossy and len(lines) >= MIN_LOSSY_LINES:

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from penumbra.text.critical import is_critical
 from penumbra.text.family_patterns import LINE_LIMIT, Pattern, written
 
-_GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
-
 
 @dataclass(slots=True)
 class Group:
@@ -150,32 +148,6 @@ def drop(pattern: Pattern, safe: bool) -> Callable[[list[str]], list[str]]:
         return [line for line in lines if not pattern.match(line) or not (safe or not is_critical(line))]
 
     return run
-
-
-def squeeze(pattern: Pattern) -> Callable[[list[str]], list[str]]:
-    """Narrows the gaps of aligned columns to two blanks.
-
-    Only in runs of lines that have equally many cells: with an empty cell, a reader would take its
-    neighbour for it.
-    """
-
-    def run(lines: list[str]) -> list[str]:
-        out: list[str] = []
-        table: list[str] = []
-        cells = 0
-        for line in lines:
-            count = len(_GAP.findall(line)) if pattern.match(line) else 0
-            if count != cells:
-                out += _narrowed(table, cells)
-                table, cells = [], count
-            table.append(line)
-        return out + _narrowed(table, cells)
-
-    return run
-
-
-def _narrowed(table: list[str], cells: int) -> list[str]:
-    return [_GAP.sub("  ", line) for line in table] if cells and len(table) > 1 else table
 
 
 def rewrite(pattern: Pattern, to: str) -> Callable[[list[str]], list[str]]:

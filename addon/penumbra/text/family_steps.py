@@ -14,7 +14,7 @@ from typing import Any
 
 from penumbra.text.family_omissions import Block, Context, Fold
 from penumbra.text.family_patterns import Pattern, Span
-from penumbra.text.family_rearrangements import Group, Hoist, Same, drop, rewrite, squeeze
+from penumbra.text.family_rearrangements import Group, Hoist, Same, drop, rewrite
 from penumbra.text.result import Loss
 
 
@@ -47,7 +47,6 @@ class Step:
 _LOSSES = {"none": Loss.NONE, "reversible": Loss.REVERSIBLE, "lossy": Loss.LOSSY}
 _DEFAULT_LOSS = {
     "drop": Loss.NONE,
-    "squeeze": Loss.NONE,
     "group": Loss.REVERSIBLE,
     "hoist": Loss.REVERSIBLE,
     "same": Loss.REVERSIBLE,
@@ -68,14 +67,12 @@ def step(rule: Mapping[str, Any]) -> Step:
         "same": _same,
         "context": _context,
     }
-    kind = next((name for name in (*makers, "drop", "squeeze", "rewrite") if name in rule), "")
+    kind = next((name for name in (*makers, "drop", "rewrite") if name in rule), "")
     pattern = Pattern(rule[kind])
     if kind in makers:
         run = makers[kind](pattern, rule)
     elif kind == "drop":
         run = drop(pattern, bool(rule.get("safe")))
-    elif kind == "squeeze":
-        run = squeeze(pattern)
     else:
         run = rewrite(pattern, rule["to"])
     span = _span(rule) if "within" in rule and kind != "context" else None
