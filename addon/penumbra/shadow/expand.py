@@ -108,6 +108,8 @@ def answer(text: str, query: Query, tool: str, page_bytes: int = PAGE_BYTES) -> 
     start = sum(len(line) + 1 for line in lines[: first - 1])
     end = len(text) if last == len(lines) else start + sum(len(line) + 1 for line in lines[first - 1 : last])
     start = max(start, query.offset)
+    if not text:
+        return text
     if start >= end:
         return f"The original has {len(text):,} characters; there is nothing at {query.offset:,}."
     return _page(text, start, end, query, tool, page_bytes)

@@ -1,0 +1,192 @@
+"""What the model gets when it asks for an original."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penumbra.shadow import expand
+from penumbra.shadow.expand import Query, answer, parse
+
+REF = "shadow_" + "0123456789abcdef" * 2
+TEXT = "\n".join(f"line {n}" for n in range(1, 101)) + "\n"
+TOOL = "expand_context"
+
+
+def query(**more: Any) -> Query:
+    found = parse(json.dumps({"id": REF, **more}))
+    assert isinstance(found, Query), found
+    return found
+
+
+def ask(text: str, page_bytes: int = 10_000, **more: Any) -> str:
+    return answer(text, query(**more), TOOL, page_bytes)
+
+
+def test_all_of_it_is_the_very_text() -> None:
+    for text in (TEXT, "x", "\n", "no end", "é\ud800\r\n"):
+        assert ask(text) == text
+
+
+@pytest.mark.parametrize(
+    ("lines", "head", "first", "last"),
+    [
+        ("3-5", "[Lines 3-5 of 100]", "line 3", "line 5"),
+        ("7", "[Lines 7-7 of 100]", "line 7", "line 7"),
+        (7, "[Lines 7-7 of 100]", "line 7", "line 7"),
+        ([7, 8], "[Lines 7-8 of 100]", "line 7", "line 8"),
+        ("98-", "[Lines 98-100 of 100]", "line 98", "line 100"),
+        ("-2", "[Lines 1-2 of 100]", "line 1", "line 2"),
+        ("99-9999", "[Lines 99-100 of 100]", "line 99", "line 100"),
+        (" 3 .. 5 ", "[Lines 3-5 of 100]", "line 3", "line 5"),
+        ("0-1", "[Lines 1-1 of 100]", "line 1", "line 1"),
+    ],
+)
+def test_lines(lines: Any, head: str, first: str, last: str) -> None:
+    got = ask(TEXT, lines=lines).split("\n")
+    assert (got[0], got[1], got[-2], got[-1]) == (head, first, last, "")
+
+
+def test_lines_that_are_not_there() -> None:
+    assert ask(TEXT, lines="101-110") == "The original has 100 lines; line 101 is beyond its end."
+    assert ask(TEXT, lines="9-3").startswith('"lines" must be a range')
+    assert ask("abc", offset=3) == "The original has 3 characters; there is nothing at 3."
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["", "{", '{"id": "sha', "[]", "7", "null", "{}", '{"id": 7}', '{"id": ""}', '{"id": "\\ud8'],
+)
+def test_malformed_arguments(arguments: str) -> None:
+    assert 'Call again with {"id": "shadow_…"}.' in str(parse(arguments))
+
+
+@pytest.mark.parametrize("lines", ["a-b", "1-2-3", "", None, {}, [1], [1, "2"], True, "1" * 60, "-"])
+def test_odd_ranges(lines: Any) -> None:
+    found = parse(json.dumps({"id": REF, "lines": lines}))
+    if lines in ("", None):
+        assert isinstance(found, Query)
+    else:
+        assert found == '"lines" must be a range such as "120-180".'
+
+
+def test_the_marker_around_an_id_is_taken_off() -> None:
+    found = parse(json.dumps({"id": f" <<<SHADOW:{REF}>>> "}))
+    assert isinstance(found, Query)
+    assert found.ref == REF
+
+
+def test_odd_numbers_are_left_out() -> None:
+    for value in (-1, True, "x", 1.5, None, [], 1 << 60):
+        assert query(offset=value, context=value) == query()
+    assert query(offset="12").offset == 12
+    assert query(context=1000).context == 50
+
+
+def test_a_pattern_shows_numbers_and_context() -> None:
+    assert (
+        ask(TEXT, pattern="line 5$")
+        == "[1 matching line in 100 lines]\n3-line 3\n4-line 4\n5:line 5\n6-line 6\n7-line 7"
+    )
+    assert ask(TEXT, pattern="line (1|4)$", context=1) == (
+        "[2 matching lines in 100 lines]\n1:line 1\n2-line 2\n3-line 3\n4:line 4\n5-line 5"
+    )
+    assert ask(TEXT, pattern="line (1|9)$", context=0) == (
+        "[2 matching lines in 100 lines]\n1:line 1\n--\n9:line 9"
+    )
+    assert ask(TEXT, pattern="LINE 100", ignore_case=True, context=0).endswith("\n100:line 100")
+    assert ask(TEXT, pattern="LINE 100") == "[0 matching lines in 100 lines]"
+    assert ask(TEXT, pattern="line 5", lines="1-10", context=0) == (
+        "[1 matching line in lines 1-10 of 100 lines]\n5:line 5"
+    )
+
+
+@pytest.mark.parametrize("pattern", ["(", "a(?=b)", r"(a)\1", "*", "x" * 2000])
+def test_patterns_that_cannot_be_used_are_told(pattern: str) -> None:
+    found = parse(json.dumps({"id": REF, "pattern": pattern}))
+    said = found if isinstance(found, str) else answer(TEXT, found, TOOL)
+    assert "pattern" in said
+    assert "line 1" not in said
+
+
+def test_a_pattern_that_backtracks_elsewhere_does_not_here() -> None:
+    assert ask("a" * 200_000, pattern="(a+)+$b") == "[0 matching lines in 1 lines]"
+
+
+def test_many_matches_are_paged_and_counted() -> None:
+    first = ask(TEXT, page_bytes=200, pattern="line", context=0)
+    shown = re.findall(r"^(\d+):line", first, re.MULTILINE)
+    more = re.search(r"\[(\d+) more matching lines not shown\..*lines=\"(\d+)-100\"\.\]$", first)
+    assert first.startswith("[100 matching lines in 100 lines]\n1:line 1\n")
+    assert more is not None
+    assert len(shown) + int(more[1]) == 100
+    assert int(more[2]) == int(shown[-1]) + 1
+
+
+def test_a_very_long_line_is_shown_around_its_match() -> None:
+    text = "é" * 50_000 + "NEEDLE" + "x" * 50_000
+    got = ask(text, pattern="NEEDLE")
+    assert "NEEDLE" in got
+    assert len(got) < 2_300
+    assert "[characters 49,001-51,000 of 100,006 in this line]" in got
+
+
+def follow(text: str, page_bytes: int, **more: Any) -> tuple[list[str], int]:
+    """All pages, by the calls that each of them suggests, and how many there were."""
+    pieces: list[str] = []
+    arguments: dict[str, Any] = more
+    for count in range(1, 1000):
+        got = ask(text, page_bytes, **arguments)
+        head, _, rest = got.partition("\n")
+        if not head.startswith("[Lines "):
+            return [*pieces, got], count
+        body, mark, tail = rest.rpartition("[To go on: ")
+        if not mark:
+            return [*pieces, rest], count
+        lines = re.search(r'lines="([^"]+)"', tail)
+        offset = re.search(r"offset=(\d+)", tail)
+        assert lines is not None
+        arguments = {"lines": lines[1], **({"offset": int(offset[1])} if offset else {})}
+        pieces.append(body.removesuffix("\n") if offset else body)
+    raise AssertionError("it never ends")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(alphabet="ab\né\u2028 ", max_size=400), st.integers(20, 120))
+def test_pages_add_up_to_the_original(text: str, page_bytes: int) -> None:
+    pieces, count = follow(text, page_bytes)
+    assert "".join(pieces) == text
+    assert count <= 3 + 3 * len(text.encode()) // page_bytes + text.count("\n")
+
+
+def test_pages_break_between_lines_if_they_can() -> None:
+    got = ask(TEXT, page_bytes=100)
+    assert got.startswith("[Lines 1-13 of 100]\nline 1\n")
+    assert got.endswith(
+        f'line 13\n[To go on: {TOOL}(id="{REF}", lines="14-100"). To find something: pattern="…".]'
+    )
+    inside = ask("x" * 300, page_bytes=100)
+    assert inside.startswith("[Lines 1-1 of 1, characters 0-100 of 300]\n")
+    assert 'lines="1-1", offset=100' in inside
+
+
+def test_pages_are_smaller_than_what_is_cut() -> None:
+    assert expand.page_bytes(65_536) == expand.PAGE_BYTES < 65_536
+    assert expand.page_bytes(32_768) == 24_576
+    assert expand.page_bytes(100) == 16_000
+
+
+def test_equal_questions_are_known_as_such() -> None:
+    assert query().identity() == query(ignore_case=True, context=9).identity()
+    assert query(pattern="a").identity() != query(pattern="a", ignore_case=True).identity()
+    assert query(lines="1-2").identity() != query().identity()
+
+
+def test_unknown_ids_are_only_repeated_if_they_are_ids() -> None:
+    assert REF in expand.unknown(REF)
+    assert "<script>" not in expand.unknown("<script>")
