@@ -17,6 +17,7 @@ from penumbra.expansion import Expansion
 from penumbra.insight import events, figures
 from penumbra.insight.expansions import ExpansionFigures
 from penumbra.overrides import THRESHOLD_HEADER
+from penumbra.rescue import Rescue
 from penumbra.settings import Settings, SettingsError
 from penumbra.strategies import http as http_calls
 from penumbra.wire import content_encoding, recognise
@@ -34,7 +35,8 @@ class Penumbra:
         self.settings = Settings()
         self.figures = figures.Figures()
         self.expansion = Expansion(ExpansionFigures(), self._write_event)
-        self.addons = [Commands(self.figures, self.expansion.figures), self.expansion]
+        self.rescue = Rescue(self.expansion)
+        self.addons = [Commands(self.figures, self.expansion.figures), self.rescue, self.expansion]
         self._running = False
         self._engine: Engine | None = None
         self._events: events.EventLog | None = None
@@ -199,6 +201,7 @@ class Penumbra:
             query=dict(request.query.items()),
             peer=str(peer[0]) if peer else "",
             host=request.host if _mode(flow.client_conn) == "reverse" else request.pretty_host,
+            path=request.path,
             threshold=request.headers.get(THRESHOLD_HEADER),
         )
 
@@ -216,6 +219,9 @@ class Penumbra:
             _set_body(flow.request, body)
         if accepted.prepared is not None and accepted.find is not None:
             self.expansion.expect(flow, self._started().expansions, accepted.prepared, accepted.find, body)
+        self.rescue.expect(flow, self._started(), incoming, self.settings, accepted)
+        if accepted.line:
+            _log.info(f"Penumbra: {flow.request.pretty_host}: {accepted.line}")
         totals = figures.Totals.of(accepted.rewritten.shown)
         self.figures.add(accepted.rewritten.shown, totals, accepted.milliseconds, totals.changed > 0)
         flow.metadata["penumbra"] = _metadata(accepted, totals, incoming, changed)

@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
@@ -22,12 +22,15 @@ from penumbra.history import adoption
 from penumbra.history.shelves import Shelves
 from penumbra.outside import Outside
 from penumbra.overrides import OverrideError
+from penumbra.recovery import lessons, recoverer
+from penumbra.recovery.resend import Given
 from penumbra.redaction import RedactionError
 from penumbra.redaction.engine import Redactor
 from penumbra.settings import Settings, database_path
 from penumbra.shadow import answers, expand, ledger, originals
 from penumbra.shadow.database import Database, installation_key
 from penumbra.shadow.expansions import Caller, Expansions, Find, Original, Prepared, Terms
+from penumbra.shadow.ledger import Decision
 from penumbra.strategies import compressed
 from penumbra.strategies.dispatch import Dispatcher
 from penumbra.strategies.figures import StrategyFigures
@@ -56,6 +59,8 @@ class Incoming:
     """Address of the client: it tells callers without credentials apart."""
     host: str = ""
     """Where the client sends it."""
+    path: str = ""
+    """With its query."""
     threshold: str | None = None
     """Value of an `X-Compression-Threshold` header."""
 
@@ -79,6 +84,14 @@ class Accepted:
     prepared: Prepared | None = None
     """The model may ask for originals, and the answer has to be watched for that."""
     find: Find | None = None
+    conversation: bytes = b""
+    """Keyed hash of the conversation."""
+    decided: Mapping[bytes, Decision] = field(default_factory=dict)
+    """The form of every text."""
+    line: str = ""
+    """What was done about the conversation as a whole, for a log."""
+    again: recoverer.Again | None = None
+    """Why it is sent instead of a request that was refused; not remembered yet."""
 
 
 class Engine:
@@ -94,7 +107,7 @@ class Engine:
         path = database_path(settings)
         self.settings = settings
         self.key = installation_key(path.with_suffix(".key") if path else None)
-        schema = (*ledger.SCHEMA, *answers.SCHEMA, *originals.SCHEMA, *compressed.SCHEMA)
+        schema = (*ledger.SCHEMA, *answers.SCHEMA, *originals.SCHEMA, *compressed.SCHEMA, *lessons.SCHEMA)
         self.database = Database(path, schema)
         self.ledger = ledger.Ledger(self.database, settings.ledger_ttl, settings.database_max_bytes)
         self.expansions = Expansions(
@@ -105,6 +118,7 @@ class Engine:
             ),
             expand.page_bytes(settings.max_output_bytes),
         )
+        self.conversations = lessons.Conversations(self.database, settings.ledger_ttl)
         dispatcher = Dispatcher(self.key, compressed.Compressed(self.database), figures)
         self._outside = Outside(dispatcher, Http(listening))
         self._shelves = Shelves()
@@ -152,7 +166,49 @@ class Engine:
                 raise RedactionError(failures.place(error)) from None
             return None
 
-    async def _rewrite(self, incoming: Incoming, settings: Settings) -> Accepted | None:
+    async def again(
+        self, incoming: Incoming, settings: Settings, sent: Accepted, count: int, status: int, answer: bytes
+    ) -> Accepted | None:
+        """A smaller request instead of one that was refused; None: the answer goes to the client.
+
+        `count`: how often a request was sent again already; `answer`: the body, or the data of an event.
+        """
+        request = sent.request
+        record = recoverer.Sent(
+            sent.rewritten.body, incoming.path, incoming.headers, incoming.host, sent.decided
+        )
+        refusal = recoverer.refused(status, answer, record)
+        if refusal is None:
+            return None
+        redactor = await asyncio.wrap_future(self._redactor)
+        shadows = sent.prepared.shadows if sent.prepared else None
+        work = partial(recoverer.again, refusal, count, request, record, redactor.redact, shadows)
+        again = await self._work(True, work)
+        if again is None:
+            return None
+        if again.body is not None:
+            made: Accepted | None = replace(sent, rewritten=replace(sent.rewritten, body=again.body))
+        else:
+            given = sent.again.given.plus(again.given) if sent.again else again.given
+            again = replace(again, given=given)
+            made = await self._rewrite(incoming, settings, given)
+        if made is None or len(made.rewritten.body) >= len(sent.rewritten.body):
+            return None
+        return replace(made, again=again)
+
+    async def settle(self, accepted: Accepted) -> None:
+        """The provider took a smaller request: from now on this is the form of its results."""
+        if (again := accepted.again) is None or again.body is not None:
+            return
+        await self.ledger.record(again.given.decisions)
+        if accepted.prepared is not None:
+            await self.expansions.keep(accepted.prepared, again.given.originals)
+        await self.conversations.learn(accepted.conversation, again.lesson)
+
+    async def _rewrite(
+        self, incoming: Incoming, settings: Settings, given: Given | None = None
+    ) -> Accepted | None:
+        """`given`: the request was refused, and these forms are not to be recorded yet."""
         heavy = len(incoming.body) > settings.offload_bytes
         request = await self._work(heavy, lambda: self._read(incoming, settings))
         if request is None:
@@ -168,16 +224,25 @@ class Engine:
             )
             # While they were waited for, another request may have decided.
             known |= await self.ledger.known(forms)
-        rewritten = await self._work(
-            heavy, lambda: rewrite.rewrite(request, known, redactor.redact, shadows, self._shelves, forms)
-        )
+        key = self._caller(incoming, request).conversation()
+        past = await self.conversations.past(key) if incoming.api.kind == "messages" else None
+        work = partial(recoverer.rewritten, request, known, forms, past, redactor.redact, shadows, given)
+        rewritten, line = await self._work(heavy, partial(work, self._shelves))
+        decided = {**known, **rewritten.decisions}
+        accepted = Accepted(request, rewritten, 0.0, conversation=key, decided=decided, line=line)
         if incoming.api.kind != "messages":
-            return Accepted(request, rewritten, 0.0)
-        await self.ledger.record(rewritten.decisions)
+            return accepted
+        held = given.decisions if given is not None else {}
+        new = {one: made for one, made in rewritten.decisions.items() if one not in held}
+        await self.ledger.record(new)
+        await self.conversations.sent(key)
         if prepared is None:
-            return Accepted(request, rewritten, 0.0)
+            return accepted
         await self.expansions.keep(prepared, rewritten.originals)
-        return Accepted(request, rewritten, 0.0, prepared, self._finder(request, rewritten, redactor))
+        return replace(accepted, prepared=prepared, find=self._finder(request, rewritten, redactor))
+
+    def _caller(self, incoming: Incoming, request: rewrite.Request) -> Caller:
+        return Caller(self.scope(incoming, request.document), request.conversation.opening)
 
     async def _prepare(self, incoming: Incoming, request: rewrite.Request) -> Prepared | None:
         """The phantom tool and hidden exchanges, where the request may have them."""
@@ -194,7 +259,7 @@ class Engine:
             betas=incoming.headers.get("anthropic-beta", ""),
             counting=incoming.api.kind == "count_tokens",
         )
-        caller = Caller(self.scope(incoming, request.document), conversation.opening)
+        caller = self._caller(incoming, request)
         edits = list(request.document.edits)
         try:
             return await self.expansions.prepare(incoming.api.format, request.document, caller, terms)

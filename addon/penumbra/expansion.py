@@ -28,7 +28,7 @@ from penumbra.wire import content_encoding, content_stream, framing
 from penumbra.wire.answer import Failure
 
 if TYPE_CHECKING:
-    from penumbra.shadow.splice import TurnEnd
+    from penumbra.shadow.splice import Guard, TurnEnd
 
 FALLBACK_ID = "PENUMBRA_SPLICE_UNAVAILABLE"
 _MOST_RETRIES = 2
@@ -124,6 +124,20 @@ class Expansion:
         self._clients.add(flow.client_conn.id)
         if accepted := flow.request.headers.get("accept-encoding"):
             flow.request.headers["accept-encoding"] = content_stream.acceptable(accepted)
+
+    def guard(self, flow: http.HTTPFlow, guard: Guard) -> None:
+        """Nothing of the flow's response goes out before the guard has seen it, where that can be had."""
+        if self._splice is not None:
+            self._splice.GUARDS[flow.id] = guard
+
+    def unguard(self, flow: http.HTTPFlow) -> None:
+        """The flow's response needs no guard any more."""
+        if self._splice is not None:
+            self._splice.GUARDS.pop(flow.id, None)
+
+    async def run(self, hidden: http.HTTPFlow) -> str | None:
+        """Send a hidden request on its own and wait for its end; what went wrong, if something did."""
+        return await self._reissue.run(hidden)
 
     def is_continuation(self, flow: http.HTTPFlow) -> bool:
         """The flow is one of ours, not a client's."""

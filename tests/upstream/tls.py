@@ -18,6 +18,7 @@ HOSTS = (
     "api.openai.com",
     "chatgpt.com",
     "openrouter.ai",
+    "api.cerebras.ai",
     "generativelanguage.googleapis.com",
     "llm.example.org",
     "elsewhere.example.org",

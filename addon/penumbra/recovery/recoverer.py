@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penumbra import failures, rewrite
 from penumbra.history import budget, cache_cost, compaction, repack
+from penumbra.history.shelves import Shelves
 from penumbra.recovery import ladder, refusals, resend
 from penumbra.recovery.lessons import Lesson, Past
 from penumbra.recovery.refusals import Kind, Refusal
@@ -21,7 +22,7 @@ from penumbra.redaction import RedactionError
 from penumbra.settings import Settings
 from penumbra.shadow.ledger import Decision
 from penumbra.text import tokens
-from penumbra.text.result import Mode, Redacted
+from penumbra.text.result import Mode, Redacted, Shortened
 
 Redacting = Callable[[str, str], Redacted]
 _log = logging.getLogger(__name__)
@@ -35,6 +36,7 @@ class Sent:
     path: str
     headers: Mapping[str, str]
     host: str
+    """Name, and port where it is known."""
     decided: Mapping[bytes, Decision]
     """The form of every text."""
 
@@ -54,6 +56,38 @@ class Again:
 def may_shorten(settings: Settings) -> bool:
     """Whether the operator lets results be left out to make a request fit."""
     return settings.recover == "auto" and settings.lossy != "off" and settings.mode is not Mode.DISABLED
+
+
+def rewritten(
+    request: rewrite.Request,
+    known: Mapping[bytes, Decision],
+    forms: Mapping[bytes, Shortened],
+    past: Past | None,
+    redact: Redacting,
+    shadows: rewrite.Shadows | None,
+    given: Given | None,
+    shelves: Shelves,
+) -> tuple[rewrite.Rewritten, str]:
+    """The request as it is to be sent, and why, if its conversation as a whole has a say in that.
+
+    `past` None: the conversation has none. `given`: forms that the request gets because it was refused;
+    None: it is sent for the first time. Raises RedactionError.
+    """
+    first = given is None and past is not None
+    if given is None:
+        given = before(request, known, past, redact, shadows) if past is not None else Given()
+    edits = list(request.document.edits)
+    result = rewrite.rewrite(request, known, redact, shadows, shelves, forms, given.decisions)
+    if first and past is not None:
+        decided = {**known, **result.decisions}
+        more = fitting(request, decided, result.body, past, redact, shadows)
+        if more.decisions:
+            request.document.edits[:] = edits
+            line = f"shortened {len(more.decisions)} results to fit"
+            given = given.plus(Given({**result.decisions, **more.decisions}, result.originals, line))
+            given = given.plus(Given({}, more.originals))
+            result = rewrite.rewrite(request, known, redact, shadows, shelves, forms, given.decisions)
+    return replace(result, originals={**result.originals, **given.originals}), given.line
 
 
 def before(
@@ -136,7 +170,8 @@ def _budget(request: rewrite.Request) -> int:
 
 def refused(status: int, body: bytes, sent: Sent) -> Refusal | None:
     """The refusal in an answer that shortening may help against; None if it is none."""
-    found = refusals.classify(status, body, sent.host, len(sent.body) // 4)
+    name = sent.host.rpartition(":")[0] or sent.host
+    found = refusals.classify(status, body, name, len(sent.body) // 4)
     return None if found is None or found.leave else found
 
 

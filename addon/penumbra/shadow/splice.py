@@ -165,8 +165,12 @@ class SpliceStream(HttpStream):
                 and isinstance(command, SendHttp)
                 and command.connection is self.context.client
             ):
-                command.event.stream_id = self.parent_id
-                yield ReceiveHttp(command.event)
+                event_for_client = command.event
+                event_for_client.stream_id = self.parent_id
+                if isinstance(event_for_client, ResponseHeaders):
+                    # The client's flow may stream what this one streams, each in its own way.
+                    event_for_client.response = event_for_client.response.copy()
+                yield ReceiveHttp(event_for_client)
             else:
                 yield command
 

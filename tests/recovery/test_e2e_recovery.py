@@ -1,0 +1,347 @@
+"""Refused requests through a real proxy: sent again smaller, or the provider's own words."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from penumbra.recovery.refusals import table
+from upstream import Raw, Text, ToolCall, turn
+
+CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
+TOO_LONG = b'{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 30000 tokens > 20000 maximum"}}'
+ERROR = b'{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"ERROR","provider_name":"Together"}},"user_id":"u"}'
+JSON = (("content-type", "application/json"), ("x-request-id", "req_7"))
+SSE = (("content-type", "text/event-stream"),)
+
+
+def prose(seed: int, lines: int = 60) -> str:
+    """Text of which nothing can be taken without loss: every line is another one."""
+    return "\n".join(
+        f"{n * 7919 % 10007:05} {seed * n % 9973:05} words of item {n * seed % 991}" for n in range(1, lines)
+    )
+
+
+def chat(count: int, size: int = 60, **more: Any) -> dict[str, Any]:
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "look at all of it"}]
+    for n in range(count):
+        function = {"name": "read_notes", "arguments": json.dumps({"part": n})}
+        messages += [
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": f"call_own{n:021}", "type": "function", "function": function}],
+            },
+            {"role": "tool", "tool_call_id": f"call_own{n:021}", "content": prose(n + 3, size)},
+        ]
+    return {"model": "m", "messages": messages, **more}
+
+
+TOOLS = [
+    {
+        "name": "read_notes",
+        "description": "Read.",
+        "input_schema": {"type": "object", "properties": {"part": {"type": "integer"}}},
+    }
+]
+
+
+def claude(count: int, size: int = 60, **more: Any) -> dict[str, Any]:
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "look at all of it"}]
+    for n in range(count):
+        messages += [
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "tool_use", "id": f"toolu_own{n:021}", "name": "read_notes", "input": {"part": n}}
+                ],
+            },
+            {
+                "role": "user",
+                "content": [
+                    {"type": "tool_result", "tool_use_id": f"toolu_own{n:021}", "content": prose(n + 3, size)}
+                ],
+            },
+        ]
+    return {"model": "claude-x", "max_tokens": 99, "tools": TOOLS, "messages": messages, **more}
+
+
+class Client:
+    """Sends bodies through a proxy in regular mode, to a host of one's choice."""
+
+    def __init__(self, clients: Any, proxy: Any, key: str) -> None:
+        self._http = clients.http(proxy)
+        self._headers = {
+            "authorization": f"Bearer {key}",
+            "x-api-key": key,
+            "anthropic-version": "2023-06-01",
+            "content-type": "application/json",
+        }
+
+    def post(self, body: dict[str, Any], host: str = "openrouter.ai") -> Any:
+        path = MESSAGES if "max_tokens" in body else CHAT
+        return self._http.post(
+            f"https://{host}{path}", content=json.dumps(body).encode(), headers=self._headers
+        )
+
+
+@pytest.fixture
+def client(clients: Any, proxy: Any, upstream: Any, api_key: str) -> Client:
+    return Client(clients, proxy(), api_key)
+
+
+def sizes(upstream: Any) -> list[int]:
+    return [len(received.body) for received in upstream.asked()]
+
+
+def tool_texts(received: Any) -> list[str]:
+    return [message["content"] for message in received.json["messages"] if message["role"] == "tool"]
+
+
+# Every shape
+
+
+EXAMPLES = [
+    pytest.param(rule, example, id=f"{rule['id']}-{number}")
+    for rule in table()["refusals"]
+    for number, example in enumerate(rule["examples"])
+]
+
+
+def is_recovered(rule: dict[str, Any], example: dict[str, Any]) -> bool:
+    kind = example.get("kind", rule["kind"])
+    left = rule.get("leave") and kind == "reserve"
+    too_long = kind == "field" and rule.get("most") is None
+    return not (kind == "none" or left or too_long or rule.get("least_tokens"))
+
+
+@pytest.mark.parametrize(("rule", "example"), EXAMPLES)
+def test_every_refusal_is_recovered_or_passed_on_to_the_byte(
+    rule: Any, example: Any, client: Client, upstream: Any
+) -> None:
+    body = example["body"].encode()
+    upstream.answers(Raw(example["status"], JSON, body), turn("Taken."), turn("Late."))
+    answer = client.post(chat(9), example.get("host", "openrouter.ai"))
+    if not is_recovered(rule, example):
+        assert (answer.status_code, answer.content) == (example["status"], body)
+        assert answer.headers["x-request-id"] == "req_7"
+        assert len(upstream.asked()) == 1
+        return
+    assert answer.status_code == 200
+    assert answer.json()["choices"][0]["message"]["content"] == "Taken."
+    before, after = sizes(upstream)
+    assert after < before
+
+
+@pytest.mark.parametrize("body", [entry["body"] for rule in table()["deny"] for entry in rule["examples"]])
+def test_what_is_denied_is_passed_on(body: str, client: Client, upstream: Any) -> None:
+    upstream.answers(Raw(429, JSON, body.encode()))
+    answer = client.post(chat(9))
+    assert (answer.status_code, answer.content) == (429, body.encode())
+    assert len(upstream.asked()) == 1
+
+
+# The words ERROR, in both kinds of call
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_error_without_words_shortens_every_tool_message(stream: bool, client: Client, upstream: Any) -> None:
+    def model(received: Any) -> Any:
+        return (
+            Raw(400, JSON, ERROR) if any(len(text) > 512 for text in tool_texts(received)) else turn("Taken.")
+        )
+
+    upstream.script(model)
+    body = chat(6, stream=stream)
+    body["messages"][2]["content"] = json.dumps({"status": "ok", "result": prose(5)})
+    body["messages"][4]["content"] = "short"
+    answer = client.post(body)
+    assert answer.status_code == 200
+    assert b"Taken." in answer.content
+    _, sent = upstream.asked()
+    texts = tool_texts(sent)
+    assert texts[1] == "short"
+    assert all(len(text) <= 512 for text in texts)
+    first = json.loads(texts[0])
+    assert (first["status"], first["truncated"], first["originalLength"]) == (
+        "ok",
+        True,
+        len(body["messages"][2]["content"]),
+    )
+    assert "chars due to provider limits]" in first["result"]
+    assert [message.get("tool_call_id") for message in sent.json["messages"]] == [
+        message.get("tool_call_id") for message in body["messages"]
+    ]
+    # The next turn is not refused, and what is new in it is small enough at once.
+    grown = chat(7, stream=stream)
+    grown["messages"][:13] = body["messages"]
+    assert client.post(grown).status_code == 200
+    assert len(upstream.asked()) == 3
+    assert tool_texts(upstream.asked()[2])[:6] == texts
+
+
+def test_a_second_refusal_is_tried_once_more_and_then_the_first_one_is_passed_on(
+    client: Client, upstream: Any
+) -> None:
+    upstream.script(
+        lambda received: Raw(
+            400,
+            JSON,
+            TOO_LONG
+            if not received.number
+            else b'{"error":{"message":"prompt is too long: 25000 tokens > 20000 maximum"}}',
+        )
+    )
+    answer = client.post(claude(9), "api.anthropic.com")
+    assert (answer.status_code, answer.content) == (400, TOO_LONG)
+    first, second, third = sizes(upstream)
+    assert first > second > third
+
+
+def test_another_failure_of_the_second_request_shows_the_first_one(client: Client, upstream: Any) -> None:
+    upstream.answers(Raw(400, JSON, TOO_LONG), Raw(503, JSON, b'{"error":{"message":"overloaded"}}'))
+    answer = client.post(claude(9), "api.anthropic.com")
+    assert (answer.status_code, answer.content) == (400, TOO_LONG)
+    assert len(upstream.asked()) == 2
+
+
+# The model can ask for what was left out, and later turns remember
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_old_results_go_first_the_rest_is_shadows_and_the_next_turn_sends_the_same(
+    stream: bool, client: Client, upstream: Any
+) -> None:
+    upstream.answers(
+        Raw(400, JSON, TOO_LONG), turn(Text("Taken."), ToolCall("read_notes", {"part": 9})), turn("Next.")
+    )
+    body = claude(9, stream=stream)
+    answer = client.post(body, "api.anthropic.com")
+    assert answer.status_code == 200
+    assert b"Taken." in answer.content
+    _, sent = upstream.asked()
+    results = [
+        message["content"][0]["content"]
+        for message in sent.json["messages"]
+        if message["role"] == "user" and isinstance(message["content"], list)
+    ]
+    shadows = [text.startswith("<<<SHADOW:") for text in results]
+    assert any(shadows)
+    assert not shadows[-1]
+    assert any(tool["name"] == "expand_context" for tool in sent.json["tools"])
+    grown = claude(10, stream=stream)
+    assert client.post(grown, "api.anthropic.com").status_code == 200
+    assert len(upstream.asked()) == 3
+    later = [
+        message["content"][0]["content"]
+        for message in upstream.asked()[2].json["messages"]
+        if message["role"] == "user" and isinstance(message["content"], list)
+    ]
+    assert later[:9] == results
+
+
+def test_a_restart_in_between_forgets_nothing(
+    own_proxy: Any, clients: Any, upstream: Any, api_key: str
+) -> None:
+    proxy = own_proxy()
+    upstream.answers(Raw(400, JSON, TOO_LONG), turn("Taken."), turn("Next."))
+    assert Client(clients, proxy, api_key).post(claude(9), "api.anthropic.com").status_code == 200
+    first = upstream.asked()[1].json["messages"]
+    proxy.restart()
+    assert Client(clients, proxy, api_key).post(claude(10), "api.anthropic.com").status_code == 200
+    assert len(upstream.asked()) == 3
+    assert upstream.asked()[2].json["messages"][: len(first)] == first
+
+
+def test_the_whole_answer_of_the_second_request_is_spliced_as_ever(client: Client, upstream: Any) -> None:
+    """A refusal, then a turn that asks for an original, then words."""
+
+    def ask(received: Any) -> Any:
+        ref = json.dumps(received.json).split("<<<SHADOW:")[1][:39]
+        return turn(ToolCall("expand_context", {"id": ref}))
+
+    steps = [lambda received: Raw(400, JSON, TOO_LONG), ask, lambda received: turn("Read it.")]
+    upstream.script(lambda received: steps.pop(0)(received))
+    answer = client.post(claude(9, stream=True), "api.anthropic.com")
+    assert answer.status_code == 200
+    assert b"Read it." in answer.content
+    assert b"expand_context" not in answer.content
+    assert len(upstream.asked()) == 3
+
+
+# Errors that come with status 200
+
+
+EVENT = b'event: error\ndata: {"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 30000 tokens > 20000 maximum"}}\n\n'
+START = b'event: message_start\ndata: {"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":1,"output_tokens":1}}}\n\n'
+
+
+@pytest.mark.parametrize(("size", "events"), [(60, EVENT), (200, START + EVENT)])
+def test_a_stream_that_begins_with_a_refusal_is_another_stream(
+    size: int, events: bytes, client: Client, upstream: Any, proxy: Any
+) -> None:
+    upstream.answers(Raw(200, SSE, events), turn("Taken."))
+    answer = client.post(claude(24, size, stream=True), "api.anthropic.com")
+    assert answer.status_code == 200
+    assert b"Taken." in answer.content
+    assert b"error" not in answer.content
+    assert answer.content.count(b"event: message_start") == 1
+    before, after = sizes(upstream)
+    assert after < before
+
+
+def test_a_stream_that_can_not_be_saved_is_the_first_one_to_the_byte(client: Client, upstream: Any) -> None:
+    upstream.script(lambda received: Raw(200, SSE, EVENT + b": %d\n\n" % received.number))
+    answer = client.post(claude(24, stream=True), "api.anthropic.com")
+    assert (answer.status_code, answer.content) == (200, EVENT + b": 0\n\n")
+    assert len(upstream.asked()) == 3
+
+
+def test_an_error_of_another_kind_in_a_stream_goes_on(client: Client, upstream: Any) -> None:
+    event = (
+        b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}\n\n'
+    )
+    upstream.answers(Raw(200, SSE, event))
+    answer = client.post(claude(24, stream=True), "api.anthropic.com")
+    assert (answer.status_code, answer.content) == (200, event)
+    assert len(upstream.asked()) == 1
+
+
+# Off, and compaction
+
+
+def test_it_can_be_switched_off(clients: Any, proxy: Any, upstream: Any, api_key: str) -> None:
+    for options in ({"penumbra_recover": "off"}, {"penumbra_lossy": "off"}):
+        upstream.reset()
+        upstream.answers(Raw(400, JSON, TOO_LONG))
+        answer = Client(clients, proxy(**options), api_key).post(claude(9), "api.anthropic.com")
+        assert (answer.status_code, answer.content) == (400, TOO_LONG)
+        assert len(upstream.asked()) == 1
+
+
+COMPACT = "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n\nYour task is to create a detailed summary of the conversation so far."
+
+
+def test_a_compaction_request_that_does_not_fit_is_bounded(client: Client, upstream: Any) -> None:
+    upstream.answers(Raw(400, JSON, TOO_LONG), turn("<summary>all of it</summary>"))
+    body = claude(30)
+    body["messages"].append({"role": "assistant", "content": "That was all."})
+    body["messages"].append({"role": "user", "content": COMPACT})
+    answer = client.post(body, "api.anthropic.com")
+    assert answer.status_code == 200
+    first, second = (received.json["messages"] for received in upstream.asked())
+    assert len(second) < len(first)
+    assert second[0]["content"].startswith("[Compact input budget applied]")
+    assert second[-1] == first[-1] == body["messages"][-1]
+
+
+def test_a_compaction_request_that_fits_is_what_it_would_be_anyway(client: Client, upstream: Any) -> None:
+    body = claude(30)
+    body["messages"].append({"role": "assistant", "content": "That was all."})
+    client.post(body | {"messages": body["messages"][:-1]}, "api.anthropic.com")
+    body["messages"].append({"role": "user", "content": COMPACT})
+    client.post(body, "api.anthropic.com")
+    before, after = (received.json["messages"] for received in upstream.asked())
+    assert after[: len(before)] == before
