@@ -25,6 +25,14 @@ _SHORTEST = 8
 _HEADER = 40
 """Lines in which the first numbers must stand."""
 _PREFIX = re.compile(r"[ \t]{0,8}([0-9]{1,7})(→|\t|: |\| |\|)")
+_PREFIXES = {
+    separator: re.compile(
+        rf"[ \t]{{0,8}}([0-9]{{1,7}}){re.escape(separator)}{'(?! )' if separator == '|' else ''}"
+    )
+    for separator in ("→", "\t", ": ", "| ", "|")
+}
+_NONE = -9
+"""The number of a line that has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +54,55 @@ def thin(text: str) -> str | None:
     separator = "" if lines[0] == LEGEND else separator_of(lines)
     if not separator:
         return None
-    parsed = [parse(line, separator) for line in lines]
-    count = sum(line is not None for line in parsed)
-    if count < _SHORTEST:
+    numbers, contents = _numbered(lines, separator)
+    count = len(lines) - numbers.count(_NONE)
+    if count < _SHORTEST or _is_ambiguous(numbers, contents, separator):
         return None
-    if any(line is not None and parse(line.content, separator) for line in parsed):
-        return None
-    thinned = [_thinned(lines, parsed, position) for position in range(len(lines))]
-    if 2 * sum(parse(line, separator) is not None for line in thinned) > count:
-        return None
-    expected = [line if found is None else _write(found) for line, found in zip(lines, parsed, strict=True)]
-    if _restored(thinned, separator) != expected:
-        return None
-    return "\n".join([LEGEND, *thinned])
+    thinned = [LEGEND]
+    kept = 0
+    before = _NONE
+    for line, number, content, after in zip(lines, numbers, contents, [*numbers[1:], _NONE], strict=True):
+        if number == _NONE:
+            thinned.append(line)
+        elif number % _STEP and before + 1 == number == after - 1:
+            thinned.append(content)
+        else:
+            thinned.append(f"{number}{separator}{content}")
+            kept += 1
+        before = number
+    return "\n".join(thinned) if 2 * kept <= count else None
+
+
+def _numbered(lines: list[str], separator: str) -> tuple[list[int], list[str]]:
+    """(numbers, contents) of the lines; a line without a number has `_NONE`."""
+    match = _PREFIXES[separator].match
+    numbers: list[int] = []
+    contents: list[str] = []
+    for line in lines:
+        found = match(line)
+        if found is None:
+            numbers.append(_NONE)
+            contents.append(line)
+        else:
+            numbers.append(int(found[1]))
+            contents.append(line[found.end() :])
+    return numbers, contents
+
+
+def _is_ambiguous(numbers: list[int], contents: list[str], separator: str) -> bool:
+    """Whether a content looks numbered, or a gap in the numbers fits the lines that stand in it."""
+    match = _PREFIXES[separator].match
+    if any(
+        separator in content and match(content)
+        for number, content in zip(numbers, contents, strict=True)
+        if number != _NONE
+    ):
+        return True
+    places = [position for position, number in enumerate(numbers) if number != _NONE]
+    return any(
+        right > left + 1 and numbers[right] - numbers[left] == right - left
+        for left, right in pairwise(places)
+    )
 
 
 def restore(text: str) -> str:
@@ -74,11 +118,12 @@ def unpad(text: str) -> str | None:
     separator = separator_of(lines) if text[:1] in (" ", "\t") or "\n " in text else ""
     if not separator:
         return None
-    parsed = [parse(line, separator) for line in lines]
-    if sum(line is not None for line in parsed) < _SHORTEST:
+    numbers, contents = _numbered(lines, separator)
+    if len(lines) - numbers.count(_NONE) < _SHORTEST:
         return None
     return "\n".join(
-        line if found is None else _write(found) for line, found in zip(lines, parsed, strict=True)
+        content if number == _NONE else f"{number}{separator}{content}"
+        for number, content in zip(numbers, contents, strict=True)
     )
 
 
@@ -86,11 +131,12 @@ def split(text: str) -> tuple[list[int], list[str]]:
     """(numbers, contents) of the lines, numbered in full or thinned; a line without a number has 0."""
     lines = text.split("\n")
     separator = separator_of(lines)
-    if separator and lines[0] == LEGEND:
+    if not separator:
+        return [0] * len(lines), lines
+    if lines[0] == LEGEND:
         lines = _restored(lines, separator)
-    parsed = [parse(line, separator) if separator else None for line in lines]
-    numbers = [found.number if found else 0 for found in parsed]
-    return numbers, [found.content if found else line for found, line in zip(parsed, lines, strict=True)]
+    numbers, contents = _numbered(lines, separator)
+    return [max(0, number) for number in numbers], contents
 
 
 def parse(line: str, separator: str = "") -> Numbered | None:
@@ -119,29 +165,16 @@ def separator_of(lines: list[str]) -> str:
     return next(iter(offsets), "") if lines[0] == LEGEND else ""
 
 
-def _thinned(lines: list[str], parsed: list[Numbered | None], position: int) -> str:
-    """One line of the result."""
-    here = parsed[position]
-    if here is None:
-        return lines[position]
-    before = parsed[position - 1] if position else None
-    after = parsed[position + 1] if position + 1 < len(parsed) else None
-    inside = before and after and before.number + 1 == here.number == after.number - 1
-    return here.content if inside and here.number % _STEP else _write(here)
-
-
-def _write(line: Numbered) -> str:
-    return f"{line.number}{line.separator}{line.content}"
-
-
 def _restored(lines: list[str], separator: str) -> list[str]:
     """The lines with every number written out."""
-    marks = [(position, parse(line, separator)) for position, line in enumerate(lines)]
-    numbered = [(position, found) for position, found in marks if found]
-    restored = list(lines)
-    for (left, first), (right, second) in pairwise(numbered):
-        if second.number - first.number == right - left:
+    numbers, contents = _numbered(lines, separator)
+    places = [position for position, number in enumerate(numbers) if number != _NONE]
+    restored = [
+        line if number == _NONE else f"{number}{separator}{content}"
+        for line, number, content in zip(lines, numbers, contents, strict=True)
+    ]
+    for left, right in pairwise(places):
+        if numbers[right] - numbers[left] == right - left:
             for position in range(left + 1, right):
-                number = first.number + position - left
-                restored[position] = f"{number}{separator}{lines[position]}"
+                restored[position] = f"{numbers[left] + position - left}{separator}{lines[position]}"
     return restored

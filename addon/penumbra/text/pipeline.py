@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from penumbra.calls.classify import Call, classify
@@ -57,6 +57,10 @@ _OURS = re.compile(
     r"|(?:\{[^\n]{0,4000}\n)?\[table 1: [0-9]+ objects; "
 )
 """How texts begin that went through a pipeline before."""
+_CLEARLY = 128
+"""Bytes that a deleting stage must save for its tokens not to be estimated."""
+_BEGINNING = 20_000
+"""Characters in which a diff must show itself."""
 _DIFF = re.compile(r"^(?:diff --git |@@ -[0-9]|--- \S.*\n\+\+\+ \S)", re.MULTILINE)
 _log = logging.getLogger(__name__)
 
@@ -100,22 +104,29 @@ def _dictionary(text: str, source: Source) -> str | None:
 _PLAIN = _unless(Shape.JSON, Shape.DIFF)
 
 STRUCTURE: tuple[Stage, ...] = (
-    Stage("web_page", Mode.STANDARD, Loss.LOSSY, lambda text, _: markup.to_text(text), trusted=True),
-    Stage("line_numbers", Mode.STANDARD, Loss.REVERSIBLE, _line_numbers, quoted=True),
+    Stage("line_numbers", Mode.STANDARD, Loss.REVERSIBLE, _line_numbers, quoted=True, deletes=True),
+    Stage(
+        "web_page",
+        Mode.STANDARD,
+        Loss.LOSSY,
+        lambda text, _: markup.to_text(text),
+        trusted=True,
+        deletes=True,
+    ),
     Stage("json_minify", Mode.STANDARD, Loss.NONE, lambda text, _: json_minify.minify(text)),
     Stage("json_table", Mode.STANDARD, Loss.NONE, lambda text, _: json_table.to_tables(text)),
     Stage("table_whitespace", Mode.STANDARD, Loss.NONE, _PLAIN(tables.tighten)),
     Stage("group_hits", Mode.STANDARD, Loss.REVERSIBLE, _hits),
 )
-"""The stages in front of the command family, in order."""
+"""The stages in front of the command family, in order; and behind it, if it laid something bare."""
 AFTER_FAMILY: tuple[Stage, ...] = (
-    Stage("stack_traces", Mode.STANDARD, Loss.LOSSY, _PLAIN(traces.fold), trusted=True),
-    Stage("fold_repeated", Mode.STANDARD, Loss.REVERSIBLE, _PLAIN(folding.fold)),
-    Stage("whitespace", Mode.STANDARD, Loss.NONE, _PLAIN(whitespace.trim)),
+    Stage("stack_traces", Mode.STANDARD, Loss.LOSSY, _PLAIN(traces.fold), trusted=True, deletes=True),
+    Stage("fold_repeated", Mode.STANDARD, Loss.REVERSIBLE, _PLAIN(folding.fold), deletes=True),
+    Stage("whitespace", Mode.STANDARD, Loss.NONE, _PLAIN(whitespace.trim), deletes=True),
     Stage("log_patterns", Mode.STANDARD, Loss.REVERSIBLE, _logs),
-    Stage("long_lines", Mode.STANDARD, Loss.LOSSY, _long_lines, trusted=True),
+    Stage("long_lines", Mode.STANDARD, Loss.LOSSY, _long_lines, trusted=True, deletes=True),
     Stage("log_noise", Mode.AGGRESSIVE, Loss.LOSSY, _log_noise),
-    Stage("evidence", Mode.STANDARD, Loss.LOSSY, evidence.account, quoted=True, trusted=True),
+    Stage("evidence", Mode.STANDARD, Loss.LOSSY, evidence.account, quoted=True, trusted=True, deletes=True),
     Stage("dictionary", Mode.AGGRESSIVE, Loss.REVERSIBLE, _dictionary),
 )
 """The stages behind it."""
@@ -207,25 +218,30 @@ class _Run:
         )
         for stage in STRUCTURE:
             self.step(stage, source)
-        self.command_family()
+        if self.command_family():
+            source = replace(source, shape=_shape(self.text))
+            for stage in STRUCTURE:
+                self.step(stage, source)
         for stage in AFTER_FAMILY:
             self.step(stage, source)
         self.text = head + self.text + tail
 
-    def command_family(self) -> None:
-        """What is known about the command that printed the text."""
+    def command_family(self) -> bool:
+        """Apply what is known about the command that printed the text; whether that changed it."""
         if _RANK[self.policy.mode] < _RANK[Mode.STANDARD] or self.call.category in _QUOTED:
-            return
+            return False
         try:
             found = families.apply(self.text, self.call, lossy=self.policy.lossy)
         except Exception as error:
             _failed("command_family", error)
-            return
-        if found is not None and found.family == _PATHS and size(self.text) < _SHORT_LIST:
-            return
-        if found is not None and self._accepts(found.text, found.loss, trusted=True):
-            self.family = found.family
-            self._keep("command_family", found.loss, found.text)
+            return False
+        if found is None or (found.family == _PATHS and size(self.text) < _SHORT_LIST):
+            return False
+        if not self._accepts(found.text, found.loss, trusted=True):
+            return False
+        self.family = found.family
+        self._keep("command_family", found.loss, found.text)
+        return True
 
     def step(self, stage: Stage, source: Source) -> None:
         """Run one stage, if the mode and the call allow it, and keep what it made if that is better."""
@@ -238,7 +254,11 @@ class _Run:
             return
         try:
             new = stage.apply(self.text, source)
-            if new is None or new == self.text or not self._accepts(new, stage.loss, stage.trusted):
+            if (
+                new is None
+                or new == self.text
+                or not self._accepts(new, stage.loss, stage.trusted, stage.deletes)
+            ):
                 return
         except Exception as error:
             _failed(stage.name, error)
@@ -255,12 +275,16 @@ class _Run:
         if new is not None and new != self.text:
             self._keep(name, loss, new)
 
-    def _accepts(self, new: str, loss: Loss, trusted: bool) -> bool:
+    def _accepts(self, new: str, loss: Loss, trusted: bool, deletes: bool = False) -> bool:
         """Law 3 and law 4: smaller in bytes and tokens, with every critical line."""
         first_loss = loss is Loss.LOSSY and self.loss is not Loss.LOSSY
         overhead = self.policy.overhead if first_loss else ""
-        if size(new) + size(overhead) > size(self.text):
+        saved = size(self.text) - size(new) - size(overhead)
+        if saved < 0:
             return False
+        if deletes and saved >= _CLEARLY:
+            self.cost = None
+            return trusted or loss is not Loss.LOSSY or critical.keeps_critical(self.text, new)
         if self.cost is None:
             self.cost = tokens.estimate(self.text)
         cost = tokens.estimate(new)
@@ -319,4 +343,7 @@ def _shape(text: str) -> Shape:
         minimal = json_minify.is_json(start.rstrip()) or json_minify.is_json(start.split("\n", 1)[0])
         if minimal:
             return Shape.JSON
-    return Shape.DIFF if _DIFF.search(text, 0, 20_000) else Shape.PLAIN
+    beginning = text[:_BEGINNING]
+    if any(sign in beginning for sign in ("diff --git ", "@@ -", "\n+++ ")) and _DIFF.search(beginning):
+        return Shape.DIFF
+    return Shape.PLAIN

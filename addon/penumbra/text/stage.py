@@ -49,3 +49,5 @@ class Stage:
     """Also for text that is quoted back later: reads, edits."""
     trusted: bool = False
     """Keeps the critical lines by its own rules: it is not asked whether it does."""
+    deletes: bool = False
+    """Takes text away and adds no more than a few markers: fewer bytes are fewer tokens."""

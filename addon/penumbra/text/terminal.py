@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from penumbra.text.critical import is_critical
 
+_CONTROLS = "\x07\x08\x0e\x0f\x1b\x9b\x9d"
 _CONTROL = re.compile(r"[\x07\x08\x0e\x0f\x1b\x9b\x9d]|\r(?!\n)")
 _STILL = re.compile(
     r"\x1b\[[0-9;:<=>?]*[ -/]*[mhlnqrtcxygi`a-dpsu]"  # colours, modes, reports
@@ -43,6 +44,8 @@ def render(text: str, *, moves: bool = True) -> str:
     With `moves=False` (text of a file) only colours, modes and titles go: a carriage return or
     a backspace in a file is content.
     """
+    if not _may_act(text):
+        return text
     shown = text
     for _ in range(_PASSES):
         if not _CONTROL.search(shown):
@@ -54,6 +57,13 @@ def render(text: str, *, moves: bool = True) -> str:
         if shown == before:
             break
     return text if shown == text else shown
+
+
+def _may_act(text: str) -> bool:
+    """Whether the text holds a control character that a screen acts on: a fast no for most texts."""
+    if any(control in text for control in _CONTROLS):
+        return True
+    return "\r" in text and text.count("\r") != text.count("\r\n")
 
 
 def _draw(text: str) -> str:
