@@ -5,6 +5,8 @@ proxy has never seen any of it, and all of it may change. `adopted`: never seen,
 it in its cache, so it stays as it is. `next`: all of it was sent before, and one result is new.
 Client, proxy and provider are processes of their own on one machine, over plain HTTP with keep-alive
 (--tls: TLS on both sides). The ways are taken in turns, so that a busy machine slows all of them.
+
+--stream instead: an answer of 50 deltas, 40 ms apart; when its first text arrives, and the gaps after it.
 """
 
 from __future__ import annotations
@@ -12,19 +14,21 @@ from __future__ import annotations
 import argparse
 import asyncio
 import http.client
+import itertools
 import json
 import multiprocessing
-import random
 import ssl
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
+
+from bench_conversations import bodies
 
 from mitm import Mitmdump
 from upstream import tls
@@ -45,6 +49,27 @@ ANSWER = json.dumps(
 ).encode()
 
 
+DELTAS, DELTA_PAUSE = 50, 0.04
+"""How many pieces of text, and seconds before each."""
+STREAM_MARK = b',"stream":true}'
+"""How a request that asks for a stream ends."""
+
+
+def stream_events() -> Iterator[tuple[str, dict[str, Any]]]:
+    """The events of a streamed answer."""
+    message = {**json.loads(ANSWER), "content": [], "stop_reason": None}
+    yield "message_start", {"type": "message_start", "message": message}
+    block = {"type": "text", "text": ""}
+    yield "content_block_start", {"type": "content_block_start", "index": 0, "content_block": block}
+    for number in range(DELTAS):
+        delta = {"type": "text_delta", "text": f"word {number} "}
+        yield "content_block_delta", {"type": "content_block_delta", "index": 0, "delta": delta}
+    yield "content_block_stop", {"type": "content_block_stop", "index": 0}
+    end = {"stop_reason": "end_turn", "stop_sequence": None}
+    yield "message_delta", {"type": "message_delta", "delta": end, "usage": {"output_tokens": DELTAS}}
+    yield "message_stop", {"type": "message_stop"}
+
+
 # The provider: reads a request to its end and gives a fixed answer, as cheaply as can be.
 
 
@@ -54,9 +79,22 @@ class Provider(asyncio.Protocol):
     def __init__(self) -> None:
         self._missing = 0
         self._head = b""
+        self._tail = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport: Any = transport
+
+    async def stream(self) -> None:
+        """An answer that comes piece by piece."""
+        self._transport.write(
+            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+        )
+        for name, event in stream_events():
+            if name == "content_block_delta":
+                await asyncio.sleep(DELTA_PAUSE)
+            data = f"event: {name}\ndata: {json.dumps(event)}\n\n".encode()
+            self._transport.write(b"%x\r\n%s\r\n" % (len(data), data))
+        self._transport.write(b"0\r\n\r\n")
 
     def data_received(self, data: bytes) -> None:
         if not self._missing:
@@ -67,7 +105,12 @@ class Provider(asyncio.Protocol):
             length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
             self._missing, self._head, data = int(length.partition(b":")[2]), b"", rest
         self._missing -= len(data)
-        if not self._missing:
+        self._tail = (self._tail + data)[-len(STREAM_MARK) :]
+        if self._missing:
+            return
+        if self._tail == STREAM_MARK:
+            self._streaming = asyncio.ensure_future(self.stream())
+        else:
             head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
             self._transport.write(head % len(ANSWER) + ANSWER)
 
@@ -98,147 +141,6 @@ def provide(folder: Path, told: Connection) -> None:
     asyncio.run(run())
 
 
-# The conversations.
-
-
-def words(text: str) -> list[str]:
-    """A list of words, written as one text."""
-    return text.split()
-
-
-WORDS = words(
-    "request response cache reader stream header body parse encode decode buffer socket retry timeout handler"
-    " session worker queue result error config option value string number list table index path file line"
-)
-
-
-class Tools:
-    """What an agent's tools print; `chance` makes every print another one."""
-
-    def __init__(self, chance: random.Random) -> None:
-        self.chance = chance
-
-    def word(self) -> str:
-        return self.chance.choice(WORDS)
-
-    def number(self, most: int) -> int:
-        return self.chance.randint(1, most)
-
-    def source(self) -> str:
-        """A file with line numbers, as reading tools show it."""
-        lines: list[str] = []
-        for _ in range(self.chance.randint(6, 28)):
-            name = f"{self.word()}_{self.word()}"
-            lines += [
-                f"def {name}({self.word()}: {self.word()}, {self.word()}: int = {self.number(99)}):",
-                f'    """{self.word().title()} of the {self.word()}, or the {self.word()}."""',
-                f"    if {self.word()} is None or {self.word()} > {self.number(900)}:",
-                f"        raise ValueError(f'{self.word()} {{{self.word()}}} has no {self.word()}')",
-                f"    return [{self.word()}.{self.word()} for {self.word()} in {self.word()}s]",
-                "",
-                "",
-            ]
-        return "\n".join(f"{number:6}\t{line}" for number, line in enumerate(lines, 1))
-
-    def hits(self) -> str:
-        """What grep finds."""
-        files = [f"src/{self.word()}/{self.word()}.py" for _ in range(self.chance.randint(3, 9))]
-        return "\n".join(
-            f"{file}:{number * 7}:    {self.word()} = {self.word()}({self.word()}, {self.word()})"
-            for file in files
-            for number in range(1, self.chance.randint(3, 14))
-        )
-
-    def tests(self) -> str:
-        """A coloured test run, mostly green."""
-        lines = [
-            f"tests/test_{self.word()}.py::test_{self.word()}_{number} \x1b[32mPASSED\x1b[0m [{number:3}%]"
-            for number in range(self.chance.randint(30, 90))
-        ]
-        lines += [
-            "=================================== FAILURES ===================================",
-            f">       assert {self.word()} == {self.number(999)}",
-            f"\x1b[31mE       assert {self.number(999)} == {self.number(999)}\x1b[0m",
-            f"tests/test_{self.word()}.py:{self.number(400)}: AssertionError",
-            f"\x1b[31m1 failed\x1b[0m, {len(lines)} passed in {self.chance.random() * 9:.2f}s",
-        ]
-        return "\n".join(lines)
-
-    def log(self) -> str:
-        """A service's log with lines that repeat."""
-        lines: list[str] = []
-        for _ in range(self.chance.randint(8, 30)):
-            stamp = f"2026-11-20T0{self.chance.randint(0, 9)}:{self.chance.randint(10, 59)}:07Z"
-            lines.append(f"{stamp} INFO {self.word()} {self.word()} id={self.chance.getrandbits(64):016x}")
-            lines += [f"{self.word()} worker: no {self.word()}, waiting"] * self.chance.randint(1, 9)
-        return "\n".join(lines)
-
-    def answer(self) -> str:
-        """An API's answer, indented."""
-        items = [
-            {
-                "id": self.chance.getrandbits(40),
-                "name": self.word(),
-                "tags": [self.word(), self.word()],
-                "rate": 0.5,
-            }
-            for _ in range(self.chance.randint(10, 50))
-        ]
-        return json.dumps({"items": items, "next": None}, indent=2)
-
-    def call(self) -> tuple[str, dict[str, str], str]:
-        """Tool, arguments and what it prints, in the proportions of real sessions."""
-        kinds: list[tuple[int, str, dict[str, str], Callable[[], str]]] = [
-            (55, "Read", {"file_path": f"/srv/app/src/{self.word()}/{self.word()}.py"}, self.source),
-            (15, "Grep", {"pattern": self.word(), "path": "src"}, self.hits),
-            (10, "Bash", {"command": "pytest -v"}, self.tests),
-            (10, "Bash", {"command": "docker compose logs app"}, self.log),
-            (10, "Bash", {"command": f"curl -s localhost:8000/api/{self.word()}"}, self.answer),
-        ]
-        [(_, tool, arguments, make)] = self.chance.choices(kinds, [kind[0] for kind in kinds])
-        return tool, arguments, make()
-
-
-def exchange(tools: Tools, number: int) -> list[dict[str, Any]]:
-    """A call and its result."""
-    tool, arguments, text = tools.call()
-    name = f"toolu_{tools.chance.getrandbits(96):024x}"
-    say = {"type": "text", "text": f"Step {number}: the {tools.word()} next."}
-    call = {"type": "tool_use", "id": name, "name": tool, "input": arguments}
-    result = {"type": "tool_result", "tool_use_id": name, "content": text}
-    return [{"role": "assistant", "content": [say, call]}, {"role": "user", "content": [result]}]
-
-
-def dump(messages: list[dict[str, Any]]) -> bytes:
-    """A request with these messages, the newest marked for the cache."""
-    *rest, last = messages
-    block = {**last["content"][-1], "cache_control": {"type": "ephemeral"}}
-    body = {
-        "model": "claude-bench",
-        "max_tokens": 8192,
-        "system": "You are a careful engineer. " * 40,
-        "tools": [{"name": name, "input_schema": {"type": "object"}} for name in ("Bash", "Read", "Grep")],
-        "messages": [*rest, {**last, "content": [*last["content"][:-1], block]}],
-    }
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def bodies(size: int, rounds: int) -> Iterator[bytes]:
-    """A conversation of about `size` bytes; then the same with another exchange at its end, each time."""
-    tools = Tools(random.Random(size))
-    messages = [
-        {"role": "user", "content": [{"type": "text", "text": "Find out why it is slow, and mend it."}]}
-    ]
-    length = len(dump(messages))
-    while length < size:
-        more = exchange(tools, len(messages))
-        length += len(json.dumps(more, ensure_ascii=False, separators=(",", ":")).encode())
-        messages += more
-    yield dump(messages)
-    for _ in range(rounds):
-        yield dump([*messages, *exchange(tools, len(messages))])
-
-
 # The ways to the provider.
 
 
@@ -264,6 +166,19 @@ class Way:
         if answer.status != 200:
             raise SystemExit(f"{self.name}: {answer.status} {content[:300]!r}")
         return milliseconds
+
+    def listen(self, body: bytes, key: str) -> list[float]:
+        """Milliseconds from the request to each delta of a streamed answer."""
+        headers = {"content-type": "application/json", "x-api-key": key, "anthropic-version": "2023-06-01"}
+        begun = time.perf_counter()
+        self._connection.request("POST", "/v1/messages", body, headers)
+        answer = self._connection.getresponse()
+        times: list[float] = []
+        seen = b""
+        while data := answer.read1():
+            seen += data
+            times += [(time.perf_counter() - begun) * 1000] * (seen.count(b"text_delta") - len(times))
+        return times
 
 
 def open_ways(address: Address, folder: Path, secure: bool, options: dict[str, str]) -> list[Way]:
@@ -312,6 +227,34 @@ def quantiles(values: list[float]) -> tuple[float, float]:
     return cuts[49], cuts[98]
 
 
+def run_streams(wanted: argparse.Namespace, address: Address, folder: Path) -> None:
+    """First text and gaps, for each way and for conversations of several sizes."""
+    options = dict(item.split("=", 1) for item in wanted.set)
+    ways = open_ways(address, folder, wanted.tls, options)[:3]
+    line = "{:>7}  {:<10} {:>22} {:>22} {:>14}"
+    print(f"milliseconds, p50 / p99; {DELTAS} deltas, {DELTA_PAUSE * 1000:.0f} ms apart")
+    print(line.format("body", "way", "first text", "gap between deltas", "longest gap"))
+    try:
+        for size in wanted.sizes:
+            made = list(bodies(SIZES[size], wanted.rounds))
+            found: dict[str, list[list[float]]] = {way.name: [] for way in ways}
+            for way in ways[1:]:
+                way.send(made[0], "key")
+            for body in made[1:]:
+                for way in ways:
+                    found[way.name].append(way.listen(body[:-1] + STREAM_MARK, "key"))
+            for name, streams in found.items():
+                first = [times[0] for times in streams]
+                gaps = [after - before for times in streams for before, after in itertools.pairwise(times)]
+                cells = ["{:.1f} / {:.1f}".format(*quantiles(values)) for values in (first, gaps)]
+                shown = "Penumbra" if name == "first" else name
+                print(line.format(size, shown, *cells, f"{max(gaps):.1f}"), flush=True)
+    finally:
+        for way in ways:
+            if way.proxy is not None:
+                way.proxy.stop()
+
+
 def run(wanted: argparse.Namespace, address: Address, folder: Path) -> None:
     options = dict(item.split("=", 1) for item in wanted.set)
     ways = {way.name: way for way in open_ways(address, folder, wanted.tls, options)}
@@ -348,6 +291,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=60, help="measured requests of each kind")
     parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--stream", action="store_true", help="measure a streamed answer instead")
     parser.add_argument("--tls", action="store_true", help="TLS from the client and to the provider")
     parser.add_argument(
         "--set", action="append", default=[], metavar="OPTION=VALUE", help="Penumbra's options"
@@ -362,7 +306,7 @@ def main() -> int:
         )
         provider.start()
         try:
-            run(wanted, here.recv(), folder)
+            (run_streams if wanted.stream else run)(wanted, here.recv(), folder)
         finally:
             provider.terminate()
             provider.join()

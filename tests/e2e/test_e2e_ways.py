@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 
 from e2e.agent import SESSION, AnthropicAgent, OpenAIAgent, agent, bash, result_bytes, results
 from mitm import ROOT
-from upstream import Received, turn
+from upstream import Received, Text, turn
 
 
 @pytest.mark.parametrize("api", ["anthropic", "openai"])
@@ -74,6 +76,40 @@ def test_plain_http_to_a_gateway(clients: Any, proxy: Any, upstream: Any) -> Non
     caller.say("Why does the total test fail?")
     theirs = sum(len(text.encode()) for text in results({"messages": caller.messages}))
     assert result_bytes(upstream.asked()[-1:]) < 0.7 * theirs
+
+
+@pytest.mark.parametrize("http2", [False, True])
+@pytest.mark.parametrize("tools", [False, True])
+@pytest.mark.parametrize("api", ["anthropic", "openai"])
+def test_words_arrive_while_the_model_still_writes(
+    api: str, tools: bool, http2: bool, clients: Any, proxy: Any, upstream: Any
+) -> None:
+    """The stand-in holds every word back until the client has read the one before it."""
+    words = [f"word{number} " for number in range(6)]
+    begun = 3 if api == "anthropic" else 1
+    gates = {begun + number: threading.Event() for number in range(1, len(words))}
+    upstream.answers(turn(Text("".join(words), deltas=tuple(words)), hold=gates))
+    caller = agent(api, clients, proxy("regular"), http2=http2)
+    heard: list[str] = []
+    proxy("regular").command("tests.forget")
+    for text in spoken(caller, {"tools": list(caller.TOOLS)} if tools else {}):
+        heard.append(text)
+        if begun + len(heard) in gates:
+            gates[begun + len(heard)].set()
+    assert heard == words
+    assert all(word in proxy("regular").flows()[0]["answer"] for word in words)
+
+
+def spoken(caller: Any, more: dict[str, Any]) -> Iterator[str]:
+    """The pieces of a streamed answer, as they come."""
+    hello = [{"role": "user", "content": "hi"}]
+    if isinstance(caller, AnthropicAgent):
+        with caller.client.messages.stream(model="m", max_tokens=9, messages=hello, **more) as stream:
+            yield from stream.text_stream
+        return
+    for chunk in caller.client.chat.completions.create(model="m", messages=hello, stream=True, **more):
+        if text := chunk.choices[0].delta.content:
+            yield text
 
 
 @pytest.mark.parametrize("mode", ["standard", "aggressive"])

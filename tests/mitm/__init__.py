@@ -193,7 +193,8 @@ class Mitmdump:
         self.command(f"set {name} {value}")
 
     def flows(self) -> list[dict[str, Any]]:
-        """Path, comment, marker and metadata of the requests since the start or the last `tests.forget`."""
+        """What the requests since the start or the last `tests.forget` say of themselves: path, comment,
+        marked, metadata, and answer, the raw body."""
         found: list[dict[str, Any]] = json.loads(self.command("tests.flows"))
         return found
 

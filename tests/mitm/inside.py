@@ -45,6 +45,7 @@ class Inside:
                     "comment": f.comment,
                     "marked": f.marked,
                     "metadata": dict(f.metadata),
+                    "answer": (f.response.raw_content or b"").decode("latin-1") if f.response else "",
                 }
                 for f in self.flows
             ]
