@@ -186,5 +186,5 @@ def test_any_text(name: str, fragments: list[str], end: str, lossy: bool) -> Non
         return
     assert size(result.text) < size(text)
     assert lossy or result.loss < Loss.LOSSY
-    if name not in ("git-diff", "vitest", "bun-test", "package-script", "make"):
+    if name not in ("git-diff", "vitest", "jest", "bun-test", "package-script", "make"):
         assert result.text.count("error: x") == text.count("error: x")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -88,7 +91,7 @@ def test_another_commands_output_is_left_alone(example: dict[str, Any]) -> None:
     assert result is None
 
 
-HIDES_WHOLE_BLOCKS = {"git-diff", "vitest", "bun-test", "package-script"}
+HIDES_WHOLE_BLOCKS = {"git-diff", "vitest", "jest", "bun-test", "package-script"}
 """Families that leave out blocks of text that isn't theirs: generated files, output of passing tests."""
 
 
@@ -154,3 +157,31 @@ def test_patterns_need_no_backtracking(rule: dict[str, Any]) -> None:
     for pattern in found:
         assert re2.compile(pattern) is not None
         assert not pattern.startswith("^")
+
+
+DIGEST = """
+import hashlib, sys
+from penumbra import rules
+from penumbra.calls.classify import classify
+from penumbra.text.families import apply
+digest = hashlib.sha256()
+for _, content in rules.load_folder("commands"):
+    for example in content.get("examples", ()):
+        digest.update(repr(apply(example["text"], classify("Bash", {"command": example["call"]}), lossy=True)).encode())
+print(digest.hexdigest())
+"""
+
+
+def test_the_same_in_every_process() -> None:
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", DIGEST],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(digests) == 1
+    assert len(digests.pop().strip()) == 64
