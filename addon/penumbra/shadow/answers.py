@@ -11,7 +11,7 @@ import hashlib
 import sqlite3
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -80,18 +80,19 @@ def _telling(call_id: str) -> bool:
 
 
 class Answers:
-    """Known answers by key, in memory and in the database."""
+    """Known answers by key, in memory and in the database. `ttl`: seconds since the last use."""
 
-    def __init__(self, database: Database, ttl: float) -> None:
+    def __init__(self, database: Database, ttl: float, clock: Callable[[], float] = time.time) -> None:
         self._database = database
         self._ttl = ttl
+        self._clock = clock
         self._memory: OrderedDict[bytes, tuple[Known, float, int]] = OrderedDict()
         self._bytes = 0
         self._writes = 0
 
     async def known(self, keys: Iterable[bytes]) -> dict[bytes, Known]:
         """What is known of these answers."""
-        now = time.time()
+        now = self._clock()
         found: dict[bytes, Known] = {}
         missing: list[bytes] = []
         stale: list[bytes] = []
@@ -119,7 +120,7 @@ class Answers:
 
     async def record(self, one: bytes, known: Known) -> None:
         """Keep an answer; returns when it is safe from a restart."""
-        now = time.time()
+        now = self._clock()
         record = _pack(known)
         self._remember(one, known, now, len(record))
         prune = self._writes % _PRUNE_EVERY == 0

@@ -1,0 +1,263 @@
+"""The phantom and hidden exchanges in the requests of each API."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from penumbra.wire.answer import Hidden, PhantomCall, Tool, Turn
+from penumbra.wire.answers import FORMATS
+from penumbra.wire.document import Document
+
+ANTHROPIC, CHAT = FORMATS["anthropic"], FORMATS["openai_chat"]
+TOOL = Tool("expand_context", "Words.", b'{"type":"object"}')
+
+
+def document(value: Any) -> Document:
+    return Document(json.dumps(value, indent=1).encode())
+
+
+def body(found: Document) -> Any:
+    return json.loads(found.render())
+
+
+def test_the_declaration_stands_last_and_is_the_only_change() -> None:
+    for wire, old in (
+        (ANTHROPIC, {"name": "a", "input_schema": {}}),
+        (CHAT, {"type": "function", "function": {"name": "a"}}),
+    ):
+        found = document({"tools": [old], "n": 1.10})
+        wire.declare(found, TOOL)
+        data = found.render()
+        assert json.loads(data)["tools"][0] == old
+        assert len(json.loads(data)["tools"]) == 2
+        declared = found.edits[0].data
+        assert data.replace(declared, b"") == found.data
+        assert b"Words." in declared
+        assert b'{"type":"object"}' in declared
+
+
+def test_what_requests_say_about_tools() -> None:
+    own = {"name": "a"}
+    search = {"type": "web_search_20250305", "name": "web_search"}
+    shell = {"type": "bash_20250124", "name": "bash"}
+    tools = ANTHROPIC.tools(document({"tools": [own, search, shell, {"type": "custom", "name": "b"}]}))
+    assert (tools.names, tools.own) == (("a", "web_search", "bash", "b"), 3)
+    assert (tools.forced, tools.continuable) == (False, True)
+    assert ANTHROPIC.tools(document({"tool_choice": {"type": "any"}})).forced
+    assert not ANTHROPIC.tools(document({"tool_choice": {"type": "auto"}})).forced
+    assert not ANTHROPIC.tools(document({"tools": [own], "thread": {"type": "create"}})).continuable
+    function = {"type": "function", "function": {"name": "a"}}
+    custom = {"type": "custom", "custom": {"name": "b"}}
+    tools = CHAT.tools(document({"tools": [function, custom], "n": 2}))
+    assert (tools.names, tools.own, tools.continuable) == (("a", "b"), 2, False)
+    for choice, forced in (("required", True), ("auto", False), (function, True), (None, False)):
+        assert CHAT.tools(document({"tool_choice": choice})).forced is forced
+    allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}
+    assert not CHAT.tools(document({"tool_choice": allowed})).forced
+
+
+@pytest.mark.parametrize(("wire", "none"), [(ANTHROPIC, {"type": "none"}), (CHAT, "none")])
+def test_no_calls(wire: Any, none: Any) -> None:
+    for before in ({"a": 1}, {"a": 1, "tool_choice": {"type": "any"}}):
+        assert json.loads(wire.without_calls(json.dumps(before).encode())) == {"a": 1, "tool_choice": none}
+
+
+def test_a_longer_request_begins_with_the_shorter_one() -> None:
+    for wire in (ANTHROPIC, CHAT):
+        request = b'{"messages": [ {"role":"user","content":"x"} ], "z": 1.0}'
+        longer = wire.extended(request, wire.continuation(Turn(b'{"role":"assistant"}'), (b'{"r":1}',)))
+        assert longer.startswith(b'{"messages": [ {"role":"user","content":"x"},')
+        assert longer.endswith(b' ], "z": 1.0}')
+
+
+def use(call_id: str, name: str = "Bash") -> dict[str, Any]:
+    return {"type": "tool_use", "id": call_id, "name": name, "input": {}}
+
+
+def told(call_id: str, text: str = "out") -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": call_id, "content": text}
+
+
+def assistant(*blocks: Any) -> dict[str, Any]:
+    return {"role": "assistant", "content": list(blocks)}
+
+
+def user(*blocks: Any) -> dict[str, Any]:
+    return {"role": "user", "content": list(blocks)}
+
+
+def say(text: str, **more: Any) -> dict[str, Any]:
+    return {"type": "text", "text": text, **more}
+
+
+def think(signature: str) -> dict[str, Any]:
+    return {"type": "thinking", "thinking": "hm", "signature": signature}
+
+
+def encoded(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+HIDDEN = Hidden(
+    before=(
+        encoded(assistant(think("s0"), say("one"), use("p", "expand_context"))),
+        encoded(user(told("p", "ALL"))),
+    ),
+    last=encoded(assistant(think("s1"), say("two"))),
+    signed=True,
+)
+SHOWN = assistant(think("s0"), say("one"), think("s1"), say("two", cache_control={"type": "ephemeral"}))
+
+
+def test_answers_of_an_anthropic_request() -> None:
+    messages = [
+        user(say("hi")),
+        assistant(say("a"), use("c1"), use("c2")),
+        user(told("c1"), told("c2")),
+        {"role": "assistant", "content": "text"},
+        {"role": "system", "content": "note"},
+        assistant({"type": "redacted_thinking", "data": "D"}, say("b")),
+    ]
+    found = ANTHROPIC.visible(document({"messages": messages}))
+    assert [(one.index, one.ordinal, one.calls, one.text) for one in found] == [
+        (1, 0, ("c1", "c2"), "a"),
+        (3, 1, (), "text"),
+        (5, 2, (), "b"),
+    ]
+    assert [(one.last_call, one.since) for one in found] == [("", 0), ("c2", 0), ("c2", 1)]
+    assert [(one.signed, one.signature) for one in found] == [(False, ""), (False, ""), (True, "D")]
+
+
+def test_put_back_in_front_of_the_answer() -> None:
+    found = document({"messages": [user(say("x")), SHOWN, user(say("y"))]})
+    (visible,) = ANTHROPIC.visible(found)
+    assert ANTHROPIC.put_back(found, visible, HIDDEN)
+    messages = body(found)["messages"]
+    assert messages[1:3] == [json.loads(message) for message in HIDDEN.before]
+    last = json.loads(HIDDEN.last or b"")
+    # The client's mark for the cache stays where the client put it.
+    last["content"][-1]["cache_control"] = {"type": "ephemeral"}
+    assert messages[3] == last
+    assert messages[4] == user(say("y"))
+
+
+def test_thinking_that_the_client_took_out_stays_out() -> None:
+    found = document({"messages": [assistant(say("one"), say("two"))]})
+    (visible,) = ANTHROPIC.visible(found)
+    assert ANTHROPIC.put_back(found, visible, HIDDEN)
+    assert b"thinking" not in found.render()
+    assert [len(message["content"]) for message in body(found)["messages"]] == [2, 1, 1]
+
+
+def test_an_empty_last_turn() -> None:
+    found = document({"messages": [assistant(say("one")), user(say("y"))]})
+    (visible,) = ANTHROPIC.visible(found)
+    assert ANTHROPIC.put_back(found, visible, Hidden(HIDDEN.before, None))
+    assert [message["role"] for message in body(found)["messages"]] == ["assistant", "user", "user"]
+
+
+MIXED = Hidden((), encoded(assistant(use("p", "expand_context"), use("r"))), (encoded(told("p", "ALL")),))
+
+
+def test_results_beside_real_ones() -> None:
+    found = document({"messages": [assistant(use("r")), user(told("r"), say("also"))]})
+    (visible,) = ANTHROPIC.visible(found)
+    assert ANTHROPIC.put_back(found, visible, MIXED)
+    first, second = body(found)["messages"]
+    assert [block["id"] for block in first["content"]] == ["p", "r"]
+    assert second["content"] == [told("p", "ALL"), told("r"), say("also")]
+
+
+@pytest.mark.parametrize(
+    "behind", [[], [{"role": "user", "content": "stop"}], [user()], [assistant(say("x"))]]
+)
+def test_without_real_results_nothing_is_put_back(behind: list[Any]) -> None:
+    found = document({"messages": [assistant(use("r")), *behind]})
+    assert not ANTHROPIC.put_back(found, ANTHROPIC.visible(found)[0], MIXED)
+    assert found.edits == []
+
+
+def test_what_was_edited_already_is_left_alone() -> None:
+    for wire, message in (
+        (ANTHROPIC, assistant(say("one"))),
+        (CHAT, {"role": "assistant", "content": "one"}),
+    ):
+        found = document({"messages": [message]})
+        items = found.items(found.members(found.root)["messages"])
+        found.replace(found.members(items[0])["role"], "other")
+        assert not wire.put_back(found, wire.visible(found)[0], Hidden((b"{}",), b"{}"))
+        assert len(found.edits) == 1
+
+
+def test_unbound_thinking() -> None:
+    messages = [
+        user(say("x")),
+        assistant(think("a"), say("1")),
+        user(say("y")),
+        assistant(think("b"), say("2")),
+    ]
+
+    def dropped(thinking: Any, first: int, offered: bool) -> tuple[bool, Any]:
+        found = document({"messages": messages, **({"thinking": thinking} if thinking else {})})
+        return ANTHROPIC.drop_unbound(found, first, offered), body(found)
+
+    changed, after = dropped({"type": "adaptive"}, 2, True)
+    assert changed
+    assert after["thinking"]["block_binding"] == {"prefix_mismatch_behavior": "drop_block"}
+    assert after["messages"] == messages
+    changed, after = dropped(
+        {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "error"}}, 2, True
+    )
+    assert after["thinking"]["block_binding"] == {"prefix_mismatch_behavior": "drop_block"}
+    changed, after = dropped({"type": "adaptive"}, 2, False)
+    assert changed
+    assert after["messages"] == [*messages[:3], assistant(say("2"))]
+    changed, after = dropped(None, 0, False)
+    assert [len(message["content"]) for message in after["messages"]] == [1, 1, 1, 1]
+    for thinking, first in (({"type": "enabled"}, 0), ({"type": "disabled"}, 0), ({"type": "adaptive"}, 4)):
+        changed, after = dropped(thinking, first, False)
+        assert not changed
+        assert after["messages"] == messages
+
+
+def chat_call(call_id: str, name: str = "bash") -> dict[str, Any]:
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": "{}"}}
+
+
+def test_answers_of_a_chat_request() -> None:
+    messages = [
+        {"role": "user", "content": "x"},
+        {"role": "assistant", "content": None, "tool_calls": [chat_call("c1")]},
+        {"role": "tool", "tool_call_id": "c1", "content": "out"},
+        {
+            "role": "assistant",
+            "content": [{"type": "text", "text": "a"}, {"type": "refusal", "refusal": "b"}],
+        },
+    ]
+    found = CHAT.visible(document({"messages": messages}))
+    assert [(one.index, one.calls, one.text, one.last_call) for one in found] == [
+        (1, ("c1",), "", ""),
+        (3, (), "a", "c1"),
+    ]
+
+
+def test_put_back_in_a_chat_request() -> None:
+    hidden = Hidden(
+        (
+            encoded({"role": "assistant", "tool_calls": [chat_call("p")]}),
+            encoded({"role": "tool", "content": "ALL"}),
+        ),
+        encoded({"role": "assistant", "tool_calls": [chat_call("q"), chat_call("r")]}),
+        (CHAT.result(PhantomCall("q", "{}"), "MORE"),),
+    )
+    message = {"role": "assistant", "tool_calls": [chat_call("r")], "cache_control": {"type": "ephemeral"}}
+    found = document({"messages": [message, {"role": "tool", "tool_call_id": "r", "content": "x"}]})
+    assert CHAT.put_back(found, CHAT.visible(found)[0], hidden)
+    messages = body(found)["messages"]
+    assert [one["role"] for one in messages] == ["assistant", "tool", "assistant", "tool", "tool"]
+    assert messages[2]["cache_control"] == {"type": "ephemeral"}
+    assert [one.get("tool_call_id") for one in messages[3:]] == ["q", "r"]
+    assert not CHAT.drop_unbound(found, 0, True)
