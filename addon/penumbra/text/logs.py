@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from penumbra.text.critical import is_critical
 
 _VALUE = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9:.,]+)?(?:Z|[+-][0-9:]{2,5})?"  # dates, with times behind a T
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9:.,]+)?(?:Z|[+-][0-9:]{2,5})?"  # dates, with times behind a T
     r"|[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
     r"|0x[0-9a-fA-F]+"
     r"|\b[0-9a-f]{8,}\b"
-    r"|[0-9]+(?:[.:,/][0-9]+)*"
+    r"|[0-9]+(?:[.:,/][0-9]+)*)"
 )
 _STAMP = re.compile(
     r"\[?[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}"
@@ -42,6 +42,9 @@ _LEAST_CONSTANT = 12
 """Characters of a pattern outside its gaps."""
 _MOST_VALUES = 12
 _MOST_PATTERNS = 26 * 26
+_SAMPLE = 20
+_RUN = 5
+"""Runs, and lines of a run, that tell whether a text may be a log."""
 _LONGEST = 1_000
 """Characters of a line above which it is no log line."""
 
@@ -66,6 +69,8 @@ def factor(text: str) -> str | None:
         or text.startswith(_FIRST)
     ):
         return None
+    if not _looks_patterned(lines):
+        return None
     cut = [_cut(line) for line in lines]
     members: dict[str, list[int]] = {}
     for position, found in enumerate(cut):
@@ -86,6 +91,16 @@ def factor(text: str) -> str | None:
     legend = [f"~{pattern.name} {pattern.shown}" for pattern in patterns.values()]
     factored = "\n".join([_FIRST, *legend, _LAST, *_written(lines, cut, patterns)])
     return factored if len(factored) * 4 <= len(text) * 3 else None
+
+
+def _looks_patterned(lines: Sequence[str]) -> bool:
+    """Whether a sample of runs of lines has lines that differ in their values alone: a fast no."""
+    if len(lines) < 4 * _SAMPLE * _RUN:
+        return True
+    step = len(lines) // (_SAMPLE * _RUN)
+    sample = [line for start in range(0, len(lines), step * _RUN) for line in lines[start : start + _RUN]]
+    constants = [found[0] for line in sample if (found := _cut(line)) is not None]
+    return len(constants) >= _LEAST_USES and len(set(constants)) * 4 <= len(constants) * 3
 
 
 def without_noise(text: str) -> str | None:
@@ -124,10 +139,10 @@ def _cut(line: str) -> tuple[str, tuple[str, ...]] | None:
     """(line with gaps, values); None for a line that stays as it is."""
     if len(line) < _LEAST_CONSTANT or len(line) > _LONGEST or _HOLE in line:
         return None
-    values = _VALUE.findall(line)
-    if not values or len(values) > _MOST_VALUES:
+    parts = _VALUE.split(line)
+    if not 1 < len(parts) <= 2 * _MOST_VALUES + 1:
         return None
-    return _VALUE.sub(_GAP, line), tuple(values)
+    return _GAP.join(parts[::2]), tuple(parts[1::2])
 
 
 def _name(number: int) -> str:
