@@ -20,7 +20,7 @@ from penumbra.overrides import THRESHOLD_HEADER
 from penumbra.rescue import Rescue
 from penumbra.settings import Settings, SettingsError
 from penumbra.strategies import http as http_calls
-from penumbra.wire import content_encoding, recognise
+from penumbra.wire import content_encoding, recognise, sigv4, upgrade
 from penumbra.wire.recognise import Api
 
 CONFIG_OPTION = "penumbra_config"
@@ -42,6 +42,7 @@ class Penumbra:
         self._events: events.EventLog | None = None
         self._filter: flowfilter.TFilter | None = None
         self._config_state: tuple[int, int] | None = None
+        self._sealed_hosts: set[str] = set()
 
     # Life of the addon
 
@@ -153,8 +154,13 @@ class Penumbra:
             del flow.request.headers[http_calls.HEADER]
             return
         self._refresh()
+        if self.expansion.is_continuation(flow):
+            self._sign(flow.request)
+            return
+        if self._downgraded(flow):
+            return
         api = self._recognised(flow)
-        if api is None:
+        if api is None or self._is_sealed(flow.request):
             return
         incoming = self._incoming(flow, api)
         if incoming is None:
@@ -168,14 +174,59 @@ class Penumbra:
         else:
             self.figures.passed["unexpected body"] += 1
 
+    def _downgraded(self, flow: http.HTTPFlow) -> bool:
+        """Refuse a WebSocket whose client then uses HTTP, where its requests can be read."""
+        request = flow.request
+        headers = _headers(request)
+        if self.settings.websocket != "downgrade" or not self._is_ours(flow):
+            return False
+        if not upgrade.is_responses_socket(request.method, request.path, headers):
+            return False
+        content = {"content-type": "application/json", "upgrade": "HTTP/1.1", "connection": "upgrade"}
+        flow.response = http.Response.make(upgrade.REFUSAL_STATUS, upgrade.refusal(), content)
+        flow.metadata["penumbra"] = {"refused": upgrade.REFUSAL_STATUS}
+        flow.comment = "Penumbra refused a WebSocket: the client goes on over HTTP"
+        return True
+
+    def _is_sealed(self, request: http.Request) -> bool:
+        """Whether a signature forbids every change; said once for each host."""
+        headers = _headers(request)
+        if not sigv4.covers_body(headers):
+            return False
+        keys = self._aws_keys()
+        if keys is not None and keys.made(_signable(request)):
+            return False
+        self.figures.passed["signed"] += 1
+        if request.pretty_host not in self._sealed_hosts:
+            self._sealed_hosts.add(request.pretty_host)
+            _log.warning(
+                f"Penumbra leaves requests to {request.pretty_host} alone: they are signed. Use an API key, "
+                "or penumbra_aws_signing=environment and the client's own keys."
+            )
+        return True
+
+    def _aws_keys(self) -> sigv4.Keys | None:
+        key_id, secret = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
+        if self.settings.aws_signing != "environment" or not key_id or not secret:
+            return None
+        return sigv4.Keys(key_id, secret)
+
+    def _sign(self, request: http.Request) -> None:
+        """Sign a changed body with the keys that the client has signed its own with."""
+        if sigv4.covers_body(_headers(request)) and (keys := self._aws_keys()) is not None:
+            request.headers.update(keys.sign(_signable(request)))
+
+    def _is_ours(self, flow: http.HTTPFlow) -> bool:
+        if flow.response is not None or flow.error is not None or "penumbra" in flow.metadata:
+            return False
+        ours = _mode(flow.client_conn) == "reverse" or recognise.is_llm_host(
+            flow.request.pretty_host, self.settings.hosts
+        )
+        return ours and (self._filter is None or bool(flowfilter.match(self._filter, flow)))
+
     def _recognised(self, flow: http.HTTPFlow) -> Api | None:
         request = flow.request
-        if flow.response is not None or flow.error is not None or "penumbra" in flow.metadata:
-            return None
-        ours = _mode(flow.client_conn) == "reverse" or recognise.is_llm_host(
-            request.pretty_host, self.settings.hosts
-        )
-        if not ours or (self._filter is not None and not flowfilter.match(self._filter, flow)):
+        if not self._is_ours(flow):
             return None
         return recognise.by_request_line(
             request.method, request.path, request.headers.get("content-type", "")
@@ -194,13 +245,14 @@ class Penumbra:
             _log.warning(f"Penumbra leaves a request to {request.pretty_host} alone: {error}")
             return None
         peer = flow.client_conn.peername
+        is_reverse = _mode(flow.client_conn) == "reverse"
         return Incoming(
             api=api,
             body=body,
-            headers={name.lower(): value for name, value in request.headers.items()},
+            headers=_headers(request),
             query=dict(request.query.items()),
             peer=str(peer[0]) if peer else "",
-            host=request.host if _mode(flow.client_conn) == "reverse" else request.pretty_host,
+            host=f"{request.host if is_reverse else request.pretty_host}:{request.port}",
             path=request.path,
             threshold=request.headers.get(THRESHOLD_HEADER),
         )
@@ -217,6 +269,7 @@ class Penumbra:
         flow.request.headers.pop(THRESHOLD_HEADER, None)
         if changed:
             _set_body(flow.request, body)
+            self._sign(flow.request)
         if accepted.prepared is not None and accepted.find is not None:
             self.expansion.expect(flow, self._started().expansions, accepted.prepared, accepted.find, body)
         self.rescue.expect(flow, self._started(), incoming, self.settings, accepted)
@@ -263,6 +316,15 @@ def _listening() -> frozenset[int]:
 
 def _mode(client: object) -> str:
     return str(getattr(getattr(client, "proxy_mode", None), "type_name", ""))
+
+
+def _headers(request: http.Request) -> dict[str, str]:
+    return {name.lower(): value for name, value in request.headers.items()}
+
+
+def _signable(request: http.Request) -> sigv4.Signable:
+    headers = {"host": request.pretty_host, **_headers(request)}
+    return sigv4.Signable(request.method, request.path, headers, request.raw_content or b"")
 
 
 def _set_body(request: http.Request, body: bytes) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
-from penumbra import failures, rewrite
+from penumbra import failures, rewrite, threads
 from penumbra.history import adoption
 from penumbra.history.shelves import Shelves
 from penumbra.outside import Outside
@@ -37,7 +37,7 @@ from penumbra.strategies.figures import StrategyFigures
 from penumbra.strategies.http import Http
 from penumbra.strategies.strategy import Credential
 from penumbra.text.result import Mode, Shortened
-from penumbra.wire import identity
+from penumbra.wire import identity, session
 from penumbra.wire.document import Document, NotJson
 from penumbra.wire.recognise import Api
 
@@ -58,7 +58,7 @@ class Incoming:
     peer: str
     """Address of the client: it tells callers without credentials apart."""
     host: str = ""
-    """Where the client sends it."""
+    """Where the client sends it: name and port."""
     path: str = ""
     """With its query."""
     threshold: str | None = None
@@ -139,6 +139,8 @@ class Engine:
         wire = incoming.api.wire
         try:
             accepted = await self._accept(incoming, settings)
+        except threads.ThreadRefused as error:
+            return Refused(400, error.body, str(error))
         except OverrideError as error:
             return Refused(400, wire.error(400, str(error)), str(error))
         except RedactionError as error:
@@ -241,9 +243,6 @@ class Engine:
         await self.expansions.keep(prepared, rewritten.originals)
         return replace(accepted, prepared=prepared, find=self._finder(request, rewritten, redactor))
 
-    def _caller(self, incoming: Incoming, request: rewrite.Request) -> Caller:
-        return Caller(self.scope(incoming, request.document), request.conversation.opening)
-
     async def _prepare(self, incoming: Incoming, request: rewrite.Request) -> Prepared | None:
         """The phantom tool and hidden exchanges, where the request may have them."""
         settings, conversation = request.settings, request.conversation
@@ -267,6 +266,10 @@ class Engine:
             _log.error("penumbra: no originals can be asked for in a request: %s", failures.place(error))
             request.document.edits[:] = edits
             return None
+
+    def _caller(self, incoming: Incoming, request: rewrite.Request) -> Caller:
+        named = session.identify(incoming.headers, request.document, request.conversation.opening)
+        return Caller(self.scope(incoming, request.document), named)
 
     def _credential(self, incoming: Incoming, request: rewrite.Request) -> Credential | None:
         """What the request is authorised with, where a strategy may use it."""
@@ -300,6 +303,8 @@ class Engine:
     def _read(self, incoming: Incoming, settings: Settings) -> rewrite.Request | None:
         try:
             document = Document(incoming.body)
+            if incoming.api.format == "anthropic":
+                threads.check(document, settings.threads, incoming.headers.get("user-agent", ""))
             scope = self.scope(incoming, document)
             return rewrite.read(document, incoming.api, settings, scope, incoming.threshold)
         except NotJson:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from penumbra.wire.answer import AnswerFormat
 from penumbra.wire.anthropic_hidden import AnthropicAnswers
+from penumbra.wire.gemini_hidden import GeminiAnswers
 from penumbra.wire.openai_chat_hidden import ChatAnswers
 from penumbra.wire.openai_responses_hidden import ResponsesAnswers
 
 FORMATS: dict[str, AnswerFormat] = {
     "anthropic": AnthropicAnswers(),
+    "gemini": GeminiAnswers(),
     "openai_chat": ChatAnswers(),
     "openai_responses": ResponsesAnswers(),
 }

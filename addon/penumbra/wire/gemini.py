@@ -8,6 +8,8 @@ names of members in camel and in snake case.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Mapping
 
 from msgspec import Raw
@@ -63,11 +65,16 @@ def error(status: int, message: str) -> bytes:
 
 def inner(document: Document) -> dict[str, Raw]:
     """The members of the request itself, without what some services put around it."""
+    return document.members(inner_root(document))
+
+
+def inner_root(document: Document) -> Raw:
+    """The request itself."""
     top = document.members(document.root)
     for name in _WRAPPERS:
-        if "contents" not in top and "contents" in (wrapped := document.members(top.get(name))):
-            return wrapped
-    return top
+        if "contents" not in top and "contents" in document.members(top.get(name)):
+            return top[name]
+    return document.root
 
 
 def member(members: Mapping[str, Raw], name: str) -> Raw | None:
@@ -75,6 +82,16 @@ def member(members: Mapping[str, Raw], name: str) -> Raw | None:
     if name in members:
         return members[name]
     return members.get("".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name))
+
+
+def call_token(document: Document, call: Raw) -> str:
+    """What a call is known by: its id, else a short hash of its name and arguments."""
+    members = document.members(call)
+    if found := document.string(members.get("id")):
+        return found
+    said = [document.string(members.get("name")), document.plain(members.get("args"))]
+    canonical = json.dumps(said, sort_keys=True, ensure_ascii=True).encode("ascii")
+    return hashlib.blake2b(canonical, digest_size=6).hexdigest()
 
 
 def _call(document: Document, part: dict[str, Raw]) -> ToolCall:

@@ -1,0 +1,157 @@
+"""Google Gemini: the phantom tool and hidden exchanges in requests.
+
+What stands for an assistant message here is a run of contents of the model: some clients keep an answer
+that came in pieces as several. Results of parallel calls have to stand together in one content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from msgspec import Raw
+
+from penumbra.wire.answer import Hidden, PhantomCall, Tool, Tools, Turn, Visible, read_visible
+from penumbra.wire.document import Document, Edit, decode, encode
+from penumbra.wire.gemini import call_token, inner, inner_root, member
+from penumbra.wire.gemini_answer import GeminiBody, GeminiStream
+
+_SCHEMAS = ("parametersJsonSchema", "parameters_json_schema")
+_NO_CALLS = b'{"mode":"NONE"}'
+
+
+class GeminiAnswers:
+    """See AnswerFormat."""
+
+    def stream(self, phantom: str) -> GeminiStream:
+        return GeminiStream(phantom)
+
+    def body(self, phantom: str) -> GeminiBody:
+        return GeminiBody(phantom)
+
+    def tools(self, request: Document) -> Tools:
+        members = inner(request)
+        names = []
+        for value in _declarations(request, members):
+            names.append(request.string(request.members(value).get("name")) or "")
+        config = request.members(member(members, "generationConfig"))
+        candidates = request.plain(member(config, "candidateCount"))
+        calling = _calling(request, members)
+        in_pieces = request.plain(member(calling, "streamFunctionCallArguments")) is True
+        forced = request.string(calling.get("mode")) == "ANY"
+        return Tools(tuple(names), len(names), forced, candidates in (None, 1) and not in_pieces)
+
+    def declare(self, request: Document, tool: Tool) -> None:
+        members = inner(request)
+        declared = [request.members(value) for value in _declarations(request, members)]
+        used = (name for name in _SCHEMAS if any(name in one for one in declared))
+        head = encode({"name": tool.name, "description": tool.description})
+        schema = encode(next(used, "parameters")) + b":" + tool.parameters
+        array = [one for one in _arrays(request, members) if request.items(one)][-1]
+        request.append(array, head[:-1] + b"," + schema + b"}")
+
+    def result(self, call: PhantomCall, text: str) -> bytes:
+        named = decode(call.id.encode())
+        return encode({"functionResponse": {**named, "response": {"output": text}}})
+
+    def continuation(self, turn: Turn, results: Sequence[bytes]) -> tuple[bytes, ...]:
+        answers = b'{"role":"user","parts":[' + b",".join(results) + b"]}"
+        return (turn.message, answers) if turn.message else (answers,)
+
+    def extended(self, request: bytes, messages: Sequence[bytes]) -> bytes:
+        document = Document(request)
+        document.append(inner(document)["contents"], b",".join(messages))
+        return document.render()
+
+    def without_calls(self, request: bytes) -> bytes:
+        document = Document(request)
+        top = inner_root(document)
+        members = document.members(top)
+        config = member(members, "toolConfig")
+        calling = member(document.members(config), "functionCallingConfig")
+        if config is None:
+            document.add_member(top, "toolConfig", b'{"functionCallingConfig":' + _NO_CALLS + b"}")
+        elif calling is None:
+            document.add_member(config, "functionCallingConfig", _NO_CALLS)
+        else:
+            start, end = document.place(calling)
+            document.edits.append(Edit(start, end, _NO_CALLS))
+        return document.render()
+
+    def visible(self, request: Document) -> list[Visible]:
+        return read_visible([(run.first, run.calls, run.text, False) for run in _runs(request)])
+
+    def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
+        items = _contents(request)
+        run = next(run for run in _runs(request) if run.first == visible.index)
+        start, end = request.place(items[run.first])[0], request.place(items[run.last])[1]
+        if any(edit.start < end and edit.end > start for edit in request.edits):
+            return False
+        if hidden.results:
+            behind = items[run.last + 1 : run.last + 2]
+            answers = request.members(behind[0]).get("parts") if behind else None
+            if answers is None or not request.items(answers):
+                return False
+            request.insert(answers, 0, b",".join(hidden.results))
+        texts = [*hidden.before, *([hidden.last] if hidden.last else [])]
+        request.edits.append(Edit(start, end, b",".join(texts)))
+        return True
+
+    def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Contents of the model without a break; places of the first and the last."""
+
+    first: int
+    last: int
+    calls: tuple[str, ...]
+    text: str
+
+
+def _runs(request: Document) -> Iterator[_Run]:
+    items = _contents(request)
+    roles = [request.string(request.members(item).get("role")) for item in items]
+    place = 0
+    while place < len(items):
+        first = place
+        while place < len(items) and roles[place] == "model":
+            place += 1
+        if place > first:
+            yield _run(request, items, first, place - 1)
+        place += 1
+
+
+def _run(request: Document, items: list[Raw], first: int, last: int) -> _Run:
+    calls, texts = [], []
+    for item in items[first : last + 1]:
+        for value in request.items(request.members(item).get("parts")):
+            part = request.members(value)
+            if (call := member(part, "functionCall")) is not None:
+                calls.append(call_token(request, call))
+            elif request.plain(part.get("thought")) is not True:
+                texts.append(request.string(part.get("text")) or "")
+    return _Run(first, last, tuple(calls), "".join(texts))
+
+
+def _contents(request: Document) -> list[Raw]:
+    return request.items(inner(request).get("contents"))
+
+
+def _arrays(request: Document, members: dict[str, Raw]) -> Iterator[Raw]:
+    """Every list of functions that the request declares."""
+    for value in request.items(members.get("tools")):
+        if (array := member(request.members(value), "functionDeclarations")) is not None:
+            yield array
+
+
+def _declarations(request: Document, members: dict[str, Raw]) -> Iterator[Raw]:
+    for array in _arrays(request, members):
+        yield from request.items(array)
+
+
+def _calling(request: Document, members: dict[str, Raw]) -> dict[str, Raw]:
+    config = request.members(member(members, "toolConfig"))
+    return request.members(member(config, "functionCallingConfig"))
