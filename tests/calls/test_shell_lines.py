@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penumbra.calls.programs import knowledge
 from penumbra.calls.shell import MAX_DEPTH, parse, parse_argv
 
 
@@ -229,6 +232,36 @@ def test_argument_vectors() -> None:
     assert parse_argv(["bash", "-lc", "cd x && git diff"])[0].argv == ("git", "diff")
     assert parse_argv(["rg", "a|b", "src"])[0].argv == ("rg", "a|b", "src")
     assert parse_argv([]) == ()
+
+
+def wrapped(key: str, rule: dict[str, Any]) -> str:
+    """A command line that runs `prog arg` by way of this wrapper, with one of its options before."""
+    words = [key]
+    for option in list(rule.get("values", ()))[:1]:
+        words += [option, "value"]
+    if rule.get("only"):
+        option = [*rule.get("script", ()), *rule.get("module", ())][0]
+        return " ".join([*words, option, "prog arg" if "module" in rule else "'prog arg'"])
+    words += ["operand"] * rule.get("operands", 0)
+    words += ["--"] if rule.get("dashes") else []
+    return " ".join([*words, "prog", "arg"])
+
+
+@pytest.mark.parametrize("key", sorted(knowledge()["wrappers"]))
+def test_every_wrapper_is_taken_off(key: str) -> None:
+    assert programs(wrapped(key, knowledge()["wrappers"][key])) == ["prog arg"]
+    assert len(programs(key)) <= 1
+
+
+@pytest.mark.parametrize("key", sorted(knowledge()["options"]))
+def test_options_before_a_subcommand_are_taken_off(key: str) -> None:
+    option = knowledge()["options"][key][0]
+    assert programs(f"{key} {option} value --flag sub arg") == [f"{key} sub arg"]
+
+
+@pytest.mark.parametrize("command", sorted(knowledge()["silent"]))
+def test_silent_commands_are_left_out(command: str) -> None:
+    assert programs(f"{command} x; pytest") == ["pytest"]
 
 
 SHELL_LIKE = st.lists(

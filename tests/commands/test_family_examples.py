@@ -91,6 +91,12 @@ def test_another_commands_output_is_left_alone(example: dict[str, Any]) -> None:
     assert result is None
 
 
+@pytest.mark.parametrize("example", CHANGED, ids=name_of)
+def test_nothing_is_left_to_do(example: dict[str, Any]) -> None:
+    """What came out once stays as it is."""
+    assert apply(example["gives"], call_of(example), lossy=example.get("lossy", False)) is None
+
+
 HIDES_WHOLE_BLOCKS = {"git-diff", "vitest", "jest", "bun-test", "package-script"}
 """Families that leave out blocks of text that isn't theirs: generated files, output of passing tests."""
 
