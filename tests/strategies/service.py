@@ -80,6 +80,7 @@ class Service:
     def reset(self) -> None:
         self.asked.clear()
         self.at_once = self.most_at_once = 0
+        self.numbers = itertools.count(1)
         self.does()
 
     def __enter__(self) -> Service:

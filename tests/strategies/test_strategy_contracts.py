@@ -155,10 +155,12 @@ def test_a_clients_credential_goes_where_the_client_sent_it_and_nowhere_else(ser
     headers = {"authorization": "Bearer sk-ant-oat01-a", "anthropic-beta": "oauth-2025-04-20"}
     http = Http()
     captured = ExternalProvider("anthropic", Provider("oauth", "small", endpoint=service.url), 20, http)
-    own = Task(TEXT, credential=Credential("127.0.0.1", headers))
-    other = Task(TEXT, credential=Credential("api.openai.com", headers))
+    own = Task(TEXT, credential=Credential(f"127.0.0.1:{service.port}", headers))
+    elsewhere = Task(TEXT, credential=Credential("127.0.0.1:80", headers))
+    other = Task(TEXT, credential=Credential("api.openai.com:443", headers))
     assert captured.fits(own)
     assert not captured.fits(other)
+    assert not captured.fits(elsewhere)
     assert not captured.fits(TASK)
 
     async def call(task: Task) -> None:

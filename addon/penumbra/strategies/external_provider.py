@@ -58,8 +58,9 @@ class ExternalProvider:
     def fits(self, task: Task) -> bool:
         if not self.captures:
             return True
-        host = urlsplit(self._endpoint()).hostname
-        return task.credential is not None and task.credential.host.lower() == host
+        parts = urlsplit(self._endpoint())
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        return task.credential is not None and task.credential.host.lower() == f"{parts.hostname}:{port}"
 
     async def shorten(self, task: Task) -> Answer:
         name = self._contract()

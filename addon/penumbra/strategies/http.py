@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
 import os
 import secrets
 import socket
@@ -30,6 +31,9 @@ HEADER = "x-penumbra-call"
 _UNDER_WAY: set[str] = set()
 Listening = Callable[[], Collection[int]]
 """The ports that this process listens on."""
+# They would write addresses and keys into the log.
+for _name in ("httpx", "httpcore", "hpack", "h2"):
+    logging.getLogger(_name).setLevel(logging.WARNING)
 _LOCAL_NAMES = ("localhost", "ip6-localhost", "host.docker.internal")
 
 

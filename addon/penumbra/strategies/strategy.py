@@ -12,6 +12,7 @@ class Credential:
     """What a client's own request was authorised with: good for the host that the client sent it to."""
 
     host: str
+    """Name and port, `api.example.com:443`."""
     headers: Mapping[str, str] = field(repr=False)
     """Names in lower case."""
     owner: bytes = b""
