@@ -40,6 +40,8 @@ class GeminiStream:
     def __init__(self, phantom: str) -> None:
         self._phantom = phantom
         self._reader: SseReader | ArrayReader | None = None
+        self._blank = bytearray()
+        """White space at the beginning of a turn, before it is known what comes."""
         self._is_array = False
         self._begun = False
         """The client has got the beginning of an array."""
@@ -59,6 +61,8 @@ class GeminiStream:
     def end_turn(self) -> Turn:
         rest = self._reader.close() if self._reader else []
         self._turn.rest = b"".join([self._event(event) for event in rest])
+        if self._reader is None:
+            self._turn.rest = bytes(self._blank)
         return self._turn.read()
 
     def go_on(self) -> bytes:
@@ -72,6 +76,7 @@ class GeminiStream:
 
     def restart(self) -> None:
         self._turn, self._reader = _Turn(), None
+        self._blank.clear()
 
     def finish(self) -> bytes:
         held, self._turn.held = self._turn.held, []
@@ -88,6 +93,10 @@ class GeminiStream:
 
     def _read(self, data: bytes) -> Sequence[_Event]:
         if self._reader is None:
+            self._blank += data
+            data = bytes(self._blank)
+            if not data.strip():
+                return []
             self._is_array = data.lstrip()[:1] == b"["
             self._reader = ArrayReader() if self._is_array else SseReader()
         return self._reader.feed(data)
