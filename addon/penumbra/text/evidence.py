@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from penumbra.text import diff_hunks, json_sample, search_hits, windows
+from penumbra.text import diff_hunks, json_prune, row_sample, search_hits, windows
 from penumbra.text.outline import outline
 from penumbra.text.result import Mode
 from penumbra.text.size import encode, size
@@ -63,7 +63,7 @@ _BY_CATEGORY = {
 
 def account(text: str, source: Source) -> str | None:
     """The account of a result that is over its limit; None if it is within."""
-    kind = kind_of(text, source)
+    kind = kind_of(source)
     limit = limit_of(kind, source)
     if size(text) <= limit:
         return None
@@ -74,7 +74,7 @@ def account(text: str, source: Source) -> str | None:
     return heading + "\n" + _body(text, kind, room)
 
 
-def kind_of(text: str, source: Source) -> Kind:
+def kind_of(source: Source) -> Kind:
     """The kind of a result: the call decides, the shape only tells JSON from text."""
     kind = _BY_CATEGORY.get(source.call.category, Kind.OTHER)
     if source.shape is Shape.JSON and kind is not Kind.FILE:
@@ -104,6 +104,8 @@ def _heading(kind: Kind, source: Source) -> str:
         facts.append("counts below are of its shortened form")
     if kind is Kind.FILE and source.call.path:
         facts[0] = f"file {source.call.path} in part"
+    if not source.policy.overhead and (artifact := source.artifact()):
+        facts.append(f"artifact {artifact}")
     if source.call_id:
         facts.append(f"call {source.call_id}")
     return f"[{'; '.join(facts)}]"
@@ -115,13 +117,17 @@ def _body(text: str, kind: Kind, room: int) -> str:
         if hits is not None:
             return hits
     if kind is Kind.JSON:
-        sample = json_sample.sample(text, room)
+        sample = row_sample.sample(text, room) or json_prune.prune(text, room)
         if sample is not None:
             return sample
     if kind is Kind.DIFF:
         hunks = diff_hunks.sample(text, room)
         if hunks is not None:
             return hunks
+    if kind in (Kind.COMMAND, Kind.OTHER):
+        rows = row_sample.sample_separated(text, room)
+        if rows is not None:
+            return rows
     if kind is Kind.FILE:
         return outline(text, room)
     data = encode(text)

@@ -14,8 +14,6 @@ from penumbra.text.size import encode
 
 _BLANKS = re.compile(r'("[^"\\]*(?:\\.[^"\\]*)*")|[ \t\r\n]+')
 _RAW = msgspec.json.Decoder(msgspec.Raw)
-_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
-_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def minify(text: str) -> str | None:
@@ -38,24 +36,6 @@ def is_json(text: str) -> bool:
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return False
     return True
-
-
-def rows(text: str) -> list[str]:
-    """The items of a JSON array, or the members of an object, one text each; empty for other text."""
-    body = text.strip(" \t\r\n")
-    if not is_json(body) or body[:1] not in ("{", "["):
-        return []
-    try:
-        if body[0] == "[":
-            return [_text(item) for item in _ITEMS.decode(encode(body))]
-        members = _MEMBERS.decode(encode(body))
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return []
-    return [f"{msgspec.json.encode(key).decode()}:{_text(value)}" for key, value in members.items()]
-
-
-def _text(value: msgspec.Raw) -> str:
-    return _compact(bytes(value).decode("utf-8", "surrogatepass"))
 
 
 def _is_record(line: str) -> bool:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from penumbra import failures
 from penumbra.calls.classify import Call, classify
 from penumbra.calls.envelope import split_envelope
 from penumbra.text import (
@@ -32,6 +33,7 @@ from penumbra.text import (
     logs,
     long_lines,
     markup,
+    row_sample,
     search_hits,
     tables,
     terminal,
@@ -84,9 +86,17 @@ def _hits(text: str, source: Source) -> str | None:
 
 
 def _logs(text: str, source: Source) -> str | None:
-    """Logs come from commands; a list of paths or of hits only looks like one."""
+    """Logs come from commands; lists of paths or hits, and separated values, only look like one.
+
+    A log that stays too long for its account is better told in part as it is.
+    """
     is_log = source.call.category in ("bash", "other") and not search_hits.is_search(source.call)
-    return logs.factor(text) if is_log and source.shape is Shape.PLAIN else None
+    if not is_log or source.shape is not Shape.PLAIN or row_sample.is_separated(text):
+        return None
+    factored = logs.factor(text)
+    if factored is None or not source.policy.lossy:
+        return factored
+    return factored if size(factored) <= evidence.limit_of(evidence.kind_of(source), source) else None
 
 
 def _long_lines(text: str, source: Source) -> str | None:
@@ -333,7 +343,7 @@ def _classified(output: ToolOutput) -> Call:
 
 def _failed(stage: str, error: Exception) -> None:
     """One log line, without the text that it failed on."""
-    _log.warning("penumbra: stage %s passed over: %s", stage, type(error).__name__)
+    _log.warning("Penumbra passes over stage %s: %s", stage, failures.place(error))
 
 
 def _shape(text: str) -> Shape:

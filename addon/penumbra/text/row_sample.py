@@ -1,14 +1,14 @@
-"""A sample of JSON that is too long: its shape in full, of its rows the telling ones, exactly counted.
+"""A sample of rows that are too many: JSON tables and lines, and separated values (CSV, TSV).
 
-Works on what `json_table` makes of JSON: a shell and tables. Rows that tell of errors, rows with a
-rare value in a column, the first and the last ones are kept.
+Rows that tell of errors, rows with a rare value in a column, the first and the last ones are kept;
+the rest is counted where it stood.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 
-from penumbra.text import json_minify, json_table
+from penumbra.text import json_table
 from penumbra.text.critical import is_critical
 from penumbra.text.size import encode, head, size, tail
 
@@ -16,6 +16,8 @@ _ENDS = 3
 """Rows that are kept at each end of a table."""
 _LONGEST = 400
 """Characters of a row that are shown."""
+_LOOKED_AT = 50
+"""Lines whose separators are counted."""
 
 
 def sample(text: str, room: int) -> str | None:
@@ -31,6 +33,32 @@ def sample(text: str, room: int) -> str | None:
     return "\n".join([*map(_short, header), *_written(rows, chosen)])
 
 
+def sample_separated(text: str, room: int) -> str | None:
+    """Comma or tab separated values within `room` bytes; None if the text is not that."""
+    lines = text.rstrip("\n").split("\n")
+    separator = _separator(lines)
+    if not separator or len(lines) < 4 * _ENDS:
+        return None
+    chosen = _choose(lines[1:], room - size(_short(lines[0])) - 60)
+    return "\n".join([_short(lines[0]), *_written(lines[1:], chosen)]) if chosen else None
+
+
+def is_separated(text: str) -> bool:
+    """Whether the text is comma or tab separated values."""
+    return bool(_separator(text.split("\n", _LOOKED_AT)[:_LOOKED_AT]))
+
+
+def _separator(lines: list[str]) -> str:
+    """What parts the cells: the mark that nearly all of the first lines have equally often."""
+    head_lines = lines[:_LOOKED_AT]
+    for mark in ("\t", ",", ";"):
+        counts = Counter(line.count(mark) for line in head_lines)
+        count, lines_with = counts.most_common(1)[0]
+        if count >= 2 and lines_with * 10 >= 9 * len(head_lines) and lines[0].count(mark) == count:
+            return mark
+    return ""
+
+
 def _lines(text: str) -> list[str]:
     """One line for each row."""
     if text.startswith("[table 1: ") or "\n[table 1: " in text[:2_000]:
@@ -41,7 +69,7 @@ def _lines(text: str) -> list[str]:
     lines = text.strip().split("\n")
     if len(lines) > 1:
         return lines
-    return json_minify.rows(text)
+    return []
 
 
 def _headers(lines: list[str]) -> int:
