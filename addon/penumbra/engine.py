@@ -219,11 +219,8 @@ class Engine:
         redactor = await asyncio.wrap_future(self._redactor)
         prepared = await self._prepare(incoming, request)
         shadows = prepared.shadows if prepared else None
-        forms: dict[bytes, Shortened] = {}
-        if incoming.api.kind == "messages" and request.settings.outside:
-            forms = await self._outside.forms(
-                request, known, redactor, shadows, self._credential(incoming, request)
-            )
+        forms = await self._forms(incoming, request, known, redactor, shadows)
+        if forms:
             # While they were waited for, another request may have decided.
             known |= await self.ledger.known(forms)
         key = self._caller(incoming, request).conversation()
@@ -270,6 +267,26 @@ class Engine:
     def _caller(self, incoming: Incoming, request: rewrite.Request) -> Caller:
         named = session.identify(incoming.headers, request.document, request.conversation.opening)
         return Caller(self.scope(incoming, request.document), named)
+
+    async def _forms(
+        self,
+        incoming: Incoming,
+        request: rewrite.Request,
+        known: Mapping[bytes, Decision],
+        redactor: Redactor,
+        shadows: rewrite.Shadows | None,
+    ) -> dict[bytes, Shortened]:
+        """What somebody else makes of new results, where the settings want that. Raises RedactionError."""
+        if incoming.api.kind != "messages" or not request.settings.outside:
+            return {}
+        credential = self._credential(incoming, request)
+        try:
+            return await self._outside.forms(request, known, redactor, shadows, credential)
+        except RedactionError:
+            raise
+        except Exception as error:
+            _log.warning("Penumbra asks nobody about a request's results: %s", failures.place(error))
+            return {}
 
     def _credential(self, incoming: Incoming, request: rewrite.Request) -> Credential | None:
         """What the request is authorised with, where a strategy may use it."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -162,10 +163,14 @@ class Outside:
     def __init__(self, dispatcher: Dispatcher, http: Http) -> None:
         self._dispatcher = dispatcher
         self._http = http
+        self._closing: asyncio.Task[None] | None = None
 
     def close(self) -> None:
         """End what is under way."""
         self._dispatcher.cancel()
+        with suppress(RuntimeError):
+            # Outside of an event loop there are no connections to close either.
+            self._closing = asyncio.get_running_loop().create_task(self._http.close())
 
     async def forms(
         self,
@@ -182,6 +187,8 @@ class Outside:
             return {}
         reading = _Reading(request, redactor.redact, shadows, strategy)
         pending = await asyncio.to_thread(reading.pending, known)
+        if not pending:
+            return {}
         asked = [one for one in pending if one.ask]
         outcomes = await self._asked(reading, asked, credential) if asked else {}
         return await asyncio.to_thread(

@@ -61,7 +61,8 @@ class Api:
     model: str = ""
     timeout: float = 30.0
     """Seconds."""
-    query_agnostic: bool = True
+    query_agnostic: bool = False
+    """The service is not told what the user wants to know."""
 
 
 @dataclass(frozen=True, slots=True)

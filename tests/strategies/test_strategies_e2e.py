@@ -20,6 +20,7 @@ from e2e.agent import results
 from e2e.test_e2e_prefix import assert_prefix_kept
 from e2e_expand.model import Model, hidden_results, refs
 from e2e_expand.model import ask as asks_for
+from penumbra.strategies.http import HEADER
 from strategies.service import Does, Service
 from upstream import turn
 
@@ -364,14 +365,27 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def test_a_proxy_of_the_environment_is_used_unless_it_is_ourselves(
+def test_a_proxy_of_the_environment_is_used_and_a_call_that_comes_back_is_left_alone(
     start: Start, own_proxy: Any, service: Service, upstream: Any
 ) -> None:
-    front = own_proxy("regular", addon=False)
-    _, talk = start(environment={"HTTP_PROXY": front.url, "http_proxy": front.url})
+    """The proxy of the environment has ours for its own, so the call comes back to where it began."""
+    port = str(free_port())
+    front = own_proxy(f"upstream:http://127.0.0.1:{port}", addon=False)
+    proxy, talk = start(
+        "external_provider",
+        providers={"mine": {"model": "small", "endpoint": service.url}},
+        environment={"HTTP_PROXY": front.url, "http_proxy": front.url},
+        options={"listen_port": port},
+    )
     talk.printed(prose("report"))
     assert "(version 1)" in forwarded(upstream)[0]
-    assert [flow["path"] for flow in front.flows()] == ["/api/compress/tool-output/"]
+    assert [flow["path"] for flow in front.flows()] == ["/v1/chat/completions"]
+    ours = {flow["path"]: flow["metadata"] for flow in proxy.flows()}
+    assert ours.keys() == {"/v1/messages", "/v1/chat/completions"}
+    assert "penumbra" in ours["/v1/messages"]
+    assert "penumbra" not in ours["/v1/chat/completions"]
+    [asked] = service.asked
+    assert HEADER not in asked.headers
 
 
 def test_a_call_never_comes_back_through_ourselves(start: Start, service: Service, upstream: Any) -> None:

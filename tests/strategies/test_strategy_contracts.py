@@ -65,7 +65,9 @@ def test_what_the_api_is_asked(service: Service) -> None:
 def test_what_a_query_agnostic_api_is_asked(service: Service) -> None:
     async def call() -> None:
         http = Http()
-        await api.Api(ApiSettings(f"{service.url}/v1/shorten"), http).shorten(Task("a text " * 30))
+        await api.Api(ApiSettings(f"{service.url}/v1/shorten", query_agnostic=True), http).shorten(
+            Task("a text " * 30)
+        )
         await http.close()
 
     asyncio.run(call())

@@ -336,7 +336,7 @@ def test_what_costs_more_than_it_saves_is_not_asked(service: Service) -> None:
         assert outcome.how == "miss"
         figures = bench.dispatcher.figures
         assert (figures.calls, figures.input_tokens, figures.output_tokens) == (1, 1000, 40)
-        assert figures.dollars == pytest.approx(0.0001)
+        assert figures.dollars == pytest.approx(0.00025)
         lines = "\n".join(figures.lines())
         assert "1 misses, 1 without an answer" in lines
         assert "1 calls" in lines

@@ -16,7 +16,7 @@ import socket
 import ssl
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
@@ -121,6 +121,7 @@ def is_ours(number: str) -> bool:
     return number in _UNDER_WAY
 
 
+@cache
 def _trust() -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=certifi.where())
     extra = os.environ.get("SSL_CERT_FILE")
