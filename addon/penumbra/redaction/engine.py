@@ -167,7 +167,7 @@ def _merge(spans: list[Span]) -> list[Span]:
             best = max(last, span, key=lambda each: each.rank)
             sure = last.sure if last.end >= span.end else span.sure and span.start == last.start
             end = max(last.end, span.end)
-            merged[-1] = replace(best, start=last.start, end=end, sure=sure, quote=last.quote)
+            merged[-1] = replace(best, start=last.start, end=end, sure=sure, quote=last.quote or span.quote)
         else:
             merged.append(span)
     return merged

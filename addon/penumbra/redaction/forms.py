@@ -133,13 +133,19 @@ def _loose(data: bytes, begin: int, at: int, close: bytes, operator: bytes) -> V
         return None
     number = _NUMBER.match(data, value.start)
     if number and close[-1:] in (b'"', b"'"):
-        return Value(value.start, number.end(), Style.QUOTED, close.lstrip(b"])>*"))
+        return Value(value.start, number.end(), Style.QUOTED, _last_quote(close))
     if _ends_line(data, begin, value.end):
         return Value(value.start, value.end, Style.CONFIG)
     short = read(data, at, b"", Style.CODE, _RUN_CODE)
     if short and short.end == value.end and data[short.end : short.end + 1] == b" " and operator == b":":
         return Value(short.start, short.end, Style.CODE)
     return short
+
+
+def _last_quote(close: bytes) -> bytes:
+    """The quote that ends a name, with the backslashes that escape it and no other."""
+    bare = close[:-1].rstrip(b"\\")
+    return close[len(bare) :]
 
 
 def _ends_line(data: bytes, begin: int, at: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,6 +11,7 @@ import orjson
 
 from penumbra.redaction.span import Span
 
+_SURROGATE = b"\xed"
 _STRING = re.compile(rb'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _ESCAPE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.", re.DOTALL
@@ -24,6 +26,15 @@ def is_json(data: bytes) -> bool:
     try:
         orjson.loads(inner)
     except orjson.JSONDecodeError:
+        return _SURROGATE in inner and _is_lenient_json(inner)
+    return True
+
+
+def _is_lenient_json(data: bytes) -> bool:
+    """With lone surrogates, which orjson refuses."""
+    try:
+        json.loads(data.decode("utf-8", "surrogatepass"))
+    except (ValueError, RecursionError):
         return False
     return True
 

@@ -47,7 +47,7 @@ _DATA_END = re.compile(
     rb"\}|(?:\n|\\n)[^A-Za-z\n]{0,24}(?:[\w./-]{0,60}[:\t|-][ ]{0,4})?(?:\x1b\[[0-9;]{0,8}m)?"
     rb"(?:apiVersion|kind|metadata|type|immutable|stringData|data|items|---)\b"
 )
-_KEY = rb"[A-Za-z0-9_.-]{1,80}[\\\"']{0,40}[ \t]{0,4}:[ \t]{0,4}[\\\"']{0,40}"
+_KEY = rb"[A-Za-z0-9_.-]{1,80}([\\\"']{0,40})[ \t]{0,4}:[ \t]{0,4}([\\\"']{0,40})"
 _ENTRY = re.compile(_KEY + rb"([^\s\"'\\\x1b{}\[\]|>]{4,65536})")
 _ENCODED_ENTRY = re.compile(_KEY + rb"([A-Za-z0-9+/]{4,65536}={0,2})(?=[\s\"'\\\x1b]|\Z)")
 _REACH = 65_536
@@ -70,14 +70,14 @@ def _kubernetes_secrets(data: bytes, low: bytes, places: list[int]) -> Iterator[
 
 def _entries(data: bytes, start: int, end: int, encoded: bool) -> Iterator[Span]:
     for entry in (_ENCODED_ENTRY if encoded else _ENTRY).finditer(data, start, end):
-        value = entry[1]
-        if encoded and len(value) % 4:
-            continue
+        value = entry[3]
+        if (encoded and len(value) % 4) or (entry[1] and not entry[2]):
+            continue  # Where keys have quotes, a value without them is a number.
         text = value.decode("utf-8", "replace")
         if is_placeholder(text) or is_reference(text):
             continue
         sure = is_opaque(text, 16)
-        yield Span(*entry.span(1), "kubernetes-secret", "kubernetes-secret", Rank.STRUCTURE, sure)
+        yield Span(*entry.span(3), "kubernetes-secret", "kubernetes-secret", Rank.STRUCTURE, sure)
 
 
 # A prompt whose command prints a secret, and the lone line that it printed.
