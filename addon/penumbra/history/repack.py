@@ -30,8 +30,8 @@ class _Candidate:
     item: rewrite.Item
     decision: Decision
     original: str
-    start: int
-    """Offset of the text in the body as it came."""
+    end: int
+    """Offset behind the text, in the body as it came."""
 
 
 def plan(
@@ -53,13 +53,13 @@ def plan(
     if not candidates:
         return Given()
     price = cache_cost.prices(request.api.format, request.conversation.model, request.document.data)
-    end = _end_of_seen(request)
+    seen = _end_of_seen(request)
     saved_behind = _saved_behind(request, known)
     changes = [
         Change(
             before=request_facts(known, one.item).tokens_after,
             after=one.decision.facts.tokens_after,
-            behind=max(0, int((end - one.start) / _BYTES_PER_TOKEN) - saved_behind(one.start)),
+            behind=max(0, int((seen - one.end) / _BYTES_PER_TOKEN) - saved_behind(one.end)),
         )
         for one in candidates
     ]
@@ -108,8 +108,8 @@ def _candidates(
         text = (shadows.prefix(ref) if shadows is not None else "") + form
         made = decision("superseded", item.text, text, ref, past.facts)
         if made.facts.tokens_after < past.facts.tokens_after:
-            start = request.document.place(item.result.value)[0]
-            candidates.append(_Candidate(item, made, original, start))
+            end = request.document.place(item.result.value)[1]
+            candidates.append(_Candidate(item, made, original, end))
     return candidates
 
 

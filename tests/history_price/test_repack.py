@@ -1,0 +1,227 @@
+"""Superseded results in requests: what is sent smaller, when, and that it stays that way."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from penumbra import rewrite
+from penumbra.history import repack
+from penumbra.history.shelves import Shelves
+from penumbra.history.superseded import Parameters
+from penumbra.recovery import recoverer
+from penumbra.recovery.lessons import Lesson, Past
+from penumbra.settings import Settings
+from penumbra.shadow.refs import Shadows
+from penumbra.text.result import Redacted
+from penumbra.wire import recognise
+from penumbra.wire.document import Document
+
+SCOPE = b"s" * 32
+JUST_NOW = Past(idle=3.0)
+SHADOWS = Shadows(b"k" * 32, b"c" * 32, "expand_context", True)
+
+
+def prose(seed: int, lines: int = 150) -> str:
+    return "\n".join(
+        f"{n * 7919 % 10007:05} {seed * n % 9973:05} words of item {n * seed % 991}" for n in range(1, lines)
+    )
+
+
+def redact(text: str, hint: str = "") -> Redacted:
+    return Redacted(text)
+
+
+class Talk:
+    """A conversation that grows, rewritten turn by turn with what was decided before."""
+
+    def __init__(self, cache: bool = True, name: str = "anthropic-messages", **settings: Any) -> None:
+        self.messages: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
+        self.cache, self.settings = cache, Settings(**settings)
+        self.api = next(api for api in recognise.apis() if api.id == name)
+        self.known: dict[bytes, Any] = {}
+        self.line = ""
+        self.originals: dict[str, str] = {}
+
+    def call(self, name: str, text: str, thinking: bool = False, **arguments: Any) -> Talk:
+        call_id = f"toolu_{len(self.messages):024}"
+        blocks = [{"type": "thinking", "thinking": "hm", "signature": "s"}] if thinking else []
+        blocks.append({"type": "tool_use", "id": call_id, "name": name, "input": arguments})
+        self.messages.append({"role": "assistant", "content": blocks})
+        self.messages.append(
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": call_id, "content": text}]}
+        )
+        return self
+
+    def body(self) -> bytes:
+        system = (
+            [{"type": "text", "text": "be good", "cache_control": {"type": "ephemeral"}}]
+            if self.cache
+            else "be good"
+        )
+        return json.dumps(
+            {"model": "claude-x", "max_tokens": 9, "system": system, "messages": self.messages}
+        ).encode()
+
+    def send(self, past: Past = JUST_NOW, shadows: Any = SHADOWS) -> list[str]:
+        request = rewrite.read(Document(self.body()), self.api, self.settings, SCOPE)
+        made, self.line = recoverer.rewritten(request, self.known, {}, past, redact, shadows, None, Shelves())
+        self.known = {**self.known, **made.decisions}
+        self.originals |= made.originals
+        self.sent = made.body
+        return [
+            block["content"]
+            for message in json.loads(made.body)["messages"]
+            if isinstance(message["content"], list)
+            for block in message["content"]
+            if block["type"] == "tool_result"
+        ]
+
+
+STALE = {"file_path": "a.py"}
+EDITED = {"file_path": "a.py", "old_string": "x", "new_string": "y"}
+
+
+def test_a_stale_read_near_the_end_becomes_a_shadow_once_its_edit_is_read():
+    talk = Talk()
+    for n in range(20):
+        talk.call("Grep", prose(n + 2, 30), pattern=str(n))
+        talk.send()
+    talk.call("Read", prose(77), **STALE)
+    whole = talk.send()[-1]
+    talk.call("Edit", "ok", **EDITED)
+    before = talk.send()
+    assert before[20].startswith("<<<SHADOW:"), talk.line
+    assert "[tool_compaction] Tool result compacted for tool=Read" in before[20]
+    assert len(before[20]) < len(whole) / 5
+    assert "rewrote 1 results" in talk.line
+    ref = before[20][10:49]
+    assert talk.originals[ref] == prose(77)
+    talk.call("Bash", "done", command="true")
+    assert talk.send()[:22] == before
+    assert talk.line == ""
+
+
+def test_far_behind_much_that_is_cached_it_stays():
+    talk = Talk()
+    talk.call("Read", prose(77), **STALE)
+    talk.send()
+    for n in range(30):
+        talk.call("Grep", prose(n + 2, 60), pattern=str(n))
+        first = talk.send()
+    talk.call("Edit", "ok", **EDITED)
+    assert talk.send()[:31] == first
+    assert talk.line.startswith("kept 1 results")
+
+
+def test_after_a_long_pause_the_cache_is_cold_and_it_goes():
+    talk = Talk()
+    talk.call("Read", prose(77), **STALE)
+    for n in range(30):
+        talk.call("Grep", prose(n + 2, 60), pattern=str(n))
+    talk.send(Past())
+    talk.known.clear()
+    talk.settings = Settings(adopt="compress")
+    talk.send()
+    talk.call("Edit", "ok", **EDITED)
+    first = talk.send()
+    assert not first[0].startswith("<<<SHADOW:")
+    talk.call("Bash", "done", command="true")
+    cold = talk.send(Past(idle=3600.0))
+    assert cold[0].startswith("<<<SHADOW:")
+    assert "cold" in talk.line
+    talk.call("Bash", "done again", command="false")
+    assert talk.send(Past(idle=1.0))[: len(cold)] == cold
+
+
+@pytest.mark.parametrize("drop", [False, True])
+def test_reasoning_bound_to_what_stands_before_it_is_never_broken_unasked(drop):
+    talk = Talk(bound_thinking="drop" if drop else "keep")
+    talk.call("Read", prose(77), **STALE)
+    talk.send()
+    talk.call("Edit", "ok", thinking=True, **EDITED)
+    assert not talk.send()[0].startswith("<<<SHADOW:")
+    assert "bound" in talk.line
+
+
+def test_switched_off_or_without_a_way_back_nothing_happens():
+    for settings, shadows in (({"supersede": "off"}, SHADOWS), ({}, None), ({"lossy": "off"}, SHADOWS)):
+        talk = Talk(**settings)
+        talk.call("Read", prose(77), **STALE)
+        first = talk.send(shadows=shadows)[0]
+        talk.call("Edit", "ok", **EDITED)
+        assert talk.send(shadows=shadows)[0] == first
+
+
+def test_what_a_later_result_refers_to_stays():
+    talk = Talk()
+    talk.call("Read", prose(77), **STALE)
+    talk.send()
+    talk.call("Bash", prose(77), command="cat b.py")
+    assert "Duplicate of" in talk.send()[1]
+    talk.call("Edit", "ok", **EDITED)
+    assert not talk.send()[0].startswith("<<<SHADOW:")
+
+
+def test_the_unread_tail_is_never_touched():
+    talk = Talk()
+    talk.call("Bash", prose(5), command="make")
+    talk.call("Bash", prose(6), command="make")
+    # Two results of one call in the newest turn: neither was read.
+    talk.messages[-1]["content"].append(
+        {"type": "tool_result", "tool_use_id": "toolu_x", "content": prose(7)}
+    )
+    talk.messages[-2]["content"].append(
+        {"type": "tool_use", "id": "toolu_x", "name": "Bash", "input": {"command": "make"}}
+    )
+    talk.send()
+    request = rewrite.read(Document(talk.body()), talk.api, talk.settings, SCOPE)
+    given = repack.plan(request, talk.known, redact, SHADOWS, 3600.0, Parameters())
+    assert list(given.decisions) == [request.items[0].key]
+
+
+# Budgets, and limits that were learned
+
+
+def test_an_aggregate_budget_takes_the_fattest_old_results_first_and_then_rests():
+    talk = Talk(aggregate_budget_bytes=16_000)
+    for n in range(4):
+        talk.call("Grep", prose(n + 2, 100), pattern=str(n))
+        first = talk.send()
+    assert not any("omitted" in text for text in first)
+    talk.call("Grep", prose(50, 420), pattern="x")
+    cut = talk.send()
+    assert sum(len(text.encode()) for text in cut) <= 16_000
+    assert "omitted" not in cut[-1]
+    assert "to fit" in talk.line
+    talk.call("Grep", prose(51, 40), pattern="y")
+    assert talk.send()[: len(cut)] == cut
+
+
+def test_a_learned_limit_is_kept_before_sending():
+    talk = Talk()
+    for n in range(12):
+        talk.call("Grep", prose(n + 2, 60), pattern=str(n))
+        talk.send()
+    large = len(talk.sent)
+    talk.call("Grep", prose(99, 60), pattern="z")
+    talk.send(Past(1.0, Lesson(tokens=5_000)))
+    assert len(talk.sent) < large * 0.7
+    talk.call("Grep", prose(100, 60), pattern="zz")
+    assert max(map(len, talk.send(Past(1.0, Lesson(most=512))))) <= 512
+    talk.call("Grep", prose(101, 60), pattern="zzz")
+    talk.send(Past(1.0, Lesson(bytes=4_000)))
+    assert len(talk.sent) < 12_000
+
+
+def test_nothing_to_do_is_the_same_object():
+    talk = Talk()
+    talk.call("Bash", "ok", command="true")
+    talk.call("Bash", "ok too", command="true")
+    data = talk.body()
+    request = rewrite.read(Document(data), talk.api, talk.settings, SCOPE)
+    made, line = recoverer.rewritten(request, {}, {}, Past(), redact, SHADOWS, None, Shelves())
+    assert made.body is data
+    assert line == ""
