@@ -11,7 +11,7 @@ import asyncio
 import importlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mitmproxy import connection, ctx, http
 from mitmproxy.proxy import layer
 
+from penumbra import responses
 from penumbra.failures import place
 from penumbra.insight.expansions import ExpansionFigures, expansion_event
 from penumbra.shadow.buffered import Reissue
 from penumbra.shadow.exchange import Ask, Continue, Done, Exchange
 from penumbra.shadow.expansions import Answered, Expansions, Find, Prepared
-from penumbra.wire import content_encoding, content_stream, framing
+from penumbra.wire import content_stream, framing
 from penumbra.wire.answer import Failure
 
 if TYPE_CHECKING:
@@ -32,11 +33,7 @@ if TYPE_CHECKING:
 
 FALLBACK_ID = "PENUMBRA_SPLICE_UNAVAILABLE"
 _MOST_RETRIES = 2
-_PASSING = (429, 500, 502, 503, 504, 529)
-"""Statuses after which the same request may work a moment later."""
-_LONGEST_PAUSE = 5.0
 _DISCONNECT_SECONDS = 0.05
-_MAX_ANSWER_BYTES = 256 * 1024 * 1024
 _NOT_REPEATED = ("idempotency-key", "expect", "content-encoding", "transfer-encoding", "content-length")
 _log = logging.getLogger(__name__)
 
@@ -97,18 +94,22 @@ class Awaited:
         return self.feed(plain) or []
 
 
+# Of the process, not of the addon: a reload of the script makes a new addon while responses go on.
+_AWAITED: dict[str, Awaited] = {}
+"""By id of the client's flow."""
+_CONTINUATIONS: dict[str, bytearray] = {}
+"""Bodies of continuations, by id of their flow."""
+_CLIENTS: set[str] = set()
+"""Ids of connections that carried such responses."""
+
+
 class Expansion:
-    """State: the responses under way, and the figures."""
+    """State: the figures. The responses under way are the module's."""
 
     def __init__(self, figures: ExpansionFigures, write: Callable[[dict[str, Any]], None]) -> None:
         self.figures = figures
         self._write = write
         self._splice: ModuleType | None = None
-        self._awaited: dict[str, Awaited] = {}
-        """By id of the client's flow."""
-        self._continuations: dict[str, bytearray] = {}
-        """Bodies of continuations, by id of their flow."""
-        self._clients: set[str] = set()
         self._reissue = Reissue()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -118,10 +119,10 @@ class Expansion:
         self, flow: http.HTTPFlow, expansions: Expansions, prepared: Prepared, find: Find, body: bytes
     ) -> None:
         """The flow's request declares the phantom; `body` is what will be sent, decoded."""
-        awaited = self._awaited[flow.id] = Awaited(expansions, prepared, find, body)
+        awaited = _AWAITED[flow.id] = Awaited(expansions, prepared, find, body)
         if self._splice is not None:
             self._splice.SESSIONS[flow.id] = awaited
-        self._clients.add(flow.client_conn.id)
+        _CLIENTS.add(flow.client_conn.id)
         if accepted := flow.request.headers.get("accept-encoding"):
             flow.request.headers["accept-encoding"] = content_stream.acceptable(accepted)
 
@@ -141,7 +142,7 @@ class Expansion:
 
     def is_continuation(self, flow: http.HTTPFlow) -> bool:
         """The flow is one of ours, not a client's."""
-        return flow.id in self._continuations
+        return flow.id in _CONTINUATIONS
 
     # Hooks
 
@@ -177,14 +178,14 @@ class Expansion:
             return
         kind = response.headers.get("content-type", "")
         stream = response.status_code == 200 and framing.is_stream(kind, flow.request.path)
-        if flow.id in self._continuations:
+        if flow.id in _CONTINUATIONS:
             if stream:
-                _stream_continuation(response, self._continuations[flow.id])
+                responses.stream_continuation(response, _CONTINUATIONS[flow.id])
             return
-        awaited = self._awaited.get(flow.id)
+        awaited = _AWAITED.get(flow.id)
         if awaited is None:
             if stream and "penumbra" in flow.metadata:
-                _pass_live(response)
+                responses.pass_live(response)
             return
         if response.status_code != 200 or not (stream or "json" in kind):
             self.forget(flow)
@@ -197,12 +198,12 @@ class Expansion:
             self._splice.SESSIONS.pop(flow.id, None)
         if stream and awaited.spliceable and awaited.decode is not None:
             awaited.live = True
-            _stream_plainly(flow, response)
+            responses.stream_plainly(flow, response)
             response.stream = awaited.first_turn
 
     async def penumbra_turn_end(self, turn: TurnEnd) -> None:
         """An upstream response has ended: go on, or end the client's."""
-        awaited = self._awaited.get(turn.flow.id)
+        awaited = _AWAITED.get(turn.flow.id)
         if awaited is None or awaited.exchange is None:
             return
         try:
@@ -218,17 +219,17 @@ class Expansion:
             turn.out = step.out
             if awaited.plain is not None and step.out != awaited.plain:
                 turn.body = step.out
-                _replace_document(turn.flow, step)
+                responses.replace_document(turn.flow, step)
         else:
             turn.following = step
         awaited.shown += turn.out
 
     async def response(self, flow: http.HTTPFlow) -> None:
         """A response is complete."""
-        if flow.id in self._continuations:
+        if flow.id in _CONTINUATIONS:
             self._end_continuation(flow)
             return
-        awaited = self._awaited.get(flow.id)
+        awaited = _AWAITED.get(flow.id)
         if awaited is None or flow.response is None:
             return
         try:
@@ -242,10 +243,10 @@ class Expansion:
 
     def error(self, flow: http.HTTPFlow) -> None:
         """A flow has ended before its response."""
-        if flow.id in self._continuations:
+        if flow.id in _CONTINUATIONS:
             self._end_continuation(flow)
             return
-        awaited = self._awaited.get(flow.id)
+        awaited = _AWAITED.get(flow.id)
         if awaited is None:
             return
         if awaited.live and awaited.exchange is not None and flow.response is not None:
@@ -253,7 +254,7 @@ class Expansion:
             if awaited.done is None:
                 # Clients keep what they have got of an answer that the user stopped.
                 done = awaited.exchange.interrupted()
-                self._later(awaited.expansions.remember(awaited.prepared, done))
+                self._later(_remember(awaited, done))
         self._report(flow, awaited)
         self.forget(flow)
 
@@ -263,8 +264,8 @@ class Expansion:
         They are being cancelled already. On Python 3.12 and later a second cancellation while the
         first one still waits for a hook would leave the upstream's socket open.
         """
-        if client.id in self._clients:
-            self._clients.discard(client.id)
+        if client.id in _CLIENTS:
+            _CLIENTS.discard(client.id)
             self._reissue.cancel(client.id)
             await asyncio.sleep(_DISCONNECT_SECONDS)
 
@@ -278,16 +279,16 @@ class Expansion:
             return exchange.failed(Failure(None, b"", awaited.error))
         if turn.continuation is None:
             if not awaited.live:
-                plain = awaited.plain = _plain(turn.flow, turn.body)
+                plain = awaited.plain = responses.plain_body(turn.flow, turn.body)
                 if plain is None:
                     return Done(turn.body, sound=False)
                 exchange.feed(plain)
             return await self._advance(awaited, exchange)
-        failure, pause = _failure(turn.continuation, turn.error, awaited.live)
+        failure, pause = responses.failure(turn.continuation, turn.error, awaited.live)
         if failure is None:
             awaited.retries = 0
             if not awaited.live:
-                exchange.feed(_content(turn.continuation))
+                exchange.feed(responses.content(turn.continuation))
             return await self._advance(awaited, exchange)
         if pause is None or turn.shown or awaited.retries >= _MOST_RETRIES:
             return exchange.failed(failure)
@@ -306,9 +307,9 @@ class Expansion:
             awaited.answered += answered
             step = exchange.answered(texts)
         if isinstance(step, Done) and step.hidden is not None:
-            await awaited.expansions.remember(awaited.prepared, step)
+            await _remember(awaited, step)
         elif isinstance(step, Done) and step.sound:
-            self._later(awaited.expansions.remember(awaited.prepared, step))
+            self._later(_remember(awaited, step))
         return step
 
     def hidden(self, parent: http.HTTPFlow, body: bytes, comment: str) -> http.HTTPFlow:
@@ -323,7 +324,7 @@ class Expansion:
         flow.is_replay = "request"
         flow.comment = f"Penumbra: {comment} {parent.id[:8]}, not seen by the client"
         flow.metadata["penumbra"] = {"continues": parent.id}
-        self._continuations[flow.id] = bytearray()
+        _CONTINUATIONS[flow.id] = bytearray()
         return flow
 
     def _continuation(self, parent: http.HTTPFlow, body: bytes, awaited: Awaited) -> http.HTTPFlow:
@@ -334,7 +335,7 @@ class Expansion:
     async def _buffered(self, flow: http.HTTPFlow, awaited: Awaited, exchange: Exchange) -> None:
         """The same for a response that is complete before any of it is sent."""
         assert flow.response is not None
-        plain = _plain(flow, flow.response.raw_content or b"")
+        plain = responses.plain_body(flow, flow.response.raw_content or b"")
         if plain is None:
             return
         shown = [exchange.feed(plain)]
@@ -343,22 +344,22 @@ class Expansion:
             shown.append(step.out)
             continuation = self._continuation(flow, step.request, awaited)
             error = await self._reissue.run(continuation)
-            stream = _is_stream(flow)
-            failure, _ = _failure(continuation, error, stream)
+            stream = responses.is_stream(flow)
+            failure, _ = responses.failure(continuation, error, stream)
             if failure is not None:
                 awaited.done = exchange.failed(failure)
-                _refuse(flow, awaited.prepared, failure)
+                responses.refuse(flow, awaited.prepared, failure)
                 return
-            shown.append(exchange.feed(_content(continuation)))
+            shown.append(exchange.feed(responses.content(continuation)))
             step = await self._advance(awaited, exchange)
         awaited.done = step
         shown.append(step.out)
         if (body := b"".join(shown)) != plain:
             flow.response.raw_content = body
-            _replace_document(flow, step)
+            responses.replace_document(flow, step)
 
     def _end_continuation(self, flow: http.HTTPFlow) -> None:
-        body = self._continuations.pop(flow.id)
+        body = _CONTINUATIONS.pop(flow.id)
         if flow.response is not None and body:
             flow.response.data.content = bytes(body)
         self._reissue.ended(flow)
@@ -390,110 +391,19 @@ class Expansion:
 
     def forget(self, flow: http.HTTPFlow) -> None:
         """Nothing is awaited of a flow any more."""
-        self._awaited.pop(flow.id, None)
+        _AWAITED.pop(flow.id, None)
         if self._splice is not None:
             self._splice.SESSIONS.pop(flow.id, None)
 
-    def _later(self, work: Any) -> None:
-        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
 
-def _stream_plainly(flow: http.HTTPFlow, response: http.Response) -> None:
-    """The client gets the stream without content coding and without a length."""
-    response.headers.pop("content-encoding", None)
-    response.headers.pop("content-length", None)
-    if response.is_http2 and not flow.request.is_http2:
-        # Without it, the end of the body would be the end of the client's connection.
-        response.headers["transfer-encoding"] = "chunked"
-
-
-def _pass_live(response: http.Response) -> None:
-    """A stream that is none of our business goes on as it arrives; the flow keeps a copy of it."""
-    copy = bytearray()
-
-    def take(data: bytes) -> bytes | list[bytes]:
-        copy.extend(data)
-        if data:
-            return data
-        response.data.content = bytes(copy)
-        return []
-
-    response.stream = take
-
-
-def _stream_continuation(response: http.Response, body: bytearray) -> None:
-    decode = content_stream.decoder(response.headers.pop("content-encoding", ""))
-
-    def take(data: bytes) -> bytes | list[bytes]:
-        if not data or decode is None:
-            return []
-        try:
-            plain = decode(data)
-        except Exception as error:
-            _log.warning("penumbra: a continuation could not be decoded: %s", place(error))
-            return []
-        body.extend(plain)
-        return plain or []
-
-    response.stream = take
-
-
-def _plain(flow: http.HTTPFlow, body: bytes) -> bytes | None:
-    """A response's body without content coding; None if that can't be had."""
-    assert flow.response is not None
+async def _remember(awaited: Awaited, done: Done) -> None:
+    """What can't be kept costs the next request its cache, and this one nothing."""
     try:
-        return content_encoding.decode(
-            body, flow.response.headers.get("content-encoding", ""), _MAX_ANSWER_BYTES
-        )
-    except content_encoding.NotDecodable as error:
-        _log.warning(f"penumbra: a response of {flow.request.pretty_host} could not be read: {error}")
-        return None
-
-
-def _content(flow: http.HTTPFlow) -> bytes:
-    body = flow.response.raw_content if flow.response else None
-    return _plain(flow, body or b"") or b"" if flow.response else b""
-
-
-def _replace_document(flow: http.HTTPFlow, done: Done) -> None:
-    """Headers for a body that is ours."""
-    assert flow.response is not None
-    flow.response.headers.pop("content-encoding", None)
-    if "content-length" in flow.response.headers:
-        flow.response.headers["content-length"] = str(len(done.out))
-    if done.status is not None:
-        flow.response.status_code = done.status
-
-
-def _is_stream(flow: http.HTTPFlow) -> bool:
-    headers = flow.response.headers if flow.response else {}
-    return framing.is_stream(headers.get("content-type", ""), flow.request.path)
-
-
-def _refuse(flow: http.HTTPFlow, prepared: Prepared, failure: Failure) -> None:
-    """Nothing has been sent yet: the client gets the failure as a response of its own."""
-    body = prepared.wire.body(prepared.tool).fail(failure)
-    flow.response = http.Response.make(failure.status or 502, body, {"content-type": "application/json"})
-
-
-def _failure(flow: http.HTTPFlow, error: str | None, stream: bool) -> tuple[Failure | None, float | None]:
-    """Why a continuation can't be used, and after how many seconds it may be tried again; None: never."""
-    response = flow.response
-    if error is not None or response is None:
-        return Failure(None, b"", f"the connection to the upstream failed: {error}"), 0.0
-    if response.status_code == 200 and _is_stream(flow) == stream:
-        return None, None
-    message = f"the upstream answered with status {response.status_code}"
-    return Failure(response.status_code, _content(flow), message), _pause(response)
-
-
-def _pause(response: http.Response) -> float | None:
-    if response.status_code not in _PASSING or response.headers.get("x-should-retry") == "false":
-        return None
-    try:
-        pause = float(response.headers.get("retry-after", "0.5"))
-    except ValueError:
-        return None
-    return pause if 0 <= pause <= _LONGEST_PAUSE else None
+        await awaited.expansions.remember(awaited.prepared, done)
+    except Exception as error:
+        _log.error("penumbra: an answer could not be kept: %s", place(error))

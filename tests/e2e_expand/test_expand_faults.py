@@ -401,3 +401,48 @@ def test_an_unknown_mitmproxy_gets_whole_answers(
     assert "too long" in answer.json()["error"]["message"]
     assert running.log().count("PENUMBRA_SPLICE_UNAVAILABLE") == 1
     assert "this is a test" in running.log()
+
+
+def test_a_reload_of_the_script_in_the_middle_of_an_answer(
+    patched: Any, clients: Any, api_key: str, upstream: Any, tmp_path: Path
+) -> None:
+    running = patched("")
+    gate = threading.Event()
+    upstream.script(Model(turn(Text("One."), expand("shadow_1"), hold={6: gate}), turn("Two.")))
+    client = clients.http(running)
+    request = {"json": body("anthropic", True), "headers": headers("anthropic", api_key)}
+    with client.stream("POST", HOSTS["anthropic"] + PATHS["anthropic"], **request) as answer:
+        chunks, got = answer.iter_raw(), b""
+        while b"One." not in got:
+            got += next(chunks)
+        (tmp_path / "patched.py").touch()
+        assert eventually(lambda: running.log().count("Penumbra is active") == 2)
+        gate.set()
+        got += b"".join(chunks)
+    assert b"Two." in got
+    assert got.count(b"event: message_stop") == 1
+    assert PHANTOM.encode() not in got
+
+
+def test_clients_that_leave_leave_no_connections_behind(
+    clients: Any, api_key: str, proxy: Any, upstream: Any
+) -> None:
+    running = proxy("regular", penumbra_max_output_bytes=CAP)
+    never = threading.Event()
+
+    def connections() -> int:
+        return len(upstream._open)
+
+    before = connections()
+    for _ in range(8):
+        upstream.script(Model(ASK, turn(Text("abc", deltas=("a", "b", "c")), hold={4: never})))
+        client = clients.http(running)
+        request = {"json": body("anthropic", True), "headers": headers("anthropic", api_key)}
+        with client.stream("POST", HOSTS["anthropic"] + PATHS["anthropic"], **request) as answer:
+            chunks, got = answer.iter_raw(), b""
+            while got.count(b"content_block_delta") < 3:
+                got += next(chunks)
+        client.close()
+    assert eventually(lambda: connections() <= before)
+    assert eventually(lambda: sum(request.cancelled for request in upstream.asked()) == 8)
+    never.set()

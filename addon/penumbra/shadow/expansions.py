@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 
+from penumbra.failures import place
 from penumbra.shadow import expand, phantom, replay
 from penumbra.shadow.answers import Answers, Known, signature_key, text_hash
 from penumbra.shadow.answers import key as answer_key
@@ -25,6 +27,7 @@ from penumbra.wire.answers import FORMATS
 from penumbra.wire.document import Document
 
 _DROP_BETA = "thinking-binding-controls"
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +170,11 @@ class Expansions:
         query = expand.parse(call.arguments)
         if isinstance(query, str):
             return query, None, ""
-        original = await self._original(prepared, find, query.ref)
+        try:
+            original = await self._original(prepared, find, query.ref)
+        except Exception as error:
+            _log.error("penumbra: an original could not be looked up: %s", place(error))
+            original = None
         if original is None:
             return expand.unknown(query.ref), None, query.ref
         if query.identity() in provided:

@@ -1,0 +1,118 @@
+"""What is done to mitmproxy's responses: which can be read as they arrive, and how they are passed on."""
+
+from __future__ import annotations
+
+import logging
+
+from mitmproxy import http
+
+from penumbra.failures import place
+from penumbra.shadow.exchange import Done
+from penumbra.shadow.expansions import Prepared
+from penumbra.wire import content_encoding, content_stream, framing
+from penumbra.wire.answer import Failure
+
+_PASSING = (429, 500, 502, 503, 504, 529)
+"""Statuses after which the same request may work a moment later."""
+_LONGEST_PAUSE = 5.0
+_MAX_ANSWER_BYTES = 256 * 1024 * 1024
+_log = logging.getLogger(__name__)
+
+
+def stream_plainly(flow: http.HTTPFlow, response: http.Response) -> None:
+    """The client gets the stream without content coding and without a length."""
+    response.headers.pop("content-encoding", None)
+    response.headers.pop("content-length", None)
+    if response.is_http2 and not flow.request.is_http2:
+        # Without it, the end of the body would be the end of the client's connection.
+        response.headers["transfer-encoding"] = "chunked"
+
+
+def pass_live(response: http.Response) -> None:
+    """A stream that is none of our business goes on as it arrives; the flow keeps a copy of it."""
+    copy = bytearray()
+
+    def take(data: bytes) -> bytes | list[bytes]:
+        copy.extend(data)
+        if data:
+            return data
+        response.data.content = bytes(copy)
+        return []
+
+    response.stream = take
+
+
+def stream_continuation(response: http.Response, body: bytearray) -> None:
+    decode = content_stream.decoder(response.headers.pop("content-encoding", ""))
+
+    def take(data: bytes) -> bytes | list[bytes]:
+        if not data or decode is None:
+            return []
+        try:
+            plain = decode(data)
+        except Exception as error:
+            _log.warning("penumbra: a continuation could not be decoded: %s", place(error))
+            return []
+        body.extend(plain)
+        return plain or []
+
+    response.stream = take
+
+
+def plain_body(flow: http.HTTPFlow, body: bytes) -> bytes | None:
+    """A response's body without content coding; None if that can't be had."""
+    assert flow.response is not None
+    try:
+        return content_encoding.decode(
+            body, flow.response.headers.get("content-encoding", ""), _MAX_ANSWER_BYTES
+        )
+    except content_encoding.NotDecodable as error:
+        _log.warning(f"penumbra: a response of {flow.request.pretty_host} could not be read: {error}")
+        return None
+
+
+def content(flow: http.HTTPFlow) -> bytes:
+    body = flow.response.raw_content if flow.response else None
+    return plain_body(flow, body or b"") or b"" if flow.response else b""
+
+
+def replace_document(flow: http.HTTPFlow, done: Done) -> None:
+    """Headers for a body that is ours."""
+    assert flow.response is not None
+    flow.response.headers.pop("content-encoding", None)
+    if "content-length" in flow.response.headers:
+        flow.response.headers["content-length"] = str(len(done.out))
+    if done.status is not None:
+        flow.response.status_code = done.status
+
+
+def is_stream(flow: http.HTTPFlow) -> bool:
+    headers = flow.response.headers if flow.response else {}
+    return framing.is_stream(headers.get("content-type", ""), flow.request.path)
+
+
+def refuse(flow: http.HTTPFlow, prepared: Prepared, failure: Failure) -> None:
+    """Nothing has been sent yet: the client gets the failure as a response of its own."""
+    body = prepared.wire.body(prepared.tool).fail(failure)
+    flow.response = http.Response.make(failure.status or 502, body, {"content-type": "application/json"})
+
+
+def failure(flow: http.HTTPFlow, error: str | None, stream: bool) -> tuple[Failure | None, float | None]:
+    """Why a continuation can't be used, and after how many seconds it may be tried again; None: never."""
+    response = flow.response
+    if error is not None or response is None:
+        return Failure(None, b"", f"the connection to the upstream failed: {error}"), 0.0
+    if response.status_code == 200 and is_stream(flow) == stream:
+        return None, None
+    message = f"the upstream answered with status {response.status_code}"
+    return Failure(response.status_code, content(flow), message), _pause(response)
+
+
+def _pause(response: http.Response) -> float | None:
+    if response.status_code not in _PASSING or response.headers.get("x-should-retry") == "false":
+        return None
+    try:
+        pause = float(response.headers.get("retry-after", "0.5"))
+    except ValueError:
+        return None
+    return pause if 0 <= pause <= _LONGEST_PAUSE else None
