@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from penumbra.calls.classify import Call, classify
 from penumbra.calls.match import families, family_of
 from penumbra.calls.shell import parse
-from penumbra.text.families import apply
+from penumbra.text.families import MAX_ANNOUNCEMENTS, apply
 from penumbra.text.result import Loss
 from penumbra.text.size import size
 
@@ -129,6 +129,11 @@ def test_announcements() -> None:
     result = apply(text, classify("Bash", {"command": "npm run check"}), lossy=False)
     assert result is not None
     assert result.text == text.replace(STATUS, SHORT)
+
+
+def test_too_many_announcements_are_none() -> None:
+    text = ("> git status -s\n" + STATUS) * (MAX_ANNOUNCEMENTS + 1)
+    assert apply(text, classify("Bash", {"command": "npm run check"}), lossy=True) is None
 
 
 def test_an_envelope_stays_as_it_is() -> None:

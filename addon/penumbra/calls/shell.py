@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from penumbra.calls.lexer import Kind, Lexer, Token
 from penumbra.calls.programs import effect, files, is_brief, is_silent, knowledge, reading_rule
@@ -18,6 +19,8 @@ from penumbra.calls.wrappers import unwrap
 
 MAX_DEPTH = 8
 """How deep groups and command lines inside command lines are followed."""
+MAX_TOKENS = 5_000
+"""Words and operators of a command line that are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ def parse(line: str, depth: int = 0) -> tuple[Part, ...]:
     """The commands of `line` whose output is shown, in order, `echo` included."""
     if depth > MAX_DEPTH:
         return ()
-    parser = _Parser(list(Lexer(line).tokens()))
+    parser = _Parser(list(islice(Lexer(line).tokens(), MAX_TOKENS)))
     return tuple(_Resolver(depth).of_pipelines(parser.pipelines(None, 0)))
 
 

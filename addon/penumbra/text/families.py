@@ -31,6 +31,8 @@ MIN_LOSSY_LINES = 12
 """Texts with fewer lines get no lossy steps."""
 MIN_LOSSY_GAIN = 300
 """Bytes that lossy steps must save beyond what the others do, or the others' result is taken."""
+MAX_ANNOUNCEMENTS = 64
+"""Announced commands in one text; a text with more is no output of scripts."""
 SCRIPT_LIMIT = 4
 """How deep commands that announce other commands are followed (`npm test` runs `vitest`)."""
 
@@ -177,6 +179,8 @@ def _by_announcements(body: str, inner: Pattern, lossy: bool, depth: int) -> Fam
         for position, line in enumerate(lines)
         if (found := inner.match(line)) is not None
     ]
+    if len(starts) > MAX_ANNOUNCEMENTS:
+        return None
     pieces: list[FamilyResult | str] = []
     done = 0
     for number, (position, command) in enumerate(starts):

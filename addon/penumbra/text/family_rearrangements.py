@@ -23,6 +23,7 @@ class Group:
 
     def __call__(self, lines: list[str]) -> list[str]:
         keyed = self._keyed(lines)
+        before, _, after = self.line.partition("{rest}")
         out: list[str] = []
         position = 0
         while position < len(lines):
@@ -32,11 +33,10 @@ class Group:
                 position += 1
                 continue
             end = self._end(lines, keyed, position, entry[0])
-            rests = [rest for found in keyed[position:end] if found is not None for rest in [found[1]]]
-            if len(rests) >= self.least:
+            if sum(found is not None for found in keyed[position:end]) >= self.least:
                 out.append(written(self.header, {"key": entry[0]}))
                 out += [
-                    lines[at] if found is None else written(self.line, {"rest": found[1]})
+                    lines[at] if found is None else before + found[1] + after
                     for at, found in enumerate(keyed[position:end], position)
                 ]
             else:
