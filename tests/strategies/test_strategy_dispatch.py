@@ -70,6 +70,23 @@ def run(service: Service, work: Callable[[Bench], Coroutine[Any, Any, Any]], **m
     return asyncio.run(inside())
 
 
+EAGER = getattr(asyncio, "eager_task_factory", None)
+
+
+@pytest.mark.parametrize("factory", [None, EAGER] if EAGER else [None])
+def test_tasks_may_begin_at_once_or_later(factory: Any, service: Service) -> None:
+    """Newer versions of mitmproxy run tasks eagerly."""
+
+    async def work(bench: Bench) -> None:
+        asyncio.get_running_loop().set_task_factory(factory)
+        outcomes = await bench.answers(ask(), ask(), ask(text(1)))
+        assert [outcome.how for outcome in outcomes] == ["miss", "miss", "miss"]
+        assert (await bench.dispatcher.answers(Simple(3), [ask()], 20))[0].text == "0 line 0..."
+
+    run(service, work)
+    assert len(service.asked) == 2
+
+
 def test_an_answer_is_a_miss_once_and_a_hit_from_then_on(service: Service) -> None:
     async def work(bench: Bench) -> None:
         [first] = await bench.answers(ask())

@@ -149,17 +149,19 @@ class Dispatcher:
         return await self._known(found, ask, "miss")
 
     def _flight(self, strategy: Strategy, ask: Ask, name: bytes) -> _Flight:
+        """The call that is under way for this, or a new one, with one more who waits for it."""
         flight = self._flights.get(name)
         if flight is not None:
+            flight.waiters += 1
             self.figures.shared += 1
             return flight
-        flight = self._flights[name] = _Flight()
+        # Somebody waits from the start: where tasks are eager, the call begins before the next line.
+        flight = self._flights[name] = _Flight(waiters=1)
         flight.task = asyncio.create_task(self._fly(flight, strategy, ask, name))
         return flight
 
     async def _awaited(self, flight: _Flight, end: float) -> str | Failure:
         assert flight.task is not None
-        flight.waiters += 1
         try:
             left = end - asyncio.get_running_loop().time()
             done, _ = await asyncio.wait([flight.task], timeout=max(0.0, left))
