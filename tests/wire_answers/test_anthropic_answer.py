@@ -52,6 +52,15 @@ def test_a_stream_without_the_phantom_is_not_touched() -> None:
         assert turns[0].finished
 
 
+def test_words_about_the_phantom_are_words() -> None:
+    """Only a call is a call: not a tool's name in a text, not a marker, not an argument."""
+    words = f"I could call {PHANTOM}, or write <<<EXPAND:shadow_0>>>."
+    data = start() + text(0, words) + call(1, "Bash", "toolu_r", json.dumps({"command": PHANTOM}))
+    out, (turn,) = every_cut(stream, [data + end("tool_use", 3)])
+    assert out == data + end("tool_use", 3)
+    assert turn.phantoms == ()
+
+
 def test_two_turns_are_one_message() -> None:
     out, (first, second) = every_cut(stream, [FIRST, SECOND])
     assert PHANTOM.encode() not in out
