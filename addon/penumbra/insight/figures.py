@@ -28,7 +28,7 @@ class Totals:
         facts = [entry.facts for entry in shown]
         return cls(
             results=len(facts),
-            changed=sum(entry.how in ("shortened", "duplicate") for entry in facts),
+            changed=sum(entry.how not in ("kept", "adopted") for entry in facts),
             bytes_before=sum(entry.bytes_before for entry in facts),
             bytes_after=sum(entry.bytes_after for entry in facts),
             tokens_before=sum(entry.tokens_before for entry in facts),
