@@ -217,15 +217,16 @@ class Engine:
             return None
         known = await self.ledger.known({item.key: None for item in request.items})
         redactor = await asyncio.wrap_future(self._redactor)
-        prepared = await self._prepare(incoming, request)
+        key = self._caller(incoming, request).conversation()
+        past = await self.conversations.past(key)
+        prepared = await self._prepare(incoming, request, past)
         shadows = prepared.shadows if prepared else None
         forms = await self._forms(incoming, request, known, redactor, shadows)
         if forms:
             # While they were waited for, another request may have decided.
             known |= await self.ledger.known(forms)
-        key = self._caller(incoming, request).conversation()
-        past = await self.conversations.past(key) if incoming.api.kind == "messages" else None
-        work = partial(recoverer.rewritten, request, known, forms, past, redactor.redact, shadows, given)
+        asks = past if incoming.api.kind == "messages" else None
+        work = partial(recoverer.rewritten, request, known, forms, asks, redactor.redact, shadows, given)
         rewritten, line = await self._work(heavy, partial(work, self._shelves))
         decided = {**known, **rewritten.decisions}
         accepted = Accepted(request, rewritten, 0.0, conversation=key, decided=decided, line=line)
@@ -234,18 +235,21 @@ class Engine:
         held = given.decisions if given is not None else {}
         new = {one: made for one, made in rewritten.decisions.items() if one not in held}
         await self.ledger.record(new)
-        await self.conversations.sent(key)
+        await self.conversations.sent(key, prepared.tool if prepared else "")
         if prepared is None:
             return accepted
         await self.expansions.keep(prepared, rewritten.originals)
         return replace(accepted, prepared=prepared, find=self._finder(request, rewritten, redactor))
 
-    async def _prepare(self, incoming: Incoming, request: rewrite.Request) -> Prepared | None:
+    async def _prepare(
+        self, incoming: Incoming, request: rewrite.Request, past: lessons.Past
+    ) -> Prepared | None:
         """The phantom tool and hidden exchanges, where the request may have them."""
         settings, conversation = request.settings, request.conversation
         if incoming.api.kind not in ("messages", "count_tokens"):
             return None
-        at_stake = settings.adopt == "auto" and (
+        # What the last request declared is what the provider holds, whatever became of its answer.
+        at_stake = (settings.adopt == "auto" and not past.tool) and (
             conversation.last_thinking >= 0 or adoption.may_be_cached(request.document, request.api.cache)
         )
         terms = Terms(

@@ -186,14 +186,14 @@ def test_the_unread_tail_is_never_touched():
 
 
 def test_an_aggregate_budget_takes_the_fattest_old_results_first_and_then_rests():
-    talk = Talk(aggregate_budget_bytes=16_000)
+    talk = Talk(aggregate_budget_bytes=14_000)
     for n in range(4):
         talk.call("Grep", prose(n + 2, 100), pattern=str(n))
         first = talk.send()
     assert not any("omitted" in text for text in first)
     talk.call("Grep", prose(50, 420), pattern="x")
     cut = talk.send()
-    assert sum(len(text.encode()) for text in cut) <= 16_000
+    assert sum(len(text.encode()) for text in cut) <= 14_000
     assert "omitted" not in cut[-1]
     assert "to fit" in talk.line
     talk.call("Grep", prose(51, 40), pattern="y")

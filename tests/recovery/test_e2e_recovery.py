@@ -55,7 +55,12 @@ def claude(count: int, size: int = 60, **more: Any) -> dict[str, Any]:
             {
                 "role": "assistant",
                 "content": [
-                    {"type": "tool_use", "id": f"toolu_own{n:021}", "name": "read_notes", "input": {"part": n}}
+                    {
+                        "type": "tool_use",
+                        "id": f"toolu_own{n:021}",
+                        "name": "read_notes",
+                        "input": {"part": n},
+                    }
                 ],
             },
             {

@@ -133,9 +133,7 @@ def _saved_behind(request: rewrite.Request, known: Mapping[bytes, Decision]) -> 
 def _is_cold(request: rewrite.Request, price: Prices, idle: float | None) -> bool:
     if idle is not None and idle > price.cold:
         return True
-    cache = request.api.cache
-    if cache.explicit and cache.marker not in request.document.data:
-        return True
+    # Without marks of the client's, gateways set their own: the prefix counts as cached all the same.
     return tokens.estimate(request.document.data[:40_000].decode("utf-8", "replace")) < price.minimum
 
 

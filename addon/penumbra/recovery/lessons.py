@@ -1,4 +1,4 @@
-"""What is remembered of a conversation: when it was last sent, and how large its requests may be.
+"""What is remembered of a conversation: when and with what it was last sent, how large it may be.
 
 A limit is learned from a refusal that a smaller request got past, so that later turns need no refusal
 to know it. Times only ever decide what is sent; they never stand in it.
@@ -18,7 +18,7 @@ from penumbra.shadow.database import Database
 
 SCHEMA = (
     """CREATE TABLE IF NOT EXISTS conversations
-    (key BLOB PRIMARY KEY, seen INTEGER NOT NULL, lesson TEXT NOT NULL) WITHOUT ROWID""",
+    (key BLOB PRIMARY KEY, seen INTEGER NOT NULL, lesson TEXT NOT NULL, tool TEXT NOT NULL) WITHOUT ROWID""",
     "CREATE INDEX IF NOT EXISTS conversations_seen ON conversations (seen)",
 )
 _MEMORY = 4_000
@@ -50,12 +50,15 @@ class Past:
     idle: float | None = None
     """Seconds since its last request; None: there was none."""
     lesson: Lesson = Lesson()
+    tool: str = ""
+    """Name of the phantom tool that its last request declared; empty if it declared none."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
     seen: float
     lesson: Lesson
+    tool: str
     written: float
 
 
@@ -76,16 +79,16 @@ class Conversations:
             row = await self._database.run(lambda connection: _select(connection, key))
             if row is None:
                 return Past()
-            entry = _Entry(row[0], Lesson(**orjson.loads(row[1])), row[0])
+            entry = _Entry(row[0], Lesson(**orjson.loads(row[1])), row[2], row[0])
             self._remember(key, entry)
-        return Past(max(0.0, self._clock() - entry.seen), entry.lesson)
+        return Past(max(0.0, self._clock() - entry.seen), entry.lesson, entry.tool)
 
-    async def sent(self, key: bytes) -> None:
-        """A request of this conversation goes out. Written at most once a minute."""
+    async def sent(self, key: bytes, tool: str = "") -> None:
+        """A request of this conversation goes out, with this phantom. Written at most once a minute."""
         now = self._clock()
-        entry = self._memory.get(key) or _Entry(now, Lesson(), 0.0)
-        due = now - entry.written > _WRITE_SECONDS
-        entry = _Entry(now, entry.lesson, now if due else entry.written)
+        entry = self._memory.get(key) or _Entry(now, Lesson(), tool, 0.0)
+        due = now - entry.written > _WRITE_SECONDS or tool != entry.tool
+        entry = _Entry(now, entry.lesson, tool, now if due else entry.written)
         self._remember(key, entry)
         if due:
             await self._write(key, entry)
@@ -93,19 +96,19 @@ class Conversations:
     async def learn(self, key: bytes, lesson: Lesson) -> None:
         """A limit was found; returns when it is safe from a restart."""
         now = self._clock()
-        entry = self._memory.get(key) or _Entry(now, Lesson(), 0.0)
+        entry = self._memory.get(key) or _Entry(now, Lesson(), "", 0.0)
         entry = replace(entry, lesson=entry.lesson.learned(lesson), written=now)
         self._remember(key, entry)
         await self._write(key, entry)
 
     async def _write(self, key: bytes, entry: _Entry) -> None:
-        row = (key, int(entry.seen), orjson.dumps(asdict(entry.lesson)).decode())
+        row = (key, int(entry.seen), orjson.dumps(asdict(entry.lesson)).decode(), entry.tool)
         prune = self._writes % _PRUNE_EVERY == 0
         self._writes += 1
         oldest = int(self._clock() - self._ttl)
 
         def work(connection: sqlite3.Connection) -> None:
-            connection.execute("INSERT OR REPLACE INTO conversations VALUES (?, ?, ?)", row)
+            connection.execute("INSERT OR REPLACE INTO conversations VALUES (?, ?, ?, ?)", row)
             if prune:
                 connection.execute("DELETE FROM conversations WHERE seen < ?", (oldest,))
 
@@ -118,8 +121,8 @@ class Conversations:
             self._memory.popitem(last=False)
 
 
-def _select(connection: sqlite3.Connection, key: bytes) -> tuple[int, str] | None:
-    row: tuple[int, str] | None = connection.execute(
-        "SELECT seen, lesson FROM conversations WHERE key = ?", (key,)
+def _select(connection: sqlite3.Connection, key: bytes) -> tuple[int, str, str] | None:
+    row: tuple[int, str, str] | None = connection.execute(
+        "SELECT seen, lesson, tool FROM conversations WHERE key = ?", (key,)
     ).fetchone()
     return row
