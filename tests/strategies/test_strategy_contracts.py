@@ -11,9 +11,10 @@ from penumbra.settings import Api as ApiSettings
 from penumbra.settings import Provider
 from penumbra.strategies import api, contracts
 from penumbra.strategies.external_provider import ExternalProvider
-from penumbra.strategies.http import HEADER, Http, is_ours
+from penumbra.strategies.http import HEADER, Http, is_ours, trust
 from penumbra.strategies.strategy import Answer, Credential, Failure, Task
 from strategies.service import Asked, Does, Service
+from upstream import turn
 
 TEXT = "\n".join(f"{n:4} GET /orders/{n * 37} 200 {n % 90} ms" for n in range(200))
 TASK = Task(TEXT, tool="Bash", intent="command: tail access.log", question="Which call is slow?", ratio=0.25)
@@ -210,3 +211,27 @@ def test_an_address_with_the_model_in_it() -> None:
 )
 def test_endpoints_of_the_api(endpoint: str, url: str) -> None:
     assert api.address(endpoint) == url
+
+
+@pytest.mark.parametrize("name", ["anthropic", "openai"])
+def test_a_strict_provider_takes_the_request_over_http2(
+    name: str, upstream: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The operator's own CA counts beside the public ones."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(upstream.ca_file))
+    trust.cache_clear()
+    upstream.answers(turn("in short"))
+
+    async def call() -> Answer:
+        http = Http()
+        try:
+            return await strategy(name, f"https://localhost:{upstream.tls_port}", http).shorten(TASK)
+        finally:
+            await http.close()
+
+    answer = asyncio.run(call())
+    trust.cache_clear()
+    [request] = upstream.asked()
+    assert (request.problem, request.status, request.http_version) == ("", 200, "2")
+    assert answer.text == "in short"
+    assert answer.input_tokens > 0

@@ -101,7 +101,7 @@ class Http:
             ours = leads_here(getproxies().values(), ports)
             self._client = httpx.AsyncClient(
                 http2=True,
-                verify=_trust(),
+                verify=trust(),
                 trust_env=not ours,
                 timeout=None,
                 limits=httpx.Limits(max_connections=20, max_keepalive_connections=10, keepalive_expiry=60),
@@ -122,7 +122,8 @@ def is_ours(number: str) -> bool:
 
 
 @cache
-def _trust() -> ssl.SSLContext:
+def trust() -> ssl.SSLContext:
+    """Public CAs, and those of `SSL_CERT_FILE`."""
     context = ssl.create_default_context(cafile=certifi.where())
     extra = os.environ.get("SSL_CERT_FILE")
     if extra and os.path.isfile(extra):
