@@ -79,6 +79,8 @@ class Rendered:
     ping: str
     """A keep-alive, as text of the stream."""
     headers: tuple[tuple[str, str], ...] = ()
+    framing: str = "events"
+    """How a stream is written: server-sent `events`, JSON `lines`, or one JSON `array`."""
 
 
 class Api(Protocol):

@@ -15,10 +15,13 @@ from typing import Any
 
 from upstream import tls
 from upstream.anthropic import Anthropic
-from upstream.api import Api, Event, Received, Refused, Rendered
+from upstream.api import Api, Received, Refused, Rendered
 from upstream.encodings import DecodeError, StreamEncoder, accepted, decode, encode
+from upstream.framing import CONTENT_TYPES, write_end, write_piece
+from upstream.gemini import Gemini
 from upstream.http import Headers, Incoming, Peer, Reply, serve
 from upstream.openai_chat import OpenAIChat
+from upstream.openai_responses import OpenAIResponses
 from upstream.script import Answer, Delivery, Fault, Hangup, Raw, Turn, turn
 
 Script = Callable[[Received], Answer]
@@ -32,7 +35,9 @@ class Upstream:
         self._directory = directory or Path(tempfile.mkdtemp(prefix="upstream-"))
         self.anthropic = Anthropic()
         self.openai_chat = OpenAIChat()
-        self.apis: tuple[Api, ...] = (self.anthropic, self.openai_chat)
+        self.openai_responses = OpenAIResponses()
+        self.gemini = Gemini()
+        self.apis: tuple[Api, ...] = (self.anthropic, self.openai_chat, self.openai_responses, self.gemini)
         self.ca_file, self._context = tls.make(self._directory)
         self.requests: list[Received] = []
         self.pages: dict[str, Raw] = {}
@@ -221,7 +226,7 @@ class Upstream:
         self, received: Received, reply: Reply, delivery: Delivery, made: Rendered, encoding: str
     ) -> None:
         received.status = 200
-        headers = [("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-cache")]
+        headers = [("content-type", CONTENT_TYPES[made.framing]), ("cache-control", "no-cache")]
         headers += [("content-encoding", encoding)] if encoding else []
         await reply.start(200, [*headers, *made.headers])
         outlet = _Outlet(reply, StreamEncoder(encoding), delivery)
@@ -232,10 +237,11 @@ class Upstream:
                 await reply.abort()
                 return
             if delivery.error_after == number:
-                await outlet.put(write_event(made.error_event, crlf=delivery.crlf))
+                await outlet.put(write_piece(made.framing, number, made.error_event, crlf=delivery.crlf))
                 break
             await outlet.pause(number)
-            await outlet.put(write_event(event, crlf=delivery.crlf))
+            await outlet.put(write_piece(made.framing, number, event, crlf=delivery.crlf))
+        await outlet.put(write_end(made.framing))
         await outlet.end()
 
 
@@ -279,11 +285,3 @@ class _Outlet:
     async def _send(self, data: bytes) -> None:
         await self._reply.send(self._encoder.feed(data))
         await asyncio.sleep(0)
-
-
-def write_event(event: Event, *, crlf: bool = False) -> bytes:
-    """A server-sent event, with the empty line that ends it."""
-    name, value = event
-    data = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    text = (f"event: {name}\n" if name else "") + f"data: {data}\n\n"
-    return (text.replace("\n", "\r\n") if crlf else text).encode()

@@ -1,0 +1,156 @@
+"""Small agents on the official SDKs of further APIs, with the tools of `e2e.agent`."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from e2e.agent import run_tool
+from upstream import Received
+
+PHANTOM = "expand_context"
+
+
+def _schema(key: str) -> dict[str, Any]:
+    return {"type": "object", "properties": {key: {"type": "string"}}, "required": [key]}
+
+
+TOOLS = (("Bash", "command"), ("Read", "file_path"))
+
+
+@dataclass
+class ResponsesAgent:
+    """Talks with the `openai` SDK, Responses; keeps its own history, or leaves it at the provider."""
+
+    client: Any
+    stream: bool = False
+    held: bool = False
+    """The history is at the provider: only new items are sent."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    messages: list[Any] = field(default_factory=list)
+
+    _last: str = ""
+    _new: int = 0
+
+    def say(self, words: str) -> str:
+        """One prompt and all that follows from it; the model's last words."""
+        self.messages.append({"role": "user", "content": words})
+        while True:
+            items = self.ask()
+            self.messages += items
+            self._new = len(self.messages)
+            calls = [item for item in items if item["type"] == "function_call"]
+            if not calls:
+                return "".join(item["content"][0]["text"] for item in items if item["type"] == "message")
+            self.messages += [self._result(call) for call in calls]
+
+    def ask(self) -> list[dict[str, Any]]:
+        """The answer to the messages as they are."""
+        tools = [{"type": "function", "name": n, "parameters": _schema(k), "strict": False} for n, k in TOOLS]
+        request: dict[str, Any] = {"model": "gpt-5", "instructions": "Be careful.", "tools": tools}
+        if self.held and self._last:
+            request |= {"previous_response_id": self._last, "input": self.messages[self._new :]}
+        else:
+            request["input"] = self.messages
+        if not self.held:
+            request |= {"store": False, "include": ["reasoning.encrypted_content"]}
+        request |= self.extra
+        if self.stream:
+            with self.client.responses.stream(**request) as stream:
+                response = stream.get_final_response()
+        else:
+            response = self.client.responses.create(**request)
+        self._last = response.id
+        return [json.loads(item.to_json(exclude_none=True)) for item in response.output]
+
+    def _result(self, call: dict[str, Any]) -> dict[str, Any]:
+        text = run_tool(call["name"], json.loads(call["arguments"]))
+        return {"type": "function_call_output", "call_id": call["call_id"], "output": text}
+
+
+@dataclass
+class GeminiAgent:
+    """Talks with the `google-genai` SDK."""
+
+    client: Any
+    stream: bool = False
+    messages: list[Any] = field(default_factory=list)
+
+    def say(self, words: str) -> str:
+        """One prompt and all that follows from it; the model's last words."""
+        self.messages.append({"role": "user", "parts": [{"text": words}]})
+        while True:
+            parts = self.ask()
+            self.messages.append({"role": "model", "parts": parts})
+            calls = [part["function_call"] for part in parts if "function_call" in part]
+            if not calls:
+                return "".join(part.get("text", "") for part in parts if not part.get("thought"))
+            self.messages.append({"role": "user", "parts": [self._result(call) for call in calls]})
+
+    def ask(self) -> list[dict[str, Any]]:
+        """The answer to the messages as they are."""
+        functions = [{"name": name, "description": name, "parameters": _schema(key)} for name, key in TOOLS]
+        config = {
+            "tools": [{"function_declarations": functions}],
+            "system_instruction": "Be careful.",
+            "automatic_function_calling": {"disable": True},
+        }
+        request = {"model": "gemini-2.5-pro", "contents": self.messages, "config": config}
+        if self.stream:
+            answers = list(self.client.models.generate_content_stream(**request))
+        else:
+            answers = [self.client.models.generate_content(**request)]
+        parts = [part for answer in answers for part in answer.candidates[0].content.parts or ()]
+        return [part.model_dump(exclude_none=True) for part in parts]
+
+    def _result(self, call: dict[str, Any]) -> dict[str, Any]:
+        text = run_tool(call["name"], call["args"])
+        named = {key: call[key] for key in ("id", "name") if key in call}
+        return {"function_response": {**named, "response": {"output": text}}}
+
+
+def caller(api: str, clients: Any, api_key: str, proxy: Any, **more: Any) -> Any:
+    """An agent for an API's name, talking through a proxy."""
+    if api == "responses":
+        return ResponsesAgent(clients.openai(proxy), **more)
+    from google import genai
+
+    transport = clients.http(proxy)
+    base = clients.base(proxy, "https://generativelanguage.googleapis.com")
+    options = genai.types.HttpOptions(base_url=base, httpx_client=transport)
+    return GeminiAgent(genai.Client(api_key=api_key, http_options=options), **more)
+
+
+def results(body: Any) -> Iterator[tuple[str, str]]:
+    """Tool name and text of every tool result in a request, in order."""
+    names = {}
+    for item in body.get("input") or ():
+        if item.get("type") == "function_call":
+            names[item["call_id"]] = item["name"]
+        elif item.get("type") == "function_call_output":
+            yield names.get(item["call_id"], ""), item["output"]
+    for content in body.get("contents") or ():
+        for part in content["parts"]:
+            if "functionResponse" in part:
+                response = part["functionResponse"]
+                yield response["name"], response["response"]["output"]
+
+
+def hidden_results(received: Received) -> list[str]:
+    """The texts that a request gives as answers to calls of the phantom, in order."""
+    return [text for name, text in results(received.json) if name == PHANTOM]
+
+
+def assert_prefix_kept(requests: list[Received]) -> None:
+    """Every request begins with what the one before it held; white space between items may differ."""
+    bodies = [one.json for one in requests]
+    key = "input" if "input" in bodies[0] else "contents"
+    assert len(bodies) > 1
+    for earlier, later in itertools.pairwise(bodies):
+        kept = later[key][: len(earlier[key])]
+        assert len(later[key]) > len(kept)
+        for name in earlier:
+            assert json.dumps(kept if name == key else later[name]) == json.dumps(earlier[name])

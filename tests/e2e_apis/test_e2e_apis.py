@@ -1,0 +1,221 @@
+"""Responses and Gemini: the official SDKs through a real mitmdump, with and without expansions."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pytest
+
+from e2e.agent import PRINTS, SESSION, bash
+from e2e_apis.callers import PHANTOM, assert_prefix_kept, caller, hidden_results, results
+from e2e_expand.model import CAP, COMMANDS, Model, ask, expand, refs
+from upstream import Fault, Thinking, turn
+
+LOG = COMMANDS["cat worker.log"]
+APIS = ["responses", "gemini"]
+both_ways = pytest.mark.parametrize("stream", [False, True], ids=["json", "stream"])
+every_api = pytest.mark.parametrize("api", APIS)
+
+
+@pytest.fixture(autouse=True)
+def commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    for command, printed in COMMANDS.items():
+        monkeypatch.setitem(PRINTS, command, printed)
+
+
+@pytest.fixture
+def start(clients: Any, api_key: str, proxy: Any) -> Any:
+    def start(api: str, addon: bool = True, **more: Any) -> Any:
+        options = {"penumbra_max_output_bytes": CAP} if addon else {}
+        return caller(api, clients, api_key, proxy("regular", addon=addon, **options), **more)
+
+    return start
+
+
+def statuses(upstream: Any) -> set[int]:
+    return {request.status for request in upstream.asked()}
+
+
+@both_ways
+@every_api
+def test_same_conversation_in_fewer_bytes(api: str, stream: bool, start: Any, upstream: Any) -> None:
+    upstream.answers(*SESSION)
+    plain = start(api, addon=False, stream=stream)
+    plain.say("Why does the total test fail?")
+    sent = upstream.asked()[-1]
+    upstream.reset()
+    upstream.answers(*SESSION)
+    ours = start(api, stream=stream)
+    ours.say("Why does the total test fail?")
+    assert statuses(upstream) == {200}
+    assert ours.messages == plain.messages
+    assert_prefix_kept(upstream.asked())
+    before, after = (sum(len(text) for _, text in results(one.json)) for one in (sent, upstream.asked()[-1]))
+    assert after < 0.7 * before
+
+
+@both_ways
+@every_api
+def test_once(api: str, stream: bool, start: Any, upstream: Any) -> None:
+    upstream.script(Model(turn(bash("cat worker.log")), ask("Let me see."), turn("NEEDLE-90 it is.")))
+    agent = start(api, stream=stream)
+    assert agent.say("What is in the log?").endswith("NEEDLE-90 it is.")
+    assert PHANTOM not in str(agent.messages)
+    first, shortened, continued = upstream.asked()
+    assert statuses(upstream) == {200}
+    assert first.json["tools"] == shortened.json["tools"] == continued.json["tools"]
+    assert hidden_results(continued) == [LOG]
+    upstream.script(Model(turn(bash("ls")), turn("Done.")))
+    assert agent.say("Go on.") == "Done."
+    assert statuses(upstream) == {200}
+    assert hidden_results(upstream.asked()[-1]) == [LOG]
+    assert_prefix_kept(upstream.asked())
+
+
+@both_ways
+@every_api
+def test_ten_turns_with_three_expansions_keep_their_prefix(
+    api: str, stream: bool, start: Any, upstream: Any
+) -> None:
+    upstream.script(
+        Model(
+            turn(Thinking("First."), bash("cat worker.log")),
+            ask(Thinking("Too short."), "Let me see."),
+            turn(Thinking("I see."), bash("cat db.log"), bash("ls")),
+            turn(Thinking("Next."), bash("cat web.log")),
+            ask(Thinking("Hm."), which=0, pattern="NEEDLE"),
+            ask(Thinking("Hm again."), which=1, lines="91"),
+            turn(Thinking("That's all."), "Now I know."),
+        )
+    )
+    agent = start(api, stream=stream)
+    assert "Now I know." in agent.say("What is in the logs?")
+    for number in range(5):
+        upstream.script(Model(turn(Thinking("So."), bash("ls")), turn(Thinking("Then."), f"{number}.")))
+        assert agent.say(f"And {number}?") == f"{number}."
+    assert statuses(upstream) == {200}
+    assert_prefix_kept(upstream.asked())
+    whole, matches, part = hidden_results(upstream.asked()[-1])
+    assert whole == LOG
+    assert matches.startswith("[1 matching line in 150 lines]\n")
+    assert part.startswith("[Lines 91-91 of 150]\n")
+
+
+@both_ways
+@every_api
+def test_beside_real_calls_nothing_is_asked_upstream(
+    api: str, stream: bool, start: Any, upstream: Any
+) -> None:
+    upstream.script(
+        Model(
+            turn(bash("cat worker.log")),
+            lambda received: turn("Both.", expand(refs(received)[0]), bash("ls"), expand("shadow_no")),
+            turn("NEEDLE-90."),
+        )
+    )
+    agent = start(api, stream=stream)
+    assert agent.say("What is in the log?") == "NEEDLE-90."
+    assert len(upstream.asked()) == 3
+    assert statuses(upstream) == {200}
+    assert PHANTOM not in str(agent.messages)
+    original, unknown = hidden_results(upstream.asked()[-1])
+    assert original == LOG
+    assert "not available any more" in unknown
+    upstream.script(Model(turn("Done.")))
+    agent.say("Go on.")
+    assert statuses(upstream) == {200}
+    assert_prefix_kept(upstream.asked())
+
+
+@every_api
+def test_a_model_that_never_stops_is_made_to_speak(api: str, start: Any, upstream: Any) -> None:
+    def stubborn(received: Any) -> Any:
+        if received.json.get("tool_choice") == "none" or "NONE" in str(received.json.get("toolConfig")):
+            return turn("All right.")
+        return turn(expand(refs(received)[0])) if refs(received) else turn(bash("cat worker.log"))
+
+    upstream.script(stubborn)
+    agent = start(api, stream=True)
+    assert agent.say("What is in the log?") == "All right."
+    assert statuses(upstream) == {200}
+
+
+@every_api
+def test_calls_with_a_failing_continuation(api: str, start: Any, upstream: Any) -> None:
+    for stream in (False, True):
+        upstream.script(Model(turn(bash("cat worker.log")), ask("One moment."), Fault(400, "too long")))
+        agent = start(api, stream=stream)
+        with pytest.raises(Exception, match=r"too long|completed|`response.completed`"):
+            agent.say("What is in the log?")
+
+
+def test_gemini_calls_without_ids(start: Any, upstream: Any) -> None:
+    upstream.gemini.call_ids = False
+    for stream in (False, True):
+        upstream.script(
+            Model(
+                turn(bash("cat worker.log")),
+                lambda received: turn(expand(refs(received)[0]), bash("ls"), bash("ls")),
+                ask("Again.", pattern="NEEDLE"),
+                turn("Done."),
+            )
+        )
+        agent = start("gemini", stream=stream)
+        assert agent.say("What is in the log?").endswith("Done.")
+        upstream.script(Model(turn(bash("ls")), turn("Bye.")))
+        agent.say("Go on.")
+        assert statuses(upstream) == {200}
+        assert len(hidden_results(upstream.asked()[-1])) == 2
+
+
+@both_ways
+def test_responses_with_the_history_at_the_provider(
+    stream: bool, start: Any, upstream: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noise = "\n".join(hashlib.sha256(bytes([n])).hexdigest() for n in range(150))
+    monkeypatch.setitem(PRINTS, "cat worker.log", noise)
+    upstream.script(
+        Model(
+            turn(Thinking("First."), bash("cat worker.log")),
+            ask(Thinking("Hm."), "Let me see."),
+            lambda received: turn("Both.", bash("cat db.log"), expand("shadow_no")),
+            turn(Thinking("So."), "Done."),
+        )
+    )
+    agent = start("responses", stream=stream, held=True)
+    assert agent.say("What is in the log?") == "Done."
+    assert statuses(upstream) == {200}
+    assert PHANTOM not in str(agent.messages)
+    held = list(upstream.asked())
+    upstream.script(Model(turn(bash("ls")), turn("Bye.")))
+    assert agent.say("Go on.") == "Bye."
+    assert statuses(upstream) == {200}
+    assert [len(one.json["input"]) for one in upstream.asked()[-2:]] == [1, 1]
+    given = [text for one in held for _, text in results(one.json)]
+    assert noise in given
+    assert any("not available any more" in text for text in given)
+
+
+def test_tools_that_responses_repeats_are_the_clients_own(start: Any, upstream: Any) -> None:
+    agent = start("responses")
+    upstream.answers(turn("One."), turn("Two."))
+    tools = [{"type": "function", "name": "Bash", "parameters": {"type": "object"}, "strict": False}]
+    answer = agent.client.responses.create(model="m", input="hi", tools=tools)
+    assert [tool.name for tool in answer.tools] == ["Bash"]
+    assert answer.output_text == "One."
+    for event in agent.client.responses.create(model="m", input="hi", tools=tools, stream=True):
+        if hasattr(event, "response"):
+            assert [tool.name for tool in event.response.tools] == ["Bash"]
+    assert all(len(one.json["tools"]) == 2 for one in upstream.asked())
+
+
+def test_a_websocket_is_sent_back_to_http(clients: Any, proxy: Any, upstream: Any) -> None:
+    headers = {"connection": "upgrade", "upgrade": "websocket", "sec-websocket-version": "13"}
+    key = {"sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ=="}
+    client = clients.http(proxy("regular"))
+    answer = client.get("https://api.openai.com/v1/responses", headers=headers | key)
+    assert answer.status_code == 426
+    assert answer.json()["error"]["code"] == "upgrade_required"
+    assert upstream.requests == []
+    assert client.get("https://api.openai.com/v1/models", headers={"authorization": "x"}).status_code == 200
