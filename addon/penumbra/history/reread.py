@@ -23,8 +23,8 @@ _PLACES = 24
 """Places of one line that are tried."""
 _ANCHORS = 12
 """Lines that are tried as the first one of a part."""
-_LINES = 5
-_CHARACTERS = 200
+_LINES = 4
+_CHARACTERS = 150
 """A repeated part must have this many lines and characters to be worth a reference."""
 _MARKER = re.compile(r"\[([0-9]+) lines: same as in result (\S+?)(?:, from its line ([0-9]+))?\]")
 

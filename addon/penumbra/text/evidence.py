@@ -35,14 +35,14 @@ class Kind(StrEnum):
 
 
 _LIMITS = {
-    Kind.COMMAND: 3_000,
-    Kind.SEARCH: 4_000,
+    Kind.COMMAND: 2_500,
+    Kind.SEARCH: 3_000,
     Kind.LIST: 8_000,
-    Kind.WEB: 6_000,
-    Kind.DIFF: 5_000,
-    Kind.JSON: 6_000,
+    Kind.WEB: 5_000,
+    Kind.DIFF: 4_000,
+    Kind.JSON: 5_000,
     Kind.REPORT: 32_000,
-    Kind.OTHER: 4_000,
+    Kind.OTHER: 3_000,
 }
 """Bytes of an account, heading included, in standard mode. Files have the hard limit only."""
 _LEAST = 1_000
