@@ -66,7 +66,7 @@ def test_an_ordinary_answer() -> None:
     assert one.feed(SECOND) == SECOND
     assert not one.holding
     assert one.end_turn() == Done(
-        b"", ("toolu_r1",), "It fails in é.", None, signature="sig-1", signed_late=False
+        b"", ("toolu_r1",), "It fails in é.", None, signature="sig-1", signed_late=False, ids=("msg_1",)
     )
 
 

@@ -48,7 +48,7 @@ def test_what_requests_say_about_tools() -> None:
     assert (tools.forced, tools.continuable) == (False, True)
     assert ANTHROPIC.tools(document({"tool_choice": {"type": "any"}})).forced
     assert not ANTHROPIC.tools(document({"tool_choice": {"type": "auto"}})).forced
-    assert not ANTHROPIC.tools(document({"tools": [own], "thread": {"type": "create"}})).continuable
+    assert ANTHROPIC.tools(document({"tools": [own], "thread": {"type": "create"}})).threaded
     function = {"type": "function", "function": {"name": "a"}}
     custom = {"type": "custom", "custom": {"name": "b"}}
     tools = CHAT.tools(document({"tools": [function, custom], "n": 2}))
@@ -221,6 +221,31 @@ def test_unbound_thinking() -> None:
         changed, after = dropped(thinking, first, False)
         assert not changed
         assert after["messages"] == messages
+
+
+def test_a_history_that_the_provider_keeps() -> None:
+    request = {"thread": {"type": "continue", "previous_message_id": "msg_1"}, "messages": [user(told("r"))]}
+    found = document(request)
+    (visible,) = ANTHROPIC.visible(found)
+    assert (visible.answer_id, visible.calls, visible.text) == ("msg_1", (), "")
+    assert ANTHROPIC.put_back(found, visible, Hidden((), None, MIXED.results, answer_id="msg_2"))
+    assert body(found) == {
+        "thread": {"type": "continue", "previous_message_id": "msg_2"},
+        "messages": [user(told("p", "ALL"), told("r"))],
+    }
+    empty = document({**request, "messages": []})
+    assert not ANTHROPIC.put_back(empty, visible, Hidden((), None, MIXED.results))
+    for thread in ({"type": "create"}, {"type": "continue", "previous_message_id": "msg_0"}):
+        turn = Turn(encoded(assistant(use("p"))), answer_id="msg_1")
+        messages = ANTHROPIC.continuation(turn, (encoded(told("p", "ALL")),))
+        longer = ANTHROPIC.extended(
+            encoded({"messages": [user()], "thread": thread}), messages, turn.answer_id
+        )
+        assert json.loads(longer) == {
+            "messages": [user(told("p", "ALL"))],
+            "thread": {"type": "continue", "previous_message_id": "msg_1"},
+        }
+    assert ANTHROPIC.visible(document({"thread": {"type": "create"}, "messages": []})) == []
 
 
 def chat_call(call_id: str, name: str = "bash") -> dict[str, Any]:

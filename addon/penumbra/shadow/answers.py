@@ -45,6 +45,8 @@ class Known:
     behind: tuple[bytes, ...] = ()
     """Under a signature's key: those of the hidden exchanges that stood in front of that reasoning."""
     hidden: Hidden | None = None
+    conversation: bytes = b""
+    """Scope of the conversation's references, where later requests don't show how it began."""
 
 
 def text_hash(text: str) -> str:
@@ -55,7 +57,9 @@ def text_hash(text: str) -> str:
 def key(scope: bytes, visible: Visible) -> bytes:
     """What an answer is found by."""
     digest = hashlib.blake2b(key=scope[:64], digest_size=_KEY_BYTES, person=b"penumbra answer")
-    if visible.calls and all(map(_telling, visible.calls)):
+    if visible.answer_id:
+        parts = ["id", visible.answer_id]
+    elif visible.calls and all(map(_telling, visible.calls)):
         parts = ["calls", *visible.calls]
     else:
         # Where no id tells, the place does.

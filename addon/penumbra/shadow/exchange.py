@@ -57,6 +57,8 @@ class Done:
     """By what the provider recognises the last reasoning that the client got."""
     signed_late: bool = False
     """That reasoning came after something that the client did not see."""
+    ids: tuple[str, ...] = ()
+    """The provider's ids of all turns."""
     sound: bool = True
     """The client got a complete message; False: an error, or a stream that broke off."""
     status: int | None = None
@@ -119,7 +121,8 @@ class Exchange:
         self._hidden += self._wire.continuation(turn, results)
         if self.rounds > ROUNDS + 1:
             return self._done(Turn(finished=True))
-        self.request = self._wire.extended(self.request, self._wire.continuation(turn, results))
+        messages = self._wire.continuation(turn, results)
+        self.request = self._wire.extended(self.request, messages, turn.answer_id)
         if self.rounds == ROUNDS + 1:
             self.request = self._wire.without_calls(self.request)
         self.rounds += 1
@@ -160,4 +163,5 @@ class Exchange:
         signed = [number for number, each in enumerate(self.turns) if each.signatures]
         signature = self.turns[signed[-1]].signatures[-1] if signed else ""
         late = bool(signed and signed[-1])
-        return Done(self._answer.finish(), calls, text, hidden, signature, late)
+        ids = tuple(each.answer_id for each in self.turns)
+        return Done(self._answer.finish(), calls, text, hidden, signature, late, ids=ids)

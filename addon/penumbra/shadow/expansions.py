@@ -22,7 +22,7 @@ from penumbra.shadow.exchange import Ask, Done
 from penumbra.shadow.originals import Originals
 from penumbra.shadow.refs import Shadows
 from penumbra.shadow.replay import History, Replayed
-from penumbra.wire.answer import AnswerFormat, PhantomCall
+from penumbra.wire.answer import AnswerFormat, Hidden, PhantomCall, Visible
 from penumbra.wire.answers import FORMATS
 from penumbra.wire.document import Document
 
@@ -86,6 +86,8 @@ class Prepared:
     shadows: Shadows
     history: History
     replayed: Replayed
+    threaded: bool = False
+    """The provider keeps the history."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,7 @@ class Expansions:
         if latest is None:
             if not terms.wanted:
                 return None
-            if history.keys and terms.at_stake:
+            if history.keys and (terms.at_stake or history.visible[0].answer_id):
                 if not terms.counting:
                     # Final too: the next request of this conversation finds it.
                     without = Known("", text_hash(history.visible[-1].text))
@@ -141,8 +143,9 @@ class Expansions:
         if not terms.counting:
             wire.declare(document, phantom.tool(name))
         replayed = replay.put_back(wire, document, history, known, _DROP_BETA in terms.betas)
-        shadows = Shadows(self._key, caller.conversation(), name, terms.hint)
-        return Prepared(wire, name, caller, shadows, history, replayed)
+        scope = (latest.conversation if latest else b"") or caller.conversation()
+        shadows = Shadows(self._key, scope, name, terms.hint)
+        return Prepared(wire, name, caller, shadows, history, replayed, tools.threaded)
 
     async def keep(self, prepared: Prepared, originals: Mapping[str, str]) -> None:
         """Keep new originals for requests that won't carry them."""
@@ -202,6 +205,24 @@ class Expansions:
             bound = Known(prepared.tool, "", behind)
             await self._answers.record(signature_key(scope, done.signature), bound)
         await self._answers.record(key, known)
+        if prepared.threaded and done.ids:
+            await self._remember_id(prepared, done)
         if done.calls and not done.sound:
             # Of an answer that broke off, clients keep the text and not the calls.
             await self._answers.record(answer_key(scope, replace(visible, calls=())), known)
+
+    async def _remember_id(self, prepared: Prepared, done: Done) -> None:
+        """The next request names an answer by the id that the client has got: of its first turn from a
+        stream, of its last turn from a document. Both are kept."""
+        results = done.hidden.results if done.hidden else ()
+        for answer_id in dict.fromkeys((done.ids[0], done.ids[-1])):
+            visible = Visible(-1, 0, (), "", "", 0, answer_id=answer_id)
+            hidden = Hidden((), None, results, answer_id=done.ids[-1])
+            needed = bool(results) or answer_id != done.ids[-1]
+            known = Known(
+                prepared.tool,
+                text_hash(""),
+                hidden=hidden if needed else None,
+                conversation=prepared.shadows.scope,
+            )
+            await self._answers.record(answer_key(prepared.caller.principal, visible), known)

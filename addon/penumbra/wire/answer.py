@@ -46,6 +46,8 @@ class Turn:
     """The provider reported an error within the turn, which the client has got."""
     continuable: bool = True
     """Results can be put behind this turn; False for a refusal, or for several choices."""
+    answer_id: str = ""
+    """The provider's id of this answer."""
     usage: Mapping[str, int] = field(default_factory=dict)
     """The provider's own token figures of this turn, flat, by the provider's names."""
 
@@ -119,8 +121,9 @@ class Tools:
     forced: bool
     """The model has to call one."""
     continuable: bool
-    """Behind an answer to this request, results can be put: it has one answer, and its whole history
-    is in the request."""
+    """Results can be put behind an answer to this request, for instance because it has only one."""
+    threaded: bool = False
+    """The provider keeps the history, and knows it by the id of its last answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +145,8 @@ class Visible:
     """It has reasoning that the provider would recognise."""
     signature: str = ""
     """By what the provider recognises the last of it."""
+    answer_id: str = ""
+    """Of an answer that is not in the request, but named by it: its id. The rest is empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +161,8 @@ class Hidden:
     """Results of phantom calls that stand beside real calls in `last`; JSON, in the API's form."""
     signed: bool = False
     """The client got to see reasoning that the provider would recognise."""
+    answer_id: str = ""
+    """The id of the last turn's answer, where the client knows another one."""
 
 
 class AnswerFormat(Protocol):
@@ -185,8 +192,11 @@ class AnswerFormat(Protocol):
         """The messages that continue a conversation behind a turn: the turn itself and its results."""
         ...
 
-    def extended(self, request: bytes, messages: Sequence[bytes]) -> bytes:
-        """The request with these messages behind its last one."""
+    def extended(self, request: bytes, messages: Sequence[bytes], answer_id: str = "") -> bytes:
+        """The request with these messages behind its last one.
+
+        `answer_id`: of the answer that they continue, for requests whose history the provider keeps.
+        """
         ...
 
     def without_calls(self, request: bytes) -> bytes:

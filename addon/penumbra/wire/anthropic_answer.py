@@ -93,6 +93,7 @@ class AnthropicStream:
         message = value.get("message")
         if isinstance(message, dict):
             self._turn.usage |= flat(message.get("usage"))
+            self._turn.answer_id = str(message.get("id", ""))
         if self._started:
             return b""
         self._started = True
@@ -220,6 +221,7 @@ class _StreamTurn:
     held: list[SseEvent] = field(default_factory=list)
     usage: dict[str, int] = field(default_factory=dict)
     stop_reason: str = ""
+    answer_id: str = ""
     finished: bool = False
     failed: bool = False
     rest: bytes = b""
@@ -236,6 +238,7 @@ class _StreamTurn:
             finished=self.finished,
             failed=self.failed,
             continuable=self.stop_reason not in _NO_CONTINUATION,
+            answer_id=self.answer_id,
             usage=self.usage,
         )
 
@@ -334,6 +337,7 @@ class AnthropicBody:
             signatures=tuple(signatures),
             finished=True,
             continuable=document.string(members.get("stop_reason")) not in _NO_CONTINUATION,
+            answer_id=document.string(members.get("id")) or "",
             usage=flat(document.plain(members.get("usage"))),
         )
 

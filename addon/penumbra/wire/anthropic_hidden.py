@@ -13,6 +13,8 @@ from penumbra.wire.document import Document, Edit, encode
 
 # Tools with a version in their type are the provider's. These few are run by the client all the same.
 _RUN_BY_CLIENT = ("custom", "bash_", "text_editor_", "computer_", "memory_")
+_ELSEWHERE = -1
+"""Index of an answer that is not in the request."""
 _NO_CALLS = b'{"type":"none"}'
 
 
@@ -33,8 +35,7 @@ class AnthropicAnswers:
             names.append(request.string(tool.get("name")) or "")
             own += (request.string(tool.get("type")) or "custom").startswith(_RUN_BY_CLIENT)
         choice = request.string(request.members(top.get("tool_choice")).get("type"))
-        # A thread keeps its history at the provider, under the id of an answer that we don't show.
-        return Tools(tuple(names), own, choice in ("any", "tool"), "thread" not in top)
+        return Tools(tuple(names), own, choice in ("any", "tool"), True, threaded="thread" in top)
 
     def declare(self, request: Document, tool: Tool) -> None:
         head = encode({"name": tool.name, "description": tool.description})
@@ -48,9 +49,16 @@ class AnthropicAnswers:
         answers = b'{"role":"user","content":[' + b",".join(results) + b"]}"
         return (turn.message, answers) if turn.message else (answers,)
 
-    def extended(self, request: bytes, messages: Sequence[bytes]) -> bytes:
+    def extended(self, request: bytes, messages: Sequence[bytes], answer_id: str = "") -> bytes:
         document = Document(request)
-        document.append(document.members(document.root)["messages"], b",".join(messages))
+        top = document.members(document.root)
+        if "thread" in top:
+            # The provider has all the rest, this answer included.
+            start, end = document.place(top["messages"])
+            document.edits.append(Edit(start, end, b"[" + messages[-1] + b"]"))
+            document.replace(top["thread"], {"type": "continue", "previous_message_id": answer_id})
+        else:
+            document.append(top["messages"], b",".join(messages))
         return document.render()
 
     def without_calls(self, request: bytes) -> bytes:
@@ -77,22 +85,21 @@ class AnthropicAnswers:
             found.append((index, tuple(calls), "".join(texts), signature is not None))
             signatures.append(signature or "")
         pairs = zip(read_visible(found), signatures, strict=True)
-        return [replace(visible, signature=signature) for visible, signature in pairs]
+        before = _continued(request)
+        first = [Visible(_ELSEWHERE, 0, (), "", "", 0, answer_id=before)] if before else []
+        return first + [replace(visible, signature=signature) for visible, signature in pairs]
 
     def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
         items = _messages(request)
+        if visible.index == _ELSEWHERE:
+            return _put_into_thread(request, items, hidden)
         message = items[visible.index]
         if overlaps(request, message):
             return False
         behind = items[visible.index + 1] if visible.index + 1 < len(items) else None
         answers = None if behind is None else request.members(behind)
-        if hidden.results:
-            # Results belong beside those of the real calls, in front of everything else.
-            if answers is None or request.string(answers.get("role")) != "user":
-                return False
-            if not request.items(answers.get("content")):
-                return False
-            request.insert(answers["content"], 0, b",".join(hidden.results))
+        if hidden.results and (answers is None or not _put_results(request, answers, hidden)):
+            return False
         texts = [*hidden.before, *([hidden.last] if hidden.last else [])]
         if hidden.signed and not visible.signed:
             texts = [text for text in map(_without_thinking, texts) if text]
@@ -115,6 +122,30 @@ class AnthropicAnswers:
             return False
         items = _messages(request)
         return sum(_remove_thinking(request, items[index]) for index in signed) > 0
+
+
+def _continued(request: Document) -> str:
+    """The id of the answer that a request continues whose history the provider keeps."""
+    thread = request.members(request.members(request.root).get("thread"))
+    return request.string(thread.get("previous_message_id")) or ""
+
+
+def _put_into_thread(request: Document, items: list[Raw], hidden: Hidden) -> bool:
+    """The provider has what was hidden; what it lacks are results beside those of real calls."""
+    if hidden.results and not (items and _put_results(request, request.members(items[0]), hidden)):
+        return False
+    thread = request.members(request.members(request.root).get("thread"))
+    if hidden.answer_id:
+        request.replace(thread["previous_message_id"], hidden.answer_id)
+    return True
+
+
+def _put_results(request: Document, message: dict[str, Raw], hidden: Hidden) -> bool:
+    """Results belong beside those of the real calls, in front of everything else."""
+    if request.string(message.get("role")) != "user" or not request.items(message.get("content")):
+        return False
+    request.insert(message["content"], 0, b",".join(hidden.results))
+    return True
 
 
 def with_member(request: bytes, key: str, value: bytes) -> bytes:

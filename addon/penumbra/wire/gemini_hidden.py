@@ -58,7 +58,7 @@ class GeminiAnswers:
         answers = b'{"role":"user","parts":[' + b",".join(results) + b"]}"
         return (turn.message, answers) if turn.message else (answers,)
 
-    def extended(self, request: bytes, messages: Sequence[bytes]) -> bytes:
+    def extended(self, request: bytes, messages: Sequence[bytes], answer_id: str = "") -> bytes:
         document = Document(request)
         document.append(inner(document)["contents"], b",".join(messages))
         return document.render()

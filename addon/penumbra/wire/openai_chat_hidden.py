@@ -42,7 +42,7 @@ class ChatAnswers:
     def continuation(self, turn: Turn, results: Sequence[bytes]) -> tuple[bytes, ...]:
         return (turn.message, *results) if turn.message else tuple(results)
 
-    def extended(self, request: bytes, messages: Sequence[bytes]) -> bytes:
+    def extended(self, request: bytes, messages: Sequence[bytes], answer_id: str = "") -> bytes:
         document = Document(request)
         document.append(document.members(document.root)["messages"], b",".join(messages))
         return document.render()

@@ -54,7 +54,7 @@ class ResponsesAnswers:
     def continuation(self, turn: Turn, results: Sequence[bytes]) -> tuple[bytes, ...]:
         return (turn.message, *results) if turn.message else tuple(results)
 
-    def extended(self, request: bytes, messages: Sequence[bytes]) -> bytes:
+    def extended(self, request: bytes, messages: Sequence[bytes], answer_id: str = "") -> bytes:
         document = Document(request)
         top = document.members(document.root)
         added = b",".join(_storable(document, messages))
