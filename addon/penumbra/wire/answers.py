@@ -5,12 +5,14 @@ from __future__ import annotations
 from penumbra.wire.answer import AnswerFormat
 from penumbra.wire.anthropic_hidden import AnthropicAnswers
 from penumbra.wire.gemini_hidden import GeminiAnswers
+from penumbra.wire.ollama_hidden import OllamaAnswers
 from penumbra.wire.openai_chat_hidden import ChatAnswers
 from penumbra.wire.openai_responses_hidden import ResponsesAnswers
 
 FORMATS: dict[str, AnswerFormat] = {
     "anthropic": AnthropicAnswers(),
     "gemini": GeminiAnswers(),
+    "ollama": OllamaAnswers(),
     "openai_chat": ChatAnswers(),
     "openai_responses": ResponsesAnswers(),
 }

@@ -7,6 +7,8 @@ the document until a stage needs them.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -102,3 +104,9 @@ def string_values(document: Document, value: Raw | None) -> Iterator[Raw]:
         members = document.members(one)
         if not members.keys() & _FILE_KEYS:
             waiting += reversed(members.values())
+
+
+def short_hash(name: str | None, arguments: object) -> str:
+    """A hash of a call that has no id: 12 hex digits, the same for the same arguments in any order."""
+    canonical = json.dumps([name, arguments], sort_keys=True, ensure_ascii=True).encode("ascii")
+    return hashlib.blake2b(canonical, digest_size=6).hexdigest()

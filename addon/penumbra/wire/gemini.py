@@ -8,13 +8,11 @@ names of members in camel and in snake case.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping
 
 from msgspec import Raw
 
-from penumbra.wire.conversation import Conversation, ResultText, ToolCall, string_values
+from penumbra.wire.conversation import Conversation, ResultText, ToolCall, short_hash, string_values
 from penumbra.wire.document import Document, encode
 
 _STATUS = {400: "INVALID_ARGUMENT", 413: "INVALID_ARGUMENT", 503: "UNAVAILABLE"}
@@ -89,9 +87,7 @@ def call_token(document: Document, call: Raw) -> str:
     members = document.members(call)
     if found := document.string(members.get("id")):
         return found
-    said = [document.string(members.get("name")), document.plain(members.get("args"))]
-    canonical = json.dumps(said, sort_keys=True, ensure_ascii=True).encode("ascii")
-    return hashlib.blake2b(canonical, digest_size=6).hexdigest()
+    return short_hash(document.string(members.get("name")), document.plain(members.get("args")))
 
 
 def _call(document: Document, part: dict[str, Raw]) -> ToolCall:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Raw
 
-from penumbra.wire.conversation import Conversation, ResultText, ToolCall
+from penumbra.wire.conversation import Conversation, ResultText, ToolCall, short_hash
 from penumbra.wire.document import Document, encode
 
 
@@ -49,6 +49,15 @@ def read(document: Document) -> Conversation:
 def error(status: int, message: str) -> bytes:
     """An error body as the API writes it; the status stands in the response's head only."""
     return encode({"error": message})
+
+
+def call_token(document: Document, value: Raw) -> str:
+    """What a call is known by: its id, else a short hash of its name and arguments."""
+    call = document.members(value)
+    if found := document.string(call.get("id")):
+        return found
+    function = document.members(call.get("function"))
+    return short_hash(document.string(function.get("name")), document.plain(function.get("arguments")))
 
 
 def _call(document: Document, value: Raw) -> ToolCall:

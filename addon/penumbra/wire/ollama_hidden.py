@@ -1,0 +1,76 @@
+"""Ollama's own chat API: the phantom tool and hidden exchanges in requests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Raw
+
+from penumbra.wire.answer import Hidden, PhantomCall, Tool, Tools, Turn, Visible, read_visible
+from penumbra.wire.document import Document, Edit, decode, encode
+from penumbra.wire.ollama import call_token
+from penumbra.wire.ollama_answer import OllamaBody, OllamaStream
+
+
+class OllamaAnswers:
+    """See AnswerFormat."""
+
+    def stream(self, phantom: str) -> OllamaStream:
+        return OllamaStream(phantom)
+
+    def body(self, phantom: str) -> OllamaBody:
+        return OllamaBody(phantom)
+
+    def tools(self, request: Document) -> Tools:
+        names = []
+        for item in request.items(request.members(request.root).get("tools")):
+            function = request.members(request.members(item).get("function"))
+            names.append(request.string(function.get("name")) or "")
+        return Tools(tuple(names), len(names), forced=False, continuable=True)
+
+    def declare(self, request: Document, tool: Tool) -> None:
+        head = encode({"name": tool.name, "description": tool.description})
+        function = head[:-1] + b',"parameters":' + tool.parameters + b"}"
+        declaration = b'{"type":"function","function":' + function + b"}"
+        request.append(request.members(request.root)["tools"], declaration)
+
+    def result(self, call: PhantomCall, text: str) -> bytes:
+        return encode({"role": "tool", "content": text, **decode(call.id.encode())})
+
+    def continuation(self, turn: Turn, results: Sequence[bytes]) -> tuple[bytes, ...]:
+        return (turn.message, *results) if turn.message else tuple(results)
+
+    def extended(self, request: bytes, messages: Sequence[bytes], answer_id: str = "") -> bytes:
+        document = Document(request)
+        document.append(document.members(document.root)["messages"], b",".join(messages))
+        return document.render()
+
+    def without_calls(self, request: bytes) -> bytes:
+        # The API has no way to forbid calls but to name no tools.
+        document = Document(request)
+        document.replace(document.members(document.root)["tools"], [])
+        return document.render()
+
+    def visible(self, request: Document) -> list[Visible]:
+        found = []
+        for index, item in enumerate(_messages(request)):
+            message = request.members(item)
+            if request.string(message.get("role")) == "assistant":
+                calls = tuple(call_token(request, call) for call in request.items(message.get("tool_calls")))
+                found.append((index, calls, request.string(message.get("content")) or "", False))
+        return read_visible(found)
+
+    def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
+        start, end = request.place(_messages(request)[visible.index])
+        if any(edit.start < end and edit.end > start for edit in request.edits):
+            return False
+        texts = [*hidden.before, *([hidden.last] if hidden.last else []), *hidden.results]
+        request.edits.append(Edit(start, end, b",".join(texts)))
+        return True
+
+    def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
+        return False
+
+
+def _messages(request: Document) -> list[Raw]:
+    return request.items(request.members(request.root).get("messages"))
