@@ -298,7 +298,7 @@ def main() -> int:
     )
     parser.add_argument("--stats", action="store_true", help="print Penumbra's own figures at the end")
     wanted = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="penumbra-bench-") as name:
+    with tempfile.TemporaryDirectory(prefix="penumbra-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         here, there = multiprocessing.Pipe()
         provider = multiprocessing.get_context("spawn").Process(

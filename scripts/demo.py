@@ -286,7 +286,10 @@ def main() -> int:
     options = dict(item.split("=", 1) for item in wanted.set)
     paper, secrets = Paper(), made_up_secrets()
     recording = Recording.load(secrets)
-    with tempfile.TemporaryDirectory(prefix="penumbra-demo-") as folder, Upstream(Path(folder)) as upstream:
+    with (
+        tempfile.TemporaryDirectory(prefix="penumbra-demo-", ignore_cleanup_errors=True) as folder,
+        Upstream(Path(folder)) as upstream,
+    ):
         home, events = Path(folder) / "home", Path(folder) / "events.jsonl"
         options |= {"penumbra_mode": wanted.mode, "penumbra_events": str(events)}
         proxy = Mitmdump(upstream, Path(folder) / "conf", home, options=options).start()
