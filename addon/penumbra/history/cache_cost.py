@@ -130,7 +130,7 @@ def decide(changes: Sequence[Change], price: Prices, turns: int, *, cold: bool, 
     behind = changes[-count].behind
     if net <= 0:
         once, each = _costs(last.before + last.behind, last.saved, price, cold)
-        pays = f"in {once / each:.0f} turns" if each > 0 else "never"
+        pays = f"in {once / each:.0f} turns at best" if each > 0 else "never"
         line = f"kept {len(changes)} results: the last alone pays back {pays}, {turns} are expected"
         return Verdict(0, once, each, line)
     if once <= 0:

@@ -6,15 +6,17 @@ are decided before the request is rewritten, recorded with everything else, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from penumbra import rewrite
 from penumbra.calls import tools
 from penumbra.history import cache_cost, superseded
 from penumbra.history.cache_cost import Change, Prices
 from penumbra.recovery.resend import Given, calls, decision, referents, request_facts
-from penumbra.shadow.ledger import Decision
+from penumbra.shadow.ledger import Decision, Facts
 from penumbra.text import tokens
 from penumbra.text.result import Redacted
 
@@ -26,12 +28,25 @@ _BYTES_PER_TOKEN = 3.6
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Hope:
+    """A superseded result whose form could change."""
+
     item: rewrite.Item
-    decision: Decision
-    original: str
+    facts: Facts
+    """Of the form in which it was sent."""
+    newer: str
+    """Id of the call that superseded it."""
     end: int
     """Offset behind the text, in the body as it came."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """What would be sent instead."""
+
+    hope: _Hope
+    decision: Decision
+    original: str
 
 
 def plan(
@@ -49,45 +64,42 @@ def plan(
     provider drops because of the rewrite is given up. Raises RedactionError.
     """
     found = superseded.find(calls(request, parameters), parameters) if known else {}
-    candidates = _candidates(request, known, redact, shadows, found, parameters) if found else []
-    if not candidates:
+    hopes = _hopes(request, known, found) if found else []
+    if not hopes:
         return Given()
     price = cache_cost.prices(request.api.format, request.conversation.model, request.document.data)
-    seen = _end_of_seen(request)
-    saved_behind = _saved_behind(request, known)
-    changes = [
-        Change(
-            before=request_facts(known, one.item).tokens_after,
-            after=one.decision.facts.tokens_after,
-            behind=max(0, int((seen - one.end) / _BYTES_PER_TOKEN) - saved_behind(one.end)),
-        )
-        for one in candidates
-    ]
     made = len(request.document.items(request.conversation.messages)) // 2
-    verdict = cache_cost.decide(
-        changes,
-        price,
-        cache_cost.remaining_turns(made),
+    decide = partial(
+        cache_cost.decide,
+        price=price,
+        turns=cache_cost.remaining_turns(made),
         cold=_is_cold(request, price, idle),
-        bound=_is_bound(request, candidates, drop_bound),
+        bound=_is_bound(request, hopes, drop_bound),
+    )
+    behind = _behind(request, known)
+    # Making the forms costs time in every turn: only where it would pay if they were empty.
+    best = decide([Change(one.facts.tokens_after, 0, behind(one)) for one in hopes])
+    if not best.count:
+        return Given(line=best.line)
+    candidates = _candidates(request, redact, shadows, hopes, parameters)
+    verdict = decide(
+        [
+            Change(one.hope.facts.tokens_after, one.decision.facts.tokens_after, behind(one.hope))
+            for one in candidates
+        ]
     )
     chosen = candidates[len(candidates) - verdict.count :]
-    decisions = {one.item.key: one.decision for one in chosen}
+    decisions = {one.hope.item.key: one.decision for one in chosen}
     originals = {one.decision.facts.ref: one.original for one in chosen if one.decision.facts.ref}
-    return Given(decisions, originals, verdict.line)
+    return Given(decisions, originals, verdict.line if candidates else "")
 
 
-def _candidates(
-    request: rewrite.Request,
-    known: Mapping[bytes, Decision],
-    redact: Callable[[str, str], Redacted],
-    shadows: rewrite.Shadows | None,
-    found: Mapping[int, str],
-    parameters: superseded.Parameters,
-) -> list[_Candidate]:
-    """What could be sent smaller, in the request's order."""
+def _hopes(
+    request: rewrite.Request, known: Mapping[bytes, Decision], found: Mapping[int, str]
+) -> list[_Hope]:
+    """The superseded results that may change, in the request's order."""
     referred = referents(known)
-    candidates: list[_Candidate] = []
+    hopes: list[_Hope] = []
     for index, newer in sorted(found.items()):
         item = request.items[index]
         past = known.get(item.key)
@@ -95,22 +107,42 @@ def _candidates(
             continue
         if item.key in referred or past.facts.bytes_after < _LEAST:
             continue
-        if tools.skips(item.tool, request.settings.skip_tools):
-            continue
+        if not tools.skips(item.tool, request.settings.skip_tools):
+            hopes.append(_Hope(item, past.facts, newer, request.document.place(item.result.value)[1]))
+    return hopes
+
+
+def _candidates(
+    request: rewrite.Request,
+    redact: Callable[[str, str], Redacted],
+    shadows: rewrite.Shadows | None,
+    hopes: Sequence[_Hope],
+    parameters: superseded.Parameters,
+) -> list[_Candidate]:
+    """What could be sent smaller, in the request's order."""
+    candidates: list[_Candidate] = []
+    for hope in hopes:
+        item = hope.item
         original = rewrite.original(request, item, redact)
         category = superseded.identify(
             item.tool, rewrite.tool_output(request, item).arguments, parameters
         ).category
-        form = superseded.form(original, item.tool, item.result.call_id, newer, category, parameters)
+        form = superseded.form(original, item.tool, item.result.call_id, hope.newer, category, parameters)
         if form is None:
             continue
         ref = shadows.ref(original) if shadows is not None else ""
         text = (shadows.prefix(ref) if shadows is not None else "") + form
-        made = decision("superseded", item.text, text, ref, past.facts)
-        if made.facts.tokens_after < past.facts.tokens_after:
-            end = request.document.place(item.result.value)[1]
-            candidates.append(_Candidate(item, made, original, end))
+        made = decision("superseded", item.text, text, ref, hope.facts)
+        if made.facts.tokens_after < hope.facts.tokens_after:
+            candidates.append(_Candidate(hope, made, original))
     return candidates
+
+
+def _behind(request: rewrite.Request, known: Mapping[bytes, Decision]) -> Callable[[_Hope], int]:
+    """Tokens that the provider has seen behind a result, as they were sent."""
+    seen = _end_of_seen(request)
+    saved = _saved_behind(request, known)
+    return lambda hope: max(0, int((seen - hope.end) / _BYTES_PER_TOKEN) - saved(hope.end))
 
 
 def _end_of_seen(request: rewrite.Request) -> int:
@@ -122,12 +154,13 @@ def _end_of_seen(request: rewrite.Request) -> int:
 
 def _saved_behind(request: rewrite.Request, known: Mapping[bytes, Decision]) -> Callable[[int], int]:
     """Tokens that the forms behind an offset have fewer than the body as it came."""
-    saved = [
-        (request.document.place(item.result.value)[0], facts.tokens_before - facts.tokens_after)
-        for item in request.items
-        if (facts := request_facts(known, item)).tokens_before
-    ]
-    return lambda start: sum(count for place, count in saved if place > start)
+    places: list[int] = []
+    sums = [0]
+    for item in request.items:
+        facts = request_facts(known, item)
+        places.append(request.document.place(item.result.value)[0])
+        sums.append(sums[-1] + facts.tokens_before - facts.tokens_after)
+    return lambda start: sums[-1] - sums[bisect_right(places, start)]
 
 
 def _is_cold(request: rewrite.Request, price: Prices, idle: float | None) -> bool:
@@ -137,8 +170,8 @@ def _is_cold(request: rewrite.Request, price: Prices, idle: float | None) -> boo
     return tokens.estimate(request.document.data[:40_000].decode("utf-8", "replace")) < price.minimum
 
 
-def _is_bound(request: rewrite.Request, candidates: list[_Candidate], drop: bool) -> bool:
+def _is_bound(request: rewrite.Request, hopes: Sequence[_Hope], drop: bool) -> bool:
     if request.api.format not in _BOUND:
         return False
-    behind = request.conversation.last_thinking > min(one.item.result.turn for one in candidates)
+    behind = request.conversation.last_thinking > min(one.item.result.turn for one in hopes)
     return behind and not (drop and b'"drop_block"' in request.document.data)
