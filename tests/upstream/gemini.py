@@ -14,7 +14,7 @@ from upstream.script import Text, Thinking, ToolCall, Turn
 _FIELDS = words("cachedContent contents generationConfig safetySettings systemInstruction toolConfig tools")
 _PARTS = words("fileData functionCall functionResponse inlineData text thought thoughtSignature")
 _PATH = re.compile(
-    r"/v1beta/models/[\w.-]+:(generateContent|streamGenerateContent|countTokens)|/v1internal:(\w+)"
+    r"/v1(?:beta)?/models/[\w.-]+:(generateContent|streamGenerateContent|countTokens)|/v1internal:(\w+)"
 )
 
 

@@ -3,7 +3,7 @@
 An answer is a list of output items. Events of a stream name their item by its place; the phantom's
 items are taken out and the rest is numbered anew, and so is the sequence of events. The last event
 repeats the whole answer, and the first ones repeat the request's tools: both are put right for what
-the client knows. The id of the answer is that of the last turn, which is the one to go on from.
+the client knows. A stream keeps the id of its first turn, which the client has got, to its end.
 """
 
 from __future__ import annotations
@@ -149,6 +149,8 @@ class ResponsesStream:
         # Some servers leave the items of a stream out of its last event.
         left_out = bool(self._turn.items) and not document.items(response.get("output"))
         show(document, response, self._phantom, [] if left_out else self._shown, self._hidden_usage)
+        if self._continued and "id" in response and "id" in self._first:
+            document.replace(response["id"], self._first["id"])
         return self._numbered(event, document, members)
 
 
@@ -302,6 +304,7 @@ def _turn(items: Sequence[bytes], end: dict[str, Any], phantom: str, failed: boo
         failed=failed,
         continuable=status == "completed",
         usage=flat(end.get("usage")),
+        answer_id=str(end.get("id") or ""),
     )
 
 

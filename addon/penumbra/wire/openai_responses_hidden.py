@@ -1,8 +1,8 @@
 """OpenAI Responses: the phantom tool and hidden exchanges in requests.
 
 What stands for an assistant message here is a run of items that the model wrote. Where the history is
-at the provider, the request shows of the last answer only the results of its calls, and by their ids
-it is known again.
+at the provider, the request names the last answer by the id that the client has got; the one to go on
+from may be another.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from penumbra.wire.openai_responses import TEXTS, call_id, is_answer, kind
 from penumbra.wire.openai_responses_answer import ResponsesBody, ResponsesStream
 
 _OWN_TOOLS = ("function", "custom", "local_shell", "shell", "apply_patch", "computer", "computer_use_preview")
-_AT_THE_PROVIDER = "previous_response_id"
+_BEFORE = "previous_response_id"
+_ELSEWHERE = -1
 
 
 class ResponsesAnswers:
@@ -39,7 +40,8 @@ class ResponsesAnswers:
             own += request.string(tool.get("type")) in _OWN_TOOLS
         # A conversation object takes up every answer, also one that the client has not seen.
         elsewhere = bool(request.plain(top.get("background")) or request.plain(top.get("conversation")))
-        return Tools(tuple(names), own, _forced(request, top), "input" in top and not elsewhere)
+        stored = request.plain(top.get("store")) is not False
+        return Tools(tuple(names), own, _forced(request, top), "input" in top and not elsewhere, stored)
 
     def declare(self, request: Document, tool: Tool) -> None:
         head = encode({"type": "function", "name": tool.name, "description": tool.description})
@@ -76,19 +78,21 @@ class ResponsesAnswers:
         return document.render()
 
     def visible(self, request: Document) -> list[Visible]:
-        runs = list(_runs(request))
-        top = request.members(request.root)
-        if not runs and request.plain(top.get(_AT_THE_PROVIDER)):
-            calls = tuple(_answered(request, request.items(top.get("input"))))
-            return read_visible([(-1, calls, "", False)]) if calls else []
-        return read_visible([(run.first, run.calls, run.text, run.signed) for run in runs])
+        before = request.string(request.members(request.root).get(_BEFORE))
+        first = [Visible(_ELSEWHERE, 0, (), "", "", 0, answer_id=before)] if before else []
+        runs = ((run.first, run.calls, run.text, run.signed) for run in _runs(request))
+        return first + read_visible(list(runs))
 
     def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
         top = request.members(request.root)
         items = request.items(top.get("input"))
-        if visible.index < 0:
+        if visible.index == _ELSEWHERE:
+            if hidden.results and not items:
+                return False
             if hidden.results:
                 request.insert(top["input"], 0, b",".join(hidden.results))
+            if hidden.answer_id:
+                request.replace(top[_BEFORE], hidden.answer_id)
             return True
         run = next(run for run in _runs(request) if run.first == visible.index)
         start, end = request.place(items[run.first])[0], request.place(items[run.last])[1]
