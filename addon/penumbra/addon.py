@@ -17,6 +17,7 @@ from penumbra.expansion import Expansion
 from penumbra.insight import events, figures
 from penumbra.insight.expansions import ExpansionFigures
 from penumbra.overrides import THRESHOLD_HEADER
+from penumbra.redaction import RuleError, gitleaks, ruleset
 from penumbra.rescue import Rescue
 from penumbra.settings import Settings, SettingsError
 from penumbra.strategies import http as http_calls
@@ -40,6 +41,7 @@ class Penumbra:
         self._running = False
         self._engine: Engine | None = None
         self._events: events.EventLog | None = None
+        self._gitleaks: gitleaks.Loaded | None = None
         self._filter: flowfilter.TFilter | None = None
         self._config_state: tuple[int, int] | None = None
         self._sealed_hosts: set[str] = set()
@@ -95,6 +97,7 @@ class Penumbra:
         return knobs.load(options, os.environ, getattr(ctx.options, CONFIG_OPTION))
 
     def _apply(self, settings: Settings) -> None:
+        rules = self._user_rules(settings)
         try:
             self._filter = flowfilter.parse(settings.filter) if settings.filter else None
         except ValueError as error:
@@ -103,7 +106,7 @@ class Penumbra:
             ) from None
         kept = self._engine is not None and all(
             getattr(settings, name) == getattr(self.settings, name)
-            for name in ("database", "database_max_bytes", "ledger_ttl")
+            for name in ("database", "database_max_bytes", "ledger_ttl", "gitleaks_config", "gitleaks_only")
         )
         if self._engine is not None and not kept:
             self._engine.close()
@@ -112,10 +115,26 @@ class Penumbra:
             self._events.close()
             self._events = None
         self.settings = settings
+        self._gitleaks = rules
+
+    def _user_rules(self, settings: Settings) -> gitleaks.Loaded | None:
+        """What the user's gitleaks.toml holds; read again only where the settings name another one."""
+        if (settings.gitleaks_config, settings.gitleaks_only) == (
+            self.settings.gitleaks_config,
+            self.settings.gitleaks_only,
+        ):
+            return self._gitleaks
+        try:
+            found = ruleset.user_rules(settings.gitleaks_config, only=settings.gitleaks_only)
+        except RuleError as error:
+            raise SettingsError(str(error)) from None
+        for warning in found.warnings if found else ():
+            _log.warning(f"penumbra_gitleaks_config: {warning}")
+        return found
 
     def _started(self) -> Engine:
         if self._engine is None:
-            self._engine = Engine(self.settings, self.figures.strategies, _listening)
+            self._engine = Engine(self.settings, self.figures.strategies, _listening, self._gitleaks)
         return self._engine
 
     def _state_of_config(self) -> tuple[int, int] | None:

@@ -24,8 +24,9 @@ from penumbra.outside import Outside
 from penumbra.overrides import OverrideError
 from penumbra.recovery import lessons, recoverer
 from penumbra.recovery.resend import Given
-from penumbra.redaction import RedactionError
+from penumbra.redaction import RedactionError, ruleset
 from penumbra.redaction.engine import Redactor
+from penumbra.redaction.gitleaks import Loaded
 from penumbra.settings import Settings, database_path
 from penumbra.shadow import answers, expand, ledger, originals
 from penumbra.shadow.database import Database, installation_key
@@ -102,8 +103,10 @@ class Engine:
         settings: Settings,
         figures: StrategyFigures | None = None,
         listening: Callable[[], Collection[int]] = tuple,
+        gitleaks: Loaded | None = None,
     ) -> None:
-        """`figures` count what strategies do; `listening` tells the ports of this process."""
+        """`figures` count what strategies do; `listening` tells the ports of this process; `gitleaks` is
+        what the user's file of rules holds."""
         path = database_path(settings)
         self.settings = settings
         self.key = installation_key(path.with_suffix(".key") if path else None)
@@ -124,7 +127,8 @@ class Engine:
         self._shelves = Shelves()
         self._workers = ThreadPoolExecutor(2, thread_name_prefix="penumbra")
         # Compiled while the proxy starts; the first request waits for what is missing.
-        self._redactor: Future[Redactor] = self._workers.submit(Redactor, self.key)
+        compiled = partial(_compiled, self.key, gitleaks, settings.gitleaks_only)
+        self._redactor: Future[Redactor] = self._workers.submit(compiled)
         self._redactor.add_done_callback(_report_broken_rules)
 
     def close(self) -> None:
@@ -339,6 +343,10 @@ class Engine:
         return hashlib.blake2b(
             principal.encode("utf-8", "surrogatepass"), key=self.key, digest_size=32
         ).digest()
+
+
+def _compiled(key: bytes, gitleaks: Loaded | None, only: bool) -> Redactor:
+    return Redactor(key, ruleset.rules(gitleaks, only=only))
 
 
 def _report_broken_rules(redactor: Future[Redactor]) -> None:

@@ -103,6 +103,8 @@ class Settings:
     recover: str = "auto"
     redact_secrets: bool = True
     allow_redaction_off: bool = False
+    gitleaks_config: str = ""
+    gitleaks_only: bool = False
     hosts: tuple[str, ...] = ()
     filter: str = ""
     intercept: str = "llm"
@@ -295,6 +297,8 @@ KNOBS: tuple[Knob, ...] = (
     ),
     Knob("redact_secrets", read_flag, "Take secrets out of tool results."),
     Knob("allow_redaction_off", read_flag, "Let a request switch redaction off."),
+    Knob("gitleaks_config", read_text, "A gitleaks.toml whose rules are searched for beside ours."),
+    Knob("gitleaks_only", read_flag, "The rules of gitleaks_config come instead of ours."),
     Knob("hosts", read_names, "Further hosts of LLM APIs (globs allowed), separated by commas."),
     Knob("filter", read_text, "mitmproxy filter expression: only matching flows are touched."),
     Knob(
