@@ -80,7 +80,7 @@ class Rescue:
         body = accepted.rewritten.body
         if not recoverer.may_shorten(accepted.request.settings) or len(body) < _LEAST_BYTES:
             return
-        if incoming.api.kind != "messages" or not accepted.request.conversation.messages:
+        if incoming.api.kind not in ("messages", "compact") or not accepted.request.conversation.messages:
             return
         looks, patient = len(body) >= _LOOK_BYTES, len(body) >= _PATIENT_BYTES
         watched = Watched(engine, incoming, settings, accepted, looks, patient)

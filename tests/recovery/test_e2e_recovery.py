@@ -350,3 +350,30 @@ def test_a_compaction_request_that_fits_is_what_it_would_be_anyway(client: Clien
     client.post(body, "api.anthropic.com")
     before, after = (received.json["messages"] for received in upstream.asked())
     assert after[: len(before)] == before
+
+
+def test_codex_own_endpoint_for_compaction_is_bounded_too(
+    clients: Any, proxy: Any, upstream: Any, api_key: str
+) -> None:
+    path = "/v1/responses/compact"
+    items: list[dict[str, Any]] = [
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "go"}]}
+    ]
+    for n in range(20):
+        items += [
+            {"type": "function_call", "call_id": f"c{n}", "name": "read_notes", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": f"c{n}", "output": prose(n + 3)},
+        ]
+    refusal = b'{"error":{"code":"context_length_exceeded","message":"Your input exceeds the context window of this model.","type":"invalid_request_error"}}'
+    upstream.pages[path] = Raw(400, JSON, refusal)
+    body = json.dumps({"model": "gpt-5", "input": items}).encode()
+    headers = {"authorization": f"Bearer {api_key}", "content-type": "application/json"}
+    answer = clients.http(proxy()).post(f"https://api.openai.com{path}", content=body, headers=headers)
+    assert (answer.status_code, answer.content) == (400, refusal)
+    sent = [json.loads(received.raw_body)["input"] for received in upstream.requests if received.path == path]
+    assert len(sent) == 3
+    assert [len(json.dumps(one)) for one in sent] == sorted(
+        (len(json.dumps(one)) for one in sent), reverse=True
+    )
+    assert sent[1][0]["content"][0]["text"].startswith("[Compact input budget applied]")
+    assert sent[1][-1] == sent[0][-1]
