@@ -54,6 +54,15 @@ def test_numbers_of_a_thinned_read_survive() -> None:
     assert "55→" in result
 
 
+def test_numbers_survive_below_what_the_agent_wrote_on_top() -> None:
+    thinned = line_numbers.thin(numbered(code(0, 60)))
+    assert thinned is not None
+    result = reread("c", "Exit code: 0\nOutput:\n" + thinned, "Exit code: 0\nOutput:\n" + thinned + "\nmore")
+    assert result is not None
+    assert "\n60→" in result
+    assert "[58 lines: same as in result c]" in result
+
+
 def test_a_text_with_markers_is_left_alone() -> None:
     text = "[18 lines: same as in result x]\n" + "\n".join(code(0, 40))
     assert reread("c", "\n".join(code(0, 40)), text) is None

@@ -26,6 +26,8 @@ _ANCHORS = 12
 _LINES = 4
 _CHARACTERS = 150
 """A repeated part must have this many lines and characters to be worth a reference."""
+_HEADING = 2_000
+"""Characters in which a thinned text says that it is thinned."""
 _MARKER = re.compile(r"\[([0-9]+) lines: same as in result (\S+?)(?:, from its line ([0-9]+))?\]")
 
 
@@ -71,7 +73,8 @@ class Library:
         if _MARKER.search(text):
             return None
         numbers, lines = line_numbers.split(text)
-        parts = list(self._parts(lines))
+        # The legend of the numbers is never said by reference: the lines that stay need it.
+        parts = list(self._parts(["\x00" if line == line_numbers.LEGEND else line for line in lines]))
         return _write(text, numbers, parts) if parts else None
 
     def _parts(self, lines: list[str]) -> Iterable[_Part]:
@@ -199,7 +202,7 @@ def _marker(part: _Part, numbers: list[int]) -> str:
 
 def _numbered(line: str, number: int, text: str) -> str:
     """A line of a thinned text with its number."""
-    if not number or not text.startswith(line_numbers.LEGEND):
+    if not number or line_numbers.LEGEND not in text[:_HEADING]:
         return line
     separator = line_numbers.separator_of(text.split("\n", 60)[:60])
     return line if line_numbers.parse(line, separator) else f"{number}{separator}{line}"

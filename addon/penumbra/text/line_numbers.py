@@ -15,6 +15,7 @@ numbers. The padding of the numbers goes.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -51,12 +52,12 @@ def thin(text: str) -> str | None:
     so, numbers that jump over as many lines as stand there without one.
     """
     lines = text.split("\n")
-    separator = "" if lines[0] == LEGEND else separator_of(lines)
+    separator = "" if LEGEND in lines[:_HEADER] else separator_of(lines)
     if not separator:
         return None
     numbers, contents = _numbered(lines, separator)
     count = len(lines) - numbers.count(_NONE)
-    if count < _SHORTEST or _is_ambiguous(numbers, contents, separator):
+    if count < _SHORTEST or _is_ambiguous(text, numbers, contents, separator):
         return None
     thinned = [LEGEND]
     kept = 0
@@ -89,27 +90,44 @@ def _numbered(lines: list[str], separator: str) -> tuple[list[int], list[str]]:
     return numbers, contents
 
 
-def _is_ambiguous(numbers: list[int], contents: list[str], separator: str) -> bool:
+def _is_ambiguous(text: str, numbers: list[int], contents: list[str], separator: str) -> bool:
     """Whether a content looks numbered, or a gap in the numbers fits the lines that stand in it."""
     match = _PREFIXES[separator].match
-    if any(
+    if text.count(separator) > len(numbers) - numbers.count(_NONE) and any(
         separator in content and match(content)
         for number, content in zip(numbers, contents, strict=True)
         if number != _NONE
     ):
         return True
-    places = [position for position, number in enumerate(numbers) if number != _NONE]
     return any(
-        right > left + 1 and numbers[right] - numbers[left] == right - left
-        for left, right in pairwise(places)
+        left > 0 and right < len(numbers) and numbers[right] - numbers[left - 1] == right - left + 1
+        for left, right in _gaps(numbers)
     )
+
+
+def _gaps(numbers: list[int]) -> Iterator[tuple[int, int]]:
+    """(first, behind the last) of each run of lines without numbers."""
+    right = 0
+    for _ in range(numbers.count(_NONE)):
+        try:
+            left = numbers.index(_NONE, right)
+        except ValueError:
+            return
+        right = left
+        while right < len(numbers) and numbers[right] == _NONE:
+            right += 1
+        yield left, right
 
 
 def restore(text: str) -> str:
     """What `thin` was given, but for the padding of its numbers; any other text as it is."""
     lines = text.split("\n")
-    separator = separator_of(lines) if lines[0] == LEGEND else ""
-    return "\n".join(_restored(lines, separator)[1:]) if separator else text
+    separator = separator_of(lines) if LEGEND in lines[:_HEADER] else ""
+    if not separator:
+        return text
+    restored = _restored(lines, separator)
+    restored.remove(LEGEND)
+    return "\n".join(restored)
 
 
 def unpad(text: str) -> str | None:
@@ -133,7 +151,7 @@ def split(text: str) -> tuple[list[int], list[str]]:
     separator = separator_of(lines)
     if not separator:
         return [0] * len(lines), lines
-    if lines[0] == LEGEND:
+    if LEGEND in lines[:_HEADER]:
         lines = _restored(lines, separator)
     numbers, contents = _numbered(lines, separator)
     return [max(0, number) for number in numbers], contents
@@ -162,7 +180,7 @@ def separator_of(lines: list[str]) -> str:
         if offsets.get(found.separator) == offset:
             return found.separator
         offsets[found.separator] = offset
-    return next(iter(offsets), "") if lines[0] == LEGEND else ""
+    return next(iter(offsets), "") if LEGEND in lines[:_HEADER] else ""
 
 
 def _restored(lines: list[str], separator: str) -> list[str]:
