@@ -1,0 +1,72 @@
+"""Signed requests: signatures are those that botocore makes."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
+from penumbra.wire.sigv4 import Keys, Signable, covers_body
+
+KEYS = Keys("AKIDEXAMPLE", "secret/Key")
+HOST = "https://bedrock-runtime.us-east-1.amazonaws.com"
+PATHS = [
+    "/model/us.anthropic.claude-3-5-sonnet-20241022-v2%3A0/converse",
+    "/model/arn%3Aaws%3Abedrock%3Aus-east-1%3A1%3Aprofile%2Fx/invoke",
+    "/model/m/converse?b=2&a=1%20x",
+]
+
+
+def signed(path: str, body: bytes, token: str | None = None, **headers: str) -> Signable:
+    """A request as botocore signs it."""
+    request = AWSRequest(
+        "POST", HOST + path, headers={"Content-Type": "application/json", **headers}, data=body
+    )
+    SigV4Auth(Credentials(KEYS.id, KEYS.secret, token), "bedrock", "us-east-1").add_auth(request)
+    found: dict[str, Any] = {name.lower(): value for name, value in request.headers.items()}
+    return Signable("POST", path, {"host": urlsplit(HOST).netloc, **found}, body)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("token", [None, "session/token=="])
+def test_signatures_of_botocore_are_recognised_and_made(path: str, token: str | None) -> None:
+    request = signed(path, '{"a":"é"}'.encode(), token)
+    assert KEYS.made(request)
+    changed = Signable("POST", path, request.headers, b"other")
+    assert not KEYS.made(changed)
+    new = KEYS.sign(changed)
+    assert KEYS.made(Signable("POST", path, {**request.headers, **new}, b"other"))
+    assert new["authorization"].rpartition("=")[0] == request.headers["authorization"].rpartition("=")[0]
+
+
+def test_a_hash_of_the_body_in_the_headers_is_renewed() -> None:
+    request = signed("/model/m/converse", b"{}", **{"X-Amz-Content-SHA256": "0" * 64})
+    new = KEYS.sign(Signable("POST", request.path, request.headers, b"other"))
+    assert new.keys() == {"authorization", "x-amz-content-sha256"}
+    assert KEYS.made(Signable("POST", request.path, {**request.headers, **new}, b"other"))
+
+
+def test_other_keys_and_other_requests_are_not_ours() -> None:
+    request = signed("/model/m/converse", b"{}")
+    assert not Keys("AKIDEXAMPLE", "another").made(request)
+    assert not Keys("AKIDOTHER", KEYS.secret).made(request)
+    assert not KEYS.made(Signable("GET", request.path, request.headers, b"{}"))
+    assert not KEYS.made(Signable("POST", "/model/n/converse", request.headers, b"{}"))
+    for headers in ({}, {"authorization": "Bearer x"}, {"authorization": "AWS4-HMAC-SHA256 nonsense"}):
+        assert not KEYS.made(Signable("POST", "/", headers, b""))
+    with pytest.raises(ValueError, match="not signed"):
+        KEYS.sign(Signable("POST", "/", {"authorization": "Bearer x"}, b""))
+    assert "secret/Key" not in repr(KEYS)
+
+
+def test_which_requests_are_sealed() -> None:
+    assert covers_body(signed("/model/m/converse", b"{}").headers)
+    assert not covers_body({"authorization": "Bearer bedrock-api-key-x"})
+    assert not covers_body({})
+    assert not covers_body(
+        {"authorization": "AWS4-HMAC-SHA256 x", "x-amz-content-sha256": "UNSIGNED-PAYLOAD"}
+    )
