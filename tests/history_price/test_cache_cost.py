@@ -36,7 +36,7 @@ def test_the_two_cases_of_a_large_result():
     assert far.count == 0
     # once 1.25 * (60,000 - 9,000) - 0.1 * 60,000 = 57,750; each turn 0.1 * 9,000
     assert (round(far.once), round(far.each)) == (57_750, 900)
-    assert far.line == "kept 1 results: the last alone pays back in 64 turns, 30 are expected"
+    assert far.line == "kept 1 results: the last alone pays back in 64 turns at best, 30 are expected"
     near = decide([Change(10_000, 1_000, 5_000)], ANTHROPIC, 30, cold=False, bound=False)
     assert near.count == 1
     assert near.line == "rewrote 1 results in front of 5,000 cached tokens: pays back in 7 turns"

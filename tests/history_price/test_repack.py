@@ -39,7 +39,7 @@ class Talk:
 
     def __init__(self, cache: bool = True, name: str = "anthropic-messages", **settings: Any) -> None:
         self.messages: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
-        self.cache, self.settings = cache, Settings(**settings)
+        self.cache, self.settings = cache, Settings(**{"supersede": "priced", **settings})
         self.api = next(api for api in recognise.apis() if api.id == name)
         self.known: dict[bytes, Any] = {}
         self.line = ""
@@ -123,7 +123,7 @@ def test_after_a_long_pause_the_cache_is_cold_and_it_goes():
         talk.call("Grep", prose(n + 2, 60), pattern=str(n))
     talk.send(Past())
     talk.known.clear()
-    talk.settings = Settings(adopt="compress")
+    talk.settings = Settings(adopt="compress", supersede="priced")
     talk.send()
     talk.call("Edit", "ok", **EDITED)
     first = talk.send()
@@ -225,3 +225,16 @@ def test_nothing_to_do_is_the_same_object():
     made, line = recoverer.rewritten(request, {}, {}, Past(), redact, SHADOWS, None, Shelves())
     assert made.body is data
     assert line == ""
+
+
+def test_unless_asked_for_only_a_long_pause_changes_what_was_sent():
+    talk = Talk(cache=False, supersede="idle")
+    talk.call("Read", prose(77), **STALE)
+    first = talk.send()
+    talk.call("Edit", "ok", **EDITED)
+    assert talk.send()[:1] == first
+    assert talk.send(Past(idle=5.0))[:1] == first
+    after = talk.send(Past(idle=3600.0))
+    assert after[0].startswith("<<<SHADOW:")
+    talk.call("Bash", "done", command="true")
+    assert talk.send(Past(idle=1.0))[: len(after)] == after

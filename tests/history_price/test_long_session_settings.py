@@ -1,0 +1,60 @@
+"""The settings of long sessions, as the YAML file and options spell them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penumbra.history.superseded import Parameters
+from penumbra.settings import Settings, SettingsError, load
+
+YAML = """
+penumbra:
+  supersede: off
+  recover: "off"
+  aggregate_budget_bytes: 200k
+  budget_window_share: 0.5
+  tool_compaction:
+    inputTrimBytes: 50
+    outputTrimBytes: 60
+    excludedTools: [get_status]
+    toolIdentifierFields: {read_file: [path, limit]}
+    toolOnly: true
+"""
+
+
+def test_the_yaml_file_uses_the_names_of_the_field(tmp_path: Path) -> None:
+    file = tmp_path / "penumbra.yaml"
+    file.write_text(YAML.replace("supersede: off", 'supersede: "off"'))
+    settings = load({}, {}, str(file))
+    assert (settings.supersede, settings.recover) == ("off", "off")
+    assert (settings.aggregate_budget_bytes, settings.budget_window_share) == (200 * 1024, 0.5)
+    assert settings.tool_compaction == Parameters(
+        input_trim_bytes=50,
+        output_trim_bytes=60,
+        excluded_tools=frozenset({"get_status"}),
+        tool_identifier_fields={"read_file": ("path", "limit")},
+        tool_only=True,
+    )
+
+
+def test_options_take_json() -> None:
+    settings = load({"tool_compaction": '{"outputTrimBytes": 7}', "bound_thinking": "drop"}, {})
+    assert settings.tool_compaction.output_trim_bytes == 7
+    assert settings.bound_thinking == "drop"
+    assert load({}, {}).tool_compaction == Settings().tool_compaction == Parameters()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("tool_compaction", "7"),
+        ("tool_compaction", "{"),
+        ("supersede", "maybe"),
+        ("budget_window_share", "2"),
+    ],
+)
+def test_a_bad_value_is_refused(name: str, value: str) -> None:
+    with pytest.raises(SettingsError, match=f"penumbra_{name}"):
+        load({name: value}, {})
