@@ -162,7 +162,7 @@ def row(name: str, requests: list[Body], redact: Any, line: str) -> dict[str, Bi
     """One conversation, in all ways; prints its line."""
     ways = {
         "direct": None,
-        "penumbra": Settings(adopt="compress"),
+        "penumbra": Settings(adopt="compress", supersede="priced"),
         "off": Settings(adopt="compress", supersede="off"),
     }
     bills: dict[str, Bill] = {}

@@ -93,7 +93,7 @@ class Settings:
     session_id: str = ""
     """Set by requests only: results may also be duplicates of earlier requests of this session."""
     adopt: str = "auto"
-    supersede: str = "auto"
+    supersede: str = "idle"
     tool_compaction: Parameters = field(default_factory=Parameters)
     aggregate_budget_bytes: int = 0
     """Of all results of a request together; 0: no limit."""
@@ -102,6 +102,7 @@ class Settings:
     bound_thinking: str = "keep"
     recover: str = "auto"
     redact_secrets: bool = True
+    redact_scope: str = "results"
     allow_redaction_off: bool = False
     gitleaks_config: str = ""
     gitleaks_only: bool = False
@@ -266,8 +267,9 @@ KNOBS: tuple[Knob, ...] = (
     ),
     Knob(
         "supersede",
-        read_choice("auto", "off"),
-        "Results that a later call has made useless become shadows where that pays: auto or off.",
+        read_choice("idle", "priced", "off"),
+        "Results that a later call has made useless become shadows: idle (after a pause that outlives the "
+        "provider's cache), priced (also where the price model says that it pays) or off.",
     ),
     Knob(
         "tool_compaction",
@@ -296,6 +298,12 @@ KNOBS: tuple[Knob, ...] = (
         "Send a request that was refused as too large again with smaller results: auto or off.",
     ),
     Knob("redact_secrets", read_flag, "Take secrets out of tool results."),
+    Knob(
+        "redact_scope",
+        read_choice("results", "all"),
+        "Where secrets are searched for: results (of tools), or all (also system and user text, and the "
+        "arguments of calls).",
+    ),
     Knob("allow_redaction_off", read_flag, "Let a request switch redaction off."),
     Knob("gitleaks_config", read_text, "A gitleaks.toml whose rules are searched for beside ours."),
     Knob("gitleaks_only", read_flag, "The rules of gitleaks_config come instead of ours."),

@@ -57,17 +57,22 @@ def plan(
     idle: float | None,
     parameters: superseded.Parameters,
     drop_bound: bool = False,
+    *,
+    priced: bool = True,
 ) -> Given:
     """The forms that pay, and the line that says why; nothing where there is nothing to gain.
 
     `idle`: seconds since the conversation's last request, None if unknown. `drop_bound`: reasoning that the
-    provider drops because of the rewrite is given up. Raises RedactionError.
+    provider drops because of the rewrite is given up. `priced` False: only after a pause that the provider's
+    cache does not outlive. Raises RedactionError.
     """
+    price = cache_cost.prices(request.api.format, request.conversation.model, request.document.data)
+    if not priced and (idle is None or idle <= price.cold):
+        return Given()
     found = superseded.find(calls(request, parameters), parameters) if known else {}
     hopes = _hopes(request, known, found) if found else []
     if not hopes:
         return Given()
-    price = cache_cost.prices(request.api.format, request.conversation.model, request.document.data)
     made = len(request.document.items(request.conversation.messages)) // 2
     decide = partial(
         cache_cost.decide,

@@ -102,9 +102,14 @@ def before(
     allowed = shadows is not None or settings.lossy == "on"
     if settings.supersede == "off" or settings.lossy == "off" or not allowed:
         return Given()
+    if settings.supersede == "idle" and past.idle is None:
+        return Given()
     drop = settings.bound_thinking == "drop"
     try:
-        return repack.plan(request, known, redact, shadows, past.idle, settings.tool_compaction, drop)
+        priced = settings.supersede == "priced"
+        return repack.plan(
+            request, known, redact, shadows, past.idle, settings.tool_compaction, drop, priced=priced
+        )
     except RedactionError:
         raise
     except Exception as error:
