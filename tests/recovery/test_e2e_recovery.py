@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -377,3 +378,30 @@ def test_codex_own_endpoint_for_compaction_is_bounded_too(
     )
     assert sent[1][0]["content"][0]["text"].startswith("[Compact input budget applied]")
     assert sent[1][-1] == sent[0][-1]
+
+
+PLAIN = """\
+from penumbra.shadow import splice
+splice.incompatible = lambda: "this is a test"
+from penumbra.addon import Penumbra
+addons = [Penumbra()]
+"""
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_where_responses_can_not_be_spliced_the_answer_comes_in_one_piece(
+    stream: bool, own_proxy: Any, clients: Any, upstream: Any, api_key: str, tmp_path: Path
+) -> None:
+    script = tmp_path / "plain.py"
+    script.write_text(PLAIN)
+    client = Client(clients, own_proxy(script=script), api_key)
+    upstream.answers(
+        Raw(400, JSON, TOO_LONG), turn("Taken."), Raw(400, JSON, TOO_LONG), Raw(503, JSON, b"{}")
+    )
+    answer = client.post(claude(9, stream=stream), "api.anthropic.com")
+    assert answer.status_code == 200
+    assert b"Taken." in answer.content
+    assert len(upstream.asked()) == 2
+    answer = client.post(chat(9, stream=stream))
+    assert (answer.status_code, answer.content) == (400, TOO_LONG)
+    assert len(upstream.asked()) == 4
