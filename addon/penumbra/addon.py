@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from mitmproxy import ctx, exceptions, flowfilter, http, tls
 from mitmproxy.addonmanager import Loader
 
+from penumbra import failures
 from penumbra import settings as knobs
 from penumbra.commands import Commands
 from penumbra.engine import Accepted, Engine, Incoming, Refused
@@ -181,7 +183,20 @@ class Penumbra:
         api = self._recognised(flow)
         if api is None or self._is_sealed(flow.request):
             return
-        incoming = self._incoming(flow, api)
+        try:
+            await self._rewrite(flow, api)
+        except Exception as error:
+            where = failures.place(error)
+            if not self.settings.redact_secrets:
+                _log.warning(f"Penumbra leaves a request to {flow.request.pretty_host} alone: {where}")
+                return
+            # mitmproxy would send the request as it came, with its secrets.
+            message = f"Penumbra could not search this request for secrets and did not send it: {where}"
+            self.figures.refused += 1
+            self._refuse(flow, Refused(500, api.wire.error(500, message), message))
+
+    async def _rewrite(self, flow: http.HTTPFlow, api: Api) -> None:
+        incoming = await self._incoming(flow, api)
         if incoming is None:
             return
         outcome = await self._started().process(incoming, self.settings)
@@ -189,7 +204,7 @@ class Penumbra:
             self.figures.refused += 1
             self._refuse(flow, outcome)
         elif isinstance(outcome, Accepted):
-            self._send(flow, incoming, outcome)
+            await self._send(flow, incoming, outcome)
         else:
             self.figures.passed["unexpected body"] += 1
 
@@ -251,14 +266,17 @@ class Penumbra:
             request.method, request.path, request.headers.get("content-type", "")
         )
 
-    def _incoming(self, flow: http.HTTPFlow, api: Api) -> Incoming | None:
+    async def _incoming(self, flow: http.HTTPFlow, api: Api) -> Incoming | None:
         request = flow.request
+        coding = request.headers.get("content-encoding", "")
+        raw = request.raw_content or b""
         try:
-            body = content_encoding.decode(
-                request.raw_content or b"",
-                request.headers.get("content-encoding", ""),
-                self.settings.max_body_bytes,
-            )
+            if coding:
+                body = await asyncio.to_thread(
+                    content_encoding.decode, raw, coding, self.settings.max_body_bytes
+                )
+            else:
+                body = content_encoding.decode(raw, "", self.settings.max_body_bytes)
         except content_encoding.NotDecodable as error:
             self.figures.passed["undecodable body"] += 1
             _log.warning(f"Penumbra leaves a request to {request.pretty_host} alone: {error}")
@@ -282,16 +300,20 @@ class Penumbra:
         flow.comment = f"Penumbra refused: {refused.reason}"
         _log.warning(f"Penumbra refused a request to {flow.request.pretty_host}: {refused.reason}")
 
-    def _send(self, flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted) -> None:
+    async def _send(self, flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted) -> None:
         body = accepted.rewritten.body
         changed = body is not incoming.body
         flow.request.headers.pop(THRESHOLD_HEADER, None)
         if changed:
-            _set_body(flow.request, body)
+            await _set_body(flow.request, body)
             self._sign(flow.request)
         if accepted.prepared is not None and accepted.find is not None:
             self.expansion.expect(flow, self._started().expansions, accepted.prepared, accepted.find, body)
         self.rescue.expect(flow, self._started(), incoming, self.settings, accepted)
+        if accepted.hidden:
+            self.figures.redactions.update(accepted.hidden)
+            found = ", ".join(f"{rule} {count}" for rule, count in accepted.hidden.items())
+            _log.info(f"Penumbra: {flow.request.pretty_host}: redacted outside of results: {found}")
         if accepted.line:
             _log.info(f"Penumbra: {flow.request.pretty_host}: {accepted.line}")
         totals = figures.Totals.of(accepted.rewritten.shown)
@@ -346,9 +368,12 @@ def _signable(request: http.Request) -> sigv4.Signable:
     return sigv4.Signable(request.method, request.path, headers, request.raw_content or b"")
 
 
-def _set_body(request: http.Request, body: bytes) -> None:
+async def _set_body(request: http.Request, body: bytes) -> None:
     """Put a plain body in, in the coding that the headers announce."""
-    request.raw_content = content_encoding.encode(body, request.headers.get("content-encoding", ""))
+    coding = request.headers.get("content-encoding", "")
+    if coding:
+        body = await asyncio.to_thread(content_encoding.encode, body, coding)
+    request.raw_content = body
     if "transfer-encoding" not in request.headers:
         request.headers["content-length"] = str(len(request.raw_content))
 

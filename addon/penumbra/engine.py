@@ -27,6 +27,7 @@ from penumbra.recovery.resend import Given
 from penumbra.redaction import RedactionError, ruleset
 from penumbra.redaction.engine import Redactor
 from penumbra.redaction.gitleaks import Loaded
+from penumbra.redaction.spoken import Spoken
 from penumbra.settings import Settings, database_path
 from penumbra.shadow import answers, expand, ledger, originals
 from penumbra.shadow.database import Database, installation_key
@@ -91,6 +92,8 @@ class Accepted:
     """The form of every text."""
     line: str = ""
     """What was done about the conversation as a whole, for a log."""
+    hidden: Mapping[str, int] = field(default_factory=dict)
+    """Secrets newly found outside of tool results, by rule."""
     again: recoverer.Again | None = None
     """Why it is sent instead of a request that was refused; not remembered yet."""
 
@@ -125,6 +128,7 @@ class Engine:
         dispatcher = Dispatcher(self.key, compressed.Compressed(self.database), figures)
         self._outside = Outside(dispatcher, Http(listening))
         self._shelves = Shelves()
+        self._spoken = Spoken()
         self._workers = ThreadPoolExecutor(2, thread_name_prefix="penumbra")
         # Compiled while the proxy starts; the first request waits for what is missing.
         compiled = partial(_compiled, self.key, gitleaks, settings.gitleaks_only)
@@ -219,6 +223,7 @@ class Engine:
         request = await self._work(heavy, lambda: self._read(incoming, settings))
         if request is None:
             return None
+        request, hidden = await self._unspoken(incoming, settings, request)
         known = await self.ledger.known({item.key: None for item in request.items})
         redactor = await asyncio.wrap_future(self._redactor)
         key = self._caller(incoming, request).conversation()
@@ -233,7 +238,9 @@ class Engine:
         work = partial(recoverer.rewritten, request, known, forms, asks, redactor.redact, shadows, given)
         rewritten, line = await self._work(heavy, partial(work, self._shelves))
         decided = {**known, **rewritten.decisions}
-        accepted = Accepted(request, rewritten, 0.0, conversation=key, decided=decided, line=line)
+        accepted = Accepted(
+            request, rewritten, 0.0, conversation=key, decided=decided, line=line, hidden=hidden
+        )
         if incoming.api.kind != "messages":
             return accepted
         held = given.decisions if given is not None else {}
@@ -244,6 +251,27 @@ class Engine:
             return accepted
         await self.expansions.keep(prepared, rewritten.originals)
         return replace(accepted, prepared=prepared, find=self._finder(request, rewritten, redactor))
+
+    async def _unspoken(
+        self, incoming: Incoming, settings: Settings, request: rewrite.Request
+    ) -> tuple[rewrite.Request, Mapping[str, int]]:
+        """The request without the secrets that stand outside of tool results, where that is wanted, and
+        how many were new. Raises RedactionError."""
+        if request.settings.redact_scope != "all" or not request.settings.redact_secrets:
+            return request, {}
+        redactor = await asyncio.wrap_future(self._redactor)
+
+        def work() -> tuple[rewrite.Request, Mapping[str, int]]:
+            document = Document(incoming.body)
+            counts = self._spoken.redact(document, incoming.api.wire.spoken(document), redactor.redact)
+            if not document.edits:
+                return request, counts
+            clean = self._read(replace(incoming, body=document.render()), settings)
+            if clean is None:
+                raise RedactionError("a redacted request is none any more")
+            return clean, counts
+
+        return await self._work(len(incoming.body) > settings.offload_bytes, work)
 
     async def _prepare(
         self, incoming: Incoming, request: rewrite.Request, past: lessons.Past

@@ -57,6 +57,19 @@ def read(document: Document) -> Conversation:
     )
 
 
+def spoken(document: Document) -> Iterator[Raw]:
+    """What was said beside tool results: texts, and the input of calls."""
+    top = document.members(document.root)
+    yield from text_values(document, top.get("system"))
+    for item in document.items(top.get("messages")):
+        content = document.members(item).get("content")
+        yield from text_values(document, content)
+        for entry in document.items(content):
+            block = document.members(entry)
+            if "input" in block and document.string(block.get("type")) == "tool_use":
+                yield block["input"]
+
+
 def error(status: int, message: str) -> bytes:
     """An error body as the API writes it."""
     kind = _ERROR_TYPES.get(status, "api_error")

@@ -50,6 +50,20 @@ def read(document: Document) -> Conversation:
     )
 
 
+def spoken(document: Document) -> Iterator[Raw]:
+    """What was said beside tool results: texts, and the input of calls."""
+    top = document.members(document.root)
+    messages = (document.members(item).get("content") for item in document.items(top.get("messages")))
+    for content in (top.get("system"), *messages):
+        for item in document.items(content):
+            block = document.members(item)
+            text, call = block.get("text"), document.members(block.get("toolUse"))
+            if text is not None and document.is_string(text):
+                yield text
+            if "input" in call:
+                yield call["input"]
+
+
 def error(status: int, message: str) -> bytes:
     """An error body as the API writes it."""
     name = "ValidationException" if status < 500 else "InternalServerException"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penumbra.wire.anthropic import read
+from penumbra.wire.anthropic import read, spoken
 from penumbra.wire.bedrock import error
 
-__all__ = ["error", "read"]
+__all__ = ["error", "read", "spoken"]

@@ -67,6 +67,12 @@ class Wire(Protocol):
         """The conversation of a request body. Unknown parts are left out, never an error."""
         ...
 
+    def spoken(self, document: Document) -> Iterator[Raw]:
+        """What was said in a request beside its tool results: the strings of system, user and model,
+        and the arguments of calls, which may be a string or a container. Nothing else: no ids, names,
+        schemas, reasoning, signatures, images or documents."""
+        ...
+
     def error(self, status: int, message: str) -> bytes:
         """An error body in the API's own shape."""
         ...

@@ -176,6 +176,11 @@ class Document:
         start, end = self.place(value)
         self.edits.append(Edit(start, end, encode(new)))
 
+    def rewrite(self, value: Raw, data: bytes) -> None:
+        """Put other JSON in the place of a value."""
+        start, end = self.place(value)
+        self.edits.append(Edit(start, end, data))
+
     def append(self, array: Raw, item: bytes) -> None:
         """Add one item, already JSON, behind the last of an array."""
         self.insert(array, len(self.items(array)), item)

@@ -55,6 +55,21 @@ def read(document: Document) -> Conversation:
     )
 
 
+def spoken(document: Document) -> Iterator[Raw]:
+    """What was said beside tool results: texts that are no thoughts, and the arguments of calls."""
+    request = inner(document)
+    system = member(request, "systemInstruction")
+    for content in ([] if system is None else [system]) + document.items(request.get("contents")):
+        for item in document.items(document.members(content).get("parts")):
+            part = document.members(item)
+            text = part.get("text")
+            if text is not None and document.is_string(text) and not document.plain(part.get("thought")):
+                yield text
+            arguments = document.members(member(part, "functionCall")).get("args")
+            if arguments is not None:
+                yield arguments
+
+
 def error(status: int, message: str) -> bytes:
     """An error body as the API writes it."""
     name = _STATUS.get(status, "INTERNAL" if status >= 500 else "FAILED_PRECONDITION")

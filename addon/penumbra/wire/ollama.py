@@ -6,6 +6,8 @@ they answer the calls of the message before, by tool name if there is one and in
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from msgspec import Raw
 
 from penumbra.wire.conversation import Conversation, ResultText, ToolCall, short_hash
@@ -44,6 +46,21 @@ def read(document: Document) -> Conversation:
         last_thinking=-1,
         opening=opening or "",
     )
+
+
+def spoken(document: Document) -> Iterator[Raw]:
+    """What was said beside tool results: texts, and the arguments of calls."""
+    for item in document.items(document.members(document.root).get("messages")):
+        message = document.members(item)
+        if document.string(message.get("role")) == "tool":
+            continue
+        content = message.get("content")
+        if content is not None and document.is_string(content):
+            yield content
+        for call in document.items(message.get("tool_calls")):
+            arguments = _call(document, call).arguments
+            if arguments is not None:
+                yield arguments
 
 
 def error(status: int, message: str) -> bytes:

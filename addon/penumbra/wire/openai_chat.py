@@ -7,6 +7,8 @@ call that has none yet.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from msgspec import Raw
 
 from penumbra.wire.conversation import Conversation, ResultText, ToolCall, joined_text, text_values
@@ -47,6 +49,18 @@ def read(document: Document) -> Conversation:
         last_thinking=-1,
         opening=opening or "",
     )
+
+
+def spoken(document: Document) -> Iterator[Raw]:
+    """What was said beside tool results: texts, and the arguments of calls."""
+    for item in document.items(document.members(document.root).get("messages")):
+        message = document.members(item)
+        if document.string(message.get("role")) in ("tool", "function"):
+            continue
+        yield from text_values(document, message.get("content"))
+        for call in _calls(document, message):
+            if call.arguments is not None:
+                yield call.arguments
 
 
 def error(status: int, message: str) -> bytes:

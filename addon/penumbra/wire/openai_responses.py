@@ -69,6 +69,22 @@ def read(document: Document) -> Conversation:
     )
 
 
+def spoken(document: Document) -> Iterator[Raw]:
+    """What was said beside tool results: instructions, messages, and the arguments of calls."""
+    top = document.members(document.root)
+    yield from text_values(document, top.get("instructions"), TEXTS)
+    said = top.get("input")
+    if said is not None and document.is_string(said):
+        yield said
+    for entry in document.items(said):
+        item = document.members(entry)
+        name = kind(document, item)
+        if name == "message":
+            yield from text_values(document, item.get("content"), TEXTS)
+        elif name in _CALLS and (arguments := item.get(_CALLS[name][1])) is not None:
+            yield arguments
+
+
 def error(status: int, message: str) -> bytes:
     """An error body as the API writes it."""
     name = "invalid_request_error" if status < 500 else "server_error"
