@@ -80,6 +80,11 @@ def test_an_object_of_numbers_keeps_their_spelling():
     assert "12345678901234567890123" in form
 
 
+def test_what_fits_once_its_escapes_are_gone_is_not_said_to_be_cut():
+    form = forms.shorten(json.dumps({"text": "0" * 17 + "\x1f" * 47 + "Ķ" * 40}), 492)
+    assert form is None or OMITTED.search(form)
+
+
 def test_an_array_keeps_its_first_items_and_its_last():
     text = json.dumps([{"n": n} for n in range(300)])
     form = json.loads(forms.shorten(text, 512))

@@ -121,7 +121,7 @@ def _fitting(text: str, room: int) -> bytes | None:
     limit = room - 2
     for _ in range(_TRIES):
         form = _plain(text, limit) if limit >= windows.LEAST else None
-        if form is None:
+        if form is None or form == text:
             return None
         written = encode_json(form)
         if len(written) <= room:
