@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
+import anthropic
 import pytest
-from anthropic.lib.streaming._messages import accumulate_event
 
 from penumbra.wire.answer import Failure, PhantomCall
 from penumbra.wire.anthropic_answer import AnthropicBody, AnthropicStream
@@ -36,11 +38,13 @@ def events(data: bytes) -> list[dict[str, Any]]:
 
 def sdk_message(data: bytes) -> dict[str, Any]:
     """What Anthropic's own SDK makes of a stream."""
-    message: Any = None
-    for one in events(data):
-        if one["type"] != "ping":
-            message = accumulate_event(event=one, current_snapshot=message)
-    return json.loads(message.to_json())
+    httpx: Any = import_module("httpx2" if find_spec("httpx2") else "httpx")
+    headers = {"content-type": "text/event-stream"}
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, headers=headers, content=data))
+    with anthropic.Anthropic(api_key="key", http_client=httpx.Client(transport=transport)) as client:
+        messages = [{"role": "user", "content": "x"}]
+        with client.messages.stream(model="m", max_tokens=9, messages=messages) as answer:
+            return json.loads(answer.get_final_message().to_json())
 
 
 def test_a_stream_without_the_phantom_is_not_touched() -> None:
