@@ -28,6 +28,15 @@ from penumbra.wire.recognise import Api
 
 CONFIG_OPTION = "penumbra_config"
 MARK = ":new_moon:"
+_ENGINE_SETTINGS = (
+    "database",
+    "database_max_bytes",
+    "ledger_ttl",
+    "gitleaks_config",
+    "gitleaks_only",
+    "redaction_max_bytes",
+)
+"""What is read when the engine is made; a change makes another one."""
 _log = logging.getLogger(__name__)
 
 
@@ -107,8 +116,7 @@ class Penumbra:
                 f"penumbra_filter: got {settings.filter!r}, allowed: a mitmproxy filter expression ({error})"
             ) from None
         kept = self._engine is not None and all(
-            getattr(settings, name) == getattr(self.settings, name)
-            for name in ("database", "database_max_bytes", "ledger_ttl", "gitleaks_config", "gitleaks_only")
+            getattr(settings, name) == getattr(self.settings, name) for name in _ENGINE_SETTINGS
         )
         if self._engine is not None and not kept:
             self._engine.close()

@@ -26,6 +26,7 @@ from penumbra.recovery import lessons, recoverer
 from penumbra.recovery.resend import Given
 from penumbra.redaction import RedactionError, ruleset
 from penumbra.redaction.engine import Redactor
+from penumbra.redaction.failure import Redact, forgiving
 from penumbra.redaction.gitleaks import Loaded
 from penumbra.redaction.spoken import Spoken
 from penumbra.settings import Settings, database_path
@@ -131,7 +132,7 @@ class Engine:
         self._spoken = Spoken()
         self._workers = ThreadPoolExecutor(2, thread_name_prefix="penumbra")
         # Compiled while the proxy starts; the first request waits for what is missing.
-        compiled = partial(_compiled, self.key, gitleaks, settings.gitleaks_only)
+        compiled = partial(_compiled, self.key, gitleaks, settings)
         self._redactor: Future[Redactor] = self._workers.submit(compiled)
         self._redactor.add_done_callback(_report_broken_rules)
 
@@ -172,7 +173,7 @@ class Engine:
         except (OverrideError, RedactionError):
             raise
         except Exception as error:
-            if settings.redact_secrets:
+            if settings.redact_secrets and settings.redaction_failure != "pass":
                 raise RedactionError(failures.place(error)) from None
             return None
 
@@ -190,9 +191,9 @@ class Engine:
         refusal = recoverer.refused(status, answer, record)
         if refusal is None:
             return None
-        redactor = await asyncio.wrap_future(self._redactor)
+        redact = await self._redact(settings)
         shadows = sent.prepared.shadows if sent.prepared else None
-        work = partial(recoverer.again, refusal, count, request, record, redactor.redact, shadows)
+        work = partial(recoverer.again, refusal, count, request, record, redact, shadows)
         again = await self._work(True, work)
         if again is None:
             return None
@@ -225,17 +226,17 @@ class Engine:
             return None
         request, hidden = await self._unspoken(incoming, settings, request)
         known = await self.ledger.known({item.key: None for item in request.items})
-        redactor = await asyncio.wrap_future(self._redactor)
+        redact = await self._redact(settings)
         key = self._caller(incoming, request).conversation()
         past = await self.conversations.past(key)
         prepared = await self._prepare(incoming, request, past)
         shadows = prepared.shadows if prepared else None
-        forms = await self._forms(incoming, request, known, redactor, shadows)
+        forms = await self._forms(incoming, request, known, redact, shadows)
         if forms:
             # While they were waited for, another request may have decided.
             known |= await self.ledger.known(forms)
         asks = past if incoming.api.kind == "messages" else None
-        work = partial(recoverer.rewritten, request, known, forms, asks, redactor.redact, shadows, given)
+        work = partial(recoverer.rewritten, request, known, forms, asks, redact, shadows, given)
         rewritten, line = await self._work(heavy, partial(work, self._shelves))
         decided = {**known, **rewritten.decisions}
         accepted = Accepted(
@@ -250,7 +251,12 @@ class Engine:
         if prepared is None:
             return accepted
         await self.expansions.keep(prepared, rewritten.originals)
-        return replace(accepted, prepared=prepared, find=self._finder(request, rewritten, redactor))
+        return replace(accepted, prepared=prepared, find=self._finder(request, rewritten, redact))
+
+    async def _redact(self, settings: Settings) -> Redact:
+        """How texts are redacted; waits until the rules are compiled."""
+        redactor = await asyncio.wrap_future(self._redactor)
+        return forgiving(redactor.redact, settings.redaction_failure)
 
     async def _unspoken(
         self, incoming: Incoming, settings: Settings, request: rewrite.Request
@@ -259,11 +265,11 @@ class Engine:
         how many were new. Raises RedactionError."""
         if request.settings.redact_scope != "all" or not request.settings.redact_secrets:
             return request, {}
-        redactor = await asyncio.wrap_future(self._redactor)
+        redact = await self._redact(settings)
 
         def work() -> tuple[rewrite.Request, Mapping[str, int]]:
             document = Document(incoming.body)
-            counts = self._spoken.redact(document, incoming.api.wire.spoken(document), redactor.redact)
+            counts = self._spoken.redact(document, incoming.api.wire.spoken(document), redact)
             if not document.edits:
                 return request, counts
             clean = self._read(replace(incoming, body=document.render()), settings)
@@ -309,7 +315,7 @@ class Engine:
         incoming: Incoming,
         request: rewrite.Request,
         known: Mapping[bytes, Decision],
-        redactor: Redactor,
+        redact: Redact,
         shadows: rewrite.Shadows | None,
     ) -> dict[bytes, Shortened]:
         """What somebody else makes of new results, where the settings want that. Raises RedactionError."""
@@ -317,7 +323,7 @@ class Engine:
             return {}
         credential = self._credential(incoming, request)
         try:
-            return await self._outside.forms(request, known, redactor, shadows, credential)
+            return await self._outside.forms(request, known, redact, shadows, credential)
         except RedactionError:
             raise
         except Exception as error:
@@ -332,7 +338,7 @@ class Engine:
         owner = self.scope(incoming, request.document)
         return Credential(incoming.host, headers, owner) if headers else None
 
-    def _finder(self, request: rewrite.Request, rewritten: rewrite.Rewritten, redactor: Redactor) -> Find:
+    def _finder(self, request: rewrite.Request, rewritten: rewrite.Rewritten, redact: Redact) -> Find:
         """Clients send originals again in every request, so most are found there."""
         entries = {entry.facts.ref: entry for entry in rewritten.shown if entry.facts.ref}
 
@@ -342,7 +348,7 @@ class Engine:
                 return None
             text = rewritten.originals.get(ref)
             if text is None:
-                work = partial(rewrite.original, request, entry.item, redactor.redact)
+                work = partial(rewrite.original, request, entry.item, redact)
                 text = await asyncio.get_running_loop().run_in_executor(self._workers, work)
             return Original(text, entry.item.tool, entry.facts.family)
 
@@ -373,8 +379,9 @@ class Engine:
         ).digest()
 
 
-def _compiled(key: bytes, gitleaks: Loaded | None, only: bool) -> Redactor:
-    return Redactor(key, ruleset.rules(gitleaks, only=only))
+def _compiled(key: bytes, gitleaks: Loaded | None, settings: Settings) -> Redactor:
+    rules = ruleset.rules(gitleaks, only=settings.gitleaks_only)
+    return Redactor(key, rules, limit=settings.redaction_max_bytes)
 
 
 def _report_broken_rules(redactor: Future[Redactor]) -> None:

@@ -19,7 +19,6 @@ from penumbra import rewrite
 from penumbra.calls import tools
 from penumbra.calls.classify import classify
 from penumbra.history import cache_cost
-from penumbra.redaction.engine import Redactor
 from penumbra.rewrite import Item, Request, Shadows
 from penumbra.settings import Settings
 from penumbra.shadow.ledger import Decision
@@ -176,7 +175,7 @@ class Outside:
         self,
         request: Request,
         known: Mapping[bytes, Decision],
-        redactor: Redactor,
+        redact: Callable[[str, str], Redacted],
         shadows: Shadows | None,
         credential: Credential | None,
     ) -> dict[bytes, Shortened]:
@@ -185,7 +184,7 @@ class Outside:
         strategy = chosen(request.settings, self._http)
         if strategy is None:
             return {}
-        reading = _Reading(request, redactor.redact, shadows, strategy)
+        reading = _Reading(request, redact, shadows, strategy)
         pending = await asyncio.to_thread(reading.pending, known)
         if not pending:
             return {}

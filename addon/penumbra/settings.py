@@ -33,6 +33,7 @@ from penumbra.readers import (
     read_size,
     read_text,
 )
+from penumbra.redaction import MAX_BYTES
 from penumbra.strategies import check
 from penumbra.text.result import Mode, Policy
 
@@ -103,6 +104,8 @@ class Settings:
     recover: str = "auto"
     redact_secrets: bool = True
     redact_scope: str = "results"
+    redaction_failure: str = "refuse"
+    redaction_max_bytes: int = MAX_BYTES
     allow_redaction_off: bool = False
     gitleaks_config: str = ""
     gitleaks_only: bool = False
@@ -304,6 +307,13 @@ KNOBS: tuple[Knob, ...] = (
         "Where secrets are searched for: results (of tools), or all (also system and user text, and the "
         "arguments of calls).",
     ),
+    Knob(
+        "redaction_failure",
+        read_choice("refuse", "mask", "pass"),
+        "What becomes of a text that can't be searched for secrets: refuse the request, mask the text, or "
+        "let it pass as it is.",
+    ),
+    Knob("redaction_max_bytes", read_size(1, _HUGE), "Texts above this size can't be searched for secrets."),
     Knob("allow_redaction_off", read_flag, "Let a request switch redaction off."),
     Knob("gitleaks_config", read_text, "A gitleaks.toml whose rules are searched for beside ours."),
     Knob("gitleaks_only", read_flag, "The rules of gitleaks_config come instead of ours."),

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from penumbra.redaction.engine import Redactor
 
+MAX_BYTES = 64 << 20
+"""Default limit of one text, in UTF-8 bytes."""
 LIBRARY_KEY = b"penumbra.redact"
 """Key of the fingerprints that `redact` and `redact_many` make. It is public: a proxy that
 sends fingerprints to somebody else uses a key of its own."""

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from penumbra.redaction import RedactionError, placeholder
+from penumbra.redaction import MAX_BYTES, RedactionError, placeholder
 from penumbra.redaction.assignments import Assignments
 from penumbra.redaction.hints import Hint, read_hint
 from penumbra.redaction.json_text import inside_strings, is_json
@@ -22,8 +22,6 @@ from penumbra.redaction.tokens import at_anchor, everywhere
 from penumbra.redaction.view import undisguised
 from penumbra.text.result import Redacted
 
-MAX_BYTES = 64 << 20
-"""Default limit of one text, in UTF-8 bytes."""
 _PASSES = 6
 _ESCAPE = re.compile(rb"u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrtbf]")
 

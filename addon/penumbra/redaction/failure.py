@@ -1,0 +1,48 @@
+"""What becomes of a text that can't be searched for secrets.
+
+By default its request is refused; an operator may have the text masked or passed on instead.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+
+from penumbra.redaction import RedactionError
+from penumbra.text.result import Redacted
+
+Redact = Callable[[str, str], Redacted]
+"""Takes a text and a hint (path or command). Raises RedactionError."""
+RULE = "unscanned"
+"""Under this name masked texts are counted."""
+_MASK = re.compile(rf"\[REDACTED:{RULE}:[0-9]{{1,15}} bytes\]")
+_log = logging.getLogger(__name__)
+
+
+def forgiving(redact: Redact, failure: str) -> Redact:
+    """`redact` itself for `refuse`; for `mask` and `pass`, one that never raises RedactionError.
+
+    A mask says how many UTF-8 bytes it stands for. Each failure is one log line, without any content.
+    """
+    if failure == "refuse":
+        return redact
+
+    def attempt(text: str, hint: str) -> Redacted:
+        try:
+            return redact(text, hint)
+        except RedactionError as error:
+            if failure == "pass":
+                _log.warning("Penumbra passes on a text that was not searched for secrets: %s", error)
+                return Redacted(text)
+            if _MASK.fullmatch(text):
+                return Redacted(text)
+            _log.warning("Penumbra masks a text that was not searched for secrets: %s", error)
+            return Redacted(mask(text), {RULE: 1})
+
+    return attempt
+
+
+def mask(text: str) -> str:
+    """What stands for a text that was not searched."""
+    return f"[REDACTED:{RULE}:{len(text.encode('utf-8', 'surrogatepass'))} bytes]"
