@@ -25,6 +25,7 @@ from penumbra.settings import Settings, SettingsError
 from penumbra.strategies import http as http_calls
 from penumbra.wire import content_encoding, recognise, sigv4, upgrade
 from penumbra.wire.recognise import Api
+from penumbra.writes import Writes
 
 CONFIG_OPTION = "penumbra_config"
 MARK = ":new_moon:"
@@ -48,7 +49,9 @@ class Penumbra:
         self.figures = figures.Figures()
         self.expansion = Expansion(ExpansionFigures(), self._write_event)
         self.rescue = Rescue(self.expansion)
-        self.addons = [Commands(self.figures, self.expansion.figures), self.rescue, self.expansion]
+        self.writes = Writes()
+        commands = Commands(self.figures, self.expansion.figures)
+        self.addons = [commands, self.rescue, self.expansion, self.writes]
         self._running = False
         self._engine: Engine | None = None
         self._events: events.EventLog | None = None
@@ -317,6 +320,7 @@ class Penumbra:
             self._sign(flow.request)
         if accepted.prepared is not None and accepted.find is not None:
             self.expansion.expect(flow, self._started().expansions, accepted.prepared, accepted.find, body)
+        self.writes.expect(flow, incoming.api.format, body)
         self.rescue.expect(flow, self._started(), incoming, self.settings, accepted)
         if accepted.hidden:
             self.figures.redactions.update(accepted.hidden)

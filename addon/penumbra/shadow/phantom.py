@@ -12,13 +12,19 @@ from penumbra.wire.document import encode
 NAMES = ("expand_context", "penumbra_expand_context")
 """The second one is for requests in which a client tool has the first one's name."""
 
+LEGEND = (
+    "Where a text says [REDACTED:kind:code], a secret value was taken out, and the same mark always stands "
+    "for the same value: never write a mark where the value belongs."
+)
+"""What placeholders are. It stands here because these bytes are in every request from the first one on,
+so that no cached prefix moves when the first secret comes."""
 _DESCRIPTION = (
     "Returns the full text of a tool result that was shortened to save context. A shortened result "
     "begins with <<<SHADOW:id>>>. Call this with that id when the shortened text lacks something you "
     "need. For a large text, ask for a part of it: `pattern` returns the matching lines with their line "
     "numbers, `lines` a range of lines. Never guess what was left out, and do not run a tool again "
-    "only to see its full output."
-)
+    "only to see its full output. "
+) + LEGEND
 _PARAMETERS = encode(
     {
         "type": "object",

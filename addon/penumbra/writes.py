@@ -1,0 +1,52 @@
+"""mitmproxy's face of placeholders that leave in calls: a log line, and a mark on the flow."""
+
+from __future__ import annotations
+
+import logging
+
+from mitmproxy import http
+
+from penumbra import failures, responses
+from penumbra.redaction import leaving
+from penumbra.redaction.placeholder import PATTERN_BYTES
+from penumbra.wire.answers import FORMATS
+
+MARK = ":warning:"
+METADATA = "penumbra_placeholders_written"
+_log = logging.getLogger(__name__)
+
+# Of the process, not of the addon: a reload of the script makes a new addon while responses go on.
+_WATCHED: dict[str, str] = {}
+"""Format of the answer, by id of the client's flow."""
+
+
+class Writes:
+    """A child addon. `expect` is called for each request that is sent."""
+
+    def expect(self, flow: http.HTTPFlow, format: str, body: bytes) -> None:
+        """`body` is what will be sent, decoded: only a model that sees placeholders can write them."""
+        if format in FORMATS and PATTERN_BYTES.search(body):
+            _WATCHED[flow.id] = format
+
+    def response(self, flow: http.HTTPFlow) -> None:
+        """A response is complete; of a stream, the client has got it already."""
+        format = _WATCHED.pop(flow.id, None)
+        if format is None or flow.response is None or flow.response.status_code != 200:
+            return
+        try:
+            stream = responses.is_stream(flow)
+            found = leaving.calls(FORMATS[format], responses.content(flow), stream=stream)
+        except Exception as error:
+            _log.warning("Penumbra could not look for placeholders in an answer: %s", failures.place(error))
+            return
+        if not found:
+            return
+        note = f"{found} calls write a [REDACTED] placeholder instead of a value"
+        flow.marked = MARK
+        flow.metadata[METADATA] = found
+        flow.comment = f"{flow.comment}; {note}" if flow.comment else f"Penumbra: {note}"
+        _log.warning(f"Penumbra: {flow.request.pretty_host}: {note}")
+
+    def error(self, flow: http.HTTPFlow) -> None:
+        """A flow has ended before its response."""
+        _WATCHED.pop(flow.id, None)
