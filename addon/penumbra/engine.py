@@ -268,11 +268,15 @@ class Engine:
         redact = await self._redact(settings)
 
         def work() -> tuple[rewrite.Request, Mapping[str, int]]:
-            document = Document(incoming.body)
+            document = request.document
+            others = len(document.edits)
             counts = self._spoken.redact(document, incoming.api.wire.spoken(document), redact)
-            if not document.edits:
+            found = document.edits[others:]
+            del document.edits[others:]
+            if not found:
                 return request, counts
-            clean = self._read(replace(incoming, body=document.render()), settings)
+            body = Document(incoming.body, found).render()
+            clean = self._read(replace(incoming, body=body), settings)
             if clean is None:
                 raise RedactionError("a redacted request is none any more")
             return clean, counts

@@ -17,17 +17,17 @@ from msgspec import Raw
 from penumbra.text.result import Redacted
 from penumbra.wire.document import Document, encode
 
-_MEMORY_CHARACTERS = 16_000_000
+_MEMORY_BYTES = 16_000_000
 
 
 class Spoken:
     """Redacts texts and arguments of requests. Safe between threads; keeps no secret."""
 
-    def __init__(self, memory: int = _MEMORY_CHARACTERS) -> None:
-        """`memory`: characters of redacted texts that are remembered."""
+    def __init__(self, memory: int = _MEMORY_BYTES) -> None:
+        """`memory`: bytes of redacted texts that are remembered."""
         self._most = memory
-        self._known: OrderedDict[bytes, str | None] = OrderedDict()
-        self._characters = 0
+        self._known: OrderedDict[bytes, bytes | None] = OrderedDict()
+        self._bytes = 0
         self._lock = threading.Lock()
 
     def redact(
@@ -40,43 +40,51 @@ class Spoken:
         """
         counts: Counter[str] = Counter()
         for value in values:
-            text = document.string(value)
-            if text is not None:
-                if (clean := self._clean(text, redact, counts)) is not None:
-                    document.replace(value, clean)
-                continue
-            source = document.source(value).decode("utf-8")
-            if source[:1] not in ("{", "["):
-                continue
-            if (clean := self._clean(source, redact, counts)) is not None:
-                document.rewrite(value, clean.encode("utf-8", "surrogatepass"))
+            source = document.source(value)
+            if (clean := self._clean(document, value, source, redact, counts)) is not None:
+                document.rewrite(value, clean)
         return dict(sorted(counts.items()))
 
-    def _clean(self, text: str, redact: Callable[[str, str], Redacted], counts: Counter[str]) -> str | None:
-        """The text without its secrets; None if it has none."""
-        data = text.encode("utf-8", "surrogatepass")
-        key = hashlib.blake2b(data, digest_size=16).digest()
+    def _clean(
+        self,
+        document: Document,
+        value: Raw,
+        source: bytes,
+        redact: Callable[[str, str], Redacted],
+        counts: Counter[str],
+    ) -> bytes | None:
+        """The value, as JSON, without its secrets; None if it has none."""
+        key = hashlib.blake2b(source, digest_size=16).digest()
         with self._lock:
             if key in self._known:
                 self._known.move_to_end(key)
                 return self._known[key]
+        is_string = document.is_string(value)
+        if not is_string and source[:1] not in (b"{", b"["):
+            return None
+        text = document.string(value) if is_string else None
+        if text is None:
+            text = source.decode("utf-8")
         redacted = redact(text, "")
         counts.update(redacted.counts)
-        clean = redacted.text if redacted.text != text else None
-        if clean is not None and _is_json(text) and not _is_json(clean):
-            clean = encode({"redacted": clean}).decode("utf-8")
+        clean = None
+        if redacted.text != text:
+            new = redacted.text
+            if _is_json(text) and not _is_json(new):
+                new = encode({"redacted": new}).decode("utf-8")
+            clean = encode(new) if is_string else new.encode("utf-8", "surrogatepass")
         self._remember(key, clean)
         return clean
 
-    def _remember(self, key: bytes, clean: str | None) -> None:
+    def _remember(self, key: bytes, clean: bytes | None) -> None:
         with self._lock:
             if key in self._known:
                 return
             self._known[key] = clean
-            self._characters += _weight(clean)
-            while self._characters > self._most and len(self._known) > 1:
+            self._bytes += _weight(clean)
+            while self._bytes > self._most and len(self._known) > 1:
                 _, oldest = self._known.popitem(last=False)
-                self._characters -= _weight(oldest)
+                self._bytes -= _weight(oldest)
 
 
 def _is_json(text: str) -> bool:
@@ -90,5 +98,5 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _weight(clean: str | None) -> int:
-    return 100 + len(clean or "")
+def _weight(clean: bytes | None) -> int:
+    return 100 + len(clean or b"")
