@@ -112,10 +112,52 @@ class GeminiAgent:
         return {"function_response": {**named, "response": {"output": text}}}
 
 
+@dataclass
+class OllamaAgent:
+    """Talks with the `ollama` SDK."""
+
+    client: Any
+    stream: bool = False
+    messages: list[Any] = field(default_factory=list)
+
+    def say(self, words: str) -> str:
+        """One prompt and all that follows from it; the model's last words."""
+        self.messages.append({"role": "user", "content": words})
+        while True:
+            message = self.ask()
+            self.messages.append(message)
+            if not message.get("tool_calls"):
+                return str(message["content"])
+            self.messages += [self._result(call["function"]) for call in message["tool_calls"]]
+
+    def ask(self) -> dict[str, Any]:
+        """The answer to the messages as they are."""
+        tools = [
+            {"type": "function", "function": {"name": n, "description": n, "parameters": _schema(k)}}
+            for n, k in TOOLS
+        ]
+        request = {"model": "qwen3", "messages": self.messages, "tools": tools}
+        if not self.stream:
+            return dict(self.client.chat(**request).message.model_dump(exclude_none=True))
+        answers = [one.message for one in self.client.chat(stream=True, **request)]
+        text = "".join(one.content or "" for one in answers)
+        calls = [call.model_dump() for one in answers for call in one.tool_calls or ()]
+        return {"role": "assistant", "content": text, **({"tool_calls": calls} if calls else {})}
+
+    def _result(self, call: dict[str, Any]) -> dict[str, Any]:
+        text = run_tool(call["name"], call["arguments"])
+        return {"role": "tool", "content": text, "tool_name": call["name"]}
+
+
 def caller(api: str, clients: Any, api_key: str, proxy: Any, **more: Any) -> Any:
     """An agent for an API's name, talking through a proxy."""
     if api == "responses":
         return ResponsesAgent(clients.openai(proxy), **more)
+    if api == "ollama":
+        import ollama
+
+        client = ollama.Client(host=proxy.url, headers={"authorization": api_key}, trust_env=False)
+        return OllamaAgent(client, **more)
     from google import genai
 
     transport = clients.http(proxy)
@@ -132,6 +174,9 @@ def results(body: Any) -> Iterator[tuple[str, str]]:
             names[item["call_id"]] = item["name"]
         elif item.get("type") == "function_call_output":
             yield names.get(item["call_id"], ""), item["output"]
+    for message in body.get("messages") or ():
+        if message["role"] == "tool":
+            yield message["tool_name"], message["content"]
     for content in body.get("contents") or ():
         for part in content["parts"]:
             if "functionResponse" in part:
@@ -147,7 +192,7 @@ def hidden_results(received: Received) -> list[str]:
 def assert_prefix_kept(requests: list[Received]) -> None:
     """Every request begins with what the one before it held; white space between items may differ."""
     bodies = [one.json for one in requests]
-    key = "input" if "input" in bodies[0] else "contents"
+    key = next(name for name in ("input", "contents", "messages") if name in bodies[0])
     assert len(bodies) > 1
     for earlier, later in itertools.pairwise(bodies):
         kept = later[key][: len(earlier[key])]

@@ -20,6 +20,7 @@ from upstream.encodings import DecodeError, StreamEncoder, accepted, decode, enc
 from upstream.framing import CONTENT_TYPES, write_end, write_piece
 from upstream.gemini import Gemini
 from upstream.http import Headers, Incoming, Peer, Reply, serve
+from upstream.ollama import Ollama
 from upstream.openai_chat import OpenAIChat
 from upstream.openai_responses import OpenAIResponses
 from upstream.script import Answer, Delivery, Fault, Hangup, Raw, Turn, turn
@@ -37,7 +38,14 @@ class Upstream:
         self.openai_chat = OpenAIChat()
         self.openai_responses = OpenAIResponses()
         self.gemini = Gemini()
-        self.apis: tuple[Api, ...] = (self.anthropic, self.openai_chat, self.openai_responses, self.gemini)
+        self.ollama = Ollama()
+        self.apis: tuple[Api, ...] = (
+            self.anthropic,
+            self.openai_chat,
+            self.openai_responses,
+            self.gemini,
+            self.ollama,
+        )
         self.ca_file, self._context = tls.make(self._directory)
         self.requests: list[Received] = []
         self.pages: dict[str, Raw] = {}
