@@ -1,0 +1,27 @@
+"""Where compatible APIs differ: every example of the rule file, read as the answer that it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penumbra import rules
+from penumbra.wire.openai_chat_answer import ChatBody
+
+KNOWN = rules.load("providers.yaml")["deviations"]
+
+
+@pytest.mark.parametrize("example", KNOWN, ids=lambda example: f"{example['provider']}: {example['what']}")
+def test_every_deviation(example: dict[str, Any]) -> None:
+    answer = ChatBody("expand_context")
+    data = example["answer"].encode()
+    answer.feed(data)
+    turn = answer.end_turn()
+    expected = example["is"]
+    assert turn.text == expected["text"]
+    assert list(turn.real_calls) == expected["calls"]
+    assert (turn.finished, turn.continuable) == (expected["finished"], expected["continuable"])
+    for name in expected["returned"]:
+        assert f'"{name}"'.encode() in (turn.message or b"")
+    assert answer.finish() == data
