@@ -77,6 +77,8 @@ class GeminiAgent:
 
     client: Any
     stream: bool = False
+    ids: bool = True
+    """Ids of calls are kept; some clients drop them."""
     messages: list[Any] = field(default_factory=list)
 
     def say(self, words: str) -> str:
@@ -104,7 +106,10 @@ class GeminiAgent:
         else:
             answers = [self.client.models.generate_content(**request)]
         parts = [part for answer in answers for part in answer.candidates[0].content.parts or ()]
-        return [part.model_dump(exclude_none=True) for part in parts]
+        found = [part.model_dump(exclude_none=True) for part in parts]
+        for part in found if not self.ids else ():
+            part.get("function_call", {}).pop("id", None)
+        return found
 
     def _result(self, call: dict[str, Any]) -> dict[str, Any]:
         text = run_tool(call["name"], call["args"])

@@ -154,8 +154,9 @@ def test_calls_with_a_failing_continuation(api: str, start: Any, upstream: Any) 
 
 
 def test_gemini_calls_without_ids(start: Any, upstream: Any) -> None:
-    upstream.gemini.call_ids = False
-    for stream in (False, True):
+    """Neither the provider nor the client has to care for ids."""
+    for stream, given in ((False, False), (True, False), (True, True)):
+        upstream.gemini.call_ids = given
         upstream.script(
             Model(
                 turn(bash("cat worker.log")),
@@ -164,7 +165,7 @@ def test_gemini_calls_without_ids(start: Any, upstream: Any) -> None:
                 turn("Done."),
             )
         )
-        agent = start("gemini", stream=stream)
+        agent = start("gemini", stream=stream, ids=False)
         assert agent.say("What is in the log?").endswith("Done.")
         upstream.script(Model(turn(bash("ls")), turn("Bye.")))
         agent.say("Go on.")

@@ -85,7 +85,7 @@ class Gemini:
                 raise self._bad(
                     "Please ensure that function response turn comes immediately after a function call turn."
                 )
-            if {one.get("id") for one in answers} != {one.get("id") for one in calls}:
+            if sorted(str(one.get("id")) for one in answers) != sorted(str(one.get("id")) for one in calls):
                 raise self._bad("function response ids do not match")
 
     # -- answers

@@ -81,7 +81,7 @@ def test_an_answer_without_the_phantom_is_not_touched(frame: str) -> None:
     data = answering(frame)
     out, (turn,) = every_cut(made, [data])
     assert out == data
-    assert (turn.real_calls, turn.text, turn.finished) == (("c1",), "It fails.", True)
+    assert (len(turn.real_calls), turn.text, turn.finished) == (1, "It fails.", True)
     for odd in (
         (b": comment\n\n" + data, data + b"\n") if frame != "array" else (b" \n" + data + b"\n", b"[]")
     ):
@@ -102,7 +102,7 @@ def test_two_turns_are_one_answer(frame: str) -> None:
     assert found[-1]["usageMetadata"]["candidatesTokenCount"] == 14
     assert found[-1]["usageMetadata"]["totalTokenCount"] == 114
     assert json.loads(first.phantoms[0].arguments) == {"id": "shadow_1"}
-    assert (first.text, first.signatures, second.real_calls) == ('Let me see "é', ("SIG",), ("c1",))
+    assert (first.text, first.signatures, len(second.real_calls)) == ('Let me see "é', ("SIG",), 1)
 
 
 def test_wherever_the_bytes_are_cut() -> None:
@@ -133,7 +133,7 @@ def test_real_calls_beside_the_phantom(frame: str) -> None:
     )
     out, (turn,) = byte_by_byte(made, [data])
     assert list(all_parts(values(frame, out))) == [call("run", "c1"), {"text": "."}]
-    assert turn.real_calls == ("c1",)
+    assert len(turn.real_calls) == 1
     assert values(frame, out)[-1]["candidates"][0]["finishReason"] == "STOP"
 
 
@@ -156,8 +156,8 @@ def test_nothing_is_sent_while_the_end_is_held() -> None:
     assert not answer.holding
 
 
-def test_calls_without_ids_are_known_by_what_they_say() -> None:
-    data = framed("sse", chunk(0, call("run", a=1, b=2), call("run", a=2), reason="STOP"))
+def test_calls_are_known_by_what_they_say_with_and_without_ids() -> None:
+    data = framed("sse", chunk(0, call("run", "id-1", a=1, b=2), call("run", a=2), reason="STOP"))
     _, (turn,) = byte_by_byte(made, [data])
     _, (again,) = byte_by_byte(made, [framed("sse", chunk(0, call("run", b=2, a=1), reason="STOP"))])
     assert len(set(turn.real_calls)) == 2
@@ -233,7 +233,7 @@ def test_documents_without_and_with_real_calls() -> None:
     assert byte_by_byte(lambda: GeminiBody(PHANTOM), [plain])[0] == plain
     found, (turn,) = body(chunk(0, call("run", "c"), call(PHANTOM), reason="STOP"))
     assert list(all_parts([found])) == [call("run", "c")]
-    assert turn.real_calls == ("c",)
+    assert len(turn.real_calls) == 1
     found, _ = body(chunk(0, call(PHANTOM), reason="STOP"))
     assert list(all_parts([found])) == [{"text": ""}]
     for odd in (b"no json", b'{"error":{"code":400}}', b"[]"):

@@ -98,10 +98,8 @@ def member(members: Mapping[str, Raw], name: str) -> Raw | None:
 
 
 def call_token(document: Document, call: Raw) -> str:
-    """What a call is known by: its id, else a short hash of its name and arguments."""
+    """What a call is known by: a short hash of its name and arguments. Many clients drop its id."""
     members = document.members(call)
-    if found := document.string(members.get("id")):
-        return found
     return short_hash(document.string(members.get("name")), document.plain(members.get("args")))
 
 

@@ -87,13 +87,17 @@ class GeminiAnswers:
         start, end = request.place(items[run.first])[0], request.place(items[run.last])[1]
         if any(edit.start < end and edit.end > start for edit in request.edits):
             return False
-        if hidden.results:
+        last, results = hidden.last, hidden.results
+        if not run.named:
+            # The client will answer these calls without ids.
+            last, results = last and _without_ids(last), tuple(map(_without_ids, results))
+        if results:
             behind = items[run.last + 1 : run.last + 2]
             answers = request.members(behind[0]).get("parts") if behind else None
             if answers is None or not request.items(answers):
                 return False
-            request.insert(answers, 0, b",".join(hidden.results))
-        texts = [*hidden.before, *([hidden.last] if hidden.last else [])]
+            request.insert(answers, 0, b",".join(results))
+        texts = [*hidden.before, *([last] if last else [])]
         request.edits.append(Edit(start, end, b",".join(texts)))
         return True
 
@@ -109,6 +113,8 @@ class _Run:
     last: int
     calls: tuple[str, ...]
     text: str
+    named: bool
+    """Its calls have their ids."""
 
 
 def _runs(request: Document) -> Iterator[_Run]:
@@ -125,15 +131,27 @@ def _runs(request: Document) -> Iterator[_Run]:
 
 
 def _run(request: Document, items: list[Raw], first: int, last: int) -> _Run:
-    calls, texts = [], []
+    calls, texts, named = [], [], True
     for item in items[first : last + 1]:
         for value in request.items(request.members(item).get("parts")):
             part = request.members(value)
             if (call := member(part, "functionCall")) is not None:
                 calls.append(call_token(request, call))
+                named = named and "id" in request.members(call)
             elif request.plain(part.get("thought")) is not True:
                 texts.append(request.string(part.get("text")) or "")
-    return _Run(first, last, tuple(calls), "".join(texts))
+    return _Run(first, last, tuple(calls), "".join(texts), named)
+
+
+def _without_ids(source: bytes) -> bytes:
+    """A content, or a part of one, whose calls and responses have no ids."""
+    document = Document(source)
+    for value in document.items(document.members(document.root).get("parts")) or [document.root]:
+        part = document.members(value)
+        for call in (member(part, "functionCall"), member(part, "functionResponse")):
+            if (found := document.members(call).get("id")) is not None:
+                document.remove_member(found)
+    return document.render()
 
 
 def _contents(request: Document) -> list[Raw]:

@@ -69,11 +69,8 @@ def error(status: int, message: str) -> bytes:
 
 
 def call_token(document: Document, value: Raw) -> str:
-    """What a call is known by: its id, else a short hash of its name and arguments."""
-    call = document.members(value)
-    if found := document.string(call.get("id")):
-        return found
-    function = document.members(call.get("function"))
+    """What a call is known by: a short hash of its name and arguments. Many clients drop its id."""
+    function = document.members(document.members(value).get("function"))
     return short_hash(document.string(function.get("name")), document.plain(function.get("arguments")))
 
 
