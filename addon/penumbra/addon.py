@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 from pathlib import Path
@@ -93,6 +94,8 @@ class Penumbra:
                 known = ", ".join(knob.option for knob in knobs.KNOBS)
                 _log.error(f"{name}: unknown option, allowed: {CONFIG_OPTION}, {known}")
         self._running = True
+        # What the start has made stays: the collector need not look at it in every request.
+        gc.freeze()
         self._started()
         _log.info(f"Penumbra is active, mode {self.settings.mode}.")
 

@@ -15,7 +15,6 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -29,13 +28,10 @@ from penumbra.settings import Settings
 from penumbra.shadow.ledger import Decision, Facts
 from penumbra.text import pipeline, tokens
 from penumbra.text.result import Loss, Mode, Policy, Redact, Redacted, Shortened, ToolOutput
-from penumbra.wire.conversation import Conversation, ResultText
+from penumbra.wire.conversation import Conversation, ResultText, is_telling
 from penumbra.wire.document import Document, NotJson
 from penumbra.wire.recognise import Api
 
-# Ids at least this long are random enough to tell conversations apart; shorter ones ("call_0")
-# count together with how the conversation opens.
-_TELLING_ID = 20
 # Shorter texts (characters) can't say anything again that is worth a reference.
 _RESTATABLE = 250
 _log = logging.getLogger(__name__)
@@ -152,14 +148,9 @@ def _items(document: Document, conversation: Conversation, scope: bytes) -> Iter
         tool = (result.call.name if result.call else "").encode("utf-8", "surrogatepass")
         key = hashlib.blake2b(digest, key=scope, digest_size=16)
         key.update(b"\0" + call_id + b"\0" + tool)
-        if not _is_telling(result.call_id):
+        if not is_telling(result.call_id):
             key.update(b"\0" + opening)
         yield Item(result, text, digest, key.digest())
-
-
-@lru_cache(8192)
-def _is_telling(call_id: str) -> bool:
-    return sum(character.isalnum() for character in call_id) >= _TELLING_ID
 
 
 def rewrite(

@@ -19,6 +19,7 @@ import zstandard
 
 from penumbra.shadow.database import Database
 from penumbra.wire.answer import Hidden, Visible
+from penumbra.wire.conversation import is_telling
 
 SCHEMA = (
     """CREATE TABLE IF NOT EXISTS answers
@@ -26,8 +27,6 @@ SCHEMA = (
     "CREATE INDEX IF NOT EXISTS answers_used ON answers (used)",
 )
 _KEY_BYTES = 16
-_TELLING_ID = 20
-"""Letters and digits from which on an id is taken for unique; some servers count `call_0`, `call_1`."""
 _BATCH = 400
 _TOUCH_SECONDS = 3_600
 _PRUNE_EVERY = 500
@@ -59,11 +58,11 @@ def key(scope: bytes, visible: Visible) -> bytes:
     digest = hashlib.blake2b(key=scope[:64], digest_size=_KEY_BYTES, person=b"penumbra answer")
     if visible.answer_id:
         parts = ["id", visible.answer_id]
-    elif visible.calls and all(map(_telling, visible.calls)):
+    elif visible.calls and all(map(is_telling, visible.calls)):
         parts = ["calls", *visible.calls]
     else:
         # Where no id tells, the place does.
-        place = [] if _telling(visible.last_call) else [str(visible.ordinal)]
+        place = [] if is_telling(visible.last_call) else [str(visible.ordinal)]
         place += [visible.last_call, str(visible.since)]
         parts = ["text", text_hash(visible.text), *place, *visible.calls]
     for part in parts:
@@ -77,10 +76,6 @@ def signature_key(scope: bytes, signature: str) -> bytes:
     digest = hashlib.blake2b(key=scope[:64], digest_size=_KEY_BYTES, person=b"penumbra signed")
     digest.update(signature.encode("utf-8", "surrogatepass"))
     return digest.digest()
-
-
-def _telling(call_id: str) -> bool:
-    return sum(character.isalnum() for character in call_id) >= _TELLING_ID
 
 
 class Answers:

@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 from msgspec import Raw
@@ -116,3 +117,14 @@ def short_hash(name: str | None, arguments: object) -> str:
     """A hash of a call that has no id: 12 hex digits, the same for the same arguments in any order."""
     canonical = json.dumps([name, arguments], sort_keys=True, ensure_ascii=True).encode("ascii")
     return hashlib.blake2b(canonical, digest_size=6).hexdigest()
+
+
+# Ids with at least this many letters and digits are random enough to tell conversations apart;
+# shorter ones ("call_0") count together with their place.
+_TELLING_ID = 20
+
+
+@lru_cache(16_384)
+def is_telling(call_id: str) -> bool:
+    """Whether a call's id alone tells its conversation. The same ids come with every request."""
+    return sum(character.isalnum() for character in call_id) >= _TELLING_ID
