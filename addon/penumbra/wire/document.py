@@ -22,6 +22,7 @@ from cffi import FFI
 from msgspec import Raw
 
 _ffi = FFI()
+_ADDRESS = _ffi.typeof("uintptr_t")
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _ARRAY = msgspec.json.Decoder(list[Raw])
 _VALUE = msgspec.json.Decoder(Raw)
@@ -59,7 +60,7 @@ def decode(data: bytes | memoryview) -> Any:
 
 
 def _address(buffer: Any) -> int:
-    return int(_ffi.cast("uintptr_t", _ffi.from_buffer(buffer)))
+    return int(_ffi.cast(_ADDRESS, _ffi.from_buffer(buffer)))
 
 
 @dataclass(frozen=True, slots=True)
