@@ -170,7 +170,9 @@ class Knob:
         try:
             return self.parse(value)
         except SettingsError as error:
-            raise SettingsError(f"{key}: got {value!r}, allowed: {error}") from None
+            # A key is not shown, whatever shape it has.
+            got = "(hidden)" if key.endswith("api_key") else repr(value)
+            raise SettingsError(f"{key}: got {got}, allowed: {error}") from None
 
 
 def _pipe(key: str) -> tuple[str, ...]:

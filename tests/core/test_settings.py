@@ -301,3 +301,9 @@ def test_the_database_lies_in_the_users_state_folder(tmp_path):
     found = settings.database_path(Settings(), {"XDG_STATE_HOME": str(tmp_path)})
     assert found == tmp_path / "penumbra" / "penumbra.sqlite"
     assert settings.database_path(Settings(database=str(tmp_path / "x.db"))) == tmp_path / "x.db"
+
+
+def test_a_key_of_the_wrong_shape_is_not_shown(config):
+    with pytest.raises(SettingsError) as error:
+        load({}, {}, config("pipes: {tool_output: {api: {api_key: [hunter2]}}}"))
+    assert str(error.value) == "pipes.tool_output.api.api_key: got (hidden), allowed: text"
