@@ -223,3 +223,10 @@ def test_hint_lowers_and_raises_the_threshold(redactor: Redactor) -> None:
     assert redactor.redact(weak, "settings.json").text != weak
     assert redactor.redact(weak, "web/package-lock.json").text == weak
     assert redactor.redact(f"password='{PASSWORD}'", "git log -p").text != f"password='{PASSWORD}'"
+
+
+@pytest.mark.parametrize("lead", range(6))
+def test_long_value_of_other_alphabets(lead: int) -> None:
+    """What is read of a long value may end within a character."""
+    value = contexts.values(9)["base62"] + "7" * lead + "ключ€😀" * 80
+    assert value[:40] not in redact(f"DB_PASSWORD={value}\n")

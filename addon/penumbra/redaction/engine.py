@@ -100,7 +100,8 @@ class Redactor:
         if not found:
             return []
         taken = placeholder.spans(data)
-        spans = _outside(_merge([_behind_escape(data, span) for span in found]), taken)
+        whole = (_whole_characters(data, _behind_escape(data, span)) for span in found)
+        spans = _outside(_merge(list(whole)), taken)
         spans = _outside(_merge(spans + list(elsewhere(data, spans))), taken)
         return inside_strings(data, spans) if is_json(data) else spans
 
@@ -153,6 +154,16 @@ def _behind_escape(data: bytes, span: Span) -> Span:
         return span
     escape = _ESCAPE.match(data, span.start, span.end)
     return replace(span, start=escape.end()) if escape and escape.end() < span.end else span
+
+
+def _whole_characters(data: bytes, span: Span) -> Span:
+    """The span, widened where one of its ends cuts a character of UTF-8 in two."""
+    start, end = span.start, span.end
+    while start > 0 and data[start] & 0xC0 == 0x80:
+        start -= 1
+    while end < len(data) and data[end] & 0xC0 == 0x80:
+        end += 1
+    return span if (start, end) == (span.start, span.end) else replace(span, start=start, end=end)
 
 
 def _merge(spans: list[Span]) -> list[Span]:
