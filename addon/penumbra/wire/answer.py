@@ -27,6 +27,16 @@ class PhantomCall:
 
 
 @dataclass(frozen=True, slots=True)
+class MadeCall:
+    """One call of a client's tool."""
+
+    id: str
+    name: str
+    arguments: str
+    """As the model wrote them: JSON, or free text."""
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
     """One upstream turn, complete, as the model wrote it."""
 
@@ -36,6 +46,8 @@ class Turn:
     phantoms: tuple[PhantomCall, ...] = ()
     real_calls: tuple[str, ...] = ()
     """Ids of the calls that the client will answer, in order."""
+    made: tuple[MadeCall, ...] = ()
+    """Those of them that a later request may give results for without repeating the call."""
     text: str = ""
     """The visible text."""
     signatures: tuple[str, ...] = ()
@@ -124,6 +136,20 @@ class Tools:
     """Results can be put behind an answer to this request, for instance because it has only one."""
     threaded: bool = False
     """The provider keeps the history, and knows it by the id of its last answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What one content block of an assistant message says, where messages are made of blocks."""
+
+    call: str | None = None
+    """Id of a call that the client answers."""
+    name: str = ""
+    arguments: str = ""
+    """JSON text."""
+    text: str = ""
+    signature: str | None = None
+    """What the provider recognises reasoning by, empty if nothing; None: it is no reasoning."""
 
 
 @dataclass(frozen=True, slots=True)

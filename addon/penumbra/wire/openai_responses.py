@@ -14,14 +14,14 @@ from msgspec import Raw
 from penumbra.wire.conversation import Conversation, ResultText, ToolCall, joined_text, text_values
 from penumbra.wire.document import Document, encode
 
-# Items of calls that the client answers: the tool's name where the item has none, and its arguments.
-_CALLS = {
+CALLS = {
     "function_call": ("", "arguments"),
     "custom_tool_call": ("", "input"),
     "local_shell_call": ("local_shell", "action"),
     "shell_call": ("shell", "action"),
     "apply_patch_call": ("apply_patch", "operation"),
 }
+"""Items of calls that the client answers: the tool's name where the item has none, and its arguments."""
 _RESULTS = {
     "function_call_output",
     "custom_tool_call_output",
@@ -51,8 +51,8 @@ def read(document: Document) -> Conversation:
     answers = [turn for turn, item in enumerate(items) if is_answer(document, kinds[turn], item)]
     first_answer = answers[0] if answers else len(items)
     for turn, (item, name) in enumerate(zip(items, kinds, strict=True)):
-        if name in _CALLS:
-            call = _call(document, item, *_CALLS[name])
+        if name in CALLS:
+            call = _call(document, item, *CALLS[name])
             calls[call.id] = call
         elif name in _RESULTS:
             results.extend(_results(document, item, calls, turn))
@@ -81,7 +81,7 @@ def spoken(document: Document) -> Iterator[Raw]:
         name = kind(document, item)
         if name == "message":
             yield from text_values(document, item.get("content"), TEXTS)
-        elif name in _CALLS and (arguments := item.get(_CALLS[name][1])) is not None:
+        elif name in CALLS and (arguments := item.get(CALLS[name][1])) is not None:
             yield arguments
 
 
@@ -98,7 +98,7 @@ def kind(document: Document, item: dict[str, Raw]) -> str:
 
 def call_id(document: Document, name: str, item: dict[str, Raw]) -> str:
     """The id by which the client answers a call of this type; empty if it is not the client's to answer."""
-    if name in _CALLS or name == "computer_call" or _is_client_search(document, name, item):
+    if name in CALLS or name == "computer_call" or _is_client_search(document, name, item):
         return document.string(item.get("call_id")) or document.string(item.get("id")) or ""
     return document.string(item.get("id")) or "" if name == "mcp_approval_request" else ""
 

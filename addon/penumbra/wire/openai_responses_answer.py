@@ -8,17 +8,17 @@ the client knows. A stream keeps the id of its first turn, which the client has 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec import Raw
 
-from penumbra.wire.answer import Failure, PhantomCall, Turn
+from penumbra.wire.answer import Failure, MadeCall, PhantomCall, Turn
 from penumbra.wire.conversation import joined_text
 from penumbra.wire.document import Document, Edit, NotJson, decode, encode
-from penumbra.wire.openai_responses import TEXTS, call_id, kind
-from penumbra.wire.sse import SseEvent, SseReader, event_bytes
+from penumbra.wire.openai_responses import CALLS, TEXTS, call_id, kind
+from penumbra.wire.sse import EventReader, SseEvent, SseReader, event_bytes
 from penumbra.wire.usage import added, flat, only, plus
 
 _SUMMED = ("output_tokens",)
@@ -28,13 +28,20 @@ _FAILED = ("response.failed", "error")
 
 
 class ResponsesStream:
-    """An answer that arrives as server-sent events."""
+    """An answer that arrives event by event: server-sent, unless told otherwise."""
 
     keep_alive = b": keep-alive\n\n"
 
-    def __init__(self, phantom: str) -> None:
+    def __init__(
+        self,
+        phantom: str,
+        reader: Callable[[], EventReader] = SseReader,
+        write: Callable[[str, bytes], bytes] = event_bytes,
+    ) -> None:
+        """`reader` cuts a turn's bytes into events; `write` makes an event of a name and its data."""
         self._phantom = phantom
-        self._reader = SseReader()
+        self._new_reader, self._write = reader, write
+        self._reader = reader()
         self._sequence = -1
         """Number of the last event that the client got."""
         self._shown: list[bytes] = []
@@ -60,12 +67,12 @@ class ResponsesStream:
         turn = self._turn
         self._hidden_usage = plus(self._hidden_usage, only(flat(turn.end.get("usage")), _SUMMED))
         self._shown += [item for place, item in sorted(turn.items.items()) if place not in turn.phantoms]
-        self._turn, self._reader = _StreamTurn(), SseReader()
+        self._turn, self._reader = _StreamTurn(), self._new_reader()
         self._continued = True
         return turn.rest
 
     def restart(self) -> None:
-        self._turn, self._reader = _StreamTurn(), SseReader()
+        self._turn, self._reader = _StreamTurn(), self._new_reader()
 
     def finish(self) -> bytes:
         held, self._turn.held = self._turn.held, []
@@ -78,7 +85,7 @@ class ResponsesStream:
         self._sequence += 1
         response = {**self._first, "status": "failed", "error": _error(failure)}
         value = {"type": "response.failed", "response": response, "sequence_number": self._sequence}
-        return event_bytes("response.failed", encode(value))
+        return self._write("response.failed", encode(value))
 
     def _event(self, event: SseEvent) -> bytes:
         if event.data is None:
@@ -280,6 +287,7 @@ def _turn(items: Sequence[bytes], end: dict[str, Any], phantom: str, failed: boo
     real_calls: list[str] = []
     texts: list[str] = []
     signatures: list[str] = []
+    made: list[MadeCall] = []
     for source in items:
         document = Document(source)
         item = document.members(document.root)
@@ -289,6 +297,7 @@ def _turn(items: Sequence[bytes], end: dict[str, Any], phantom: str, failed: boo
             phantoms.append(PhantomCall(call_id(document, name, item), arguments))
         elif found := call_id(document, name, item):
             real_calls.append(found)
+            made += [call] if (call := _made(document, name, item, found)) else []
         elif name == "message":
             texts.append(joined_text(document, item.get("content"), TEXTS))
         elif "encrypted_content" in item:
@@ -305,7 +314,20 @@ def _turn(items: Sequence[bytes], end: dict[str, Any], phantom: str, failed: boo
         continuable=status == "completed",
         usage=flat(end.get("usage")),
         answer_id=str(end.get("id") or ""),
+        made=tuple(made),
     )
+
+
+def _made(document: Document, name: str, item: dict[str, Raw], found: str) -> MadeCall | None:
+    """A call whose result will be the client's, with the name and arguments that a request would tell."""
+    if name not in CALLS:
+        return None
+    default, arguments = CALLS[name]
+    given = item.get(arguments)
+    text = document.string(given)
+    if text is None:
+        text = document.source(given).decode() if given is not None else ""
+    return MadeCall(found, document.string(item.get("name")) or default, text)
 
 
 def error_body(failure: Failure) -> bytes:

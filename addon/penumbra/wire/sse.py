@@ -12,7 +12,9 @@ same becomes an event of its own, without data.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _BOM = b"\xef\xbb\xbf"
@@ -42,6 +44,18 @@ class SseEvent:
                 pieces += (_data_prefix(line), data, end)
                 written = True
         return b"".join(pieces)
+
+
+class EventReader(Protocol):
+    """What cuts the bytes of an answer into events."""
+
+    def feed(self, data: bytes) -> Sequence[SseEvent]:
+        """The events that these bytes complete."""
+        ...
+
+    def close(self) -> Sequence[SseEvent]:
+        """What is left at the end."""
+        ...
 
 
 def event_bytes(name: str, data: bytes) -> bytes:

@@ -1,0 +1,121 @@
+"""OpenAI Responses over WebSocket: the same requests and events, one to a frame.
+
+The provider keeps the last answer of a connection for as long as the connection lives, whatever
+`store` says, and forgets what came before: a hidden turn is continued from its own id, and nothing
+but results travel. Requests of one lane (`stream_id`) are answered one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from penumbra.wire.answer import Tools
+from penumbra.wire.document import Document, NotJson, decode, encode
+from penumbra.wire.openai_responses_answer import ResponsesStream
+from penumbra.wire.openai_responses_hidden import ResponsesAnswers
+from penumbra.wire.sse import SseEvent
+
+CREATE = "response.create"
+BEGIN = "response.created"
+_ENDS = frozenset(("response.completed", "response.incomplete", "response.failed", "error"))
+_NAMED = ("previous_response_id", "response_id")
+
+
+class Envelope(msgspec.Struct, frozen=True):
+    """What is to be known of a frame before it is opened; what it lacks is empty."""
+
+    type: str = ""
+    stream_id: str | None = None
+    previous_response_id: str | None = None
+
+    @property
+    def lane(self) -> str:
+        """Frames of one lane are in order; of several, in none."""
+        return self.stream_id or ""
+
+    @property
+    def ends(self) -> bool:
+        """The frame is the last one of an answer."""
+        return self.type in _ENDS
+
+
+_ENVELOPE = msgspec.json.Decoder(Envelope)
+
+
+def envelope(frame: bytes) -> Envelope | None:
+    """The outside of a frame; None if it is none of this API's."""
+    try:
+        return _ENVELOPE.decode(frame)
+    except (msgspec.DecodeError, RecursionError):
+        pass
+    try:
+        document = Document(frame)
+    except NotJson:
+        return None
+    members = document.members(document.root)
+    kind, *ids = (document.string(members.get(name)) for name in ("type", "stream_id", "previous_response_id"))
+    return Envelope(kind, *ids) if kind else None
+
+
+def renamed(frame: bytes, ids: dict[str, str]) -> bytes:
+    """A frame that names answers by other ids; the very same object if it names none of them."""
+    try:
+        document = Document(frame)
+    except NotJson:
+        return frame
+    members = document.members(document.root)
+    for name in _NAMED:
+        named = document.string(members.get(name))
+        if named in ids:
+            document.replace(members[name], ids[named])
+    return document.render()
+
+
+def error(status: int, body: bytes, lane: str) -> bytes:
+    """The frame for an error that HTTP would answer with this status and body."""
+    frame = {"type": "error", "status": status, "error": decode(body)["error"]}
+    return encode({**frame, "stream_id": lane} if lane else frame)
+
+
+class Frame(SseEvent):
+    """One event that is a frame of its own."""
+
+    __slots__ = ()
+
+    def with_data(self, data: bytes) -> bytes:
+        return data
+
+
+@dataclass(frozen=True, slots=True)
+class FrameReader:
+    """Every piece is a whole event."""
+
+    def feed(self, data: bytes) -> Sequence[SseEvent]:
+        return [Frame(data, "", data)]
+
+    def close(self) -> Sequence[SseEvent]:
+        return []
+
+
+class SocketAnswers(ResponsesAnswers):
+    """See AnswerFormat."""
+
+    def stream(self, phantom: str) -> ResponsesStream:
+        return ResponsesStream(phantom, FrameReader, lambda name, data: data)
+
+    def tools(self, request: Document) -> Tools:
+        return replace(super().tools(request), threaded=True)
+
+    def extended(self, request: bytes, messages: Sequence[bytes], answer_id: str = "") -> bytes:
+        # The first message is the turn itself, which the provider has.
+        document = Document(request)
+        top = document.members(document.root)
+        document.rewrite(top["input"], b"[" + b",".join(messages[1:]) + b"]")
+        if (before := top.get("previous_response_id")) is not None:
+            document.replace(before, answer_id)
+        else:
+            document.add_member(document.root, "previous_response_id", encode(answer_id))
+        return document.render()
