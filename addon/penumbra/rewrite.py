@@ -181,17 +181,13 @@ def rewrite(
 def undecided(request: Request, known: Mapping[bytes, Decision]) -> list[Item]:
     """The items that `rewrite` would decide about."""
     writer = _Writer(request, known, lambda text, hint: Redacted(text), None)
-    earlier: set[bytes] = set()
     found: list[Item] = []
     for item in request.items:
         past = known.get(item.key)
-        if past is None:
-            is_open = not writer.adopts(item)
-        else:
-            is_open = not all(bytes.fromhex(key) in earlier for key in past.facts.referents)
-        if is_open:
+        if not (writer.adopts(item) if past is None else writer.seen.holds(past.facts)):
             found.append(item)
-        earlier.add(item.key)
+        facts = Facts() if past is None else past.facts
+        writer.seen.note(item.digest, item.key, item.result.call_id, item.tool, facts)
     return found
 
 
@@ -273,7 +269,7 @@ class _Writer:
             return self.given[item.key], True
         past = self.known.get(item.key) or self.decisions.get(item.key)
         # A reference holds only while its referents stand earlier in the request.
-        if past is not None and all(self.seen.has(bytes.fromhex(key)) for key in past.facts.referents):
+        if past is not None and self.seen.holds(past.facts):
             return past, False
         if past is None and self.adopts(item):
             return Decision(None, _facts("adopted", item.text, item.text)), True
@@ -366,7 +362,7 @@ class _Writer:
             item.text,
             text,
             loss=int(Loss.REVERSIBLE),
-            stages=(*shortened.stages, "restate"),
+            stages=(*shortened.stages, dedup.RESTATE),
             family=shortened.family,
             referents=referents,
             redactions=dict(shortened.redactions),

@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from penumbra.shadow.ledger import Facts
 from penumbra.text.result import Loss
 
+RESTATE = "restate"
+"""The stage that says parts of a text by reference to earlier ones."""
+
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
@@ -57,9 +60,13 @@ class Seen:
         """The earlier text with this digest."""
         return self._by_digest.get(digest)
 
-    def has(self, key: bytes) -> bool:
-        """Whether the text with this key stands earlier in the request and can be referred to."""
-        return key in self._by_key
+    def holds(self, facts: Facts) -> bool:
+        """Whether what a text of the past refers to still stands earlier in the request.
+
+        Where parts of a referent are referred to, all of it must be there.
+        """
+        is_there = self.is_referable if RESTATE in facts.stages else self._by_key.__contains__
+        return all(is_there(bytes.fromhex(key)) for key in facts.referents)
 
     def is_referable(self, key: bytes) -> bool:
         """Whether parts of the text with this key can be referred to: all of it is there."""

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from penumbra import rewrite
 from penumbra.calls import tools
 from penumbra.history import budget, superseded
-from penumbra.recovery import ladder
+from penumbra.history.dedup import RESTATE
+from penumbra.recovery import forms, ladder
 from penumbra.redaction import RedactionError
 from penumbra.shadow.ledger import Decision, Facts
 from penumbra.text import tokens
@@ -19,6 +20,8 @@ from penumbra.text.size import size
 
 _SMALL = 300
 """Results up to this size (UTF-8 bytes) give nothing worth having."""
+_ALONE = 400
+"""Bytes that a text may have at least which says by reference what is no longer there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,26 +56,88 @@ def smaller(
     `decided`: the form of every text as it was sent. Tools that the operator excluded stay as they are.
     Raises RedactionError.
     """
-    texts = _texts(request, decided, redact, shadows, parameters, needed.most)
-    forms = ladder.plan(texts, needed)
+    reader = _Reader(request, decided, redact, shadows)
+    texts = _texts(reader, parameters, needed.most)
+    planned = ladder.plan(texts, needed)
+    chosen = {
+        text.part.index: (text.original, planned[text.part.index])
+        for text in texts
+        if text.part.index in planned
+    }
+    chosen |= _followers(reader, chosen)
     decisions: dict[bytes, Decision] = {}
     originals: dict[str, str] = {}
-    for text in texts:
-        if (form := forms.get(text.part.index)) is None:
-            continue
-        item = request.items[text.part.index]
-        ref = shadows.ref(text.original) if shadows is not None else ""
+    for index, (original, form) in chosen.items():
+        item = request.items[index]
+        ref = shadows.ref(original) if shadows is not None and form != original else ""
         if ref:
-            originals[ref] = text.original
-        decisions[item.key] = decision("recovered", item.text, form, ref, request_facts(decided, item))
+            originals[ref] = original
+        loss = Loss.NONE if form == original else Loss.LOSSY
+        decisions[item.key] = decision("recovered", item.text, form, ref, request_facts(decided, item), loss)
     return Given(decisions, originals)
 
 
-def decision(how: str, before: str, form: str, ref: str, past: Facts) -> Decision:
-    """The decision for a text that lost something."""
+def _followers(reader: _Reader, chosen: Mapping[int, tuple[str, str]]) -> dict[int, tuple[str, str]]:
+    """Original and new form of the texts that say a part of themselves by reference to a chosen one.
+
+    They would refer to what is no longer there, so each gets a form that stands for itself.
+    """
+    gone = {reader.request.items[index].key for index in chosen}
+    found: dict[int, tuple[str, str]] = {}
+    for index, item in enumerate(reader.request.items):
+        facts = request_facts(reader.decided, item)
+        if item.key in gone or RESTATE not in facts.stages:
+            continue
+        if any(bytes.fromhex(key) in gone for key in facts.referents):
+            found[index] = reader.alone(item)
+            gone.add(item.key)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """A request's texts as they came, as they were sent, and as they could be."""
+
+    request: rewrite.Request
+    decided: Mapping[bytes, Decision]
+    redact: Callable[[str, str], Redacted]
+    shadows: rewrite.Shadows | None
+
+    def forwarded(self, item: rewrite.Item) -> str:
+        """The text as it was sent."""
+        past = self.decided.get(item.key)
+        return item.text if past is None or past.text is None else past.text
+
+    def original(self, item: rewrite.Item) -> str:
+        """All of the text, without secrets. Raises RedactionError."""
+        try:
+            return rewrite.original(self.request, item, self.redact)
+        except RedactionError:
+            raise
+        except Exception:
+            redacts = self.request.settings.redact_secrets
+            return self.redact(item.text, "").text if redacts else item.text
+
+    def prefix(self, original: str) -> str:
+        """What stands in front of a form in which something is missing."""
+        return self.shadows.prefix(self.shadows.ref(original)) if self.shadows is not None else ""
+
+    def alone(self, item: rewrite.Item) -> tuple[str, str]:
+        """The original, and a form about as large as what was sent that refers to nothing."""
+        original, forwarded = self.original(item), self.forwarded(item)
+        room = max(size(forwarded), _ALONE)
+        if size(original) <= room:
+            return original, original
+        prefix = self.prefix(original)
+        form = forms.shorten(original, room - size(prefix))
+        return original, prefix + (forwarded if form is None else form)
+
+
+def decision(how: str, before: str, form: str, ref: str, past: Facts, loss: Loss = Loss.LOSSY) -> Decision:
+    """The decision for a text whose form changes."""
     facts = Facts(
         how=how,
-        loss=int(Loss.LOSSY),
+        loss=int(loss),
         stages=(how,),
         family=past.family,
         ref=ref,
@@ -135,33 +200,21 @@ def referents(decided: Mapping[bytes, Decision]) -> frozenset[bytes]:
     return frozenset(bytes.fromhex(key) for one in decided.values() for key in one.facts.referents)
 
 
-def _texts(
-    request: rewrite.Request,
-    decided: Mapping[bytes, Decision],
-    redact: Callable[[str, str], Redacted],
-    shadows: rewrite.Shadows | None,
-    parameters: superseded.Parameters,
-    most: int,
-) -> list[ladder.Text]:
+def _texts(reader: _Reader, parameters: superseded.Parameters, most: int) -> list[ladder.Text]:
+    request = reader.request
     given_up = superseded.find(calls(request, parameters), parameters)
-    referred = referents(decided)
+    referred = referents(reader.decided)
     last = request.conversation.last_answer
     texts: list[ladder.Text] = []
     seen: set[bytes] = set()
     for index, item in enumerate(request.items):
-        past = decided.get(item.key)
-        forwarded = item.text if past is None or past.text is None else past.text
+        forwarded = reader.forwarded(item)
         if item.key in seen or size(forwarded) <= _SMALL or (most and len(forwarded) <= most):
             continue
         if tools.skips(item.tool, request.settings.skip_tools):
             continue
         seen.add(item.key)
-        try:
-            original = rewrite.original(request, item, redact)
-        except RedactionError:
-            raise
-        except Exception:
-            original = redact(item.text, "").text if request.settings.redact_secrets else item.text
+        original = reader.original(item)
         part = budget.Part(
             index=index,
             size=len(forwarded),
@@ -169,6 +222,5 @@ def _texts(
             superseded=index in given_up,
             referred=item.key in referred,
         )
-        prefix = shadows.prefix(shadows.ref(original)) if shadows is not None else ""
-        texts.append(ladder.Text(part, original, forwarded, prefix))
+        texts.append(ladder.Text(part, original, forwarded, reader.prefix(original)))
     return texts
