@@ -15,12 +15,12 @@ from mitmproxy.addonmanager import Loader
 from penumbra import failures
 from penumbra import settings as knobs
 from penumbra.commands import Commands
-from penumbra.engine import Accepted, Engine, Incoming, Refused
+from penumbra.engine import Accepted, Engine, Incoming, Refused, unsearched
 from penumbra.expansion import Expansion
 from penumbra.insight import events, figures
 from penumbra.insight.expansions import ExpansionFigures
 from penumbra.overrides import THRESHOLD_HEADER
-from penumbra.redaction import RuleError, gitleaks, ruleset
+from penumbra.redaction import RedactionError, RuleError, TooLarge, Unreadable, gitleaks, ruleset
 from penumbra.rescue import Rescue
 from penumbra.settings import Settings, SettingsError
 from penumbra.strategies import http as http_calls
@@ -205,17 +205,17 @@ class Penumbra:
                 _log.warning(f"Penumbra leaves a request to {flow.request.pretty_host} alone: {where}")
                 return
             # mitmproxy would send the request as it came, with its secrets.
-            message = f"Penumbra could not search this request for secrets and did not send it: {where}"
-            self.figures.refused += 1
-            self._refuse(flow, Refused(500, api.wire.error(500, message), message))
+            self._refuse(flow, unsearched(api, RedactionError(where)))
 
     async def _rewrite(self, flow: http.HTTPFlow, api: Api) -> None:
         incoming = await self._incoming(flow, api)
         if incoming is None:
             return
+        if isinstance(incoming, Refused):
+            self._refuse(flow, incoming)
+            return
         outcome = await self._started().process(incoming, self.settings)
         if isinstance(outcome, Refused):
-            self.figures.refused += 1
             self._refuse(flow, outcome)
         elif isinstance(outcome, Accepted):
             await self._send(flow, incoming, outcome)
@@ -280,7 +280,7 @@ class Penumbra:
             request.method, request.path, request.headers.get("content-type", "")
         )
 
-    async def _incoming(self, flow: http.HTTPFlow, api: Api) -> Incoming | None:
+    async def _incoming(self, flow: http.HTTPFlow, api: Api) -> Incoming | Refused | None:
         request = flow.request
         coding = request.headers.get("content-encoding", "")
         raw = request.raw_content or b""
@@ -292,6 +292,9 @@ class Penumbra:
             else:
                 body = content_encoding.decode(raw, "", self.settings.max_body_bytes)
         except content_encoding.NotDecodable as error:
+            if self.settings.must_search and recognise.claims_json(request.headers.get("content-type", "")):
+                kind = TooLarge if isinstance(error, content_encoding.TooLarge) else Unreadable
+                return unsearched(api, kind(f"its body: {error}"))
             self.figures.passed["undecodable body"] += 1
             _log.warning(f"Penumbra leaves a request to {request.pretty_host} alone: {error}")
             return None
@@ -309,6 +312,7 @@ class Penumbra:
         )
 
     def _refuse(self, flow: http.HTTPFlow, refused: Refused) -> None:
+        self.figures.refused += 1
         flow.response = http.Response.make(refused.status, refused.body, {"content-type": "application/json"})
         flow.metadata["penumbra"] = {"refused": refused.status}
         flow.comment = f"Penumbra refused: {refused.reason}"

@@ -24,7 +24,7 @@ from penumbra.outside import Outside
 from penumbra.overrides import OverrideError
 from penumbra.recovery import lessons, recoverer
 from penumbra.recovery.resend import Given
-from penumbra.redaction import RedactionError, ruleset
+from penumbra.redaction import RedactionError, Unreadable, ruleset
 from penumbra.redaction.engine import Redactor
 from penumbra.redaction.failure import Redact, forgiving
 from penumbra.redaction.gitleaks import Loaded
@@ -42,7 +42,7 @@ from penumbra.strategies.strategy import Credential
 from penumbra.text.result import Mode, Shortened
 from penumbra.wire import identity, session
 from penumbra.wire.document import Document, NotJson
-from penumbra.wire.recognise import Api
+from penumbra.wire.recognise import Api, claims_json
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -153,8 +153,7 @@ class Engine:
         except OverrideError as error:
             return Refused(400, wire.error(400, str(error)), str(error))
         except RedactionError as error:
-            message = f"Penumbra could not search this request for secrets and did not send it: {error}"
-            return Refused(500, wire.error(500, message), message)
+            return unsearched(incoming.api, error)
         if accepted is None:
             return None
         return replace(accepted, milliseconds=(time.perf_counter() - started) * 1000)
@@ -173,7 +172,7 @@ class Engine:
         except (OverrideError, RedactionError):
             raise
         except Exception as error:
-            if settings.redact_secrets and settings.redaction_failure != "pass":
+            if settings.must_search:
                 raise RedactionError(failures.place(error)) from None
             return None
 
@@ -371,6 +370,10 @@ class Engine:
             scope = self.scope(incoming, document)
             return rewrite.read(document, incoming.api, settings, scope, incoming.threshold)
         except NotJson:
+            # What says that it is no JSON is no call; what is empty says nothing.
+            is_call = claims_json(incoming.headers.get("content-type", "")) and bool(incoming.body.strip())
+            if is_call and settings.must_search:
+                raise Unreadable("its body is no JSON that can be read") from None
             return None
 
     def scope(self, incoming: Incoming, document: Document) -> bytes:
@@ -381,6 +384,12 @@ class Engine:
         return hashlib.blake2b(
             principal.encode("utf-8", "surrogatepass"), key=self.key, digest_size=32
         ).digest()
+
+
+def unsearched(api: Api, error: RedactionError) -> Refused:
+    """The answer to a request that could not be searched for secrets."""
+    message = f"Penumbra could not search this request for secrets and did not send it: {error}"
+    return Refused(error.status, api.wire.error(error.status, message), message)
 
 
 def _compiled(key: bytes, gitleaks: Loaded | None, settings: Settings) -> Redactor:

@@ -120,7 +120,7 @@ class Settings:
     ledger_ttl: float = 30 * 86_400.0
     originals_ttl: float = 86_400.0
     events: str = ""
-    max_body_bytes: int = 64 * 1024 * 1024
+    max_body_bytes: int = 128 * 1024 * 1024
     offload_bytes: int = 32 * 1024
 
     @property
@@ -128,6 +128,11 @@ class Settings:
         """The strategy that is asked beside the pipeline or instead of it; empty if there is none."""
         name = self.strategy.removeprefix("pipeline+")
         return name if name in OUTSIDE_STRATEGIES else ""
+
+    @property
+    def must_search(self) -> bool:
+        """Whether what can't be searched for secrets is not sent."""
+        return self.redact_secrets and self.redaction_failure != "pass"
 
     def policy(self, *, can_expand: bool) -> Policy:
         """The part of the settings that decides about forwarded bytes."""
@@ -312,8 +317,8 @@ KNOBS: tuple[Knob, ...] = (
     Knob(
         "redaction_failure",
         read_choice("refuse", "mask", "pass"),
-        "What becomes of a text that can't be searched for secrets: refuse the request, mask the text, or "
-        "let it pass as it is.",
+        "What becomes of what can't be searched for secrets: refuse the request, mask the text (a body that "
+        "can't be read is refused), or let it pass as it is.",
     ),
     Knob("redaction_max_bytes", read_size(1, _HUGE), "Texts above this size can't be searched for secrets."),
     Knob("allow_redaction_off", read_flag, "Let a request switch redaction off."),
@@ -356,7 +361,11 @@ KNOBS: tuple[Knob, ...] = (
     Knob("ledger_ttl", read_duration, "How long decisions are remembered after their last use."),
     Knob("originals_ttl", read_duration, "How long originals are kept after their last use."),
     Knob("events", read_text, "File to append one JSON line per changed request to, without any content."),
-    Knob("max_body_bytes", read_size(1024, _HUGE), "Decoded request bodies above this size pass untouched."),
+    Knob(
+        "max_body_bytes",
+        read_size(1024, _HUGE),
+        "Decoded request bodies above this size are not read, and so can't be searched for secrets.",
+    ),
     Knob(
         "offload_bytes",
         read_size(0, _HUGE),

@@ -54,10 +54,11 @@ def test_an_operator_can_name_hosts():
         ("", True),
         ("application/vnd.api+JSON", True),
         ("multipart/form-data; boundary=x", False),
-        ("text/plain", False),
+        ("text/plain", True),
+        ("application/x-www-form-urlencoded", True),
     ],
 )
-def test_only_json_is_a_call(content_type, is_call):
+def test_a_body_counts_whatever_it_is_called(content_type, is_call):
     found = recognised("api.openai.com", "POST", "/v1/chat/completions", '{"messages":[]}', content_type)
     assert (found == "openai-chat") is is_call
 

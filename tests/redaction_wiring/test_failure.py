@@ -58,8 +58,8 @@ def ask(running: Any, clients: Any, **more: Any) -> Any:
 def test_refused_by_default(proxy: Any, clients: Any, upstream: Any) -> None:
     running = proxy("reverse", penumbra_redaction_max_bytes="1k", penumbra_mode="safe")
     answer = ask(running, clients)
-    assert answer.status_code == 500
-    assert answer.json()["error"]["type"] == "api_error"
+    assert answer.status_code == 413
+    assert answer.json()["error"]["type"] == "request_too_large"
     assert f"{SIZE} bytes are more than the limit of 1024" in answer.json()["error"]["message"]
     assert upstream.requests == []
     assert GITHUB not in answer.text + running.log()

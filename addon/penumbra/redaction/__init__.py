@@ -23,6 +23,21 @@ sends fingerprints to somebody else uses a key of its own."""
 class RedactionError(Exception):
     """A text could not be scanned. The message never holds any part of the text."""
 
+    status = 500
+    """What a refused request is answered with. Clients repeat what fails with 500 and above."""
+
+
+class Unreadable(RedactionError):
+    """What should be scanned can't be read."""
+
+    status = 400
+
+
+class TooLarge(RedactionError):
+    """What should be scanned is above a limit."""
+
+    status = 413
+
 
 class RuleError(ValueError):
     """A rule file is wrong. The message is one line: file, rule, what is wrong."""

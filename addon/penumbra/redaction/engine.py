@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from penumbra.redaction import MAX_BYTES, RedactionError, placeholder
+from penumbra.redaction import MAX_BYTES, RedactionError, TooLarge, placeholder
 from penumbra.redaction.assignments import Assignments
 from penumbra.redaction.hints import Hint, read_hint
 from penumbra.redaction.json_text import inside_strings, is_json
@@ -69,7 +69,7 @@ class Redactor:
         try:
             data = text.encode("utf-8", "surrogatepass")
             if len(data) > self._limit:
-                raise RedactionError(f"{len(data)} bytes are more than the limit of {self._limit}")
+                raise TooLarge(f"{len(data)} bytes are more than the limit of {self._limit}")
             return self._settle(text, data, read_hint(hint))
         except RedactionError:
             raise

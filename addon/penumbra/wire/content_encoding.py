@@ -14,7 +14,11 @@ import zstandard
 
 
 class NotDecodable(ValueError):
-    """Unknown coding, broken data, or more than the limit."""
+    """Unknown coding, or broken data. The message holds nothing of the data."""
+
+
+class TooLarge(NotDecodable):
+    """More plain bytes than the limit."""
 
 
 def codings(header: str) -> tuple[str, ...]:
@@ -24,7 +28,7 @@ def codings(header: str) -> tuple[str, ...]:
 
 
 def decode(data: bytes, header: str, limit: int) -> bytes:
-    """The plain body, at most `limit` bytes. Raises NotDecodable."""
+    """The plain body, at most `limit` bytes. Raises NotDecodable, TooLarge."""
     for name in reversed(codings(header)):
         decoder = _DECODERS.get(name)
         if decoder is None:
@@ -34,7 +38,7 @@ def decode(data: bytes, header: str, limit: int) -> bytes:
         except (zlib.error, brotli.error, zstandard.ZstdError, EOFError) as error:
             raise NotDecodable(f"{name}: {error}") from None
     if len(data) > limit:
-        raise NotDecodable(f"more than {limit} bytes")
+        raise TooLarge(f"more than {limit} bytes")
     return data
 
 
@@ -50,7 +54,7 @@ def _inflate(window: int) -> Callable[[bytes, int], bytes]:
         decoder = zlib.decompressobj(window)
         plain = decoder.decompress(data, limit + 1)
         if len(plain) > limit:
-            raise NotDecodable(f"more than {limit} bytes")
+            raise TooLarge(f"more than {limit} bytes")
         if not decoder.eof or decoder.unused_data:
             raise NotDecodable("broken stream")
         return plain
@@ -106,7 +110,7 @@ class _Bounded:
         self._pieces.append(piece)
         self._size += len(piece)
         if self._size > self._limit:
-            raise NotDecodable(f"more than {self._limit} bytes")
+            raise TooLarge(f"more than {self._limit} bytes")
 
     def joined(self) -> bytes:
         return b"".join(self._pieces)

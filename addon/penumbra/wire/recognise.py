@@ -108,9 +108,15 @@ def is_llm_host(host: str, extra: tuple[str, ...] = ()) -> bool:
 def by_request_line(method: str, path: str, content_type: str) -> Api | None:
     """The API that a request to an LLM host may be, before its body is looked at.
 
-    `path` may carry a query. Content types other than JSON are no LLM calls; none at all may be one.
+    `path` may carry a query. The content type may be any but that of a form with parts: many servers
+    read JSON whatever it says, and `curl -d` calls it a form.
     """
-    if content_type and "json" not in content_type.lower():
+    if content_type.lower().startswith("multipart/"):
         return None
     bare = path.partition("?")[0]
     return next((api for api in apis() if api.method == method and api.path.fullmatch(bare)), None)
+
+
+def claims_json(content_type: str) -> bool:
+    """Whether the body of a request of this content type, or of none, should be JSON."""
+    return not content_type or "json" in content_type.lower()
