@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -190,7 +191,8 @@ class Penumbra:
             return
         self._refresh()
         if self.expansion.is_continuation(flow):
-            self._sign(flow.request)
+            # The client's own request may have been signed long ago.
+            self._sign(flow.request, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
             return
         if self._downgraded(flow):
             return
@@ -259,10 +261,10 @@ class Penumbra:
             return None
         return sigv4.Keys(key_id, secret)
 
-    def _sign(self, request: http.Request) -> None:
+    def _sign(self, request: http.Request, date: str = "") -> None:
         """Sign a changed body with the keys that the client has signed its own with."""
         if sigv4.covers_body(_headers(request)) and (keys := self._aws_keys()) is not None:
-            request.headers.update(keys.sign(_signable(request)))
+            request.headers.update(keys.sign(_signable(request), date))
 
     def _is_ours(self, flow: http.HTTPFlow) -> bool:
         if flow.response is not None or flow.error is not None or "penumbra" in flow.metadata:
@@ -324,9 +326,11 @@ class Penumbra:
         flow.request.headers.pop(THRESHOLD_HEADER, None)
         if changed:
             await _set_body(flow.request, body)
-            self._sign(flow.request)
         if accepted.prepared is not None and accepted.find is not None:
             self.expansion.expect(flow, self._started().expansions, accepted.prepared, accepted.find, body)
+        if changed:
+            # Behind everything that may change a header, for headers are signed too.
+            self._sign(flow.request)
         self.writes.expect(flow, incoming.api.format, body)
         self.rescue.expect(flow, self._started(), incoming, self.settings, accepted)
         if accepted.hidden:

@@ -40,3 +40,12 @@ def test_a_claude_login_is_its_account():
 def test_odd_tokens_count_as_they_are():
     for token in ("Bearer a.b.c", "Bearer ..", "Bearer a.eyJ9.c", jwt({"sub": ""}), jwt([1])):
         assert principal({"authorization": token}, {}) == token
+
+
+def test_a_signed_request_is_its_key():
+    def signed(key, signature):
+        scope = f"Credential={key}/20260101/us-east-1/bedrock/aws4_request"
+        return {"authorization": f"AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature={signature * 64}"}
+
+    assert principal(signed("AKIDA", "0"), {}) == principal(signed("AKIDA", "1"), {})
+    assert principal(signed("AKIDA", "0"), {}) != principal(signed("AKIDB", "0"), {})

@@ -50,6 +50,21 @@ def test_a_hash_of_the_body_in_the_headers_is_renewed() -> None:
     assert KEYS.made(Signable("POST", request.path, {**request.headers, **new}, b"other"))
 
 
+def test_a_later_time_and_headers_that_are_gone() -> None:
+    request = signed("/model/m/converse", b"{}", **{"X-Mine": "1", "Accept-Encoding": "gzip, br"})
+    assert "x-mine" in request.headers["authorization"]
+    headers = {name: value for name, value in request.headers.items() if name != "x-mine"}
+    headers["accept-encoding"] = "gzip"
+    new = KEYS.sign(Signable("POST", request.path, headers, b"other"), "20310102T030405Z")
+    assert new["x-amz-date"] == "20310102T030405Z"
+    assert "/20310102/us-east-1/bedrock/aws4_request, " in new["authorization"]
+    assert "x-mine" not in new["authorization"]
+    assert KEYS.made(Signable("POST", request.path, {**headers, **new}, b"other"))
+    assert not KEYS.made(
+        Signable("POST", request.path, {**headers, **new, "accept-encoding": "br"}, b"other")
+    )
+
+
 def test_other_keys_and_other_requests_are_not_ours() -> None:
     request = signed("/model/m/converse", b"{}")
     assert not Keys("AKIDEXAMPLE", "another").made(request)

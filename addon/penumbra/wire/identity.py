@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from penumbra.wire.document import NotJson, decode
 
+_AWS_KEY = re.compile(r"AWS4-HMAC-SHA256\s+Credential=([^/,\s]{1,256})/", re.ASCII)
 _KEY_HEADERS = ("x-api-key", "api-key", "x-goog-api-key")
 
 
@@ -34,12 +36,15 @@ def credential_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def principal(headers: Mapping[str, str], query: Mapping[str, str], user: str = "") -> str:
-    """What stays the same when a login's token is renewed; else the credential itself.
+    """What stays the same when a login's token is renewed or a request is signed; else the credential.
 
     `user` is the request's own statement about its user (Anthropic's `metadata.user_id`), which
     counts only beside a login token that does not name its account.
     """
     secret = credential(headers, query)
+    if signed := _AWS_KEY.match(secret):
+        # What stands behind it is another one for every request.
+        return f"aws {signed[1]}"
     scheme, _, token = secret.partition(" ")
     if scheme.lower() != "bearer":
         return secret

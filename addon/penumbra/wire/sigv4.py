@@ -2,7 +2,7 @@
 
 The signature covers the body, so a signed request can only be changed by someone who has its keys.
 `Keys.made` tells whether a request was signed with these very keys; only then `Keys.sign` may sign
-another body in its place. Times stay as they are: nothing here looks at a clock.
+another body in its place. Nothing here looks at a clock.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ _AUTHORIZATION = re.compile(
     r"\s{0,8}SignedHeaders=(?P<names>[\w;-]{1,2000}),\s{0,8}Signature=(?P<signature>[0-9a-f]{64})",
     re.ASCII,
 )
+_DATE = "x-amz-date"
 _PAYLOAD = "x-amz-content-sha256"
 _FREE = "UNSIGNED-PAYLOAD"
 
@@ -55,16 +56,23 @@ class Keys:
         expected = self._signature(request, match["scope"], match["names"].split(";"))
         return hmac.compare_digest(expected, match["signature"])
 
-    def sign(self, request: Signable) -> dict[str, str]:
-        """The headers to set for this request to be signed as it was, with another body."""
+    def sign(self, request: Signable, date: str = "") -> dict[str, str]:
+        """The headers to set for this request to be signed as it was, with another body.
+
+        `date`: the time of sending, as in 20260131T120000Z; empty: that of the old signature, which is
+        good for a few minutes. Headers that are gone are not signed any more.
+        """
         match = _AUTHORIZATION.fullmatch(request.headers["authorization"])
         if match is None:
             raise ValueError("the request is not signed")
         new = {_PAYLOAD: _hash(request.body)} if _PAYLOAD in request.headers else {}
+        new |= {_DATE: date} if date else {}
+        scope = date[:8] + match["scope"][8:] if date else match["scope"]
+        names = [name for name in match["names"].split(";") if name in request.headers]
         changed = Signable(request.method, request.path, {**request.headers, **new}, request.body)
-        signature = self._signature(changed, match["scope"], match["names"].split(";"))
-        start = match.start("signature")
-        return {**new, "authorization": match.string[:start] + signature}
+        signature = self._signature(changed, scope, names)
+        signed = f"Credential={self.id}/{scope}, SignedHeaders={';'.join(names)}, Signature={signature}"
+        return {**new, "authorization": f"AWS4-HMAC-SHA256 {signed}"}
 
     def _signature(self, request: Signable, scope: str, names: list[str]) -> str:
         headers = request.headers
@@ -79,7 +87,7 @@ class Keys:
             ";".join(names),
             headers.get(_PAYLOAD) or _hash(request.body),
         )
-        date = headers.get("x-amz-date", "")
+        date = headers.get(_DATE, "")
         to_sign = ("AWS4-HMAC-SHA256", date, scope, _hash("\n".join(lines).encode("utf-8", "replace")))
         key = f"AWS4{self.secret}".encode()
         for part in scope.split("/"):
