@@ -40,6 +40,7 @@ from penumbra.text import (
     tokens,
     traces,
     whitespace,
+    wrapped,
 )
 from penumbra.text.result import Loss, Mode, Policy, Redact, Shortened, ToolOutput
 from penumbra.text.size import size
@@ -150,7 +151,7 @@ def shorten(output: ToolOutput, policy: Policy, redact: Redact, ref: Callable[[s
     """
     run = _Run(output, policy, redact, _classified(output))
     run.clean()
-    if policy.mode is Mode.DISABLED:
+    if policy.mode is Mode.DISABLED or run.unwrapped(ref):
         return run.result()
     run.apply("binary", Loss.LOSSY, binary.suppress)
     if "binary" not in run.stages:
@@ -202,6 +203,29 @@ class _Run:
         except Exception as error:
             _failed("terminal", error)
             return self.text
+
+    def unwrapped(self, ref: Callable[[str], str]) -> bool:
+        """Whether the text was JSON around outputs, which have been shortened one by one."""
+        if size(self.original) <= self.policy.min_bytes:
+            return False
+        found = wrapped.shorten(
+            self.text,
+            self.output,
+            self.policy,
+            lambda output, policy: shorten(output, policy, self.redact, lambda _: ref(self.original)),
+            quoted=self.call.category in _QUOTED,
+        )
+        loss = max((part.loss for part in found.parts), default=Loss.NONE) if found else Loss.NONE
+        if found is None or not self._accepts(found.text, loss, trusted=True):
+            return False
+        for part in found.parts:
+            self.stages += [stage for stage in part.stages if stage not in self.stages]
+            self.family = self.family or part.family
+            for rule, count in part.redactions.items():
+                self.redactions[rule] = self.redactions.get(rule, 0) + count
+        self.text, self.loss = found.text, loss
+        self.redact_again()
+        return True
 
     def structure(self, ref: Callable[[str], str]) -> None:
         """The stages that the mode, the size and the call allow."""
