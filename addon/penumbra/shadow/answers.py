@@ -1,5 +1,6 @@
 """Answers that went through us, remembered: the phantom's name, and what the client did not see of them.
 
+Where the provider keeps the history, also where the next answer will stand, and what was called.
 An answer is found again in a later request by the ids of its tool calls, or, where it has none or the
 ids are not unique, by its text (white space apart), the last call before it and its distance from it.
 Signed reasoning is remembered with the hidden exchanges that the provider had seen before it.
@@ -18,7 +19,7 @@ import msgspec
 import zstandard
 
 from penumbra.shadow.database import Database
-from penumbra.wire.answer import Hidden, Visible
+from penumbra.wire.answer import Hidden, MadeCall, Visible
 from penumbra.wire.conversation import is_telling
 
 SCHEMA = (
@@ -34,6 +35,18 @@ _MEMORY_BYTES = 16_000_000
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where an answer stands among those of its conversation; the fields are `Visible`'s."""
+
+    ordinal: int = 0
+    last_call: str = ""
+    since: int = 0
+
+
+BEGINNING = Place()
+
+
+@dataclass(frozen=True, slots=True)
 class Known:
     """What is known of one answer."""
 
@@ -46,6 +59,13 @@ class Known:
     hidden: Hidden | None = None
     conversation: bytes = b""
     """Scope of the conversation's references, where later requests don't show how it began."""
+    place: Place = BEGINNING
+    """Of the answer to the next request, where that does not show what came before."""
+    undecided: bool = False
+    """The request had neither tools nor a past, and the answer no words: whether the phantom is there
+    is for the next request to say."""
+    call: MadeCall | None = None
+    """Under a call's key: the call."""
 
 
 def text_hash(text: str) -> str:
@@ -75,6 +95,13 @@ def signature_key(scope: bytes, signature: str) -> bytes:
     """What reasoning is found by, whatever became of the words around it."""
     digest = hashlib.blake2b(key=scope[:64], digest_size=_KEY_BYTES, person=b"penumbra signed")
     digest.update(signature.encode("utf-8", "surrogatepass"))
+    return digest.digest()
+
+
+def call_key(scope: bytes, call_id: str) -> bytes:
+    """What a call is found by, whoever gives its result."""
+    digest = hashlib.blake2b(key=scope[:64], digest_size=_KEY_BYTES, person=b"penumbra call")
+    digest.update(call_id.encode("utf-8", "surrogatepass"))
     return digest.digest()
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from penumbra.failures import place
 from penumbra.shadow import expand, phantom, replay
-from penumbra.shadow.answers import Answers, Known, signature_key, text_hash
+from penumbra.shadow.answers import BEGINNING, Answers, Known, Place, signature_key, text_hash
 from penumbra.shadow.answers import key as answer_key
 from penumbra.shadow.exchange import Ask, Done
 from penumbra.shadow.originals import Originals
@@ -88,6 +88,8 @@ class Prepared:
     replayed: Replayed
     threaded: bool = False
     """The provider keeps the history."""
+    start: Place = BEGINNING
+    """Where the answer stands if the request shows none before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,31 +123,55 @@ class Expansions:
         if wire is None:
             return None
         tools = wire.tools(document)
-        name = phantom.name_for(tools)
-        if name is None:
-            return None
         history = replay.read(wire, document, caller.principal)
-        known = await self._answers.known(history.all_keys())
-        latest = next((known[key] for key in reversed(history.keys) if key in known), None)
-        if latest is None:
-            if not terms.wanted:
-                return None
-            if history.keys and (terms.at_stake or history.visible[0].answer_id):
-                if not terms.counting:
-                    # Final too: the next request of this conversation finds it.
-                    without = Known("", text_hash(history.visible[-1].text))
-                    await self._answers.record(history.keys[-1], without)
-                return None
-        elif not latest.tool:
+        if phantom.name_for(tools) is None and not history.is_elsewhere:
             return None
-        elif latest.tool not in tools.names:
+        known = await self._answers.known(history.all_keys())
+        held = known.get(history.keys[0]) if history.is_elsewhere else None
+        name = phantom.name_for(tools) or (held.tool if held else "")
+        if not name:
+            return None
+        if phantom.name_for(tools) is None and (tools.own or not tools.continuable):
+            # Nothing may be asked for in this answer, and yet the provider holds what was asked before.
+            replay.put_back(wire, document, history, known, offered=False)
+            return None
+        latest = _latest(history, known)
+        if not await self._belongs(history, known, latest, terms):
+            return None
+        if latest is not None and latest.tool not in tools.names:
             name = latest.tool
-        if not terms.counting:
+        # Tools that stood in the input of a former request are still there for the model.
+        if not terms.counting and tools.own:
             wire.declare(document, phantom.tool(name))
         replayed = replay.put_back(wire, document, history, known, _DROP_BETA in terms.betas)
         scope = (latest.conversation if latest else b"") or caller.conversation()
         shadows = Shadows(self._key, scope, name, terms.hint)
-        return Prepared(wire, name, caller, shadows, history, replayed, tools.threaded)
+        start = held.place if held else BEGINNING
+        return Prepared(wire, name, caller, shadows, history, replayed, tools.threaded, start)
+
+    async def _belongs(
+        self, history: History, known: Mapping[bytes, Known], latest: Known | None, terms: Terms
+    ) -> bool:
+        """Whether the conversation has the phantom, or may get it."""
+        if latest is not None:
+            return bool(latest.tool)
+        if not terms.wanted:
+            return False
+        adopted = not all(key in known for key in history.keys)
+        lost = history.is_elsewhere and history.keys[0] not in known
+        if not adopted or not (terms.at_stake or lost):
+            return True
+        if not terms.counting:
+            # Final too: the next request of this conversation finds it.
+            without = Known("", text_hash(history.visible[-1].text))
+            await self._answers.record(history.keys[-1], without)
+        return False
+
+    async def leave_undecided(self, caller: Caller, answer_id: str) -> None:
+        """A request without tools and without a past has got an answer without words."""
+        visible = Visible(-1, 0, (), "", "", 0, answer_id=answer_id)
+        known = Known("", text_hash(""), undecided=True)
+        await self._answers.record(answer_key(caller.principal, visible), known)
 
     async def keep(self, prepared: Prepared, originals: Mapping[str, str]) -> None:
         """Keep new originals for requests that won't carry them."""
@@ -196,7 +222,7 @@ class Expansions:
     async def remember(self, prepared: Prepared, done: Done) -> None:
         """Keep an answer, as it will look in the next request."""
         scope, behind = prepared.caller.principal, prepared.replayed.behind
-        visible = replay.next_answer(prepared.history, done.calls, done.text)
+        visible = replay.next_answer(prepared.history, done.calls, done.text, prepared.start)
         key = answer_key(scope, visible)
         known = Known(prepared.tool, text_hash(done.text), hidden=done.hidden)
         if done.signed_late and done.hidden is not None:
@@ -206,12 +232,14 @@ class Expansions:
             await self._answers.record(signature_key(scope, done.signature), bound)
         await self._answers.record(key, known)
         if prepared.threaded and done.ids:
-            await self._remember_id(prepared, done)
+            is_empty = not done.calls and not done.text and done.hidden is None
+            place = Place(visible.ordinal, visible.last_call, visible.since)
+            await self._remember_id(prepared, done, place if is_empty else replay.behind(visible))
         if done.calls and not done.sound:
             # Of an answer that broke off, clients keep the text and not the calls.
             await self._answers.record(answer_key(scope, replace(visible, calls=())), known)
 
-    async def _remember_id(self, prepared: Prepared, done: Done) -> None:
+    async def _remember_id(self, prepared: Prepared, done: Done, place: Place) -> None:
         """The next request names an answer by the id that the client has got: of its first turn from a
         stream, of its last turn from a document. Both are kept."""
         results = done.hidden.results if done.hidden else ()
@@ -224,5 +252,12 @@ class Expansions:
                 text_hash(""),
                 hidden=hidden if needed else None,
                 conversation=prepared.shadows.scope,
+                place=place,
             )
             await self._answers.record(answer_key(prepared.caller.principal, visible), known)
+
+
+def _latest(history: History, known: Mapping[bytes, Known]) -> Known | None:
+    """What is known of the last answer that says whether the phantom is there."""
+    found = (known[key] for key in reversed(history.keys) if key in known)
+    return next((one for one in found if not one.undecided), None)

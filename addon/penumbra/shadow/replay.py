@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penumbra.shadow import answers
-from penumbra.shadow.answers import Known
+from penumbra.shadow.answers import Known, Place
 from penumbra.wire.answer import AnswerFormat, Hidden, Visible
 from penumbra.wire.document import Document
 
@@ -26,6 +26,11 @@ class History:
     """One for each."""
     signed: tuple[bytes | None, ...]
     """The key of the last reasoning in each; None where there is none."""
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """The provider keeps what came before, and the request names its last answer."""
+        return bool(self.visible and self.visible[0].answer_id)
 
     def all_keys(self) -> list[bytes]:
         """What is to be looked up."""
@@ -51,14 +56,21 @@ def read(wire: AnswerFormat, document: Document, scope: bytes) -> History:
     return History(visible, keys, tuple(signed))
 
 
-def next_answer(history: History, calls: tuple[str, ...], text: str) -> Visible:
-    """How an answer to this request will look in the next one."""
+def next_answer(history: History, calls: tuple[str, ...], text: str, start: Place) -> Visible:
+    """How an answer to this request will look in one that carries the whole history.
+
+    `start`: where it stands if the request shows no answers itself.
+    """
     last = history.visible[-1] if history.visible else None
     index = last.index + 1 if last else 0
-    if last is None:
-        return Visible(index, 0, calls, text, "", 0)
-    last_call, since = (last.calls[-1], 0) if last.calls else (last.last_call, last.since + 1)
-    return Visible(index, last.ordinal + 1, calls, text, last_call, since)
+    place = start if last is None or last.answer_id else behind(last)
+    return Visible(index, place.ordinal, calls, text, place.last_call, place.since)
+
+
+def behind(visible: Visible) -> Place:
+    """Where the answer after this one stands."""
+    last_call, since = (visible.calls[-1], 0) if visible.calls else (visible.last_call, visible.since + 1)
+    return Place(visible.ordinal + 1, last_call, since)
 
 
 def put_back(

@@ -56,7 +56,7 @@ def envelope(frame: bytes) -> Envelope | None:
     except NotJson:
         return None
     members = document.members(document.root)
-    kind, *ids = (document.string(members.get(name)) for name in ("type", "stream_id", "previous_response_id"))
+    kind, *ids = (document.string(members.get(name)) for name in Envelope.__struct_fields__)
     return Envelope(kind, *ids) if kind else None
 
 
