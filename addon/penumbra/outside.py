@@ -80,7 +80,7 @@ class _Reading:
         if not settings.min_bytes < size(item.text) <= settings.max_bytes:
             return None
         output = rewrite.tool_output(self.request, item)
-        base = self.shorten(output, self._base_policy())
+        base = self.shorten(item, output, self._base_policy())
         large = not self.in_chain or size(base.text) > settings.chain_bytes
         ask = large and self._may_lose() and not self._must_stay(output) and "binary" not in base.stages
         return Pending(item, output, base, ask)
@@ -116,17 +116,14 @@ class _Reading:
             return False
         return output.is_error or classify(output.tool, output.arguments).category in _QUOTED
 
-    def clean(self, output: ToolOutput) -> Redact:
+    def clean(self, item: Item, output: ToolOutput) -> Redact:
         """Takes the secrets out of a text of this call."""
-        if not self.settings.redact_secrets:
-            return Redacted
-        hint = rewrite.hint(output.arguments)
-        return lambda text: self.redact(text, hint)
+        return rewrite.cleaner(self.request, item, output, self.redact)
 
-    def shorten(self, output: ToolOutput, policy: Policy) -> Shortened:
+    def shorten(self, item: Item, output: ToolOutput, policy: Policy) -> Shortened:
         """What the pipeline makes of a result. Raises RedactionError."""
         ref = self.shadows.ref if self.shadows is not None else lambda text: ""
-        return pipeline.shorten(output, policy, self.clean(output), ref)
+        return pipeline.shorten(output, policy, self.clean(item, output), ref)
 
     def instead(self, one: Pending) -> str:
         """The text that stands without an answer, as long as it will be at least."""
@@ -148,12 +145,12 @@ class _Reading:
             return one.base
         fallback = self.settings.fallback_strategy
         if fallback == "pipeline":
-            return self.shorten(one.output, self._pipeline_policy())
+            return self.shorten(one.item, one.output, self._pipeline_policy())
         if fallback == "simple" and one.ask:
             text = first_words(one.base.text)
             if size(self.overhead + text) < size(one.base.text):
                 return replace(one.base, text=text, loss=Loss.LOSSY, stages=(*one.base.stages, "simple"))
-        return self.shorten(one.output, Policy(mode=Mode.DISABLED))
+        return self.shorten(one.item, one.output, Policy(mode=Mode.DISABLED))
 
 
 class Outside:
@@ -217,7 +214,7 @@ def _asks(reading: _Reading, pending: Sequence[Pending], credential: Credential 
     reader = _reader(reading.request)
     asks: list[Ask] = []
     for one in pending:
-        clean = reading.clean(one.output)
+        clean = reading.clean(one.item, one.output)
         task = Task(
             text=one.base.text,
             tool=one.item.tool,

@@ -24,6 +24,7 @@ from penumbra.history import adoption, dedup
 from penumbra.history.reread import Library, referenced
 from penumbra.history.shelves import Shelves
 from penumbra.redaction import RedactionError
+from penumbra.redaction.structured import Structured
 from penumbra.settings import Settings
 from penumbra.shadow.ledger import Decision, Facts
 from penumbra.text import pipeline, tokens
@@ -79,6 +80,7 @@ class Request:
     document: Document
     conversation: Conversation
     items: tuple[Item, ...]
+    structured: Structured = field(default_factory=Structured)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +196,24 @@ def undecided(request: Request, known: Mapping[bytes, Decision]) -> list[Item]:
 def original(request: Request, item: Item, redact: Callable[[str, str], Redacted]) -> str:
     """The redacted original of a text, as `rewrite` gives it in `originals`. Raises RedactionError."""
     output = tool_output(request, item)
-    place = hint(output.arguments) if request.settings.redact_secrets else ""
-    clean: Redact = (lambda text: redact(text, place)) if request.settings.redact_secrets else Redacted
+    clean = cleaner(request, item, output, redact)
     return pipeline.shorten(output, Policy(mode=Mode.SAFE), clean, lambda text: "").original
+
+
+def cleaner(
+    request: Request, item: Item, output: ToolOutput, redact: Callable[[str, str], Redacted]
+) -> Redact:
+    """How the secrets of an item's text are taken out, and those of the forms that are made of it."""
+    if not request.settings.redact_secrets:
+        return Redacted
+    place, container = hint(output.arguments), item.result.container
+
+    def clean(text: str) -> Redacted:
+        if container is None or text != item.text:
+            return redact(text, place)
+        return request.structured.redact(request.document, container, text, lambda one: redact(one, place))
+
+    return clean
 
 
 def tool_output(request: Request, item: Item) -> ToolOutput:
@@ -295,7 +312,7 @@ class _Writer:
         whole = policy.mode is Mode.DISABLED and not (settings.outside and settings.mode is not Mode.DISABLED)
         if tools.skips(item.tool, settings.skip_tools):
             policy, whole = Policy(mode=Mode.DISABLED), True
-        shortened = self.forms.get(item.key) or self._shorten(output, policy)
+        shortened = self.forms.get(item.key) or self._shorten(item, output, policy)
         if settings.dedup and not whole:
             if (duplicate := self._duplicate(item, shortened)) is not None:
                 return duplicate
@@ -318,8 +335,8 @@ class _Writer:
         )
         return Decision(None if text == item.text else text, facts)
 
-    def _shorten(self, output: ToolOutput, policy: Policy) -> Shortened:
-        redact = self._redact(output)
+    def _shorten(self, item: Item, output: ToolOutput, policy: Policy) -> Shortened:
+        redact = cleaner(self.request, item, output, self.redact)
         try:
             return pipeline.shorten(output, policy, redact, self._ref)
         except RedactionError:
@@ -377,12 +394,6 @@ class _Writer:
             self.library.note(call_id, text)
         self.noted = len(self.referable)
         return self.library
-
-    def _redact(self, output: ToolOutput) -> Redact:
-        if not self.request.settings.redact_secrets:
-            return lambda text: Redacted(text)
-        place = hint(output.arguments)
-        return lambda text: self.redact(text, place)
 
     def _ref(self, original: str) -> str:
         return self.shadows.ref(original) if self.shadows is not None else ""

@@ -115,8 +115,8 @@ class _Reader:
         except RedactionError:
             raise
         except Exception:
-            redacts = self.request.settings.redact_secrets
-            return self.redact(item.text, "").text if redacts else item.text
+            output = rewrite.tool_output(self.request, item)
+            return rewrite.cleaner(self.request, item, output, self.redact)(item.text).text
 
     def prefix(self, original: str) -> str:
         """What stands in front of a form in which something is missing."""

@@ -87,4 +87,4 @@ def _results(
         block = document.members(item)
         for value in (block.get("text"), block.get("json")):
             for text in string_values(document, value):
-                yield ResultText(text, call_id, calls.get(call_id), is_error, turn)
+                yield ResultText(text, call_id, calls.get(call_id), is_error, turn, block.get("json"))

@@ -42,6 +42,8 @@ class ResultText:
     is_error: bool
     turn: int
     """Index of the message that the result stands in."""
+    container: Raw | None = None
+    """Where a result is no text but JSON: all of it, of which `value` is one string."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,4 +123,4 @@ def _results(
     body = response.get("response")
     is_error = bool(document.plain(document.members(body).get("error")))
     for text in string_values(document, body):
-        yield ResultText(text, call_id, call, is_error, turn)
+        yield ResultText(text, call_id, call, is_error, turn, body)
