@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 
 _LEAST_BYTES = 2_000
 """Smaller requests have nothing that could be left out."""
-_LOOK_BYTES = 16_000
-"""Requests from this size on have the first event of their streams looked at."""
-_PATIENT_BYTES = 100_000
-"""Requests from this size on have the announcements of their streams waited out."""
+_PATIENCE = 1.0
+"""Seconds that the announcements in front of a stream's first content wait for it at most."""
+_LARGE_BYTES = 100_000
+_LARGE_PATIENCE = 5.0
+"""The same for requests of that size, which are refused more often, and later."""
 _SMALL_ANSWER = 8_192
 """Bytes of an answer with status 200 that may be an error all the same."""
 _log = logging.getLogger(__name__)
@@ -44,8 +45,8 @@ class Watched:
     incoming: Incoming
     settings: Settings
     accepted: Accepted
-    looks: bool
-    patient: bool
+    patience: float
+    """Seconds that the beginning of a stream may be held back."""
     count: int = 0
     """How often a request was sent again."""
     asked: bool = False
@@ -55,11 +56,9 @@ class Watched:
 
     def first(self, headers: http.Headers, data: bytes) -> bool | None:
         """The first bytes of a stream. True: an error, False: none, None: more has to be seen."""
-        if "event-stream" not in headers.get("content-type", ""):
-            return False
         if self.events is None:
             decode = content_stream.decoder(headers.get("content-encoding", ""))
-            self.events = FirstEvents(self.patient, decode)
+            self.events = FirstEvents(headers.get("content-type", ""), decode)
         verdict = self.events.feed(data)
         return None if verdict is Verdict.WAIT else verdict is Verdict.ERROR
 
@@ -82,8 +81,8 @@ class Rescue:
             return
         if incoming.api.kind not in ("messages", "compact") or not accepted.request.conversation.messages:
             return
-        looks, patient = len(body) >= _LOOK_BYTES, len(body) >= _PATIENT_BYTES
-        watched = Watched(engine, incoming, settings, accepted, looks, patient)
+        patience = _LARGE_PATIENCE if len(body) >= _LARGE_BYTES else _PATIENCE
+        watched = Watched(engine, incoming, settings, accepted, patience)
         self._watched[flow.id] = watched
         self._expansion.guard(flow, watched)
 

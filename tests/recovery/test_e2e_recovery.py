@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -284,7 +285,7 @@ EVENT = b'event: error\ndata: {"type":"error","error":{"type":"invalid_request_e
 START = b'event: message_start\ndata: {"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":1,"output_tokens":1}}}\n\n'
 
 
-@pytest.mark.parametrize(("count", "events"), [(24, EVENT), (200, START + EVENT)])
+@pytest.mark.parametrize(("count", "events"), [(9, START + EVENT), (24, EVENT), (200, START + EVENT)])
 def test_a_stream_that_begins_with_a_refusal_is_another_stream(
     count: int, events: bytes, client: Client, upstream: Any
 ) -> None:
@@ -303,6 +304,22 @@ def test_a_stream_that_can_not_be_saved_is_the_first_one_to_the_byte(client: Cli
     answer = client.post(claude(24, stream=True), "api.anthropic.com")
     assert (answer.status_code, answer.content) == (200, EVENT + b": 0\n\n")
     assert len(upstream.asked()) == 3
+
+
+def test_an_announcement_does_not_wait_for_ever(
+    clients: Any, proxy: Any, upstream: Any, api_key: str
+) -> None:
+    """The content comes only once the client has got what stands in front of it."""
+    more = threading.Event()
+    upstream.answers(turn("Here it is.", hold={2: more}))
+    client = clients.anthropic(proxy())
+    with client.messages.create(**claude(9), stream=True) as stream:
+        kinds = []
+        for event in stream:
+            kinds.append(event.type)
+            more.set()
+    assert kinds[0] == "message_start"
+    assert kinds[-1] == "message_stop"
 
 
 def test_an_error_of_another_kind_in_a_stream_goes_on(client: Client, upstream: Any) -> None:

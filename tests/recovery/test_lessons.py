@@ -84,34 +84,38 @@ ROLE = event({"choices": [{"delta": {"role": "assistant", "content": ""}, "finis
 WORDS = event({"choices": [{"delta": {"content": "hi"}}]})
 BLOCK = event({"type": "content_block_start", "index": 0, "content_block": {"type": "text"}})
 
+SSE, LINES = "text/event-stream", "application/x-ndjson"
+
 CASES = [
-    (False, ERROR, Verdict.ERROR),
-    (True, ERROR, Verdict.ERROR),
-    (False, START + ERROR, Verdict.GO),
-    (True, START + ERROR, Verdict.ERROR),
-    (True, CREATED + FAILED, Verdict.ERROR),
-    (True, CREATED, Verdict.WAIT),
-    (True, START + BLOCK + ERROR, Verdict.GO),
-    (True, ROLE, Verdict.WAIT),
-    (True, ROLE + WORDS, Verdict.GO),
-    (True, ROLE + event({"error": {"message": "x"}}), Verdict.ERROR),
-    (True, b": ping\n\n" + ERROR, Verdict.ERROR),
-    (False, b": ping\n\n", Verdict.GO),
-    (True, event(b"[DONE]"), Verdict.GO),
-    (True, event({"choices": [{"delta": {}, "finish_reason": "stop"}]}), Verdict.GO),
-    (True, event({"base_resp": {"status_code": 1039, "status_msg": "token limit"}}), Verdict.ERROR),
-    (True, event({"base_resp": {"status_code": 0}, "choices": [{"delta": {"content": "x"}}]}), Verdict.GO),
-    (True, event([1]), Verdict.GO),
-    (True, b"x" * 70_000, Verdict.GO),
+    (SSE, ERROR, Verdict.ERROR),
+    (SSE, START + ERROR, Verdict.ERROR),
+    (SSE, CREATED + FAILED, Verdict.ERROR),
+    (SSE, CREATED, Verdict.WAIT),
+    (SSE, START + BLOCK + ERROR, Verdict.GO),
+    (SSE, ROLE, Verdict.WAIT),
+    (SSE, ROLE + WORDS, Verdict.GO),
+    (SSE, ROLE + event({"error": {"message": "x"}}), Verdict.ERROR),
+    (SSE, b": ping\n\n" + ERROR, Verdict.ERROR),
+    (SSE, b": ping\n\n", Verdict.WAIT),
+    (SSE, b": OPENROUTER PROCESSING\n\n" + WORDS, Verdict.GO),
+    (SSE, event(b"[DONE]"), Verdict.GO),
+    (SSE, event({"choices": [{"delta": {}, "finish_reason": "stop"}]}), Verdict.GO),
+    (SSE, event({"base_resp": {"status_code": 1039, "status_msg": "token limit"}}), Verdict.ERROR),
+    (SSE, event({"base_resp": {"status_code": 0}, "choices": [{"delta": {"content": "x"}}]}), Verdict.GO),
+    (SSE, event([1]), Verdict.GO),
+    (SSE, b"x" * 70_000, Verdict.GO),
+    (LINES, b'{"error":"prompt too long; exceeded max context length by 9 tokens"}\n', Verdict.ERROR),
+    (LINES, b'\n{"message":{"role":"assistant","content":"hi"},"done":false}\n', Verdict.GO),
+    ("application/json", b'[{"error":{"code":400,"message":"x"}}\n]', Verdict.ERROR),
+    ("application/json; charset=UTF-8", b'[{"candidates":[{"content":{}}]}', Verdict.GO),
+    ("application/vnd.amazon.eventstream", b"\x00\x00\x00", Verdict.GO),
 ]
 
 
-@pytest.mark.parametrize(("patient", "data", "verdict"), CASES)
-def test_the_verdict_is_the_same_however_the_stream_is_cut(
-    patient: bool, data: bytes, verdict: Verdict
-) -> None:
+@pytest.mark.parametrize(("kind", "data", "verdict"), CASES)
+def test_the_verdict_is_the_same_however_the_stream_is_cut(kind: str, data: bytes, verdict: Verdict) -> None:
     for size in (len(data), 7):
-        events = FirstEvents(patient, lambda piece: piece)
+        events = FirstEvents(kind, lambda piece: piece)
         found = Verdict.WAIT
         for start in range(0, len(data), size):
             found = events.feed(data[start : start + size])
@@ -122,9 +126,9 @@ def test_the_verdict_is_the_same_however_the_stream_is_cut(
 
 
 def test_what_can_not_be_decoded_goes_on() -> None:
-    assert FirstEvents(True, None).feed(ERROR) is Verdict.GO
+    assert FirstEvents(SSE, None).feed(ERROR) is Verdict.GO
 
     def broken(piece: bytes) -> bytes:
         raise ValueError(piece)
 
-    assert FirstEvents(True, broken).feed(ERROR) is Verdict.GO
+    assert FirstEvents(SSE, broken).feed(ERROR) is Verdict.GO

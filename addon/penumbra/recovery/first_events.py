@@ -1,7 +1,8 @@
 """The first events of a stream: some providers refuse with status 200 and an error event.
 
-A client byte waits for its own event only. In answers to large requests the announcements in front of
-the first content wait too, since a refusal comes behind them: there is still time to send it again.
+What a provider announces before it has looked at the request (that a message starts, that a response was
+created) waits for the event behind it, since a refusal comes there: once a client has got anything, the
+request can't be sent again. Whoever feeds the stream bounds that wait. All else is passed on at once.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from enum import Enum
 from typing import Any
 
 from penumbra.wire.document import NotJson, decode
-from penumbra.wire.sse import SseEvent, SseReader
+from penumbra.wire.json_array import ArrayReader
+from penumbra.wire.ndjson import LineReader
+from penumbra.wire.sse import SseReader
 
 _MOST_HELD = 65_536
 """Bytes that are held before the stream goes on whatever it is."""
@@ -37,41 +40,58 @@ class Verdict(Enum):
 class FirstEvents:
     """Reads a stream until it is known what it is."""
 
-    patient: bool
-    """Announcements are waited out."""
+    kind: str
+    """Content type of the stream."""
     plain: Callable[[bytes], bytes] | None
     """Takes the content coding off; None: it can't be taken off."""
     error: bytes = b""
     """Data of the error event."""
-    _reader: SseReader = field(default_factory=SseReader)
+    _cut: Callable[[bytes], list[tuple[str, bytes | None]]] | None = field(init=False)
     _held: int = 0
+
+    def __post_init__(self) -> None:
+        self._cut = _cutter(self.kind)
 
     def feed(self, data: bytes) -> Verdict:
         """What follows from these bytes too. After a verdict other than WAIT there is nothing to feed."""
-        if self.plain is None:
+        if self.plain is None or self._cut is None:
             return Verdict.GO
         try:
-            events = self._reader.feed(self.plain(data))
+            events = self._cut(self.plain(data))
         except Exception:
             return Verdict.GO
         self._held += len(data)
-        for event in events:
-            verdict = self._verdict(event)
+        for name, content in events:
+            verdict = self._verdict(name, content)
             if verdict is not Verdict.WAIT:
                 return verdict
         return Verdict.GO if self._held > _MOST_HELD else Verdict.WAIT
 
-    def _verdict(self, event: SseEvent) -> Verdict:
-        if event.data is None:
-            return Verdict.WAIT if self.patient else Verdict.GO
+    def _verdict(self, name: str, content: bytes | None) -> Verdict:
+        if content is None or not content.strip():
+            return Verdict.WAIT
         try:
-            value = decode(event.data)
+            value = decode(content)
         except NotJson:
             return Verdict.GO
-        if is_error(event.name, value):
-            self.error = event.data
+        if is_error(name, value):
+            self.error = content
             return Verdict.ERROR
-        return Verdict.WAIT if self.patient and _announces(value) else Verdict.GO
+        return Verdict.WAIT if _announces(value) else Verdict.GO
+
+
+def _cutter(kind: str) -> Callable[[bytes], list[tuple[str, bytes | None]]] | None:
+    """Cuts a stream of a content type into names and data of its events; None for other framings."""
+    if "event-stream" in kind:
+        events = SseReader()
+        return lambda data: [(event.name, event.data) for event in events.feed(data)]
+    if "ndjson" in kind:
+        lines = LineReader()
+        return lambda data: [("", line.raw) for line in lines.feed(data)]
+    if "json" in kind:
+        items = ArrayReader()
+        return lambda data: [("", item.data) for item in items.feed(data)]
+    return None
 
 
 def is_error(name: str, value: Any) -> bool:

@@ -61,8 +61,8 @@ class Session(Protocol):
 class Guard(Protocol):
     """Who looks at a response before anything of it goes to the client."""
 
-    looks: bool
-    """Streams are looked at too."""
+    patience: float
+    """Seconds after which the beginning of a stream goes out, whatever it is."""
 
     def first(self, headers: http.Headers, data: bytes) -> bool | None:
         """The first bytes of a stream with these headers, piece by piece. True: it is a refusal, False:
@@ -157,6 +157,8 @@ class SpliceStream(HttpStream):
     """The very first response, once another request was sent."""
     held: list[events.Event]
     """First events of a stream that may be a refusal."""
+    patience: commands.RequestWakeup | None = None
+    """When they go out at the latest."""
 
     def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         for command in super().handle_event(event):
@@ -178,6 +180,8 @@ class SpliceStream(HttpStream):
         if isinstance(event, events.Wakeup):
             if event.command is self.wakeup and self.session is not None:
                 yield from self._keep_alive(self.session)
+            elif event.command is self.patience and self.server_state == self.state_look:
+                yield from self._release()
         elif self.continuation_id is not None and isinstance(event, RequestProtocolError):
             # The client is gone, and with it the reason for the continuation.
             gone, self.continuation_id, self.wakeup = self.continuation_id, None, None
@@ -217,8 +221,8 @@ class SpliceStream(HttpStream):
 
     def start_response_stream(self) -> layer.CommandGenerator[None]:
         guard = GUARDS.get(self.flow.id)
-        if guard is not None and guard.looks and self.headers is not None:
-            self.held = []
+        if guard is not None and self.headers is not None:
+            self.held, self.patience = [], None
             self.server_state = self.state_look
             return
         yield from super().start_response_stream()
@@ -234,6 +238,9 @@ class SpliceStream(HttpStream):
             self.server_state = self.state_refused
         elif refused is False:
             yield from self._release()
+        elif guard is not None and self.patience is None:
+            self.patience = commands.RequestWakeup(guard.patience)
+            yield self.patience
 
     def state_refused(self, event: events.Event) -> layer.CommandGenerator[None]:
         """The rest of a stream that began with an error."""
