@@ -33,6 +33,7 @@ from penumbra.settings import Settings, database_path
 from penumbra.shadow import answers, expand, ledger, originals
 from penumbra.shadow.database import Database, installation_key
 from penumbra.shadow.expansions import Caller, Expansions, Find, Original, Prepared, Terms
+from penumbra.shadow.heard import Heard
 from penumbra.shadow.ledger import Decision
 from penumbra.strategies import compressed
 from penumbra.strategies.dispatch import Dispatcher
@@ -66,6 +67,8 @@ class Incoming:
     """With its query."""
     threshold: str | None = None
     """Value of an `X-Compression-Threshold` header."""
+    socket: bool = False
+    """It is a frame of a WebSocket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,8 @@ class Accepted:
     find: Find | None = None
     conversation: bytes = b""
     """Keyed hash of the conversation."""
+    caller: Caller | None = None
+    """Whose request it is."""
     decided: Mapping[bytes, Decision] = field(default_factory=dict)
     """The form of every text."""
     line: str = ""
@@ -117,12 +122,15 @@ class Engine:
         schema = (*ledger.SCHEMA, *answers.SCHEMA, *originals.SCHEMA, *compressed.SCHEMA, *lessons.SCHEMA)
         self.database = Database(path, schema)
         self.ledger = ledger.Ledger(self.database, settings.ledger_ttl, settings.database_max_bytes)
+        seen = answers.Answers(self.database, settings.ledger_ttl)
+        self.heard = Heard(seen, self._cleaned)
         self.expansions = Expansions(
             self.key,
-            answers.Answers(self.database, settings.ledger_ttl),
+            seen,
             originals.StoredOriginals(
                 self.database, settings.originals_ttl, settings.database_max_bytes // 2
             ),
+            self.heard,
             expand.page_bytes(settings.max_output_bytes),
         )
         self.conversations = lessons.Conversations(self.database, settings.ledger_ttl)
@@ -224,11 +232,15 @@ class Engine:
         if request is None:
             return None
         request, hidden = await self._unspoken(incoming, settings, request)
+        caller = self._caller(incoming, request)
+        if missing := rewrite.unheard(request):
+            heard = await self.heard.known(caller.principal, missing)
+            request = rewrite.with_calls(request, heard, caller.principal) if heard else request
         known = await self.ledger.known({item.key: None for item in request.items})
         redact = await self._redact(settings)
-        key = self._caller(incoming, request).conversation()
+        key = caller.conversation()
         past = await self.conversations.past(key)
-        prepared = await self._prepare(incoming, request, past)
+        prepared = await self._prepare(incoming, request, past, caller)
         shadows = prepared.shadows if prepared else None
         forms = await self._forms(incoming, request, known, redact, shadows)
         if forms:
@@ -239,7 +251,14 @@ class Engine:
         rewritten, line = await self._work(heavy, partial(work, self._shelves))
         decided = {**known, **rewritten.decisions}
         accepted = Accepted(
-            request, rewritten, 0.0, conversation=key, decided=decided, line=line, hidden=hidden
+            request,
+            rewritten,
+            0.0,
+            conversation=key,
+            caller=caller,
+            decided=decided,
+            line=line,
+            hidden=hidden,
         )
         if incoming.api.kind != "messages":
             return accepted
@@ -256,6 +275,11 @@ class Engine:
         """How texts are redacted; waits until the rules are compiled."""
         redactor = await asyncio.wrap_future(self._redactor)
         return forgiving(redactor.redact, settings.redaction_failure)
+
+    async def _cleaned(self, text: str) -> str:
+        """A text to be kept. Raises RedactionError."""
+        redact = await self._redact(self.settings)
+        return (await self._work(len(text) > self.settings.offload_bytes, lambda: redact(text, ""))).text
 
     async def _unspoken(
         self, incoming: Incoming, settings: Settings, request: rewrite.Request
@@ -283,7 +307,7 @@ class Engine:
         return await self._work(len(incoming.body) > settings.offload_bytes, work)
 
     async def _prepare(
-        self, incoming: Incoming, request: rewrite.Request, past: lessons.Past
+        self, incoming: Incoming, request: rewrite.Request, past: lessons.Past, caller: Caller
     ) -> Prepared | None:
         """The phantom tool and hidden exchanges, where the request may have them."""
         settings, conversation = request.settings, request.conversation
@@ -300,10 +324,10 @@ class Engine:
             betas=incoming.headers.get("anthropic-beta", ""),
             counting=incoming.api.kind == "count_tokens",
         )
-        caller = self._caller(incoming, request)
+        format_name = incoming.api.format + ("_socket" if incoming.socket else "")
         edits = list(request.document.edits)
         try:
-            return await self.expansions.prepare(incoming.api.format, request.document, caller, terms)
+            return await self.expansions.prepare(format_name, request.document, caller, terms)
         except Exception as error:
             _log.error("penumbra: no originals can be asked for in a request: %s", failures.place(error))
             request.document.edits[:] = edits

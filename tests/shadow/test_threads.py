@@ -11,6 +11,7 @@ from penumbra.shadow.answers import Answers
 from penumbra.shadow.database import Database
 from penumbra.shadow.exchange import Ask, Continue, Done, Exchange
 from penumbra.shadow.expansions import Caller, Expansions, Original, Prepared, Terms
+from penumbra.shadow.heard import Heard
 from penumbra.shadow.originals import StoredOriginals
 from penumbra.wire.document import Document
 from wire_answers.anthropic_streams import MIXED, PHANTOM, call, end, start, text
@@ -18,9 +19,14 @@ from wire_answers.anthropic_streams import MIXED, PHANTOM, call, end, start, tex
 TERMS = Terms(wanted=True, at_stake=True, hint=True)
 
 
+async def clean(text: str) -> str:
+    return text
+
+
 def made() -> Expansions:
     database = Database(None, (*answers.SCHEMA, *originals.SCHEMA))
-    return Expansions(b"k" * 32, Answers(database, 60), StoredOriginals(database, 60, 1_000_000))
+    seen = Answers(database, 60)
+    return Expansions(b"k" * 32, seen, StoredOriginals(database, 60, 1_000_000), Heard(seen, clean))
 
 
 def request(thread: dict[str, Any], *messages: Any) -> Document:

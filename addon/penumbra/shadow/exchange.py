@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penumbra.failures import place
-from penumbra.wire.answer import Answer, AnswerFormat, Failure, Hidden, PhantomCall, Turn
+from penumbra.wire.answer import Answer, AnswerFormat, Failure, Hidden, MadeCall, PhantomCall, Turn
 
 ROUNDS = 5
 _log = logging.getLogger(__name__)
@@ -59,6 +59,8 @@ class Done:
     """That reasoning came after something that the client did not see."""
     ids: tuple[str, ...] = ()
     """The provider's ids of all turns."""
+    made: tuple[MadeCall, ...] = ()
+    """The calls among them that later requests may not repeat."""
     sound: bool = True
     """The client got a complete message; False: an error, or a stream that broke off."""
     status: int | None = None
@@ -164,4 +166,5 @@ class Exchange:
         signature = self.turns[signed[-1]].signatures[-1] if signed else ""
         late = bool(signed and signed[-1])
         ids = tuple(each.answer_id for each in self.turns)
-        return Done(self._answer.finish(), calls, text, hidden, signature, late, ids=ids)
+        made = self.turns[-1].made
+        return Done(self._answer.finish(), calls, text, hidden, signature, late, ids=ids, made=made)

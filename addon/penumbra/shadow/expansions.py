@@ -19,6 +19,7 @@ from penumbra.shadow import expand, phantom, replay
 from penumbra.shadow.answers import BEGINNING, Answers, Known, Place, signature_key, text_hash
 from penumbra.shadow.answers import key as answer_key
 from penumbra.shadow.exchange import Ask, Done
+from penumbra.shadow.heard import Heard
 from penumbra.shadow.originals import Originals
 from penumbra.shadow.refs import Shadows
 from penumbra.shadow.replay import History, Replayed
@@ -108,9 +109,15 @@ class Expansions:
     """`key` is the installation's; `page_bytes` bounds an answer."""
 
     def __init__(
-        self, key: bytes, answers: Answers, originals: Originals, page_bytes: int = expand.PAGE_BYTES
+        self,
+        key: bytes,
+        answers: Answers,
+        originals: Originals,
+        heard: Heard,
+        page_bytes: int = expand.PAGE_BYTES,
     ) -> None:
         self._key = key
+        self._heard = heard
         self._answers = answers
         self._originals = originals
         self._page_bytes = page_bytes
@@ -232,6 +239,7 @@ class Expansions:
             await self._answers.record(signature_key(scope, done.signature), bound)
         await self._answers.record(key, known)
         if prepared.threaded and done.ids:
+            await self._heard.record(scope, done.made)
             is_empty = not done.calls and not done.text and done.hidden is None
             place = Place(visible.ordinal, visible.last_call, visible.since)
             await self._remember_id(prepared, done, place if is_empty else replay.behind(visible))

@@ -8,6 +8,7 @@ from penumbra.wire.gemini_hidden import GeminiAnswers
 from penumbra.wire.ollama_hidden import OllamaAnswers
 from penumbra.wire.openai_chat_hidden import ChatAnswers
 from penumbra.wire.openai_responses_hidden import ResponsesAnswers
+from penumbra.wire.responses_socket import SocketAnswers
 
 FORMATS: dict[str, AnswerFormat] = {
     "anthropic": AnthropicAnswers(),
@@ -15,4 +16,5 @@ FORMATS: dict[str, AnswerFormat] = {
     "ollama": OllamaAnswers(),
     "openai_chat": ChatAnswers(),
     "openai_responses": ResponsesAnswers(),
+    "openai_responses_socket": SocketAnswers(),
 }

@@ -1,0 +1,50 @@
+"""Calls that the model made, remembered for results that come without them.
+
+Where the provider keeps the history, a request has results and not the calls that they answer. What a
+result is depends on its call, so the calls of each answer are kept, without the secrets in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
+
+from penumbra.redaction import RedactionError
+from penumbra.shadow.answers import Answers, Known, call_key
+from penumbra.wire.answer import MadeCall
+from penumbra.wire.conversation import is_telling
+
+_LONGEST_ARGUMENTS = 64_000
+"""Characters; of calls with longer arguments only the names are kept."""
+
+Clean = Callable[[str], Awaitable[str]]
+"""A text without its secrets. Raises RedactionError."""
+
+
+class Heard:
+    """Calls by caller and id, kept where answers are."""
+
+    def __init__(self, answers: Answers, clean: Clean) -> None:
+        self._answers = answers
+        self._clean = clean
+
+    async def record(self, principal: bytes, calls: Sequence[MadeCall]) -> None:
+        """Keep the calls of one answer. Ids that could be any conversation's are none to keep one by."""
+        for call in calls:
+            if is_telling(call.id):
+                known = Known("", "", call=replace(call, arguments=await self._arguments(call)))
+                await self._answers.record(call_key(principal, call.id), known)
+
+    async def known(self, principal: bytes, ids: Iterable[str]) -> dict[str, MadeCall]:
+        """The calls there are for these ids."""
+        keys = {call_key(principal, one): one for one in ids if is_telling(one)}
+        found = await self._answers.known(keys)
+        return {keys[key]: one.call for key, one in found.items() if one.call is not None}
+
+    async def _arguments(self, call: MadeCall) -> str:
+        if len(call.arguments) > _LONGEST_ARGUMENTS:
+            return ""
+        try:
+            return await self._clean(call.arguments)
+        except RedactionError:
+            return ""
