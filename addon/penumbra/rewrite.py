@@ -13,15 +13,15 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Protocol
 
 from penumbra import failures, overrides
 from penumbra.calls import tools
-from penumbra.history import adoption, dedup, said
-from penumbra.history.reread import CALL, Library, referenced
+from penumbra.history import adoption, dedup
+from penumbra.history.reread import Library, referenced
 from penumbra.history.shelves import Shelves
 from penumbra.redaction import RedactionError
 from penumbra.redaction.structured import Structured
@@ -204,7 +204,6 @@ def undecided(request: Request, known: Mapping[bytes, Decision]) -> list[Item]:
     writer = _Writer(request, known, lambda text, hint: Redacted(text), None)
     found: list[Item] = []
     for item in request.items:
-        writer.note_call(item)
         past = known.get(item.key)
         if not (writer.adopts(item) if past is None else writer.seen.holds(past.facts)):
             found.append(item)
@@ -247,19 +246,6 @@ def tool_output(request: Request, item: Item) -> ToolOutput:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Referable:
-    """A text so far that later ones may refer to: a result as it was forwarded, or a call's arguments."""
-
-    key: bytes
-    mark: bytes
-    """Of the text: other forms of a result have other marks."""
-    name: str
-    text: str | None
-    """None: the arguments of `call`."""
-    result: ResultText
-
-
 @dataclass(slots=True)
 class _Writer:
     """The request on its way, text by text."""
@@ -279,7 +265,7 @@ class _Writer:
     last_known: int = field(init=False)
     """Message index of the last result that we decided about in the past; -1 if there is none."""
     referable: list[tuple[bytes, str, str]] = field(default_factory=list)
-    """Mark, name and forwarded form of each text so far that later ones may refer to."""
+    """Mark, call id and forwarded form of each text so far that later ones may refer to."""
     library: Library | None = None
     noted: int = 0
     """How many of `referable` the library has noted."""
@@ -295,7 +281,6 @@ class _Writer:
         self.last_known = max(turns, default=-1)
 
     def write(self, item: Item, shelves: Shelves) -> None:
-        self.note_call(item)
         decision, new = self._decision(item, shelves)
         text = item.text if decision.text is None else decision.text
         if text != item.text:
@@ -306,32 +291,14 @@ class _Writer:
         self.seen.note(item.digest, item.key, item.result.call_id, item.tool, facts)
         if self.seen.is_referable(item.key):
             mark = item.key + facts.bytes_after.to_bytes(8, "big")
-            name = f"result {self.seen.name(item.result.call_id)}"
-            self.referable.append(_Referable(item.key, mark, name, text, item.result))
+            self.referable.append((mark, item.result.call_id, text))
         self.shown.append(Shown(item, facts, new))
-
-    def note_call(self, item: Item) -> None:
-        """What the call of an item says stands in front of its result."""
-        if (spoken := _said(self.request.document, item)) is not None:
-            key, name, text = spoken
-            if self.seen.note_call(key, name, item.result.call_id, item.tool):
-                self.referable.append((key, name, text))
 
     def shelve(self, shelves: Shelves) -> None:
         """Give the library back for the next turn."""
         if self.library is not None:
             noted = self.referable[: self.noted]
-            size = sum(len(one.text or one.result.call.arguments) for one in noted)
-            shelves.give([one.mark for one in noted], self.library, size)
-
-    def _note_call(self, result: ResultText) -> None:
-        """What the call said can be referred to, from its own result on."""
-        if result.call is None or result.call.arguments is None:
-            return
-        size = len(result.call.arguments)
-        if size >= _RESTATABLE and (key := self.seen.note_call(result.call_id, size)):
-            name = f"call {self.seen.name(result.call_id)}"
-            self.referable.append(_Referable(key, key, name, None, result))
+            shelves.give([mark for mark, _, _ in noted], self.library, sum(len(text) for _, _, text in noted))
 
     def _decision(self, item: Item, shelves: Shelves) -> tuple[Decision, bool]:
         if item.key in self.given:
@@ -425,7 +392,7 @@ class _Writer:
         text = self._library(shelves).restate(shortened.text)
         if text is None or not _is_smaller(text, shortened.text):
             return None
-        referents = tuple(sorted(self.seen.key_of(name).hex() for name in referenced(text)))
+        referents = tuple(sorted(self.seen.key_of(call_id).hex() for call_id in referenced(text)))
         facts = _facts(
             "shortened",
             item.text,
@@ -442,16 +409,10 @@ class _Writer:
         """What the texts so far say, line by line; asked for only where a new text may repeat them."""
         if self.library is None:
             self.library, self.noted = shelves.take([mark for mark, _, _ in self.referable])
-        for _, name, text in self.referable[self.noted :]:
-            self.library.note(name, text)
+        for _, call_id, text in self.referable[self.noted :]:
+            self.library.note(call_id, text)
         self.noted = len(self.referable)
         return self.library
-
-    def _texts(self, one: _Referable) -> Iterable[str]:
-        if one.text is not None:
-            return (one.text,)
-        said = _strings(_arguments(self.request.document, one.result))
-        return (text for text in said if len(text) >= _RESTATABLE)
 
     def _ref(self, original: str) -> str:
         return self.shadows.ref(original) if self.shadows is not None else ""
@@ -477,25 +438,6 @@ def _arguments(document: Document, result: ResultText) -> Any:
     except (ValueError, RecursionError):
         return value
     return value
-
-
-def _said(document: Document, item: Item) -> tuple[bytes, str, str] | None:
-    """Key, name and text of what the call of an item says; None if that is not worth a reference."""
-    call = item.result.call
-    if call is None or call.arguments is None or len(document.source(call.arguments)) < said.LEAST:
-        return None
-    text = said.said(_arguments(document, item.result))
-    key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=item.key, digest_size=16).digest()
-    return (key, CALL + item.result.call_id, text) if text else None
-
-
-def _strings(value: Any) -> Iterator[str]:
-    """Every string within decoded arguments, in order."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _strings(one)
 
 
 _HINT_KEYS = ("command", "cmd", "file_path", "path", "absolute_path", "filePath")
