@@ -13,7 +13,8 @@ from typing import Any
 
 from penumbra.wire.answer import Failure, PhantomCall, Turn
 from penumbra.wire.document import Document, Edit, NotJson, decode, encode
-from penumbra.wire.sse import SseEvent, SseReader, event_bytes
+from penumbra.wire.framing import Piece, Reader
+from penumbra.wire.sse import SseReader, event_bytes
 from penumbra.wire.usage import added, flat, only, plus
 
 _SUMMED = ("output_tokens", "server_tool_use.")
@@ -30,13 +31,13 @@ class AnthropicStream:
 
     def __init__(self, phantom: str) -> None:
         self._phantom = phantom
-        self._reader = SseReader()
+        self._reader = self._new_reader()
         self._started = False
         self._blocks_shown = 0
         self._hidden_usage: dict[str, int] = {}
         self._continued = False
         self._turn = _StreamTurn()
-        self._handlers: dict[str, Callable[[SseEvent, dict[str, Any]], bytes]] = {
+        self._handlers: dict[str, Callable[[Piece, dict[str, Any]], bytes]] = {
             "message_start": self._message_start,
             "content_block_start": self._block_start,
             "content_block_delta": self._block_delta,
@@ -60,26 +61,26 @@ class AnthropicStream:
     def go_on(self) -> bytes:
         rest = self._turn.rest
         self._hidden_usage = plus(self._hidden_usage, only(self._turn.usage, _SUMMED))
-        self._turn, self._reader = _StreamTurn(), SseReader()
+        self._turn, self._reader = _StreamTurn(), self._new_reader()
         self._continued = True
         return rest
 
     def restart(self) -> None:
-        self._turn, self._reader = _StreamTurn(), SseReader()
+        self._turn, self._reader = _StreamTurn(), self._new_reader()
 
     def finish(self) -> bytes:
         only_phantoms = not self._turn.real_calls
         out = [self._turn.rest]
         for event in self._turn.held:
             ends = _kind(event) == "message_delta"
-            out.append(self._last_delta(event, only_phantoms) if ends else event.raw)
+            out.append(self._last_delta(event, only_phantoms) if ends else self._last_event(event))
         self._turn.held, self._turn.rest = [], b""
         return b"".join(out)
 
     def fail(self, failure: Failure) -> bytes:
         return b"" if self._turn.failed else event_bytes("error", error_body(failure))
 
-    def _event(self, event: SseEvent) -> bytes:
+    def _event(self, event: Piece) -> bytes:
         if event.data is None:
             return event.raw
         try:
@@ -89,7 +90,7 @@ class AnthropicStream:
         handler = self._handlers.get(str(value.get("type"))) if isinstance(value, dict) else None
         return handler(event, value) if handler else event.raw
 
-    def _message_start(self, event: SseEvent, value: dict[str, Any]) -> bytes:
+    def _message_start(self, event: Piece, value: dict[str, Any]) -> bytes:
         message = value.get("message")
         if isinstance(message, dict):
             self._turn.usage |= flat(message.get("usage"))
@@ -99,7 +100,7 @@ class AnthropicStream:
         self._started = True
         return event.raw
 
-    def _block_start(self, event: SseEvent, value: dict[str, Any]) -> bytes:
+    def _block_start(self, event: Piece, value: dict[str, Any]) -> bytes:
         index, content = value.get("index"), value.get("content_block")
         if not isinstance(index, int) or not isinstance(content, dict):
             return event.raw
@@ -114,13 +115,13 @@ class AnthropicStream:
             self._blocks_shown += 1
         return self._block_event(event, value)
 
-    def _block_delta(self, event: SseEvent, value: dict[str, Any]) -> bytes:
+    def _block_delta(self, event: Piece, value: dict[str, Any]) -> bytes:
         block, delta = self._turn.blocks.get(_index(value)), value.get("delta")
         if block and isinstance(delta, dict):
             block.add(delta)
         return self._block_event(event, value)
 
-    def _block_event(self, event: SseEvent, value: dict[str, Any]) -> bytes:
+    def _block_event(self, event: Piece, value: dict[str, Any]) -> bytes:
         index = _index(value)
         place = self._turn.places.get(index, index)
         if place is None:
@@ -131,7 +132,7 @@ class AnthropicStream:
         document.replace(document.members(document.root)["index"], place)
         return event.with_data(document.render())
 
-    def _message_delta(self, event: SseEvent, value: dict[str, Any]) -> bytes:
+    def _message_delta(self, event: Piece, value: dict[str, Any]) -> bytes:
         self._turn.usage |= flat(value.get("usage"))
         delta = value.get("delta")
         if isinstance(delta, dict) and isinstance(delta.get("stop_reason"), str):
@@ -141,19 +142,26 @@ class AnthropicStream:
             return b""
         return self._last_delta(event, False) if self._continued else event.raw
 
-    def _message_stop(self, event: SseEvent, value: dict[str, Any]) -> bytes:
+    def _message_stop(self, event: Piece, value: dict[str, Any]) -> bytes:
         self._turn.finished = True
         if self._turn.phantoms:
             self._turn.held.append(event)
             return b""
-        return event.raw
+        return self._last_event(event)
 
-    def _error(self, event: SseEvent, value: dict[str, Any]) -> bytes:
+    def _error(self, event: Piece, value: dict[str, Any]) -> bytes:
         self._turn.failed = True
         self._turn.held.clear()
         return event.raw
 
-    def _last_delta(self, event: SseEvent, only_phantoms: bool) -> bytes:
+    def _new_reader(self) -> Reader:
+        return SseReader()
+
+    def _last_event(self, event: Piece) -> bytes:
+        """The event behind which the message has no other."""
+        return event.raw
+
+    def _last_delta(self, event: Piece, only_phantoms: bool) -> bytes:
         """The event that ends the message: usage of all turns, and a reason that fits what was shown."""
         assert event.data is not None
         document = Document(event.data)
@@ -208,7 +216,7 @@ class _Block:
         data = encode(members)
         if "input" not in self.start:
             return data
-        return data[:-1] + b',"input":' + _object_or_empty(self.arguments()) + b"}"
+        return data[:-1] + b',"input":' + object_or_empty(self.arguments()) + b"}"
 
 
 @dataclass(slots=True)
@@ -218,7 +226,7 @@ class _StreamTurn:
     """Where the client sees a block; None: nowhere."""
     phantoms: list[_Block] = field(default_factory=list)
     real_calls: list[str] = field(default_factory=list)
-    held: list[SseEvent] = field(default_factory=list)
+    held: list[Piece] = field(default_factory=list)
     usage: dict[str, int] = field(default_factory=dict)
     stop_reason: str = ""
     answer_id: str = ""
@@ -353,7 +361,7 @@ def error_body(failure: Failure) -> bytes:
     return encode({"type": "error", "error": {"type": "api_error", "message": failure.message}})
 
 
-def _kind(event: SseEvent) -> str:
+def _kind(event: Piece) -> str:
     return str(decode(event.data).get("type")) if event.data else ""
 
 
@@ -371,7 +379,7 @@ def _message(blocks: list[bytes]) -> bytes | None:
     return b'{"role":"assistant","content":[' + b",".join(blocks) + b"]}" if blocks else None
 
 
-def _object_or_empty(text: str) -> bytes:
+def object_or_empty(text: str) -> bytes:
     """The text, if it is a JSON object; the API takes nothing else as a call's input."""
     try:
         data = text.encode()

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from msgspec import Raw
 
-from penumbra.wire.answer import Hidden, PhantomCall, Tool, Tools, Turn, Visible, read_visible
+from penumbra.wire.answer import Answer, Hidden, PhantomCall, Said, Tool, Tools, Turn, Visible, read_visible
 from penumbra.wire.anthropic_answer import SIGNATURES, AnthropicBody, AnthropicStream
 from penumbra.wire.document import Document, Edit, encode
 
@@ -21,10 +21,10 @@ _NO_CALLS = b'{"type":"none"}'
 class AnthropicAnswers:
     """See AnswerFormat."""
 
-    def stream(self, phantom: str) -> AnthropicStream:
+    def stream(self, phantom: str) -> Answer:
         return AnthropicStream(phantom)
 
-    def body(self, phantom: str) -> AnthropicBody:
+    def body(self, phantom: str) -> Answer:
         return AnthropicBody(phantom)
 
     def tools(self, request: Document) -> Tools:
@@ -64,26 +64,36 @@ class AnthropicAnswers:
     def without_calls(self, request: bytes) -> bytes:
         return with_member(request, "tool_choice", _NO_CALLS)
 
+    def said(self, document: Document, block: Raw) -> Said:
+        """A content block of an assistant message."""
+        members = document.members(block)
+        kind = document.string(members.get("type")) or ""
+        if kind == "tool_use":
+            return Said(call=document.string(members.get("id")) or "")
+        if kind == "text":
+            return Said(text=document.string(members.get("text")) or "")
+        return (
+            Said(signature=document.string(members.get(SIGNATURES[kind])) or "")
+            if kind in SIGNATURES
+            else Said()
+        )
+
+    def thinking(self, request: Document) -> Raw | None:
+        """What a request says about thinking."""
+        return request.members(request.root).get("thinking")
+
     def visible(self, request: Document) -> list[Visible]:
         found, signatures = [], []
         for index, item in enumerate(_messages(request)):
             message = request.members(item)
             if request.string(message.get("role")) != "assistant":
                 continue
-            calls, texts, signature = [], [], None
-            if (whole := request.string(message.get("content"))) is not None:
-                texts.append(whole)
-            for part in request.items(message.get("content")):
-                block = request.members(part)
-                kind = request.string(block.get("type"))
-                if kind == "tool_use":
-                    calls.append(request.string(block.get("id")) or "")
-                elif kind == "text":
-                    texts.append(request.string(block.get("text")) or "")
-                elif kind in SIGNATURES:
-                    signature = request.string(block.get(SIGNATURES[kind])) or ""
-            found.append((index, tuple(calls), "".join(texts), signature is not None))
-            signatures.append(signature or "")
+            blocks = [self.said(request, part) for part in request.items(message.get("content"))]
+            calls = tuple(block.call for block in blocks if block.call is not None)
+            text = request.string(message.get("content")) or "".join(block.text for block in blocks)
+            signed = [block.signature for block in blocks if block.signature is not None]
+            found.append((index, calls, text, bool(signed)))
+            signatures.append(signed[-1] if signed else "")
         pairs = zip(read_visible(found), signatures, strict=True)
         before = _continued(request)
         first = [Visible(_ELSEWHERE, 0, (), "", "", 0, answer_id=before)] if before else []
@@ -102,16 +112,15 @@ class AnthropicAnswers:
             return False
         texts = [*hidden.before, *([hidden.last] if hidden.last else [])]
         if hidden.signed and not visible.signed:
-            texts = [text for text in map(_without_thinking, texts) if text]
-        if (mark := _cache_mark(request, message)) is not None:
-            texts[-1] = _marked(texts[-1], mark)
+            texts = [text for text in map(self._without_thinking, texts) if text]
+        texts[-1] = self.marked(texts[-1], request, message)
         start, end = request.place(message)
         request.edits.append(Edit(start, end, b",".join(texts)))
         return True
 
     def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
         signed = [one.index for one in self.visible(request) if one.signed and one.index >= first]
-        thinking = request.members(request.root).get("thinking")
+        thinking = self.thinking(request)
         kind = request.string(request.members(thinking).get("type"))
         if not signed or kind == "disabled":
             return False
@@ -121,7 +130,34 @@ class AnthropicAnswers:
             # Such requests must carry the thinking of the turn that is under way.
             return False
         items = _messages(request)
-        return sum(_remove_thinking(request, items[index]) for index in signed) > 0
+        return sum(self._remove_thinking(request, items[index]) for index in signed) > 0
+
+    def marked(self, text: bytes, request: Document, message: Raw) -> bytes:
+        """A message with the mark up to which the client wants its prompt cached, if `message` has it."""
+        mark = _cache_mark(request, message)
+        document = Document(text)
+        blocks = document.items(document.members(document.root).get("content"))
+        if mark is not None and blocks and self.said(document, blocks[-1]).signature is None:
+            members = document.members(blocks[-1])
+            if "cache_control" not in members:
+                document.add_member(blocks[-1], "cache_control", mark)
+        return document.render()
+
+    def _without_thinking(self, message: bytes) -> bytes:
+        """A message without its thinking; empty if nothing else is in it."""
+        document = Document(message)
+        self._remove_thinking(document, document.root)
+        return document.render() if document.members(document.root) else b""
+
+    def _remove_thinking(self, document: Document, message: Raw) -> bool:
+        """Take the thinking out of a message that has other content too."""
+        content = document.members(message).get("content")
+        blocks = document.items(content)
+        kept = [document.source(block) for block in blocks if self.said(document, block).signature is None]
+        if content is None or not kept or len(kept) == len(blocks) or overlaps(document, message):
+            return False
+        document.rewrite(content, b"[" + b",".join(kept) + b"]")
+        return True
 
 
 def _continued(request: Document) -> str:
@@ -170,29 +206,6 @@ def _messages(request: Document) -> list[Raw]:
     return request.items(request.members(request.root).get("messages"))
 
 
-def _is_thinking(document: Document, block: Raw) -> bool:
-    return document.string(document.members(block).get("type")) in SIGNATURES
-
-
-def _without_thinking(message: bytes) -> bytes:
-    """A message without its thinking; empty if nothing else is in it."""
-    document = Document(message)
-    _remove_thinking(document, document.root)
-    return document.render() if document.members(document.root) else b""
-
-
-def _remove_thinking(document: Document, message: Raw) -> bool:
-    """Take the thinking out of a message that has other content too."""
-    content = document.members(message).get("content")
-    blocks = document.items(content)
-    kept = [document.source(block) for block in blocks if not _is_thinking(document, block)]
-    if content is None or not kept or len(kept) == len(blocks) or overlaps(document, message):
-        return False
-    start, end = document.place(content)
-    document.edits.append(Edit(start, end, b"[" + b",".join(kept) + b"]"))
-    return True
-
-
 def _ask_to_drop(request: Document, thinking: Raw) -> bool:
     members = request.members(thinking)
     wish = {"prefix_mismatch_behavior": "drop_block"}
@@ -210,13 +223,3 @@ def _cache_mark(request: Document, message: Raw) -> bytes | None:
         if mark is not None:
             return request.source(mark)
     return None
-
-
-def _marked(message: bytes, mark: bytes) -> bytes:
-    document = Document(message)
-    blocks = document.items(document.members(document.root).get("content"))
-    if blocks and not _is_thinking(document, blocks[-1]):
-        members = document.members(blocks[-1])
-        if "cache_control" not in members:
-            document.add_member(blocks[-1], "cache_control", mark)
-    return document.render()

@@ -11,8 +11,42 @@ from collections.abc import Iterator
 
 from msgspec import Raw
 
+from penumbra.wire.answer import Said
 from penumbra.wire.conversation import Conversation, ResultText, ToolCall, string_values
 from penumbra.wire.document import Document, encode
+
+RUN_BY_PROVIDER = "server_tool_use"
+"""Type of the calls that the client does not answer."""
+_ERRORS = {
+    403: "AccessDeniedException",
+    404: "ResourceNotFoundException",
+    408: "ModelTimeoutException",
+    424: "ModelErrorException",
+    429: "ThrottlingException",
+    503: "ServiceUnavailableException",
+}
+
+
+def said(document: Document, item: Raw) -> Said:
+    """A content block of an assistant message, in an answer or a request."""
+    block = document.members(item)
+    if "toolUse" in block:
+        call = document.members(block["toolUse"])
+        if document.string(call.get("type")) == RUN_BY_PROVIDER:
+            return Said()
+        arguments = document.source(call["input"]).decode() if "input" in call else ""
+        call_id, name = (document.string(call.get(key)) or "" for key in ("toolUseId", "name"))
+        return Said(call_id, name, arguments)
+    if "reasoningContent" in block:
+        reasoning = document.members(block["reasoningContent"])
+        signature = document.members(reasoning.get("reasoningText")).get("signature")
+        return Said(signature=document.string(signature or reasoning.get("redactedContent")) or "")
+    texts = [block, *map(document.members, _cited(document, block))]
+    return Said(text="".join(document.string(one.get("text")) or "" for one in texts))
+
+
+def _cited(document: Document, block: dict[str, Raw]) -> list[Raw]:
+    return document.items(document.members(block.get("citationsContent")).get("content"))
 
 
 def read(document: Document) -> Conversation:
@@ -66,8 +100,8 @@ def spoken(document: Document) -> Iterator[Raw]:
 
 def error(status: int, message: str) -> bytes:
     """An error body as the API writes it."""
-    name = "ValidationException" if status < 500 else "InternalServerException"
-    return encode({"__type": name, "message": message})
+    other = "ValidationException" if status < 500 else "InternalServerException"
+    return encode({"__type": _ERRORS.get(status, other), "message": message})
 
 
 def _calls(document: Document, blocks: list[dict[str, Raw]]) -> Iterator[ToolCall]:

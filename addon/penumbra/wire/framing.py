@@ -1,9 +1,42 @@
-"""Which responses arrive piece by piece."""
+"""Which responses arrive piece by piece, and what readers of pieces have in common."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Protocol
+
 _STREAMS = ("event-stream", "vnd.amazon.eventstream", "ndjson")
 _JSON_ARRAY = ":streamgeneratecontent"
+
+
+class Piece(Protocol):
+    """One event of a stream."""
+
+    @property
+    def raw(self) -> bytes:
+        """The bytes on the wire."""
+        ...
+
+    @property
+    def data(self) -> bytes | None:
+        """What the event says, JSON; None if it says nothing."""
+        ...
+
+    def with_data(self, data: bytes) -> bytes:
+        """The event's bytes with other JSON."""
+        ...
+
+
+class Reader(Protocol):
+    """Cuts a byte stream into pieces, whose raw bytes are all of the stream."""
+
+    def feed(self, data: bytes) -> Sequence[Piece]:
+        """The pieces that these bytes complete."""
+        ...
+
+    def close(self) -> Sequence[Piece]:
+        """What is left at the end of the stream."""
+        ...
 
 
 def is_stream(content_type: str, path: str) -> bool:

@@ -1,0 +1,116 @@
+"""Amazon's binary event streams, read as they arrive: bytes in, messages with their exact bytes out.
+
+A message is two lengths with a checksum, headers, a payload, and a checksum over all of it. botocore
+reads messages and checks them; it can't write any, so that is done here. Bytes that are no message, and
+all that follows them, are handed on as they are: where the next message begins is then unknown.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from zlib import crc32
+
+from botocore.eventstream import EventStreamBuffer, EventStreamMessage, ParserError
+
+_LENGTHS = struct.Struct(">II")
+_NUMBER = struct.Struct(">I")
+_PRELUDE_BYTES = 12
+_AROUND_BYTES = 16
+"""What a message has beside headers and payload."""
+_STRING = 7
+_ODD = (ParserError, struct.error, UnicodeDecodeError, KeyError)
+"""What botocore raises for bytes that are no message."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamMessage:
+    """One message, or bytes that are none."""
+
+    raw: bytes
+    """The bytes on the wire."""
+    data: bytes | None
+    """The payload; None for bytes that are no message."""
+    event: str = ""
+    """Type of the event; empty for an exception and for bytes that are no message."""
+
+    @property
+    def is_exception(self) -> bool:
+        """The provider reports an error."""
+        return self.data is not None and not self.event
+
+    def with_data(self, data: bytes) -> bytes:
+        """The message's bytes with another payload; its headers stay as they are."""
+        _, headers = _LENGTHS.unpack_from(self.raw)
+        return _framed(self.raw[_PRELUDE_BYTES : _PRELUDE_BYTES + headers], data)
+
+
+def message_bytes(headers: Mapping[str, str], payload: bytes) -> bytes:
+    """A new message. Names of headers up to 255 bytes of UTF-8, values up to 65,535."""
+    return _framed(
+        b"".join([_header(name.encode(), value.encode()) for name, value in headers.items()]), payload
+    )
+
+
+@dataclass(slots=True)
+class MessageReader:
+    """Cuts a byte stream into messages. Time grows with the bytes, not with the chunks."""
+
+    _buffer: bytearray = field(default_factory=bytearray)
+    _decoder: EventStreamBuffer = field(default_factory=EventStreamBuffer)
+    _total: int = 0
+    """Bytes of the message that is being read, once its lengths are there and their checksum fits."""
+    _broken: bool = False
+
+    def feed(self, data: bytes) -> list[StreamMessage]:
+        """The messages that these bytes complete."""
+        self._buffer += data
+        messages: list[StreamMessage] = []
+        while not self._broken and self._is_complete():
+            raw = bytes(self._buffer[: self._total])
+            if (message := self._decoded(raw[_PRELUDE_BYTES:])) is None:
+                break
+            del self._buffer[: self._total]
+            self._total = 0
+            messages.append(_read(raw, message))
+        return messages + self.close() if self._broken else messages
+
+    def close(self) -> list[StreamMessage]:
+        """What is left at the end of the stream."""
+        rest = bytes(self._buffer)
+        self._buffer.clear()
+        return [StreamMessage(rest, None)] if rest else []
+
+    def _is_complete(self) -> bool:
+        if not self._total and len(self._buffer) >= _PRELUDE_BYTES:
+            total, headers = _LENGTHS.unpack_from(self._buffer)
+            # The decoder checks the lengths as soon as it has them.
+            self._decoded(bytes(self._buffer[:_PRELUDE_BYTES]))
+            self._broken = self._broken or total < headers + _AROUND_BYTES
+            self._total = total
+        return not self._broken and 0 < self._total <= len(self._buffer)
+
+    def _decoded(self, data: bytes) -> EventStreamMessage | None:
+        self._decoder.add_data(data)
+        try:
+            return next(self._decoder, None)
+        except _ODD:
+            self._broken = True
+            return None
+
+
+def _read(raw: bytes, message: EventStreamMessage) -> StreamMessage:
+    headers = message.headers
+    is_event = headers.get(":message-type") == "event"
+    return StreamMessage(raw, message.payload, str(headers.get(":event-type") or "?") if is_event else "")
+
+
+def _header(name: bytes, value: bytes) -> bytes:
+    return bytes((len(name),)) + name + struct.pack(">BH", _STRING, len(value)) + value
+
+
+def _framed(headers: bytes, payload: bytes) -> bytes:
+    lengths = _LENGTHS.pack(len(headers) + len(payload) + _AROUND_BYTES, len(headers))
+    data = lengths + _NUMBER.pack(crc32(lengths)) + headers + payload
+    return data + _NUMBER.pack(crc32(data))
