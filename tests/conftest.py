@@ -116,6 +116,12 @@ class Clients:
         self._open: list[Any] = []
         self.httpx: Any = import_module("httpx2" if find_spec("httpx2") else "httpx")
 
+    def of(self, api_key: str) -> Clients:
+        """Those of another caller; closed together with these."""
+        other = Clients(api_key)
+        other._open = self._open
+        return other
+
     def http(self, proxy: Mitmdump | None, *, http2: bool = False, **more: Any) -> Any:
         """An HTTP client: through the proxy in regular mode, else one that may call its address."""
         if proxy is not None:

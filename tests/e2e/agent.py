@@ -136,9 +136,12 @@ class AnthropicAgent:
         {"name": "Read", "description": "Read a file.", "input_schema": _schema("file_path")},
     )
 
+    def prompt(self, words: str) -> dict[str, Any]:
+        return {"role": "user", "content": words}
+
     def say(self, words: str) -> str:
         """One prompt and all that follows from it; the model's last words."""
-        self.messages.append({"role": "user", "content": words})
+        self.messages.append(self.prompt(words))
         while True:
             content = self.ask()
             self.messages.append({"role": "assistant", "content": content})
@@ -188,6 +191,7 @@ class OpenAIAgent:
 
     client: Any
     stream: bool = False
+    thinking: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
     messages: list[dict[str, Any]] = field(default_factory=list)
 
@@ -196,9 +200,12 @@ class OpenAIAgent:
         for name, key in (("Bash", "command"), ("Read", "file_path"))
     )
 
+    def prompt(self, words: str) -> dict[str, Any]:
+        return {"role": "user", "content": words}
+
     def say(self, words: str) -> str:
         """One prompt and all that follows from it; the model's last words."""
-        self.messages.append({"role": "user", "content": words})
+        self.messages.append(self.prompt(words))
         while True:
             message = self.ask()
             self.messages.append(message)

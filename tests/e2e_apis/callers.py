@@ -14,7 +14,7 @@ from upstream import Received
 PHANTOM = "expand_context"
 
 
-def _schema(key: str) -> dict[str, Any]:
+def schema(key: str) -> dict[str, Any]:
     return {"type": "object", "properties": {key: {"type": "string"}}, "required": [key]}
 
 
@@ -29,27 +29,32 @@ class ResponsesAgent:
     stream: bool = False
     held: bool = False
     """The history is at the provider: only new items are sent."""
+    thinking: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
     messages: list[Any] = field(default_factory=list)
 
     _last: str = ""
     _new: int = 0
 
+    def prompt(self, words: str) -> dict[str, Any]:
+        return {"role": "user", "content": words}
+
     def say(self, words: str) -> str:
         """One prompt and all that follows from it; the model's last words."""
-        self.messages.append({"role": "user", "content": words})
+        self.messages.append(self.prompt(words))
         while True:
             items = self.ask()
             self.messages += items
             self._new = len(self.messages)
             calls = [item for item in items if item["type"] == "function_call"]
             if not calls:
-                return "".join(item["content"][0]["text"] for item in items if item["type"] == "message")
+                texts = (item["content"][0]["text"] for item in items if item["type"] == "message")
+                return "".join(texts)
             self.messages += [self._result(call) for call in calls]
 
     def ask(self) -> list[dict[str, Any]]:
         """The answer to the messages as they are."""
-        tools = [{"type": "function", "name": n, "parameters": _schema(k), "strict": False} for n, k in TOOLS]
+        tools = [{"type": "function", "name": n, "parameters": schema(k), "strict": False} for n, k in TOOLS]
         request: dict[str, Any] = {"model": "gpt-5", "instructions": "Be careful.", "tools": tools}
         if self.held and self._last:
             request |= {"previous_response_id": self._last, "input": self.messages[self._new :]}
@@ -79,22 +84,31 @@ class GeminiAgent:
     stream: bool = False
     ids: bool = True
     """Ids of calls are kept; some clients drop them."""
+    thinking: bool = False
+    extra: Mapping[str, Any] = field(default_factory=dict)
     messages: list[Any] = field(default_factory=list)
+
+    CALL, RESULT = "function_call", "function_response"
+
+    def prompt(self, words: str) -> dict[str, Any]:
+        return {"role": "user", "parts": [{"text": words}]}
 
     def say(self, words: str) -> str:
         """One prompt and all that follows from it; the model's last words."""
-        self.messages.append({"role": "user", "parts": [{"text": words}]})
+        self.messages.append(self.prompt(words))
         while True:
             parts = self.ask()
+            for part in parts if not self.ids else ():
+                part.get(self.CALL, {}).pop("id", None)
             self.messages.append({"role": "model", "parts": parts})
-            calls = [part["function_call"] for part in parts if "function_call" in part]
+            calls = [part[self.CALL] for part in parts if self.CALL in part]
             if not calls:
                 return "".join(part.get("text", "") for part in parts if not part.get("thought"))
             self.messages.append({"role": "user", "parts": [self._result(call) for call in calls]})
 
     def ask(self) -> list[dict[str, Any]]:
         """The answer to the messages as they are."""
-        functions = [{"name": name, "description": name, "parameters": _schema(key)} for name, key in TOOLS]
+        functions = [{"name": name, "description": name, "parameters": schema(key)} for name, key in TOOLS]
         config = {
             "tools": [{"function_declarations": functions}],
             "system_instruction": "Be careful.",
@@ -106,15 +120,34 @@ class GeminiAgent:
         else:
             answers = [self.client.models.generate_content(**request)]
         parts = [part for answer in answers for part in answer.candidates[0].content.parts or ()]
-        found = [part.model_dump(exclude_none=True) for part in parts]
-        for part in found if not self.ids else ():
-            part.get("function_call", {}).pop("id", None)
-        return found
+        return [part.model_dump(exclude_none=True) for part in parts]
 
     def _result(self, call: dict[str, Any]) -> dict[str, Any]:
         text = run_tool(call["name"], call["args"])
         named = {key: call[key] for key in ("id", "name") if key in call}
-        return {"function_response": {**named, "response": {"output": text}}}
+        return {self.RESULT: {**named, "response": {"output": text}}}
+
+
+@dataclass
+class GeminiArrayAgent(GeminiAgent):
+    """Talks without an SDK, for none asks for a stream as one JSON array. `client` is an HTTP client."""
+
+    base: str = ""
+    key: str = ""
+
+    CALL, RESULT = "functionCall", "functionResponse"
+
+    def ask(self) -> list[dict[str, Any]]:
+        """The answer to the messages as they are."""
+        functions = [{"name": name, "description": name, "parameters": schema(key)} for name, key in TOOLS]
+        body = {"contents": self.messages, "tools": [{"functionDeclarations": functions}]}
+        way = "streamGenerateContent" if self.stream else "generateContent"
+        url = f"{self.base}/v1beta/models/gemini-2.5-pro:{way}"
+        answer = self.client.post(url, json=body, params={"key": self.key})
+        pieces = answer.json() if self.stream else [answer.json()]
+        if answer.status_code != 200 or any("error" in piece for piece in pieces):
+            raise RuntimeError(answer.text)
+        return [part for piece in pieces for part in piece["candidates"][0]["content"]["parts"]]
 
 
 @dataclass
@@ -123,11 +156,16 @@ class OllamaAgent:
 
     client: Any
     stream: bool = False
+    thinking: bool = False
+    extra: Mapping[str, Any] = field(default_factory=dict)
     messages: list[Any] = field(default_factory=list)
+
+    def prompt(self, words: str) -> dict[str, Any]:
+        return {"role": "user", "content": words}
 
     def say(self, words: str) -> str:
         """One prompt and all that follows from it; the model's last words."""
-        self.messages.append({"role": "user", "content": words})
+        self.messages.append(self.prompt(words))
         while True:
             message = self.ask()
             self.messages.append(message)
@@ -138,7 +176,7 @@ class OllamaAgent:
     def ask(self) -> dict[str, Any]:
         """The answer to the messages as they are."""
         tools = [
-            {"type": "function", "function": {"name": n, "description": n, "parameters": _schema(k)}}
+            {"type": "function", "function": {"name": n, "description": n, "parameters": schema(k)}}
             for n, k in TOOLS
         ]
         request = {"model": "qwen3", "messages": self.messages, "tools": tools}
@@ -154,39 +192,37 @@ class OllamaAgent:
         return {"role": "tool", "content": text, "tool_name": call["name"]}
 
 
-def caller(api: str, clients: Any, api_key: str, proxy: Any, **more: Any) -> Any:
-    """An agent for an API's name, talking through a proxy."""
-    if api == "responses":
-        return ResponsesAgent(clients.openai(proxy), **more)
-    if api == "ollama":
-        import ollama
-
-        client = ollama.Client(host=proxy.url, headers={"authorization": api_key}, trust_env=False)
-        return OllamaAgent(client, **more)
-    from google import genai
-
-    transport = clients.http(proxy)
-    base = clients.base(proxy, "https://generativelanguage.googleapis.com")
-    options = genai.types.HttpOptions(base_url=base, httpx_client=transport)
-    return GeminiAgent(genai.Client(api_key=api_key, http_options=options), **more)
-
-
 def results(body: Any) -> Iterator[tuple[str, str]]:
-    """Tool name and text of every tool result in a request, in order."""
-    names = {}
+    """Tool name and text of every tool result in a request of any API, in order."""
+    names: dict[str, str] = {}
     for item in body.get("input") or ():
         if item.get("type") == "function_call":
             names[item["call_id"]] = item["name"]
         elif item.get("type") == "function_call_output":
             yield names.get(item["call_id"], ""), item["output"]
     for message in body.get("messages") or ():
+        for call in message.get("tool_calls") or ():
+            names[call.get("id", "")] = call["function"]["name"]
         if message["role"] == "tool":
-            yield message["tool_name"], message["content"]
+            yield message.get("tool_name") or names[message["tool_call_id"]], message["content"]
+        for block in message["content"] if isinstance(message.get("content"), list) else ():
+            if block.get("type") == "tool_use":
+                names[block["id"]] = block["name"]
+            elif block.get("type") == "tool_result":
+                inner = block["content"]
+                text = inner if isinstance(inner, str) else "".join(part["text"] for part in inner)
+                yield names[block["tool_use_id"]], text
     for content in body.get("contents") or ():
         for part in content["parts"]:
             if "functionResponse" in part:
                 response = part["functionResponse"]
                 yield response["name"], response["response"]["output"]
+
+
+def tool_names(received: Received) -> list[str]:
+    """The names of the tools that a request declares."""
+    declared = [tool.get("functionDeclarations", [tool]) for tool in received.json.get("tools") or ()]
+    return [(one.get("function") or one).get("name", "") for tools in declared for one in tools]
 
 
 def hidden_results(received: Received) -> list[str]:

@@ -1,4 +1,4 @@
-"""Responses, Gemini and Ollama: the official SDKs through a real mitmdump, with and without expansions."""
+"""What is peculiar to single APIs: the official SDKs through a real mitmdump."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from typing import Any
 import pytest
 
 from e2e.agent import PRINTS, SESSION, bash
-from e2e_apis.callers import PHANTOM, assert_prefix_kept, caller, hidden_results, results
+from e2e_apis.callers import PHANTOM, assert_prefix_kept, hidden_results, results
+from e2e_expand.apis import APIS, Api, both_ways, every_api
 from e2e_expand.model import CAP, COMMANDS, Model, ask, expand, refs
-from upstream import Fault, Thinking, turn
+from upstream import Thinking, turn
 
-LOG = COMMANDS["cat worker.log"]
-APIS = ["responses", "gemini", "ollama"]
-both_ways = pytest.mark.parametrize("stream", [False, True], ids=["json", "stream"])
-every_api = pytest.mark.parametrize("api", APIS)
+BY_NAME = {api.name: api for api in APIS}
 
 
 @pytest.fixture(autouse=True)
@@ -26,11 +24,10 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def start(clients: Any, api_key: str, proxy: Any) -> Any:
-    def start(api: str, addon: bool = True, **more: Any) -> Any:
+    def start(name: str, addon: bool = True, **more: Any) -> Any:
         options = {"penumbra_max_output_bytes": CAP} if addon else {}
-        # Ollama runs on a machine of one's own, so its clients are given the proxy's address.
-        mode = "reverse" if api == "ollama" else "regular"
-        return caller(api, clients, api_key, proxy(mode, addon=addon, **options), **more)
+        running = proxy("regular", addon=addon, **options)
+        return BY_NAME[name].caller(clients, running, api_key, False, **more)
 
     return start
 
@@ -41,116 +38,20 @@ def statuses(upstream: Any) -> set[int]:
 
 @both_ways
 @every_api
-def test_same_conversation_in_fewer_bytes(api: str, stream: bool, start: Any, upstream: Any) -> None:
+def test_same_conversation_in_fewer_bytes(api: Api, stream: bool, start: Any, upstream: Any) -> None:
     upstream.answers(*SESSION)
-    plain = start(api, addon=False, stream=stream)
+    plain = start(api.name, addon=False, stream=stream)
     plain.say("Why does the total test fail?")
     sent = upstream.asked()[-1]
     upstream.reset()
     upstream.answers(*SESSION)
-    ours = start(api, stream=stream)
+    ours = start(api.name, stream=stream)
     ours.say("Why does the total test fail?")
     assert statuses(upstream) == {200}
     assert ours.messages == plain.messages
     assert_prefix_kept(upstream.asked())
     before, after = (sum(len(text) for _, text in results(one.json)) for one in (sent, upstream.asked()[-1]))
     assert after < 0.7 * before
-
-
-@both_ways
-@every_api
-def test_once(api: str, stream: bool, start: Any, upstream: Any) -> None:
-    upstream.script(Model(turn(bash("cat worker.log")), ask("Let me see."), turn("NEEDLE-90 it is.")))
-    agent = start(api, stream=stream)
-    assert agent.say("What is in the log?").endswith("NEEDLE-90 it is.")
-    assert PHANTOM not in str(agent.messages)
-    first, shortened, continued = upstream.asked()
-    assert statuses(upstream) == {200}
-    assert first.json["tools"] == shortened.json["tools"] == continued.json["tools"]
-    assert hidden_results(continued) == [LOG]
-    upstream.script(Model(turn(bash("ls")), turn("Done.")))
-    assert agent.say("Go on.") == "Done."
-    assert statuses(upstream) == {200}
-    assert hidden_results(upstream.asked()[-1]) == [LOG]
-    assert_prefix_kept(upstream.asked())
-
-
-@both_ways
-@every_api
-def test_ten_turns_with_three_expansions_keep_their_prefix(
-    api: str, stream: bool, start: Any, upstream: Any
-) -> None:
-    upstream.script(
-        Model(
-            turn(Thinking("First."), bash("cat worker.log")),
-            ask(Thinking("Too short."), "Let me see."),
-            turn(Thinking("I see."), bash("cat db.log"), bash("ls")),
-            turn(Thinking("Next."), bash("cat web.log")),
-            ask(Thinking("Hm."), which=0, pattern="NEEDLE"),
-            ask(Thinking("Hm again."), which=1, lines="91"),
-            turn(Thinking("That's all."), "Now I know."),
-        )
-    )
-    agent = start(api, stream=stream)
-    assert "Now I know." in agent.say("What is in the logs?")
-    for number in range(5):
-        upstream.script(Model(turn(Thinking("So."), bash("ls")), turn(Thinking("Then."), f"{number}.")))
-        assert agent.say(f"And {number}?") == f"{number}."
-    assert statuses(upstream) == {200}
-    assert_prefix_kept(upstream.asked())
-    whole, matches, part = hidden_results(upstream.asked()[-1])
-    assert whole == LOG
-    assert matches.startswith("[1 matching line in 150 lines]\n")
-    assert part.startswith("[Lines 91-91 of 150]\n")
-
-
-@both_ways
-@every_api
-def test_beside_real_calls_nothing_is_asked_upstream(
-    api: str, stream: bool, start: Any, upstream: Any
-) -> None:
-    upstream.script(
-        Model(
-            turn(bash("cat worker.log")),
-            lambda received: turn("Both.", expand(refs(received)[0]), bash("ls"), expand("shadow_no")),
-            turn("NEEDLE-90."),
-        )
-    )
-    agent = start(api, stream=stream)
-    assert agent.say("What is in the log?") == "NEEDLE-90."
-    assert len(upstream.asked()) == 3
-    assert statuses(upstream) == {200}
-    assert PHANTOM not in str(agent.messages)
-    original, unknown = hidden_results(upstream.asked()[-1])
-    assert original == LOG
-    assert "not available any more" in unknown
-    upstream.script(Model(turn("Done.")))
-    agent.say("Go on.")
-    assert statuses(upstream) == {200}
-    assert_prefix_kept(upstream.asked())
-
-
-@every_api
-def test_a_model_that_never_stops_is_made_to_speak(api: str, start: Any, upstream: Any) -> None:
-    def stubborn(received: Any) -> Any:
-        body = received.json
-        if body.get("tool_choice") == "none" or "NONE" in str(body.get("toolConfig")) or not body["tools"]:
-            return turn("All right.")
-        return turn(expand(refs(received)[0])) if refs(received) else turn(bash("cat worker.log"))
-
-    upstream.script(stubborn)
-    agent = start(api, stream=True)
-    assert agent.say("What is in the log?") == "All right."
-    assert statuses(upstream) == {200}
-
-
-@every_api
-def test_calls_with_a_failing_continuation(api: str, start: Any, upstream: Any) -> None:
-    for stream in (False, True):
-        upstream.script(Model(turn(bash("cat worker.log")), ask("One moment."), Fault(400, "too long")))
-        agent = start(api, stream=stream)
-        with pytest.raises(Exception, match=r"too long|completed|`response.completed`"):
-            agent.say("What is in the log?")
 
 
 def test_gemini_calls_without_ids(start: Any, upstream: Any) -> None:

@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from upstream import Answer, Received, Text, Thinking, ToolCall, turn
+from e2e_apis.callers import PHANTOM
+from upstream import Answer, Received, ToolCall, turn
 
-PHANTOM = "expand_context"
 CAP = "4096"
 """Results above this size (bytes) lose something in these tests."""
 
@@ -55,40 +55,6 @@ class Model:
         return step(received) if callable(step) else step
 
 
-def hidden_results(received: Received) -> list[str]:
-    """The texts that a request gives as answers to calls of the phantom, in order."""
-    calls = set()
-    texts = []
-    for message in received.json["messages"]:
-        for call in message.get("tool_calls") or ():
-            calls |= {call["id"]} if call["function"]["name"] == PHANTOM else set()
-        for block in message["content"] if isinstance(message.get("content"), list) else ():
-            if block["type"] == "tool_use" and block["name"] == PHANTOM:
-                calls.add(block["id"])
-            elif block["type"] == "tool_result" and block["tool_use_id"] in calls:
-                texts.append(block["content"])
-        if message["role"] == "tool" and message["tool_call_id"] in calls:
-            texts.append(message["content"])
-    return texts
-
-
 def seen(messages: Any) -> str:
     """Everything that the client knows, as text."""
-    return json.dumps(messages)
-
-
-__all__ = [
-    "CAP",
-    "COMMANDS",
-    "PHANTOM",
-    "Model",
-    "Step",
-    "Text",
-    "Thinking",
-    "ask",
-    "expand",
-    "hidden_results",
-    "log",
-    "refs",
-    "seen",
-]
+    return json.dumps(messages, default=repr)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -15,38 +17,14 @@ import h2.connection
 import h2.events
 import pytest
 
-from e2e.agent import AnthropicAgent, OpenAIAgent
+from e2e_apis.callers import hidden_results
+from e2e_expand.apis import APIS, Api, both_ways, every_api
 from e2e_expand.model import CAP, PHANTOM, Model, expand
 from mitm import ADDON
 from upstream import Fault, Hangup, Raw, Text, turn
 
-HOSTS = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com"}
-PATHS = {"anthropic": "/v1/messages", "openai": "/v1/chat/completions"}
-TOOLS = {"anthropic": AnthropicAgent.TOOLS, "openai": OpenAIAgent.TOOLS}
-APIS = list(HOSTS)
 ASK = turn(Text("One moment."), expand("shadow_1"))
-
-
-def body(api: str, stream: bool) -> dict[str, Any]:
-    """A first request of an agent."""
-    more = {"max_tokens": 999} if api == "anthropic" else {}
-    messages = [{"role": "user", "content": "x"}]
-    return {"model": "m", "messages": messages, "tools": list(TOOLS[api]), "stream": stream, **more}
-
-
-def headers(api: str, key: str) -> dict[str, str]:
-    if api == "anthropic":
-        return {"x-api-key": key, "anthropic-version": "2023-06-01"}
-    return {"authorization": f"Bearer {key}"}
-
-
-def post(api: str, client: Any, running: Any, key: str, stream: bool) -> Any:
-    return client.post(HOSTS[api] + PATHS[api], json=body(api, stream), headers=headers(api, key))
-
-
-def events(data: bytes) -> list[Any]:
-    parts = [part for part in data.split(b"\n\n") if b"data: {" in part]
-    return [json.loads(part.split(b"data: ", 1)[1]) for part in parts]
+both_protocols = pytest.mark.parametrize("http2", [False, True], ids=["h1", "h2"])
 
 
 def eventually(check: Callable[[], Any], seconds: float = 10.0) -> Any:
@@ -62,116 +40,118 @@ def failing(fault: Any) -> Callable[[Any], Any]:
     return lambda received: next(steps, fault)
 
 
-FAULTS = [
-    (Fault(400, "too long"), "too long", 2),
-    (Fault(429, "slow down", headers=(("retry-after", "60"),)), "slow down", 2),
-    (Fault(500, "broken"), "broken", 4),
-    (Fault(529, "Overloaded", headers=(("retry-after", "0"),)), "Overloaded", 4),
-    (Raw(502, (("content-type", "text/html"),), b"<html>bad gateway</html>"), "status 502", 4),
-    (Raw(200, (("content-type", "text/html"),), b"<html>hello</html>"), "status 200", 2),
-    (Hangup(), "connection", 4),
-    (turn("Half a w", cut_after=2), None, None),
-    (turn("Half a word.", error_after=2), None, None),
-    (turn(Text("Half a word.", deltas=("Half", " a", " word.")), cut_after=5), None, None),
+Break = Callable[[Api], Any]
+
+FAULTS: list[tuple[Break, Any, Any]] = [
+    (lambda api: Fault(400, "too long"), "too long", 2),
+    (lambda api: Fault(429, "slow down", headers=(("retry-after", "60"),)), "slow down", 2),
+    (lambda api: Fault(500, "broken"), "broken", 4),
+    (lambda api: Fault(529, "Overloaded", headers=(("retry-after", "0"),)), "Overloaded", 4),
+    (lambda api: Raw(502, (("content-type", "text/html"),), b"<html>bad gateway</html>"), "status 502", 4),
+    (lambda api: Raw(200, (("content-type", "text/html"),), b"<html>hello</html>"), "status 200", 2),
+    (lambda api: Hangup(), "connection", 4),
+    (lambda api: turn("Half a w", cut_after=2, delta=3), None, None),
+    (lambda api: turn("Half a word.", error_after=2, delta=3), None, None),
+    (
+        lambda api: turn(Text("Half a word.", deltas=("Half", " a", " word.")), cut_after=api.lead + 2),
+        None,
+        None,
+    ),
 ]
+FAULT_IDS = ["400", "429", "500", "529", "html-502", "html-200", "hangup", "cut", "error", "cut-later"]
 
 
-@pytest.mark.parametrize(("fault", "words", "calls"), FAULTS)
-@pytest.mark.parametrize("http2", [False, True], ids=["h1", "h2"])
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize(("fault", "words", "calls"), FAULTS, ids=FAULT_IDS)
+@both_protocols
+@every_api
 def test_a_failing_continuation_ends_a_stream_with_the_providers_own_error(
-    api: str,
+    api: Api,
     http2: bool,
-    fault: Any,
+    fault: Break,
     words: Any,
     calls: Any,
     clients: Any,
     api_key: str,
-    proxy: Any,
+    running: Any,
     upstream: Any,
 ) -> None:
-    upstream.script(failing(fault))
-    running = proxy("regular", penumbra_max_output_bytes=CAP)
-    answer = post(api, clients.http(running, http2=http2), running, api_key, True)
+    upstream.script(failing(fault(api)))
+    answer = api.post(clients.http(running, http2=http2), api_key, True)
     assert answer.status_code == 200
     assert b"One moment." in answer.content
     assert PHANTOM.encode() not in answer.content
-    last = events(answer.content)[-1]
-    assert last["error"]["message"]
-    assert sum("error" in event for event in events(answer.content)) == 1
+    errors = [api.error(event) for event in api.events(answer.content)]
+    assert errors[-1]
+    assert sum(map(bool, errors)) == 1
+    assert api.ends not in answer.content
     if words:
-        assert words in last["error"]["message"]
+        assert words in errors[-1]
         assert len(upstream.asked()) == calls
-    if api == "anthropic":
-        assert last["type"] == "error"
-        assert b"message_stop" not in answer.content
 
 
 @pytest.mark.parametrize(
-    ("fault", "status"), [(Fault(400, "no"), 400), (Fault(529, "no"), 529), (Hangup(), 502), (Raw(), 502)]
+    ("fault", "status"),
+    [(Fault(400, "no"), 400), (Fault(529, "no"), 529), (Hangup(), 502), (Raw(), 502)],
+    ids=["400", "529", "hangup", "empty"],
 )
-@pytest.mark.parametrize("api", APIS)
+@every_api
 def test_a_failing_continuation_gives_a_document_its_status(
-    api: str, fault: Any, status: int, clients: Any, api_key: str, proxy: Any, upstream: Any
+    api: Api, fault: Any, status: int, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
     upstream.script(failing(fault))
-    running = proxy("regular", penumbra_max_output_bytes=CAP)
-    answer = post(api, clients.http(running), running, api_key, False)
+    answer = api.post(clients.http(running), api_key, False)
     assert answer.status_code == status
-    assert answer.json()["error"]["message"]
+    assert api.error(answer.json())
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["json", "stream"])
-@pytest.mark.parametrize("once", [Fault(529), Fault(429, headers=(("retry-after", "0.1"),)), Hangup()])
-@pytest.mark.parametrize("api", APIS)
+@both_ways
+@pytest.mark.parametrize(
+    "once",
+    [Fault(529), Fault(429, headers=(("retry-after", "0.1"),)), Hangup()],
+    ids=["529", "429", "hangup"],
+)
+@every_api
 def test_what_passes_is_tried_again(
-    api: str, once: Any, stream: bool, clients: Any, api_key: str, proxy: Any, upstream: Any
+    api: Api, once: Any, stream: bool, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
     upstream.script(Model(ASK, once, turn("Here.")))
-    running = proxy("regular", penumbra_max_output_bytes=CAP)
-    answer = post(api, clients.http(running), running, api_key, stream)
+    answer = api.post(clients.http(running), api_key, stream)
     assert answer.status_code == 200
-    assert b"Here." in answer.content
-    assert b'"error"' not in answer.content
+    assert api.text(answer.content, stream).endswith("Here.")
+    assert not any(map(api.error, api.values(answer.content, stream)))
     assert len(upstream.asked()) == 3
     assert upstream.asked()[1].body == upstream.asked()[2].body
 
 
-@pytest.mark.parametrize("api", APIS)
+@every_api
 def test_refusals_of_the_first_call_are_the_clients_own(
-    api: str, clients: Any, api_key: str, proxy: Any, upstream: Any
+    api: Api, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
     upstream.script(Model(Fault(529, "Overloaded", headers=(("retry-after", "7"),))))
-    running = proxy("regular", penumbra_max_output_bytes=CAP)
-    answer = post(api, clients.http(running), running, api_key, True)
+    answer = api.post(clients.http(running), api_key, True)
     assert (answer.status_code, answer.headers["retry-after"]) == (529, "7")
-    assert "Overloaded" in answer.json()["error"]["message"]
+    assert "Overloaded" in api.error(answer.json())
     assert len(upstream.asked()) == 1
 
 
-@pytest.mark.parametrize("http2", [False, True], ids=["h1", "h2"])
-@pytest.mark.parametrize("api", APIS)
+@both_protocols
+@every_api
 def test_words_arrive_before_the_next_ones_are_made(
-    api: str, http2: bool, clients: Any, api_key: str, proxy: Any, upstream: Any
+    api: Api, http2: bool, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
     """Each word is let go by the test only when the one before it has reached the client."""
     gates = [threading.Event() for _ in range(6)]
     words = [f"w{n}" for n in range(6)]
-    # In front of the first delta stand: message_start, ping, content_block_start; or the role.
-    offset = 3 if api == "anthropic" else 1
-    held = [{offset + n: gates[n + first] for n in range(3)} for first in (0, 3)]
+    held = [{api.lead + n: gates[n + first] for n in range(3)} for first in (0, 3)]
     upstream.script(
         Model(
             turn(Text("".join(words[:3]), deltas=tuple(words[:3])), expand("shadow_1"), hold=held[0]),
             turn(Text("".join(words[3:]), deltas=tuple(words[3:])), hold=held[1]),
         )
     )
-    running = proxy("regular", penumbra_max_output_bytes=CAP)
-    client = clients.http(running, http2=http2)
     got = b""
     arrived = 0
-    request = {"json": body(api, True), "headers": headers(api, api_key)}
-    with client.stream("POST", HOSTS[api] + PATHS[api], **request) as answer:
+    with api.opened(clients.http(running, http2=http2), api_key) as answer:
         gates[0].set()
         for chunk in answer.iter_raw():
             got += chunk
@@ -184,16 +164,15 @@ def test_words_arrive_before_the_next_ones_are_made(
 
 
 @pytest.mark.parametrize("silent", [False, True], ids=["speaking", "silent"])
+@every_api
 def test_a_client_that_leaves_cancels_the_hidden_call(
-    silent: bool, clients: Any, api_key: str, proxy: Any, upstream: Any
+    api: Api, silent: bool, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
     never = threading.Event()
-    held = {"first_delay": 30.0} if silent else {"hold": {5: never}}
-    upstream.script(Model(ASK, turn(Text("abcdef", deltas=("abc", "def", "ghi")), **held)))
-    running = proxy("regular", penumbra_max_output_bytes=CAP)
+    held = {"first_delay": 30.0} if silent else {"hold": {api.lead + 2: never}}
+    upstream.script(Model(ASK, turn(Text("abcdefghi", deltas=("abc", "def", "ghi")), **held)))
     client = clients.http(running)
-    request = {"json": body("anthropic", True), "headers": headers("anthropic", api_key)}
-    with client.stream("POST", HOSTS["anthropic"] + PATHS["anthropic"], **request) as answer:
+    with api.opened(client, api_key) as answer:
         # An iterator that is dropped closes the connection.
         chunks, got = answer.iter_raw(), b""
         while b"One moment." not in got or not (silent or b"def" in got):
@@ -205,21 +184,21 @@ def test_a_client_that_leaves_cancels_the_hidden_call(
     assert upstream.asked()[1].cancelled
 
 
+@every_api
 def test_one_of_two_streams_of_a_connection_is_cancelled_alone(
-    api_key: str, proxy: Any, upstream: Any
+    api: Api, api_key: str, proxy: Any, upstream: Any
 ) -> None:
     never, other = threading.Event(), threading.Event()
     steps = {
-        "one": iter([ASK, turn("Never.", hold={4: never})]),
-        "two": iter([ASK, turn("Two.", hold={4: other})]),
+        b"one": iter([ASK, turn(Text("Never.", deltas=("Ne", "ver.")), hold={api.lead + 1: never})]),
+        b"two": iter([ASK, turn(Text("Two.", deltas=("Two", ".")), hold={api.lead + 1: other})]),
     }
-    upstream.script(lambda received: next(steps[received.json["messages"][0]["content"]]))
-    running = proxy("reverse-tls", penumbra_max_output_bytes=CAP)
 
-    def request(words: str) -> bytes:
-        return json.dumps(
-            {**body("anthropic", True), "messages": [{"role": "user", "content": words}]}
-        ).encode()
+    def told(received: Any) -> bytes:
+        return b"one" if b'"one"' in received.body else b"two"
+
+    upstream.script(lambda received: next(steps[told(received)]))
+    running = proxy("reverse-tls", penumbra_max_output_bytes=CAP)
 
     async def talk() -> dict[int, bytes]:
         context = running.trust()
@@ -230,9 +209,9 @@ def test_one_of_two_streams_of_a_connection_is_cancelled_alone(
         wire = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))
         wire.initiate_connection()
         for stream_id, words in ((1, "one"), (3, "two")):
-            data = request(words)
-            head = {**headers("anthropic", api_key), "content-length": str(len(data))}
-            fixed = [(":method", "POST"), (":path", PATHS["anthropic"]), (":scheme", "https")]
+            data = json.dumps(api.body(words, True)).encode()
+            head = {**api.headers(api_key), "content-length": str(len(data))}
+            fixed = [(":method", "POST"), (":path", api.path(True)), (":scheme", "https")]
             fixed += [(":authority", "localhost"), ("content-type", "application/json")]
             wire.send_headers(stream_id, [*fixed, *head.items()])
             wire.send_data(stream_id, data, end_stream=True)
@@ -245,11 +224,8 @@ def test_one_of_two_streams_of_a_connection_is_cancelled_alone(
                     wire.acknowledge_received_data(event.flow_controlled_length or 0, event.stream_id or 0)
                     got[event.stream_id or 0] += event.data or b""
                 ended |= isinstance(event, h2.events.StreamEnded) and event.stream_id == 3
-            if (
-                not reset
-                and len(upstream.asked()) == 4
-                and all(b"One moment." in data for data in got.values())
-            ):
+            both = all(text in data for text, data in ((b"Ne", got[1]), (b"Two", got[3])))
+            if not reset and both:
                 wire.reset_stream(1, 8)
                 writer.write(wire.data_to_send())
                 reset = True
@@ -259,28 +235,24 @@ def test_one_of_two_streams_of_a_connection_is_cancelled_alone(
         return got
 
     got = asyncio.run(talk())
-    assert b"Two." in got[3]
-    assert b"message_stop" in got[3]
-    cancelled = [request.json["messages"][0]["content"] for request in upstream.asked() if request.cancelled]
-    assert cancelled == ["one"]
+    assert api.text(got[3]).endswith("Two.")
+    assert api.ends in got[3]
+    assert [told(request) for request in upstream.asked() if request.cancelled] == [b"one"]
     never.set()
 
 
 @pytest.mark.parametrize("http2", [False, True], ids=["connections", "one connection"])
-def test_twenty_streams_at_once(http2: bool, api_key: str, clients: Any, proxy: Any, upstream: Any) -> None:
+@every_api
+def test_twenty_streams_at_once(
+    api: Api, http2: bool, api_key: str, clients: Any, running: Any, upstream: Any
+) -> None:
     def answer(received: Any) -> Any:
-        messages = received.json["messages"]
-        words = messages[0]["content"]
-        if len(messages) < 5:
-            return turn(
-                Text(f"<{words} {len(messages)}>"),
-                expand("shadow_1", lines=str(len(messages))),
-                event_delay=0.01,
-            )
-        return turn(Text(f"<{words} end>"), event_delay=0.01)
+        words = re.search(rb'"(n\d+)"', received.body)
+        told = f"{words[1].decode() if words else ''} {len(hidden_results(received))}"
+        asks = [] if told.endswith("2") else [expand("shadow_1", lines=told.split()[1])]
+        return turn(Text(f"<{told}>"), *asks, event_delay=0.01)
 
     upstream.script(answer)
-    running = proxy("regular", penumbra_max_output_bytes=CAP)
 
     async def all_of_them() -> list[bytes]:
         transport = clients.httpx.AsyncClient(
@@ -289,27 +261,22 @@ def test_twenty_streams_at_once(http2: bool, api_key: str, clients: Any, proxy: 
         async with transport as client:
 
             async def one(number: int) -> bytes:
-                messages = [{"role": "user", "content": f"n{number}"}]
-                answer = await client.post(
-                    HOSTS["anthropic"] + PATHS["anthropic"],
-                    json={**body("anthropic", True), "messages": messages},
-                    headers=headers("anthropic", api_key),
-                )
+                answer = await api.post(client, api_key, True, f"n{number}")
                 return bytes(answer.content)
 
             return await asyncio.gather(*(one(number) for number in range(20)))
 
     for number, data in enumerate(asyncio.run(all_of_them())):
-        texts = [event["delta"]["text"] for event in events(data) if "text" in event.get("delta", {})]
-        assert "".join(texts) == f"<n{number} 1><n{number} 3><n{number} end>"
-        assert data.count(b"event: message_stop") == 1
+        assert api.text(data) == api.gap.join(f"<n{number} {told}>" for told in range(3))
+        assert api.ends in data
     assert len(upstream.asked()) == 60
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["json", "stream"])
+@both_ways
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd"])
+@every_api
 def test_content_codings(
-    encoding: str, stream: bool, clients: Any, api_key: str, proxy: Any, upstream: Any
+    api: Api, encoding: str, stream: bool, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
     upstream.script(
         Model(
@@ -317,32 +284,24 @@ def test_content_codings(
             turn("Here, ü.", encoding=encoding, split=5),
         )
     )
-    running = proxy("regular", penumbra_max_output_bytes=CAP)
-    answer = post("anthropic", clients.http(running), running, api_key, stream)
-    text = answer.text if stream else json.dumps(answer.json(), ensure_ascii=False)
-    assert "One moment, é." in text
-    assert "Here, ü." in text
-    assert PHANTOM not in text
+    answer = api.post(clients.http(running), api_key, stream)
+    assert api.text(answer.content, stream) == f"One moment, é.{api.gap}Here, ü."
+    assert PHANTOM.encode() not in answer.content
     assert len(upstream.asked()) == 2
 
 
 @pytest.mark.parametrize("crlf", [False, True], ids=["lf", "crlf"])
-@pytest.mark.parametrize("api", APIS)
-def test_byte_by_byte(api: str, crlf: bool, clients: Any, api_key: str, proxy: Any, upstream: Any) -> None:
+@every_api
+def test_byte_by_byte(api: Api, crlf: bool, clients: Any, api_key: str, running: Any, upstream: Any) -> None:
     upstream.script(
         Model(
             turn(Text("One é."), expand("shadow_1"), split=1, crlf=crlf, delta=3),
             turn("Two ü.", split=1, crlf=crlf, delta=3),
         )
     )
-    running = proxy("regular", penumbra_max_output_bytes=CAP)
-    content = post(api, clients.http(running), running, api_key, True).content.replace(b"\r\n", b"\n")
-    said = [event for event in events(content) if "error" not in event]
-    if api == "anthropic":
-        text = "".join(event["delta"].get("text", "") for event in said if "delta" in event)
-    else:
-        text = "".join(choice["delta"].get("content") or "" for event in said for choice in event["choices"])
-    assert text.replace("\n\n", "") == "One é.Two ü."
+    content = api.post(clients.http(running), api_key, True).content
+    assert api.text(content) == f"One é.{api.gap}Two ü."
+    assert not any(map(api.error, api.events(content)))
     assert PHANTOM.encode() not in content
 
 
@@ -370,35 +329,41 @@ def patched(own_proxy: Any, tmp_path: Path) -> Callable[[str], Any]:
 def test_keep_alives_while_the_hidden_call_is_silent(
     patched: Any, clients: Any, api_key: str, upstream: Any
 ) -> None:
+    """Where an API has none, nothing is sent: some clients die of what they don't know."""
     running = patched("splice.KEEP_ALIVE_SECONDS = 0.05")
-    for api, mark in (("anthropic", b"event: ping"), ("openai", b": keep-alive")):
-        upstream.script(Model(ASK, turn("Here.", first_delay=0.6)))
-        content = post(api, clients.http(running), running, api_key, True).content
-        waiting = content.partition(b"One moment.")[2].partition(b"Here.")[0]
-        assert waiting.count(mark) >= 3
-        upstream.script(Model(turn("Slow.", first_delay=0.1, event_delay=0.15)))
-        content = post(api, clients.http(running), running, api_key, True).content
+    client = clients.http(running)
+    for api in APIS:
+        upstream.script(Model(ASK, turn("Here.", first_delay=0.4)))
+        content = api.post(client, api_key, True).content
+        if api.keep_alive:
+            waiting = content.partition(b"One moment.")[2].partition(b"Here.")[0]
+            assert waiting.count(api.keep_alive) >= 3
+        assert api.text(content) == f"One moment.{api.gap}Here."
+        assert b"keep-alive" not in content or api.keep_alive == b": keep-alive"
+        upstream.script(Model(turn("Slow.", first_delay=0.1, event_delay=0.12)))
+        content = api.post(client, api_key, True).content
         assert b"keep-alive" not in content
         assert content.count(b"event: ping") <= 1
+        assert api.text(content) == "Slow."
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["json", "stream"])
-@pytest.mark.parametrize("api", APIS)
+@both_ways
 def test_an_unknown_mitmproxy_gets_whole_answers(
-    api: str, stream: bool, patched: Any, clients: Any, api_key: str, upstream: Any
+    stream: bool, patched: Any, clients: Any, api_key: str, upstream: Any
 ) -> None:
     running = patched("splice.incompatible = lambda: 'this is a test'")
-    for encoding in ("", "gzip"):
-        upstream.script(Model(ASK, turn(expand("shadow_2")), turn("Here.", encoding=encoding)))
-        answer = post(api, clients.http(running), running, api_key, stream)
-        assert b"One moment." in answer.content
-        assert b"Here." in answer.content
-        assert PHANTOM.encode() not in answer.content
-    upstream.script(failing(Fault(400, "too long")))
-    answer = post(api, clients.http(running), running, api_key, stream)
-    # Nothing has been sent yet, so a stream too can still get the provider's status.
-    assert answer.status_code == 400
-    assert "too long" in answer.json()["error"]["message"]
+    client = clients.http(running)
+    for api in APIS:
+        for encoding in ("", "gzip"):
+            upstream.script(Model(ASK, turn(expand("shadow_2")), turn("Here.", encoding=encoding)))
+            answer = api.post(client, api_key, stream)
+            assert api.text(answer.content, stream) == f"One moment.{api.gap}Here."
+            assert PHANTOM.encode() not in answer.content
+        upstream.script(failing(Fault(400, "too long")))
+        answer = api.post(client, api_key, stream)
+        # Nothing has been sent yet, so a stream too can still get the provider's status.
+        assert answer.status_code == 400
+        assert "too long" in api.error(answer.json())
     assert running.log().count("PENUMBRA_SPLICE_UNAVAILABLE") == 1
     assert "this is a test" in running.log()
 
@@ -408,41 +373,46 @@ def test_a_reload_of_the_script_in_the_middle_of_an_answer(
 ) -> None:
     running = patched("")
     gate = threading.Event()
-    upstream.script(Model(turn(Text("One."), expand("shadow_1"), hold={6: gate}), turn("Two.")))
+    steps: dict[str, Any] = {}
+    upstream.script(lambda received: steps[received.target](received))
     client = clients.http(running)
-    request = {"json": body("anthropic", True), "headers": headers("anthropic", api_key)}
-    with client.stream("POST", HOSTS["anthropic"] + PATHS["anthropic"], **request) as answer:
-        chunks, got = answer.iter_raw(), b""
-        while b"One." not in got:
-            got += next(chunks)
+    with contextlib.ExitStack() as stack:
+        streams = []
+        for api in APIS:
+            held = turn(Text("One.", deltas=("On", "e.")), expand("shadow_1"), hold={api.lead + 1: gate})
+            steps[api.path(True)] = Model(held, turn("Two."))
+            chunks, got = stack.enter_context(api.opened(client, api_key)).iter_raw(), b""
+            while b"On" not in got:
+                got += next(chunks)
+            streams.append((api, chunks, got))
         (tmp_path / "patched.py").touch()
         assert eventually(lambda: running.log().count("Penumbra is active") == 2)
         gate.set()
-        got += b"".join(chunks)
-    assert b"Two." in got
-    assert got.count(b"event: message_stop") == 1
-    assert PHANTOM.encode() not in got
+        for api, chunks, got in streams:
+            data = got + b"".join(chunks)
+            assert api.text(data) == f"One.{api.gap}Two."
+            assert api.ends in data
+            assert PHANTOM.encode() not in data
 
 
+@every_api
 def test_clients_that_leave_leave_no_connections_behind(
-    clients: Any, api_key: str, proxy: Any, upstream: Any
+    api: Api, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
-    running = proxy("regular", penumbra_max_output_bytes=CAP)
     never = threading.Event()
 
     def connections() -> int:
         return len(upstream._open)
 
     before = connections()
-    for _ in range(8):
-        upstream.script(Model(ASK, turn(Text("abc", deltas=("a", "b", "c")), hold={4: never})))
+    for _ in range(5):
+        upstream.script(Model(ASK, turn(Text("abc", deltas=("ay", "be", "ce")), hold={api.lead + 1: never})))
         client = clients.http(running)
-        request = {"json": body("anthropic", True), "headers": headers("anthropic", api_key)}
-        with client.stream("POST", HOSTS["anthropic"] + PATHS["anthropic"], **request) as answer:
+        with api.opened(client, api_key) as answer:
             chunks, got = answer.iter_raw(), b""
-            while got.count(b"content_block_delta") < 3:
+            while b'ay"' not in got:
                 got += next(chunks)
         client.close()
     assert eventually(lambda: connections() <= before)
-    assert eventually(lambda: sum(request.cancelled for request in upstream.asked()) == 8)
+    assert eventually(lambda: sum(request.cancelled for request in upstream.asked()) == 5)
     never.set()

@@ -8,80 +8,62 @@ from typing import Any
 
 import pytest
 
-from e2e.agent import PRINTS, agent, bash
-from e2e.test_e2e_prefix import assert_prefix_kept
-from e2e_expand.model import CAP, COMMANDS, PHANTOM, Model, ask, expand, hidden_results, refs, seen
+from e2e.agent import PRINTS, AnthropicAgent, bash
+from e2e_apis.callers import assert_prefix_kept, hidden_results, results
+from e2e_expand.apis import APIS, Api, both_ways, every_api
+from e2e_expand.model import CAP, COMMANDS, PHANTOM, Model, ask, expand, refs, seen
 from upstream import Text, Thinking, ToolCall, turn
 
 WAYS = [("regular", False), ("regular", True), ("reverse", False), ("reverse-tls", True)]
-APIS = ["anthropic", "openai"]
 LOG = COMMANDS["cat worker.log"]
 
 
-@pytest.fixture(autouse=True)
-def commands(monkeypatch: pytest.MonkeyPatch) -> None:
-    for command, printed in COMMANDS.items():
-        monkeypatch.setitem(PRINTS, command, printed)
-
-
-def start(mode: str, proxy: Any) -> Any:
-    return proxy(mode, penumbra_max_output_bytes=CAP)
-
-
-def statuses(upstream: Any) -> set[int]:
-    return {request.status for request in upstream.asked()}
-
-
-@pytest.mark.parametrize("stream", [False, True], ids=["json", "stream"])
+@both_ways
 @pytest.mark.parametrize(("mode", "http2"), WAYS)
-@pytest.mark.parametrize("api", APIS)
+@every_api
 def test_once(
-    api: str, mode: str, http2: bool, stream: bool, clients: Any, proxy: Any, upstream: Any
+    api: Api, mode: str, http2: bool, stream: bool, start: Any, proxy: Any, upstream: Any, statuses: Any
 ) -> None:
     upstream.script(Model(turn(bash("cat worker.log")), ask("Let me see."), turn("NEEDLE-90 it is.")))
-    caller = agent(api, clients, start(mode, proxy), http2=http2, stream=stream)
-    said = caller.say("What is in the log?")
-    assert said in ("Let me see.NEEDLE-90 it is.", "Let me see.\n\nNEEDLE-90 it is.")
+    running = proxy(mode, penumbra_max_output_bytes=CAP)
+    caller = start(api, running, http2=http2, stream=stream)
+    assert caller.say("What is in the log?") == f"Let me see.{api.gap}NEEDLE-90 it is."
     assert PHANTOM not in seen(caller.messages)
     first, shortened, continued = upstream.asked()
-    assert statuses(upstream) == {200}
+    assert statuses() == {200}
     assert first.json["tools"] == shortened.json["tools"] == continued.json["tools"]
     assert hidden_results(continued) == [LOG]
     upstream.script(Model(turn(bash("ls")), turn("Done.")))
     assert caller.say("Go on.") == "Done."
-    assert statuses(upstream) == {200}
+    assert statuses() == {200}
     assert hidden_results(upstream.asked()[-1]) == [LOG]
     assert_prefix_kept(upstream.asked())
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["json", "stream"])
-@pytest.mark.parametrize("api", APIS)
+@both_ways
+@every_api
 def test_ten_turns_with_three_expansions_keep_their_prefix(
-    api: str, stream: bool, clients: Any, proxy: Any, upstream: Any
+    api: Api, stream: bool, start: Any, upstream: Any, statuses: Any
 ) -> None:
-    def thought(words: str) -> list[Any]:
-        return [Thinking(words)] if api == "anthropic" else []
-
     upstream.script(
         Model(
-            turn(*thought("First."), bash("cat worker.log")),
-            ask(*thought("Too short."), "Let me see."),
-            turn(*thought("I see."), bash("cat db.log"), bash("ls")),
-            turn(*thought("Next."), bash("cat web.log")),
-            ask(*thought("Hm."), which=0, pattern="NEEDLE"),
-            ask(*thought("Hm again."), which=1, lines="91"),
-            turn(*thought("That's all."), "Now I know."),
+            turn(Thinking("First."), bash("cat worker.log")),
+            ask(Thinking("Too short."), "Let me see."),
+            turn(Thinking("I see."), bash("cat db.log"), bash("ls")),
+            turn(Thinking("Next."), bash("cat web.log")),
+            ask(Thinking("Hm."), which=0, pattern="NEEDLE"),
+            ask(Thinking("Hm again."), which=1, lines="91"),
+            turn(Thinking("That's all."), "Now I know."),
         )
     )
-    thinking = {"thinking": True} if api == "anthropic" else {}
-    caller = agent(api, clients, start("regular", proxy), stream=stream, **thinking)
+    caller = start(api, stream=stream, thinking=True)
     assert "Now I know." in caller.say("What is in the logs?")
     for number in range(5):
         upstream.script(
-            Model(turn(*thought(f"Turn {number}."), bash("ls")), turn(*thought("So."), f"{number}."))
+            Model(turn(Thinking(f"Turn {number}."), bash("ls")), turn(Thinking("So."), f"{number}."))
         )
         assert caller.say(f"And {number}?") == f"{number}."
-    assert statuses(upstream) == {200}
+    assert statuses() == {200}
     assert_prefix_kept(upstream.asked())
     assert hidden_results(upstream.asked()[-1]) == [
         LOG,
@@ -93,10 +75,10 @@ def test_ten_turns_with_three_expansions_keep_their_prefix(
     ]
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["json", "stream"])
-@pytest.mark.parametrize("api", APIS)
+@both_ways
+@every_api
 def test_beside_real_calls_nothing_is_asked_upstream(
-    api: str, stream: bool, clients: Any, proxy: Any, upstream: Any
+    api: Api, stream: bool, start: Any, upstream: Any, statuses: Any
 ) -> None:
     upstream.script(
         Model(
@@ -105,24 +87,22 @@ def test_beside_real_calls_nothing_is_asked_upstream(
             turn("NEEDLE-90."),
         )
     )
-    caller = agent(api, clients, start("regular", proxy), stream=stream)
+    caller = start(api, stream=stream)
     assert caller.say("What is in the log?") == "NEEDLE-90."
     assert len(upstream.asked()) == 3
-    assert statuses(upstream) == {200}
+    assert statuses() == {200}
     assert PHANTOM not in seen(caller.messages)
     original, unknown = hidden_results(upstream.asked()[-1])
     assert original == LOG
     assert "not available any more" in unknown
     upstream.script(Model(turn("Done.")))
     caller.say("Go on.")
-    assert statuses(upstream) == {200}
+    assert statuses() == {200}
     assert_prefix_kept(upstream.asked())
 
 
-@pytest.mark.parametrize("api", APIS)
-def test_several_calls_in_one_turn_and_the_same_one_twice(
-    api: str, clients: Any, proxy: Any, upstream: Any
-) -> None:
+@every_api
+def test_several_calls_in_one_turn_and_the_same_one_twice(api: Api, start: Any, upstream: Any) -> None:
     def again(received: Any) -> Any:
         one, other = refs(received)
         return turn(expand(one), expand(other, pattern="needle", ignore_case=True, context=0), expand(one))
@@ -135,7 +115,7 @@ def test_several_calls_in_one_turn_and_the_same_one_twice(
             turn("Done."),
         )
     )
-    caller = agent(api, clients, start("regular", proxy), stream=True)
+    caller = start(api, stream=True)
     assert caller.say("What is in the logs?") == "Done."
     answers = hidden_results(upstream.asked()[-1])
     assert answers[0] == LOG
@@ -145,9 +125,9 @@ def test_several_calls_in_one_turn_and_the_same_one_twice(
     assert len(upstream.asked()) == 4
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["json", "stream"])
-@pytest.mark.parametrize("api", APIS)
-def test_the_limit(api: str, stream: bool, clients: Any, proxy: Any, upstream: Any) -> None:
+@both_ways
+@every_api
+def test_the_limit(api: Api, stream: bool, start: Any, upstream: Any) -> None:
     upstream.script(
         Model(
             turn(bash("cat worker.log")),
@@ -155,7 +135,7 @@ def test_the_limit(api: str, stream: bool, clients: Any, proxy: Any, upstream: A
             turn("Then without."),
         )
     )
-    caller = agent(api, clients, start("regular", proxy), stream=stream)
+    caller = start(api, stream=stream)
     assert caller.say("What is in the log?") == "Then without."
     answers = hidden_results(upstream.asked()[-1])
     assert [text.startswith("[Lines") for text in answers] == [True] * 5 + [False]
@@ -165,24 +145,26 @@ def test_the_limit(api: str, stream: bool, clients: Any, proxy: Any, upstream: A
     assert_prefix_kept(upstream.asked())
 
 
-@pytest.mark.parametrize("api", APIS)
-def test_a_model_that_never_stops_is_made_to_speak(api: str, clients: Any, proxy: Any, upstream: Any) -> None:
+@every_api
+def test_a_model_that_never_stops_is_made_to_speak(
+    api: Api, start: Any, upstream: Any, statuses: Any
+) -> None:
     def stubborn(received: Any) -> Any:
-        if received.json.get("tool_choice") in ("none", {"type": "none"}):
+        if api.forbids(received.json):
             return turn("All right.")
         if not refs(received):
             return turn(bash("cat worker.log"))
         return turn(expand(refs(received)[0]))
 
     upstream.script(stubborn)
-    caller = agent(api, clients, start("regular", proxy), stream=True)
+    caller = start(api, stream=True)
     assert caller.say("What is in the log?") == "All right."
     assert len(upstream.asked()) == 9
-    assert statuses(upstream) == {200}
+    assert statuses() == {200}
 
 
-@pytest.mark.parametrize("api", APIS)
-def test_what_cannot_be_found_is_said_politely(api: str, clients: Any, proxy: Any, upstream: Any) -> None:
+@every_api
+def test_what_cannot_be_found_is_said_politely(api: Api, start: Any, upstream: Any) -> None:
     foreign = "shadow_" + "0" * 32
     upstream.script(
         Model(
@@ -192,85 +174,76 @@ def test_what_cannot_be_found_is_said_politely(api: str, clients: Any, proxy: An
             turn("Then not."),
         )
     )
-    caller = agent(api, clients, start("regular", proxy))
-    assert caller.say("Look around.") == "Then not."
+    assert start(api).say("Look around.") == "Then not."
     unknown, malformed = hidden_results(upstream.asked()[-1])
     assert unknown.startswith(f"The full text of {foreign} is not available any more.")
     assert malformed.startswith('The argument "id" is missing.')
 
 
-def test_ids_of_another_caller_resolve_to_nothing(clients: Any, proxy: Any, upstream: Any) -> None:
-    running = start("regular", proxy)
+@every_api
+def test_ids_of_another_caller_resolve_to_nothing(
+    api: Api, clients: Any, api_key: str, running: Any, upstream: Any
+) -> None:
     upstream.script(Model(turn(bash("cat worker.log")), turn("Done.")))
-    one = agent("anthropic", clients, running)
-    one.say("What is in the log?")
+    api.caller(clients, running, api_key, False).say("What is in the log?")
     (ref,) = refs(upstream.asked()[-1])
-    for key, opening in (("another caller", "What is in the log?"), (None, "Another conversation")):
-        settings = {"api_key": key} if key else {}
-        client = clients.anthropic(running, **settings)
-        other = agent("anthropic", clients, running)
-        other.client = client
+    for key, opening in ((f"{api_key}-2", "What is in the log?"), (api_key, "Another conversation")):
+        other = api.caller(clients.of(key), running, key, False)
         upstream.script(Model(turn(bash("ls")), turn(expand(ref)), turn("No.")))
         other.say(opening)
         (text,) = hidden_results(upstream.asked()[-1])
         assert "not available any more" in text
 
 
+@every_api
 def test_a_marker_in_a_file_is_data(
-    clients: Any, proxy: Any, upstream: Any, monkeypatch: pytest.MonkeyPatch
+    api: Api, start: Any, upstream: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    running = start("regular", proxy)
-    ref = "shadow_" + "a" * 32
-    marked = f"<<<SHADOW:{ref}>>>\nsmall\n"
+    marked = f"<<<SHADOW:shadow_{'a' * 32}>>>\nsmall\n"
     monkeypatch.setitem(PRINTS, "ls", marked)
     upstream.script(Model(turn(bash("ls")), ask(), turn("No.")))
-    caller = agent("anthropic", clients, running)
-    caller.say("Look.")
-    (text,) = hidden_results(upstream.asked()[-1])
+    start(api).say("Look.")
+    last = upstream.asked()[-1]
+    (text,) = hidden_results(last)
     assert "not available any more" in text
-    assert marked in [block["content"] for block in upstream.asked()[-1].json["messages"][2]["content"]]
+    assert marked in [shown for _, shown in results(last.json)]
 
 
-@pytest.mark.parametrize("api", APIS)
+@both_ways
+@every_api
 def test_usage_is_output_of_all_calls_and_input_of_the_last(
-    api: str, clients: Any, proxy: Any, upstream: Any
+    api: Api, stream: bool, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
-    names = (
-        ("input_tokens", "output_tokens") if api == "anthropic" else ("prompt_tokens", "completion_tokens")
-    )
-    running = start("regular", proxy)
-    caller = agent(api, clients, running)
-    body: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "x"}]}
-    body["tools"] = list(caller.TOOLS)
-    made = [dict(zip(names, figures, strict=True)) for figures in ((10, 3), (50, 4))]
-    for stream in (False, True):
-        upstream.script(Model(turn(expand("shadow_1"), usage=made[0]), turn("No.", usage=made[1])))
-        if api == "openai" and stream:
-            more = {"stream": True, "stream_options": {"include_usage": True}}
-            usage = list(caller.client.chat.completions.create(**body, **more))[-1].usage
-        elif api == "openai":
-            usage = caller.client.chat.completions.create(**body).usage
-        elif stream:
-            with caller.client.messages.stream(**body, max_tokens=99) as answer:
-                usage = answer.get_final_message().usage
-        else:
-            usage = caller.client.messages.create(**body, max_tokens=99).usage
-        assert [getattr(usage, name) for name in names] == [50, 7]
+    made = [dict(zip(api.usage, figures, strict=True)) for figures in ((10, 3), (50, 4))]
+    upstream.script(Model(turn(expand("shadow_1"), usage=made[0]), turn("No.", usage=made[1])))
+    body = api.body("x", stream)
+    if api.name == "chat" and stream:
+        body["stream_options"] = {"include_usage": True}
+    answer = clients.http(running).post(api.host + api.path(stream), json=body, headers=api.headers(api_key))
+    figures = [found for one in api.values(answer.content, stream) for found in usages(one, api.usage)]
+    assert figures[-1] == (50, 7)
 
 
-def test_async_clients(clients: Any, api_key: str, proxy: Any, upstream: Any) -> None:
+def usages(value: Any, names: tuple[str, ...]) -> list[tuple[int, ...]]:
+    """Every object within a value that has these members, as its figures."""
+    if not isinstance(value, dict):
+        return []
+    found = [tuple(value[name] for name in names)] if value.keys() >= set(names) else []
+    return [*found, *(one for inner in value.values() for one in usages(inner, names))]
+
+
+def test_async_clients(clients: Any, api_key: str, running: Any, start: Any, upstream: Any) -> None:
     import anthropic
 
-    running = start("regular", proxy)
     upstream.script(Model(turn(bash("cat worker.log"))))
-    caller = agent("anthropic", clients, running)
-    caller.messages.append({"role": "user", "content": "What is in the log?"})
+    caller = start(APIS[0])
+    caller.messages.append(caller.prompt("What is in the log?"))
     content = caller.ask()
-    results = [caller._result(call) for call in content]
+    answers = [caller._result(call) for call in content]
     messages = [
         *caller.messages,
         {"role": "assistant", "content": content},
-        {"role": "user", "content": results},
+        {"role": "user", "content": answers},
     ]
     upstream.script(Model(ask("See."), turn(Text("NEEDLE-90 it is.", deltas=("NEEDLE", "-90 it is.")))))
 
@@ -279,40 +252,46 @@ def test_async_clients(clients: Any, api_key: str, proxy: Any, upstream: Any) ->
         async with anthropic.AsyncAnthropic(api_key=api_key, http_client=transport) as client:
             request = {"model": "claude-opus-5-5", "max_tokens": 99, "system": "You are a careful engineer."}
             async with client.messages.stream(
-                **request, tools=list(caller.TOOLS), messages=messages
+                **request, tools=list(AnthropicAgent.TOOLS), messages=messages
             ) as answer:
                 return [text async for text in answer.text_stream]
 
     assert "".join(asyncio.run(stream())) == "See.NEEDLE-90 it is."
 
 
-def test_figures_and_events(clients: Any, own_proxy: Any, upstream: Any, tmp_path: Any) -> None:
+def test_figures_and_events(start: Any, own_proxy: Any, upstream: Any, tmp_path: Any) -> None:
     path = tmp_path / "events.jsonl"
     running = own_proxy("regular", penumbra_max_output_bytes=CAP, penumbra_events=str(path))
     assert running.command("penumbra.expansions").startswith("Penumbra: the model has not asked")
-    upstream.script(Model(turn(bash("cat worker.log")), ask(), turn(expand("shadow_0")), turn("Done.")))
-    caller = agent("anthropic", clients, running)
-    caller.say("What is in the log?")
+    for api in APIS:
+        upstream.script(Model(turn(bash("cat worker.log")), ask(), turn(expand("shadow_0")), turn("Done.")))
+        start(api, running).say("What is in the log?")
     told = running.command("penumbra.expansions")
-    assert "2 asked in 1 answers, 1 found, 1 missed" in told
-    assert "2 extra calls" in told
-    assert "Bash 1" in told
+    count = len(APIS)
+    assert f"{2 * count} asked in {count} answers, {count} found, {count} missed" in told
+    assert f"{2 * count} extra calls" in told
+    assert f"Bash {count}" in told
     running.stop()
-    events = [json.loads(line) for line in path.read_text().splitlines()]
-    (event,) = [event for event in events if event["event"] == "expansion"]
-    assert [one["found"] for one in event["asked"]] == [True, False]
-    assert event["asked"][0]["bytes"] == len(LOG)
-    assert event["extra_calls"] == 2
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    events = [event for event in found if event["event"] == "expansion"]
+    assert len(events) == count
+    for event in events:
+        assert [one["found"] for one in event["asked"]] == [True, False]
+        assert event["asked"][0]["bytes"] == len(LOG)
+        assert event["extra_calls"] == 2
     assert LOG[:40] not in path.read_text()
 
 
-def test_hidden_calls_are_flows_of_their_own(clients: Any, own_proxy: Any, upstream: Any) -> None:
+def test_hidden_calls_are_flows_of_their_own(start: Any, own_proxy: Any, upstream: Any) -> None:
     running = own_proxy("regular", penumbra_max_output_bytes=CAP)
-    upstream.script(Model(turn(bash("cat worker.log")), ask(), turn("Done.")))
-    agent("anthropic", clients, running, stream=True).say("What is in the log?")
-    first, parent, hidden = running.flows()
-    assert "continues" not in json.dumps(first["metadata"])
-    assert hidden["metadata"]["penumbra"]["continues"]
-    assert len(parent["metadata"]["penumbra_continuations"]) == 1
-    assert parent["comment"].endswith("1 originals asked for, 1 hidden calls")
-    assert hidden["comment"].startswith("Penumbra: continues ")
+    for api in APIS:
+        upstream.script(Model(turn(bash("cat worker.log")), ask(), turn("Done.")))
+        start(api, running, stream=True).say("What is in the log?")
+    flows = running.flows()
+    assert len(flows) == 3 * len(APIS)
+    for first, parent, hidden in zip(flows[::3], flows[1::3], flows[2::3], strict=True):
+        assert "continues" not in json.dumps(first["metadata"])
+        assert hidden["metadata"]["penumbra"]["continues"]
+        assert len(parent["metadata"]["penumbra_continuations"]) == 1
+        assert parent["comment"].endswith("1 originals asked for, 1 hidden calls")
+        assert hidden["comment"].startswith("Penumbra: continues ")

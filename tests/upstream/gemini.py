@@ -115,8 +115,8 @@ class Gemini:
             }
             return {"response": value, "traceId": "t"} if "request" in body else value
 
-        pieces = [piece([part]) for part in _cut(parts[:-1], answer)]
-        pieces.append(piece(parts[-1:], finishReason=reason))
+        *before, last = [[part] for part in _cut(parts, answer)] or [[]]
+        pieces = [*map(piece, before), piece(last, finishReason=reason)]
         events: list[Event] = [("", one) for one in pieces]
         return Rendered(
             piece(parts, finishReason=reason),
@@ -164,9 +164,9 @@ def _answers(content: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _cut(parts: list[dict[str, Any]], answer: Turn) -> Iterator[dict[str, Any]]:
     size = answer.delivery.delta
-    for part in parts:
+    for block, part in zip(answer.blocks, parts, strict=True):
         text = part.get("text", "")
-        if len(text) <= size:
-            yield part
-        for start in range(0, len(text) if len(text) > size else 0, size):
-            yield {**part, "text": text[start : start + size]}
+        pieces = getattr(block, "deltas", ()) or [
+            text[start : start + size] for start in range(0, len(text), size)
+        ]
+        yield from ({**part, "text": piece} for piece in pieces) if pieces else [part]

@@ -59,7 +59,8 @@ class Ollama:
         done = {"done": True, "done_reason": answer.stop or "stop", "prompt_eval_count": total - cached}
         done |= {"eval_count": 7, **answer.usage}
         pieces = [_piece(block) for block in answer.blocks]
-        events: list[Event] = [("", {**head, "message": piece, "done": False}) for piece in pieces]
+        told = [piece for block in answer.blocks for piece in _cut(block, answer.delivery.delta)]
+        events: list[Event] = [("", {**head, "message": piece, "done": False}) for piece in told]
         events.append(("", {**head, "message": {"role": "assistant", "content": ""}, **done}))
         calls = [call for piece in pieces for call in piece.get("tool_calls", ())]
         whole = {"role": "assistant", "content": "".join(piece["content"] for piece in pieces)}
@@ -67,6 +68,15 @@ class Ollama:
         streamed = body.get("stream") is not False
         document = {**head, "message": message, **done}
         return Rendered(document, events, streamed, ("", self.fault(500, "Overloaded")), "", framing="lines")
+
+
+def _cut(block: Any, size: int) -> list[dict[str, Any]]:
+    """A block as the pieces of a stream; calls come whole."""
+    if isinstance(block, ToolCall):
+        return [_piece(block)]
+    texts = block.deltas or [block.text[at : at + size] for at in range(0, len(block.text), size)]
+    kind = Text if isinstance(block, Text) else Thinking
+    return [_piece(kind(text)) for text in texts]
 
 
 def _piece(block: Any) -> dict[str, Any]:

@@ -201,19 +201,19 @@ def _events(document: dict[str, Any], items: list[dict[str, Any]], answer: Turn)
     begun = {**document, "status": "in_progress", "output": [], "usage": None}
     yield event("response.created", response=begun)
     yield event("response.in_progress", response=begun)
-    for place, item in enumerate(items):
+    for place, (item, block) in enumerate(zip(items, answer.blocks, strict=True)):
         at = {"output_index": place, "item_id": item["id"]}
         if item["type"] == "message":
             part = item["content"][0]
             yield event("response.output_item.added", output_index=place, item={**item, "content": []})
             yield event("response.content_part.added", **at, content_index=0, part={**part, "text": ""})
-            for piece in _cut(part["text"], answer.delivery.delta):
+            for piece in getattr(block, "deltas", ()) or _cut(part["text"], answer.delivery.delta):
                 yield event("response.output_text.delta", **at, content_index=0, delta=piece, logprobs=[])
             yield event("response.output_text.done", **at, content_index=0, text=part["text"], logprobs=[])
             yield event("response.content_part.done", **at, content_index=0, part=part)
         elif item["type"] == "function_call":
             yield event("response.output_item.added", output_index=place, item={**item, "arguments": ""})
-            for piece in _cut(item["arguments"], answer.delivery.delta):
+            for piece in getattr(block, "fragments", ()) or _cut(item["arguments"], answer.delivery.delta):
                 yield event("response.function_call_arguments.delta", **at, delta=piece)
             done = {"arguments": item["arguments"], "name": item["name"]}
             yield event("response.function_call_arguments.done", **at, **done)

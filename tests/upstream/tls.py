@@ -20,6 +20,7 @@ HOSTS = (
     "openrouter.ai",
     "api.cerebras.ai",
     "generativelanguage.googleapis.com",
+    "ollama.com",
     "bedrock-runtime.us-east-1.amazonaws.com",
     "llm.example.org",
     "elsewhere.example.org",
