@@ -21,6 +21,7 @@ from penumbra.expansion import Expansion
 from penumbra.insight import events, figures
 from penumbra.insight.expansions import ExpansionFigures
 from penumbra.overrides import THRESHOLD_HEADER
+from penumbra.recovery import binding
 from penumbra.redaction import RedactionError, RuleError, TooLarge, Unreadable, gitleaks, ruleset
 from penumbra.rescue import Rescue
 from penumbra.settings import Settings, SettingsError
@@ -324,6 +325,8 @@ class Penumbra:
         body = accepted.rewritten.body
         changed = body is not incoming.body
         flow.request.headers.pop(THRESHOLD_HEADER, None)
+        if accepted.betas:
+            flow.request.headers[binding.HEADER] = accepted.betas
         if changed:
             await _set_body(flow.request, body)
         if accepted.prepared is not None and accepted.find is not None:

@@ -22,7 +22,7 @@ from penumbra.history import adoption
 from penumbra.history.shelves import Shelves
 from penumbra.outside import Outside
 from penumbra.overrides import OverrideError
-from penumbra.recovery import lessons, recoverer
+from penumbra.recovery import binding, lessons, recoverer
 from penumbra.recovery.resend import Given
 from penumbra.redaction import RedactionError, Unreadable, ruleset
 from penumbra.redaction.engine import Redactor
@@ -100,6 +100,8 @@ class Accepted:
     """What was done about the conversation as a whole, for a log."""
     hidden: Mapping[str, int] = field(default_factory=dict)
     """Secrets newly found outside of tool results, by rule."""
+    betas: str = ""
+    """What its header `anthropic-beta` has to say; empty: what it says already."""
     again: recoverer.Again | None = None
     """Why it is sent instead of a request that was refused; not remembered yet."""
 
@@ -187,7 +189,7 @@ class Engine:
     async def again(
         self, incoming: Incoming, settings: Settings, sent: Accepted, count: int, status: int, answer: bytes
     ) -> Accepted | None:
-        """A smaller request instead of one that was refused; None: the answer goes to the client.
+        """Another request instead of one that was refused; None: the answer goes to the client.
 
         `count`: how often a request was sent again already; `answer`: the body, or the data of an event.
         """
@@ -207,15 +209,14 @@ class Engine:
         if again.body is not None:
             made: Accepted | None = replace(sent, rewritten=replace(sent.rewritten, body=again.body))
         else:
-            given = sent.again.given.plus(again.given) if sent.again else again.given
-            again = replace(again, given=given)
-            made = await self._rewrite(incoming, settings, given)
-        if made is None or len(made.rewritten.body) >= len(sent.rewritten.body):
+            again = sent.again.then(again) if sent.again else again
+            made = await self._rewrite(incoming, settings, again.given)
+        if made is None or not again.helps(sent.rewritten.body, made.rewritten.body):
             return None
         return replace(made, again=again)
 
     async def settle(self, accepted: Accepted) -> None:
-        """The provider took a smaller request: from now on this is the form of its results."""
+        """The provider took the other request: from now on this is the form of its results."""
         if (again := accepted.again) is None or again.body is not None:
             return
         await self.ledger.record(again.given.decisions)
@@ -241,6 +242,8 @@ class Engine:
         key = caller.conversation()
         past = await self.conversations.past(key)
         prepared = await self._prepare(incoming, request, past, caller)
+        gives_up = past.lesson.drop or (given is not None and given.drop)
+        betas = self._without_unbound(incoming, request, prepared) if gives_up else ""
         shadows = prepared.shadows if prepared else None
         forms = await self._forms(incoming, request, known, redact, shadows)
         if forms:
@@ -259,6 +262,7 @@ class Engine:
             decided=decided,
             line=line,
             hidden=hidden,
+            betas=betas,
         )
         if incoming.api.kind != "messages":
             return accepted
@@ -332,6 +336,15 @@ class Engine:
             _log.error("penumbra: no originals can be asked for in a request: %s", failures.place(error))
             request.document.edits[:] = edits
             return None
+
+    def _without_unbound(
+        self, incoming: Incoming, request: rewrite.Request, prepared: Prepared | None
+    ) -> str:
+        """Give up reasoning that is bound to another prefix; the betas that takes, empty: no others."""
+        if not binding.may_drop(incoming.api.format, request.document):
+            return ""
+        dropped = prepared is not None and prepared.replayed.dropped
+        return binding.drop(request.document, incoming.headers, incoming.host.rpartition(":")[0], dropped)
 
     def _caller(self, incoming: Incoming, request: rewrite.Request) -> Caller:
         named = session.identify(incoming.headers, request.document, request.conversation.opening)

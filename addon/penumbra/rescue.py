@@ -1,8 +1,8 @@
-"""mitmproxy's face of recovery: answers that say that the request was too large.
+"""mitmproxy's face of recovery: answers that say that the request was too large, or can't be taken as it is.
 
 A child addon. Nothing of such an answer has gone to the client when it is looked at: other answers than
 streams are complete by then, and of streams the first events are held back (`recovery/first_events.py`).
-A smaller request takes the place of the refused one; when none is left that could work, the client gets
+Another request takes the place of the refused one; when none is left that could work, the client gets
 the very first answer, byte for byte.
 """
 
@@ -17,7 +17,7 @@ from mitmproxy import http
 from penumbra import failures
 from penumbra.engine import Accepted, Engine, Incoming
 from penumbra.expansion import Expansion
-from penumbra.recovery import recoverer, refusals
+from penumbra.recovery import binding, recoverer, refusals
 from penumbra.recovery.first_events import FirstEvents, Verdict
 from penumbra.settings import Settings
 from penumbra.wire import content_encoding, content_stream
@@ -25,8 +25,6 @@ from penumbra.wire import content_encoding, content_stream
 if TYPE_CHECKING:
     from penumbra.shadow.splice import Refused
 
-_LEAST_BYTES = 2_000
-"""Smaller requests have nothing that could be left out."""
 _PATIENCE = 1.0
 """Seconds that the announcements in front of a stream's first content wait for it at most."""
 _LARGE_BYTES = 100_000
@@ -75,9 +73,9 @@ class Rescue:
     def expect(
         self, flow: http.HTTPFlow, engine: Engine, incoming: Incoming, settings: Settings, accepted: Accepted
     ) -> None:
-        """The flow's request may be refused as too large."""
+        """The flow's request may be refused for a reason that can be helped."""
         body = accepted.rewritten.body
-        if not recoverer.may_shorten(accepted.request.settings) or len(body) < _LEAST_BYTES:
+        if not recoverer.may_help(accepted.request, body):
             return
         if incoming.api.kind not in ("messages", "compact") or not accepted.request.conversation.messages:
             return
@@ -159,6 +157,8 @@ class Rescue:
         before, body = len(watched.accepted.rewritten.body), smaller.rewritten.body
         watched.count += 1
         watched.accepted = smaller
+        if smaller.betas:
+            flow.request.headers[binding.HEADER] = smaller.betas
         watched.events = None
         self._expansion.forget(flow)
         if smaller.prepared is not None and smaller.find is not None:
@@ -192,7 +192,9 @@ class Rescue:
         if flow.response.status_code != 200:
             return
         self.recovered += 1
-        note = f"refused as too large, taken after {watched.count} smaller request(s)"
+        assert watched.accepted.again is not None
+        refusal = watched.accepted.again.refusal
+        note = f"refused ({refusal.rule}), taken after {watched.count} other request(s)"
         flow.comment = f"{flow.comment}; {note}" if flow.comment else f"Penumbra: {note}"
         flow.metadata["penumbra_recovered"] = watched.count
         await watched.engine.settle(watched.accepted)

@@ -33,7 +33,7 @@ def test_bound_thinking(adopt: str, clients: Any, proxy: Any, upstream: Any) -> 
     """The stand-in refuses a thinking block whose prefix has changed; so nothing may change before it."""
     old = begun("anthropic", clients, proxy, upstream, THINKING_SESSION, thinking=True)
     upstream.answers(*MORE_THINKING)
-    running = proxy("regular", penumbra_adopt=adopt)
+    running = proxy("regular", penumbra_adopt=adopt, penumbra_recover="off")
     caller = agent("anthropic", clients, running, messages=old, thinking=True, cache=True)
     if adopt == "compress":
         with pytest.raises(Exception, match="bound to a different conversation"):

@@ -29,7 +29,7 @@ _PRUNE_EVERY = 200
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """How large a request of this conversation may be; 0: not known."""
+    """How a request of this conversation has to be; sizes of 0: not known."""
 
     tokens: int = 0
     """Estimated tokens of the whole body."""
@@ -37,10 +37,17 @@ class Lesson:
     """Bytes of the body."""
     most: int = 0
     """Characters of one result."""
+    drop: bool = False
+    """Reasoning in it is bound to another prefix: the provider has to be asked to drop it."""
 
     def learned(self, other: Lesson) -> Lesson:
         """What holds when both were learned: a newer limit takes the place of an older one."""
-        return Lesson(other.tokens or self.tokens, other.bytes or self.bytes, other.most or self.most)
+        return Lesson(
+            other.tokens or self.tokens,
+            other.bytes or self.bytes,
+            other.most or self.most,
+            other.drop or self.drop,
+        )
 
 
 @dataclass(frozen=True, slots=True)

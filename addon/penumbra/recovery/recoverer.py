@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from penumbra import failures, rewrite
 from penumbra.history import budget, cache_cost, compaction, repack
 from penumbra.history.shelves import Shelves
-from penumbra.recovery import ladder, refusals, resend
+from penumbra.recovery import binding, ladder, refusals, resend
 from penumbra.recovery.lessons import Lesson, Past
 from penumbra.recovery.refusals import Kind, Refusal
 from penumbra.recovery.resend import Given
@@ -51,6 +51,26 @@ class Again:
     """A whole body, where results alone are not what is shortened."""
     lesson: Lesson = field(default_factory=Lesson)
     """What is learned if it is taken."""
+
+    def then(self, other: Again) -> Again:
+        """What holds when the request that this one led to was refused too."""
+        return replace(other, given=self.given.plus(other.given), lesson=self.lesson.learned(other.lesson))
+
+    def helps(self, before: bytes, after: bytes) -> bool:
+        """Whether a body that was refused and one that is to be sent instead differ in the right way."""
+        return after != before if self.refusal.kind is Kind.BINDING else len(after) < len(before)
+
+
+_LEAST_BYTES = 2_000
+"""Smaller requests have nothing that could be left out."""
+
+
+def may_help(request: rewrite.Request, body: bytes) -> bool:
+    """Whether something can be done if a request, sent as this body, is refused."""
+    settings = request.settings
+    bound = request.conversation.last_thinking >= 0 and binding.may_drop(request.api.format, request.document)
+    shortens = may_shorten(settings) and len(body) >= _LEAST_BYTES
+    return shortens or (settings.recover == "auto" and bound)
 
 
 def may_shorten(settings: Settings) -> bool:
@@ -192,6 +212,8 @@ def again(
 
     Raises RedactionError.
     """
+    if refusal.kind is Kind.BINDING:
+        return Again(refusal, Given(drop=True), lesson=Lesson(drop=True))
     if not may_shorten(request.settings):
         return None
     estimated = tokens.estimate(sent.body.decode("utf-8", "replace"))

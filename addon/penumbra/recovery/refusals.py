@@ -1,4 +1,4 @@
-"""Whether an answer says that the request was too large, and by how much.
+"""Whether an answer says that the request was too large, and by how much; or what else can be helped.
 
 The knowledge is `rules/refusals.yaml`. An answer is read as a chain of error objects, from the one in
 the body to what gateways have wrapped in it. Only these objects count, and of their messages only the
@@ -38,11 +38,13 @@ class Kind(StrEnum):
     BYTES = "bytes"
     FIELD = "field"
     WINDOW = "window"
+    BINDING = "binding"
+    """Nothing: reasoning in the request was made behind another prefix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A request that was too large. Numbers are tokens (input, reserve, window), bytes or characters."""
+    """A request that was not taken. Numbers are tokens (input, reserve, window), bytes or characters."""
 
     kind: Kind
     rule: str

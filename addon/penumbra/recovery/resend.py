@@ -26,13 +26,15 @@ _ALONE = 400
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """Forms that are decided before a request is rewritten."""
+    """What is decided before a request is rewritten."""
 
     decisions: Mapping[bytes, Decision] = field(default_factory=dict)
     originals: Mapping[str, str] = field(default_factory=dict)
     """Redacted originals by reference."""
     line: str = ""
     """Why, for a log."""
+    drop: bool = False
+    """The provider is asked to drop reasoning that is bound to another prefix."""
 
     def plus(self, other: Given) -> Given:
         """Both; of two forms of one text the other's."""
@@ -40,6 +42,7 @@ class Given:
             {**self.decisions, **other.decisions},
             {**self.originals, **other.originals},
             "; ".join(line for line in (self.line, other.line) if line),
+            self.drop or other.drop,
         )
 
 
