@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -29,9 +29,10 @@ from penumbra.settings import Settings
 from penumbra.shadow.ledger import Decision, Facts
 from penumbra.text import pipeline, tokens
 from penumbra.text.result import Loss, Mode, Policy, Redact, Redacted, Shortened, ToolOutput
+from penumbra.wire import arguments
 from penumbra.wire.answer import MadeCall
 from penumbra.wire.conversation import Conversation, ResultText, ToolCall, is_telling
-from penumbra.wire.document import Document, NotJson
+from penumbra.wire.document import Document
 from penumbra.wire.recognise import Api
 
 # Shorter texts (characters) can't say anything again that is worth a reference.
@@ -225,7 +226,7 @@ def cleaner(
     """How the secrets of an item's text are taken out, and those of the forms that are made of it."""
     if not request.settings.redact_secrets:
         return Redacted
-    place, container = hint(output.arguments), item.result.container
+    place, container = arguments.hint(output.arguments), item.result.container
 
     def clean(text: str) -> Redacted:
         if container is None or text != item.text:
@@ -240,10 +241,25 @@ def tool_output(request: Request, item: Item) -> ToolOutput:
     return ToolOutput(
         text=item.text,
         tool=item.tool,
-        arguments=_arguments(request.document, item.result),
+        arguments=arguments.decoded(request.document, item.result.call),
         call_id=item.result.call_id,
         is_error=item.result.is_error,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Referable:
+    """A text so far that later ones may refer to: a result as it was forwarded, or a call's arguments."""
+
+    key: bytes
+    mark: bytes
+    """Of the text: another form of the result has another mark."""
+    name: str
+    size: int
+    """Characters or bytes, roughly."""
+    text: str | None
+    """None: the arguments of the result's call."""
+    result: ResultText
 
 
 @dataclass(slots=True)
@@ -264,8 +280,7 @@ class _Writer:
     cached: bool = field(init=False)
     last_known: int = field(init=False)
     """Message index of the last result that we decided about in the past; -1 if there is none."""
-    referable: list[tuple[bytes, str, str]] = field(default_factory=list)
-    """Mark, call id and forwarded form of each text so far that later ones may refer to."""
+    referable: list[_Referable] = field(default_factory=list)
     library: Library | None = None
     noted: int = 0
     """How many of `referable` the library has noted."""
@@ -281,6 +296,7 @@ class _Writer:
         self.last_known = max(turns, default=-1)
 
     def write(self, item: Item, shelves: Shelves) -> None:
+        self._note_call(item.result)
         decision, new = self._decision(item, shelves)
         text = item.text if decision.text is None else decision.text
         if text != item.text:
@@ -291,14 +307,24 @@ class _Writer:
         self.seen.note(item.digest, item.key, item.result.call_id, item.tool, facts)
         if self.seen.is_referable(item.key):
             mark = item.key + facts.bytes_after.to_bytes(8, "big")
-            self.referable.append((mark, item.result.call_id, text))
+            name = f"result {self.seen.name(item.result.call_id)}"
+            self.referable.append(_Referable(item.key, mark, name, len(text), text, item.result))
         self.shown.append(Shown(item, facts, new))
 
     def shelve(self, shelves: Shelves) -> None:
         """Give the library back for the next turn."""
         if self.library is not None:
             noted = self.referable[: self.noted]
-            shelves.give([mark for mark, _, _ in noted], self.library, sum(len(text) for _, _, text in noted))
+            shelves.give([one.mark for one in noted], self.library, sum(one.size for one in noted))
+
+    def _note_call(self, result: ResultText) -> None:
+        """What the call said can be referred to, from its own result on."""
+        if result.call is None or result.call.arguments is None:
+            return
+        size = len(memoryview(result.call.arguments))
+        if size >= _RESTATABLE and (key := self.seen.note_call(result.call_id, size)):
+            name = f"call {self.seen.name(result.call_id)}"
+            self.referable.append(_Referable(key, key, name, size, None, result))
 
     def _decision(self, item: Item, shelves: Shelves) -> tuple[Decision, bool]:
         if item.key in self.given:
@@ -308,7 +334,7 @@ class _Writer:
         if past is not None and self.seen.holds(past.facts):
             return past, False
         if past is None and self.adopts(item):
-            return Decision(None, _facts("adopted", item.text, item.text)), True
+            return self._adopt(item), True
         return self._decide(item, shelves), True
 
     def adopts(self, item: Item) -> bool:
@@ -322,6 +348,21 @@ class _Writer:
         if turn < self.last_known:
             return False
         return adoption.stays_raw(self.request.settings.adopt, turn, conversation, self.cached)
+
+    def _adopt(self, item: Item) -> Decision:
+        """The form that the provider has seen, without the secrets that may be new to it."""
+        request, text = self.request, item.text
+        counts: Mapping[str, int] = {}
+        if not adoption.keeps_secrets(
+            request.settings.adopt, item.result.turn, request.conversation, request.api.format
+        ):
+            output = tool_output(request, item)
+            clean = cleaner(request, item, output, self.redact)(text)
+            text, counts = clean.text, clean.counts
+        facts = _facts(
+            "adopted" if text == item.text else "shortened", item.text, text, redactions=dict(counts)
+        )
+        return Decision(None if text == item.text else text, facts)
 
     def _decide(self, item: Item, shelves: Shelves) -> Decision:
         settings = self.request.settings
@@ -392,7 +433,8 @@ class _Writer:
         text = self._library(shelves).restate(shortened.text)
         if text is None or not _is_smaller(text, shortened.text):
             return None
-        referents = tuple(sorted(self.seen.key_of(call_id).hex() for call_id in referenced(text)))
+        names = referenced(text)
+        referents = tuple(sorted({one.key.hex() for one in self.referable if one.name in names}))
         facts = _facts(
             "shortened",
             item.text,
@@ -408,11 +450,18 @@ class _Writer:
     def _library(self, shelves: Shelves) -> Library:
         """What the texts so far say, line by line; asked for only where a new text may repeat them."""
         if self.library is None:
-            self.library, self.noted = shelves.take([mark for mark, _, _ in self.referable])
-        for _, call_id, text in self.referable[self.noted :]:
-            self.library.note(call_id, text)
+            self.library, self.noted = shelves.take([one.mark for one in self.referable])
+        for one in self.referable[self.noted :]:
+            for text in self._texts(one):
+                self.library.note(one.name, text)
         self.noted = len(self.referable)
         return self.library
+
+    def _texts(self, one: _Referable) -> Iterable[str]:
+        if one.text is not None:
+            return (one.text,)
+        said = arguments.strings(arguments.decoded(self.request.document, one.result.call))
+        return (text for text in said if len(text) >= _RESTATABLE)
 
     def _ref(self, original: str) -> str:
         return self.shadows.ref(original) if self.shadows is not None else ""
@@ -422,39 +471,6 @@ def _is_smaller(text: str, than: str) -> bool:
     """In bytes and in estimated tokens."""
     sizes = [len(each.encode("utf-8", "surrogatepass")) for each in (text, than)]
     return sizes[0] < sizes[1] and tokens.estimate(text) < tokens.estimate(than)
-
-
-def _arguments(document: Document, result: ResultText) -> Any:
-    """Decoded arguments of the call; a text that is no JSON stays a text; None if unreadable."""
-    call = result.call
-    if call is None or (call.arguments is None and call.heard is None):
-        return None
-    try:
-        value = document.plain(call.arguments) if call.arguments is not None else call.heard
-        if isinstance(value, str) and value[:1] in ("{", "["):
-            return json.loads(value)
-    except NotJson:
-        return None
-    except (ValueError, RecursionError):
-        return value
-    return value
-
-
-_HINT_KEYS = ("command", "cmd", "file_path", "path", "absolute_path", "filePath")
-
-
-def hint(arguments: Any) -> str:
-    """Path or command of the call: it tells a scanner what kind of text to expect."""
-    if isinstance(arguments, str):
-        return arguments[:1000]
-    if isinstance(arguments, dict):
-        for key in _HINT_KEYS:
-            value = arguments.get(key)
-            if isinstance(value, list):
-                value = " ".join(part for part in value if isinstance(part, str))
-            if isinstance(value, str) and value:
-                return value[:1000]
-    return ""
 
 
 def _facts(how: str, before: str, after: str, **more: Any) -> Facts:

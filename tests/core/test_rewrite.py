@@ -165,9 +165,35 @@ def test_what_stands_earlier_is_said_by_reference():
     assert "compute_differently(40," in second
     assert "same as in result toolu_0" in second
     assert len(second) < len(SOURCE) / 3
-    assert expand(second, {"toolu_0": first}) == EDITED
+    assert expand(second, {"result toolu_0": first}) == EDITED
     for off in (Settings(mode=Mode.SAFE), Settings(dedup=False)):
         assert contents(go(body(*reads(SOURCE, EDITED)), settings=off)) == [SOURCE, EDITED]
+
+
+WRITE = [use("toolu_w", "Write", file_path="a.py", content=SOURCE), answer("toolu_w", "ok")]
+
+
+def test_a_file_that_the_agent_has_written_is_read_by_reference():
+    messages = [*WRITE, *reads(EDITED)]
+    first = go(body(*messages))
+    read = contents(first)[1]
+    assert "same as in call toolu_w]" in read
+    assert expand(read, {"call toolu_w": SOURCE}) == EDITED
+    assert contents(go(body(*messages, *reads("x")[:0]), known=first.decisions)) == contents(first)
+    # Without the call, or with another text in it, the lines are nowhere else.
+    assert contents(go(body(*messages[2:]), known=first.decisions)) == [EDITED]
+    other = [use("toolu_w", "Write", file_path="a.py", content="x"), *messages[1:]]
+    assert contents(go(body(*other), known=first.decisions)) == ["ok", EDITED]
+
+
+def test_long_ids_are_named_by_their_end():
+    one, two = "toolu_01AAAAAAAAAAAAAAbbbbbbb1", "toolu_01AAAAAAAAAAAAAAbbbbbbb2"
+    said = []
+    for later in (two, "toolu_01CCCCCCCCCCCCCCbbbbbbb1"):
+        messages = [use(one, "Read"), answer(one, SOURCE), use(later, "Read"), answer(later, EDITED)]
+        said.append(contents(go(body(*messages)))[1])
+    assert "same as in result …bbbbbbb1]" in said[0]
+    assert f"same as in result {one}]" in said[1]
 
 
 def test_a_restatement_ends_with_its_referent():

@@ -20,7 +20,7 @@ def numbered(lines: list[str], first: int = 1) -> str:
 def test_an_edited_file_shows_what_changed() -> None:
     old = code(0, 40)
     new = [*old[:20], "    inserted = True", *old[20:]]
-    result = reread("toolu_1", numbered(old), numbered(new))
+    result = reread("result toolu_1", numbered(old), numbered(new))
     assert result is not None
     lines = result.split("\n")
     assert lines == [
@@ -32,32 +32,34 @@ def test_an_edited_file_shows_what_changed() -> None:
         "[18 lines: same as in result toolu_1, from its line 21]",
         "    41→" + old[39],
     ]
-    assert expand(result, {"toolu_1": numbered(old)}) == "\n".join(new)
+    assert expand(result, {"result toolu_1": numbered(old)}) == "\n".join(new)
 
 
 def test_nothing_shared_is_nothing_done() -> None:
-    assert reread("a", "\n".join(code(0, 30)), "\n".join(code(50, 90))) is None
+    assert reread("result a", "\n".join(code(0, 30)), "\n".join(code(50, 90))) is None
 
 
 def test_few_or_short_lines_are_not_worth_a_reference() -> None:
-    assert reread("a", "\n".join(code(0, 4)), "\n".join(code(0, 4))) is None
-    assert reread("a", "}\n" * 80, "}\n" * 80) is None
+    assert reread("result a", "\n".join(code(0, 4)), "\n".join(code(0, 4))) is None
+    assert reread("result a", "}\n" * 80, "}\n" * 80) is None
 
 
 def test_numbers_of_a_thinned_read_survive() -> None:
     old, new = line_numbers.thin(numbered(code(0, 60))), line_numbers.thin(numbered(code(10, 55), 11))
     assert old is not None
     assert new is not None
-    result = reread("c", old, new)
+    result = reread("result c", old, new)
     assert result is not None
-    assert expand(result, {"c": old}).split("\n")[1:] == code(10, 55)
+    assert expand(result, {"result c": old}).split("\n")[1:] == code(10, 55)
     assert "55→" in result
 
 
 def test_numbers_survive_below_what_the_agent_wrote_on_top() -> None:
     thinned = line_numbers.thin(numbered(code(0, 60)))
     assert thinned is not None
-    result = reread("c", "Exit code: 0\nOutput:\n" + thinned, "Exit code: 0\nOutput:\n" + thinned + "\nmore")
+    result = reread(
+        "result c", "Exit code: 0\nOutput:\n" + thinned, "Exit code: 0\nOutput:\n" + thinned + "\nmore"
+    )
     assert result is not None
     assert "\n60→" in result
     assert "[58 lines: same as in result c]" in result
@@ -65,16 +67,39 @@ def test_numbers_survive_below_what_the_agent_wrote_on_top() -> None:
 
 def test_a_text_with_markers_is_left_alone() -> None:
     text = "[18 lines: same as in result x]\n" + "\n".join(code(0, 40))
-    assert reread("c", "\n".join(code(0, 40)), text) is None
+    assert reread("result c", "\n".join(code(0, 40)), text) is None
 
 
 def test_the_first_of_two_places_is_meant() -> None:
     twice = [*code(0, 12), "between " * 3, *code(0, 12)]
     library = Library()
-    library.note("c", "\n".join(twice))
+    library.note("result c", "\n".join(twice))
     result = library.restate("\n".join(code(0, 12)))
     assert result is not None
-    assert expand(result, {"c": "\n".join(twice)}) == "\n".join(code(0, 12))
+    assert expand(result, {"result c": "\n".join(twice)}) == "\n".join(code(0, 12))
+
+
+def test_what_a_call_has_written_is_referred_to_as_such() -> None:
+    old = code(0, 40)
+    assert reread("call …abcdefgh", "\n".join(old), numbered(old)) == "\n".join(
+        ["     1→" + old[0], "[38 lines: same as in call …abcdefgh]", "    40→" + old[39]]
+    )
+    result = reread("call …abcdefgh", "\n".join(old), "\n".join(old))
+    assert result == "\n".join([old[0], "[38 lines: same as in call …abcdefgh]", old[39]])
+    assert expand(result, {"call …abcdefgh": "\n".join(old)}) == "\n".join(old)
+
+
+def test_two_arguments_of_a_call_that_begin_and_end_alike_are_told_apart() -> None:
+    old, new = [*code(0, 6), "x = 1", *code(7, 20)], [*code(0, 6), "x = 2", *code(7, 20)]
+    library = Library()
+    for argument in (old, new):
+        library.note("call c", "\n".join(argument))
+    result = library.restate("\n".join(new))
+    # From the first line on, the place that the reference names would be the one in the old text.
+    assert result is None or "19 lines" not in result
+    whole = library.restate("\n".join(old))
+    assert whole is not None
+    assert "[18 lines: same as in call c]" in whole
 
 
 pool = st.sampled_from(
@@ -86,9 +111,9 @@ pool = st.sampled_from(
 @given(st.lists(st.lists(pool, max_size=40), min_size=1, max_size=3), st.lists(pool, max_size=60))
 def test_every_reference_can_be_followed(earlier: list[list[str]], new: list[str]) -> None:
     library = Library()
-    sources = {f"call_{n}": "\n".join(lines) for n, lines in enumerate(earlier)}
-    for call_id, text in sources.items():
-        library.note(call_id, text)
+    sources = {f"result call_{n}": "\n".join(lines) for n, lines in enumerate(earlier)}
+    for name, text in sources.items():
+        library.note(name, text)
     text = "\n".join(new)
     result = library.restate(text)
     if result is not None:

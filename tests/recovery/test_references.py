@@ -66,7 +66,7 @@ def smaller(decided: Any, needed: Need, *texts: str) -> Any:
 @pytest.mark.parametrize("later", [EDITED, SHORT])
 def test_who_refers_to_a_shortened_text_stands_for_itself(later: str) -> None:
     decided, before = written(SOURCE, later)
-    assert "same as in result toolu_own" in before[1]
+    assert "same as in result …" in before[1]
     given = smaller(decided, Need(bytes=2000), SOURCE, later)
     known, after = written(SOURCE, later, known=decided, given=given.decisions)
     assert len(after[0]) < len(before[0])

@@ -15,6 +15,9 @@ from penumbra.text.result import Loss
 
 RESTATE = "restate"
 """The stage that says parts of a text by reference to earlier ones."""
+_LONG = 16
+_END = 8
+"""Ids of at least so many characters are named by so many of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,28 +36,44 @@ class Seen:
     """The texts of one request so far, as far as later ones may refer to them."""
 
     _unique: frozenset[str]
+    _ends: Counter[str]
+    """How many of those ids end with the same characters."""
     _by_digest: dict[bytes, Earlier] = field(default_factory=dict)
     _by_key: dict[bytes, Earlier] = field(default_factory=dict)
-    _keys: dict[str, bytes] = field(default_factory=dict)
+    _calls: set[bytes] = field(default_factory=set)
 
     @classmethod
     def of(cls, call_ids: Iterable[str]) -> Seen:
         """`call_ids`: one entry for every text of the request. Only an id that occurs once names a text."""
         counts = Counter(call_ids)
-        return cls(frozenset(name for name, count in counts.items() if name and count == 1))
+        unique = frozenset(one for one, count in counts.items() if _is_plain(one) and count == 1)
+        return cls(unique, Counter(one[-_END:] for one in unique))
 
     def note(self, digest: bytes, key: bytes, call_id: str, tool: str, facts: Facts) -> None:
         """A text was put into the request. Of identical ones the first counts; a reference is no text."""
         if facts.how == "duplicate" or call_id not in self._unique:
             return
-        if not tool or not (call_id + tool).isprintable() or " " in call_id:
+        if not tool or not tool.isprintable():
             return
         earlier = Earlier(key, call_id, tool, facts.loss < Loss.LOSSY)
         if facts.how not in ("superseded", "recovered"):
             # Too little is left of those to refer to; what refers to them already keeps doing so.
             self._by_digest.setdefault(digest, earlier)
         self._by_key[key] = earlier
-        self._keys[call_id] = key
+
+    def note_call(self, call_id: str, size: int) -> bytes:
+        """The arguments of a call, `size` bytes, stand in the request: the key that they can be
+        referred to by, empty if they can't."""
+        if call_id not in self._unique:
+            return b""
+        key = f"call {call_id} {size}".encode("utf-8", "surrogatepass")
+        self._calls.add(key)
+        return key
+
+    def name(self, call_id: str) -> str:
+        """How a reference spells a call's id: of a long one the end, where no other one ends so."""
+        end = call_id[-_END:]
+        return f"…{end}" if len(call_id) >= _LONG and self._ends[end] == 1 else call_id
 
     def find(self, digest: bytes) -> Earlier | None:
         """The earlier text with this digest."""
@@ -71,11 +90,12 @@ class Seen:
     def is_referable(self, key: bytes) -> bool:
         """Whether parts of the text with this key can be referred to: all of it is there."""
         earlier = self._by_key.get(key)
-        return earlier is not None and earlier.complete
+        return key in self._calls if earlier is None else earlier.complete
 
-    def key_of(self, call_id: str) -> bytes:
-        """The key of the text that a call id names."""
-        return self._keys[call_id]
+
+def _is_plain(call_id: str) -> bool:
+    """Whether an id can stand in a reference."""
+    return bool(call_id) and call_id.isprintable() and " " not in call_id
 
 
 def marker(earlier: Earlier) -> str:

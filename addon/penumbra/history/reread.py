@@ -5,8 +5,9 @@
     159→    return 0
 
 The first and the last line of a repeated part stay, so that its place in the earlier result is
-found by reading. Line numbers don't count as a difference. Reversible: `expand` gives the text
-back from the same earlier results.
+found by reading. Line numbers don't count as a difference. Reversible: `expand` gives the text back
+from the same earlier texts. The arguments of a call are such a text as well (`same as in call …`): agents
+read what they have written.
 """
 
 from __future__ import annotations
@@ -28,14 +29,15 @@ _CHARACTERS = 150
 """A repeated part must have this many lines and characters to be worth a reference."""
 _HEADING = 2_000
 """Characters in which a thinned text says that it is thinned."""
-_MARKER = re.compile(r"\[([0-9]+) lines: same as in result (\S+?)(?:, from its line ([0-9]+))?\]")
+_MARKER = re.compile(r"\[([0-9]+) lines: same as in ((?:result|call) \S+?)(?:, from its line ([0-9]+))?\]")
 
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """An earlier result, by what stands in the request: nothing was left out of it."""
+    """An earlier text, as it stands in the request: nothing was left out of it."""
 
-    call_id: str
+    name: str
+    """What it is and the id of its call: `result toolu_x`."""
     numbers: tuple[int, ...]
     """Line number of each line; 0 where it has none."""
     lines: tuple[str, ...]
@@ -44,7 +46,7 @@ class Earlier:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Lines of the new text that stand in an earlier result."""
+    """Lines of the new text that stand in an earlier one."""
 
     start: int
     length: int
@@ -54,14 +56,15 @@ class _Part:
 
 @dataclass(slots=True)
 class Library:
-    """The results of one request so far, findable by their lines."""
+    """The texts of one request so far, findable by their lines."""
 
     _places: dict[str, list[tuple[Earlier, int]]] = field(default_factory=dict)
 
-    def note(self, call_id: str, text: str) -> None:
-        """Add a result as it was forwarded. `call_id` must be unique in the request."""
+    def note(self, name: str, text: str) -> None:
+        """Add a text as it was forwarded: `result` or `call`, and an id that is unique in the request.
+        Of a call, each argument is a text."""
         numbers, lines = line_numbers.split(text)
-        earlier = Earlier(call_id, tuple(numbers), tuple(lines))
+        earlier = Earlier(name, tuple(numbers), tuple(lines))
         for position, line in enumerate(lines):
             if _is_telling(line):
                 places = self._places.setdefault(line, [])
@@ -122,21 +125,21 @@ class Library:
             if end - start < _LINES or sum(map(len, lines[start + 1 : end - 1])) < _CHARACTERS:
                 return None
             place = part.place + start - part.start
-            if self._named(lines[start], lines[end - 1], end - start - 1, part.earlier) == place:
+            if self._is_first(lines[start], lines[end - 1], end - start - 1, part.earlier, place):
                 return _Part(start, end - start, part.earlier, place)
             start += 1
         return None
 
-    def _named(self, first: str, last: str, span: int, earlier: Earlier) -> int:
-        """The first place in `earlier` where `first` stands `span` lines above `last`; -1 if unknown."""
-        for candidate, place in self._places.get(first, ()):
+    def _is_first(self, first: str, last: str, span: int, earlier: Earlier, place: int) -> bool:
+        """Whether the first place under this name where `first` stands `span` lines above `last` is meant."""
+        for candidate, start in self._places.get(first, ()):
             if (
-                candidate is earlier
-                and place + span < len(earlier.lines)
-                and earlier.lines[place + span] == last
+                candidate.name == earlier.name
+                and start + span < len(candidate.lines)
+                and candidate.lines[start + span] == last
             ):
-                return place
-        return -1
+                return candidate is earlier and start == place
+        return False
 
 
 def _is_telling(line: str) -> bool:
@@ -144,20 +147,20 @@ def _is_telling(line: str) -> bool:
 
 
 def referenced(text: str) -> frozenset[str]:
-    """The call ids that a restated text refers to."""
+    """The names of the texts that a restated text refers to."""
     return frozenset(found[2] for found in _MARKER.finditer(text))
 
 
-def reread(call_id: str, earlier: str, new: str) -> str | None:
-    """The new text with what it shares with one earlier result as references; None if too little."""
+def reread(name: str, earlier: str, new: str) -> str | None:
+    """The new text with what it shares with one earlier text as references; None if too little."""
     library = Library()
-    library.note(call_id, earlier)
+    library.note(name, earlier)
     return library.restate(new)
 
 
 def expand(text: str, earlier: Mapping[str, str]) -> str:
-    """What `restate` was given, line numbers aside, from the earlier results by call id."""
-    sources = {call_id: line_numbers.split(source)[1] for call_id, source in earlier.items()}
+    """What `restate` was given, line numbers aside, from the earlier texts by name."""
+    sources = {name: line_numbers.split(source)[1] for name, source in earlier.items()}
     lines: list[str] = []
     shown = line_numbers.split(text)[1]
     for position, line in enumerate(shown):
@@ -197,7 +200,7 @@ def _write(text: str, numbers: list[int], parts: list[_Part]) -> str:
 def _marker(part: _Part, numbers: list[int]) -> str:
     there = part.earlier.numbers[part.place]
     where = f", from its line {there}" if there and there != numbers[part.start] else ""
-    return f"[{part.length - 2} lines: same as in result {part.earlier.call_id}{where}]"
+    return f"[{part.length - 2} lines: same as in {part.earlier.name}{where}]"
 
 
 def _numbered(line: str, number: int, text: str) -> str:
