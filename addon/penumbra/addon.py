@@ -25,6 +25,7 @@ from penumbra.recovery import binding
 from penumbra.redaction import RedactionError, RuleError, TooLarge, Unreadable, gitleaks, ruleset
 from penumbra.rescue import Rescue
 from penumbra.settings import Settings, SettingsError
+from penumbra.sockets import Sockets
 from penumbra.strategies import http as http_calls
 from penumbra.wire import content_encoding, recognise, sigv4, upgrade
 from penumbra.wire.recognise import Api
@@ -53,8 +54,9 @@ class Penumbra:
         self.expansion = Expansion(ExpansionFigures(), self._write_event)
         self.rescue = Rescue(self.expansion)
         self.writes = Writes()
+        self.sockets = Sockets(self._frame, self._started, self.expansion, self.writes)
         commands = Commands(self.figures, self.expansion.figures)
-        self.addons = [commands, self.rescue, self.expansion, self.writes]
+        self.addons = [commands, self.rescue, self.expansion, self.writes, self.sockets]
         self._running = False
         self._engine: Engine | None = None
         self._events: events.EventLog | None = None
@@ -195,7 +197,7 @@ class Penumbra:
             # The client's own request may have been signed long ago.
             self._sign(flow.request, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
             return
-        if self._downgraded(flow):
+        if self._is_socket(flow):
             return
         api = self._recognised(flow)
         if api is None or self._is_sealed(flow.request):
@@ -203,12 +205,8 @@ class Penumbra:
         try:
             await self._rewrite(flow, api)
         except Exception as error:
-            where = failures.place(error)
-            if not self.settings.redact_secrets:
-                _log.warning(f"Penumbra leaves a request to {flow.request.pretty_host} alone: {where}")
-                return
-            # mitmproxy would send the request as it came, with its secrets.
-            self._refuse(flow, unsearched(api, RedactionError(where)))
+            if (refused := self._unsearched(flow, api, error)) is not None:
+                self._refuse(flow, refused)
 
     async def _rewrite(self, flow: http.HTTPFlow, api: Api) -> None:
         incoming = await self._incoming(flow, api)
@@ -225,14 +223,46 @@ class Penumbra:
         else:
             self.figures.passed["unexpected body"] += 1
 
-    def _downgraded(self, flow: http.HTTPFlow) -> bool:
-        """Refuse a WebSocket whose client then uses HTTP, where its requests can be read."""
+    def _unsearched(self, flow: http.HTTPFlow, api: Api, error: Exception) -> Refused | None:
+        """After a failure mitmproxy would send the request as it came, with its secrets."""
+        where = failures.place(error)
+        if self.settings.redact_secrets:
+            return unsearched(api, RedactionError(where))
+        _log.warning(f"Penumbra leaves a request to {flow.request.pretty_host} alone: {where}")
+        return None
+
+    async def _frame(self, flow: http.HTTPFlow, api: Api, frame: bytes) -> Accepted | Refused | None:
+        """What becomes of a request that is a frame of a WebSocket; None: it is left alone."""
+        self._refresh()
+        outcome: Accepted | Refused | None
+        try:
+            if len(frame) > self.settings.max_body_bytes:
+                problem = TooLarge(f"a frame above {self.settings.max_body_bytes:,} bytes")
+                outcome = unsearched(api, problem) if self.settings.must_search else None
+            else:
+                incoming = self._described(flow, api, frame, socket=True)
+                outcome = await self._started().process(incoming, self.settings)
+            if isinstance(outcome, Accepted):
+                self._report(flow, incoming, outcome)
+        except Exception as error:
+            outcome = self._unsearched(flow, api, error)
+        if isinstance(outcome, Refused):
+            self.figures.refused += 1
+            _log.warning(f"Penumbra refused a request to {flow.request.pretty_host}: {outcome.reason}")
+        return outcome
+
+    def _is_socket(self, flow: http.HTTPFlow) -> bool:
+        """A WebSocket is rewritten frame by frame, or its client is sent back to HTTP."""
         request = flow.request
-        headers = _headers(request)
-        if self.settings.websocket != "downgrade" or not self._is_ours(flow):
+        policy = self.settings.websocket
+        if policy == "pass" or not self._is_ours(flow):
             return False
-        if not upgrade.is_responses_socket(request.method, request.path, headers):
+        api = upgrade.asks_for(request.method, request.path, _headers(request))
+        if api is None:
             return False
+        if policy == "rewrite" and self.sockets.can_rewrite:
+            self.sockets.expect(flow, api)
+            return True
         content = {"content-type": "application/json", "upgrade": "HTTP/1.1", "connection": "upgrade"}
         flow.response = http.Response.make(upgrade.REFUSAL_STATUS, upgrade.refusal(), content)
         flow.metadata["penumbra"] = {"refused": upgrade.REFUSAL_STATUS}
@@ -301,11 +331,16 @@ class Penumbra:
             self.figures.passed["undecodable body"] += 1
             _log.warning(f"Penumbra leaves a request to {request.pretty_host} alone: {error}")
             return None
+        return self._described(flow, api, body)
+
+    def _described(self, flow: http.HTTPFlow, api: Api, body: bytes, *, socket: bool = False) -> Incoming:
+        request = flow.request
         peer = flow.client_conn.peername
         is_reverse = _mode(flow.client_conn) == "reverse"
         return Incoming(
             api=api,
             body=body,
+            socket=socket,
             headers=_headers(request),
             query=dict(request.query.items()),
             peer=str(peer[0]) if peer else "",
@@ -336,6 +371,12 @@ class Penumbra:
             self._sign(flow.request)
         self.writes.expect(flow, incoming.api.format, body)
         self.rescue.expect(flow, self._started(), incoming, self.settings, accepted)
+        self._report(flow, incoming, accepted)
+
+    def _report(self, flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted) -> None:
+        """Figures, event, comment and log lines of a request."""
+        body = accepted.rewritten.body
+        changed = body is not incoming.body
         if accepted.hidden:
             self.figures.redactions.update(accepted.hidden)
             found = ", ".join(f"{rule} {count}" for rule, count in accepted.hidden.items())

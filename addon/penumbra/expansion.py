@@ -122,9 +122,13 @@ class Expansion:
         awaited = _AWAITED[flow.id] = Awaited(expansions, prepared, find, body)
         if self._splice is not None:
             self._splice.SESSIONS[flow.id] = awaited
-        _CLIENTS.add(flow.client_conn.id)
+        self.watch(flow.client_conn)
         if accepted := flow.request.headers.get("accept-encoding"):
             flow.request.headers["accept-encoding"] = content_stream.acceptable(accepted)
+
+    def watch(self, client: connection.Client) -> None:
+        """Hidden requests may be under way when this client goes away."""
+        _CLIENTS.add(client.id)
 
     def guard(self, flow: http.HTTPFlow, guard: Guard) -> None:
         """Nothing of the flow's response goes out before the guard has seen it, where that can be had."""
@@ -238,7 +242,7 @@ class Expansion:
             if awaited.live:
                 flow.response.data.content = bytes(awaited.shown)
         finally:
-            self._report(flow, awaited)
+            self.report(flow, awaited)
             self.forget(flow)
 
     def error(self, flow: http.HTTPFlow) -> None:
@@ -251,12 +255,14 @@ class Expansion:
             return
         if awaited.live and awaited.exchange is not None and flow.response is not None:
             flow.response.data.content = bytes(awaited.shown)
-            if awaited.done is None:
-                # Clients keep what they have got of an answer that the user stopped.
-                done = awaited.exchange.interrupted()
-                self._later(_remember(awaited, done))
-        self._report(flow, awaited)
+        self.interrupted(flow, awaited)
         self.forget(flow)
+
+    def interrupted(self, flow: http.HTTPFlow, awaited: Awaited) -> None:
+        """The client of an answer has gone away: it keeps what it has got."""
+        if awaited.done is None and awaited.exchange is not None and (awaited.live or flow.websocket):
+            self._later(_remember(awaited, awaited.exchange.interrupted()))
+        self.report(flow, awaited)
 
     async def client_disconnected(self, client: connection.Client) -> None:
         """Wait a moment before mitmproxy goes on to cancel the upstream connections.
@@ -283,13 +289,13 @@ class Expansion:
                 if plain is None:
                     return Done(turn.body, sound=False)
                 exchange.feed(plain)
-            return await self._advance(awaited, exchange)
+            return await self.advance(awaited, exchange)
         failure, pause = responses.failure(turn.continuation, turn.error, awaited.live)
         if failure is None:
             awaited.retries = 0
             if not awaited.live:
                 exchange.feed(responses.content(turn.continuation))
-            return await self._advance(awaited, exchange)
+            return await self.advance(awaited, exchange)
         if pause is None or turn.shown or awaited.retries >= _MOST_RETRIES:
             return exchange.failed(failure)
         awaited.retries += 1
@@ -297,7 +303,7 @@ class Expansion:
         exchange.again()
         return self._continuation(turn.flow, exchange.request, awaited)
 
-    async def _advance(self, awaited: Awaited, exchange: Exchange) -> Continue | Done:
+    async def advance(self, awaited: Awaited, exchange: Exchange) -> Continue | Done:
         """The turn has been read: answer its calls; keep the answer if it is complete."""
         step: Ask | Continue | Done = exchange.end_turn()
         if isinstance(step, Ask):
@@ -339,7 +345,7 @@ class Expansion:
         if plain is None:
             return
         shown = [exchange.feed(plain)]
-        step = await self._advance(awaited, exchange)
+        step = await self.advance(awaited, exchange)
         while isinstance(step, Continue):
             shown.append(step.out)
             continuation = self._continuation(flow, step.request, awaited)
@@ -351,7 +357,7 @@ class Expansion:
                 responses.refuse(flow, awaited.prepared, failure)
                 return
             shown.append(exchange.feed(responses.content(continuation)))
-            step = await self._advance(awaited, exchange)
+            step = await self.advance(awaited, exchange)
         awaited.done = step
         shown.append(step.out)
         if (body := b"".join(shown)) != plain:
@@ -364,7 +370,7 @@ class Expansion:
             flow.response.data.content = bytes(body)
         self._reissue.ended(flow)
 
-    def _report(self, flow: http.HTTPFlow, awaited: Awaited) -> None:
+    def report(self, flow: http.HTTPFlow, awaited: Awaited) -> None:
         """Figures, event and comment of an answer in which the model asked for originals."""
         if not awaited.answered:
             return

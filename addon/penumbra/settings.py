@@ -339,8 +339,9 @@ KNOBS: tuple[Knob, ...] = (
     ),
     Knob(
         "websocket",
-        read_choice("downgrade", "pass"),
-        "Responses over WebSocket: downgrade (refuse the upgrade, after which clients use HTTP) or pass.",
+        read_choice("rewrite", "downgrade", "pass"),
+        "Responses over WebSocket: rewrite (frame by frame), downgrade (refuse the upgrade, after which clients "
+        "use HTTP) or pass.",
     ),
     Knob(
         "aws_signing",

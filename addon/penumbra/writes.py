@@ -39,6 +39,16 @@ class Writes:
         except Exception as error:
             _log.warning("Penumbra could not look for placeholders in an answer: %s", failures.place(error))
             return
+        self._note(flow, found)
+
+    def look(self, flow: http.HTTPFlow, message: bytes | None) -> None:
+        """An answer of several on one connection is complete, as the model wrote it."""
+        try:
+            self._note(flow, leaving.within(message))
+        except Exception as error:
+            _log.warning("Penumbra could not look for placeholders in an answer: %s", failures.place(error))
+
+    def _note(self, flow: http.HTTPFlow, found: int) -> None:
         if not found:
             return
         note = f"{found} calls write a [REDACTED] placeholder instead of a value"

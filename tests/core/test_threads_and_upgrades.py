@@ -51,7 +51,8 @@ def test_threads_are_refused_where_the_client_goes_on_without() -> None:
     ],
 )
 def test_which_websockets_are_sent_back(method: str, path: str, headers: dict[str, str], found: bool) -> None:
-    assert upgrade.is_responses_socket(method, path, headers) is found
+    api = upgrade.asks_for(method, path, headers)
+    assert (api.id if api else "") == ("openai-responses" if found else "")
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,16 @@ def calls(wire: AnswerFormat, body: bytes, *, stream: bool) -> int:
     """
     answer = wire.stream("") if stream else wire.body("")
     answer.feed(body)
-    message = answer.end_turn().message
+    return within(answer.end_turn().message)
+
+
+def within(message: bytes | None) -> int:
+    """The same for a message as a request would carry it."""
     if message is None or PATTERN.search(message.decode("utf-8", "replace")) is None:
         return 0
     try:
-        return _count(decode(message))
+        # Some formats write a message as several items.
+        return _count(decode(b"[" + message + b"]"))
     except NotJson:
         return 0
 

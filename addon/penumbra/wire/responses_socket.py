@@ -19,6 +19,7 @@ from penumbra.wire.openai_responses_hidden import ResponsesAnswers
 from penumbra.wire.sse import SseEvent
 
 CREATE = "response.create"
+STEER = "response.steer"
 BEGIN = "response.created"
 _ENDS = frozenset(("response.completed", "response.incomplete", "response.failed", "error"))
 _NAMED = ("previous_response_id", "response_id")
@@ -60,6 +61,13 @@ def envelope(frame: bytes) -> Envelope | None:
     return Envelope(kind, *ids) if kind else None
 
 
+def answer_id(frame: bytes) -> str:
+    """The id of the answer that a frame begins; empty if it has none."""
+    document = Document(frame)
+    response = document.members(document.members(document.root).get("response"))
+    return document.string(response.get("id")) or ""
+
+
 def renamed(frame: bytes, ids: dict[str, str]) -> bytes:
     """A frame that names answers by other ids; the very same object if it names none of them."""
     try:
@@ -69,7 +77,7 @@ def renamed(frame: bytes, ids: dict[str, str]) -> bytes:
     members = document.members(document.root)
     for name in _NAMED:
         named = document.string(members.get(name))
-        if named in ids:
+        if named and named in ids:
             document.replace(members[name], ids[named])
     return document.render()
 

@@ -1,4 +1,4 @@
-"""Responses over WebSocket: how a client asks for it, and how it is sent back to HTTP.
+"""Responses over WebSocket: how a client asks for it, and how it may be sent back to HTTP.
 
 Clients that are refused the upgrade with status 426 go on over HTTP at once, with the whole history in
 every request; other refusals are retried for seconds.
@@ -9,18 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penumbra.wire.document import encode
-from penumbra.wire.recognise import by_request_line
+from penumbra.wire.recognise import Api, by_request_line
 
 REFUSAL_STATUS = 426
 _MESSAGE = "WebSocket is not supported here; use HTTP."
 
 
-def is_responses_socket(method: str, path: str, headers: Mapping[str, str]) -> bool:
-    """Whether a request wants to open a WebSocket where the Responses API is. Header names in lower case."""
+def asks_for(method: str, path: str, headers: Mapping[str, str]) -> Api | None:
+    """The API whose requests would be the frames, of a request for a WebSocket where the Responses API is;
+    None for all others. Header names in lower case."""
     if method != "GET" or headers.get("upgrade", "").lower() != "websocket":
-        return False
+        return None
     api = by_request_line("POST", path, "")
-    return api is not None and api.id == "openai-responses"
+    return api if api is not None and api.id == "openai-responses" else None
 
 
 def refusal() -> bytes:
