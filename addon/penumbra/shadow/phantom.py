@@ -12,42 +12,28 @@ from penumbra.wire.document import encode
 NAMES = ("expand_context", "penumbra_expand_context")
 """The second one is for requests in which a client tool has the first one's name."""
 
-LEGEND = (
-    "Where a text says [REDACTED:kind:code], a secret value was taken out, and the same mark always stands "
-    "for the same value: never write a mark where the value belongs."
-)
+LEGEND = "[REDACTED:kind:code] stands for a secret value; never write it in the value's place."
 """What placeholders are. It stands here because these bytes are in every request from the first one on,
 so that no cached prefix moves when the first secret comes."""
 _DESCRIPTION = (
-    "Returns the full text of a tool result that was shortened to save context. A shortened result "
-    "begins with <<<SHADOW:id>>>. Call this with that id when the shortened text lacks something you "
-    "need. For a large text, ask for a part of it: `pattern` returns the matching lines with their line "
-    "numbers, `lines` a range of lines. Never guess what was left out, and do not run a tool again "
-    "only to see its full output. "
+    "Full text of a tool result that begins with <<<SHADOW:id>>>: it was shortened. Use this instead of "
+    "guessing or running the tool again. `pattern` (RE2) returns matching lines, `lines` a range like "
+    "120-180. "
 ) + LEGEND
 _PARAMETERS = encode(
     {
         "type": "object",
         "properties": {
-            "id": {"type": "string", "description": "The id of the shortened result: shadow_…"},
-            "pattern": {
-                "type": "string",
-                "description": "Return only lines that match this regular expression (RE2, line by line).",
-            },
-            "ignore_case": {"type": "boolean", "description": "Match the pattern in any case."},
-            "context": {
-                "type": "integer",
-                "description": "Lines to return before and after each matching line (default 2).",
-            },
-            "lines": {"type": "string", "description": 'Return only these lines, for example "120-180".'},
-            "offset": {
-                "type": "integer",
-                "description": "Go on at this character; only as told by an earlier answer.",
-            },
+            "id": {"type": "string"},
+            "pattern": {"type": "string"},
+            "lines": {"type": "string"},
+            "offset": {"type": "integer"},
         },
         "required": ["id"],
     }
 )
+"""As few bytes as will do, since they are sent with every request. `expand` takes `ignore_case` and
+`context` too, and its answers tell when an `offset` helps."""
 
 
 def tool(name: str) -> Tool:
