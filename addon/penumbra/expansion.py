@@ -26,7 +26,7 @@ from penumbra.shadow.buffered import Reissue
 from penumbra.shadow.exchange import Ask, Continue, Done, Exchange
 from penumbra.shadow.expansions import Answered, Expansions, Find, Prepared
 from penumbra.wire import content_stream, framing
-from penumbra.wire.answer import Failure
+from penumbra.wire.answer import Answer, Failure
 
 if TYPE_CHECKING:
     from penumbra.shadow.splice import Guard, TurnEnd
@@ -42,6 +42,10 @@ class NextLayer(Protocol):
     """mitmproxy's data for the `next_layer` hook."""
 
     layer: layer.Layer | None
+
+
+Wrap = Callable[[http.HTTPFlow, Answer, bool], Answer]
+"""Takes the client's flow, its answer, and whether that is a stream."""
 
 
 @dataclass
@@ -109,6 +113,8 @@ class Expansion:
     def __init__(self, figures: ExpansionFigures, write: Callable[[dict[str, Any]], None]) -> None:
         self.figures = figures
         self._write = write
+        self.wrap: Wrap = lambda flow, answer, stream: answer
+        """Who changes an answer on its way to the client."""
         self._splice: ModuleType | None = None
         self._reissue = Reissue()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -196,7 +202,7 @@ class Expansion:
             return
         wire = awaited.prepared.wire
         answer = wire.stream(awaited.prepared.tool) if stream else wire.body(awaited.prepared.tool)
-        awaited.exchange = Exchange(wire, answer, awaited.body)
+        awaited.exchange = Exchange(wire, self.wrap(flow, answer, stream), awaited.body)
         awaited.decode = content_stream.decoder(response.headers.get("content-encoding", ""))
         if not awaited.spliceable and self._splice is not None:
             self._splice.SESSIONS.pop(flow.id, None)
