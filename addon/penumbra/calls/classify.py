@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from penumbra.calls.match import family_of
@@ -18,6 +19,10 @@ from penumbra.calls.tools import category, first_of, table, verb
 
 MAX_LINE = 200_000
 """Command lines above this many characters are not parsed."""
+_REMEMBERED = 512
+"""Command lines whose calls are remembered: agents run the same ones again and again."""
+_SHORT_LINE = 4_000
+"""Characters of a command line that may be remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +84,17 @@ def _shell_call(kind: str, command: str | list[Any]) -> Call | None:
         return _call(kind, parts, line or " ".join(words))
     if len(command) > MAX_LINE:
         return Call(category=kind, shell=True, line=command)
+    return _remembered(kind, command) if len(command) <= _SHORT_LINE else _line_call(kind, command)
+
+
+def _line_call(kind: str, command: str) -> Call:
     code = _code_mode(command)
     if code:
         return _call(kind, tuple(part for line in code for part in parse(line)), "\n".join(code))
     return _call(kind, parse(command), command)
+
+
+_remembered = lru_cache(maxsize=_REMEMBERED)(_line_call)
 
 
 def _are_lines(words: list[str]) -> bool:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from typing import Any
+
+import re2
 
 from penumbra.calls.tools import table
+from penumbra.text.size import encode
 
 MAX_LINES = 16
 """How many lines of an envelope are taken off at each end."""
@@ -14,12 +18,11 @@ TAIL_WINDOW = 1_000
 
 
 @cache
-def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+def _patterns() -> tuple[re.Pattern[str], Any]:
+    """Of heads, for text, and of tails, for bytes: RE2 looks for what ends a text from its end on."""
     envelopes = table()["envelopes"]
-    return (
-        re.compile("|".join(f"(?:{head})" for head in envelopes["heads"])),
-        re.compile("(?:" + "|".join(f"(?:{tail})" for tail in envelopes["tails"]) + r")\Z"),
-    )
+    tails = "(?:" + "|".join(f"(?:{tail})" for tail in envelopes["tails"]) + r")\z"
+    return re.compile("|".join(f"(?:{head})" for head in envelopes["heads"])), re2.compile(tails.encode())
 
 
 def split_envelope(text: str) -> tuple[str, str, str]:
@@ -33,8 +36,9 @@ def split_envelope(text: str) -> tuple[str, str, str]:
         start = found.end()
     end = len(text)
     for _ in range(MAX_LINES):
-        found = tails.search(text[max(start, end - TAIL_WINDOW) : end])
-        if not found or found.end() == found.start():
+        window = encode(text[max(start, end - TAIL_WINDOW) : end])
+        ending = tails.search(window)
+        if not ending or ending.start() == len(window):
             break
-        end -= found.end() - found.start()
+        end -= len(window[ending.start() :].decode("utf-8", "surrogatepass"))
     return text[:start], text[start:end], text[end:]

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum, auto
+from typing import NamedTuple
 
 
 class Kind(Enum):
@@ -24,8 +24,7 @@ class Kind(Enum):
     """A redirect with its target: text is `1>`, `2>` or `<`, target the file or `&1`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """One token of a command line."""
 
     kind: Kind
@@ -36,6 +35,8 @@ class Token:
 
 
 _PLAIN = re.compile(r"[^\s'\"\\$`;&|<>()#]+")
+_WORD_ENDS = frozenset(" \t\n;|&)")
+"""Characters (and the end, as no character) behind which a plain word is over, and is no redirect."""
 _BLANK = re.compile(r"[ \t\r]+|\\\r?\n")
 _COMMENT = re.compile(r"[^\n]*")
 _REDIRECT = re.compile(r"(\d*|&)(<<<|<<-|<<|<>|<&|>>|>\||>&|>|<)")
@@ -58,6 +59,11 @@ class Lexer:
         """All tokens in order; bodies of here-documents are left out."""
         source = self._source
         while self._at < len(source):
+            plain = _PLAIN.match(source, self._at)
+            if plain and (source[plain.end() : plain.end() + 1] or "\n") in _WORD_ENDS:
+                self._at = plain.end()
+                yield Token(Kind.WORD, plain.group())
+                continue
             blank = _BLANK.match(source, self._at)
             if blank:
                 self._at = blank.end()

@@ -19,26 +19,49 @@ from penumbra.calls.programs import has_option
 
 
 @dataclass(frozen=True, slots=True)
+class _Allowed:
+    """What an operand may be."""
+
+    words: frozenset[str]
+    globs: tuple[str, ...]
+
+    @classmethod
+    def of(cls, alternatives: Sequence[str]) -> _Allowed:
+        """From words and globs."""
+        globs = tuple(word for word in alternatives if _is_glob(word))
+        return cls(frozenset(alternatives).difference(globs), globs)
+
+    def fits(self, word: str) -> bool:
+        """Whether the operand is one of those."""
+        return word in self.words or any(fnmatchcase(word, glob) for glob in self.globs)
+
+
+def _is_glob(word: str) -> bool:
+    return any(char in word for char in "*?[")
+
+
+@dataclass(frozen=True, slots=True)
 class _Match:
     family: str
     programs: tuple[str, ...]
-    operands: tuple[tuple[str, ...], ...]
+    operands: tuple[_Allowed, ...]
     options: tuple[str, ...]
     unless: tuple[str, ...]
 
     @property
     def weight(self) -> int:
-        named = sum(1 for allowed in self.operands if "*" not in allowed)
+        named = sum(1 for allowed in self.operands if "*" not in allowed.globs)
         return len(self.operands) + named + len(self.options)
 
-    def fits(self, argv: Sequence[str]) -> bool:
-        """True if the command is one of those; the program is compared by the caller."""
-        given = [word for word in argv[1:] if not word.startswith("-")]
-        if len(given) < len(self.operands):
+    def fits(self, argv: Sequence[str], operands: Sequence[str]) -> bool:
+        """True if the command is one of those; the program is compared by the caller.
+
+        `operands`: its words that are no options.
+        """
+        if len(operands) < len(self.operands):
             return False
-        for allowed, word in zip(self.operands, given, strict=False):
-            if not any(fnmatchcase(word, pattern) for pattern in allowed):
-                return False
+        if not all(allowed.fits(word) for allowed, word in zip(self.operands, operands, strict=False)):
+            return False
         if any(has_option(argv, option) for option in self.unless):
             return False
         return all(has_option(argv, option) for option in self.options)
@@ -61,7 +84,7 @@ def _index() -> tuple[dict[str, tuple[_Match, ...]], tuple[_Match, ...]]:
         for line in rule.get("match", ()):
             match = _read(line, rule)
             for program in match.programs:
-                if any(char in program for char in "*?["):
+                if _is_glob(program):
                     globs.append(match)
                 else:
                     named.setdefault(program, []).append(match)
@@ -74,7 +97,7 @@ def _read(line: str, rule: dict[str, Any]) -> _Match:
     return _Match(
         family=rule["name"],
         programs=tuple(words[0].split("|")),
-        operands=tuple(tuple(word.split("|")) for word in words[1:] if not word.startswith("-")),
+        operands=tuple(_Allowed.of(word.split("|")) for word in words[1:] if not word.startswith("-")),
         options=tuple(word for word in words[1:] if word.startswith("-")),
         unless=tuple(map(str, rule.get("unless", ()))),
     )
@@ -85,10 +108,11 @@ def family_of(argv: Sequence[str]) -> str:
     if not argv:
         return ""
     named, globs = _index()
+    operands = [word for word in argv[1:] if not word.startswith("-")]
     for match in named.get(argv[0], ()):
-        if match.fits(argv):
+        if match.fits(argv, operands):
             return match.family
     for match in globs:
-        if any(fnmatchcase(argv[0], program) for program in match.programs) and match.fits(argv):
+        if any(fnmatchcase(argv[0], program) for program in match.programs) and match.fits(argv, operands):
             return match.family
     return ""

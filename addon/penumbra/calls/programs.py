@@ -56,10 +56,20 @@ def is_brief(argv: Sequence[str]) -> bool:
     return _begins(argv, "brief")
 
 
+@cache
+def _by_program(key: str) -> dict[str, list[tuple[tuple[str, ...], dict[str, Any]]]]:
+    """Rules with the words of their command, by the first of these, in their order."""
+    found: dict[str, list[tuple[tuple[str, ...], dict[str, Any]]]] = {}
+    for rule in knowledge()[key]:
+        words = tuple(rule["program"].split())
+        found.setdefault(words[0], []).append((words, rule))
+    return found
+
+
 def effect(argv: tuple[str, ...]) -> str:
     """What a filter does to its lines: `through`, `cut` or `select`; empty for all other programs."""
-    for rule in knowledge()["filters"]:
-        if argv[:1] == (rule["program"],) and _options_fit(argv, rule):
+    for _, rule in _by_program("filters").get(argv[0], ()) if argv else ():
+        if _options_fit(argv, rule):
             if rule.get("bare") and any(not word.startswith("-") for word in argv[1:]):
                 continue
             return str(rule["does"])
@@ -76,25 +86,22 @@ def _options_fit(argv: Sequence[str], rule: dict[str, Any]) -> bool:
 def has_option(argv: Sequence[str], option: str) -> bool:
     """True if `option` stands among the arguments before `--`: exactly, with `=value`, or in a
     cluster of one-letter options (`-l` in `-la`)."""
+    letter = option[1] if len(option) == 2 and option[0] == "-" and option[1].isalpha() else ""
     for word in argv[1:]:
         if word == "--":
             return False
-        if word == option or word.startswith(option + "="):
+        if word.startswith(option) and word[len(option) : len(option) + 1] in ("", "="):
             return True
-        if len(option) == 2 and option[0] == "-" and option[1].isalpha():
-            cluster = word[1:] if word.startswith("-") and not word.startswith("--") else ""
-            if option[1] in cluster and cluster.isalnum():
-                return True
+        if letter and letter in word and word[0] == "-" and word[1:].isalnum():
+            return True
     return False
 
 
 def reading_rule(argv: tuple[str, ...]) -> dict[str, Any] | None:
     """The rule of a command that prints files as they are; None for other commands."""
-    for rule in knowledge()["reads"]:
-        program: list[str] = rule["program"].split()
-        if list(argv[: len(program)]) == program and _options_fit(argv, rule):
-            found: dict[str, Any] = rule
-            return found
+    for program, rule in _by_program("reads").get(argv[0], ()) if argv else ():
+        if argv[: len(program)] == program and _options_fit(argv, rule):
+            return rule
     return None
 
 

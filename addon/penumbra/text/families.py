@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import re2
@@ -64,8 +64,7 @@ class _Shape:
         if self.most is None:
             return True
         lines = [line for line in body.split("\n") if line.strip()]
-        fitting = sum(1 for line in lines if self.most.match(line))
-        return bool(lines) and fitting >= self.share * len(lines)
+        return bool(lines) and len(self.most.places(lines)) >= self.share * len(lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +76,11 @@ class _Family:
     min_bytes: int
     inner: Pattern | None
     fallback: tuple[str, ...]
+
+    @property
+    def is_lossy(self) -> bool:
+        """Whether a step may leave something out."""
+        return any(entry.loss is Loss.LOSSY for entry in self.steps)
 
 
 def apply(text: str, call: Call, *, lossy: bool) -> FamilyResult | None:
@@ -153,7 +157,7 @@ def _best(body: str, family: _Family, lossy: bool) -> FamilyResult | None:
         return None
     lines = body.split("\n")
     kept, loss = _run(lines, [entry for entry in family.steps if entry.loss < Loss.LOSSY])
-    if lossy and len(lines) >= MIN_LOSSY_LINES:
+    if lossy and len(lines) >= MIN_LOSSY_LINES and family.is_lossy:
         fewer, worse = _run(lines, family.steps)
         if worse is Loss.LOSSY and size("\n".join(kept)) - size("\n".join(fewer)) >= MIN_LOSSY_GAIN:
             kept, loss = fewer, worse
@@ -176,8 +180,8 @@ def _by_announcements(body: str, inner: Pattern, lossy: bool, depth: int) -> Fam
     lines = body.split("\n")
     starts = [
         (position, found.group("command"))
-        for position, line in enumerate(lines)
-        if (found := inner.match(line)) is not None
+        for position, found in enumerate(inner.matches(lines))
+        if found is not None
     ]
     if len(starts) > MAX_ANNOUNCEMENTS:
         return None
@@ -185,16 +189,22 @@ def _by_announcements(body: str, inner: Pattern, lossy: bool, depth: int) -> Fam
     done = 0
     for number, (position, command) in enumerate(starts):
         end = starts[number + 1][0] if number + 1 < len(starts) else len(lines)
-        printing = printing_parts(parse(command))
-        names = {family_of(part.argv) for part in printing}
-        selected = any(part.selected for part in printing)
-        if len(names) != 1 or "" in names:
+        name, selected = _announced(command)
+        if not name:
             continue
-        shortened = _shortened("\n".join(lines[position + 1 : end]), names.pop(), selected, lossy, depth + 1)
+        shortened = _shortened("\n".join(lines[position + 1 : end]), name, selected, lossy, depth + 1)
         if shortened is not None:
             pieces += ["\n".join(lines[done : position + 1]), shortened]
             done = end
     return _joined(pieces, lines[done:])
+
+
+@lru_cache(maxsize=512)
+def _announced(command: str) -> tuple[str, bool]:
+    """The family of an announced command, empty if it has none or several, and whether it is filtered."""
+    printing = printing_parts(parse(command))
+    names = {family_of(part.argv) for part in printing}
+    return names.pop() if len(names) == 1 else "", any(part.selected for part in printing)
 
 
 def _by_seams(body: str, parts: Sequence[Part], lossy: bool) -> FamilyResult | None:

@@ -25,42 +25,41 @@ class Fold:
     scattered: bool
 
     def __call__(self, lines: list[str]) -> list[str]:
+        fitting = {
+            position: found
+            for position, found in enumerate(self.pattern.matches(lines))
+            if found is not None and (self.safe or not is_critical(lines[position]))
+        }
+        if len(fitting) < self.least:
+            return lines
         if self.scattered:
-            return self._all(lines)
+            return self._all(lines, list(fitting.items()))
         out: list[str] = []
-        position = 0
-        while position < len(lines):
-            found = self._fits(lines[position])
-            if found is None:
-                out.append(lines[position])
-                position += 1
+        done = 0
+        for position in fitting:
+            if position < done:
                 continue
-            matched, end = self._run(lines, position, found)
-            if len(matched) - self.head - self.tail >= self.least:
-                out += self._folded(lines, position, end, matched)
-            else:
-                out += lines[position:end]
-            position = end
-        return out
-
-    def _fits(self, line: str) -> re.Match[str] | None:
-        found = self.pattern.match(line)
-        return found if found is not None and (self.safe or not is_critical(line)) else None
+            matched, end = self._run(lines, position, fitting)
+            out += lines[done:position]
+            is_worth_it = len(matched) - self.head - self.tail >= self.least
+            out += self._folded(lines, position, end, matched) if is_worth_it else lines[position:end]
+            done = end
+        return out + lines[done:]
 
     def _run(
-        self, lines: list[str], start: int, first: re.Match[str]
+        self, lines: list[str], start: int, fitting: Mapping[int, re.Match[str]]
     ) -> tuple[list[tuple[int, re.Match[str]]], int]:
         """The matching lines of the run that begins at `start`, and where it ends."""
+        first = fitting[start]
         matched = [(start, first)]
         position = end = start + 1
         while position < len(lines):
-            line = lines[position]
-            found = self._fits(line)
+            found = fitting.get(position)
             if found is not None and (not self.by or found.group(self.by) == first.group(self.by)):
                 matched.append((position, found))
                 position += 1
                 end = position
-            elif self.blanks and not line.strip():
+            elif self.blanks and not lines[position].strip():
                 position += 1
             else:
                 break
@@ -73,14 +72,7 @@ class Fold:
         first, last = left_out[0][0], left_out[-1][0]
         return [*lines[start:first], written(self.say, _values(left_out)), *lines[last + 1 : end]]
 
-    def _all(self, lines: list[str]) -> list[str]:
-        matched = [
-            (position, found)
-            for position, line in enumerate(lines)
-            if (found := self._fits(line)) is not None
-        ]
-        if len(matched) < self.least:
-            return lines
+    def _all(self, lines: list[str], matched: list[tuple[int, re.Match[str]]]) -> list[str]:
         gone = {position for position, _ in matched}
         marker = written(self.say, _values(matched))
         out: list[str] = []
@@ -142,20 +134,21 @@ class Block:
 
     def _blocks(self, lines: list[str]) -> Iterator[tuple[re.Match[str], int, int]]:
         """(start, first line to leave out, line that ends it) of every block."""
-        position = 0
-        while position < len(lines):
-            found = self.start.match(lines[position])
-            end = position + 1
-            if found is not None:
-                while end < len(lines) and not self.until.match(lines[end]):
-                    end += 1
-                yield found, min(position + self.head, end), end
-            position = end
+        starts = [
+            (position, found) for position, found in enumerate(self.start.matches(lines)) if found is not None
+        ]
+        ends = iter(self.until.places(lines) if starts else ())
+        end = 0
+        for position, found in starts:
+            if position < end:
+                continue
+            end = next((place for place in ends if place > position), len(lines))
+            yield found, min(position + self.head, end), end
 
     def _marker(self, found: re.Match[str], left_out: list[str], blocks: int) -> str:
         values: dict[str, object] = {**found.groupdict(), "n": len(left_out), "blocks": blocks}
         for name, pattern in self.counts.items():
-            values[name] = sum(1 for line in left_out if pattern.match(line))
+            values[name] = len(pattern.places(left_out))
         return written(self.say, values)
 
 
@@ -186,9 +179,8 @@ class Context:
 
     def _far(self, lines: list[str], start: int, end: int) -> set[int]:
         """Positions of the surrounding lines that no other line is near to."""
-        around = [position for position in range(start, end) if self.pattern.match(lines[position])]
-        kept: set[int] = set()
-        for position in range(start, end):
-            if self.near.match(lines[position]):
-                kept.update(range(position - self.keep, position + self.keep + 1))
-        return {position for position in around if position not in kept}
+        inside = lines[start:end]
+        far = set(self.pattern.places(inside))
+        for place in self.near.places(inside):
+            far.difference_update(range(place - self.keep, place + self.keep + 1))
+        return {start + place for place in far}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress, count
 
 LINE_LIMIT = 2_000
 """Characters; longer lines are data and stay as they are."""
@@ -27,6 +28,14 @@ class Pattern:
         """The match at the start of the line; None if there is none or the line is too long."""
         return self._match(line) if len(line) <= LINE_LIMIT else None
 
+    def matches(self, lines: Sequence[str]) -> Iterator[re.Match[str] | None]:
+        """The match of each line, in order: less work than asking for each by itself."""
+        return map(self._match if max(map(len, lines), default=0) <= LINE_LIMIT else self.match, lines)
+
+    def places(self, lines: Sequence[str]) -> list[int]:
+        """Positions of the lines that match, in order."""
+        return list(compress(count(), self.matches(lines)))
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -38,14 +47,14 @@ class Span:
     def ranges(self, lines: Sequence[str]) -> list[tuple[int, int]]:
         """(first, behind the last) of every such part, in order, without the lines that bound it."""
         found: list[tuple[int, int]] = []
-        start: int | None = None
-        for position, line in enumerate(lines):
-            if start is not None and self.until is not None and self.until.match(line):
-                found.append((start, position))
-                start = None
-            if start is None and self.begin.match(line):
-                start = position + 1
-        return [*found, (start, len(lines))] if start is not None else found
+        ends = iter(() if self.until is None else self.until.places(lines))
+        end = -1
+        for begin in self.begin.places(lines):
+            if begin < end:
+                continue
+            end = next((place for place in ends if place > begin), len(lines))
+            found.append((begin + 1, end))
+        return found
 
 
 def written(template: str, values: Mapping[str, object]) -> str:

@@ -23,6 +23,8 @@ class Group:
 
     def __call__(self, lines: list[str]) -> list[str]:
         keyed = self._keyed(lines)
+        if not any(keyed):
+            return lines
         before, _, after = self.line.partition("{rest}")
         out: list[str] = []
         position = 0
@@ -46,10 +48,11 @@ class Group:
 
     def _keyed(self, lines: list[str]) -> list[tuple[str, str] | None]:
         """(key, rest) of every line that has one; context lines take the key of a neighbour."""
-        keyed: list[tuple[str, str] | None] = []
-        for line in lines:
-            found = self.pattern.match(line[:LINE_LIMIT])
-            keyed.append((found.group("key"), line[found.start("rest") :]) if found else None)
+        beginnings = [line[:LINE_LIMIT] for line in lines]
+        keyed = [
+            (found.group("key"), line[found.start("rest") :]) if found else None
+            for line, found in zip(lines, self.pattern.matches(beginnings), strict=True)
+        ]
         if self.also is not None:
             self._context(lines, keyed, range(len(lines)))
             self._context(lines, keyed, range(len(lines) - 1, -1, -1))
@@ -93,8 +96,7 @@ class Hoist:
     def __call__(self, lines: list[str]) -> list[str]:
         out: list[str] = []
         run: list[re.Match[str]] = []
-        for line in lines:
-            found = self.pattern.match(line)
+        for line, found in zip(lines, self.pattern.matches(lines), strict=True):
             if found:
                 run.append(found)
                 continue
@@ -128,7 +130,7 @@ class Same:
     least: int
 
     def __call__(self, lines: list[str]) -> list[str]:
-        places = [position for position, line in enumerate(lines) if self.pattern.match(line)]
+        places = self.pattern.places(lines)
         if len(places) < self.least or len({lines[position] for position in places}) > 1:
             return lines
         gone = set(places)
@@ -145,7 +147,8 @@ def drop(pattern: Pattern, safe: bool) -> Callable[[list[str]], list[str]]:
     """Takes out lines that are decoration."""
 
     def run(lines: list[str]) -> list[str]:
-        return [line for line in lines if not pattern.match(line) or not (safe or not is_critical(line))]
+        gone = {place for place in pattern.places(lines) if safe or not is_critical(lines[place])}
+        return [line for place, line in enumerate(lines) if place not in gone] if gone else lines
 
     return run
 
@@ -154,10 +157,9 @@ def rewrite(pattern: Pattern, to: str) -> Callable[[list[str]], list[str]]:
     """Writes lines that match anew from their named groups."""
 
     def run(lines: list[str]) -> list[str]:
-        out: list[str] = []
-        for line in lines:
-            found = pattern.match(line)
-            out.append(written(to, found.groupdict(default="")) if found else line)
-        return out
+        return [
+            written(to, found.groupdict(default="")) if found else line
+            for line, found in zip(lines, pattern.matches(lines), strict=True)
+        ]
 
     return run

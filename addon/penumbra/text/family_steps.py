@@ -31,7 +31,7 @@ class Step:
 
     def apply(self, lines: list[str]) -> list[str]:
         """The lines after the step; only those inside the span are shown to it."""
-        if self.unless is not None and any(map(self.unless.match, lines)):
+        if self.unless is not None and any(self.unless.matches(lines)):
             return lines
         if self.span is None:
             return self.run(lines)

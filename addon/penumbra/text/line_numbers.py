@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import sub
 
 LEGEND = "[every 10th line is numbered]"
 _STEP = 10
@@ -32,6 +33,7 @@ _PREFIXES = {
     )
     for separator in ("→", "\t", ": ", "| ", "|")
 }
+_STARTS = {separator: re.compile("\n" + prefix.pattern) for separator, prefix in _PREFIXES.items()}
 _NONE = -9
 """The number of a line that has none."""
 
@@ -51,27 +53,73 @@ def thin(text: str) -> str | None:
     None, too, where the numbers could not be told back: lines that look numbered without being
     so, numbers that jump over as many lines as stand there without one.
     """
-    lines = text.split("\n")
-    separator = "" if LEGEND in lines[:_HEADER] else separator_of(lines)
+    first = text.split("\n", _HEADER)[:_HEADER]
+    separator = "" if LEGEND in first else separator_of(first)
     if not separator:
         return None
-    numbers, contents = _numbered(lines, separator)
-    count = len(lines) - numbers.count(_NONE)
-    if count < _SHORTEST or _is_ambiguous(text, numbers, contents, separator):
+    found = _Numbers.of(text, separator)
+    count = len(found.numbers)
+    if count < _SHORTEST or found.are_ambiguous(text):
         return None
-    thinned = [LEGEND]
-    kept = 0
-    before = _NONE
-    for line, number, content, after in zip(lines, numbers, contents, [*numbers[1:], _NONE], strict=True):
-        if number == _NONE:
-            thinned.append(line)
-        elif number % _STEP and before + 1 == number == after - 1:
-            thinned.append(content)
-        else:
-            thinned.append(f"{number}{separator}{content}")
-            kept += 1
-        before = number
-    return "\n".join(thinned) if 2 * kept <= count else None
+    kept: set[int] = set()
+    for start, end in found.runs():
+        kept.update(range(start + -found.numbers[start] % _STEP, end, _STEP), (start, end - 1))
+    if 2 * len(kept) > count:
+        return None
+    thinned = found.contents.copy()
+    for position in kept:
+        thinned[position] = f"{found.numbers[position]}{separator}{thinned[position]}"
+    return "\n".join([LEGEND + found.head, *thinned])
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """The numbered lines of a text."""
+
+    separator: str
+    head: str
+    """What stands in front of the first of them, with a line end in front of each of its lines."""
+    numbers: list[int]
+    contents: list[str]
+    """What stands behind each number, with the lines without a number that follow."""
+
+    gaps: list[int]
+    """Positions of those that lines without a number follow, the last one aside."""
+
+    @classmethod
+    def of(cls, text: str, separator: str) -> _Numbers:
+        parts = _STARTS[separator].split("\n" + text)
+        head, numbers, contents = parts[0], list(map(int, parts[1::2])), parts[2::2]
+        without = text.count("\n") + 1 - head.count("\n") - len(numbers)
+        if not contents or without == contents[-1].count("\n"):
+            return cls(separator, head, numbers, contents, [])
+        gaps = [position for position, content in enumerate(contents[:-1]) if "\n" in content]
+        return cls(separator, head, numbers, contents, gaps)
+
+    def runs(self) -> Iterator[tuple[int, int]]:
+        """(first, behind the last) position of each run of lines that count up by one."""
+        first, count = self.numbers[0], len(self.numbers)
+        breaks = set(self.gaps)
+        if self.numbers != list(range(first, first + count)):
+            steps = map(sub, self.numbers[1:], self.numbers)
+            breaks.update(position for position, step in enumerate(steps) if step != 1)
+        start = 0
+        for position in sorted(breaks):
+            yield start, position + 1
+            start = position + 1
+        yield start, count
+
+    def are_ambiguous(self, text: str) -> bool:
+        """Whether a content looks numbered, or a gap in the numbers fits the lines that stand in it."""
+        separator, numbers, contents = self.separator, self.numbers, self.contents
+        if text.count(separator) > len(numbers):
+            candidates = [content for content in contents if separator in content]
+            if any(map(_PREFIXES[separator].match, candidates)):
+                return True
+        return any(
+            numbers[position + 1] - numbers[position] == contents[position].count("\n") + 1
+            for position in self.gaps
+        )
 
 
 def _numbered(lines: list[str], separator: str) -> tuple[list[int], list[str]]:
@@ -90,35 +138,6 @@ def _numbered(lines: list[str], separator: str) -> tuple[list[int], list[str]]:
     return numbers, contents
 
 
-def _is_ambiguous(text: str, numbers: list[int], contents: list[str], separator: str) -> bool:
-    """Whether a content looks numbered, or a gap in the numbers fits the lines that stand in it."""
-    match = _PREFIXES[separator].match
-    if text.count(separator) > len(numbers) - numbers.count(_NONE) and any(
-        separator in content and match(content)
-        for number, content in zip(numbers, contents, strict=True)
-        if number != _NONE
-    ):
-        return True
-    return any(
-        left > 0 and right < len(numbers) and numbers[right] - numbers[left - 1] == right - left + 1
-        for left, right in _gaps(numbers)
-    )
-
-
-def _gaps(numbers: list[int]) -> Iterator[tuple[int, int]]:
-    """(first, behind the last) of each run of lines without numbers."""
-    right = 0
-    for _ in range(numbers.count(_NONE)):
-        try:
-            left = numbers.index(_NONE, right)
-        except ValueError:
-            return
-        right = left
-        while right < len(numbers) and numbers[right] == _NONE:
-            right += 1
-        yield left, right
-
-
 def restore(text: str) -> str:
     """What `thin` was given, but for the padding of its numbers; any other text as it is."""
     lines = text.split("\n")
@@ -132,17 +151,17 @@ def restore(text: str) -> str:
 
 def unpad(text: str) -> str | None:
     """The text with all its line numbers, but without the blanks in front of them; None if it has none."""
-    lines = text.split("\n")
-    separator = separator_of(lines) if text[:1] in (" ", "\t") or "\n " in text else ""
+    is_padded = text[:1] in (" ", "\t") or "\n " in text
+    separator = separator_of(text.split("\n", _HEADER)[:_HEADER]) if is_padded else ""
     if not separator:
         return None
-    numbers, contents = _numbered(lines, separator)
-    if len(lines) - numbers.count(_NONE) < _SHORTEST:
+    found = _Numbers.of(text, separator)
+    if len(found.numbers) < _SHORTEST:
         return None
-    return "\n".join(
-        content if number == _NONE else f"{number}{separator}{content}"
-        for number, content in zip(numbers, contents, strict=True)
+    lines = (
+        f"{number}{separator}{content}" for number, content in zip(found.numbers, found.contents, strict=True)
     )
+    return "\n".join([found.head, *lines])[1:]
 
 
 def split(text: str) -> tuple[list[int], list[str]]:
@@ -172,14 +191,14 @@ def separator_of(lines: list[str]) -> str:
     legend one number is enough.
     """
     offsets: dict[str, int] = {}
-    for position, line in enumerate(lines[:_HEADER]):
-        found = parse(line)
+    for position, found in enumerate(map(_PREFIX.match, lines[:_HEADER])):
         if found is None:
             continue
-        offset = found.number - position
-        if offsets.get(found.separator) == offset:
-            return found.separator
-        offsets[found.separator] = offset
+        number, separator = found.groups()
+        offset = int(number) - position
+        if offsets.get(separator) == offset:
+            return separator
+        offsets[separator] = offset
     return next(iter(offsets), "") if LEGEND in lines[:_HEADER] else ""
 
 

@@ -149,7 +149,7 @@ def shorten(output: ToolOutput, policy: Policy, redact: Redact, ref: Callable[[s
     A pure function of its inputs. `ref` names the shadow of a redacted original. Raises
     RedactionError; any other failure leaves the text as it was before the failing stage.
     """
-    run = _Run(output, policy, redact, _classified(output))
+    run = _Run(output, policy, redact)
     run.clean()
     if policy.mode is Mode.DISABLED or run.unwrapped(ref):
         return run.result()
@@ -169,7 +169,6 @@ class _Run:
     output: ToolOutput
     policy: Policy
     redact: Redact
-    call: Call
     text: str = ""
     original: str = ""
     loss: Loss = Loss.NONE
@@ -180,6 +179,14 @@ class _Run:
     """Estimated tokens of `text`; None if not known yet."""
     scanned: str = ""
     """The text that was last searched for secrets."""
+    known: Call | None = None
+
+    @property
+    def call(self) -> Call:
+        """What the call was; asked for only where it matters, since command lines take time to read."""
+        if self.known is None:
+            self.known = _classified(self.output)
+        return self.known
 
     def clean(self) -> None:
         """Redaction of the text as it came and of what a screen would show, and terminal clean-up."""
@@ -198,6 +205,8 @@ class _Run:
                 self.original = self.text
 
     def _shown(self) -> str:
+        if not terminal.may_act(self.text):
+            return self.text
         try:
             return terminal.render(self.text, moves=self.call.category not in _QUOTED)
         except Exception as error:
@@ -230,11 +239,12 @@ class _Run:
     def structure(self, ref: Callable[[str], str]) -> None:
         """The stages that the mode, the size and the call allow."""
         original_bytes = size(self.original)
-        if original_bytes <= self.policy.min_bytes:
+        if original_bytes <= self.policy.min_bytes or _RANK[self.policy.mode] < _RANK[Mode.STANDARD]:
             return
         stages = len(self.stages)
+        whole = self.text
         # What the agent wrote around the output (exit code, wall time) stays as it is.
-        head, body, tail = split_envelope(self.text)
+        head, body, tail = split_envelope(whole)
         if _OURS.match(body):
             return
         self.text = body
@@ -258,11 +268,11 @@ class _Run:
                 self.step(stage, source)
         for stage in AFTER_FAMILY:
             self.step(stage, source)
-        self.text = head + self.text + tail
+        self.text = whole if len(self.stages) == stages else head + self.text + tail
 
     def command_family(self) -> bool:
         """Apply what is known about the command that printed the text; whether that changed it."""
-        if _RANK[self.policy.mode] < _RANK[Mode.STANDARD] or self.call.category in _QUOTED:
+        if self.call.category in _QUOTED:
             return False
         try:
             found = families.apply(self.text, self.call, lossy=self.policy.lossy)

@@ -44,7 +44,7 @@ def render(text: str, *, moves: bool = True) -> str:
     With `moves=False` (text of a file) only colours, modes and titles go: a carriage return or
     a backspace in a file is content.
     """
-    if not _may_act(text):
+    if not may_act(text):
         return text
     shown = text
     for _ in range(_PASSES):
@@ -59,7 +59,7 @@ def render(text: str, *, moves: bool = True) -> str:
     return text if shown == text else shown
 
 
-def _may_act(text: str) -> bool:
+def may_act(text: str) -> bool:
     """Whether the text holds a control character that a screen acts on: a fast no for most texts."""
     if any(control in text for control in _CONTROLS):
         return True
