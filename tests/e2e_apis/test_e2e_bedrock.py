@@ -1,7 +1,8 @@
-"""Amazon Bedrock: Converse requests with a key, and signed ones, which only their own keys may change."""
+"""Amazon Bedrock's signatures: a signed request can only be changed with its own keys."""
 
 from __future__ import annotations
 
+import datetime
 import json
 from typing import Any
 
@@ -11,18 +12,13 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from e2e.agent import PRINTS
+from e2e_apis.bedrock_callers import HOST, SIGNING, TOOLS
 from penumbra.wire.sigv4 import Keys, Signable
-from upstream import Raw
+from upstream import amazon, turn
+from upstream.script import ToolCall
 
-HOST = "bedrock-runtime.us-east-1.amazonaws.com"
 PATH = "/model/us.anthropic.claude-3-5-sonnet-20241022-v2%3A0/converse"
-KEYS = Keys("AKIDEXAMPLE", "secret/Key")
-ENVIRONMENT = {"AWS_ACCESS_KEY_ID": KEYS.id, "AWS_SECRET_ACCESS_KEY": KEYS.secret}
-ANSWER = {
-    "output": {"message": {"role": "assistant", "content": [{"text": "ok"}]}},
-    "stopReason": "end_turn",
-    "usage": {"inputTokens": 1, "outputTokens": 1, "totalTokens": 2},
-}
+KEYS = Keys(amazon.KEY_ID, amazon.SECRET)
 
 
 def conversation() -> bytes:
@@ -33,61 +29,67 @@ def conversation() -> bytes:
         {"role": "assistant", "content": [call]},
         {"role": "user", "content": [{"toolResult": result}]},
     ]
-    return json.dumps({"messages": messages}).encode()
+    return json.dumps({"messages": messages, "toolConfig": {"tools": TOOLS}}).encode()
 
 
-def headers(body: bytes) -> dict[str, str]:
-    request = AWSRequest("POST", f"https://{HOST}{PATH}", {"Content-Type": "application/json"}, body)
-    SigV4Auth(Credentials(KEYS.id, KEYS.secret), "bedrock", "us-east-1").add_auth(request)
-    return dict(request.headers.items())
+def headers(body: bytes, keys: Keys = KEYS, **more: str) -> dict[str, str]:
+    plain = {"Content-Type": "application/json", **more}
+    request = AWSRequest("POST", f"https://{HOST}{PATH}", plain, body)
+    SigV4Auth(Credentials(keys.id, keys.secret), "bedrock", "us-east-1").add_auth(request)
+    return {name.lower(): value for name, value in request.headers.items()}
 
 
 @pytest.fixture
 def send(clients: Any, upstream: Any) -> Any:
-    upstream.pages[PATH] = Raw(body=json.dumps(ANSWER).encode())
-
-    def send(running: Any, **more: str) -> Any:
-        """What reached the provider of a request, and whether its signature is good."""
+    def send(running: Any, **more: str) -> tuple[int, bytes, bool]:
+        """Status of a request's answer, what reached the provider, and whether that was changed."""
         body = conversation()
         client = clients.http(running)
         answer = client.post(f"https://{HOST}{PATH}", content=body, headers=more or headers(body))
-        assert answer.json() == ANSWER
         received = upstream.requests[-1]
-        found = {name.lower(): value for name, value in received.headers}
-        good = KEYS.made(Signable("POST", received.target, found, received.raw_body))
-        return received.raw_body, received.raw_body != body, good
+        return answer.status_code, received.raw_body, received.raw_body != body
 
     return send
 
 
 def test_requests_with_a_key_are_read(send: Any, proxy: Any) -> None:
-    body, changed, _ = send(
-        proxy("regular"), authorization="Bearer k", **{"content-type": "application/json"}
-    )
-    assert changed
-    (text,) = [
-        block["text"] for block in json.loads(body)["messages"][2]["content"][0]["toolResult"]["content"]
-    ]
+    key = {"authorization": "Bearer k", "content-type": "application/json"}
+    status, body, changed = send(proxy("regular"), **key)
+    assert (status, changed) == (200, True)
+    (result,) = json.loads(body)["messages"][2]["content"]
+    (text,) = [block["text"] for block in result["toolResult"]["content"]]
     assert "assert 702 == 700" in text
     assert len(text) < 0.7 * len(PRINTS["pytest -v"])
 
 
-def test_signed_requests_pass_untouched_with_one_line(send: Any, own_proxy: Any) -> None:
-    running = own_proxy("regular")
-    for _ in range(2):
-        _, changed, good = send(running)
-        assert (changed, good) == (False, True)
-    assert running.log().count("they are signed") == 1
-
-
-def test_signed_requests_are_signed_anew_with_their_own_keys(send: Any, own_proxy: Any) -> None:
-    running = own_proxy("regular", environment=ENVIRONMENT, penumbra_aws_signing="environment")
-    _, changed, good = send(running)
-    assert (changed, good) == (True, True)
+def test_headers_that_are_changed_were_signed_too(send: Any, own_proxy: Any) -> None:
+    """The stand-in refuses what is not signed well."""
+    running = own_proxy("regular", environment=SIGNING, penumbra_aws_signing="environment")
+    more = {"Accept-Encoding": "gzip, exi", "X-Compression-Threshold": "100"}
+    signed = headers(conversation(), **more, **{"Content-Length": str(len(conversation()))})
+    assert "accept-encoding;content-length;content-type;host;x-amz-date;x-comp" in signed["authorization"]
+    status, _, changed = send(running, **signed)
+    assert (status, changed) == (200, True)
 
 
 def test_nobody_gets_a_signature_of_other_keys(send: Any, own_proxy: Any) -> None:
-    other = {**ENVIRONMENT, "AWS_SECRET_ACCESS_KEY": "another"}
-    running = own_proxy("regular", environment=other, penumbra_aws_signing="environment")
-    _, changed, good = send(running)
-    assert (changed, good) == (False, True)
+    running = own_proxy("regular", environment=SIGNING, penumbra_aws_signing="environment")
+    for keys in (Keys(KEYS.id, "another"), Keys("AKIDOTHER", KEYS.secret)):
+        status, _, changed = send(running, **headers(conversation(), keys))
+        assert (status, changed) == (403, False)
+    assert running.log().count("they are signed") == 1
+
+
+def test_hidden_requests_are_signed_with_their_own_time(send: Any, own_proxy: Any, upstream: Any) -> None:
+    """A model may think for longer than a signature is good."""
+    running = own_proxy("regular", environment=SIGNING, penumbra_aws_signing="environment")
+    before = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=4)
+    date = before.strftime("%Y%m%dT%H%M%SZ")
+    signed = headers(conversation())
+    earlier = KEYS.sign(Signable("POST", PATH, {"host": HOST, **signed}, conversation()), date)
+    upstream.answers(turn(ToolCall("expand_context", {"id": "shadow_no"})), turn("Done."))
+    assert send(running, **{**signed, **earlier})[0] == 200
+    first, second = upstream.asked()
+    assert first.header("x-amz-date") == date
+    assert second.header("x-amz-date") > date
+    assert second.status == 200

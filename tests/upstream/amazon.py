@@ -14,7 +14,7 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from upstream.api import Event, Received
+from upstream.api import Received
 
 KEY_ID, SECRET = "AKIDEXAMPLE", "secret/Key"
 """The one access key that is known here."""
@@ -41,11 +41,6 @@ def event(name: str, value: object) -> bytes:
     kind = "exception" if name.endswith("Exception") else "event"
     headers = {f":{kind}-type": name, ":content-type": "application/json", ":message-type": kind}
     return message(headers, json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
-
-
-def write(piece: Event) -> bytes:
-    """A piece of a stream, for `framing`."""
-    return event(*piece)
 
 
 def why_not_signed(received: Received) -> str:

@@ -76,10 +76,14 @@ class Anthropic:
                 raise Bad("x-api-key header is required", 401)
             if not received.header("anthropic-version"):
                 raise Bad("anthropic-version: header is required")
-            check_messages(body, received.header("anthropic-beta") or "", counting=counting)
-            self._check_binding(body)
+            self.check_body(body, received.header("anthropic-beta") or "", counting=counting)
         except Bad as bad:
             raise Refused(bad.status, self.fault(bad.status, str(bad)), str(bad)) from None
+
+    def check_body(self, body: Any, beta: str, *, counting: bool = False) -> None:
+        """Raises Bad for a body that the models don't take. `beta`: the features that it asks for."""
+        check_messages(body, beta, counting=counting)
+        self._check_binding(body)
 
     def _check_binding(self, body: dict[str, Any]) -> None:
         last = max((i for i, m in enumerate(body["messages"]) if m["role"] == "assistant"), default=-1)

@@ -80,7 +80,7 @@ class Rendered:
     """A keep-alive, as text of the stream."""
     headers: tuple[tuple[str, str], ...] = ()
     framing: str = "events"
-    """How a stream is written: server-sent `events`, JSON `lines`, or one JSON `array`."""
+    """How a stream is written: server-sent `events`, JSON `lines`, one JSON `array`, or Amazon's `messages`."""
 
 
 class Api(Protocol):

@@ -1,15 +1,17 @@
-"""How streams are written: server-sent events, JSON lines, or one JSON array."""
+"""How streams are written: server-sent events, JSON lines, one JSON array, or Amazon's messages."""
 
 from __future__ import annotations
 
 import json
 
+from upstream import amazon
 from upstream.api import Event
 
 CONTENT_TYPES = {
     "events": "text/event-stream; charset=utf-8",
     "lines": "application/x-ndjson",
     "array": "application/json; charset=UTF-8",
+    "messages": "application/vnd.amazon.eventstream",
 }
 
 
@@ -17,6 +19,8 @@ def write_piece(framing: str, number: int, event: Event, *, crlf: bool = False) 
     """One piece of a stream, the `number`th from 0, with what must stand around it."""
     if framing == "events":
         return write_event(event, crlf=crlf)
+    if framing == "messages":
+        return amazon.event(*event)
     data = json.dumps(event[1], ensure_ascii=False).encode()
     return data + b"\n" if framing == "lines" else (b",\r\n" if number else b"[") + data
 

@@ -16,6 +16,7 @@ from typing import Any
 from upstream import tls
 from upstream.anthropic import Anthropic
 from upstream.api import Api, Received, Refused, Rendered
+from upstream.bedrock import Bedrock
 from upstream.encodings import DecodeError, StreamEncoder, accepted, decode, encode
 from upstream.framing import CONTENT_TYPES, write_end, write_piece
 from upstream.gemini import Gemini
@@ -39,12 +40,14 @@ class Upstream:
         self.openai_responses = OpenAIResponses()
         self.gemini = Gemini()
         self.ollama = Ollama()
+        self.bedrock = Bedrock()
         self.apis: tuple[Api, ...] = (
             self.anthropic,
             self.openai_chat,
             self.openai_responses,
             self.gemini,
             self.ollama,
+            self.bedrock,
         )
         self.ca_file, self._context = tls.make(self._directory)
         self.requests: list[Received] = []

@@ -13,6 +13,7 @@ import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 
 from penumbra.failures import place
 from penumbra.shadow import expand, phantom, replay
@@ -105,6 +106,16 @@ class Answered:
     family: str
 
 
+@cache
+def _say_unread(format_name: str) -> None:
+    """Once for each API."""
+    _log.warning(
+        "Penumbra: the model can't ask for originals, because answers of %s can't be read. "
+        "That takes botocore, which comes with penumbra-proxy[bedrock].",
+        format_name,
+    )
+
+
 class Expansions:
     """`key` is the installation's; `page_bytes` bounds an answer."""
 
@@ -128,6 +139,7 @@ class Expansions:
         """Edit a request; None if the phantom does not belong there, and nothing was edited."""
         wire = FORMATS.get(format_name)
         if wire is None:
+            _say_unread(format_name)
             return None
         tools = wire.tools(document)
         history = replay.read(wire, document, caller.principal)

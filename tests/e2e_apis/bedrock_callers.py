@@ -1,0 +1,213 @@
+"""Small agents on Amazon's SDK, and on Anthropic's for Bedrock, with the tools of `e2e.agent`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from e2e.agent import AnthropicAgent, run_tool
+from upstream import Received, amazon
+
+REGION = "us-east-1"
+HOST = f"bedrock-runtime.{REGION}.amazonaws.com"
+MODEL = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
+PHANTOM = "expand_context"
+SIGNING = {"AWS_ACCESS_KEY_ID": amazon.KEY_ID, "AWS_SECRET_ACCESS_KEY": amazon.SECRET}
+"""The proxy's environment where it may sign."""
+
+
+def schema(key: str) -> dict[str, Any]:
+    return {"type": "object", "properties": {key: {"type": "string"}}, "required": [key]}
+
+
+TOOLS = [
+    {"toolSpec": {"name": name, "description": name, "inputSchema": {"json": schema(key)}}}
+    for name, key in (("Bash", "command"), ("Read", "file_path"))
+]
+CACHE = {"cachePoint": {"type": "default"}}
+
+
+@dataclass
+class ConverseAgent:
+    """Talks with `boto3`, Converse or ConverseStream."""
+
+    client: Any
+    stream: bool = False
+    cache: bool = False
+    """Mark the newest message for the prompt cache."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    usage: dict[str, Any] = field(default_factory=dict)
+    """Of the last answer."""
+
+    def say(self, words: str) -> str:
+        """One prompt and all that follows from it; the model's last words."""
+        self.messages.append({"role": "user", "content": [{"text": words}]})
+        while True:
+            content = self.ask()
+            self.messages.append({"role": "assistant", "content": content})
+            calls = [block["toolUse"] for block in content if "toolUse" in block]
+            if not calls:
+                return "".join(block.get("text", "") for block in content)
+            self.messages.append({"role": "user", "content": [self._result(call) for call in calls]})
+
+    def ask(self) -> list[dict[str, Any]]:
+        """The answer to the messages as they are."""
+        *rest, last = self.messages
+        marked = {**last, "content": [*last["content"], CACHE]}
+        request = {
+            "modelId": MODEL,
+            "system": [{"text": "Be careful."}],
+            "messages": [*rest, marked] if self.cache else self.messages,
+            "toolConfig": {"tools": [*TOOLS, CACHE] if self.cache else TOOLS},
+            **self.extra,
+        }
+        if self.stream:
+            return self._joined(self.client.converse_stream(**request)["stream"])
+        answer = self.client.converse(**request)
+        self.usage = answer["usage"]
+        return list(answer["output"]["message"]["content"])
+
+    def _joined(self, events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Blocks put together as Amazon's examples do."""
+        blocks: dict[int, dict[str, Any]] = {}
+        ended = False
+        for event in events:
+            if start := event.get("contentBlockStart"):
+                blocks[start["contentBlockIndex"]] = {"toolUse": {**start["start"]["toolUse"], "input": ""}}
+            elif delta := event.get("contentBlockDelta"):
+                _add(blocks.setdefault(delta["contentBlockIndex"], {}), delta["delta"])
+            elif "messageStop" in event:
+                ended = True
+            elif metadata := event.get("metadata"):
+                self.usage = metadata["usage"]
+        assert ended
+        assert list(blocks) == list(range(len(blocks)))
+        for block in blocks.values():
+            if "toolUse" in block:
+                block["toolUse"]["input"] = json.loads(block["toolUse"]["input"] or "{}")
+        return list(blocks.values())
+
+    def _result(self, call: dict[str, Any]) -> dict[str, Any]:
+        text = run_tool(call["name"], call["input"])
+        return {"toolResult": {"toolUseId": call["toolUseId"], "content": [{"text": text}]}}
+
+
+def _add(block: dict[str, Any], delta: dict[str, Any]) -> None:
+    if "text" in delta:
+        block["text"] = block.get("text", "") + delta["text"]
+    elif "toolUse" in delta:
+        block["toolUse"]["input"] += delta["toolUse"]["input"]
+    elif "redactedContent" in delta["reasoningContent"]:
+        block["reasoningContent"] = delta["reasoningContent"]
+    else:
+        text = block.setdefault("reasoningContent", {}).setdefault("reasoningText", {"text": ""})
+        for key, piece in delta["reasoningContent"].items():
+            text[key] = text.get(key, "") + piece
+
+
+@dataclass
+class InvokeAgent(AnthropicAgent):
+    """Talks with `boto3`, InvokeModel or InvokeModelWithResponseStream, in Anthropic's words."""
+
+    metrics: dict[str, Any] = field(default_factory=dict)
+    """Bedrock's own figures of the last streamed answer."""
+
+    def ask(self) -> list[dict[str, Any]]:
+        """The answer to the messages as they are."""
+        body = {
+            "anthropic_version": "bedrock-2023-05-31",
+            "max_tokens": 4096,
+            "tools": list(self.TOOLS),
+            "messages": self._sent(),
+            **self.extra,
+        }
+        if not self.stream:
+            answer = self.client.invoke_model(modelId=MODEL, body=json.dumps(body))
+            return list(json.loads(answer["body"].read())["content"])
+        answer = self.client.invoke_model_with_response_stream(modelId=MODEL, body=json.dumps(body))
+        return self._joined(json.loads(event["chunk"]["bytes"]) for event in answer["body"])
+
+    def _joined(self, events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+        blocks: list[dict[str, Any]] = []
+        pieces: list[str] = []
+        for event in events:
+            if event["type"] == "content_block_start":
+                assert event["index"] == len(blocks)
+                blocks.append(event["content_block"])
+                pieces = []
+            elif event["type"] == "content_block_delta":
+                delta = event["delta"]
+                pieces.append(delta.get("partial_json", ""))
+                for key in ("text", "thinking", "signature"):
+                    if key in delta:
+                        blocks[-1][key] = blocks[-1].get(key, "") + delta[key]
+            elif event["type"] == "content_block_stop" and blocks[-1]["type"] == "tool_use":
+                blocks[-1]["input"] = json.loads("".join(pieces) or "{}")
+            elif event["type"] == "message_stop":
+                self.metrics = event["amazon-bedrock-invocationMetrics"]
+        return blocks
+
+
+def boto(proxy: Any, monkeypatch: Any, token: str = "", **keys: str) -> Any:
+    """A client of Amazon's SDK: with an API key (`token`) or with access keys."""
+    import boto3
+    from botocore.config import Config
+
+    _alone(monkeypatch)
+    if token:
+        monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", token)
+    keys = keys or {} if token else _keys()
+    session = boto3.session.Session(region_name=REGION, **keys)
+    config = Config(proxies={"https": proxy.url}, retries={"total_max_attempts": 1}, read_timeout=60)
+    return session.client("bedrock-runtime", config=config, verify=str(proxy.ca_file))
+
+
+def anthropic_bedrock(clients: Any, proxy: Any, monkeypatch: Any, token: str = "") -> Any:
+    """Anthropic's SDK for Bedrock: with an API key (`token`) or with access keys."""
+    import anthropic
+
+    _alone(monkeypatch)
+    keys = {} if token else {"aws_access_key": amazon.KEY_ID, "aws_secret_key": amazon.SECRET}
+    more = {"api_key": token} if token else keys
+    client = clients.http(proxy)
+    return anthropic.AnthropicBedrock(aws_region=REGION, http_client=client, max_retries=0, **more)
+
+
+def _keys() -> dict[str, str]:
+    return {"aws_access_key_id": amazon.KEY_ID, "aws_secret_access_key": amazon.SECRET}
+
+
+def _alone(monkeypatch: Any) -> None:
+    """Nothing of this machine's own settings for Amazon counts."""
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, "/nonexistent")
+    for name in ("AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def results(body: Any) -> Iterator[tuple[str, str]]:
+    """Tool name and text of every tool result in a request, in order."""
+    names: dict[str, str] = {}
+    for block in (block for message in body["messages"] for block in _blocks(message)):
+        use, result = block.get("toolUse"), block.get("toolResult")
+        if use or block.get("type") == "tool_use":
+            names[use["toolUseId"] if use else block["id"]] = (use or block)["name"]
+        elif result:
+            yield names[result["toolUseId"]], "".join(part["text"] for part in result["content"])
+        elif block.get("type") == "tool_result":
+            inner = block["content"]
+            text = inner if isinstance(inner, str) else "".join(part["text"] for part in inner)
+            yield names[block["tool_use_id"]], text
+
+
+def _blocks(message: Any) -> list[Any]:
+    return message["content"] if isinstance(message["content"], list) else []
+
+
+def hidden_results(received: Received) -> list[str]:
+    """The texts that a request gives as answers to calls of the phantom, in order."""
+    return [text for name, text in results(received.json) if name == PHANTOM]
