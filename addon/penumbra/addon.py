@@ -27,6 +27,7 @@ from penumbra.rescue import Rescue
 from penumbra.settings import Settings, SettingsError
 from penumbra.sockets import Sockets
 from penumbra.strategies import http as http_calls
+from penumbra.told import Tells
 from penumbra.wire import content_encoding, recognise, sigv4, upgrade
 from penumbra.wire.recognise import Api
 from penumbra.writes import Writes
@@ -52,11 +53,14 @@ class Penumbra:
         self.settings = Settings()
         self.figures = figures.Figures()
         self.expansion = Expansion(ExpansionFigures(), self._write_event)
-        self.rescue = Rescue(self.expansion)
+        self.tells = Tells()
+        self.rescue = Rescue(self.expansion, self.tells.expect)
+        self.expansion.wrap = self.tells.behind(self.expansion.wrap)
         self.writes = Writes()
         self.sockets = Sockets(self._frame, self._started, self.expansion, self.writes)
         commands = Commands(self.figures, self.expansion.figures)
-        self.addons = [commands, self.rescue, self.expansion, self.writes, self.sockets]
+        answers = [self.rescue, self.expansion, self.tells, self.writes]
+        self.addons = [commands, *answers, self.sockets]
         self._running = False
         self._engine: Engine | None = None
         self._events: events.EventLog | None = None
@@ -370,6 +374,7 @@ class Penumbra:
             # Behind everything that may change a header, for headers are signed too.
             self._sign(flow.request)
         self.writes.expect(flow, incoming.api.format, body)
+        self.tells.expect(flow, accepted)
         self.rescue.expect(flow, self._started(), incoming, self.settings, accepted)
         self._report(flow, incoming, accepted)
 

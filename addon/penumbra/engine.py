@@ -23,6 +23,7 @@ from penumbra.history.shelves import Shelves
 from penumbra.outside import Outside
 from penumbra.overrides import OverrideError
 from penumbra.recovery import binding, lessons, recoverer
+from penumbra.recovery.context_guard import Told
 from penumbra.recovery.resend import Given
 from penumbra.redaction import RedactionError, Unreadable, ruleset
 from penumbra.redaction.engine import Redactor
@@ -102,6 +103,8 @@ class Accepted:
     """Secrets newly found outside of tool results, by rule."""
     betas: str = ""
     """What its header `anthropic-beta` has to say; empty: what it says already."""
+    told: Told | None = None
+    """What its client is told of its size; None: what the provider says."""
     again: recoverer.Again | None = None
     """Why it is sent instead of a request that was refused; not remembered yet."""
 
@@ -222,7 +225,7 @@ class Engine:
         await self.ledger.record(again.given.decisions)
         if accepted.prepared is not None:
             await self.expansions.keep(accepted.prepared, again.given.originals)
-        await self.conversations.learn(accepted.conversation, again.lesson)
+        await self.conversations.learn(accepted.conversation, again.given.lesson)
 
     async def _rewrite(
         self, incoming: Incoming, settings: Settings, given: Given | None = None
@@ -242,8 +245,8 @@ class Engine:
         key = caller.conversation()
         past = await self.conversations.past(key)
         prepared = await self._prepare(incoming, request, past, caller)
-        gives_up = past.lesson.drop or (given is not None and given.drop)
-        betas = self._without_unbound(incoming, request, prepared) if gives_up else ""
+        lesson = past.lesson if given is None else past.lesson.learned(given.lesson)
+        betas = self._without_unbound(incoming, request, prepared) if lesson.drop else ""
         shadows = prepared.shadows if prepared else None
         forms = await self._forms(incoming, request, known, redact, shadows)
         if forms:
@@ -263,6 +266,7 @@ class Engine:
             line=line,
             hidden=hidden,
             betas=betas,
+            told=recoverer.tells(request, rewritten, lesson, incoming.headers),
         )
         if incoming.api.kind != "messages":
             return accepted

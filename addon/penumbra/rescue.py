@@ -9,6 +9,7 @@ the very first answer, byte for byte.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -64,8 +65,10 @@ class Watched:
 class Rescue:
     """State: the requests under way whose answers are watched."""
 
-    def __init__(self, expansion: Expansion) -> None:
+    def __init__(self, expansion: Expansion, tell: Callable[[http.HTTPFlow, Accepted], None]) -> None:
+        """`tell` is called for each request that takes another's place."""
         self._expansion = expansion
+        self._tell = tell
         self._watched: dict[str, Watched] = {}
         self.recovered = 0
         """Requests that were refused and then taken."""
@@ -163,6 +166,7 @@ class Rescue:
         self._expansion.forget(flow)
         if smaller.prepared is not None and smaller.find is not None:
             self._expansion.expect(flow, watched.engine.expansions, smaller.prepared, smaller.find, body)
+        self._tell(flow, smaller)
         self._expansion.guard(flow, watched)
         _log.info(
             f"Penumbra: {flow.request.pretty_host} refused a request ({again.refusal.rule}, "

@@ -86,6 +86,15 @@ def replace_document(flow: http.HTTPFlow, done: Done) -> None:
         flow.response.status_code = done.status
 
 
+def put_document(flow: http.HTTPFlow, body: bytes) -> None:
+    """Another body, without content coding."""
+    assert flow.response is not None
+    flow.response.headers.pop("content-encoding", None)
+    flow.response.data.content = body
+    if "content-length" in flow.response.headers:
+        flow.response.headers["content-length"] = str(len(body))
+
+
 def is_stream(flow: http.HTTPFlow) -> bool:
     headers = flow.response.headers if flow.response else {}
     return framing.is_stream(headers.get("content-type", ""), flow.request.path)

@@ -102,6 +102,7 @@ class Settings:
     """The same as a part of the model's window, where that is known."""
     bound_thinking: str = "keep"
     recover: str = "auto"
+    context_guard: str = "on"
     redact_secrets: bool = True
     redact_scope: str = "results"
     redaction_failure: str = "refuse"
@@ -306,6 +307,12 @@ KNOBS: tuple[Knob, ...] = (
         "recover",
         read_choice("auto", "off"),
         "Send a request that was refused as too large again with smaller results: auto or off.",
+    ),
+    Knob(
+        "context_guard",
+        read_choice("on", "off"),
+        "Once a refusal has shown that less fits than the client believes, tell it its input tokens in parts "
+        "of what it believes in, so that it compacts in time: on or off.",
     ),
     Knob("redact_secrets", read_flag, "Take secrets out of tool results."),
     Knob(

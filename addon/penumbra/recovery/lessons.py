@@ -37,6 +37,8 @@ class Lesson:
     """Bytes of the body."""
     most: int = 0
     """Characters of one result."""
+    window: int = 0
+    """Tokens of a request and its answer, by the provider's own count."""
     drop: bool = False
     """Reasoning in it is bound to another prefix: the provider has to be asked to drop it."""
 
@@ -46,6 +48,7 @@ class Lesson:
             other.tokens or self.tokens,
             other.bytes or self.bytes,
             other.most or self.most,
+            other.window or self.window,
             other.drop or self.drop,
         )
 

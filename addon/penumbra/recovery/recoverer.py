@@ -15,6 +15,7 @@ from penumbra import failures, rewrite
 from penumbra.history import budget, cache_cost, compaction, repack
 from penumbra.history.shelves import Shelves
 from penumbra.recovery import binding, ladder, refusals, resend
+from penumbra.recovery.context_guard import Told, told
 from penumbra.recovery.lessons import Lesson, Past
 from penumbra.recovery.refusals import Kind, Refusal
 from penumbra.recovery.resend import Given
@@ -49,12 +50,10 @@ class Again:
     given: Given = field(default_factory=Given)
     body: bytes | None = None
     """A whole body, where results alone are not what is shortened."""
-    lesson: Lesson = field(default_factory=Lesson)
-    """What is learned if it is taken."""
 
     def then(self, other: Again) -> Again:
         """What holds when the request that this one led to was refused too."""
-        return replace(other, given=self.given.plus(other.given), lesson=self.lesson.learned(other.lesson))
+        return replace(other, given=self.given.plus(other.given))
 
     def helps(self, before: bytes, after: bytes) -> bool:
         """Whether a body that was refused and one that is to be sent instead differ in the right way."""
@@ -193,6 +192,16 @@ def _budget(request: rewrite.Request) -> int:
     return min(limits, default=0)
 
 
+def tells(
+    request: rewrite.Request, rewritten: rewrite.Rewritten, lesson: Lesson, headers: Mapping[str, str]
+) -> Told | None:
+    """What the client is told of a request's size; None: what the provider says."""
+    if request.settings.context_guard == "off" or request.api.kind != "messages":
+        return None
+    cut = any(shown.facts.how == "recovered" for shown in rewritten.shown)
+    return told(lesson, request.conversation.model, headers, cut)
+
+
 def refused(status: int, body: bytes, sent: Sent) -> Refusal | None:
     """The refusal in an answer that shortening may help against; None if it is none."""
     name = sent.host.rpartition(":")[0] or sent.host
@@ -213,7 +222,7 @@ def again(
     Raises RedactionError.
     """
     if refusal.kind is Kind.BINDING:
-        return Again(refusal, Given(drop=True), lesson=Lesson(drop=True))
+        return Again(refusal, Given(lesson=Lesson(drop=True)))
     if not may_shorten(request.settings):
         return None
     estimated = tokens.estimate(sent.body.decode("utf-8", "replace"))
@@ -228,7 +237,7 @@ def again(
     given = resend.smaller(request, sent.decided, needed, redact, shadows, parameters)
     if not given.decisions:
         return None
-    return Again(refusal, given, lesson=_lesson(refusal, estimated))
+    return Again(refusal, given.plus(Given(lesson=_lesson(refusal, estimated))))
 
 
 def _bounded(request: rewrite.Request, sent: Sent, needed: ladder.Need, estimated: int) -> bytes | None:
@@ -247,8 +256,11 @@ def _lesson(refusal: Refusal, estimated: int) -> Lesson:
         return Lesson(most=refusal.limit or 0)
     if refusal.kind is Kind.BYTES:
         return Lesson(bytes=refusal.limit or 0)
-    if refusal.limit is None or refusal.kind is Kind.RESERVE:
+    if refusal.limit is None:
         return Lesson()
+    if refusal.kind is Kind.RESERVE:
+        return Lesson(window=refusal.limit)
+    window = 0 if refusal.kind is Kind.WINDOW else refusal.limit
     if refusal.have:
-        return Lesson(tokens=estimated * refusal.limit // refusal.have)
-    return Lesson(tokens=min(refusal.limit, estimated))
+        return Lesson(tokens=estimated * refusal.limit // refusal.have, window=window)
+    return Lesson(tokens=min(refusal.limit, estimated), window=window)

@@ -12,6 +12,7 @@ from penumbra.calls import tools
 from penumbra.history import budget, superseded
 from penumbra.history.dedup import RESTATE
 from penumbra.recovery import forms, ladder
+from penumbra.recovery.lessons import Lesson
 from penumbra.redaction import RedactionError
 from penumbra.shadow.ledger import Decision, Facts
 from penumbra.text import tokens
@@ -33,8 +34,8 @@ class Given:
     """Redacted originals by reference."""
     line: str = ""
     """Why, for a log."""
-    drop: bool = False
-    """The provider is asked to drop reasoning that is bound to another prefix."""
+    lesson: Lesson = field(default_factory=Lesson)
+    """What is learned if the request is taken."""
 
     def plus(self, other: Given) -> Given:
         """Both; of two forms of one text the other's."""
@@ -42,7 +43,7 @@ class Given:
             {**self.decisions, **other.decisions},
             {**self.originals, **other.originals},
             "; ".join(line for line in (self.line, other.line) if line),
-            self.drop or other.drop,
+            self.lesson.learned(other.lesson),
         )
 
 

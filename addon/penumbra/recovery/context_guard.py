@@ -1,0 +1,40 @@
+"""What a client is told of a request's size, where the provider takes less than the client believes.
+
+Clients compact their conversations when the usage that they are told comes near the window that they
+believe in. Where a refusal has shown another limit, they would learn of it only by further refusals; and
+where results were cut so that a request fits, the usage hides that the conversation doesn't. So they are
+told their usage in parts of what they believe in. Nothing is told differently before a limit was learned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penumbra.history import windows
+from penumbra.history.budget import SLACK
+from penumbra.recovery.lessons import Lesson
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """How input tokens are told. All in the provider's own tokens."""
+
+    limit: int
+    """What requests of the conversation are kept to."""
+    believed: int
+    """What the client takes for it."""
+
+    def count(self, tokens: int) -> int:
+        """What the client is told instead of so many tokens; never fewer."""
+        return -(-tokens * self.believed // self.limit)
+
+
+def told(lesson: Lesson, model: str, headers: Mapping[str, str], cut: bool) -> Told | None:
+    """How a request's usage is told; None: as it is. `cut`: results in it were shortened so that it fits."""
+    believed = windows.of(model, headers).believed
+    if not lesson.window or not believed or believed > lesson.window * windows.table()["most"]:
+        return None
+    # Cuts bring a request below its limit by this much, so that its usage would never come nearer.
+    limit = int(lesson.window * SLACK) if cut else lesson.window
+    return Told(limit, believed) if believed > limit else None

@@ -1,0 +1,129 @@
+"""mitmproxy's face of the context guard: what clients are told of the size of their requests.
+
+A child addon, behind all others that touch answers. Streams are changed event by event: behind the
+exchange where the model may ask for originals, else on their way through mitmproxy; documents before they
+are sent. An answer of which nothing is to be told differently is not touched.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from mitmproxy import http
+
+from penumbra import failures, responses
+from penumbra.engine import Accepted
+from penumbra.recovery.context_guard import Told
+from penumbra.wire import content_stream
+from penumbra.wire.answer import Answer
+from penumbra.wire.edited_bytes import EditedAnswer, EditedBytes
+from penumbra.wire.told_usage import ToldUsage
+
+Wrap = Callable[[http.HTTPFlow, Answer, bool], Answer]
+"""Changes what an answer gives to the client; told whether it is a stream."""
+
+METADATA = "penumbra_context_guard"
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Telling:
+    told: Told
+    format_name: str
+    usage: ToldUsage
+    elsewhere: bool = False
+    """An exchange sees to it."""
+
+    def stream(self) -> EditedBytes:
+        return EditedBytes(self.usage, self.format_name, stream=True)
+
+
+# Of the process, not of the addon: a reload of the script makes a new addon while responses go on.
+_TELLING: dict[str, _Telling] = {}
+"""By id of the client's flow."""
+
+
+class Tells:
+    """`expect` is called for each request that is sent, also for one that takes another's place."""
+
+    def expect(self, flow: http.HTTPFlow, accepted: Accepted) -> None:
+        """The request is sent; `accepted` says what its client is to be told of it."""
+        _TELLING.pop(flow.id, None)
+        if (told := accepted.told) is None:
+            return
+        name = accepted.request.api.format
+        _TELLING[flow.id] = _Telling(told, name, ToldUsage(name, told.count))
+        if codings := flow.request.headers.get("accept-encoding"):
+            flow.request.headers["accept-encoding"] = content_stream.acceptable(codings)
+
+    def behind(self, wrap: Wrap) -> Wrap:
+        """What else changes the answers of an exchange, and then this."""
+
+        def both(flow: http.HTTPFlow, answer: Answer, stream: bool) -> Answer:
+            answer, telling = wrap(flow, answer, stream), _TELLING.get(flow.id)
+            if telling is None or not stream:
+                return answer
+            telling.elsewhere = True
+            return EditedAnswer(answer, telling.stream())
+
+        return both
+
+    def responseheaders(self, flow: http.HTTPFlow) -> None:
+        """Streams that are passed on as they arrive."""
+        telling, response = _TELLING.get(flow.id), flow.response
+        if telling is None or response is None or not callable(response.stream):
+            return
+        decode = content_stream.decoder(response.headers.get("content-encoding", ""))
+        if decode is not None and not telling.elsewhere:
+            response.stream = _edited(response.stream, decode, telling.stream())
+            responses.stream_plainly(flow, response)
+
+    def response(self, flow: http.HTTPFlow) -> None:
+        """A response is complete; of a stream, the client has got it already."""
+        telling, response = _TELLING.pop(flow.id, None), flow.response
+        if telling is None or response is None or response.status_code != 200:
+            return
+        if not response.stream and not responses.is_stream(flow):
+            plain = responses.content(flow)
+            body = telling.usage.document(plain)
+            if body is not plain:
+                responses.put_document(flow, body)
+        if telling.usage.real:
+            _report(flow, telling)
+
+    def error(self, flow: http.HTTPFlow) -> None:
+        """A flow has ended before its response."""
+        telling = _TELLING.pop(flow.id, None)
+        if telling is not None and telling.usage.real:
+            _report(flow, telling)
+
+
+def _edited(
+    inner: Callable[[bytes], Iterable[bytes] | bytes], decode: content_stream.Decode, edited: EditedBytes
+) -> Callable[[bytes], bytes | list[bytes]]:
+    """What mitmproxy calls with each chunk of a stream: `inner` first, then what is changed."""
+
+    def take(data: bytes) -> bytes | list[bytes]:
+        given = inner(data)
+        chunk = given if isinstance(given, bytes) else b"".join(given)
+        try:
+            out = edited.feed(decode(chunk)) if chunk else b""
+        except Exception as error:
+            _log.warning("penumbra: a response could not be decoded: %s", failures.place(error))
+            out = b""
+        return (out if data else out + edited.close()) or []
+
+    return take
+
+
+def _report(flow: http.HTTPFlow, telling: _Telling) -> None:
+    """What was told, and what is true."""
+    told, real = telling.told, telling.usage.real
+    said = {name: [count, told.count(count)] for name, count in real.items()}
+    flow.metadata[METADATA] = {"limit": told.limit, "believed": told.believed, "told": said}
+    factor = told.believed / told.limit
+    note = f"told {factor:.2f} times the input tokens: of {told.believed:,} only {told.limit:,} fit"
+    flow.comment = f"{flow.comment}; {note}" if flow.comment else f"Penumbra: {note}"
+    _log.info(f"Penumbra: {flow.request.pretty_host}: {note}; in truth {real}")
