@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from penumbra.text import diff_hunks, json_prune, row_sample, search_hits, windows
+from penumbra.text import diff_hunks, json_prune, row_sample, search_hits, web_hits, windows
 from penumbra.text.outline import outline
 from penumbra.text.result import Mode
 from penumbra.text.size import encode, size
@@ -27,6 +27,7 @@ class Kind(StrEnum):
     SEARCH = "search result"
     LIST = "list"
     WEB = "web page"
+    HITS = "web search result"
     DIFF = "diff"
     JSON = "JSON"
     FILE = "file"
@@ -36,10 +37,11 @@ class Kind(StrEnum):
 
 _LIMITS = {
     Kind.COMMAND: 2_500,
-    Kind.SEARCH: 3_000,
+    Kind.SEARCH: 4_500,
     Kind.LIST: 8_000,
     Kind.WEB: 5_000,
-    Kind.DIFF: 4_000,
+    Kind.HITS: 5_000,
+    Kind.DIFF: 3_500,
     Kind.JSON: 5_000,
     Kind.REPORT: 32_000,
     Kind.OTHER: 3_000,
@@ -64,6 +66,8 @@ _BY_CATEGORY = {
 def account(text: str, source: Source) -> str | None:
     """The account of a result that is over its limit; None if it is within."""
     kind = kind_of(source)
+    if kind in (Kind.WEB, Kind.OTHER) and size(text) > limit_of(kind, source) and web_hits.is_hits(text):
+        kind = Kind.HITS
     limit = limit_of(kind, source)
     if size(text) <= limit:
         return None
@@ -116,6 +120,8 @@ def _body(text: str, kind: Kind, room: int) -> str:
         hits = search_hits.sample(text, room)
         if hits is not None:
             return hits
+    if kind is Kind.HITS:
+        return web_hits.sample(text, room)
     if kind is Kind.JSON:
         sample = row_sample.sample(text, room) or json_prune.prune(text, room)
         if sample is not None:

@@ -15,6 +15,8 @@ LIMIT = 1_200
 """Characters of a line above which its middle is left out."""
 _HEAD = 700
 _TAIL = 200
+_LINK = 300
+"""A line with so many characters for each address, or less, is a list of links."""
 _BLOB = re.compile(r"(?<![A-Za-z0-9+/_\-])[A-Za-z0-9+/_\-]{256,}={0,2}")
 _HEX = re.compile(r"[0-9a-fA-F]+")
 
@@ -50,7 +52,8 @@ def _name(found: re.Match[str]) -> str:
 
 
 def _clip_line(line: str) -> str:
-    if len(line) <= LIMIT:
+    # A line of links is read link by link.
+    if len(line) <= LIMIT or line.count("://") * _LINK >= len(line):
         return line
     left_out = len(line) - _HEAD - _TAIL
     return f"{line[:_HEAD]} ... [{left_out} characters left out] ... {line[-_TAIL:]}"

@@ -1,0 +1,76 @@
+"""Web search results keep every title and address before any text."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penumbra.text.pipeline import shorten
+from penumbra.text.result import Mode, Policy, Redacted, ToolOutput
+from penumbra.text.size import size
+from penumbra.text.web_hits import is_hits, sample
+
+WORDS = "sail mast wind cloth lift drag keel rope knot hull bow stern tide wave port deck".split()
+MARKDOWN = "A search for 'sails' found 12 results:\n\n" + "".join(
+    f"{n}. [{WORDS[n]} and {WORDS[n + 2]}](https://example.com/sails/{WORDS[n]})\nDate: Mar {n}, 2025\n\n"
+    + " ".join(WORDS[(n * k + k // 3) % 16] for k in range(60 + n))
+    + "\n\n"
+    for n in range(1, 13)
+)
+FIELDS = "".join(
+    f"Title: Sails {n}\nURL: https://example.com/{n}\nText: {'wind and cloth ' * 60}\nmore of it\n\n"
+    for n in range(1, 13)
+)
+
+
+@pytest.mark.parametrize("text", [MARKDOWN, FIELDS], ids=["markdown", "fields"])
+def test_all_addresses_stay(text: str) -> None:
+    assert is_hits(text)
+    short = sample(text, 3_000)
+    assert size(short) <= 3_000
+    assert re.findall(r"https?://[^\s)]+", short) == re.findall(r"https?://[^\s)]+", text)
+
+
+def test_what_is_missing_is_counted() -> None:
+    lines = [line for line in FIELDS.split("\n") if line.strip()]
+    short = sample(FIELDS, 1_800).split("\n")
+    left_out = sum(
+        int(found[1]) for line in short if (found := re.fullmatch(r"\[([0-9]+) lines? left out\]", line))
+    )
+    kept = [line for line in short if not line.endswith(" left out]") or "characters" in line]
+    assert left_out + len(kept) == len(lines)
+    assert 0 < left_out < len(lines)
+    few = sample(FIELDS, 300)
+    assert few.endswith(" more hits]")
+    more = int(few.split("[")[-1].split()[0])
+    assert more + few.count("URL: ") == 12
+
+
+def test_through_the_pipeline() -> None:
+    prefix = "<<<SHADOW:shadow_" + "0" * 32 + ">>>\n"
+    policy = Policy(mode=Mode.STANDARD, lossy=True, overhead=prefix)
+    result = shorten(ToolOutput(MARKDOWN, "search", {"query": ["sails"]}, "c1"), policy, Redacted, str)
+    assert result.text.startswith("[web search result in part; ")
+    assert result.text.count("https://example.com/sails/") == 12
+    again = shorten(ToolOutput(result.text, "search", {"query": ["sails"]}, "c1"), policy, Redacted, str)
+    assert again.text == result.text
+
+
+@pytest.mark.parametrize("text", ["", "a page\n" * 90, "see [this](https://example.com) and that\n" * 9])
+def test_pages_are_no_hits(text: str) -> None:
+    assert not is_hits(text)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(["- [a](https://x.y/é)", "Title: t", "URL: https://x.y", "text 🎉", "", "w" * 900]),
+        max_size=60,
+    ),
+    st.integers(100, 3_000),
+)
+def test_never_above_the_room(lines: list[str], room: int) -> None:
+    assert size(sample("\n".join(lines), room)) <= room
