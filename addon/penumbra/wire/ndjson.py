@@ -12,6 +12,11 @@ class JsonLine:
     raw: bytes
     """The bytes on the wire, the line end included."""
 
+    @property
+    def data(self) -> bytes | None:
+        """The document; None for a blank line."""
+        return self.raw.strip() or None
+
     def with_data(self, data: bytes) -> bytes:
         """The line's bytes with another document; its end stays."""
         return data + self.raw[len(self.raw.rstrip(b"\r\n")) :]
