@@ -13,10 +13,27 @@ from penumbra.text.result import Mode, Policy, Redacted, ToolOutput
 from penumbra.text.size import size
 from penumbra.text.web_hits import is_hits, sample
 
-WORDS = "sail mast wind cloth lift drag keel rope knot hull bow stern tide wave port deck".split()
+WORDS = [
+    "sail",
+    "mast",
+    "wind",
+    "cloth",
+    "lift",
+    "drag",
+    "keel",
+    "rope",
+    "knot",
+    "hull",
+    "bow",
+    "stern",
+    "tide",
+    "wave",
+    "port",
+    "deck",
+]
 MARKDOWN = "A search for 'sails' found 12 results:\n\n" + "".join(
     f"{n}. [{WORDS[n]} and {WORDS[n + 2]}](https://example.com/sails/{WORDS[n]})\nDate: Mar {n}, 2025\n\n"
-    + " ".join(WORDS[(n * k + k // 3) % 16] for k in range(60 + n))
+    + " ".join(WORDS[(n * k + k // 3) % 16] for k in range(150 + n))
     + "\n\n"
     for n in range(1, 13)
 )
