@@ -16,6 +16,7 @@ from mitmproxy.addonmanager import Loader
 from penumbra import failures
 from penumbra import settings as knobs
 from penumbra.commands import Commands
+from penumbra.edits import Edits
 from penumbra.engine import Accepted, Engine, Incoming, Refused, unsearched
 from penumbra.expansion import Expansion
 from penumbra.insight import events, figures
@@ -55,11 +56,13 @@ class Penumbra:
         self.expansion = Expansion(ExpansionFigures(), self._write_event)
         self.tells = Tells()
         self.rescue = Rescue(self.expansion, self.tells.expect)
+        self.edits = Edits()
+        self.expansion.wrap = self.edits.wrap
         self.expansion.wrap = self.tells.behind(self.expansion.wrap)
         self.writes = Writes()
         self.sockets = Sockets(self._frame, self._started, self.expansion, self.writes)
         commands = Commands(self.figures, self.expansion.figures)
-        answers = [self.rescue, self.expansion, self.tells, self.writes]
+        answers = [self.rescue, self.expansion, self.edits, self.tells, self.writes]
         self.addons = [commands, *answers, self.sockets]
         self._running = False
         self._engine: Engine | None = None
@@ -370,6 +373,8 @@ class Penumbra:
             await _set_body(flow.request, body)
         if accepted.prepared is not None and accepted.find is not None:
             self.expansion.expect(flow, self._started().expansions, accepted.prepared, accepted.find, body)
+        if accepted.restoration is not None:
+            self.edits.expect(flow, accepted.restoration)
         if changed:
             # Behind everything that may change a header, for headers are signed too.
             self._sign(flow.request)

@@ -30,8 +30,9 @@ from penumbra.redaction.engine import Redactor
 from penumbra.redaction.failure import Redact, forgiving
 from penumbra.redaction.gitleaks import Loaded
 from penumbra.redaction.spoken import Spoken
+from penumbra.restoring import Restoration, Restoring
 from penumbra.settings import Settings, database_path
-from penumbra.shadow import answers, expand, ledger, originals
+from penumbra.shadow import answers, expand, ledger, originals, restorations
 from penumbra.shadow.database import Database, installation_key
 from penumbra.shadow.expansions import Caller, Expansions, Find, Original, Prepared, Terms
 from penumbra.shadow.heard import Heard
@@ -103,6 +104,8 @@ class Accepted:
     """Secrets newly found outside of tool results, by rule."""
     betas: str = ""
     """What its header `anthropic-beta` has to say; empty: what it says already."""
+    restoration: Restoration | None = None
+    """What may be put back into its answer."""
     told: Told | None = None
     """What its client is told of its size; None: what the provider says."""
     again: recoverer.Again | None = None
@@ -125,8 +128,10 @@ class Engine:
         self.settings = settings
         self.key = installation_key(path.with_suffix(".key") if path else None)
         schema = (*ledger.SCHEMA, *answers.SCHEMA, *originals.SCHEMA, *compressed.SCHEMA, *lessons.SCHEMA)
-        self.database = Database(path, schema)
+        self.database = Database(path, (*schema, *restorations.SCHEMA))
         self.ledger = ledger.Ledger(self.database, settings.ledger_ttl, settings.database_max_bytes)
+        past = restorations.Restorations(self.database, settings.ledger_ttl)
+        self.restoring = Restoring(past, self.ledger)
         seen = answers.Answers(self.database, settings.ledger_ttl)
         self.heard = Heard(seen, self._cleaned)
         self.expansions = Expansions(
@@ -169,6 +174,7 @@ class Engine:
             return unsearched(incoming.api, error)
         if accepted is None:
             return None
+        accepted = replace(accepted, restoration=await self._restoration(incoming, accepted))
         return replace(accepted, milliseconds=(time.perf_counter() - started) * 1000)
 
     async def _accept(self, incoming: Incoming, settings: Settings) -> Accepted | None:
@@ -235,6 +241,7 @@ class Engine:
         request = await self._work(heavy, lambda: self._read(incoming, settings))
         if request is None:
             return None
+        incoming, request = await self._concealed(incoming, settings, request)
         request, hidden = await self._unspoken(incoming, settings, request)
         caller = self._caller(incoming, request)
         if missing := rewrite.unheard(request):
@@ -243,6 +250,8 @@ class Engine:
         known = await self.ledger.known({item.key: None for item in request.items})
         redact = await self._redact(settings)
         key = caller.conversation()
+        if _restores(request.settings):
+            redact = self.restoring.redacting(request, key, redact)
         past = await self.conversations.past(key)
         prepared = await self._prepare(incoming, request, past, caller)
         lesson = past.lesson if given is None else past.lesson.learned(given.lesson)
@@ -283,6 +292,35 @@ class Engine:
         """How texts are redacted; waits until the rules are compiled."""
         redactor = await asyncio.wrap_future(self._redactor)
         return forgiving(redactor.redact, settings.redaction_failure)
+
+    async def _concealed(
+        self, incoming: Incoming, settings: Settings, request: rewrite.Request
+    ) -> tuple[Incoming, rewrite.Request]:
+        """The request with placeholders where values were put back into earlier answers."""
+        on = _restores(request.settings)
+        scan = (await asyncio.wrap_future(self._redactor)).scan if on else None
+        key = self._caller(incoming, request).conversation()
+        edits = await self.restoring.conceal(request, key, scan)
+        if not edits:
+            return incoming, request
+        concealed = replace(incoming, body=Document(incoming.body, edits).render())
+        clean = self._read(concealed, settings)
+        if clean is None:
+            raise RedactionError("a concealed request is none any more")
+        return concealed, clean
+
+    async def _restoration(self, incoming: Incoming, accepted: Accepted) -> Restoration | None:
+        request = accepted.request
+        if incoming.api.kind != "messages" or not _restores(request.settings):
+            return None
+        try:
+            scan = (await asyncio.wrap_future(self._redactor)).scan
+            decided = [(shown.item, shown.facts) for shown in accepted.rewritten.shown]
+            self.restoring.learn(request, accepted.conversation, decided, scan)
+            return self.restoring.answer(request, accepted.conversation)
+        except Exception as error:
+            _log.warning("Penumbra puts nothing back into an answer: %s", failures.place(error))
+            return None
 
     async def _cleaned(self, text: str) -> str:
         """A text to be kept. Raises RedactionError."""
@@ -431,6 +469,10 @@ def unsearched(api: Api, error: RedactionError) -> Refused:
     """The answer to a request that could not be searched for secrets."""
     message = f"Penumbra could not search this request for secrets and did not send it: {error}"
     return Refused(error.status, api.wire.error(error.status, message), message)
+
+
+def _restores(settings: Settings) -> bool:
+    return settings.restore_secrets == "edits" and settings.redact_secrets
 
 
 def _compiled(key: bytes, gitleaks: Loaded | None, settings: Settings) -> Redactor:

@@ -108,6 +108,7 @@ class Settings:
     redaction_failure: str = "refuse"
     redaction_max_bytes: int = MAX_BYTES
     allow_redaction_off: bool = False
+    restore_secrets: str = "off"
     gitleaks_config: str = ""
     gitleaks_only: bool = False
     hosts: tuple[str, ...] = ()
@@ -329,6 +330,12 @@ KNOBS: tuple[Knob, ...] = (
     ),
     Knob("redaction_max_bytes", read_size(1, _HUGE), "Texts above this size can't be searched for secrets."),
     Knob("allow_redaction_off", read_flag, "Let a request switch redaction off."),
+    Knob(
+        "restore_secrets",
+        read_choice("off", "edits"),
+        "Whether the client gets the value where the model writes its placeholder: off, or edits (in calls "
+        "that edit the very file that the value was read from).",
+    ),
     Knob("gitleaks_config", read_text, "A gitleaks.toml whose rules are searched for beside ours."),
     Knob("gitleaks_only", read_flag, "The rules of gitleaks_config come instead of ours."),
     Knob("hosts", read_names, "Further hosts of LLM APIs (globs allowed), separated by commas."),

@@ -3,102 +3,293 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.redaction import placeholder
-from penumbra.redaction.engine import Redactor
-from penumbra.redaction.restore import Restorer, restored
-from penumbra.redaction.vault import Vault
+from penumbra import rules
+from penumbra.redaction import files, placeholder
+from penumbra.redaction.restore import Restorer, restorer
+from penumbra.redaction.vault import Read, Values, Vault, exact
 
-VALUE = 'p"ss\\wörd\n\U0001f511'
+VALUE = 'p"ss\\wörd\U0001f511'
+LINES = "one\ntwo"
 MARK = placeholder.make("password", b"k", VALUE.encode())
 OTHER = placeholder.make("password", b"k", b"other")
+LONG = placeholder.make("private-key", b"k", LINES.encode())
+UNKNOWN = placeholder.make("password", b"k", b"unknown")
+PATH = "/a/.env"
+VALUES = Values([Read(PATH, {MARK: VALUE, LONG: LINES}), Read("/b", {OTHER: "other"})])
 
 
-def test_scan_hands_out_what_it_replaced(redactor: Redactor) -> None:
-    scan = redactor.scan("DB_PASSWORD=n0t-A.real_One\n")
-    ((mark, value),) = scan.values.items()
-    assert value == "n0t-A.real_One"
-    assert scan.text == f"DB_PASSWORD={mark}\n"
-    assert restored(scan.text, scan.values, in_json=False) == "DB_PASSWORD=n0t-A.real_One\n"
+def of(tool: str = "Edit", values: Values = VALUES, root: str = "", freeform: bool = False) -> Restorer:
+    found = restorer(tool, values, root, freeform=freeform)
+    assert found is not None
+    return found
+
+
+def whole(text: str, **more: Any) -> str:
+    one = of(**more)
+    return one.feed(text) + one.finish()
+
+
+def restored(arguments: Any, **more: Any) -> Any:
+    return json.loads(whole(json.dumps(arguments), **more))
+
+
+# The vault
 
 
 def test_values_come_back_for_their_own_file_only() -> None:
     vault = Vault()
-    vault.remember("scope", {MARK: VALUE}, "/a/.env")
-    vault.remember("scope", {OTHER: "other"})
-    assert vault.for_path("scope", "/a/.env") == {MARK: VALUE}
-    assert vault.for_path("scope", "/b/.env") == {}
-    assert vault.for_path("scope", "") == {}
-    assert vault.for_path("elsewhere", "/a/.env") == {}
-    assert vault.knows("scope", f"{MARK} {OTHER} [REDACTED:x:aaaaaa]") == {MARK, OTHER}
-    vault.forget("scope")
-    assert vault.for_path("scope", "/a/.env") == {}
-
-
-def test_values_turn_back_into_placeholders() -> None:
-    vault = Vault()
-    vault.remember("scope", {MARK: "abc", OTHER: "abcdef"})
-    assert vault.hide("scope", "x abcdef y abc") == f"x {OTHER} y {MARK}"
-    assert vault.hide("elsewhere", "abc") == "abc"
+    vault.keep(b"scope", b"1", "/a/.env", {MARK: VALUE})
+    vault.keep(b"scope", b"2", "", {OTHER: "other"})
+    values = vault.values(b"scope", [b"1", b"2", b"3"])
+    assert values.of("/a/.env") == {MARK: VALUE}
+    assert values.of("/b/.env") == values.of("") == {}
+    assert MARK in values
+    assert OTHER not in values
+    assert values.every() == {MARK: VALUE}
+    assert not vault.values(b"scope", [b"2"])
+    assert not vault.values(b"elsewhere", [b"1"])
+    assert vault.has(b"scope", b"2")
+    assert not vault.has(b"elsewhere", b"1")
 
 
 def test_two_values_of_one_fingerprint_are_never_written() -> None:
-    vault = Vault()
-    vault.remember("scope", {MARK: "one"}, "/f")
-    vault.remember("scope", {MARK: "two"}, "/f")
-    assert vault.for_path("scope", "/f") == {}
+    assert not Values([Read("/f", {MARK: "one"}), Read("/g", {MARK: "two"})])
 
 
 def test_vault_is_bounded() -> None:
-    vault = Vault(scopes=2, values=3, characters=10)
+    vault = Vault(scopes=2, reads=3, characters=10)
     for number in range(5):
-        vault.remember("a", {f"[REDACTED:x:aaaaa{'abcdefg'[number]}]": "v" * 3}, "/f")
-    assert len(vault.for_path("a", "/f")) == 3
-    vault.remember("a", {MARK: "w" * 9}, "/f")
-    assert vault.for_path("a", "/f") == {MARK: "w" * 9}
-    vault.remember("b", {MARK: "x"}, "/f")
-    vault.remember("c", {MARK: "x"}, "/f")
-    assert vault.for_path("a", "/f") == {}
-    assert vault.for_path("c", "/f") == {MARK: "x"}
+        vault.keep(b"a", b"%d" % number, "/f", {MARK: "v" * 3})
+    assert [vault.has(b"a", b"%d" % number) for number in range(5)] == [False, False, True, True, True]
+    vault.keep(b"a", b"9", "/f", {MARK: "w" * 9})
+    assert vault.values(b"a", [b"2", b"3", b"4", b"9"]).of("/f") == {MARK: "w" * 9}
+    vault.keep(b"b", b"1", "/f", {MARK: "x"})
+    vault.keep(b"c", b"1", "/f", {MARK: "x"})
+    assert not vault.has(b"a", b"9")
+    assert vault.has(b"b", b"1")
+    assert vault.has(b"c", b"1")
 
 
 def test_nothing_shows_in_repr() -> None:
     vault = Vault()
-    vault.remember("scope", {MARK: VALUE}, "/f")
+    vault.keep(b"scope", b"1", "/f", {MARK: VALUE})
     assert repr(vault) == "<Vault of 1 scopes>"
+    assert repr(VALUES) == "<Values of 2 files>"
 
 
-def test_restored_json_is_json() -> None:
-    text = json.dumps({"old_string": f"password: {MARK}\n", "n": OTHER})
-    assert json.loads(restored(text, {MARK: VALUE}, in_json=True)) == {
-        "old_string": f"password: {VALUE}\n",
-        "n": OTHER,
-    }
+@pytest.mark.parametrize(
+    ("value", "text", "sure"),
+    [
+        ("abc", "K=abc", True),
+        ("a\\nb", "K=a\\nb", True),
+        ("a\\nb", ' {"K": "a\\nb"}', False),
+        ("MIIE\nabc", "MIIE\nabc", True),
+        ("MIIE\n     3\tabc", "     2\tMIIE\n     3\tabc", False),
+        ("MIIE\n12\u2192abc", "x", False),
+        ("a\x1b[0mb", "x", False),
+        ("a" * 1_000, "x", True),
+        ("a" * 1_001, "x", False),
+        (f"a{MARK}", "x", False),
+    ],
+)
+def test_what_may_be_spelt_otherwise_in_the_file_is_not_kept(value: str, text: str, sure: bool) -> None:
+    assert exact({MARK: value}, text) == ({MARK: value} if sure else {})
 
 
-PIECES = st.sampled_from(
-    [MARK, OTHER, "[", "]", "[REDACTED:", "[REDACTED:password:", "REDACTED", "x", ":", "[REDACTED:x:abc"]
+# Which file
+
+
+@pytest.mark.parametrize("example", rules.load("files.yaml")["examples"]["reads"], ids=str)
+def test_files_that_are_read(example: dict[str, Any]) -> None:
+    assert files.read_from(example["tool"], example["arguments"], example.get("root", "")) == example["path"]
+
+
+@pytest.mark.parametrize("example", rules.load("files.yaml")["examples"]["edits"], ids=str)
+def test_tools_that_edit(example: dict[str, Any]) -> None:
+    assert files.edit_kind(example["tool"]) == example["kind"]
+    if not example["kind"]:
+        assert restorer(example["tool"], VALUES, "", freeform=False) is None
+
+
+def test_the_folder_of_a_conversation() -> None:
+    folder = files.working_folder
+    assert folder("x <environment_context>\n  <cwd>/r</cwd>", [{"workdir": "/other"}]) == "/r"
+    assert folder("x", [{"workdir": "/r"}, {"command": "ls"}, {"cwd": "/r/"}]) == "/r"
+    assert folder("x", [{"workdir": "/r"}, {"workdir": "/r/sub"}]) == ""
+    assert folder("x", [None, "text"]) == ""
+
+
+# Arguments
+
+
+def test_every_string_behind_or_before_the_path() -> None:
+    arguments = {"old_string": f"a [1] {MARK}\n", "n": 1, "file_path": PATH, "new_string": [MARK, UNKNOWN]}
+    expected = {**arguments, "old_string": f"a [1] {VALUE}\n", "new_string": [VALUE, UNKNOWN]}
+    assert restored(arguments) == expected
+    assert restored(dict(reversed(arguments.items()))) == expected
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"file_path": "/b", "old_string": MARK},
+        {"old_string": MARK, "file_path": "/b"},
+        {"old_string": MARK},
+        {"file_path": [PATH, "/b"], "old_string": MARK},
+        {"file_path": PATH, MARK: 1},
+        {"file_path": f"{PATH}{MARK}", "old_string": MARK},
+        {"content": "*** Begin Patch\n*** Update File: /a/.env\n+" + MARK, "file_path": "/b"},
+    ],
+)
+def test_what_is_not_for_that_file_stays(arguments: Any) -> None:
+    assert restored(arguments) == arguments
+
+
+def test_several_files_in_one_call() -> None:
+    edits = [
+        {"s": MARK, "filePath": PATH},
+        {"filePath": "/b", "s": f"{MARK} {OTHER}"},
+        {"filePath": "/a/../a/.env", "s": [MARK]},
+    ]
+    found = restored({"edits": edits})["edits"]
+    assert [one["s"] for one in found] == [VALUE, f"{MARK} other", [VALUE]]
+
+
+def test_a_second_path_ends_it() -> None:
+    text = f'{{"file_path":"{PATH}","a":"{MARK}","file_path":"/b","c":"{MARK}"}}'
+    for step in (1, 10, len(text)):
+        one = of()
+        found = "".join(one.feed(text[at : at + step]) for at in range(0, len(text), step)) + one.finish()
+        assert found.index(MARK) > found.index("/b")
+
+
+def test_relative_paths_and_their_folder() -> None:
+    arguments = {"file_path": ".env", "s": MARK}
+    assert restored(arguments, root="/a") == {"file_path": ".env", "s": VALUE}
+    assert restored(arguments, root="/c") == arguments
+    assert restored(arguments) == arguments
+
+
+PATCH = f"*** Begin Patch\n*** Update File: .env\n@@\n-K={MARK}\n+{LONG}\n*** Update File: b\n+{MARK}\n*** Add File: /b\n+{OTHER}\n*** End Patch\n"
+PATCHED = PATCH.replace(f"-K={MARK}", f"-K={VALUE}").replace(OTHER, "other")
+
+
+def test_patches_name_their_files() -> None:
+    assert whole(PATCH, tool="apply_patch", root="/a", freeform=True) == PATCHED
+    assert restored({"input": PATCH}, tool="apply_patch", root="/a") == {"input": PATCHED}
+    moved = f"*** Begin Patch\n*** Update File: {PATH}\n*** Move to: /c\n+{MARK}\n"
+    assert whole(moved, tool="apply_patch", freeform=True) == moved
+    operation = {"type": "update_file", "path": PATH, "diff": f"+{MARK}\n+{LONG}"}
+    assert restored(operation, tool="apply_patch_call")["diff"] == f"+{VALUE}\n+{LONG}"
+    assert restorer("Edit", VALUES, "", freeform=True) is None
+
+
+def test_what_was_put_back_is_told() -> None:
+    one = of()
+    one.feed(json.dumps({"file_path": PATH, "a": MARK, "b": OTHER}))
+    one.finish()
+    assert one.used == {MARK: VALUE}
+
+
+def test_only_what_may_become_a_placeholder_is_held_back() -> None:
+    one = of()
+    assert one.feed(f'{{"file_path":"{PATH}","s":"ab [RED') == f'{{"file_path":"{PATH}","s":"ab '
+    assert one.feed("UCE") == "[REDUCE"
+    assert one.feed("x" + MARK[:-1]) == "x"
+    assert one.feed("]y") == json.dumps(VALUE, ensure_ascii=False)[1:-1] + "y"
+    assert one.feed("[REDACTED:" + "z" * 100) == "[REDACTED:" + "z" * 100
+    assert one.feed("[") == ""
+    assert one.feed(UNKNOWN[1:] + "w\\") == UNKNOWN + "w"
+    assert one.feed('u005b"}') == '\\u005b"}'
+    assert one.finish() == ""
+
+
+def test_a_placeholder_waits_for_its_path() -> None:
+    one = of()
+    assert one.feed(f'{{"s":"a {MARK} b') == '{"s":"a '
+    assert one.feed(' c","file_path":"/a/.e') == ""
+    assert one.feed('nv"') == json.dumps(VALUE, ensure_ascii=False)[1:-1] + ' b c","file_path":"/a/.env"'
+    assert one.feed("}") == "}"
+
+
+BROKEN = (
+    MARK,
+    OTHER,
+    "[",
+    "]",
+    "[REDACTED:",
+    "[REDACTED:password:",
+    "x",
+    '"',
+    "\\",
+    "\\u00",
+    "\\n",
+    "{",
+    "}",
+)
+MEMBERS = (
+    f'"file_path":"{PATH}"',
+    '"path":"/b"',
+    '"s":"',
+    '{"a":',
+    "*** Update File: /a/.env\n",
+    "\n",
+    ":",
+    ",",
+)
+PIECES = st.sampled_from(BROKEN) | st.sampled_from(MEMBERS)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(PIECES | st.text(max_size=4), max_size=12).map("".join),
+    st.sampled_from([("Edit", False), ("apply_patch", False), ("apply_patch", True)]),
+    st.data(),
+)
+def test_fragments_join_to_the_whole(text: str, how: tuple[str, bool], data: st.DataObject) -> None:
+    """Whatever the text is: a model may write anything."""
+    tool, freeform = how
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=10)))
+    one = of(tool, freeform=freeform)
+    out = [one.feed(text[a:b]) for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    joined = "".join([*out, one.finish()])
+    assert joined == whole(text, tool=tool, freeform=freeform)
+    if not one.used:
+        assert joined == text
+
+
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.integers()
+    | st.text(max_size=6)
+    | st.sampled_from([MARK, f"a {OTHER}\n{MARK}", "[", UNKNOWN]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "b", MARK]), inner),
+    max_leaves=8,
 )
 
 
-@settings(max_examples=300, deadline=None)
-@given(st.lists(PIECES | st.text(max_size=4), max_size=8).map("".join), st.data())
-def test_fragments_join_to_the_whole(text: str, data: st.DataObject) -> None:
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=10)))
-    restorer = Restorer({MARK: VALUE})
-    out = [restorer.feed(text[a:b]) for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
-    assert "".join([*out, restorer.finish()]) == restored(text, {MARK: VALUE}, in_json=True)
+@settings(max_examples=150, deadline=None)
+@given(st.dictionaries(st.sampled_from(["s", "t", "u"]), JSON_VALUES, max_size=3), st.booleans())
+def test_json_stays_json_and_only_the_values_change(arguments: dict[str, Any], first: bool) -> None:
+    path = {"file_path": PATH}
+    arguments = {**path, **arguments} if first else {**arguments, **path}
+    for ascii_only in (True, False):
+        found = json.loads(whole(json.dumps(arguments, ensure_ascii=ascii_only)))
+        assert list(found) == list(arguments)
+        assert found == _replaced(arguments)
 
 
-def test_only_a_possible_placeholder_is_held_back() -> None:
-    restorer = Restorer({MARK: "v"})
-    assert restorer.feed("ab [RED") == "ab "
-    assert restorer.feed("UCE") == "[REDUCE"
-    assert restorer.feed("x" + MARK[:-1]) == "x"
-    assert restorer.feed("]y") == "vy"
-    assert restorer.feed("[" + "REDACTED:" + "z" * 100) == "[REDACTED:" + "z" * 100
-    assert restorer.feed("[") == ""
-    assert restorer.finish() == "["
+def _replaced(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.replace(MARK, VALUE)
+    if isinstance(value, list):
+        return [_replaced(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _replaced(item) for key, item in value.items()}
+    return value

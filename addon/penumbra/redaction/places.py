@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from penumbra.redaction.span import Finder, Rank, Span
-from penumbra.redaction.values import is_opaque, is_placeholder, is_reference
+from penumbra.redaction.values import has_digit, is_opaque, is_placeholder, is_reference
 
 # Cookies: `Cookie: a=1; b=2`, `Set-Cookie: a=1; Path=/`, `curl --cookie "a=1"`.
 _COOKIE = re.compile(rb"(?i)cookie[\"'\\]{0,4}(?:[ \t]{0,3}[:=]|[ \t])[ \t]{0,3}[\"'\\]{0,4}")
@@ -104,17 +104,23 @@ _LONE_LINE = re.compile(
     rb"(?m)^(?:[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t)|[+> ]{1,3})?"
     rb"([A-Za-z0-9+/=_.~:-]{16,4096})[ \t\r]{0,8}$"
 )
+_NAME = re.compile(rb"[A-Za-z_][\w.-]{0,80}=(?=[^=])")
 _PRINTERS = (
     "cat echo gh vault op pass openssl aws gcloud az kubectl printenv less head security doppler heroku npm"
 )
 
 
 def lone_lines(data: bytes) -> Iterator[Span]:
-    """Lines that are one random word and nothing else, for texts where secrets are kept."""
+    """Lines that are one random word and nothing else, for texts where secrets are kept.
+
+    Of a name and its value on such a line, the value.
+    """
     for line in _LONE_LINE.finditer(data):
         text = line[1].decode("latin-1")
-        if is_opaque(text, 16) and any(map(str.isdigit, text)):
-            yield Span(*line.span(1), "credential", "lone-credential", Rank.STRUCTURE)
+        if is_opaque(text, 16) and has_digit(text):
+            name = _NAME.match(line[1])
+            start = line.start(1) + (name.end() if name else 0)
+            yield Span(start, line.end(1), "credential", "lone-credential", Rank.STRUCTURE)
 
 
 FINDERS = (

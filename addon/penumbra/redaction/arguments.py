@@ -1,0 +1,173 @@
+"""Where values stand in the arguments of past calls, and how placeholders come back into their place.
+
+Clients send what they got again: the text itself, or the same JSON in a spelling of their own. A value
+is exchanged where it stands, byte by byte, so that the arguments become what the client would have sent
+had it got the placeholder.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from msgspec import Raw
+
+from penumbra.redaction.placeholder import PATTERN
+from penumbra.wire.document import Document, Edit, NotJson
+
+_CHARACTER = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]+|\\", re.DOTALL
+)
+_LONG = 16
+"""Characters: from here on a value is known even where one of its ends runs into a word."""
+_WORD = re.compile(r"\w")
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Characters `start` to `end` of a text are a value; `mark` is its placeholder."""
+
+    start: int
+    end: int
+    mark: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One string within the arguments of a call, decoded."""
+
+    text: str
+    document: Document
+    value: Raw
+    """The string in the document; a string that holds JSON holds `inner`."""
+    inner: tuple[Document, Raw] | None = None
+
+    def edit(self, stretches: Sequence[Stretch]) -> Iterator[Edit]:
+        """What puts the placeholders into the document."""
+        if self.inner is not None:
+            inner, leaf = self.inner
+            begin, raw = _inside(inner, leaf)
+            begin = len(inner.data[:begin].decode("utf-8"))
+            stretches = [
+                Stretch(begin + one.start, begin + one.end, one.mark) for one in _outwards(raw, stretches)
+            ]
+        start, raw = _inside(self.document, self.value)
+        for one in _outwards(raw, stretches):
+            at = start + len(raw[: one.start].encode("utf-8"))
+            end = at + len(raw[one.start : one.end].encode("utf-8"))
+            yield Edit(at, end, one.mark.encode("ascii"))
+
+
+def leaves(document: Document, arguments: Raw) -> Iterator[Leaf]:
+    """The strings within arguments, which are an object, a string that holds one, or free text."""
+    text = document.string(arguments)
+    if text is None:
+        for value in _strings(document, arguments):
+            yield Leaf(document.string(value) or "", document, value)
+        return
+    inner = _parsed(text)
+    if inner is None:
+        yield Leaf(text, document, arguments)
+        return
+    for value in _strings(inner, inner.root):
+        yield Leaf(inner.string(value) or "", document, arguments, (inner, value))
+
+
+def _parsed(text: str) -> Document | None:
+    if text.lstrip()[:1] != "{":
+        return None
+    try:
+        return Document(text.encode("utf-8"))
+    except (NotJson, UnicodeEncodeError):
+        return None
+
+
+def _strings(document: Document, value: Raw) -> Iterator[Raw]:
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if document.is_string(one):
+            yield one
+        waiting += reversed([*document.items(one), *document.members(one).values()])
+
+
+def _inside(document: Document, value: Raw) -> tuple[int, str]:
+    """Where the first byte behind a string's quote is, and what stands between its quotes."""
+    start, end = document.place(value)
+    return start + 1, document.data[start + 1 : end - 1].decode("utf-8")
+
+
+def _outwards(raw: str, stretches: Sequence[Stretch]) -> list[Stretch]:
+    """Stretches of a decoded string, as they stand in its JSON spelling."""
+    if "\\" not in raw:
+        return list(stretches)
+    places: dict[int, int] = {}
+    wanted = sorted({place for one in stretches for place in (one.start, one.end)})
+    decoded = index = 0
+    for match in _CHARACTER.finditer(raw):
+        length = 1 if match[0][0] == "\\" else len(match[0])
+        while index < len(wanted) and wanted[index] < decoded + length:
+            places[wanted[index]] = match.start() + wanted[index] - decoded
+            index += 1
+        decoded += length
+    places |= dict.fromkeys(wanted[index:], len(raw))
+    return [Stretch(places[one.start], places[one.end], one.mark) for one in stretches]
+
+
+def found(text: str, values: Mapping[str, str]) -> list[Stretch]:
+    """The values (placeholder -> value) in a text. A short one must stand on its own."""
+    by_value = {value: mark for mark, value in sorted(values.items(), reverse=True) if value in text}
+    if not by_value:
+        return []
+    pattern = "|".join(re.escape(value) for value in sorted(by_value, key=lambda each: (-len(each), each)))
+    return [
+        Stretch(match.start(), match.end(), by_value[match[0]])
+        for match in re.finditer(pattern, text)
+        if not _is_part(text, match.start(), match.end())
+    ]
+
+
+def _is_part(text: str, start: int, end: int) -> bool:
+    """Of a longer word."""
+    before = start > 0 and bool(_WORD.match(text[start - 1]))
+    after = end < len(text) and bool(_WORD.match(text[end]))
+    return (before and after) if end - start >= _LONG else (before or after)
+
+
+def replaced(text: str, stretches: Iterable[Stretch]) -> str:
+    """The text with placeholders in the place of values."""
+    pieces: list[str] = []
+    at = 0
+    for one in stretches:
+        pieces += (text[at : one.start], one.mark)
+        at = one.end
+    return "".join([*pieces, text[at:]])
+
+
+def aligned(written: str, sent: str, used: Mapping[str, str]) -> list[Stretch]:
+    """The values in what was sent of a string in which the model wrote placeholders."""
+    stretches: list[Stretch] = []
+    at = shift = 0
+    for match in PATTERN.finditer(written):
+        at = match.start() + shift
+        value = used.get(match[0])
+        if value is not None and not sent.startswith(match[0], at) and sent.startswith(value, at):
+            stretches.append(Stretch(at, at + len(value), match[0]))
+            shift += len(value) - len(match[0])
+    return stretches
+
+
+def sent_stretches(written: str, sent: str, used: Mapping[str, str]) -> Iterable[tuple[str, list[Stretch]]]:
+    """Each string of sent arguments that has values in it, and where; `written`: as the model wrote them."""
+    before, after = _parsed(written), _parsed(sent)
+    if before is None or after is None:
+        pairs = [(written, sent)]
+    else:
+        pairs = [
+            (before.string(one) or "", after.string(other) or "")
+            for one, other in zip(_strings(before, before.root), _strings(after, after.root), strict=True)
+        ]
+    for one, other in pairs:
+        if one != other:
+            yield other, aligned(one, other, used)

@@ -1,0 +1,265 @@
+"""`penumbra_restore_secrets`: values back into the edits of an answer, and out of the next request.
+
+What the provider sees never has a value in it: an answer's placeholders become values behind everything
+that reads the answer for us, and a request's values become placeholders before everything that reads
+the request. Values are known from the conversation's own results, which clients send again in every
+request: after a restart they are simply read again. Where a result is gone, its place in the arguments
+is remembered, without the value (`shadow/restorations.py`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from penumbra import rewrite
+from penumbra.failures import place
+from penumbra.redaction import RedactionError, arguments, files
+from penumbra.redaction.engine import Scan
+from penumbra.redaction.failure import Redact
+from penumbra.redaction.restore import Restorer, json_escaped, restorer
+from penumbra.redaction.vault import Values, Vault, exact
+from penumbra.shadow.ledger import Facts, Ledger
+from penumbra.shadow.restorations import Restorations, Stretches
+from penumbra.text.result import Redacted
+from penumbra.wire.arguments import hint
+from penumbra.wire.document import Document, Edit
+from penumbra.wire.edited_calls import EDITS
+from penumbra.wire.made_calls import PastCall, past_calls
+
+RULE = "known-value"
+"""Under this name values are counted that are known from another result."""
+_MEMORY = 16_384
+"""Calls whose edits are remembered."""
+_SURE = 12
+"""Characters: shorter values are looked for where they were put back, and nowhere else."""
+_SPELLINGS = 4
+"""As often may JSON stand inside of JSON in an answer."""
+_log = logging.getLogger(__name__)
+
+Scanner = Callable[[str, str], Scan]
+"""Takes a text and a hint. Raises RedactionError."""
+
+
+class Restoration:
+    """What may be put back into one answer, and what was."""
+
+    def __init__(self, format_name: str, conversation: bytes, values: Values, root: str, past: Restorations):
+        self.format = format_name
+        self._conversation = conversation
+        self._values = values
+        self._root = root
+        self._past = past
+        self._noted: dict[bytes, Stretches] = {}
+        self._sent: set[str] = set()
+        self.used: dict[str, str] = {}
+        """Placeholder -> value."""
+
+    @property
+    def calls(self) -> int:
+        """How many calls got values."""
+        return len(self._sent)
+
+    def open(self, tool: str, *, freeform: bool = False) -> _Watched | None:
+        """See `wire.call_arguments.Open`."""
+        found = restorer(tool, self._values, self._root, freeform=freeform)
+        return None if found is None else _Watched(found, self._note)
+
+    def _note(self, written: str, sent: str, used: Mapping[str, str]) -> None:
+        self._sent.add(sent)
+        self.used |= used
+        found = {
+            _key(self._conversation, text): tuple(stretches)
+            for text, stretches in arguments.sent_stretches(written, sent, used)
+        }
+        self._noted |= found
+        self._past.note(found)
+
+    async def keep(self) -> None:
+        """Remember what was put back, over a restart."""
+        await self._past.keep(self._noted)
+
+    def concealed(self, content: bytes) -> bytes:
+        """An answer as the client got it, for those who only look: with the placeholders."""
+        spelled: dict[bytes, bytes] = {}
+        for mark, value in self.used.items():
+            for _ in range(_SPELLINGS):
+                spelled[value.encode("utf-8", "surrogatepass")] = mark.encode("ascii")
+                value = json_escaped(value)
+        for value_bytes in sorted(spelled, key=lambda each: (-len(each), each)):
+            content = content.replace(value_bytes, spelled[value_bytes])
+        return content
+
+
+@dataclass(slots=True)
+class _Watched:
+    """The arguments of one call, and what the model wrote and the client got of them."""
+
+    restorer: Restorer
+    note: Callable[[str, str, Mapping[str, str]], None]
+    written: list[str] = field(default_factory=list)
+    sent: list[str] = field(default_factory=list)
+
+    def feed(self, fragment: str) -> str:
+        self.written.append(fragment)
+        out = self.restorer.feed(fragment)
+        self.sent.append(out)
+        return out
+
+    def finish(self) -> str:
+        out = self.restorer.finish()
+        self.sent.append(out)
+        if self.restorer.used:
+            self.note("".join(self.written), "".join(self.sent), self.restorer.used)
+        return out
+
+
+class Restoring:
+    """State: the vault, and what was put back."""
+
+    def __init__(self, past: Restorations, ledger: Ledger) -> None:
+        self._past = past
+        self._ledger = ledger
+        self._vault = Vault()
+        self._edits: OrderedDict[bytes, tuple[Edit, ...]] = OrderedDict()
+        """By conversation and arguments: what puts placeholders into them, relative to their begin."""
+
+    # Requests
+
+    async def conceal(
+        self, request: rewrite.Request, conversation: bytes, scan: Scanner | None
+    ) -> list[Edit]:
+        """What turns values that were put back into earlier answers into their placeholders again.
+
+        `scan` None: nothing is put back now, but it may have been. Raises RedactionError.
+        """
+        if scan is None and not await self._past.any():
+            return []
+        document = request.document
+        calls = [
+            (self._call_key(conversation, document, call), call)
+            for call in past_calls(request.api.format, document)
+            if files.edit_kind(call.name)
+        ]
+        new = {key: call for key, call in calls if key not in self._edits}
+        if new:
+            await self._read(request, conversation, new, scan)
+        edits: list[Edit] = []
+        for key, call in calls:
+            begin, _ = document.place(call.arguments)
+            self._edits.move_to_end(key)
+            edits += [Edit(begin + one.start, begin + one.end, one.data) for one in self._edits[key]]
+        while len(self._edits) > _MEMORY:
+            self._edits.popitem(last=False)
+        return edits
+
+    @staticmethod
+    def _call_key(conversation: bytes, document: Document, call: PastCall) -> bytes:
+        """Of a call in its place: what was read before it decides about it."""
+        digest = hashlib.blake2b(document.source(call.arguments), key=conversation, digest_size=16)
+        digest.update(b"\0%d" % call.turn)
+        return digest.digest()
+
+    async def _read(
+        self,
+        request: rewrite.Request,
+        conversation: bytes,
+        calls: Mapping[bytes, PastCall],
+        scan: Scanner | None,
+    ) -> None:
+        """Decide about calls that were not seen before."""
+        if scan is not None:
+            decided = await self._ledger.known({item.key: None for item in request.items})
+            known = ((item, decided[item.key].facts) for item in request.items if item.key in decided)
+            self.learn(request, conversation, known, scan)
+        found = {key: list(arguments.leaves(request.document, call.arguments)) for key, call in calls.items()}
+        past = await self._past.known(
+            _key(conversation, leaf.text) for each in found.values() for leaf in each
+        )
+        fresh: dict[bytes, Stretches] = {}
+        for key, call in calls.items():
+            before = [item.key for item in request.items if item.result.turn < call.turn]
+            values = self._vault.values(conversation, before).every() if scan is not None else {}
+            edits: list[Edit] = []
+            begin, _ = request.document.place(call.arguments)
+            for leaf in found[key]:
+                name = _key(conversation, leaf.text)
+                stretches = past.get(name, ())
+                if not stretches and (stretches := arguments.found(leaf.text, values)):
+                    fresh[name] = stretches
+                edits += leaf.edit(stretches)
+            self._edits[key] = tuple(Edit(one.start - begin, one.end - begin, one.data) for one in edits)
+        await self._past.keep(fresh)
+
+    def redacting(self, request: rewrite.Request, conversation: bytes, redact: Redact) -> Redact:
+        """`redact`, after which the values that the conversation's other results had are gone too."""
+        values = self._vault.values(conversation, [item.key for item in request.items]).every()
+        values = {mark: value for mark, value in values.items() if len(value) >= _SURE}
+        if not values:
+            return redact
+
+        def also(text: str, hint: str) -> Redacted:
+            redacted = redact(text, hint)
+            stretches = arguments.found(redacted.text, values)
+            if not stretches:
+                return redacted
+            counts = Counter(redacted.counts)
+            counts[RULE] += len(stretches)
+            return Redacted(arguments.replaced(redacted.text, stretches), dict(sorted(counts.items())))
+
+        return also
+
+    # Answers
+
+    def learn(
+        self,
+        request: rewrite.Request,
+        conversation: bytes,
+        decided: Iterable[tuple[rewrite.Item, Facts]],
+        scan: Scanner,
+    ) -> None:
+        """Keep the values that were taken out of results which show a file."""
+        new = [
+            item
+            for item, facts in decided
+            if facts.redactions and facts.how != "adopted" and not self._vault.has(conversation, item.key)
+        ]
+        if not new:
+            return
+        root = _root(request)
+        for item in new:
+            output = rewrite.tool_output(request, item)
+            path = files.read_from(item.tool, output.arguments, root)
+            values: Mapping[str, str] = {}
+            if path:
+                try:
+                    found = scan(item.text, hint(output.arguments))
+                    values = exact(found.values, item.text)
+                except RedactionError as error:
+                    _log.warning("Penumbra does not put values of a result back: %s", place(error))
+            self._vault.keep(conversation, item.key, path, values)
+
+    def answer(self, request: rewrite.Request, conversation: bytes) -> Restoration | None:
+        """What may be put back into the answer to a request; None if that is nothing."""
+        values = self._vault.values(conversation, [item.key for item in request.items])
+        if not values or request.api.format not in EDITS:
+            return None
+        return Restoration(request.api.format, conversation, values, _root(request), self._past)
+
+
+def _root(request: rewrite.Request) -> str:
+    """The folder that the conversation works in."""
+    conversation, document = request.conversation, request.document
+    if not any(folder.encode() in document.data for folder in files.folder_keys()):
+        return files.working_folder(conversation.opening, ())
+    given = (rewrite.tool_output(request, item).arguments for item in request.items)
+    return files.working_folder(conversation.opening, given)
+
+
+def _key(conversation: bytes, text: str) -> bytes:
+    """What a string within arguments is known by."""
+    data = text.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(data, key=conversation, digest_size=16, person=b"penumbra restore").digest()
