@@ -41,6 +41,7 @@ from penumbra.text import (
     traces,
     whitespace,
     wrapped,
+    yaml_table,
 )
 from penumbra.text.result import Loss, Mode, Policy, Redact, Shortened, ToolOutput
 from penumbra.text.size import size
@@ -126,6 +127,7 @@ STRUCTURE: tuple[Stage, ...] = (
     ),
     Stage("json_minify", Mode.STANDARD, Loss.NONE, lambda text, _: json_minify.minify(text)),
     Stage("json_table", Mode.STANDARD, Loss.NONE, lambda text, _: json_table.to_tables(text)),
+    Stage("yaml_table", Mode.STANDARD, Loss.NONE, _PLAIN(yaml_table.to_tables)),
     Stage("table_whitespace", Mode.STANDARD, Loss.NONE, _PLAIN(tables.tighten)),
     Stage("group_hits", Mode.STANDARD, Loss.REVERSIBLE, _hits),
 )
