@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from e2e.agent import AnthropicAgent, run_tool
@@ -151,18 +152,24 @@ class InvokeAgent(AnthropicAgent):
         return blocks
 
 
-def boto(proxy: Any, monkeypatch: Any, token: str = "", **keys: str) -> Any:
+def boto(proxy: Any, monkeypatch: Any, token: str = "") -> Any:
     """A client of Amazon's SDK: with an API key (`token`) or with access keys."""
-    import boto3
     from botocore.config import Config
 
     _alone(monkeypatch)
     if token:
         monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", token)
-    keys = keys or {} if token else _keys()
-    session = boto3.session.Session(region_name=REGION, **keys)
+    keys = {} if token else {"aws_access_key_id": amazon.KEY_ID, "aws_secret_access_key": amazon.SECRET}
     config = Config(proxies={"https": proxy.url}, retries={"total_max_attempts": 1}, read_timeout=60)
-    return session.client("bedrock-runtime", config=config, verify=str(proxy.ca_file))
+    return _session().client("bedrock-runtime", config=config, verify=str(proxy.ca_file), **keys)
+
+
+@cache
+def _session() -> Any:
+    """One for all clients, for it keeps what it has read of Amazon's models of its services."""
+    import boto3
+
+    return boto3.session.Session(region_name=REGION)
 
 
 def anthropic_bedrock(clients: Any, proxy: Any, monkeypatch: Any, token: str = "") -> Any:
@@ -174,10 +181,6 @@ def anthropic_bedrock(clients: Any, proxy: Any, monkeypatch: Any, token: str = "
     more = {"api_key": token} if token else keys
     client = clients.http(proxy)
     return anthropic.AnthropicBedrock(aws_region=REGION, http_client=client, max_retries=0, **more)
-
-
-def _keys() -> dict[str, str]:
-    return {"aws_access_key_id": amazon.KEY_ID, "aws_secret_access_key": amazon.SECRET}
 
 
 def _alone(monkeypatch: Any) -> None:

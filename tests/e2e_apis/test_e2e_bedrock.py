@@ -12,7 +12,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from e2e.agent import PRINTS
-from e2e_apis.bedrock_callers import HOST, SIGNING, TOOLS
+from e2e_apis.bedrock_callers import HOST, TOOLS
 from penumbra.wire.sigv4 import Keys, Signable
 from upstream import amazon, turn
 from upstream.script import ToolCall
@@ -62,33 +62,30 @@ def test_requests_with_a_key_are_read(send: Any, proxy: Any) -> None:
     assert len(text) < 0.7 * len(PRINTS["pytest -v"])
 
 
-def test_headers_that_are_changed_were_signed_too(send: Any, own_proxy: Any) -> None:
+def test_headers_that_are_changed_were_signed_too(send: Any, signing_proxy: Any) -> None:
     """The stand-in refuses what is not signed well."""
-    running = own_proxy("regular", environment=SIGNING, penumbra_aws_signing="environment")
     more = {"Accept-Encoding": "gzip, exi", "X-Compression-Threshold": "100"}
     signed = headers(conversation(), **more, **{"Content-Length": str(len(conversation()))})
     assert "accept-encoding;content-length;content-type;host;x-amz-date;x-comp" in signed["authorization"]
-    status, _, changed = send(running, **signed)
+    status, _, changed = send(signing_proxy, **signed)
     assert (status, changed) == (200, True)
 
 
-def test_nobody_gets_a_signature_of_other_keys(send: Any, own_proxy: Any) -> None:
-    running = own_proxy("regular", environment=SIGNING, penumbra_aws_signing="environment")
+def test_nobody_gets_a_signature_of_other_keys(send: Any, signing_proxy: Any) -> None:
     for keys in (Keys(KEYS.id, "another"), Keys("AKIDOTHER", KEYS.secret)):
-        status, _, changed = send(running, **headers(conversation(), keys))
+        status, _, changed = send(signing_proxy, **headers(conversation(), keys))
         assert (status, changed) == (403, False)
-    assert running.log().count("they are signed") == 1
+    assert signing_proxy.log().count("they are signed") == 1
 
 
-def test_hidden_requests_are_signed_with_their_own_time(send: Any, own_proxy: Any, upstream: Any) -> None:
+def test_hidden_requests_are_signed_with_their_own_time(send: Any, signing_proxy: Any, upstream: Any) -> None:
     """A model may think for longer than a signature is good."""
-    running = own_proxy("regular", environment=SIGNING, penumbra_aws_signing="environment")
     before = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=4)
     date = before.strftime("%Y%m%dT%H%M%SZ")
     signed = headers(conversation())
     earlier = KEYS.sign(Signable("POST", PATH, {"host": HOST, **signed}, conversation()), date)
     upstream.answers(turn(ToolCall("expand_context", {"id": "shadow_no"})), turn("Done."))
-    assert send(running, **{**signed, **earlier})[0] == 200
+    assert send(signing_proxy, **{**signed, **earlier})[0] == 200
     first, second = upstream.asked()
     assert first.header("x-amz-date") == date
     assert second.header("x-amz-date") > date

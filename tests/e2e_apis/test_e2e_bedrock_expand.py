@@ -14,7 +14,6 @@ from botocore.exceptions import BotoCoreError, ClientError, EventStreamError
 from e2e.agent import PRINTS, SESSION, AnthropicAgent, bash
 from e2e_apis.bedrock_callers import (
     PHANTOM,
-    SIGNING,
     ConverseAgent,
     InvokeAgent,
     anthropic_bedrock,
@@ -29,6 +28,9 @@ from upstream import Fault, RedactedThinking, Thinking, turn
 LOG = COMMANDS["cat worker.log"]
 Start = Callable[..., Any]
 both_ways = pytest.mark.parametrize("stream", [False, True], ids=["json", "stream"])
+some_ways = pytest.mark.parametrize(
+    ("api", "stream"), [("converse", False), ("converse", True), ("invoke", True), ("anthropic", False)]
+)
 every_way = pytest.mark.parametrize("api", ["converse", "invoke", "anthropic"])
 
 
@@ -57,8 +59,7 @@ def statuses(upstream: Any) -> set[int]:
     return {request.status for request in upstream.asked()}
 
 
-@both_ways
-@every_way
+@some_ways
 def test_same_conversation_in_fewer_bytes(
     api: str, stream: bool, start: Start, upstream: Any, proxy: Any
 ) -> None:
@@ -166,8 +167,7 @@ def test_beside_real_calls_nothing_is_asked_upstream(
     assert_prefix_kept(upstream.asked())
 
 
-@both_ways
-@every_way
+@some_ways
 def test_two_originals_in_one_turn(api: str, stream: bool, start: Start, upstream: Any) -> None:
     upstream.script(
         Model(
@@ -204,8 +204,7 @@ def _with_usage(step: Any, usage: dict[str, int], received: Any) -> Any:
     return turn(*answer.blocks, usage=usage)
 
 
-@both_ways
-@every_way
+@some_ways
 def test_streams_cut_anywhere(api: str, stream: bool, start: Start, upstream: Any) -> None:
     split = {"split": 7, "delta": 3}
     steps = (ask("Wait: é.", delivery=split), turn("Süß.", bash("ls"), **split), turn("Ja."))
@@ -271,15 +270,12 @@ def test_secrets_do_not_leave(start: Start, upstream: Any, monkeypatch: pytest.M
 # -- signed requests
 
 
-def test_signed_requests_are_signed_anew(start: Start, upstream: Any, own_proxy: Any) -> None:
-    running = own_proxy(
-        "regular", environment=SIGNING, penumbra_aws_signing="environment", penumbra_max_output_bytes=CAP
-    )
+def test_signed_requests_are_signed_anew(start: Start, upstream: Any, signing_proxy: Any) -> None:
     for api in ("converse", "invoke", "anthropic"):
         for stream in (False, True):
             upstream.requests.clear()
             upstream.script(Model(turn(bash("cat worker.log")), ask("Let me see."), turn("NEEDLE-90 it is.")))
-            agent = start(api, running, signs=True, stream=stream)
+            agent = start(api, signing_proxy, signs=True, stream=stream)
             assert agent.say("What is in the log?").endswith("NEEDLE-90 it is.")
             upstream.script(Model(turn("Done.")))
             assert agent.say("Go on.") == "Done."

@@ -18,7 +18,7 @@ from upstream.bedrock_rules import Bad, check_converse
 from upstream.script import RedactedThinking, Text, Thinking, ToolCall, Turn
 
 _PATH = re.compile(r"/model/([^/]+)/(converse|converse-stream|invoke|invoke-with-response-stream)")
-_VERSION = "bedrock-2023-05-31"
+_VERSION = re.compile(r"bedrock-2023-05-31|20\d\d-\d\d-\d\d")
 _PADDING = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0"
 
 
@@ -60,7 +60,7 @@ class Bedrock:
             raise Refused(400, self.fault(400, str(bad)), str(bad)) from None
 
     def _check_invoke(self, received: Received, body: dict[str, Any]) -> None:
-        if body.get("anthropic_version") != _VERSION:
+        if not _VERSION.fullmatch(body.get("anthropic_version", "")):
             raise Bad("anthropic_version: Field required")
         for key in ("model", "stream"):
             if key in body:
