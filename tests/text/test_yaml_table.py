@@ -105,7 +105,10 @@ def test_nothing_is_lost(rows: list[dict[str, str]]) -> None:
 
 def test_in_the_pipeline_for_commands_but_not_for_files() -> None:
     names = ["cart", "price", "stock-sync", "mailer", "search", "old-orders", "tax", "report"]
-    listed = "".join(f"- name: {name}\n  image: shop/{name[::-1]}\n  restart: never\n" for name in names * 2)
+    listed = "".join(
+        f"- name: {name}\n  image: shop/{name[::-1]}\n  restart: never\n"
+        for name in [*names, *(name[1:] for name in names)]
+    )
     done = shorten(
         ToolOutput(listed, "Bash", {"command": "kubectl get pods -o yaml"}), Policy(), Redacted, str
     )
