@@ -261,8 +261,8 @@ class Engine:
         if forms:
             # While they were waited for, another request may have decided.
             known |= await self.ledger.known(forms)
-        asks = past if incoming.api.kind == "messages" else None
-        work = partial(recoverer.rewritten, request, known, forms, asks, redact, shadows, given)
+        head = recoverer.Head(incoming.path, incoming.headers)
+        work = partial(recoverer.rewritten, request, known, forms, past, redact, shadows, given, sent=head)
         rewritten, line = await self._work(heavy, partial(work, self._shelves))
         decided = {**known, **rewritten.decisions}
         accepted = Accepted(

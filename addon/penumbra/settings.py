@@ -100,6 +100,8 @@ class Settings:
     """Of all results of a request together; 0: no limit."""
     budget_window_share: float | None = None
     """The same as a part of the model's window, where that is known."""
+    compaction_budget_bytes: int = 0
+    """Of the messages of a request for a summary, where nothing of it is cached; 0: by the window."""
     bound_thinking: str = "keep"
     recover: str = "auto"
     context_guard: str = "on"
@@ -298,6 +300,12 @@ KNOBS: tuple[Knob, ...] = (
         "budget_window_share",
         read_ratio,
         "Part of the model's window that all results of a request may have together.",
+    ),
+    Knob(
+        "compaction_budget_bytes",
+        read_size(0, _HUGE),
+        "Size that the messages of a request for a summary may have where nothing of it is cached; 0: half "
+        "of the model's window, and 120k at least. Elsewhere only what would not fit is left out.",
     ),
     Knob(
         "bound_thinking",

@@ -397,6 +397,45 @@ def test_codex_own_endpoint_for_compaction_is_bounded_too(
     assert sent[1][-1] == sent[0][-1]
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_compaction_request_is_bounded_before_it_is_refused(
+    stream: bool, client: Client, upstream: Any
+) -> None:
+    """Nothing of it is cached: it brings a prompt of its own."""
+    upstream.answers(turn("<summary>all of it</summary>"))
+    body = claude(90, stream=stream)
+    body |= {
+        "model": "something-new",
+        "tools": TOOLS[:1],
+        "system": "You are a helpful AI assistant tasked with summarizing conversations.",
+    }
+    body["messages"].append({"role": "assistant", "content": "That was all."})
+    body["messages"].append({"role": "user", "content": COMPACT})
+    answer = client.post(body, "api.anthropic.com")
+    assert answer.status_code == 200
+    assert b"all of it" in answer.content
+    (sent,) = (received.json["messages"] for received in upstream.asked())
+    assert sum(len(json.dumps(message)) for message in sent) <= 120 * 1024
+    assert sent[0]["content"].startswith("[Compact input budget applied]")
+    assert sent[-1] == body["messages"][-1]
+
+
+def test_a_learned_limit_bounds_the_next_summary_at_once(client: Client, upstream: Any) -> None:
+    upstream.answers(Raw(400, JSON, TOO_LONG), turn("Taken."), turn("<summary>all of it</summary>"))
+    body = claude(30)
+    assert client.post(body, "api.anthropic.com").status_code == 200
+    talk = {"role": "user", "content": "\n".join(f"And {n * 7919 % 10007} of {n}?" for n in range(6000))}
+    body["messages"] += [{"role": "assistant", "content": "So."}, talk]
+    body["messages"].append({"role": "assistant", "content": "That was all."})
+    body["messages"].append({"role": "user", "content": COMPACT})
+    assert client.post(body, "api.anthropic.com").status_code == 200
+    _, _, sent = (received.json["messages"] for received in upstream.asked())
+    assert sent[-3]["content"].endswith(talk["content"][-50:])
+    assert "chars due to provider limits]" in sent[-3]["content"]
+    assert len(sent[-3]["content"]) <= 2_900
+    assert sent[-1] == body["messages"][-1]
+
+
 PLAIN = """\
 from penumbra.shadow import splice
 splice.incompatible = lambda: "this is a test"

@@ -35,8 +35,6 @@ class Prices:
     """Cached prefixes are multiples of so many tokens."""
     cold: float
     """Seconds without a request after which nothing is cached."""
-    window: int = 0
-    """Tokens of prompt and answer; 0 if unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,13 @@ from penumbra.wire import gemini
 from penumbra.wire.conversation import joined_text, string_values, text_values
 from penumbra.wire.document import Document, Edit, NotJson, decode, encode
 
-MESSAGE_CHARACTERS = 8_000
+BUDGET = 120 * 1024
+"""Bytes of JSON that the messages may have at least, where nothing asks for less."""
+MESSAGE_BYTES = 8_000
+"""What the texts of one message may have together."""
 _SHORTENED = 2_900
-"""Bytes that stay of a longer text."""
+"""Bytes that stay of the texts of a larger message."""
+_LEAST_TEXT = 400
 _ARGUMENTS = 3_000
 _NOTE = 8_000
 """Bytes that the note may have."""
@@ -31,7 +35,9 @@ _EXCERPTS = 12
 _EXCERPT = 500
 _TEXTS = ("text", "input_text", "output_text")
 _MESSAGES = {"openai_responses": "input", "gemini": "contents"}
-_THOUGHTS = ("thinking", "redacted_thinking", "reasoning")
+_THOUGHTS = ("thinking", "redacted_thinking", "reasoning", "reasoningContent")
+_ELSEWHERE = ("previous_response_id", "thread")
+"""Members of requests whose history is at the provider: what travels can't stand alone."""
 _OPAQUE = ("compaction", "compaction_summary", "compaction_trigger")
 
 
@@ -42,6 +48,8 @@ class Compaction:
     id: str
     shares_cache: bool
     """It is the agent's own prompt with one more message, so its prefix is cached."""
+    prompted: bool
+    """Its last message is what asks for the summary."""
 
 
 @cache
@@ -67,11 +75,25 @@ def recognise(
             ("path" in rule and path.partition("?")[0].rstrip("/").endswith(rule["path"]))
             or ("item" in rule and last == rule["item"])
             or ("metadata" in rule and _says(document, headers or {}, rule["metadata"]))
+            or ("header" in rule and _names(headers or {}, rule["header"]))
             or any(matches(text, rule) for text in texts)
         ):
-            own = _begins(_system(document), rule.get("system", ()))
-            return Compaction(rule["id"], shares_cache=not own and "path" not in rule)
+            prompted = "path" not in rule
+            own = _begins(_system(document), rule.get("system", ())) or _lacks_tools(document, items)
+            return Compaction(rule["id"], shares_cache=prompted and not own, prompted=prompted)
     return None
+
+
+def _lacks_tools(document: Document, items: Sequence[Raw]) -> bool:
+    """Calls stand in the history, and no tool is declared: the agent's own prompt declares some."""
+    members = gemini.inner(document)
+    if document.items(members.get("tools")) or "toolConfig" in members:
+        return False
+    messages = [document.members(item) for item in items]
+    kinds = [document.string(message.get("type")) or "" for message in messages]
+    if "additional_tools" in kinds:
+        return False
+    return any(_pairs(document, *one)[0] for one in zip(messages, kinds, strict=True))
 
 
 def matches(text: str, rule: Mapping[str, Any]) -> bool:
@@ -99,6 +121,10 @@ def _says(document: Document, headers: Mapping[str, str], rule: Mapping[str, str
         if isinstance(value, dict) and value.get(rule["member"]) == rule["value"]:
             return True
     return False
+
+
+def _names(headers: Mapping[str, str], rule: Mapping[str, str]) -> bool:
+    return rule["value"] in [value.strip().lower() for value in headers.get(rule["name"], "").split(",")]
 
 
 def _messages(document: Document, format_name: str) -> list[Raw]:
@@ -130,7 +156,17 @@ def _part_texts(document: Document, message: Mapping[str, Raw]) -> Iterator[Raw]
 def _own_texts(document: Document, message: Mapping[str, Raw]) -> Iterator[Raw]:
     """The texts of a message itself, results left out."""
     yield from text_values(document, message.get("content"), _TEXTS)
+    yield from _plain_texts(document, message.get("content"))
     yield from _part_texts(document, message)
+
+
+def _plain_texts(document: Document, content: Raw | None) -> Iterator[Raw]:
+    """The texts of blocks that have no type, as Converse writes them."""
+    for item in document.items(content):
+        block = document.members(item)
+        text = block.get("text")
+        if "type" not in block and text is not None and document.is_string(text):
+            yield text
 
 
 def _last_user_texts(document: Document, items: Sequence[Raw]) -> list[str]:
@@ -163,41 +199,55 @@ class _Message:
     """It is a user's, and answers nothing."""
 
 
-def bound(body: bytes, format_name: str, budget: int) -> bytes | None:
+def bound(body: bytes, format_name: str, budget: int, *, prompted: bool = True) -> bytes | None:
     """A compaction request whose messages have at most `budget` bytes of JSON, where that can be had.
 
-    None if it is within the budget. Its last message, and the calls whose results stand in it, stay as they
-    are; reasoning is left out, since what stands before it changes. Raises NotJson.
+    None if it is within the budget, or if its history is at the provider. `prompted`: its last message, and
+    the calls whose results stand in it, stay as they are. Reasoning is left out, since what stands before
+    it changes. Raises NotJson.
     """
     document = Document(body)
     items = _messages(document, format_name)
-    if len(items) < 2 or size_of(document, format_name) <= budget:
+    if len(items) < 2 or size_of(document, format_name) <= budget or _is_elsewhere(document):
         return None
     messages = [_read(document, item) for item in items]
-    groups = _groups(messages)
-    final = groups[-1]
     first = next((n for n, message in enumerate(messages) if not message.leads), 0)
-    room = budget - sum(len(messages[n].source) for n in (*range(first), *final)) - _NOTE
+    groups = _groups(messages)
+    final = groups.pop() if prompted else range(len(messages), len(messages))
+    ends = [messages[n].source for n in final]
+    if not _needs_thoughts(document):
+        ends[:-1] = [form for source in ends[:-1] if (form := _without_thoughts(source))]
+    leads = [messages[n].source for n in range(first)]
+    room = budget - sum(map(len, [*leads, *ends])) - _NOTE
     kept: list[range] = []
-    for group in reversed([group for group in groups[:-1] if group.start >= first]):
+    for group in reversed([group for group in groups if group.start >= first]):
         cost = sum(len(messages[n].form) + 1 for n in group)
         if cost > room:
             break
         kept.insert(0, group)
         room -= cost
     start = kept[0].start if kept else final.start
-    parts = [messages[n].source for n in range(first)]
+    parts = list(leads)
     if start > first:
-        note = _note(messages[first:start], len(items), sum(len(message.source) for message in messages))
-        parts.append(_note_message(format_name, note))
+        gone = [n for n in range(first, final.start) if n < start or not messages[n].form]
+        parts.append(_note_message(format_name, _note(messages, gone)))
     parts += [messages[n].form for group in kept for n in group if messages[n].form]
-    parts += [form for n in final[:-1] if (form := _without_thoughts(messages[n].source))]
-    parts.append(messages[-1].source)
-    made = b"[" + b",".join(parts) + b"]"
+    made = b",".join(parts + ends)
     place = document.place(items[0])[0], document.place(items[-1])[1]
-    document.edits.append(Edit(place[0], place[1], made[1:-1]))
+    document.edits.append(Edit(place[0], place[1], made))
     result = document.render()
     return result if len(result) < len(body) else None
+
+
+def _is_elsewhere(document: Document) -> bool:
+    top = document.members(document.root)
+    return any(name in top for name in _ELSEWHERE)
+
+
+def _needs_thoughts(document: Document) -> bool:
+    """Whether the call that is under way must begin with its reasoning."""
+    thinking = document.members(document.members(document.root).get("thinking"))
+    return document.string(thinking.get("type")) == "enabled"
 
 
 def size_of(document: Document, format_name: str) -> int:
@@ -265,6 +315,9 @@ def _pairs(one: Document, members: Mapping[str, Raw], kind: str) -> tuple[frozen
             calls.add(one.string(entry.get("id")) or "")
         elif one.string(entry.get("type")) == "tool_result":
             answers.add(one.string(entry.get("tool_use_id")) or "")
+        for name, found in (("toolUse", calls), ("toolResult", answers)):
+            if name in entry:
+                found.add(one.string(one.members(entry[name]).get("toolUseId")) or "")
     for part in one.items(members.get("parts")):
         entry = one.members(part)
         for name, found in (("functionCall", calls), ("functionResponse", answers)):
@@ -276,10 +329,12 @@ def _pairs(one: Document, members: Mapping[str, Raw], kind: str) -> tuple[frozen
 
 def _shortened(one: Document, members: Mapping[str, Raw]) -> bytes:
     """A message without reasoning, its long texts and arguments shortened; empty: nothing is left."""
-    for text in (*_own_texts(one, members), *_results(one, members)):
-        value = one.string(text) or ""
-        if len(value) > MESSAGE_CHARACTERS and (form := forms.shorten(value, _SHORTENED)) is not None:
-            one.replace(text, form)
+    texts = [(text, one.string(text) or "") for text in (*_own_texts(one, members), *_results(one, members))]
+    if sum(size(value) for _, value in texts) > MESSAGE_BYTES:
+        limit = max(_SHORTENED // len(texts), _LEAST_TEXT)
+        for text, value in texts:
+            if (form := forms.shorten(value, limit)) is not None:
+                one.replace(text, form)
     for arguments in _arguments(one, members):
         source = one.source(arguments)
         if len(source) > _ARGUMENTS:
@@ -293,13 +348,15 @@ def _without_thoughts(source: bytes) -> bytes:
     one = Document(source)
     content = one.members(one.root).get("content")
     blocks = one.items(content)
-    left = [
-        one.source(block) for block in blocks if one.string(one.members(block).get("type")) not in _THOUGHTS
-    ]
+    left = [one.source(block) for block in blocks if not _is_thought(one.members(block), one)]
     if content is None or len(left) == len(blocks):
         return source
     start, end = one.place(content)
     return one.data[:start] + b"[" + b",".join(left) + b"]" + one.data[end:] if left else b""
+
+
+def _is_thought(block: Mapping[str, Raw], one: Document) -> bool:
+    return one.string(block.get("type")) in _THOUGHTS or any(name in block for name in _THOUGHTS)
 
 
 def _results(one: Document, members: Mapping[str, Raw]) -> Iterator[Raw]:
@@ -307,6 +364,7 @@ def _results(one: Document, members: Mapping[str, Raw]) -> Iterator[Raw]:
         entry = one.members(block)
         if one.string(entry.get("type")) == "tool_result":
             yield from text_values(one, entry.get("content"))
+        yield from _plain_texts(one, one.members(entry.get("toolResult")).get("content"))
     yield from text_values(one, members.get("output"), _TEXTS)
     for part in one.items(members.get("parts")):
         response = one.members(gemini.member(one.members(part), "functionResponse"))
@@ -314,8 +372,9 @@ def _results(one: Document, members: Mapping[str, Raw]) -> Iterator[Raw]:
 
 
 def _arguments(one: Document, members: Mapping[str, Raw]) -> Iterator[Raw]:
-    if "call_id" in members and "arguments" in members:
-        yield members["arguments"]
+    for name in ("arguments", "input"):
+        if "call_id" in members and name in members:
+            yield members[name]
     for call in one.items(members.get("tool_calls")):
         function = one.members(one.members(call).get("function"))
         if "arguments" in function:
@@ -324,20 +383,24 @@ def _arguments(one: Document, members: Mapping[str, Raw]) -> Iterator[Raw]:
         entry = one.members(block)
         if one.string(entry.get("type")) == "tool_use" and "input" in entry:
             yield entry["input"]
+        called = one.members(entry.get("toolUse"))
+        if "input" in called:
+            yield called["input"]
     for part in one.items(members.get("parts")):
         called = one.members(gemini.member(one.members(part), "functionCall"))
         if "args" in called:
             yield called["args"]
 
 
-def _note(left_out: Sequence[_Message], total: int, total_bytes: int) -> str:
-    """What stands in the place of the messages that were left out."""
-    gone = sum(len(message.source) for message in left_out)
+def _note(messages: Sequence[_Message], gone: Sequence[int]) -> str:
+    """What stands in the place of the messages that were left out, those of these indexes."""
+    left_out = [messages[n] for n in gone]
+    total, missing = (sum(len(message.source) for message in some) for some in (messages, left_out))
     lines = [
         "[Compact input budget applied]",
         "This note is not the user's: older messages were left out so that the request fits.",
-        f"Original messages: {total}. Omitted messages: {len(left_out)}.",
-        f"Original chat messages JSON bytes: {total_bytes}. Omitted JSON bytes: {gone}.",
+        f"Original messages: {len(messages)}. Omitted messages: {len(left_out)}.",
+        f"Original chat messages JSON bytes: {total}. Omitted JSON bytes: {missing}.",
     ]
     said = [message.text for message in left_out if message.text]
     if len(said) > _EXCERPTS:

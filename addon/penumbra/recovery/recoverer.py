@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from penumbra import failures, rewrite
-from penumbra.history import budget, cache_cost, compaction, repack
+from penumbra.history import budget, compaction, repack, windows
+from penumbra.history.budget import SLACK
 from penumbra.history.shelves import Shelves
 from penumbra.recovery import binding, ladder, refusals, resend
 from penumbra.recovery.context_guard import Told, told
@@ -26,6 +27,7 @@ from penumbra.text import tokens
 from penumbra.text.result import Mode, Redacted, Shortened
 
 Redacting = Callable[[str, str], Redacted]
+_BYTES_PER_TOKEN = 3.6
 _log = logging.getLogger(__name__)
 
 
@@ -77,6 +79,15 @@ def may_shorten(settings: Settings) -> bool:
     return settings.recover == "auto" and settings.lossy != "off" and settings.mode is not Mode.DISABLED
 
 
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What is known of a request beside its body."""
+
+    path: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Names in lower case."""
+
+
 def rewritten(
     request: rewrite.Request,
     known: Mapping[bytes, Decision],
@@ -86,18 +97,20 @@ def rewritten(
     shadows: rewrite.Shadows | None,
     given: Given | None,
     shelves: Shelves,
+    sent: Head | None = None,
 ) -> tuple[rewrite.Rewritten, str]:
     """The request as it is to be sent, and why, if its conversation as a whole has a say in that.
 
     `past` None: the conversation has none. `given`: forms that the request gets because it was refused;
     None: it is sent for the first time. Raises RedactionError.
     """
-    first = given is None and past is not None
+    past = past or Past()
+    first = given is None and request.api.kind == "messages"
     if given is None:
-        given = before(request, known, past, redact, shadows) if past is not None else Given()
+        given = before(request, known, past, redact, shadows) if first else Given()
     edits = list(request.document.edits)
     result = rewrite.rewrite(request, known, redact, shadows, shelves, forms, given.decisions)
-    if first and past is not None:
+    if first:
         decided = {**known, **result.decisions}
         more = fitting(request, decided, result.body, past, redact, shadows)
         if more.decisions:
@@ -106,7 +119,45 @@ def rewritten(
             given = given.plus(Given({**result.decisions, **more.decisions}, result.originals, line))
             given = given.plus(Given({}, more.originals))
             result = rewrite.rewrite(request, known, redact, shadows, shelves, forms, given.decisions)
-    return replace(result, originals={**result.originals, **given.originals}), given.line
+    result = replace(result, originals={**result.originals, **given.originals})
+    lesson = past.lesson.learned(given.lesson)
+    bounded = _summarised(request, result.body, sent or Head(), lesson)
+    if bounded is None:
+        return result, given.line
+    line = f"bounded a request for a summary: {len(result.body):,} -> {len(bounded):,} bytes"
+    return replace(result, body=bounded), "; ".join(filter(None, (given.line, line)))
+
+
+def _summarised(request: rewrite.Request, body: bytes, sent: Head, lesson: Lesson) -> bytes | None:
+    """A request that has its history summarised, bounded where it would not fit, and where nothing of it is
+    cached; None: it stays as it is."""
+    if request.api.kind not in ("messages", "compact") or not may_shorten(request.settings):
+        return None
+    document = type(request.document)(body)
+    found = compaction.recognise(document, request.api.format, sent.path, sent.headers)
+    if found is None:
+        return None
+    size = compaction.size_of(document, request.api.format)
+    window = windows.of(request.conversation.model, sent.headers)
+    budget = size
+    if not found.shares_cache:
+        wanted = request.settings.compaction_budget_bytes
+        budget = wanted or max(compaction.BUDGET, int(window.believed * _BYTES_PER_TOKEN / 2))
+    limit = _limit(lesson, window)
+    if 0 < limit < len(body):
+        # A token has more than one byte: most requests need no counting.
+        estimated = tokens.estimate(body.decode("utf-8", "replace"))
+        if estimated > limit:
+            missing = (estimated - int(limit * SLACK)) * len(body) // estimated
+            budget = min(budget, max(0, size - missing))
+    if budget >= size:
+        return None
+    return compaction.bound(body, request.api.format, budget, prompted=found.prompted)
+
+
+def _limit(lesson: Lesson, window: windows.Window) -> int:
+    """Estimated tokens that a request may have, as far as that is known for sure; 0: not known."""
+    return min((limit for limit in (lesson.tokens, lesson.window, window.tokens) if limit), default=0)
 
 
 def before(
@@ -167,12 +218,12 @@ def _needs(
     if lesson.most:
         needs.append(ladder.Need(most=lesson.most))
     if lesson.bytes and len(body) > lesson.bytes:
-        needs.append(ladder.Need(bytes=len(body) - int(lesson.bytes * budget.SLACK)))
+        needs.append(ladder.Need(bytes=len(body) - int(lesson.bytes * SLACK)))
     # Three bytes a token is less than any text has: most requests need no counting.
     if lesson.tokens and len(body) > 2 * lesson.tokens:
         estimated = tokens.estimate(body.decode("utf-8", "replace"))
         if estimated > lesson.tokens:
-            needs.append(ladder.Need(tokens=estimated - int(lesson.tokens * budget.SLACK)))
+            needs.append(ladder.Need(tokens=estimated - int(lesson.tokens * SLACK)))
     limit = _budget(request)
     if limit:
         sizes = [resend.request_facts(decided, item).bytes_after for item in request.items]
@@ -185,10 +236,9 @@ def _budget(request: rewrite.Request) -> int:
     """Bytes that the results of a request may have together; 0: no limit."""
     settings = request.settings
     limits = [settings.aggregate_budget_bytes] if settings.aggregate_budget_bytes else []
-    if settings.budget_window_share:
-        price = cache_cost.prices(request.api.format, request.conversation.model, b"")
-        if price.window:
-            limits.append(int(price.window * settings.budget_window_share * 3.6))
+    window = windows.of(request.conversation.model, {}).believed
+    if settings.budget_window_share and window:
+        limits.append(int(window * settings.budget_window_share * _BYTES_PER_TOKEN))
     return min(limits, default=0)
 
 
@@ -244,10 +294,12 @@ def _bounded(request: rewrite.Request, sent: Sent, needed: ladder.Need, estimate
     """A smaller compaction request; None if it is no compaction request."""
     format_name = request.api.format
     document = type(request.document)(sent.body)
-    if compaction.recognise(document, format_name, sent.path, sent.headers) is None:
+    found = compaction.recognise(document, format_name, sent.path, sent.headers)
+    if found is None:
         return None
     missing = needed.bytes or needed.tokens * len(sent.body) // max(1, estimated)
-    return compaction.bound(sent.body, format_name, compaction.size_of(document, format_name) - missing)
+    budget_bytes = compaction.size_of(document, format_name) - missing
+    return compaction.bound(sent.body, format_name, budget_bytes, prompted=found.prompted)
 
 
 def _lesson(refusal: Refusal, estimated: int) -> Lesson:
