@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import re2
 
-from penumbra.redaction.forms import LOOK, Value, flag_value, values_after
+from penumbra.redaction.forms import LOOK, Value, flag_value, tagged_value, values_after
 from penumbra.redaction.names import Name, Names, Strength
 from penumbra.redaction.span import Rank, Span
 from penumbra.redaction.values import is_secret, is_unmistakable
@@ -35,11 +35,12 @@ _STEM = (
 # the line, or read again with bounds in `forms`.
 _FOLLOWERS = (
     r"(?:[\\\"'`\])>*]*(?: [0-9]+)?[ \t]*(?:[=:|]|[.?+&]+=|%3[ad])"  # assignment
-    r"|[: ][: ]?[&*]?(?:'static )?(?:string|str|text|char|varchar|any|bytes)\b[^=\n\"'`,;(){}]*="  # typed
+    r"|[: ][: ]?[&*]?(?:'static )?(?:optional\[)?(?:string|str|text|char|varchar|any|bytes)\b"
+    r"[\[\]<>?!*&|: ]*(?:[a-z0-9_]+[\[\]<>?!*&|: ]*)?="  # typed
     r"|[\\\"'`]+[ \t]*,"  # argument, list
     r"|[\\\"'`]+[ \t]*(?:value|content|data-value)="  # XML attributes
     r"|,[^\s,]{6}|, *[\\]*[\"'][!-~]{4}"  # CSV, arguments behind a bare name
-    r"|(?:[ \t\"'\\][^<>\n]*)?>\s*[^\s<>]{4}"  # element
+    r"|>\s*[^\s<>]{4}"  # element
     r"|\s*</key>(?:\s|\\+[nrt]|[0-9:|+>-]|\xe2\x86\x92|[\nn][a-z0-9_./-]+:[0-9]+[:-])*<string>"
     r"|\([^\s()]{6}"
     r"|(?:  +|\t+ *|\\+t)[!-~]{6}"  # table
@@ -50,6 +51,10 @@ _FOLLOWERS = (
     r"[\\\"'-]*value[\\\"']*\s*[:=])"  # pair
 )
 _NAMES = re2.compile((_STEM + _FOLLOWERS).encode("latin-1"), _OPTIONS)
+# The name within a tag, with the beginning of what stands between tags. What may stand between a name
+# and the end of its tag is as long as the text: behind every name, reading it would take its square.
+_TAGS = re2.compile((r"<[^<>\n]*?" + _STEM + r"[^<>\n]*>\s*[^\s<>]{4}").encode("latin-1"), _OPTIONS)
+_STEMS = re2.compile(_STEM.encode("latin-1"), _OPTIONS)
 _FLAGS = re2.compile(
     rb"-[a-z\-]*(?:pass(?:word|wd|phrase)?|pwd|pw|secret|token|key|auth|credentials?)"
     rb"(?:[ ]+|[\\\"']+,\s*[\\\"']+)[!-~]{4}",
@@ -59,6 +64,10 @@ _NAME_BYTES = re.compile(rb"[A-Za-z0-9_.\-$\x80-\xff]{0,80}")
 _NAME_CHARACTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-$"
 _REST = re.compile(rb"[A-Za-z0-9+/=_.~%-]{0,65536}")
 _RANDOM = re.compile(rb"[A-Za-z0-9+/=_-]{16}")
+_NAME_ENDS = (b'"', b"'", b"\\", b" ", b"\t", b">")
+"""What may stand behind a name in a tag."""
+_NO_NAME_BEFORE = (b"/", b"#", b"?", b"&")
+"""In front of the parts of an address."""
 _DASHES = re.compile(rb"--?[A-Za-z0-9-]{2,60}")
 
 
@@ -89,6 +98,22 @@ class Assignments:
                     yield span
                     break
         yield from self._flagged(data, low)
+        if b"</" in low or b"<\\/" in low:
+            yield from self._tagged(data, low)
+
+    def _tagged(self, data: bytes, low: bytes) -> Iterator[Span]:
+        """`<string name="password">value</string>`."""
+        for tag in _TAGS.finditer(low):
+            for stem in _STEMS.finditer(low, *tag.span()):
+                start, end = _name(data, stem.start())
+                if data[end : end + 1] not in _NAME_ENDS or data[start - 1 : start] in _NO_NAME_BEFORE:
+                    continue
+                name = self._names.judge(data[start:end].decode("utf-8", "replace"))
+                value = tagged_value(data, start, end) if name.strength is not Strength.NONE else None
+                span = value and _judged(data, value, name, name.strength)
+                if span:
+                    yield span
+                    break
 
     def _flagged(self, data: bytes, low: bytes) -> Iterator[Span]:
         """`--password value`, `["--password", "value"]`."""

@@ -18,7 +18,7 @@ from penumbra.redaction.prefixed import prefixed_tokens
 from penumbra.redaction.rule import Rule, read
 from penumbra.redaction.span import Finder, Span
 from penumbra.redaction.spread import elsewhere
-from penumbra.redaction.tokens import at_anchor, everywhere
+from penumbra.redaction.tokens import around, at_anchor, everywhere
 from penumbra.redaction.view import undisguised
 from penumbra.text.result import Redacted
 
@@ -119,21 +119,19 @@ class Redactor:
     def _anchored(self, data: bytes, low: bytes) -> Iterator[Span]:
         """What the rules and finders see around their anchors."""
         done: dict[str, int] = {}
-        finders: dict[Finder, list[int]] = {}
-        whole: dict[str, Rule] = {}
+        places: dict[str, tuple[Rule | Finder, list[int]]] = {}
         for owners, start in self._anchors.find(low):
             for owner in owners:
-                if isinstance(owner, Finder):
-                    finders.setdefault(owner, []).append(start)
-                elif owner.whole:
-                    whole[owner.id] = owner
+                if isinstance(owner, Finder) or owner.whole or owner.before:
+                    places.setdefault(owner.id, (owner, []))[1].append(start)
                 elif start >= done.get(owner.id, 0) and (span := at_anchor(owner, data, start)):
                     done[owner.id] = span.end
                     yield span
-        for rule in whole.values():
-            yield from everywhere(rule, data)
-        for finder, starts in finders.items():
-            yield from finder.find(data, low, starts)
+        for owner, starts in places.values():
+            if isinstance(owner, Finder):
+                yield from owner.find(data, low, starts)
+            else:
+                yield from everywhere(owner, data) if owner.whole else around(owner, data, starts)
 
     def _replace(self, data: bytes, spans: list[Span], values: dict[str, str]) -> bytes:
         pieces: list[bytes] = []

@@ -37,6 +37,10 @@ _PAIR = re.compile(
     rb"(?:[\\\"']{0,40},|[\\\"']{0,40}" + _BREAK + rb")" + _BREAK + rb"{0,40}"
     rb"[\\\"'-]{0,40}(?:value|Value|VALUE)[\\\"']{0,40}\s{0,3}[:=]\s{0,3}(" + _QUOTE + rb")?"
 )
+_PAIR_REACH = 600
+"""Bytes behind a name in which the word `value` of a pair stands."""
+_ARGUMENT_BEGINS = (b'"', b"'", b"`", b"\\", b",", b"(")
+_APART_BEGINS = (b'"', b"'", b"`", b"\\", b" ", b"\t")
 _NESTED = re.compile(
     rb"[\\\"']{0,40}\s{0,3}[:=]\s{0,3}\{[^{}]{0,240}?\bvalue\\{0,31}[\"'`]?"
     rb"\s{0,3}[:=]\s{0,3}(" + _QUOTE + rb")"
@@ -89,10 +93,19 @@ def values_after(data: bytes, begin: int, end: int) -> Iterator[Value]:
     if value is not None:
         yield value
         return
-    for form in (_pair, _element, _argument, _apart):
-        value = form(data, begin, end)
-        if value is not None:
-            yield value
+    if _has_value(data, end, end + _PAIR_REACH) and (value := _pair(data, begin, end)) is not None:
+        yield value
+    follows = data[end : end + 1]
+    if (value := tagged_value(data, begin, end)) is not None:
+        yield value
+    if follows in _ARGUMENT_BEGINS and (value := _argument(data, begin, end)) is not None:
+        yield value
+    if follows in _APART_BEGINS and (value := _apart(data, begin, end)) is not None:
+        yield value
+
+
+def _has_value(data: bytes, start: int, end: int) -> bool:
+    return data.find(b"alue", start, end) >= 0 or data.find(b"ALUE", start, end) >= 0
 
 
 def flag_value(data: bytes, end: int) -> Value | None:
@@ -167,9 +180,12 @@ def _tight(data: bytes, begin: int, end: int, at: int) -> Value | None:
     return value
 
 
-def _element(data: bytes, begin: int, end: int) -> Value | None:
+def tagged_value(data: bytes, begin: int, end: int) -> Value | None:
+    """What stands behind the tag that holds the name at `begin` to `end`."""
+    if data.rfind(b"<", max(0, begin - 60), begin) < 0:
+        return None
     match = _TAGGED.match(data, end) or _ELEMENT.match(data, end)
-    if match is None or b"<" not in data[max(0, begin - 60) : begin] or data[begin - 1 : begin] == b"/":
+    if match is None or data[begin - 1 : begin] == b"/":
         return None
     value = read(data, match.end(), b"", Style.QUOTED, _RUN_ELEMENT)
     return value if value and data[value.end : value.end + 40].lstrip().startswith((b"</", b"<\\/")) else None

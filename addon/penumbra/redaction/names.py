@@ -53,6 +53,7 @@ class Names:
         self._weak = _words(spec["weak_heads"])
         self._qualifiers = _words(spec["qualifiers"])
         self._key_kinds = _words(spec["key_kinds"])
+        self._key_endings = tuple(kind for kind in sorted(self._key_kinds) if len(kind) > 2)
         self._not_before = {head: _words(words) for head, words in spec["not_before"].items()}
         self._endings = tuple(spec["endings"].split())
         self._short_endings = tuple(spec["short_endings"].split())
@@ -92,8 +93,6 @@ class Names:
     def _key(self, before: str) -> Name:
         if before in self._not_before["key"]:
             return _NOTHING
-        if before in self._key_kinds or any(
-            before.endswith(kind) for kind in self._key_kinds if len(kind) > 2
-        ):
+        if before in self._key_kinds or before.endswith(self._key_endings):
             return Name(Strength.STRONG, "key")
         return Name(Strength.WEAK, "key")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -67,12 +68,16 @@ def _span(start: int, end: int) -> Span:
 
 
 def _armoured(data: bytes) -> Iterator[Span]:
+    ends = list(_END.finditer(data))
+    starts = [match.start() for match in ends]
     for match in _BEGIN.finditer(data):
-        body = _body(data, match.start(), match.end())
+        at = bisect_left(starts, match.end())
+        end = starts[at] if at < len(starts) else len(data) + _LONGEST
+        body = _body(data, match.start(), match.end(), end)
         if body:
             yield _span(*body)
     covered = 0
-    for match in _END.finditer(data):
+    for match in ends:
         start = data.rfind(b"-----BEGIN ", covered, match.start())
         if start < 0 or match.start() - start >= _LONGEST:
             tail = _headless(data, covered, match.start())
@@ -81,17 +86,16 @@ def _armoured(data: bytes) -> Iterator[Span]:
         covered = max(covered, match.end())
 
 
-def _body(data: bytes, begin: int, start: int) -> tuple[int, int] | None:
-    """The material behind a header that stands at `begin` to `start`."""
+def _body(data: bytes, begin: int, start: int, end: int) -> tuple[int, int] | None:
+    """The material behind a header that stands at `begin` to `start`; `end`: where the next END stands."""
     lines = _lines(data, start, _line_prefix(data, begin))
     if lines is not None:
         return lines
-    end = _END.search(data, start, start + _LONGEST)
-    if end is None:
+    if end - start > _LONGEST or data.find(b"-----BEGIN", start, end) >= 0:
         return None
-    runs = [m.span() for m in re.finditer(rb"[A-Za-z0-9+/=]{16,}", data[start : end.start()])]
+    runs = [m.span() for m in re.finditer(rb"[A-Za-z0-9+/=]{16,}", data[start:end])]
     total = sum(stop - first for first, stop in runs)
-    if total < _LEAST or total < 0.4 * (end.start() - start) or b"-----BEGIN" in data[start : end.start()]:
+    if total < _LEAST or total < 0.4 * (end - start):
         return None
     return start + runs[0][0], start + runs[-1][1]
 
@@ -215,4 +219,4 @@ def _putty(data: bytes) -> Iterator[Span]:
             yield _span(*lines)
 
 
-KEYS = Finder(_ANCHORS, private_keys)
+KEYS = Finder("private-key", _ANCHORS, private_keys)

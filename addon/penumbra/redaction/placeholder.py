@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import hmac
 import re
 
@@ -18,7 +17,7 @@ _MARK = b"[REDACTED:"
 
 def fingerprint(key: bytes, value: bytes) -> str:
     """Six base32 characters of a keyed hash: equal values have equal fingerprints."""
-    digest = hmac.new(key, value, hashlib.sha256).digest()
+    digest = hmac.digest(key, value, "sha256")
     return base64.b32encode(digest[:5])[:6].decode("ascii").lower()
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from penumbra.redaction.span import Finder, Rank, Span
-from penumbra.redaction.values import is_opaque, is_placeholder, is_reference
+from penumbra.redaction.values import has_digit, is_opaque, is_placeholder, is_reference
 
 # Cookies: `Cookie: a=1; b=2`, `Set-Cookie: a=1; Path=/`, `curl --cookie "a=1"`.
 _COOKIE = re.compile(rb"(?i)cookie[\"'\\]{0,4}(?:[ \t]{0,3}[:=]|[ \t])[ \t]{0,3}[\"'\\]{0,4}")
@@ -117,16 +117,17 @@ def lone_lines(data: bytes) -> Iterator[Span]:
     """
     for line in _LONE_LINE.finditer(data):
         text = line[1].decode("latin-1")
-        if is_opaque(text, 16) and any(map(str.isdigit, text)):
+        if is_opaque(text, 16) and has_digit(text):
             name = _NAME.match(line[1])
             start = line.start(1) + (name.end() if name else 0)
             yield Span(start, line.end(1), "credential", "lone-credential", Rank.STRUCTURE)
 
 
 FINDERS = (
-    Finder((b"cookie",), _cookies),
-    Finder((b"kind",), _kubernetes_secrets),
+    Finder("cookie", (b"cookie",), _cookies),
+    Finder("kubernetes-secret", (b"kind",), _kubernetes_secrets),
     Finder(
+        "printed-credential",
         (
             *(b"$ " + printer.encode() + b" " for printer in _PRINTERS.split()),
             *(b"# cat ", b"% cat ", b"> cat ", b"> type ", b"> get-content "),

@@ -39,6 +39,7 @@ class Span:
 class Finder:
     """Code that knows a place where secrets stand which no single pattern describes."""
 
+    id: str
     anchors: tuple[bytes, ...]
     """Lower case; the code runs only if one of them is in the text."""
     find: Callable[[bytes, bytes, list[int]], Iterator[Span]]

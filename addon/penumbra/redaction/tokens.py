@@ -12,12 +12,21 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from penumbra.redaction.names import Strength
-from penumbra.redaction.rule import Allow, Rule
+from penumbra.redaction.rule import Allow, Rule, compile_pattern
 from penumbra.redaction.span import Rank, Span
-from penumbra.redaction.values import Style, entropy, is_opaque, is_placeholder, is_reference, is_secret
-from penumbra.redaction.view import unwrapped
+from penumbra.redaction.values import (
+    Style,
+    entropy,
+    is_opaque,
+    is_placeholder,
+    is_reference,
+    is_secret,
+    kinds,
+)
+from penumbra.redaction.view import flat, unwrapped
 
 _WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
+_NO_DIGIT = frozenset(b"ghijklmnopqrstuvwxyzGHIJKLMNOPQRSTUVWXYZ")
 _BACKSLASH = b"\\"
 _ESCAPE_BEFORE = re.compile(
     rb"(?:\\[nrtbfv0]|%[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}|(?:\\033|\\e)\[[A-Za-z])\Z"
@@ -32,14 +41,33 @@ _REST = re.compile(
 _LONG_LINE = 60
 """Columns from which on a break may be a terminal's or a mailer's."""
 _BLOB = re.compile(rb"[A-Za-z0-9+/]{24}")
-_FILLER = re.compile(rb"[xX]{6}|[*.]{4}|0{12}|your|YOUR|EXAMPLE\Z")
+_FILLER = compile_pattern(r"[xX]{6}|[*.]{4}|0{12}|your|YOUR|EXAMPLE\z")
+_DIGITS = re.compile(rb"[0-9]+")
+
+
+def around(rule: Rule, data: bytes, anchors: list[int]) -> Iterator[Span]:
+    """The secrets of a rule whose anchors, in order, stand within what matches.
+
+    Windows that overlap are searched as one.
+    """
+    start = end = 0
+    for anchor in (*anchors, None):
+        if anchor is None or anchor - rule.before > end:
+            if end:
+                yield from _within(rule, data, start, end)
+            start = max(0, (anchor or 0) - rule.before)
+        end = (anchor or 0) + rule.window
+
+
+def _within(rule: Rule, data: bytes, start: int, end: int) -> Iterator[Span]:
+    for match in rule.pattern.finditer(data, start, end):
+        span = _accept(rule, data, match)
+        if span:
+            yield span
 
 
 def at_anchor(rule: Rule, data: bytes, anchor: int) -> Span | None:
-    """The rule's secret around an anchor that stands at `anchor`."""
-    if rule.before:
-        match = rule.pattern.search(data, max(0, anchor - rule.before), anchor + rule.window)
-        return _accept(rule, data, match) if match else None
+    """The rule's secret that begins with the anchor at `anchor`."""
     # Nearly all anchors stand inside of longer words: worth a look before the pattern.
     if rule.boundary and not rule.group and not begins_word(data, anchor):
         return None
@@ -73,7 +101,10 @@ def _wrapped(rule: Rule, data: bytes, anchor: int) -> Span | None:
     run = _RUN.match(data, anchor, anchor + rule.window)
     if run is None or not _BREAK.match(data, run.end()):
         return None
-    view = unwrapped(data[anchor : anchor + rule.window])
+    window = data[anchor : anchor + rule.window]
+    if not rule.pattern.match(flat(window)):
+        return None
+    view = unwrapped(window)
     match = rule.pattern.match(view.data) if view else None
     if view is None or match is None or not _fits(rule, match[0]):
         return None
@@ -93,6 +124,9 @@ def begins_word(data: bytes, start: int) -> bool:
     """No word runs into what begins at `start`; an escape in front of it is no word."""
     if start == 0 or data[start - 1] not in _WORD:
         return True
+    # The letter in front of the last one of an escape is a hexadecimal digit, if it is a letter at all.
+    if start > 1 and data[start - 2] in _NO_DIGIT:
+        return False
     before = data[max(0, start - 6) : start]
     if (_BACKSLASH in before or b"%" in before) and _ESCAPE_BEFORE.search(before):
         return True
@@ -148,19 +182,17 @@ def _is_in_blob(data: bytes, start: int, end: int) -> bool:
 
 
 def _fits(rule: Rule, secret: bytes) -> bool:
+    if rule.digits and len(_DIGITS.sub(b"", secret)) > len(secret) - rule.digits:
+        return False
     if rule.rank is Rank.TOKEN and not rule.filler and _FILLER.search(secret):
         return False
     text = secret.decode("utf-8", "replace")
-    if rule.mixed and not _is_mixed(text):
+    if rule.mixed and kinds(text) < 3:
         return False
-    if sum(map(str.isdigit, text)) < rule.digits or (rule.entropy and entropy(text) < rule.entropy):
+    if rule.entropy and entropy(text) < rule.entropy:
         return False
     check = _CHECKS.get(rule.value)
     return check is None or check(text)
-
-
-def _is_mixed(text: str) -> bool:
-    return any(map(str.isdigit, text)) and any(map(str.isupper, text)) and any(map(str.islower, text))
 
 
 def _is_password(text: str) -> bool:

@@ -13,6 +13,8 @@ from collections import Counter
 from enum import Enum
 from functools import lru_cache
 
+import ahocorasick_rs
+
 from penumbra import rules
 from penumbra.redaction.names import Strength
 
@@ -36,7 +38,7 @@ class Style(Enum):
 
 _SPEC = rules.load("secrets/words/values.yaml")
 _STOP = frozenset(word.rstrip("?") for word in _SPEC["stop"].split())
-_PARTS = tuple(_SPEC["placeholder_parts"].split())
+_PARTS = ahocorasick_rs.AhoCorasick(_SPEC["placeholder_parts"].split())
 _ENDINGS = tuple(_SPEC["word_endings"].split())
 
 _REFERENCE = re.compile(
@@ -72,6 +74,8 @@ _DOTTED = re.compile(r"[a-z]+(?:[-_./][a-z]+)+$", re.IGNORECASE)
 _VERSION = re.compile(r"[v^~<>=]*\d+(?:\.\d+)+(?:[-+.][\w.+-]+)?(?:/go\.mod)?$")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]|$)|\d\d:\d\d(?::\d\d)?$")
 _NUMBER = re.compile(r"[-+]?\d[\d_,.]*(?:e[-+]?\d+)?[a-zA-Z]{0,2}$")
+_DIGIT = re.compile(r"\d")
+_LETTER = re.compile(r"[^\W\d_]")
 _LOOK = 256
 _STEMS = (
     "passw",
@@ -85,6 +89,21 @@ _STEMS = (
     "getenv",
     "environ",
 )
+
+
+def has_digit(value: str) -> bool:
+    """Whether a digit is in it."""
+    return _DIGIT.search(value) is not None
+
+
+def has_letter(value: str) -> bool:
+    """Whether a letter is in it."""
+    return _LETTER.search(value) is not None
+
+
+def kinds(value: str) -> int:
+    """How many of these are in it: digits, capitals, small letters."""
+    return has_digit(value) + (value.lower() != value) + (value.upper() != value)
 
 
 def entropy(value: str) -> float:
@@ -106,7 +125,7 @@ def is_placeholder(value: str) -> bool:
         return True
     if len(set(low)) <= 2 and not low.isalpha():
         return True
-    return len(set(low)) <= 1 or any(part in low for part in _PARTS)
+    return len(set(low)) <= 1 or bool(_PARTS.find_matches_as_indexes(low))
 
 
 def is_address(value: str) -> bool:
@@ -135,10 +154,9 @@ def is_opaque(value: str, least: int = 8) -> bool:
     """Made by a machine, at least `least` characters of it."""
     if len(value) < least or is_wordy(value):
         return False
-    kinds = sum(1 for test in (str.islower, str.isupper, str.isdigit) if any(map(test, value)))
     if _HEX.match(value):
         return len(value) >= max(least, 16) and len(set(value.lower())) >= 6
-    if kinds < 2:
+    if kinds(value) < 2:
         return len(value) >= 20 and entropy(value) >= 3.2
     return entropy(value) >= 2.5
 
@@ -146,10 +164,10 @@ def is_opaque(value: str, least: int = 8) -> bool:
 def is_unmistakable(value: str, strength: Strength) -> bool:
     """Whether a secret can be nothing else, wherever else it stands."""
     if is_opaque(value, 16):
-        return any(map(str.isdigit, value))
+        return has_digit(value)
     if strength is not Strength.PASSWORD or len(value) < 8 or is_wordy(value):
         return False
-    return all(any(map(test, value)) for test in (str.isdigit, str.isupper, str.islower))
+    return kinds(value) == 3
 
 
 @lru_cache(maxsize=4096)
@@ -176,16 +194,16 @@ def _is_password(value: str, style: Style) -> bool:
         return False
     if style is Style.PROSE:
         signs = any(char in "!@#$%&*_" for char in value)
-        return any(map(str.isdigit, value)) and (signs or not is_wordy(value))
+        return has_digit(value) and (signs or not is_wordy(value))
     if in_code:
         return _is_password_in_code(value, style)
     if letters:
         return _is_letter_password(value, style)
     if _NUMBER.match(value):
         return len(value) >= (6 if style in (Style.ENV, Style.QUOTED) else 8)
-    if style is Style.CONFIG and _IDENTIFIER.match(value) and not any(map(str.isdigit, value)):
+    if style is Style.CONFIG and _IDENTIFIER.match(value) and not has_digit(value):
         return False
-    if any(map(str.isdigit, value)):
+    if has_digit(value):
         return True
     separators = sum(not char.isalnum() for char in value)
     if set(value) <= set("abcdefghijklmnopqrstuvwxyz_-.") and style is not Style.ENV:
@@ -207,7 +225,7 @@ def _is_letter_password(value: str, style: Style) -> bool:
 def _is_password_in_code(value: str, style: Style) -> bool:
     if _IDENTIFIER.match(value) and (is_wordy(value) or "." in value or "->" in value or "::" in value):
         return False
-    if not any(map(str.isdigit, value)) or not any(map(str.isalpha, value)):
+    if not has_digit(value) or not has_letter(value):
         return False
     if style is Style.APART and not is_opaque(value, 8):
         return any(not char.isalnum() for char in value) and len(value) >= 8 and not _IDENTIFIER.match(value)
@@ -220,8 +238,8 @@ def _is_machine_made(value: str, style: Style) -> bool:
     if _NUMBER.match(value):
         return value.isdigit() and len(value) >= 12 and style in (Style.QUOTED, Style.ENV)
     if style in (Style.CODE, Style.APART, Style.PROSE):
-        return any(map(str.isdigit, value)) and is_opaque(value, 12)
-    if any(map(str.isdigit, value)):
+        return has_digit(value) and is_opaque(value, 12)
+    if has_digit(value):
         return not _is_name_like(value)
     if is_opaque(value, 12):
         return True
@@ -251,7 +269,7 @@ def _is_certain(value: str) -> bool:
     """Random enough to be a secret beside a name that says little."""
     if len(value) < 16 or _UUID.match(value) or not is_opaque(value, 16):
         return False
-    if not any(map(str.isdigit, value)) or not any(map(str.isalpha, value)):
+    if not has_digit(value) or not has_letter(value):
         return False
     if _HEX.match(value):
         return len(value) in (32, 40, 48, 56, 64, 96, 128)
