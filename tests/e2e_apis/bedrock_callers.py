@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -35,7 +37,10 @@ class ConverseAgent:
     """Talks with `boto3`, Converse or ConverseStream."""
 
     client: Any
+    token: str = ""
+    """The API key; empty: requests are signed."""
     stream: bool = False
+    thinking: bool = False
     cache: bool = False
     """Mark the newest message for the prompt cache."""
     extra: Mapping[str, Any] = field(default_factory=dict)
@@ -43,9 +48,12 @@ class ConverseAgent:
     usage: dict[str, Any] = field(default_factory=dict)
     """Of the last answer."""
 
+    def prompt(self, words: str) -> dict[str, Any]:
+        return {"role": "user", "content": [{"text": words}]}
+
     def say(self, words: str) -> str:
         """One prompt and all that follows from it; the model's last words."""
-        self.messages.append({"role": "user", "content": [{"text": words}]})
+        self.messages.append(self.prompt(words))
         while True:
             content = self.ask()
             self.messages.append({"role": "assistant", "content": content})
@@ -65,9 +73,10 @@ class ConverseAgent:
             "toolConfig": {"tools": [*TOOLS, CACHE] if self.cache else TOOLS},
             **self.extra,
         }
+        with surroundings(self.token):
+            answer = (self.client.converse_stream if self.stream else self.client.converse)(**request)
         if self.stream:
-            return self._joined(self.client.converse_stream(**request)["stream"])
-        answer = self.client.converse(**request)
+            return self._joined(answer["stream"])
         self.usage = answer["usage"]
         return list(answer["output"]["message"]["content"])
 
@@ -113,6 +122,8 @@ def _add(block: dict[str, Any], delta: dict[str, Any]) -> None:
 class InvokeAgent(AnthropicAgent):
     """Talks with `boto3`, InvokeModel or InvokeModelWithResponseStream, in Anthropic's words."""
 
+    token: str = ""
+    """The API key; empty: requests are signed."""
     metrics: dict[str, Any] = field(default_factory=dict)
     """Bedrock's own figures of the last streamed answer."""
 
@@ -125,10 +136,12 @@ class InvokeAgent(AnthropicAgent):
             "messages": self._sent(),
             **self.extra,
         }
+        client = self.client
+        ask = client.invoke_model_with_response_stream if self.stream else client.invoke_model
+        with surroundings(self.token):
+            answer = ask(modelId=MODEL, body=json.dumps(body))
         if not self.stream:
-            answer = self.client.invoke_model(modelId=MODEL, body=json.dumps(body))
             return list(json.loads(answer["body"].read())["content"])
-        answer = self.client.invoke_model_with_response_stream(modelId=MODEL, body=json.dumps(body))
         return self._joined(json.loads(event["chunk"]["bytes"]) for event in answer["body"])
 
     def _joined(self, events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -152,16 +165,16 @@ class InvokeAgent(AnthropicAgent):
         return blocks
 
 
-def boto(proxy: Any, monkeypatch: Any, token: str = "") -> Any:
-    """A client of Amazon's SDK: with an API key (`token`) or with access keys."""
+def boto(proxy: Any, base: str = "", token: str = "") -> Any:
+    """A client of Amazon's SDK: with an API key (`token`) or with access keys. `base`: not Amazon's own."""
     from botocore.config import Config
 
-    _alone(monkeypatch)
-    if token:
-        monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", token)
     keys = {} if token else {"aws_access_key_id": amazon.KEY_ID, "aws_secret_access_key": amazon.SECRET}
-    config = Config(proxies={"https": proxy.url}, retries={"total_max_attempts": 1}, read_timeout=60)
-    return _session().client("bedrock-runtime", config=config, verify=str(proxy.ca_file), **keys)
+    proxies = {} if proxy.is_reverse else {"https": proxy.url}
+    config = Config(proxies=proxies, retries={"total_max_attempts": 1}, read_timeout=60)
+    more = {"endpoint_url": base} if base else {}
+    with surroundings(token):
+        return _session().client("bedrock-runtime", config=config, verify=str(proxy.ca_file), **keys, **more)
 
 
 @cache
@@ -172,24 +185,33 @@ def _session() -> Any:
     return boto3.session.Session(region_name=REGION)
 
 
-def anthropic_bedrock(clients: Any, proxy: Any, monkeypatch: Any, token: str = "") -> Any:
+def anthropic_bedrock(clients: Any, proxy: Any, token: str = "") -> Any:
     """Anthropic's SDK for Bedrock: with an API key (`token`) or with access keys."""
     import anthropic
 
-    _alone(monkeypatch)
     keys = {} if token else {"aws_access_key": amazon.KEY_ID, "aws_secret_key": amazon.SECRET}
     more = {"api_key": token} if token else keys
     client = clients.http(proxy)
-    return anthropic.AnthropicBedrock(aws_region=REGION, http_client=client, max_retries=0, **more)
+    with surroundings():
+        return anthropic.AnthropicBedrock(aws_region=REGION, http_client=client, max_retries=0, **more)
 
 
-def _alone(monkeypatch: Any) -> None:
-    """Nothing of this machine's own settings for Amazon counts."""
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
-        monkeypatch.setenv(name, "/nonexistent")
-    for name in ("AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
-        monkeypatch.delenv(name, raising=False)
+@contextmanager
+def surroundings(token: str = "") -> Iterator[None]:
+    """The environment with an API key, and without this machine's own settings for Amazon.
+
+    The SDK looks for the key in every request.
+    """
+    own = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("AWS_")}
+    made = dict.fromkeys(("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"), "/nonexistent")
+    made |= {"AWS_EC2_METADATA_DISABLED": "true"} | ({"AWS_BEARER_TOKEN_BEDROCK": token} if token else {})
+    os.environ.update(made)
+    try:
+        yield
+    finally:
+        for name in made:
+            del os.environ[name]
+        os.environ.update(own)
 
 
 def results(body: Any) -> Iterator[tuple[str, str]]:

@@ -41,16 +41,16 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def start(clients: Any, api_key: str, proxy: Any, monkeypatch: pytest.MonkeyPatch) -> Start:
+def start(clients: Any, api_key: str, proxy: Any) -> Start:
     """An agent with an API key, or, with `signs`, one that signs its requests."""
 
     def start(api: str, running: Any = None, signs: bool = False, **more: Any) -> Any:
         running = running or proxy("regular", penumbra_max_output_bytes=CAP)
         token = "" if signs else api_key
         if api == "anthropic":
-            return AnthropicAgent(anthropic_bedrock(clients, running, monkeypatch, token), **more)
+            return AnthropicAgent(anthropic_bedrock(clients, running, token), **more)
         kind = ConverseAgent if api == "converse" else InvokeAgent
-        return kind(boto(running, monkeypatch, token), **more)
+        return kind(boto(running, token=token), token=token, **more)
 
     return start
 
