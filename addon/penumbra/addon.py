@@ -35,6 +35,8 @@ from penumbra.writes import Writes
 
 CONFIG_OPTION = "penumbra_config"
 MARK = ":new_moon:"
+_THRESHOLD = "penumbra_threshold"
+"""What a WebSocket's opening said about all of its frames, in the metadata of its flow."""
 _ENGINE_SETTINGS = (
     "database",
     "database_max_bytes",
@@ -269,6 +271,8 @@ class Penumbra:
             return False
         if policy == "rewrite" and self.sockets.can_rewrite:
             self.sockets.expect(flow, api)
+            if (threshold := request.headers.pop(THRESHOLD_HEADER, None)) is not None:
+                flow.metadata[_THRESHOLD] = threshold
             return True
         content = {"content-type": "application/json", "upgrade": "HTTP/1.1", "connection": "upgrade"}
         flow.response = http.Response.make(upgrade.REFUSAL_STATUS, upgrade.refusal(), content)
@@ -353,7 +357,7 @@ class Penumbra:
             peer=str(peer[0]) if peer else "",
             host=f"{request.host if is_reverse else request.pretty_host}:{request.port}",
             path=request.path,
-            threshold=request.headers.get(THRESHOLD_HEADER),
+            threshold=request.headers.get(THRESHOLD_HEADER, flow.metadata.get(_THRESHOLD)),
         )
 
     def _refuse(self, flow: http.HTTPFlow, refused: Refused) -> None:

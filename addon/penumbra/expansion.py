@@ -318,7 +318,8 @@ class Expansion:
             )
             awaited.answered += answered
             step = exchange.answered(texts)
-        if isinstance(step, Done) and step.hidden is not None:
+        if isinstance(step, Done) and (step.hidden is not None or (step.sound and awaited.prepared.threaded)):
+            # The client gets the end of the answer when its next request can be understood.
             await _remember(awaited, step)
         elif isinstance(step, Done) and step.sound:
             self._later(_remember(awaited, step))

@@ -125,13 +125,21 @@ class Sockets:
         outside = None if message.injected else responses_socket.envelope(message.content)
         if outside is None:
             return
-        if message.from_client:
-            frame = await self._sent(flow, socket, message.content, outside, message.is_text)
-        else:
-            frame = await self._received(flow, socket, message.content, outside)
+        try:
+            if message.from_client:
+                frame = await self._sent(flow, socket, message.content, outside, message.is_text)
+            else:
+                frame = await self._received(flow, socket, message.content, outside)
+        except Exception as error:
+            _log.error("penumbra: a frame could not be read: %s", place(error))
+            frame = message.content if not message.from_client else b""
+            if message.from_client:
+                # Nothing goes on that has not been searched for secrets.
+                told = f"Penumbra could not read this request and did not send it: {place(error)}"
+                self._refuse(flow, 500, socket.api.wire.error(500, told), outside)
         if not frame:
             message.drop()
-        elif frame is not message.content:
+        elif frame != message.content:
             # Of a message that keeps its length, mitmproxy would keep the old cuts.
             message.content = frame + b" " if len(frame) == len(message.content) else frame
 
@@ -163,8 +171,7 @@ class Sockets:
         """A frame without its secrets; empty if it is refused."""
         outcome = await self._process(flow, socket.api if outside.type == CREATE else _steering(), frame)
         if isinstance(outcome, Refused):
-            answer = responses_socket.error(outcome.status, outcome.body, outside.lane)
-            _inject(flow, answer, to_client=True)
+            self._refuse(flow, outcome.status, outcome.body, outside)
             return b""
         if outcome is None:
             return frame
@@ -172,6 +179,9 @@ class Sockets:
             lane.latest = outcome
             lane.waiting.append(self._waiting(outcome))
         return outcome.rewritten.body
+
+    def _refuse(self, flow: http.HTTPFlow, status: int, body: bytes, outside: Envelope) -> None:
+        _inject(flow, responses_socket.refusal(status, body, outside.lane), to_client=True)
 
     def _waiting(self, accepted: Accepted) -> Waiting:
         prepared, find, body = accepted.prepared, accepted.find, accepted.rewritten.body

@@ -18,6 +18,8 @@ import h2.events
 import h2.exceptions
 import h11
 
+from upstream.websocket import Socket, accept
+
 Headers = list[tuple[str, str]]
 
 
@@ -54,6 +56,8 @@ class Reply(ABC):
 
 Handler = Callable[[Incoming, Reply], Awaitable[None]]
 """Answers one request. It is cancelled when the client goes away."""
+Upgraded = Callable[[Incoming, Socket], Awaitable[None]]
+"""Serves one WebSocket until it ends."""
 
 
 @dataclass
@@ -70,7 +74,7 @@ class Peer:
         await self.writer.drain()
 
 
-async def serve(peer: Peer, handler: Handler) -> None:
+async def serve(peer: Peer, handler: Handler, upgraded: Upgraded) -> None:
     """Serves a connection until it ends, in the protocol that TLS agreed on."""
     agreed = peer.writer.get_extra_info("ssl_object")
     http2 = agreed is not None and agreed.selected_alpn_protocol() == "h2"
@@ -78,7 +82,7 @@ async def serve(peer: Peer, handler: Handler) -> None:
         if http2:
             await _Http2(peer, handler).run()
         else:
-            await _Http1(peer, handler).run()
+            await _Http1(peer, handler, upgraded).run()
     except (OSError, h11.RemoteProtocolError, h2.exceptions.ProtocolError):
         pass
     finally:
@@ -107,17 +111,35 @@ class _Http1Reply(Reply):
 
 
 class _Http1:
-    def __init__(self, peer: Peer, handler: Handler) -> None:
+    def __init__(self, peer: Peer, handler: Handler, upgraded: Upgraded) -> None:
         self._peer = peer
         self._handler = handler
+        self._upgraded = upgraded
         self._connection = h11.Connection(h11.SERVER)
 
     async def run(self) -> None:
         while (incoming := await self._request()) is not None:
+            headers = {name.lower(): value for name, value in incoming.headers}
+            if headers.get("upgrade", "").lower() == "websocket":
+                await self._open(incoming, headers)
+                return
             await self._answer(incoming)
             if self._connection.our_state is not h11.DONE or self._connection.their_state is not h11.DONE:
                 return
             self._connection.start_next_cycle()
+
+    async def _open(self, incoming: Incoming, headers: dict[str, str]) -> None:
+        offer = headers.get("sec-websocket-extensions", "")
+        socket = Socket(self._peer, offer, self._connection.trailing_data[0])
+        answer = [
+            ("upgrade", "websocket"),
+            ("connection", "Upgrade"),
+            ("sec-websocket-accept", accept(headers["sec-websocket-key"])),
+        ]
+        answer += [("sec-websocket-extensions", socket.extensions)] if socket.extensions else []
+        response = h11.InformationalResponse(status_code=101, headers=answer, reason="Switching Protocols")
+        await self._peer.write(self._connection.send(response) or b"")
+        await self._upgraded(incoming, socket)
 
     async def _request(self) -> Incoming | None:
         head: h11.Request | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from upstream.api import Event, PrefixCache, Received, Refused, Rendered, words
@@ -52,15 +52,16 @@ class OpenAIResponses:
     def direct(self, operation: str, received: Received, body: Any) -> dict[str, Any] | None:
         return None
 
-    def check(self, received: Received, body: Any) -> None:
+    def check(self, received: Received, body: Any, held: Mapping[str, list[Any]] | None = None) -> None:
+        """`held`: conversations that are kept beside the stored ones, by the id of their last answer."""
         try:
             if not received.header("authorization"):
                 raise Bad("You didn't provide an API key.", status=401)
-            self._check(body)
+            self._check(body, held or {})
         except Bad as bad:
             raise Refused(bad.status, self.fault(bad.status, str(bad), bad.param), str(bad)) from None
 
-    def _check(self, body: Any) -> None:
+    def _check(self, body: Any, held: Mapping[str, list[Any]]) -> None:
         for key in body:
             if key not in _FIELDS:
                 raise Bad(f"Unknown parameter: '{key}'.", key)
@@ -69,22 +70,24 @@ class OpenAIResponses:
         for i, tool in enumerate(_tools(body)):
             if tool.get("type") == "function" and not isinstance(tool.get("parameters"), dict):
                 raise Bad(f"Missing required parameter: 'tools[{i}].parameters'.")
-        items = self._conversation(body)
+        items = self.conversation(body, held)
         self._check_pairing(items)
-        self._check_reasoning(items, stored=body.get("store", True))
+        known = len(items) - len(body["input"]) if held and isinstance(body["input"], list) else 0
+        self._check_reasoning(items[known:], stored=body.get("store", True))
 
-    def _conversation(self, body: dict[str, Any]) -> list[Any]:
-        """All items: those that are stored, and those of the request."""
+    def conversation(self, body: dict[str, Any], held: Mapping[str, list[Any]]) -> list[Any]:
+        """All items: those that are kept, and those of the request."""
         given = body["input"]
         new = [{"role": "user", "content": given}] if isinstance(given, str) else given
         before = body.get("previous_response_id")
-        if before and before not in self._stored:
+        kept = {**self._stored, **held}
+        if before and before not in kept:
             raise Bad(f"Previous response with id '{before}' not found.", "previous_response_id")
         for item in new:
             kind = item.get("type", "message")
             if kind not in _ITEMS:
                 raise Bad(f"Invalid value: '{kind}'.", "input")
-        return [*self._stored.get(before or "", []), *new]
+        return [*kept.get(before or "", []), *new]
 
     def _check_pairing(self, items: list[Any]) -> None:
         waiting: dict[str, str] = {}
@@ -118,9 +121,15 @@ class OpenAIResponses:
 
     # -- answers
 
-    def render(self, received: Received, body: Any, answer: Turn) -> Rendered:
+    def render(
+        self,
+        received: Received,
+        body: Any,
+        answer: Turn,
+        held: Mapping[str, list[Any]] | None = None,
+    ) -> Rendered:
         items = self._items(body, answer)
-        conversation = self._conversation(body)
+        conversation = self.conversation(body, held or {})
         number = f"resp_{next(self._ids):024}"
         if body.get("store", True):
             self._stored[number] = [*conversation, *items]

@@ -24,7 +24,9 @@ from upstream.http import Headers, Incoming, Peer, Reply, serve
 from upstream.ollama import Ollama
 from upstream.openai_chat import OpenAIChat
 from upstream.openai_responses import OpenAIResponses
+from upstream.responses_socket import Conversation
 from upstream.script import Answer, Delivery, Fault, Hangup, Raw, Turn, turn
+from upstream.websocket import Socket
 
 Script = Callable[[Received], Answer]
 DEFAULT_ANSWER = turn("Understood.")
@@ -114,7 +116,7 @@ class Upstream:
             task.add_done_callback(self._open.discard)
             peer = Peer(reader, writer, next(self._connections), context is not None)
             with contextlib.suppress(asyncio.CancelledError):
-                await serve(peer, self._answer)
+                await serve(peer, self._answer, self._converse)
 
         server = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=context, limit=1 << 20)
         return int(server.sockets[0].getsockname()[1])
@@ -124,11 +126,23 @@ class Upstream:
             task.cancel()
         await asyncio.gather(*self._open, return_exceptions=True)
 
+    # -- one WebSocket
+
+    async def _converse(self, incoming: Incoming, socket: Socket) -> None:
+        conversation = Conversation(
+            self.openai_responses, socket, self._record, self._next_answer, self.errors
+        )
+        await conversation.run(incoming)
+
+    def _record(self, incoming: Incoming) -> Received:
+        received = Received(len(self.requests), **vars(incoming) | {"body": None, "raw_body": incoming.body})
+        self.requests.append(received)
+        return received
+
     # -- one request
 
     async def _answer(self, incoming: Incoming, reply: Reply) -> None:
-        received = Received(len(self.requests), **vars(incoming) | {"body": None, "raw_body": incoming.body})
-        self.requests.append(received)
+        received = self._record(incoming)
         try:
             await self._deliver(received, reply)
         except (asyncio.CancelledError, OSError):

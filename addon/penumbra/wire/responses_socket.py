@@ -82,8 +82,8 @@ def renamed(frame: bytes, ids: dict[str, str]) -> bytes:
     return document.render()
 
 
-def error(status: int, body: bytes, lane: str) -> bytes:
-    """The frame for an error that HTTP would answer with this status and body."""
+def refusal(status: int, body: bytes, lane: str) -> bytes:
+    """The frame for what HTTP would answer with this status and this body of an error."""
     frame = {"type": "error", "status": status, "error": decode(body)["error"]}
     return encode({**frame, "stream_id": lane} if lane else frame)
 
