@@ -362,8 +362,8 @@ KNOBS: tuple[Knob, ...] = (
     Knob(
         "websocket",
         read_choice("rewrite", "downgrade", "pass"),
-        "Responses over WebSocket: rewrite (frame by frame), downgrade (refused, after which clients use HTTP) "
-        "or pass.",
+        "Responses over WebSocket: rewrite (frame by frame), downgrade (refused, after which clients use "
+        "HTTP) or pass.",
     ),
     Knob(
         "aws_signing",
