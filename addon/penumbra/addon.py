@@ -21,6 +21,7 @@ from penumbra.engine import Accepted, Engine, Incoming, Refused, unsearched
 from penumbra.expansion import Expansion
 from penumbra.insight import events, figures
 from penumbra.insight.expansions import ExpansionFigures
+from penumbra.kept import Kept
 from penumbra.overrides import THRESHOLD_HEADER
 from penumbra.recovery import binding
 from penumbra.redaction import RedactionError, RuleError, TooLarge, Unreadable, gitleaks, ruleset
@@ -64,7 +65,8 @@ class Penumbra:
         self.writes = Writes()
         self.sockets = Sockets(self._frame, self._started, self.expansion, self.writes)
         commands = Commands(self.figures, self.expansion.figures)
-        answers = [self.rescue, self.expansion, self.edits, self.tells, self.writes]
+        self.kept = Kept(lambda: self.settings.blank_flows, self.expansion.sending)
+        answers = [self.rescue, self.expansion, self.edits, self.tells, self.writes, self.kept]
         self.addons = [commands, *answers, self.sockets]
         self._running = False
         self._engine: Engine | None = None
@@ -383,6 +385,7 @@ class Penumbra:
             # Behind everything that may change a header, for headers are signed too.
             self._sign(flow.request)
         self.writes.expect(flow, incoming.api.format, body)
+        self.kept.expect(flow, body)
         self.tells.expect(flow, accepted)
         self.rescue.expect(flow, self._started(), incoming, self.settings, accepted)
         self._report(flow, incoming, accepted)

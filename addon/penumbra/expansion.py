@@ -146,6 +146,10 @@ class Expansion:
         if self._splice is not None:
             self._splice.GUARDS.pop(flow.id, None)
 
+    def sending(self) -> dict[str, bytes | None]:
+        """The splice's table of bodies to send; empty where none may be changed."""
+        return self._splice.SENDING if self._splice is not None else {}
+
     async def run(self, hidden: http.HTTPFlow) -> str | None:
         """Send a hidden request on its own and wait for its end; what went wrong, if something did."""
         return await self._reissue.run(hidden)
@@ -296,11 +300,14 @@ class Expansion:
                     return Done(turn.body, sound=False)
                 exchange.feed(plain)
             return await self.advance(awaited, exchange)
-        failure, pause = responses.failure(turn.continuation, turn.error, awaited.live)
+        # What the flow shows may be something else.
+        answered = turn.continuation.response is not None
+        body = responses.plain_body(turn.continuation, turn.answer) or b"" if answered else b""
+        failure, pause = responses.failure(turn.continuation, turn.error, awaited.live, body)
         if failure is None:
             awaited.retries = 0
             if not awaited.live:
-                exchange.feed(responses.content(turn.continuation))
+                exchange.feed(body)
             return await self.advance(awaited, exchange)
         if pause is None or turn.shown or awaited.retries >= _MOST_RETRIES:
             return exchange.failed(failure)
@@ -358,12 +365,13 @@ class Expansion:
             continuation = self._continuation(flow, step.request, awaited)
             error = await self._reissue.run(continuation)
             stream = responses.is_stream(flow)
-            failure, _ = responses.failure(continuation, error, stream)
+            body = responses.content(continuation)
+            failure, _ = responses.failure(continuation, error, stream, body)
             if failure is not None:
                 awaited.done = exchange.failed(failure)
                 responses.refuse(flow, awaited.prepared, failure)
                 return
-            shown.append(exchange.feed(responses.content(continuation)))
+            shown.append(exchange.feed(body))
             step = await self.advance(awaited, exchange)
         awaited.done = step
         shown.append(step.out)

@@ -106,15 +106,20 @@ def refuse(flow: http.HTTPFlow, prepared: Prepared, failure: Failure) -> None:
     flow.response = http.Response.make(failure.status or 502, body, {"content-type": "application/json"})
 
 
-def failure(flow: http.HTTPFlow, error: str | None, stream: bool) -> tuple[Failure | None, float | None]:
-    """Why a continuation can't be used, and after how many seconds it may be tried again; None: never."""
+def failure(
+    flow: http.HTTPFlow, error: str | None, stream: bool, body: bytes
+) -> tuple[Failure | None, float | None]:
+    """Why a continuation can't be used, and after how many seconds it may be tried again; None: never.
+
+    `body`: of its response, without content coding.
+    """
     response = flow.response
     if error is not None or response is None:
         return Failure(None, b"", f"the connection to the upstream failed: {error}"), 0.0
     if response.status_code == 200 and is_stream(flow) == stream:
         return None, None
     message = f"the upstream answered with status {response.status_code}"
-    return Failure(response.status_code, content(flow), message), _pause(response)
+    return Failure(response.status_code, body, message), _pause(response)
 
 
 def _pause(response: http.Response) -> float | None:

@@ -111,6 +111,7 @@ class Settings:
     redaction_max_bytes: int = MAX_BYTES
     allow_redaction_off: bool = False
     restore_secrets: str = "off"
+    blank_flows: str = "off"
     gitleaks_config: str = ""
     gitleaks_only: bool = False
     hosts: tuple[str, ...] = ()
@@ -343,6 +344,12 @@ KNOBS: tuple[Knob, ...] = (
         read_choice("off", "edits"),
         "Whether the client gets the value where the model writes its placeholder: off, or edits (in calls "
         "that edit the very file that the value was read from).",
+    ),
+    Knob(
+        "blank_flows",
+        read_choice("off", "secrets", "all"),
+        "Flows whose bodies mitmproxy keeps no longer than they travel: off, secrets (those of requests that "
+        "were redacted or refused) or all (that Penumbra handles).",
     ),
     Knob("gitleaks_config", read_text, "A gitleaks.toml whose rules are searched for beside ours."),
     Knob("gitleaks_only", read_flag, "The rules of gitleaks_config come instead of ours."),

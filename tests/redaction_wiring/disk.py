@@ -23,12 +23,14 @@ class Disk:
         default_factory=lambda: {PATH: f"DEBUG=true\nDB_PASSWORD={PASSWORD}\nPORT=80\n"}
     )
     ran: list[str] = field(default_factory=list)
+    prints: dict[str, str] = field(default_factory=dict)
+    """What commands print that say more than `ok`."""
 
     def run(self, name: str, arguments: Mapping[str, Any]) -> str:
         """What a tool prints."""
         if name == "Bash":
             self.ran.append(arguments["command"])
-            return "ok"
+            return self.prints.get(arguments["command"], "ok")
         path = arguments["file_path"]
         if name == "Read":
             return "\n".join(f"{n:6}\t{line}" for n, line in enumerate(self.files[path].split("\n"), 1))

@@ -32,6 +32,7 @@ from mitmproxy.proxy.layers.http._events import (
     ResponseHeaders,
     ResponseProtocolError,
 )
+from mitmproxy.proxy.layers.http._hooks import HttpResponseHook
 
 from penumbra.wire import framing
 
@@ -76,6 +77,10 @@ GUARDS: dict[str, Guard] = {}
 SESSIONS: dict[str, Session] = {}
 """By id of the client's flow. Whoever puts a session in takes it out in `response` or `error`."""
 
+SENDING: dict[str, bytes | None] = {}
+"""By id of each flow whose response is about to be sent. Where `response` puts a body in, that one is
+sent, whatever the flow shows."""
+
 KEEP_ALIVE_SECONDS = 5.0
 
 
@@ -92,6 +97,8 @@ class TurnEnd:
     """The continuation's connection broke."""
     shown: bool = False
     """The continuation has brought bytes to the client."""
+    answer: bytes = b""
+    """The continuation's body, with its content coding, where it could not be read as it came."""
     body: bytes = b""
     """Where the response is one document: in, the first response's bytes; out, what the client gets."""
     following: http.HTTPFlow | None = None
@@ -149,6 +156,8 @@ class SpliceStream(HttpStream):
     shown = False
     readable = False
     """The continuation's response is what the session can read."""
+    unread: bytearray
+    """Of a continuation whose response is not."""
     again_id: int | None = None
     """The request that was sent instead of the client's, while its response is under way."""
     headers: http.Headers | None = None
@@ -302,6 +311,20 @@ class SpliceStream(HttpStream):
         self.server_state = self.state_consume_response_body
         yield from super().state_consume_response_body(event)
 
+    def send_response(self, already_streamed: bool = False) -> layer.CommandGenerator[None]:
+        SENDING[self.flow.id] = None
+        response, shown = self.flow.response, b""
+        try:
+            for command in super().send_response(already_streamed):
+                yield command
+                if isinstance(command, HttpResponseHook):
+                    response, body = self.flow.response, SENDING[self.flow.id]
+                    if response is not None and body is not None:
+                        shown, response.data.content = response.data.content or b"", body
+        finally:
+            if SENDING.pop(self.flow.id, None) is not None and response is not None:
+                response.data.content = shown
+
     def _is_live(self) -> bool:
         return self.session is not None and self.session.live and self.flow.id in SESSIONS
 
@@ -339,7 +362,9 @@ class SpliceStream(HttpStream):
         if isinstance(event, ResponseHeaders):
             self.readable = self.continuation is not None and is_stream(self.continuation, event.response)
         elif isinstance(event, ResponseData):
-            if self.session.live and self.readable and (out := self.session.feed(event.data)):
+            if not (self.session.live and self.readable):
+                self.unread += event.data
+            elif out := self.session.feed(event.data):
                 self.quiet, self.shown = False, True
                 yield SendHttp(ResponseData(self.stream_id, out), self.context.client)
         elif isinstance(event, ResponseEndOfMessage):
@@ -348,7 +373,8 @@ class SpliceStream(HttpStream):
     def _turn_end(self, error: str | None = None, body: bytes = b"") -> layer.CommandGenerator[None]:
         assert self.session is not None
         self.continuation_id = None
-        turn = TurnEnd(self.flow, self.session, self.continuation, error, self.shown, body)
+        unread = bytes(self.unread) if self.continuation is not None else b""
+        turn = TurnEnd(self.flow, self.session, self.continuation, error, self.shown, unread, body)
         yield PenumbraTurnEndHook(turn)
         if (yield from self.check_killed(True)):
             self.wakeup = None
@@ -373,6 +399,7 @@ class SpliceStream(HttpStream):
         self.continuation_id = stream_id = next(_continuation_ids)
         self.continuation = flow
         self.shown = self.readable = False
+        self.unread = bytearray()
         self.server_state = self.state_continue
         parent.parents[stream_id] = self.stream_id
         if self.session is not None and self.session.live and self.wakeup is None:
@@ -441,6 +468,7 @@ _STREAM_METHODS = (
     "state_wait_for_response_headers",
     "start_response_stream",
     "check_killed",
+    "send_response",
     "handle_protocol_error",
 )
 
