@@ -389,8 +389,10 @@ class Engine:
         return binding.drop(request.document, incoming.headers, incoming.host.rpartition(":")[0], dropped)
 
     def _caller(self, incoming: Incoming, request: rewrite.Request) -> Caller:
-        named = session.identify(incoming.headers, request.document, request.conversation.opening)
-        return Caller(self.scope(incoming, request.document), named)
+        opening = request.conversation.opening
+        named = session.identify(incoming.headers, request.document, opening)
+        begins = answers.text_hash(session.stable(opening))
+        return Caller(self.scope(incoming, request.document), named, begins)
 
     async def _forms(
         self,

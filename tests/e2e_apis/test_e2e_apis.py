@@ -13,6 +13,8 @@ from e2e_expand.apis import APIS, Api, both_ways, every_api
 from e2e_expand.model import CAP, COMMANDS, Model, ask, expand, refs
 from upstream import Thinking, turn
 
+LOG = COMMANDS["cat worker.log"]
+
 BY_NAME = {api.name: api for api in APIS}
 
 
@@ -124,3 +126,45 @@ def test_a_websocket_is_sent_back_to_http(clients: Any, proxy: Any, upstream: An
     assert answer.json()["error"]["code"] == "upgrade_required"
     assert upstream.requests == []
     assert client.get("https://api.openai.com/v1/models", headers={"authorization": "x"}).status_code == 200
+
+
+SHORT = "call_1"
+"""An id that some servers give to every first call."""
+
+
+@pytest.mark.parametrize(
+    ("name", "ids"),
+    [("chat", True), ("gemini", True), ("gemini", False), ("gemini-array", False), ("ollama", False)],
+)
+def test_short_ids_or_none_tell_neither_calls_nor_conversations(
+    name: str, ids: bool, start: Any, upstream: Any
+) -> None:
+    """What one conversation hides is never put into another, nor to the same words later on."""
+
+    def listing() -> Any:
+        return turn("Let me look.", bash("ls", id=SHORT))
+
+    more = {} if ids or name == "ollama" else {"ids": False}
+    one, other = start(name, **more), start(name, **more)
+    upstream.script(
+        Model(
+            turn(bash("cat worker.log", id=SHORT)),
+            ask("Hm."),
+            listing(),
+            listing(),
+            turn("Done."),
+        )
+    )
+    one.say("What is in the log?")
+    upstream.script(Model(turn(bash("cat worker.log", id=SHORT)), listing(), listing(), turn("Done.")))
+    other.say("What stands in the log?")
+    of_the_other = upstream.asked()[5:]
+    upstream.script(Model(turn("Bye."), turn("Bye.")))
+    one.say("Go on.")
+    other.say("Go on.")
+    assert statuses(upstream) == {200}
+    *_, of_one, last = upstream.asked()
+    assert [hidden_results(request) for request in (*of_the_other, last)] == [[]] * 5
+    assert hidden_results(of_one) == [LOG]
+    assert_prefix_kept([*upstream.asked()[:5], of_one])
+    assert_prefix_kept([*of_the_other, last])

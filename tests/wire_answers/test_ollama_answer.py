@@ -92,7 +92,8 @@ def test_everything_in_the_last_line() -> None:
 def test_calls_are_known_by_what_they_say() -> None:
     one, other = call("run", a=1, b=2), call("run", b=2, a=1)
     _, (turn,) = byte_by_byte(made, [lines(piece("", one, other, {"id": "call_9", **one}), piece(done=1))])
-    assert len(set(turn.real_calls)) == 1
+    assert len(set(turn.tokens)) == 1
+    assert turn.real_calls == ("", "", "call_9")
 
 
 def test_errors_and_what_cannot_be_continued() -> None:

@@ -2,7 +2,8 @@
 
 Where the provider keeps the history, also where the next answer will stand, and what was called.
 An answer is found again in a later request by the ids of its tool calls, or, where it has none or the
-ids are not unique, by its text (white space apart), the last call before it and its distance from it.
+ids are not unique, by how the conversation began, by what it calls and says (white space apart), and by
+its place: the last call before it and its distance from it.
 Signed reasoning is remembered with the hidden exchanges that the provider had seen before it.
 """
 
@@ -13,7 +14,7 @@ import sqlite3
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 import zstandard
@@ -73,8 +74,8 @@ def text_hash(text: str) -> str:
     return hashlib.blake2b("".join(text.split()).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def key(scope: bytes, visible: Visible) -> bytes:
-    """What an answer is found by."""
+def key(scope: bytes, visible: Visible, opening: str = "") -> bytes:
+    """What an answer is found by. `opening`: a hash of how its conversation begins."""
     digest = hashlib.blake2b(key=scope[:64], digest_size=_KEY_BYTES, person=b"penumbra answer")
     if visible.answer_id:
         parts = ["id", visible.answer_id]
@@ -84,11 +85,19 @@ def key(scope: bytes, visible: Visible) -> bytes:
         # Where no id tells, the place does.
         place = [] if is_telling(visible.last_call) else [str(visible.ordinal)]
         place += [visible.last_call, str(visible.since)]
-        parts = ["text", text_hash(visible.text), *place, *visible.calls]
+        parts = ["text", opening, text_hash(visible.text), *place, *(visible.tokens or visible.calls)]
     for part in parts:
         data = part.encode("utf-8", "surrogatepass")
         digest.update(len(data).to_bytes(4, "big") + data)
     return digest.digest()
+
+
+def keys(scope: bytes, visible: Visible, opening: str) -> list[bytes]:
+    """All that an answer may be found by: clients may drop the ids of calls, and the words beside them."""
+    forms = [visible, replace(visible, calls=())] if visible.tokens else [visible]
+    if visible.calls:
+        forms += [replace(form, text="") for form in forms]
+    return list(dict.fromkeys(key(scope, form, opening) for form in forms))
 
 
 def signature_key(scope: bytes, signature: str) -> bytes:

@@ -61,6 +61,8 @@ class Done:
     """The provider's ids of all turns."""
     made: tuple[MadeCall, ...] = ()
     """The calls among them that later requests may not repeat."""
+    tokens: tuple[str, ...] = ()
+    """What the calls are known by where their ids don't tell."""
     sound: bool = True
     """The client got a complete message; False: an error, or a stream that broke off."""
     status: int | None = None
@@ -139,8 +141,9 @@ class Exchange:
         """The client went away: what it has got of the answer."""
         if not self._broken:
             self.turns.append(self._answer.end_turn())
-        calls = self.turns[-1].real_calls if self.turns else ()
-        return Done(b"", calls, "".join(turn.text for turn in self.turns), sound=False)
+        last = self.turns[-1] if self.turns else Turn()
+        text = "".join(turn.text for turn in self.turns)
+        return Done(b"", last.real_calls, text, tokens=last.tokens, sound=False)
 
     def again(self) -> None:
         """The continuation is asked for again; the client has seen nothing of it."""
@@ -166,5 +169,6 @@ class Exchange:
         signature = self.turns[signed[-1]].signatures[-1] if signed else ""
         late = bool(signed and signed[-1])
         ids = tuple(each.answer_id for each in self.turns)
-        made = self.turns[-1].made
-        return Done(self._answer.finish(), calls, text, hidden, signature, late, ids=ids, made=made)
+        made, tokens = self.turns[-1].made, self.turns[-1].tokens
+        out = self._answer.finish()
+        return Done(out, calls, text, hidden, signature, late, ids=ids, made=made, tokens=tokens)

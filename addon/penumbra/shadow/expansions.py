@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from penumbra.failures import place
-from penumbra.shadow import expand, phantom, replay
+from penumbra.shadow import answers, expand, phantom, replay
 from penumbra.shadow.answers import BEGINNING, Answers, Known, Place, signature_key, text_hash
 from penumbra.shadow.answers import key as answer_key
 from penumbra.shadow.exchange import Ask, Done
@@ -53,6 +53,8 @@ class Caller:
     """Keyed hash of the account; 32 bytes."""
     session: str
     """What all requests of the conversation have in common."""
+    opening: str = ""
+    """A hash of how it begins: parts of it that change from request to request don't count."""
 
     def conversation(self) -> bytes:
         """What references and originals are scoped by; 32 bytes."""
@@ -142,7 +144,9 @@ class Expansions:
             _say_unread(format_name)
             return None
         tools = wire.tools(document)
-        history = replay.read(wire, document, caller.principal)
+        # What was hidden in one API's answer has no place in another's.
+        opening = f"{format_name.removesuffix('_socket')} {caller.opening}"
+        history = replay.read(wire, document, caller.principal, opening)
         if phantom.name_for(tools) is None and not history.is_elsewhere:
             return None
         known = await self._answers.known(history.all_keys())
@@ -241,15 +245,16 @@ class Expansions:
     async def remember(self, prepared: Prepared, done: Done) -> None:
         """Keep an answer, as it will look in the next request."""
         scope, behind = prepared.caller.principal, prepared.replayed.behind
-        visible = replay.next_answer(prepared.history, done.calls, done.text, prepared.start)
-        key = answer_key(scope, visible)
+        visible = replay.next_answer(prepared.history, done.calls, done.tokens, done.text, prepared.start)
+        key, *others = answers.keys(scope, visible, prepared.history.opening)
         known = Known(prepared.tool, text_hash(done.text), hidden=done.hidden)
         if done.signed_late and done.hidden is not None:
             behind += (key,)
         if done.signature and behind:
             bound = Known(prepared.tool, "", behind)
             await self._answers.record(signature_key(scope, done.signature), bound)
-        await self._answers.record(key, known)
+        for one in (key, *others):
+            await self._answers.record(one, known)
         if prepared.threaded and done.ids:
             await self._heard.record(scope, done.made)
             is_empty = not done.calls and not done.text and done.hidden is None
@@ -257,7 +262,8 @@ class Expansions:
             await self._remember_id(prepared, done, place if is_empty else replay.behind(visible))
         if done.calls and not done.sound:
             # Of an answer that broke off, clients keep the text and not the calls.
-            await self._answers.record(answer_key(scope, replace(visible, calls=())), known)
+            words = replace(visible, calls=(), tokens=())
+            await self._answers.record(answer_key(scope, words, prepared.history.opening), known)
 
     async def _remember_id(self, prepared: Prepared, done: Done, place: Place) -> None:
         """The next request names an answer by the id that the client has got: of its first turn from a

@@ -26,6 +26,8 @@ class History:
     """One for each."""
     signed: tuple[bytes | None, ...]
     """The key of the last reasoning in each; None where there is none."""
+    opening: str
+    """A hash of how the conversation begins."""
 
     @property
     def is_elsewhere(self) -> bool:
@@ -48,15 +50,17 @@ class Replayed:
     """Reasoning was dropped, or the provider was asked to drop it."""
 
 
-def read(wire: AnswerFormat, document: Document, scope: bytes) -> History:
-    """The answers of a request."""
+def read(wire: AnswerFormat, document: Document, scope: bytes, opening: str) -> History:
+    """The answers of a request. `opening`: a hash of how its conversation begins."""
     visible = tuple(wire.visible(document))
-    keys = tuple(answers.key(scope, one) for one in visible)
+    keys = tuple(answers.key(scope, one, opening) for one in visible)
     signed = (answers.signature_key(scope, one.signature) if one.signature else None for one in visible)
-    return History(visible, keys, tuple(signed))
+    return History(visible, keys, tuple(signed), opening)
 
 
-def next_answer(history: History, calls: tuple[str, ...], text: str, start: Place) -> Visible:
+def next_answer(
+    history: History, calls: tuple[str, ...], tokens: tuple[str, ...], text: str, start: Place
+) -> Visible:
     """How an answer to this request will look in one that carries the whole history.
 
     `start`: where it stands if the request shows no answers itself.
@@ -64,7 +68,7 @@ def next_answer(history: History, calls: tuple[str, ...], text: str, start: Plac
     last = history.visible[-1] if history.visible else None
     index = last.index + 1 if last else 0
     place = start if last is None or last.answer_id else behind(last)
-    return Visible(index, place.ordinal, calls, text, place.last_call, place.since)
+    return Visible(index, place.ordinal, calls, text, place.last_call, place.since, tokens=tokens)
 
 
 def behind(visible: Visible) -> Place:

@@ -45,7 +45,9 @@ class Turn:
     None if there is nothing in it that the API would take back."""
     phantoms: tuple[PhantomCall, ...] = ()
     real_calls: tuple[str, ...] = ()
-    """Ids of the calls that the client will answer, in order."""
+    """Ids of the calls that the client will answer, in order; empty ones if they have none."""
+    tokens: tuple[str, ...] = ()
+    """What each of them is known by where ids are missing or not unique: see `Visible.tokens`."""
     made: tuple[MadeCall, ...] = ()
     """Those of them that a later request may give results for without repeating the call."""
     text: str = ""
@@ -161,7 +163,7 @@ class Visible:
     ordinal: int
     """How many assistant messages stand before it."""
     calls: tuple[str, ...]
-    """Ids of its tool calls, in order."""
+    """Ids of its tool calls, in order; empty ones if they have none."""
     text: str
     last_call: str
     """Id of the last tool call before this message; empty if there is none."""
@@ -173,6 +175,9 @@ class Visible:
     """By what the provider recognises the last of it."""
     answer_id: str = ""
     """Of an answer that is not in the request, but named by it: its id. The rest is empty."""
+    tokens: tuple[str, ...] = ()
+    """A short hash of name and arguments of each call, where the API's clients may drop ids or the
+    ids are those of many conversations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,11 +251,17 @@ class AnswerFormat(Protocol):
         ...
 
 
-def read_visible(messages: Sequence[tuple[int, tuple[str, ...], str, bool]]) -> list[Visible]:
-    """Assistant messages with what stands before each, from (index, calls, text, signed)."""
+def read_visible(
+    messages: Sequence[tuple[int, tuple[str, ...], str, bool]], tokens: Sequence[tuple[str, ...]] = ()
+) -> list[Visible]:
+    """Assistant messages with what stands before each, from (index, calls, text, signed).
+
+    `tokens`: those of each message, for APIs that need them.
+    """
     found: list[Visible] = []
     last_call, since = "", 0
     for ordinal, (index, calls, text, signed) in enumerate(messages):
-        found.append(Visible(index, ordinal, calls, text, last_call, since, signed))
+        known_by = tokens[ordinal] if tokens else ()
+        found.append(Visible(index, ordinal, calls, text, last_call, since, signed, tokens=known_by))
         last_call, since = (calls[-1], 0) if calls else (last_call, since + 1)
     return found

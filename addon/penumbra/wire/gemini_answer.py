@@ -215,6 +215,7 @@ class _Turn:
     parts: list[bytes] = field(default_factory=list)
     phantoms: list[PhantomCall] = field(default_factory=list)
     real_calls: list[str] = field(default_factory=list)
+    tokens: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     signatures: list[str] = field(default_factory=list)
     usage: dict[str, int] = field(default_factory=dict)
@@ -253,7 +254,8 @@ class _Turn:
             return False
         members = document.members(call)
         if document.string(members.get("name")) != phantom:
-            self.real_calls.append(call_token(document, call))
+            self.real_calls.append(document.string(members.get("id")) or "")
+            self.tokens.append(call_token(document, call))
             return False
         arguments = document.source(members["args"]).decode() if "args" in members else "{}"
         self.phantoms.append(PhantomCall(_identity(document, members), arguments))
@@ -277,6 +279,7 @@ class _Turn:
             message=_message(self.parts),
             phantoms=tuple(self.phantoms),
             real_calls=tuple(self.real_calls),
+            tokens=tuple(self.tokens),
             text="".join(self.texts),
             signatures=tuple(self.signatures),
             finished=self.finished,

@@ -79,7 +79,9 @@ class GeminiAnswers:
         return document.render()
 
     def visible(self, request: Document) -> list[Visible]:
-        return read_visible([(run.first, run.calls, run.text, False) for run in _runs(request)])
+        runs = list(_runs(request))
+        found = [(run.first, run.calls, run.text, False) for run in runs]
+        return read_visible(found, [run.tokens for run in runs])
 
     def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
         items = _contents(request)
@@ -88,7 +90,7 @@ class GeminiAnswers:
         if any(edit.start < end and edit.end > start for edit in request.edits):
             return False
         last, results = hidden.last, hidden.results
-        if not run.named:
+        if not all(run.calls):
             # The client will answer these calls without ids.
             last, results = last and _without_ids(last), tuple(map(_without_ids, results))
         if results:
@@ -112,9 +114,8 @@ class _Run:
     first: int
     last: int
     calls: tuple[str, ...]
+    tokens: tuple[str, ...]
     text: str
-    named: bool
-    """Its calls have their ids."""
 
 
 def _runs(request: Document) -> Iterator[_Run]:
@@ -131,16 +132,16 @@ def _runs(request: Document) -> Iterator[_Run]:
 
 
 def _run(request: Document, items: list[Raw], first: int, last: int) -> _Run:
-    calls, texts, named = [], [], True
+    calls, tokens, texts = [], [], []
     for item in items[first : last + 1]:
         for value in request.items(request.members(item).get("parts")):
             part = request.members(value)
             if (call := member(part, "functionCall")) is not None:
-                calls.append(call_token(request, call))
-                named = named and "id" in request.members(call)
+                calls.append(request.string(request.members(call).get("id")) or "")
+                tokens.append(call_token(request, call))
             elif request.plain(part.get("thought")) is not True:
                 texts.append(request.string(part.get("text")) or "")
-    return _Run(first, last, tuple(calls), "".join(texts), named)
+    return _Run(first, last, tuple(calls), tuple(tokens), "".join(texts))
 
 
 def _without_ids(source: bytes) -> bytes:

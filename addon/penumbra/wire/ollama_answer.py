@@ -108,6 +108,7 @@ class _Turn:
     calls: list[bytes] = field(default_factory=list)
     phantoms: list[PhantomCall] = field(default_factory=list)
     real_calls: list[str] = field(default_factory=list)
+    tokens: list[str] = field(default_factory=list)
     usage: dict[str, int] = field(default_factory=dict)
     held: list[JsonLine] = field(default_factory=list)
     reason: str = ""
@@ -129,7 +130,8 @@ class _Turn:
         for value in document.items(message.get("tool_calls")):
             self.calls.append(document.source(value))
             if not is_phantom(document, value, phantom):
-                self.real_calls.append(call_token(document, value))
+                self.real_calls.append(document.string(document.members(value).get("id")) or "")
+                self.tokens.append(call_token(document, value))
                 continue
             hides = True
             function = document.members(document.members(value).get("function"))
@@ -149,6 +151,7 @@ class _Turn:
             message=source if text or self.calls else None,
             phantoms=tuple(self.phantoms),
             real_calls=tuple(self.real_calls),
+            tokens=tuple(self.tokens),
             text=text,
             finished=self.finished,
             failed=self.failed,

@@ -52,13 +52,15 @@ class OllamaAnswers:
         return document.render()
 
     def visible(self, request: Document) -> list[Visible]:
-        found = []
+        found, tokens = [], []
         for index, item in enumerate(_messages(request)):
             message = request.members(item)
             if request.string(message.get("role")) == "assistant":
-                calls = tuple(call_token(request, call) for call in request.items(message.get("tool_calls")))
-                found.append((index, calls, request.string(message.get("content")) or "", False))
-        return read_visible(found)
+                calls = request.items(message.get("tool_calls"))
+                ids = tuple(request.string(request.members(call).get("id")) or "" for call in calls)
+                found.append((index, ids, request.string(message.get("content")) or "", False))
+                tokens.append(tuple(call_token(request, call) for call in calls))
+        return read_visible(found, tokens)
 
     def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
         start, end = request.place(_messages(request)[visible.index])

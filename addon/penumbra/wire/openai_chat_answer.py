@@ -18,7 +18,7 @@ from msgspec import Raw
 
 from penumbra.wire.answer import Failure, PhantomCall, Turn
 from penumbra.wire.document import Document, Edit, NotJson, decode, encode
-from penumbra.wire.openai_chat_message import Message, from_members, gap, merged
+from penumbra.wire.openai_chat_message import Message, call_token, from_members, gap, merged
 from penumbra.wire.sse import SseEvent, SseReader, event_bytes
 from penumbra.wire.usage import added, flat, only, plus
 
@@ -277,10 +277,13 @@ class _StreamTurn:
     def read(self) -> Turn:
         ids = {number: self.message.call_id(number) for number in self.calls}
         phantoms = [number for number, call in self.calls.items() if call.real is False]
+        real = [number for number, call in self.calls.items() if call.real is not False]
+        names = {number: self.message.call_name(number) for number in real}
         return Turn(
             message=self.message.json(),
             phantoms=tuple(PhantomCall(ids[n], self.message.call_arguments(n)) for n in phantoms),
-            real_calls=tuple(ids[n] for n, call in self.calls.items() if call.real is not False),
+            real_calls=tuple(ids[n] for n in real),
+            tokens=tuple(call_token(names[n], self.message.call_arguments(n)) for n in real),
             text=self.message.text,
             finished=self.finished,
             failed=self.failed,
@@ -382,8 +385,7 @@ class ChatBody:
             document.replace(content, self._shown + (gap(self._shown, text) + text if text else ""))
 
     def _is_phantom(self, document: Document, item: Raw) -> bool:
-        function = document.members(document.members(item).get("function"))
-        return document.string(function.get("name")) == self._phantom
+        return called(document, item)[0] == self._phantom
 
     def _read(self) -> Turn:
         try:
@@ -396,22 +398,24 @@ class ChatBody:
             return Turn(failed="error" in members)
         phantoms: list[PhantomCall] = []
         real_calls: list[str] = []
+        tokens: list[str] = []
         for choice in choices:
             message = document.members(choice.get("message"))
             for item in document.items(message.get("tool_calls")):
-                call = document.members(item)
-                call_id = document.string(call.get("id")) or ""
-                if self._is_phantom(document, item):
-                    function = document.members(call.get("function"))
-                    phantoms.append(PhantomCall(call_id, _arguments(document, function.get("arguments"))))
+                call_id = document.string(document.members(item).get("id")) or ""
+                name, arguments = called(document, item)
+                if name == self._phantom:
+                    phantoms.append(PhantomCall(call_id, arguments))
                 else:
                     real_calls.append(call_id)
+                    tokens.append(call_token(name, arguments))
         first = document.members(choices[0].get("message"))
         reason = document.string(choices[0].get("finish_reason"))
         return Turn(
             message=_message(document, first),
             phantoms=tuple(phantoms),
             real_calls=tuple(real_calls),
+            tokens=tuple(tokens),
             text=document.string(first.get("content")) or "",
             finished=True,
             continuable=len(choices) == 1 and reason not in _NO_CONTINUATION,
@@ -434,10 +438,14 @@ def _message(document: Document, message: dict[str, Raw]) -> bytes | None:
     return from_members({key: document.source(value) for key, value in message.items()})
 
 
-def _arguments(document: Document, value: Raw | None) -> str:
-    """Arguments are a string of JSON; some write the object itself."""
+def called(document: Document, item: Raw) -> tuple[str, str]:
+    """Name and arguments of a call. Arguments are a string of JSON; some write the object itself."""
+    call = document.members(item)
+    function = document.members(call.get("function")) or document.members(call.get("custom"))
+    value = function.get("arguments", function.get("input"))
     text = document.string(value)
-    return text if text is not None else document.source(value).decode() if value is not None else ""
+    arguments = text if text is not None else document.source(value).decode() if value is not None else ""
+    return document.string(function.get("name")) or "", arguments
 
 
 def error_body(failure: Failure) -> bytes:

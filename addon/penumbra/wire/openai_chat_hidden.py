@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from msgspec import Raw
 
 from penumbra.wire.answer import Hidden, PhantomCall, Tool, Tools, Turn, Visible, read_visible
+from penumbra.wire.conversation import is_telling
 from penumbra.wire.document import Document, Edit, encode
-from penumbra.wire.openai_chat_answer import ChatBody, ChatStream
+from penumbra.wire.openai_chat_answer import ChatBody, ChatStream, called
+from penumbra.wire.openai_chat_message import call_token
 
 
 class ChatAnswers:
@@ -57,15 +59,18 @@ class ChatAnswers:
         return document.render()
 
     def visible(self, request: Document) -> list[Visible]:
-        found = []
+        found, tokens = [], []
         for index, item in enumerate(_messages(request)):
             message = request.members(item)
             if request.string(message.get("role")) != "assistant":
                 continue
-            calls = [request.members(call).get("id") for call in request.items(message.get("tool_calls"))]
-            ids = tuple(request.string(call) or "" for call in calls)
+            calls = request.items(message.get("tool_calls"))
+            ids = tuple(request.string(request.members(call).get("id")) or "" for call in calls)
             found.append((index, ids, _text(request, message.get("content")), False))
-        return read_visible(found)
+            # Told only where ids don't tell.
+            told = all(map(is_telling, ids))
+            tokens.append(() if told else tuple(call_token(*called(request, call)) for call in calls))
+        return read_visible(found, tokens)
 
     def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
         message = _messages(request)[visible.index]

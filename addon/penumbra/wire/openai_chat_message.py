@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from penumbra.wire.conversation import short_hash
 from penumbra.wire.document import NotJson, decode, encode
 
 _NOT_RETURNED = ("annotations", "audio", "index")
@@ -126,6 +127,14 @@ def from_members(members: dict[str, bytes]) -> bytes | None:
     if set(kept) <= {"role", "content"} and kept.get("content", b"null") in (b"null", b'""'):
         return None
     return b"{" + b",".join(encode(key) + b":" + value for key, value in kept.items()) + b"}"
+
+
+def call_token(name: str, arguments: str) -> str:
+    """What a call is known by where its id is not unique. Clients may write its JSON anew."""
+    try:
+        return short_hash(name, decode(arguments.encode("utf-8", "surrogatepass")))
+    except NotJson:
+        return short_hash(name, arguments)
 
 
 def merged(fragments: list[dict[str, Any]]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ may live there count as one. The result is only ever hashed together with the ca
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import re2
@@ -33,6 +33,7 @@ def identify(headers: Mapping[str, str], document: Document, opening: str) -> st
     return f"opening {stable(opening)}"
 
 
+@lru_cache(64)
 def stable(text: str) -> str:
     """A text without what may change from request to request; white space counts as one space."""
     text = text[:_LONGEST_OPENING].encode("utf-8", "replace").decode()
