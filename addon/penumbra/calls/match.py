@@ -8,7 +8,7 @@ The most specific match of all families wins; between equals the one whose file 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
@@ -90,6 +90,12 @@ def _index() -> tuple[dict[str, tuple[_Match, ...]], tuple[_Match, ...]]:
                     named.setdefault(program, []).append(match)
     ordered = {program: tuple(sorted(matches, key=lambda m: -m.weight)) for program, matches in named.items()}
     return ordered, tuple(sorted(globs, key=lambda m: -m.weight))
+
+
+@cache
+def accounts() -> Mapping[str, int]:
+    """Bytes that an account of a family's output may have, where a rule says so."""
+    return {family["name"]: int(family["account"]) for family in families() if "account" in family}
 
 
 def _read(line: str, rule: dict[str, Any]) -> _Match:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import re2
@@ -85,7 +86,12 @@ def _options_fit(argv: Sequence[str], rule: dict[str, Any]) -> bool:
 
 def has_option(argv: Sequence[str], option: str) -> bool:
     """True if `option` stands among the arguments before `--`: exactly, with `=value`, or in a
-    cluster of one-letter options (`-l` in `-la`)."""
+    cluster of one-letter options (`-l` in `-la`). `--name=value` also stands there as two words, and
+    `-n=value` as `-nvalue`."""
+    name, _, value = option.partition("=")
+    if value:
+        words = pairwise([*argv[1:], ""])
+        return any(word in (option, name + value) or (word, after) == (name, value) for word, after in words)
     letter = option[1] if len(option) == 2 and option[0] == "-" and option[1].isalpha() else ""
     for word in argv[1:]:
         if word == "--":

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from penumbra.calls.match import accounts
 from penumbra.text import diff_hunks, json_prune, row_sample, search_hits, web_hits, windows
 from penumbra.text.outline import outline
 from penumbra.text.result import Mode
@@ -94,6 +95,8 @@ def limit_of(kind: Kind, source: Source) -> int:
     """Bytes that a result of this kind may have: less in aggressive mode, more for an error."""
     policy = source.policy
     limit = _LIMITS.get(kind, policy.max_output_bytes)
+    if kind is Kind.COMMAND:
+        limit = accounts().get(source.call.family, limit)
     if kind is not Kind.FILE:
         limit = limit // 2 if policy.mode is Mode.AGGRESSIVE else limit
         limit = limit * 2 if source.is_error else limit

@@ -28,7 +28,8 @@ from penumbra.text.result import Loss
 from penumbra.text.size import encode, size
 
 MIN_LOSSY_LINES = 12
-"""Texts with fewer lines get no lossy steps."""
+MIN_LOSSY_BYTES = 2_500
+"""Texts with fewer lines and fewer bytes get no lossy steps."""
 MIN_LOSSY_GAIN = 300
 """Bytes that lossy steps must save beyond what the others do, or the others' result is taken."""
 MAX_ANNOUNCEMENTS = 64
@@ -157,7 +158,8 @@ def _best(body: str, family: _Family, lossy: bool) -> FamilyResult | None:
         return None
     lines = body.split("\n")
     kept, loss = _run(lines, [entry for entry in family.steps if entry.loss < Loss.LOSSY])
-    if lossy and len(lines) >= MIN_LOSSY_LINES and family.is_lossy:
+    is_long = len(lines) >= MIN_LOSSY_LINES or size(body) >= MIN_LOSSY_BYTES
+    if lossy and is_long and family.is_lossy:
         fewer, worse = _run(lines, family.steps)
         if worse is Loss.LOSSY and size("\n".join(kept)) - size("\n".join(fewer)) >= MIN_LOSSY_GAIN:
             kept, loss = fewer, worse

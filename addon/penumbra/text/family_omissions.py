@@ -6,8 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from penumbra.text.critical import is_critical
-from penumbra.text.family_patterns import Pattern, Span, written
+from penumbra.text.family_patterns import LINE_LIMIT, Pattern, Span, written
+from penumbra.text.size import encode
 
 
 @dataclass(slots=True)
@@ -150,6 +153,40 @@ class Block:
         for name, pattern in self.counts.items():
             values[name] = len(pattern.places(left_out))
         return written(self.say, values)
+
+
+@dataclass(slots=True)
+class Member:
+    """JSON objects, one a line, become one of their texts; said once, in front of the first."""
+
+    pattern: Pattern
+    path: Sequence[str]
+    say: str
+    least: int
+
+    def __call__(self, lines: list[str]) -> list[str]:
+        texts = {
+            position: text
+            for position, line in enumerate(lines)
+            if self.pattern.match(line[:LINE_LIMIT]) and (text := self._text(line))
+        }
+        if len(texts) < self.least:
+            return lines
+        out: list[str] = []
+        for position, line in enumerate(lines):
+            if position == next(iter(texts)):
+                out.append(written(self.say, {"n": len(texts)}))
+            out += texts[position].strip("\n").split("\n") if position in texts else [line]
+        return out
+
+    def _text(self, line: str) -> str:
+        try:
+            value = msgspec.json.decode(encode(line))
+        except (msgspec.DecodeError, RecursionError):
+            return ""
+        for key in self.path:
+            value = value.get(key) if isinstance(value, dict) else None
+        return value if isinstance(value, str) else ""
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from penumbra.text.family_omissions import Block, Context, Fold
+from penumbra.text.family_omissions import Block, Context, Fold, Member
 from penumbra.text.family_patterns import Pattern, Span
 from penumbra.text.family_rearrangements import Group, Hoist, Same, drop, rewrite
 from penumbra.text.result import Loss
@@ -53,6 +53,7 @@ _DEFAULT_LOSS = {
     "fold": Loss.LOSSY,
     "block": Loss.LOSSY,
     "context": Loss.LOSSY,
+    "member": Loss.LOSSY,
 }
 
 
@@ -66,6 +67,7 @@ def step(rule: Mapping[str, Any]) -> Step:
         "block": _block,
         "same": _same,
         "context": _context,
+        "member": _member,
     }
     kind = next((name for name in (*makers, "drop", "rewrite") if name in rule), "")
     pattern = Pattern(rule[kind])
@@ -123,6 +125,10 @@ def _context(pattern: Pattern, rule: Mapping[str, Any]) -> Context:
         say=rule["say"],
         least=rule.get("min", 3),
     )
+
+
+def _member(pattern: Pattern, rule: Mapping[str, Any]) -> Member:
+    return Member(pattern, rule["path"].split("."), say=rule["say"], least=rule.get("min", 1))
 
 
 def _same(pattern: Pattern, rule: Mapping[str, Any]) -> Same:

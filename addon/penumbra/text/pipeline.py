@@ -52,9 +52,6 @@ Apply = Callable[[str, Source], str | None]
 
 _RANK = {mode: rank for rank, mode in enumerate(Mode)}
 _QUOTED = frozenset({"read", "edit", "write"})
-_PATHS = "paths"
-_SHORT_LIST = 4_096
-"""Bytes of a list of paths that stays as it is: whole paths are used, parts of them are not."""
 _OURS = re.compile(
     r"<<<SHADOW:shadow_[0-9a-f]{32}>>>|\[Forge (?:LZW|RePair) Dictionary\]\n|\[patterns; \"~A 1 2\""
     r"|\[every 10th line is numbered\]\n|\[[^\n;]{1,400} in part; [0-9]+ bytes, |\[[0-9]+ lines of JSON; "
@@ -262,15 +259,21 @@ class _Run:
             shortened=lambda: len(self.stages) > stages,
             artifact=lambda: ref(self.original),
         )
+        # What is known about a command's JSON comes before what is known about JSON.
+        if source.shape is Shape.JSON and self.command_family():
+            source = self._after_family(source)
         for stage in STRUCTURE:
             self.step(stage, source)
         if self.command_family():
-            source = replace(source, shape=_shape(self.text))
+            source = self._after_family(source)
             for stage in STRUCTURE:
                 self.step(stage, source)
         for stage in AFTER_FAMILY:
             self.step(stage, source)
         self.text = whole if len(self.stages) == stages else head + self.text + tail
+
+    def _after_family(self, source: Source) -> Source:
+        return replace(source, shape=_shape(self.text), call=replace(self.call, family=self.family))
 
     def command_family(self) -> bool:
         """Apply what is known about the command that printed the text; whether that changed it."""
@@ -281,9 +284,7 @@ class _Run:
         except Exception as error:
             _failed("command_family", error)
             return False
-        if found is None or (found.family == _PATHS and size(self.text) < _SHORT_LIST):
-            return False
-        if not self._accepts(found.text, found.loss, trusted=True):
+        if found is None or not self._accepts(found.text, found.loss, trusted=True):
             return False
         self.family = found.family
         self._keep("command_family", found.loss, found.text)

@@ -34,7 +34,7 @@ def sample(text: str, room: int) -> str | None:
 
 
 def sample_separated(text: str, room: int) -> str | None:
-    """Comma or tab separated values within `room` bytes; None if the text is not that."""
+    """Values between commas, tabs or bars within `room` bytes; None if the text is not that."""
     lines = text.rstrip("\n").split("\n")
     separator = _separator(lines)
     if not separator or len(lines) < 4 * _ENDS:
@@ -44,14 +44,14 @@ def sample_separated(text: str, room: int) -> str | None:
 
 
 def is_separated(text: str) -> bool:
-    """Whether the text is comma or tab separated values."""
+    """Whether the text is values between commas, tabs or bars."""
     return bool(_separator(text.split("\n", _LOOKED_AT)[:_LOOKED_AT]))
 
 
 def _separator(lines: list[str]) -> str:
     """What parts the cells: the mark that nearly all of the first lines have equally often."""
     head_lines = lines[:_LOOKED_AT]
-    for mark in ("\t", ",", ";"):
+    for mark in ("\t", "|", "│", ",", ";"):
         counts = Counter(line.count(mark) for line in head_lines)
         count, lines_with = counts.most_common(1)[0]
         if count >= 2 and lines_with * 10 >= 9 * len(head_lines) and lines[0].count(mark) == count:
