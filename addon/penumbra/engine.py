@@ -247,12 +247,12 @@ class Engine:
         if missing := rewrite.unheard(request):
             heard = await self.heard.known(caller.principal, missing)
             request = rewrite.with_calls(request, heard, caller.principal) if heard else request
-        known = await self.ledger.known({item.key: None for item in request.items})
-        redact = await self._redact(settings)
         key = caller.conversation()
+        past = await self.conversations.past(key)
+        known = await self.ledger.known(recoverer.keys(request, past))
+        redact = await self._redact(settings)
         if _restores(request.settings):
             redact = self.restoring.redacting(request, key, redact)
-        past = await self.conversations.past(key)
         prepared = await self._prepare(incoming, request, past, caller)
         lesson = past.lesson if given is None else past.lesson.learned(given.lesson)
         betas = self._without_unbound(incoming, request, prepared) if lesson.drop else ""
@@ -283,6 +283,8 @@ class Engine:
         new = {one: made for one, made in rewritten.decisions.items() if one not in held}
         await self.ledger.record(new)
         await self.conversations.sent(key, prepared.tool if prepared else "")
+        if request.settings.tool_compaction.arguments and not past.lesson.arguments:
+            await self.conversations.learn(key, lessons.Lesson(arguments=True))
         if prepared is None:
             return accepted
         await self.expansions.keep(prepared, rewritten.originals)

@@ -183,6 +183,7 @@ def rewrite(
     shelves: Shelves,
     forms: Mapping[bytes, Shortened] = MappingProxyType({}),
     given: Mapping[bytes, Decision] = MappingProxyType({}),
+    trimmed: frozenset[str] = frozenset(),
 ) -> Rewritten:
     """The request as it is to be sent.
 
@@ -190,10 +191,11 @@ def rewrite(
     or command of the call). `shadows` None: the model can't ask for originals. `shelves` keep what was
     learned of conversations under way. `forms`: what has become, outside, of items that are not decided
     about, by their keys. `given`: decisions about the whole conversation, which come before all others.
+    `trimmed`: ids of calls whose arguments are not all there.
 
     Raises RedactionError; on any other failure of a stage the text stays as it came.
     """
-    writer = _Writer(request, known, redact, shadows, forms, given)
+    writer = _Writer(request, known, redact, shadows, forms, given, trimmed)
     for item in request.items:
         writer.write(item, shelves)
     writer.shelve(shelves)
@@ -272,6 +274,7 @@ class _Writer:
     shadows: Shadows | None
     forms: Mapping[bytes, Shortened] = field(default_factory=dict)
     given: Mapping[bytes, Decision] = field(default_factory=dict)
+    trimmed: frozenset[str] = frozenset()
     shown: list[Shown] = field(default_factory=list)
     decisions: dict[bytes, Decision] = field(default_factory=dict)
     originals: dict[str, str] = field(default_factory=dict)
@@ -319,7 +322,7 @@ class _Writer:
 
     def _note_call(self, result: ResultText) -> None:
         """What the call said can be referred to, from its own result on."""
-        if result.call is None or result.call.arguments is None:
+        if result.call is None or result.call.arguments is None or result.call_id in self.trimmed:
             return
         size = len(memoryview(result.call.arguments))
         if size >= _RESTATABLE and (key := self.seen.note_call(result.call_id, size)):

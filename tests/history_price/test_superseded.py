@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.history.superseded import Parameters, Result, find, form, group, older_arguments, trim
+from penumbra.history.superseded import Parameters, Result, find, form, group, older, trim, trimmed
 
 BIG = "x" * 500
 
@@ -245,18 +245,84 @@ def test_numbers_that_json_would_spell_differently_are_not_written_again():
 
 
 def test_arguments_only_by_request_and_never_the_newest_or_identifiers():
-    calls = [
-        ("c1", "write", {"path": "p" * 200, "content": BIG}),
-        ("c2", "write", {"path": "p" * 200, "content": BIG}),
+    entries = [
+        ("write", {"path": "p" * 200, "content": BIG}),
+        ("write", {"path": "p" * 200, "content": BIG + "!"}),
     ]
-    assert older_arguments(calls, frozenset(), Parameters()) == {}
-    asked = Parameters.read({"compactArguments": True, "toolIdentifierFields": {"write": ["path"]}})
-    found = older_arguments(calls, frozenset(), asked)
-    assert list(found) == ["c1"]
-    assert found["c1"]["path"] == "p" * 200
-    assert found["c1"]["content"] == "[omitted]"
-    assert older_arguments(calls, frozenset({"c1"}), asked) == {}
-    assert older_arguments([("c1", "t", "free text"), ("c2", "t", "free text")], frozenset(), asked) == {}
+    named = {"toolIdentifierFields": {"write": ["path"]}}
+    assert older(results(*entries), Parameters.read(named)) == []
+    asked = Parameters.read({"compactArguments": True, **named})
+    assert older(results(*entries), asked) == [0]
+    source = json.dumps(entries[0][1]).encode()
+    found = json.loads(trimmed(source, asked.input_trim_bytes, asked.tool_identifier_fields["write"]))
+    assert found["path"] == "p" * 200
+    assert found["content"] == "[omitted]"
+    free = results(("t", "free text"), ("t", "free text"))
+    assert older(free, asked) == [0]
+    assert trimmed(b'"free text"', 1) is None
+
+
+def test_the_four_examples_hold_for_arguments_too():
+    read_path = {"compactArguments": True, "toolIdentifierFields": {"read_file": ["path"]}}
+    same = results(("read_file", {"path": "a.txt", "limit": 5}), ("read_file", {"path": "a.txt", "limit": 9}))
+    other = results(("read_file", {"path": "a.txt"}), ("read_file", {"path": "b.txt"}))
+    assert older(same, Parameters.read(read_path)) == [0]
+    assert older(other, Parameters.read(read_path)) == []
+    excluded = Parameters.read({"compactArguments": True, "excludedTools": ["get_status"]})
+    calls = results(("get_status", {}), ("get_status", {}), ("other_tool", {}), ("other_tool", {}))
+    assert older(calls, excluded) == [2]
+    one_group = results(("search", {"q": "a"}), ("search", {"q": "b"}))
+    assert older(one_group, Parameters.read({"compactArguments": True, "toolOnly": True})) == [0]
+    assert older(one_group, Parameters.read({"compactArguments": True})) == []
+
+
+def test_failed_and_unread_calls_make_nothing_useless_and_stay():
+    asked = Parameters.read({"compactArguments": True})
+    assert older(results(("t", {}), ("t", {}, True)), asked) == []
+    assert older(results(("t", {}, True), ("t", {})), asked) == [0]
+    assert older(results(("t", {}, False, True), ("t", {}, False, True)), asked) == []
+    assert older(results(("t", {}), ("t", {}, False, True)), asked) == [0]
+
+
+def test_placeholders_have_the_type_of_what_they_stand_for_and_the_rest_keeps_its_bytes():
+    rows = ",".join("1" for _ in range(200))
+    numbers = '"n": 12345678901234567890123, "rate": 1.10'
+    source = f'{{"text": "{BIG}",  "rows":[{rows}], "map": {{"a": "{BIG}"}}, {numbers}}}'
+    made = trimmed(source.encode(), 100, ref="shadow_0").decode()
+    assert made.startswith(
+        f'{{"text": "[omitted]",  "rows":[], "map": {{}}, {numbers},'
+    )
+    account = json.loads(made)["_tool_compaction"]
+    assert account["thresholdBytes"] == 100
+    assert account["shadow"] == "shadow_0"
+    assert account["omittedFields"]["text"] == {
+        "bytes": 500,
+        "sha256": hashlib.sha256(json.dumps(BIG).encode()).hexdigest(),
+    }
+    assert list(account["omittedFields"]) == ["text", "rows", "map"]
+    assert trimmed(made.encode(), 100) is None
+    assert trimmed(b'{"a": "' + b"x" * 101 + b'"}', 100) is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.dictionaries(
+        st.text(max_size=8),
+        st.text(max_size=400) | st.lists(st.integers(0, 9), max_size=200) | st.integers(),
+        max_size=5,
+    ),
+    st.integers(0, 200),
+)
+def test_trimmed_arguments_are_smaller_and_keep_their_keys_and_types(members, limit):
+    source = json.dumps(members).encode()
+    made = trimmed(source, limit)
+    if made is not None:
+        assert len(made) < len(source)
+        value = json.loads(made)
+        account = value.pop("_tool_compaction")["omittedFields"]
+        assert list(value) == list(members)
+        assert all(type(value[key]) is type(members[key]) for key in members)
+        assert all(value[key] == members[key] for key in members if key not in account)
 
 
 @settings(max_examples=100, deadline=None)

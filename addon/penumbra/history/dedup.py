@@ -66,7 +66,7 @@ class Seen:
         referred to by, empty if they can't."""
         if call_id not in self._unique:
             return b""
-        key = f"call {call_id} {size}".encode("utf-8", "surrogatepass")
+        key = call_key(call_id, size)
         self._calls.add(key)
         return key
 
@@ -91,6 +91,11 @@ class Seen:
         """Whether parts of the text with this key can be referred to: all of it is there."""
         earlier = self._by_key.get(key)
         return key in self._calls if earlier is None else earlier.complete
+
+
+def call_key(call_id: str, size: int) -> bytes:
+    """The key that a call's arguments, `size` bytes, are referred to by."""
+    return f"call {call_id} {size}".encode("utf-8", "surrogatepass")
 
 
 def _is_plain(call_id: str) -> bool:

@@ -22,9 +22,9 @@ from penumbra.text.result import Redacted
 
 _LEAST = 400
 """Bytes; smaller results are not worth a rewrite."""
-_BOUND = ("anthropic", "bedrock", "bedrock_invoke")
+BOUND = ("anthropic", "bedrock", "bedrock_invoke")
 """Formats of APIs that may bind reasoning to what stands before it."""
-_BYTES_PER_TOKEN = 3.6
+BYTES_PER_TOKEN = 3.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def plan(
         cache_cost.decide,
         price=price,
         turns=cache_cost.remaining_turns(made),
-        cold=_is_cold(request, price, idle),
+        cold=is_cold(request, price, idle),
         bound=_is_bound(request, hopes, drop_bound),
     )
     behind = _behind(request, known)
@@ -145,12 +145,12 @@ def _candidates(
 
 def _behind(request: rewrite.Request, known: Mapping[bytes, Decision]) -> Callable[[_Hope], int]:
     """Tokens that the provider has seen behind a result, as they were sent."""
-    seen = _end_of_seen(request)
+    seen = end_of_seen(request)
     saved = _saved_behind(request, known)
-    return lambda hope: max(0, int((seen - hope.end) / _BYTES_PER_TOKEN) - saved(hope.end))
+    return lambda hope: max(0, int((seen - hope.end) / BYTES_PER_TOKEN) - saved(hope.end))
 
 
-def _end_of_seen(request: rewrite.Request) -> int:
+def end_of_seen(request: rewrite.Request) -> int:
     """Where the part of the body ends that the provider has seen before."""
     items = request.document.items(request.conversation.messages)
     last = min(max(request.conversation.last_answer - 1, 0), len(items) - 1)
@@ -168,7 +168,7 @@ def _saved_behind(request: rewrite.Request, known: Mapping[bytes, Decision]) -> 
     return lambda start: sums[-1] - sums[bisect_right(places, start)]
 
 
-def _is_cold(request: rewrite.Request, price: Prices, idle: float | None) -> bool:
+def is_cold(request: rewrite.Request, price: Prices, idle: float | None) -> bool:
     if idle is not None and idle > price.cold:
         return True
     # Without marks of the client's, gateways set their own: the prefix counts as cached all the same.
@@ -176,7 +176,7 @@ def _is_cold(request: rewrite.Request, price: Prices, idle: float | None) -> boo
 
 
 def _is_bound(request: rewrite.Request, hopes: Sequence[_Hope], drop: bool) -> bool:
-    if request.api.format not in _BOUND:
+    if request.api.format not in BOUND:
         return False
     behind = request.conversation.last_thinking > min(one.item.result.turn for one in hopes)
     return behind and not (drop and b'"drop_block"' in request.document.data)

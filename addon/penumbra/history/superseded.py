@@ -18,7 +18,7 @@ from typing import Any
 from penumbra.calls.classify import classify
 from penumbra.text.critical import critical_lines
 from penumbra.text.size import encode, size
-from penumbra.wire.document import decode
+from penumbra.wire.document import Document, NotJson, decode
 from penumbra.wire.document import encode as encode_json
 
 OMITTED = "[omitted]"
@@ -231,26 +231,53 @@ def _size(value: Any) -> int:
     return len(encode_json(value)) if value is not None else 0
 
 
-def older_arguments(
-    calls: Sequence[tuple[str, str, Any]], protected: frozenset[str], parameters: Parameters
-) -> dict[str, dict[str, Any]]:
-    """New arguments by call id, for the older calls of each group; `calls`: (id, tool, arguments) in order.
+def older(results: Sequence[Result], parameters: Parameters) -> list[int]:
+    """Index of the first text of each call whose arguments a later call of its group has made useless.
 
-    Only where the parameters ask for it. Calls whose result stays whole (`protected`), the newest of each
-    group, excluded tools, and arguments that are no object stay as they are.
+    Only where the parameters ask for it. A failed call makes nothing useless, and calls whose results
+    are unread stay as they are.
     """
-    found: dict[str, dict[str, Any]] = {}
     if not parameters.arguments:
-        return found
-    newest: set[str] = set()
-    for call_id, tool, arguments in reversed(calls):
-        if tool in parameters.excluded_tools:
+        return []
+    latest: dict[str, str] = {}
+    found: dict[str, int] = {}
+    for one in reversed(results):
+        if not one.tool or not one.call_id or one.tool in parameters.excluded_tools:
             continue
-        key = group(tool, arguments, parameters)
-        if key in newest and call_id not in protected and isinstance(arguments, Mapping):
-            keep = parameters.tool_identifier_fields.get(tool, ())
-            trimmed = trim(arguments, parameters.input_trim_bytes, keep)
-            if trimmed is not None:
-                found[call_id] = trimmed
-        newest.add(key)
-    return found
+        named = (one.identity or identify(one.tool, one.arguments, parameters)).group
+        if latest.get(named, one.call_id) != one.call_id and not one.unread:
+            found[one.call_id] = one.index
+        if not one.is_error:
+            latest.setdefault(named, one.call_id)
+    return sorted(found.values())
+
+
+_PLACEHOLDERS = {b'"': encode_json(OMITTED), b"[": b"[]", b"{": b"{}"}
+"""What stands for a value: of its own type, so that the arguments still fit their schema."""
+
+
+def trimmed(arguments: bytes, limit: int, keep: Sequence[str] = (), ref: str = "") -> bytes | None:
+    """The arguments of a call, JSON, without the values above `limit` bytes; None if nothing gets smaller.
+
+    What stays keeps its bytes. `keep`: keys that stay whatever their size; `ref`: how the model can ask
+    for all of it.
+    """
+    try:
+        document = Document(arguments)
+    except NotJson:
+        return None
+    omitted: dict[str, Any] = {}
+    members = document.members(document.root)
+    for key, value in members.items():
+        placeholder = _PLACEHOLDERS.get(document.source(value)[:1])
+        plain = document.plain(value)
+        if key in keep or placeholder is None or (measured := _size(plain)) <= limit:
+            continue
+        omitted[key] = {"bytes": measured, "sha256": hashlib.sha256(encode_json(plain)).hexdigest()}
+        document.rewrite(value, placeholder)
+    if not omitted or META in members:
+        return None
+    account = {"thresholdBytes": limit, "omittedFields": omitted, **({"shadow": ref} if ref else {})}
+    document.add_member(document.root, META, encode_json(account))
+    made = document.render()
+    return made if len(made) < len(arguments) else None

@@ -41,6 +41,8 @@ class Lesson:
     """Tokens of a request and its answer, by the provider's own count."""
     drop: bool = False
     """Reasoning in it is bound to another prefix: the provider has to be asked to drop it."""
+    arguments: bool = False
+    """Arguments of calls in it may have another form than they came in."""
 
     def learned(self, other: Lesson) -> Lesson:
         """What holds when both were learned: a newer limit takes the place of an older one."""
@@ -50,6 +52,7 @@ class Lesson:
             other.most or self.most,
             other.window or self.window,
             other.drop or self.drop,
+            other.arguments or self.arguments,
         )
 
 

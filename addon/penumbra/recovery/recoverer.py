@@ -10,9 +10,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from penumbra import failures, rewrite
-from penumbra.history import budget, compaction, repack, windows
+from penumbra.history import budget, compaction, older_arguments, repack, windows
 from penumbra.history.budget import SLACK
 from penumbra.history.shelves import Shelves
 from penumbra.recovery import binding, ladder, refusals, resend
@@ -88,6 +89,17 @@ class Head:
     """Names in lower case."""
 
 
+def keys(request: rewrite.Request, past: Past) -> dict[bytes, None]:
+    """What the ledger may know of a request."""
+    found = dict.fromkeys(item.key for item in request.items)
+    return found | dict.fromkeys(older_arguments.keys(request)) if _trims(request, past) else found
+
+
+def _trims(request: rewrite.Request, past: Past) -> bool:
+    """Whether arguments may have another form than they came in."""
+    return request.settings.tool_compaction.arguments or past.lesson.arguments
+
+
 def rewritten(
     request: rewrite.Request,
     known: Mapping[bytes, Decision],
@@ -108,8 +120,12 @@ def rewritten(
     first = given is None and request.api.kind == "messages"
     if given is None:
         given = before(request, known, past, redact, shadows) if first else Given()
+    trimmed = arguments(request, known, past, given, redact, shadows) if first else Given()
+    trims = _trims(request, past)
+    without = older_arguments.put(request, {**known, **trimmed.decisions}) if trims else frozenset()
     edits = list(request.document.edits)
-    result = rewrite.rewrite(request, known, redact, shadows, shelves, forms, given.decisions)
+    write = partial(rewrite.rewrite, request, known, redact, shadows, shelves, forms, trimmed=without)
+    result = write(given.decisions)
     if first:
         decided = {**known, **result.decisions}
         more = fitting(request, decided, result.body, past, redact, shadows)
@@ -118,8 +134,13 @@ def rewritten(
             line = f"shortened {len(more.decisions)} results to fit"
             given = given.plus(Given({**result.decisions, **more.decisions}, result.originals, line))
             given = given.plus(Given({}, more.originals))
-            result = rewrite.rewrite(request, known, redact, shadows, shelves, forms, given.decisions)
-    result = replace(result, originals={**result.originals, **given.originals})
+            result = write(given.decisions)
+    given = given.plus(Given({}, trimmed.originals, trimmed.line))
+    result = replace(
+        result,
+        decisions={**result.decisions, **trimmed.decisions},
+        originals={**result.originals, **given.originals},
+    )
     lesson = past.lesson.learned(given.lesson)
     bounded = _summarised(request, result.body, sent or Head(), lesson)
     if bounded is None:
@@ -184,6 +205,29 @@ def before(
         raise
     except Exception as error:
         _log.warning("Penumbra looks at no older results of a request: %s", failures.place(error))
+        return Given()
+
+
+def arguments(
+    request: rewrite.Request,
+    known: Mapping[bytes, Decision],
+    past: Past,
+    given: Given,
+    redact: Redacting,
+    shadows: rewrite.Shadows | None,
+) -> Given:
+    """Forms of the arguments of superseded calls. Raises RedactionError."""
+    settings = request.settings
+    allowed = shadows is not None or settings.lossy == "on"
+    if settings.supersede == "off" or settings.lossy == "off" or not allowed:
+        return Given()
+    try:
+        priced = settings.supersede != "idle"
+        return older_arguments.plan(request, known, given, redact, shadows, past.idle, priced=priced)
+    except RedactionError:
+        raise
+    except Exception as error:
+        _log.warning("Penumbra leaves the arguments of a request as they are: %s", failures.place(error))
         return Given()
 
 
