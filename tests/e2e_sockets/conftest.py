@@ -31,7 +31,7 @@ def talk(api_key: str, running: Any) -> Iterator[Any]:
     made: list[Talker] = []
 
     def start(running: Any = running, **more: Any) -> Talker:
-        made.append(Talker(running, api_key, **more))
+        made.append(Talker(running, **{"key": api_key, **more}))
         return made[-1]
 
     yield start

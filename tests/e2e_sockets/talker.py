@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +14,14 @@ from e2e.agent import run_tool
 from e2e_apis.callers import TOOLS, schema
 
 HOST = "api.openai.com"
+
+
+def until(seen: Callable[[], bool]) -> None:
+    """Wait for what another thread does."""
+    limit = time.monotonic() + 30
+    while not seen():
+        assert time.monotonic() < limit
+        time.sleep(0.005)
 
 
 class Failed(Exception):
@@ -40,6 +50,8 @@ class Talker:
     tools_once: bool = False
     """Tools stand in the first input and are not said again."""
     lane: str = ""
+    binary: bool = False
+    """JSON in binary frames."""
     messages: list[Any] = field(default_factory=list)
     frames: list[dict[str, Any]] = field(default_factory=list)
     """All that was received."""
@@ -104,7 +116,8 @@ class Talker:
     def send(self, frame: Any) -> None:
         if self.socket is None:
             self.socket = opened(self.proxy, self.key)
-        self.socket.send(frame if isinstance(frame, str | bytes) else json.dumps(frame, ensure_ascii=False))
+        text = frame if isinstance(frame, str | bytes) else json.dumps(frame, ensure_ascii=False)
+        self.socket.send(text.encode() if self.binary and isinstance(text, str) else text)
 
     def receive(self) -> dict[str, Any]:
         assert self.socket is not None
@@ -113,7 +126,14 @@ class Talker:
 
     def answer(self) -> list[dict[str, Any]]:
         """The items of one answer. Every event must fit the ones before it."""
-        events = self._events()
+        return self.answer_begun([self.receive()])
+
+    def answer_begun(self, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The same with the events that are there already."""
+        while events[-1]["type"] not in ("response.completed", "response.incomplete"):
+            if events[-1]["type"] in ("error", "response.failed"):
+                raise Failed(events[-1])
+            events.append(self.receive())
         items = [event["item"] for event in events if event["type"] == "response.output_item.done"]
         added = [event["item"]["id"] for event in events if event["type"] == "response.output_item.added"]
         assert [item["id"] for item in items] == added
@@ -128,14 +148,6 @@ class Talker:
         assert last["output"] == items
         self._last = first["id"]
         return items
-
-    def _events(self) -> list[dict[str, Any]]:
-        events = [self.receive()]
-        while events[-1]["type"] not in ("response.completed", "response.incomplete"):
-            if events[-1]["type"] in ("error", "response.failed"):
-                raise Failed(events[-1])
-            events.append(self.receive())
-        return events
 
     def reconnect(self) -> None:
         """The socket is lost, and with it all that the provider has kept."""

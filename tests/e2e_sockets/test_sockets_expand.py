@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,7 +12,7 @@ from websockets.exceptions import ConnectionClosed
 from e2e.agent import bash
 from e2e_apis.callers import ResponsesAgent, hidden_results
 from e2e_expand.model import COMMANDS, PHANTOM, Model, ask, expand, refs, seen
-from e2e_sockets.talker import Failed
+from e2e_sockets.talker import Failed, until
 from upstream import Fault, Received, Thinking, turn
 
 LOG = COMMANDS["cat worker.log"]
@@ -232,14 +230,6 @@ def test_a_client_that_goes_away_ends_the_hidden_turn(talk: Any, upstream: Any) 
 def _say(caller: Any) -> None:
     with pytest.raises(ConnectionClosed):
         caller.say("What is in the log?")
-
-
-def until(seen: Callable[[], bool]) -> None:
-    """Wait for what another thread does."""
-    limit = time.monotonic() + 30
-    while not seen():
-        assert time.monotonic() < limit
-        time.sleep(0.005)
 
 
 def test_frames_that_come_before_the_end_of_a_hidden_turn_wait(talk: Any, upstream: Any) -> None:

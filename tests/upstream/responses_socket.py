@@ -1,7 +1,8 @@
 """OpenAI Responses over one WebSocket: frames are requests, events are frames.
 
 The connection remembers the last answer of each lane and no other; a request that fails takes away what
-it wanted to go on from. What is stored is found besides.
+it wanted to go on from. What is stored is found besides. Words that are put into an answer under way
+(`response.steer`) are answered behind it, without a further request.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class Conversation:
         self._errors = errors
         self._held: dict[str, tuple[str, list[Any]]] = {}
         """By lane: the id of the last answer, and the conversation up to it."""
+        self._steers: list[Any] = []
         self._order: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._work: set[asyncio.Task[None]] = set()
 
@@ -63,7 +65,10 @@ class Conversation:
         except ValueError:
             frame = None
         try:
-            if isinstance(frame, dict) and frame.get("type") == "response.create":
+            if isinstance(frame, dict) and frame.get("type") == "response.steer":
+                received.api = "openai_responses:steer"
+                self._steers.append(frame["input"])
+            elif isinstance(frame, dict) and frame.get("type") == "response.create":
                 received.api = "openai_responses:model"
                 async with self._order[frame.get("stream_id", "")]:
                     await self._answer(received, frame)
@@ -103,6 +108,9 @@ class Conversation:
         if await self._deliver(answer, made, lane):
             items = [*self._api.conversation(body, held), *made.document["output"]]
             self._held[lane] = (made.document["id"], items)
+            if self._steers:
+                more = {"previous_response_id": made.document["id"], "input": self._steers.pop(0)}
+                await self._answer(received, {**frame, **more})
 
     async def _deliver(self, answer: Turn, made: Rendered, lane: str) -> bool:
         """Whether the answer was complete."""
