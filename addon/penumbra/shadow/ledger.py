@@ -12,7 +12,7 @@ import sqlite3
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import orjson
@@ -166,11 +166,19 @@ def _select(connection: sqlite3.Connection, keys: list[bytes]) -> dict[bytes, tu
             f"SELECT key, used, form, facts FROM decisions WHERE key IN ({marks})", batch
         )
         for key, used, form, facts in rows:
-            known = orjson.loads(facts)
-            known["stages"] = tuple(known["stages"])
-            known["referents"] = tuple(known["referents"])
-            found[key] = (Decision(_unpack(form), Facts(**known)), used)
+            found[key] = (Decision(_unpack(form), _read_facts(orjson.loads(facts))), used)
     return found
+
+
+def _read_facts(written: Mapping[str, Any]) -> Facts:
+    """Facts as any release wrote them: what is not known is left out, what is missing has its default."""
+    names = {one.name for one in fields(Facts)}
+    known = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in written.items()
+        if name in names
+    }
+    return Facts(**known)
 
 
 def _touch(connection: sqlite3.Connection, keys: list[bytes], now: int) -> None:

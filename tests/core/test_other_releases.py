@@ -1,0 +1,86 @@
+"""Conversations under way keep their forms when another release, with other rules, takes over."""
+
+import asyncio
+import json
+
+import orjson
+import pytest
+
+from penumbra import rewrite
+from penumbra.history.shelves import Shelves
+from penumbra.settings import Settings
+from penumbra.shadow import ledger
+from penumbra.shadow.database import Database
+from penumbra.shadow.ledger import Decision, Facts, Ledger
+from penumbra.text import pipeline
+from penumbra.text.result import Redacted, Shortened
+from penumbra.wire import recognise
+from penumbra.wire.document import Document
+
+API = next(entry for entry in recognise.apis() if entry.id == "anthropic-messages")
+OUTPUTS = [
+    "same line again\n" * 90 + "done\n",
+    json.dumps([{"id": number, "name": f"item {number}"} for number in range(60)], indent=4),
+    "short",
+    "nothing to shorten here, each word is another one\n".join("abcdefghijklmnop"),
+]
+
+
+def conversation(count):
+    messages = [{"role": "user", "content": "go"}]
+    for number, text in enumerate(OUTPUTS[:count]):
+        call = {"type": "tool_use", "id": f"toolu_{number}", "name": "Bash", "input": {"command": "./x"}}
+        result = {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": text}
+        messages += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+    return json.dumps({"model": "m", "max_tokens": 9, "messages": messages}).encode()
+
+
+def turn(path, count, settings):
+    """One request through a process of its own that shares nothing but the database."""
+
+    async def work():
+        book = Ledger(Database(path, ledger.SCHEMA), 86_400.0, 1 << 26)
+        request = rewrite.read(Document(conversation(count)), API, settings, b"k" * 32)
+        known = await book.known([item.key for item in request.items])
+        rewritten = rewrite.rewrite(request, known, lambda text, hint: Redacted(text), None, Shelves())
+        await book.record(rewritten.decisions)
+        book._database.close()
+        return rewritten
+
+    return asyncio.run(work())
+
+
+def other_rules(output, policy, redact, ref):
+    """What another release makes of a text."""
+    return Shortened(output.text[:40] + " [another release]", output.text, stages=("other",))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_forms_that_were_sent_stay(tmp_path, monkeypatch, count):
+    settings = Settings(adopt="compress")
+    first = turn(tmp_path / "p", count, settings)
+    monkeypatch.setattr(pipeline, "shorten", other_rules)
+    second = turn(tmp_path / "p", count + 1, settings)
+    assert second.body.startswith(first.body.removesuffix(b"]}"))
+    assert [shown.new for shown in second.shown] == [False] * count + [True]
+    assert b"[another release]" not in first.body
+    assert second.body.count(b"[another release]") == 1
+    assert turn(tmp_path / "p", count + 1, settings).body == second.body
+
+
+def test_facts_of_any_release_can_be_read(tmp_path):
+    async def work():
+        database = Database(tmp_path / "p", ledger.SCHEMA)
+        newer = orjson.dumps({"how": "shortened", "stages": ["cap"], "of_a_later_release": [1]}).decode()
+        rows = [(b"newer", 2**40, None, newer), (b"older", 2**40, None, "{}")]
+        await database.run(
+            lambda connection: connection.executemany("INSERT INTO decisions VALUES (?, ?, ?, ?)", rows)
+        )
+        known = await Ledger(database, 86_400.0, 1 << 26).known([b"newer", b"older"])
+        database.close()
+        return known
+
+    assert asyncio.run(work()) == {
+        b"newer": Decision(None, Facts(how="shortened", stages=("cap",))),
+        b"older": Decision(None, Facts()),
+    }
