@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
@@ -230,3 +231,61 @@ def test_long_value_of_other_alphabets(lead: int) -> None:
     """What is read of a long value may end within a character."""
     value = contexts.values(9)["base62"] + "7" * lead + "ключ€😀" * 80
     assert value[:40] not in redact(f"DB_PASSWORD={value}\n")
+
+
+def test_tokens_without_anything_between_settle_at_once() -> None:
+    """What begins where another token ends was no token of its own, and becomes none."""
+    text = "AKIA" * 400
+    once = redact(text)
+    assert 1 <= len(PATTERN.findall(once)) <= 2
+    assert redact(once) == once
+
+
+def calls(redactor: Redactor, text: str) -> int:
+    """How many functions are called for a text: the same in every run."""
+    count = 0
+
+    def note(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    redactor.redact(text)
+    sys.setprofile(note)
+    try:
+        redactor.redact(text)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+HOSTILE = [
+    *('password="x ', "key=", "token ", "secret a ", "pass:", "://a:", "password((((", "--password a "),
+    *(
+        "-----BEGIN RSA PRIVATE KEY-----\n",
+        "-----END RSA PRIVATE KEY-----\n",
+        "LS0tLS1CRUdJTi",
+        "MIIEowIBAAKCAQEA\n",
+    ),
+    *(
+        "Cookie: a=b; ",
+        "kind: Secret\ndata:\n  a: YWJjZGVm\n",
+        "$ cat token\n",
+        "- name: password\n  value: ",
+    ),
+    *(
+        "eyJ",
+        "eyJhbGciOiJub25lIn0.",
+        "ghp_sk-xoxb-AKIA",
+        "AKIA%41",
+        "sk-",
+        "A" * 40 + "\n",
+        "ab_" + "q8Zk2m" * 5 + "-",
+    ),
+    *("\x1b[", "\x1b]8;;", "\\u0067", "a\u200b", "<password ", "<a password>", "[REDACTED:password:abcdef] "),
+]
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_work_grows_with_the_text_and_no_faster(piece: str, redactor: Redactor) -> None:
+    small, large = (calls(redactor, piece * (size // len(piece))) for size in (6_000, 24_000))
+    assert large <= 4.5 * small + 500

@@ -26,6 +26,12 @@ def make(label: str, key: bytes, value: bytes) -> str:
     return f"[REDACTED:{label}:{fingerprint(key, value)}]"
 
 
+def ends(data: bytes, at: int) -> bool:
+    """Whether a placeholder ends at `at`."""
+    start = data.rfind(_MARK, max(0, at - MAX_LENGTH), at)
+    return start >= 0 and PATTERN_BYTES.fullmatch(data, start, at) is not None
+
+
 def spans(data: bytes) -> list[tuple[int, int]]:
     """Where placeholders stand already, in order."""
     if _MARK not in data:

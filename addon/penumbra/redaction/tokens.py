@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from penumbra.redaction import placeholder
 from penumbra.redaction.names import Strength
 from penumbra.redaction.rule import Allow, Rule, compile_pattern
 from penumbra.redaction.span import Rank, Span
@@ -42,7 +43,7 @@ _LONG_LINE = 60
 """Columns from which on a break may be a terminal's or a mailer's."""
 _BLOB = re.compile(rb"[A-Za-z0-9+/]{24}")
 _FILLER = compile_pattern(r"[xX]{6}|[*.]{4}|0{12}|your|YOUR|EXAMPLE\z")
-_DIGITS = re.compile(rb"[0-9]+")
+_DIGITS = b"0123456789"
 
 
 def around(rule: Rule, data: bytes, anchors: list[int]) -> Iterator[Span]:
@@ -121,9 +122,12 @@ def everywhere(rule: Rule, data: bytes) -> Iterator[Span]:
 
 
 def begins_word(data: bytes, start: int) -> bool:
-    """No word runs into what begins at `start`; an escape in front of it is no word."""
+    """No word runs into what begins at `start`; an escape in front of it is no word.
+
+    A placeholder stands for what it replaced: mostly a word.
+    """
     if start == 0 or data[start - 1] not in _WORD:
-        return True
+        return data[start - 1 : start] != b"]" or not placeholder.ends(data, start)
     # The letter in front of the last one of an escape is a hexadecimal digit, if it is a letter at all.
     if start > 1 and data[start - 2] in _NO_DIGIT:
         return False
@@ -182,7 +186,7 @@ def _is_in_blob(data: bytes, start: int, end: int) -> bool:
 
 
 def _fits(rule: Rule, secret: bytes) -> bool:
-    if rule.digits and len(_DIGITS.sub(b"", secret)) > len(secret) - rule.digits:
+    if rule.digits and len(secret.translate(None, _DIGITS)) > len(secret) - rule.digits:
         return False
     if rule.rank is Rank.TOKEN and not rule.filler and _FILLER.search(secret):
         return False
