@@ -100,7 +100,7 @@ class Rescue:
         if smaller is not None:
             refused.following = self._send(refused.flow, watched, smaller)
         elif watched.count and not (
-            refused.error is None and response is not None and _is_taken(response, watched.events)
+            refused.error is None and response is not None and self._is_taken(watched, response, refused.body)
         ):
             refused.restore = watched.restored = True
             self._expansion.forget(refused.flow)
@@ -111,7 +111,7 @@ class Rescue:
         if watched is None or flow.response is None:
             return
         try:
-            if not watched.asked and flow.response.status_code != 200:
+            if not watched.asked and not flow.response.stream:
                 await self._replace(flow, watched)
             if watched.count and not watched.restored:
                 await self._settle(flow, watched)
@@ -153,6 +153,11 @@ class Rescue:
         except content_encoding.NotDecodable:
             return None
 
+    def _is_taken(self, watched: Watched, response: http.Response, body: bytes) -> bool:
+        """The provider took the request: some say with status 200 that they did not."""
+        error = self._answer(watched, response, body) if response.status_code == 200 else None
+        return response.status_code == 200 and not any(refusals.error_objects(error or b""))
+
     def _send(self, flow: http.HTTPFlow, watched: Watched, smaller: Accepted) -> http.HTTPFlow:
         """The flow of a smaller request, which takes the place of the one that was refused."""
         again = smaller.again
@@ -186,8 +191,11 @@ class Rescue:
                 watched.restored = True
                 return
             response, body = hidden.response, hidden.response.raw_content or b""
-            if response.status_code == 200:
+            watched.first(response.headers, body)
+            if self._is_taken(watched, response, body):
                 flow.response = response
+                # Nobody has read it yet, and the model may ask for originals in it.
+                self._expansion.responseheaders(flow)
                 return
         watched.restored = watched.count > 0
 
@@ -206,8 +214,3 @@ class Rescue:
     def _forget(self, flow: http.HTTPFlow) -> None:
         self._watched.pop(flow.id, None)
         self._expansion.unguard(flow)
-
-
-def _is_taken(response: http.Response, events: FirstEvents | None) -> bool:
-    """The provider took the request."""
-    return response.status_code == 200 and not (events is not None and events.error)

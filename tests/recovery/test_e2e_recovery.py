@@ -121,7 +121,7 @@ def is_recovered(rule: dict[str, Any], example: dict[str, Any]) -> bool:
     kind = example.get("kind", rule["kind"])
     left = rule.get("leave") and kind == "reserve"
     too_long = kind == "field" and rule.get("most") is None
-    return not (kind == "none" or left or too_long or rule.get("least_tokens"))
+    return not (kind in ("none", "binding") or left or too_long or rule.get("least_tokens"))
 
 
 @pytest.mark.parametrize(("rule", "example"), EXAMPLES)
@@ -461,3 +461,61 @@ def test_where_responses_can_not_be_spliced_the_answer_comes_in_one_piece(
     answer = client.post(chat(9, stream=stream))
     assert (answer.status_code, answer.content) == (400, TOO_LONG)
     assert len(upstream.asked()) == 4
+
+
+def asks_for_an_original(received: Any) -> Any:
+    ref = json.dumps(received.json).split("<<<SHADOW:")[1][:39]
+    return turn(ToolCall("expand_context", {"id": ref}))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_model_may_ask_for_originals_there_too(
+    stream: bool, own_proxy: Any, clients: Any, upstream: Any, api_key: str, tmp_path: Path
+) -> None:
+    script = tmp_path / "plain.py"
+    script.write_text(PLAIN)
+    client = Client(clients, own_proxy(script=script), api_key)
+    steps = [
+        lambda received: Raw(400, JSON, TOO_LONG),
+        asks_for_an_original,
+        lambda received: turn("Read it."),
+    ]
+    upstream.script(lambda received: steps.pop(0)(received))
+    answer = client.post(claude(9, stream=stream), "api.anthropic.com")
+    assert answer.status_code == 200
+    assert b"Read it." in answer.content
+    assert b"expand_context" not in answer.content
+    assert len(upstream.asked()) == 3
+
+
+LLAMA = b'{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error","n_prompt_tokens":14429,"n_ctx":8192,"id":%d}}'
+
+
+@pytest.mark.parametrize("spliced", [True, False])
+def test_a_document_with_status_200_may_be_a_refusal_also_the_second_time(
+    spliced: bool, own_proxy: Any, clients: Any, upstream: Any, api_key: str, tmp_path: Path
+) -> None:
+    script = tmp_path / "plain.py"
+    script.write_text(PLAIN if not spliced else PLAIN.replace("splice.incompatible", "not_used"))
+    client = Client(clients, own_proxy(script=script), api_key)
+    upstream.answers(Raw(200, JSON, LLAMA % 1), turn("Taken."))
+    assert client.post(chat(9)).json()["choices"][0]["message"]["content"] == "Taken."
+    upstream.reset()
+    upstream.script(lambda received: Raw(200, JSON, LLAMA % received.number))
+    other = chat(9)
+    other["messages"][0]["content"] = "look at something else"
+    answer = client.post(other)
+    assert (answer.status_code, answer.content) == (200, LLAMA % 0)
+    assert len(upstream.asked()) > 1
+
+
+def test_a_small_request_whose_only_result_is_too_long_for_the_provider(
+    client: Client, upstream: Any
+) -> None:
+    def model(received: Any) -> Any:
+        too_long = any(len(text) > 512 for text in tool_texts(received))
+        return Raw(400, JSON, ERROR) if too_long else turn("Taken.")
+
+    upstream.script(model)
+    assert client.post(chat(1, 24)).status_code == 200
+    assert [len(tool_texts(one)[0]) > 512 for one in upstream.asked()] == [True, False]

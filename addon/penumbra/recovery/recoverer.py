@@ -63,7 +63,7 @@ class Again:
         return after != before if self.refusal.kind is Kind.BINDING else len(after) < len(before)
 
 
-_LEAST_BYTES = 2_000
+_LEAST_BYTES = 600
 """Smaller requests have nothing that could be left out."""
 
 
