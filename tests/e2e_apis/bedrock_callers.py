@@ -53,7 +53,12 @@ class ConverseAgent:
 
     def say(self, words: str) -> str:
         """One prompt and all that follows from it; the model's last words."""
-        self.messages.append(self.prompt(words))
+        said = self.prompt(words)
+        if self.messages and self.messages[-1]["role"] == "user":
+            # Roles have to alternate.
+            last = self.messages.pop()
+            said = {**last, "content": [*last["content"], *said["content"]]}
+        self.messages.append(said)
         while True:
             content = self.ask()
             self.messages.append({"role": "assistant", "content": content})

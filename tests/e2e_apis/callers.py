@@ -206,7 +206,12 @@ def results(body: Any) -> Iterator[tuple[str, str]]:
         if message["role"] == "tool":
             yield message.get("tool_name") or names[message["tool_call_id"]], message["content"]
         for block in message["content"] if isinstance(message.get("content"), list) else ():
-            if block.get("type") == "tool_use":
+            if "toolUse" in block:
+                names[block["toolUse"]["toolUseId"]] = block["toolUse"]["name"]
+            elif "toolResult" in block:
+                result = block["toolResult"]
+                yield names[result["toolUseId"]], "".join(part["text"] for part in result["content"])
+            elif block.get("type") == "tool_use":
                 names[block["id"]] = block["name"]
             elif block.get("type") == "tool_result":
                 inner = block["content"]
@@ -219,10 +224,20 @@ def results(body: Any) -> Iterator[tuple[str, str]]:
                 yield response["name"], response["response"]["output"]
 
 
+def declared(received: Received) -> list[Any]:
+    """The tools that a request declares, as it does it."""
+    body = received.json
+    return list(body.get("tools") or body.get("toolConfig", {}).get("tools") or ())
+
+
 def tool_names(received: Received) -> list[str]:
     """The names of the tools that a request declares."""
-    declared = [tool.get("functionDeclarations", [tool]) for tool in received.json.get("tools") or ()]
-    return [(one.get("function") or one).get("name", "") for tools in declared for one in tools]
+    found = [tool.get("functionDeclarations", [tool]) for tool in declared(received)]
+    return [
+        (one.get("function") or one.get("toolSpec") or one).get("name", "")
+        for tools in found
+        for one in tools
+    ]
 
 
 def hidden_results(received: Received) -> list[str]:

@@ -28,10 +28,8 @@ from upstream import Fault, RedactedThinking, Thinking, turn
 LOG = COMMANDS["cat worker.log"]
 Start = Callable[..., Any]
 both_ways = pytest.mark.parametrize("stream", [False, True], ids=["json", "stream"])
-some_ways = pytest.mark.parametrize(
-    ("api", "stream"), [("converse", False), ("converse", True), ("invoke", True), ("anthropic", False)]
-)
-every_way = pytest.mark.parametrize("api", ["converse", "invoke", "anthropic"])
+some_ways = pytest.mark.parametrize(("api", "stream"), [("invoke", True), ("anthropic", False)])
+every_way = pytest.mark.parametrize("api", ["invoke", "anthropic"])
 
 
 @pytest.fixture(autouse=True)

@@ -9,11 +9,16 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from botocore.eventstream import EventStreamBuffer
 
 from e2e.agent import AnthropicAgent, OpenAIAgent
+from e2e_apis.bedrock_callers import HOST, MODEL, ConverseAgent, boto
+from e2e_apis.bedrock_callers import TOOLS as CONVERSE_TOOLS
 from e2e_apis.callers import (
+    PHANTOM,
     TOOLS,
     GeminiAgent,
     GeminiArrayAgent,
@@ -226,6 +231,35 @@ def _ollama_caller(clients: Any, proxy: Any, key: str, http2: bool, **more: Any)
     return OllamaAgent(client, **more)
 
 
+# -- Bedrock
+
+
+def _converse_path(stream: bool) -> str:
+    return f"/model/{quote(MODEL, safe='')}/converse{'-stream' if stream else ''}"
+
+
+def _converse_body(words: str, stream: bool) -> dict[str, Any]:
+    messages = [{"role": "user", "content": [{"text": words}]}]
+    return {"messages": messages, "toolConfig": {"tools": CONVERSE_TOOLS}}
+
+
+def _messages_of_stream(data: bytes) -> list[Any]:
+    buffer = EventStreamBuffer()
+    buffer.add_data(data)
+    return [json.loads(message.payload) for message in buffer]
+
+
+def _converse_says(value: Any) -> str:
+    content = value.get("output", {}).get("message", {}).get("content", ())
+    return "".join(piece.get("text", "") for piece in [value.get("delta", {}), *content])
+
+
+def _converse_caller(clients: Any, proxy: Any, key: str, http2: bool, **more: Any) -> Any:
+    # The SDK speaks HTTP/1.1 only, and sends keys over TLS only.
+    base = clients.base(proxy, f"https://{HOST}", http2=True)
+    return ConverseAgent(boto(proxy, base, key), token=key, **more)
+
+
 _GEMINI: dict[str, Any] = {
     "host": "https://generativelanguage.googleapis.com",
     "body": _gemini_body,
@@ -307,6 +341,23 @@ APIS = (
         forbids=lambda body: not body["tools"],
         usage=("prompt_eval_count", "eval_count"),
         gap="\n\n",
+    ),
+    Api(
+        name="converse",
+        host=f"https://{HOST}",
+        path=_converse_path,
+        body=_converse_body,
+        headers=_bearer,
+        caller=_converse_caller,
+        events=_messages_of_stream,
+        says=_converse_says,
+        error=lambda value: str(value.get("message") or ""),
+        ends=b"messageStop",
+        # The role.
+        lead=1,
+        # The API can't forbid calls, so the tool is not there any more.
+        forbids=lambda body: PHANTOM not in str(body["toolConfig"]),
+        usage=("inputTokens", "outputTokens"),
     ),
 )
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from e2e.agent import PRINTS, AnthropicAgent, bash
-from e2e_apis.callers import assert_prefix_kept, hidden_results, results
+from e2e_apis.callers import assert_prefix_kept, declared, hidden_results, results
 from e2e_expand.apis import APIS, Api, both_ways, every_api
 from e2e_expand.model import CAP, COMMANDS, PHANTOM, Model, ask, expand, refs, seen
 from upstream import Text, Thinking, ToolCall, turn
@@ -31,7 +31,7 @@ def test_once(
     assert PHANTOM not in seen(caller.messages)
     first, shortened, continued = upstream.asked()
     assert statuses() == {200}
-    assert first.json["tools"] == shortened.json["tools"] == continued.json["tools"]
+    assert declared(first) == declared(shortened) == declared(continued)
     assert hidden_results(continued) == [LOG]
     upstream.script(Model(turn(bash("ls")), turn("Done.")))
     assert caller.say("Go on.") == "Done."

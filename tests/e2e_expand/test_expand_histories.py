@@ -80,6 +80,12 @@ def texts(message: Any) -> Iterator[tuple[dict[str, Any], str]]:
             yield block, "text"
 
 
+def is_converse(messages: list[Any]) -> bool:
+    """Blocks without a type are Bedrock's."""
+    content = messages[0].get("content")
+    return isinstance(content, list) and "type" not in content[0]
+
+
 def edited(messages: list[Any]) -> None:
     """The user has rewritten what the model said last."""
     for place, member in texts(messages[-1]):
@@ -91,13 +97,16 @@ def branched(messages: list[Any]) -> None:
     while messages[-1].get("role") in ("assistant", "model") or messages[-1].get("type") == "reasoning":
         del messages[-1]
     if messages[-1].get("role") == "user" and "content" in messages[-1]:
-        messages[-1]["content"] = [*messages[-1]["content"], {"type": "text", "text": "Wait."}]
+        kind = {} if is_converse(messages) else {"type": "text"}
+        messages[-1]["content"] = [*messages[-1]["content"], {**kind, "text": "Wait."}]
 
 
 def compacted(messages: list[Any]) -> None:
     """All that the client still has is a summary."""
     summary = "You have read a log: NEEDLE-90."
-    content = {"parts": [{"text": summary}]} if "parts" in messages[0] else {"content": summary}
+    content: dict[str, Any] = {"content": summary}
+    if "parts" in messages[0] or is_converse(messages):
+        content = {"parts" if "parts" in messages[0] else "content": [{"text": summary}]}
     messages[:] = [{"role": "user", **content}]
 
 
@@ -182,6 +191,8 @@ def test_a_client_that_stopped_an_answer_keeps_the_phantom(
         message: dict[str, Any] = {"role": role, "content": text}
         if key == "contents":
             message = {"role": role.replace("assistant", "model"), "parts": [{"text": text}]}
+        elif is_converse(body[key]):
+            message["content"] = [{"text": text}]
         body[key].append(message)
     if api.name == "anthropic":
         body[key][-1]["content"] = [
