@@ -249,7 +249,10 @@ KNOBS: tuple[Knob, ...] = (
         _pipe("max_output_bytes"),
     ),
     Knob(
-        "target_ratio", read_ratio, "Wanted size of a result relative to its original.", _pipe("target_ratio")
+        "target_ratio",
+        read_ratio,
+        "Largest part of its original that a result may be, down to 1,000 bytes; not of files that are read.",
+        _pipe("target_ratio"),
     ),
     Knob(
         "lossy",

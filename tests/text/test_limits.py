@@ -1,0 +1,108 @@
+"""`target_ratio`, `min_bytes` and `max_output_bytes` for every kind of result."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from penumbra.text.pipeline import shorten
+from penumbra.text.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
+from penumbra.text.size import size
+
+PREFIX = "<<<SHADOW:shadow_" + "0" * 32 + ">>>\n"
+WORDS = [
+    "sail",
+    "mast",
+    "wind",
+    "cloth",
+    "lift",
+    "drag",
+    "keel",
+    "rope",
+    "knot",
+    "hull",
+    "bow",
+    "stern",
+    "tide",
+]
+
+
+def words(seed: int, count: int = 12) -> str:
+    return " ".join(WORDS[(seed * k + k * k // 3) % 13] for k in range(1, count))
+
+
+HITS = "".join(f"src/{WORDS[n % 13]}.py:{n}:    {words(n)}\n" for n in range(1, 400))
+HUNKS = "".join(
+    f"diff --git a/f{n}.py b/f{n}.py\n--- a/f{n}.py\n+++ b/f{n}.py\n@@ -1,2 +1,2 @@\n-{words(n)}\n+{words(n + 1)}\n"
+    for n in range(90)
+)
+PAGE = "\n\n".join(words(n, 60) for n in range(90))
+FOUND = "\n".join(f"{n}. [{words(n, 4)}](https://example.com/{n})\n{words(n, 30)}" for n in range(90))
+ROWS = json.dumps([{"id": n, "text": words(n), "note": words(n + 7)} for n in range(200)])
+DEEP = json.dumps({f"key{n}": {"deeper": [words(k) for k in range(40)]} for n in range(9)})
+COMMA = "id,text,note\n" + "".join(f"{n},{words(n)},{words(n + 3)}\n" for n in range(300))
+SOURCE = "".join(f"def {WORDS[n % 13]}_{n}():\n    return {words(n)!r}\n" for n in range(500))
+
+KINDS: dict[str, tuple[str, object, str]] = {
+    "command": ("Bash", {"command": "./x"}, PAGE),
+    "search": ("Grep", {"pattern": "x", "output_mode": "content"}, HITS),
+    "diff": ("Bash", {"command": "git diff"}, HUNKS),
+    "web": ("WebFetch", {"url": "https://example.com"}, PAGE),
+    "hits": ("WebSearch", {"query": "x"}, FOUND),
+    "rows": ("mcp__db__query", {}, ROWS),
+    "json": ("mcp__db__get", {}, DEEP),
+    "commas": ("Bash", {"command": "./export"}, COMMA),
+    "list": (
+        "Glob",
+        {"pattern": "*"},
+        "\n".join(f"/srv/{words(n, 3).replace(' ', '/')}/{n}.py" for n in range(900)),
+    ),
+    "report": ("Task", {"prompt": "x"}, PAGE * 3),
+    "inside of JSON": ("Bash", {"command": "./x"}, json.dumps({"output": PAGE, "exit_code": 0})),
+}
+
+
+def run(kind: str, lossy: bool = True, **policy: object) -> Shortened:
+    tool, arguments, text = KINDS[kind]
+    wanted = Policy(**{"lossy": lossy, "overhead": PREFIX if lossy else "", **policy})
+    return shorten(ToolOutput(text, tool, arguments, "c1"), wanted, Redacted, lambda _: "shadow_" + "0" * 32)
+
+
+@pytest.mark.parametrize("ratio", [0.5, 0.2, 0.1])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_wanted_ratio_is_met(kind: str, ratio: float) -> None:
+    result = run(kind, target_ratio=ratio)
+    assert size(PREFIX) + size(result.text) <= max(1_000, ratio * size(result.original))
+    assert result.loss is Loss.LOSSY
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_ratio_is_met_by_loss_where_nothing_may_be_lost(kind: str) -> None:
+    assert run(kind, lossy=False, target_ratio=0.1, max_output_bytes=1_000_000).loss < Loss.LOSSY
+
+
+def test_what_is_read_is_cut_by_the_hard_limit_only() -> None:
+    read = ("Read", {"file_path": "/a/b.py"})
+    wanted = Policy(lossy=True, overhead=PREFIX, target_ratio=0.1)
+    assert shorten(ToolOutput(SOURCE, *read), wanted, Redacted, str).text == SOURCE
+    small = Policy(lossy=True, overhead=PREFIX, max_output_bytes=5_000)
+    cut = shorten(ToolOutput(SOURCE, *read), small, Redacted, str)
+    assert size(PREFIX) + size(cut.text) <= 5_000
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("mode", [Mode.STANDARD, Mode.AGGRESSIVE])
+@pytest.mark.parametrize("limit", [700, 2_000, 20_000])
+def test_the_hard_limit_holds(kind: str, mode: Mode, limit: int) -> None:
+    for lossy in (True, False):
+        result = run(kind, lossy, mode=mode, max_output_bytes=limit)
+        assert size(PREFIX if result.loss is Loss.LOSSY and lossy else "") + size(result.text) <= limit
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_up_to_the_least_size_nothing_happens(kind: str) -> None:
+    text = KINDS[kind][2]
+    least = size(text)
+    assert run(kind, min_bytes=least, max_output_bytes=1_000_000).text is text
+    assert run(kind, min_bytes=least - 1, max_output_bytes=1_000_000).text != text
