@@ -42,6 +42,8 @@ class Place:
     ordinal: int = 0
     last_call: str = ""
     since: int = 0
+    opening: str = ""
+    """A hash of how the conversation begins, where the request that it answers does not show that."""
 
 
 BEGINNING = Place()

@@ -169,7 +169,7 @@ class Expansions:
         replayed = replay.put_back(wire, document, history, known, _DROP_BETA in terms.betas)
         scope = (latest.conversation if latest else b"") or caller.conversation()
         shadows = Shadows(self._key, scope, name, terms.hint)
-        start = held.place if held else BEGINNING
+        start = _start(held, caller)
         return Prepared(wire, name, caller, shadows, history, replayed, tools.threaded, start)
 
     async def _belongs(
@@ -246,7 +246,8 @@ class Expansions:
         """Keep an answer, as it will look in the next request."""
         scope, behind = prepared.caller.principal, prepared.replayed.behind
         visible = replay.next_answer(prepared.history, done.calls, done.tokens, done.text, prepared.start)
-        key, *others = answers.keys(scope, visible, prepared.history.opening)
+        opening = prepared.start.opening or prepared.history.opening
+        key, *others = answers.keys(scope, visible, opening)
         known = Known(prepared.tool, text_hash(done.text), hidden=done.hidden)
         if done.signed_late and done.hidden is not None:
             behind += (key,)
@@ -259,11 +260,12 @@ class Expansions:
             await self._heard.record(scope, done.made)
             is_empty = not done.calls and not done.text and done.hidden is None
             place = Place(visible.ordinal, visible.last_call, visible.since)
-            await self._remember_id(prepared, done, place if is_empty else replay.behind(visible))
+            place = replace(place if is_empty else replay.behind(visible), opening=opening)
+            await self._remember_id(prepared, done, place)
         if done.calls and not done.sound:
             # Of an answer that broke off, clients keep the text and not the calls.
             words = replace(visible, calls=(), tokens=())
-            await self._answers.record(answer_key(scope, words, prepared.history.opening), known)
+            await self._answers.record(answer_key(scope, words, opening), known)
 
     async def _remember_id(self, prepared: Prepared, done: Done, place: Place) -> None:
         """The next request names an answer by the id that the client has got: of its first turn from a
@@ -287,3 +289,11 @@ def _latest(history: History, known: Mapping[bytes, Known]) -> Known | None:
     """What is known of the last answer that says whether the phantom is there."""
     found = (known[key] for key in reversed(history.keys) if key in known)
     return next((one for one in found if not one.undecided), None)
+
+
+def _start(held: Known | None, caller: Caller) -> Place:
+    """Where the answer stands if only the provider knows what came before."""
+    if held is None:
+        return BEGINNING
+    begins_here = replace(held.place, opening="") == BEGINNING and caller.opening != text_hash("")
+    return BEGINNING if begins_here else held.place
