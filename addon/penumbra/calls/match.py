@@ -76,8 +76,8 @@ def families() -> tuple[dict[str, Any], ...]:
 
 
 @cache
-def _index() -> tuple[dict[str, tuple[_Match, ...]], tuple[_Match, ...]]:
-    """Matches by program name, and those whose program is a glob; most specific first."""
+def _index() -> tuple[dict[str, dict[str, list[_Match]]], tuple[_Match, ...]]:
+    """Matches by program name and first operand, and those whose program is a glob; most specific first."""
     named: dict[str, list[_Match]] = {}
     globs: list[_Match] = []
     for rule in families():
@@ -88,7 +88,9 @@ def _index() -> tuple[dict[str, tuple[_Match, ...]], tuple[_Match, ...]]:
                     globs.append(match)
                 else:
                     named.setdefault(program, []).append(match)
-    ordered = {program: tuple(sorted(matches, key=lambda m: -m.weight)) for program, matches in named.items()}
+    ordered = {
+        program: _by_operand(sorted(matches, key=lambda m: -m.weight)) for program, matches in named.items()
+    }
     return ordered, tuple(sorted(globs, key=lambda m: -m.weight))
 
 
@@ -96,6 +98,19 @@ def _index() -> tuple[dict[str, tuple[_Match, ...]], tuple[_Match, ...]]:
 def accounts() -> Mapping[str, int]:
     """Bytes that an account of a family's output may have, where a rule says so."""
     return {family["name"]: int(family["account"]) for family in families() if "account" in family}
+
+
+def _by_operand(matches: Sequence[_Match]) -> dict[str, list[_Match]]:
+    """The matches by each word that the first operand may be, in order; those of other words under `""`."""
+    words = {word for match in matches for allowed in match.operands[:1] for word in allowed.words}
+    return {
+        word: [
+            match
+            for match in matches
+            if not match.operands or match.operands[0].globs or word in match.operands[0].words
+        ]
+        for word in (*words, "")
+    }
 
 
 def _read(line: str, rule: dict[str, Any]) -> _Match:
@@ -115,7 +130,9 @@ def family_of(argv: Sequence[str]) -> str:
         return ""
     named, globs = _index()
     operands = [word for word in argv[1:] if not word.startswith("-")]
-    for match in named.get(argv[0], ()):
+    by_operand = named.get(argv[0], {})
+    first = operands[0] if operands and operands[0] in by_operand else ""
+    for match in by_operand.get(first, ()):
         if match.fits(argv, operands):
             return match.family
     for match in globs:

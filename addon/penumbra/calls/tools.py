@@ -70,12 +70,16 @@ def _entry_matches(entry: str, name: str, kind: str) -> bool:
 
 def verb(name: str, arguments: Mapping[str, Any]) -> str | None:
     """The category of a call to a tool that does several things, or None if it is no such tool."""
-    for rule in table()["verbs"]:
-        if name in rule["tools"]:
-            value = arguments.get(rule["argument"])
-            found = rule["values"].get(value) if isinstance(value, str) else None
-            return None if found is None else str(found)
-    return None
+    rule = _verbs().get(name)
+    value = arguments.get(rule["argument"]) if rule is not None else None
+    found = rule["values"].get(value) if rule is not None and isinstance(value, str) else None
+    return None if found is None else str(found)
+
+
+@cache
+def _verbs() -> dict[str, Mapping[str, Any]]:
+    """By name of the tool; the first rule of each holds."""
+    return {tool: rule for rule in reversed(table()["verbs"]) for tool in rule["tools"]}
 
 
 def first_of(arguments: Mapping[str, Any], keys: Iterable[str]) -> Any:

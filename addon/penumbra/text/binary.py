@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from penumbra.text.size import encode, size
+from penumbra.text.size import encode
 
 _SHORTEST = 64
 """Characters below which nothing is taken for binary."""
 _SHARE = 15
 """Per cent of the characters (NULs aside) that must be unreadable."""
-_CONTROLS = bytes(range(1, 7)) + bytes(range(14, 27)) + bytes(range(28, 32)) + b"\x7f"
+_CONTROLS_AND_NUL = bytes(range(7)) + bytes(range(14, 27)) + bytes(range(28, 32)) + b"\x7f"
 _LEADS = (b"\xc2", b"\xed", b"\xef\xbf\xbd")
 """How the UTF-8 bytes of the unreadable characters begin: a fast no for most texts."""
 _UNREADABLE = re.compile("[\ufffd\x80-\x9f\ud800-\udfff]")
@@ -25,16 +25,13 @@ def suppress(text: str) -> str | None:
     """
     if len(text) < _SHORTEST:
         return None
-    nuls = text.count("\x00")
-    rest = len(text) - nuls
-    if rest * 10 >= len(text) and _unreadable(text) * 100 <= rest * _SHARE:
-        return None
-    return f"[Binary output suppressed: {size(text)} bytes]"
-
-
-def _unreadable(text: str) -> int:
     data = encode(text)
-    controls = len(data) - len(data.translate(None, _CONTROLS))
-    if not any(lead in data for lead in _LEADS):
-        return controls
-    return controls + sum(1 for _ in _UNREADABLE.finditer(text))
+    unreadable = len(data) - len(data.translate(None, _CONTROLS_AND_NUL))
+    nuls = text.count("\x00") if unreadable else 0
+    unreadable -= nuls
+    if not text.isascii() and any(lead in data for lead in _LEADS):
+        unreadable += sum(1 for _ in _UNREADABLE.finditer(text))
+    rest = len(text) - nuls
+    if rest * 10 >= len(text) and unreadable * 100 <= rest * _SHARE:
+        return None
+    return f"[Binary output suppressed: {len(data)} bytes]"

@@ -15,16 +15,20 @@ _LONGEST_CYCLE = 8
 def fold(text: str) -> str | None:
     """The text with repetitions counted; None if there is none worth it, or a marker stands in it."""
     lines = text.split("\n")
-    if len(lines) < 3 or len(set(lines)) > len(lines) - 2 or _has_marker(text):
+    starts = _starts(lines)
+    if not starts or _has_marker(text):
         return None
     folded: list[str] = []
-    position = 0
-    while position < len(lines):
+    done = 0
+    for position in starts:
+        if position < done:
+            continue
         period, repeats = _cycle(lines, position)
-        folded += lines[position : position + period]
         if repeats:
+            folded += lines[done : position + period]
             folded.append(_marker(period, repeats))
-        position += period * (repeats + 1)
+            done = position + period * (repeats + 1)
+    folded += lines[done:]
     return "\n".join(folded) if len(folded) < len(lines) else None
 
 
@@ -39,6 +43,27 @@ def unfold(text: str) -> str:
             period, repeats = counts
             lines += lines[len(lines) - period :] * repeats
     return "\n".join(lines)
+
+
+def _starts(lines: list[str]) -> list[int]:
+    """Where cycles may begin, in order.
+
+    All lines of a cycle's second round stand among the few lines before them, too. So as many such
+    lines must follow each other as the cycle is long.
+    """
+    last: dict[str, int] = {}
+    again: list[int] = []
+    for position, line in enumerate(lines):
+        if position - last.get(line, -_LONGEST_CYCLE - 1) <= _LONGEST_CYCLE:
+            again.append(position)
+        last[line] = position
+    starts: set[int] = set()
+    following = run = 0
+    for position in reversed(again):
+        run = min(run + 1, _LONGEST_CYCLE) if position + 1 == following else 1
+        following = position
+        starts.update(range(max(0, position - run), position))
+    return sorted(starts)
 
 
 def _cycle(lines: list[str], start: int) -> tuple[int, int]:

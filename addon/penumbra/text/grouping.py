@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _HIT = re.compile(r"((?:[A-Za-z]:)?[^:\n]{1,400}):([0-9]{1,8}):")
 _NEAR = re.compile(r"-([0-9]{1,8})-")
@@ -25,8 +25,7 @@ _LEAST = 3
 """Hits below which nothing is done."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(NamedTuple):
     """One line of a search result; `path` empty if it is none."""
 
     path: str

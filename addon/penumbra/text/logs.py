@@ -14,6 +14,7 @@ in the pattern. Critical lines stay as they are. Linear in the text.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -26,6 +27,7 @@ _VALUE = re.compile(
     r"|\b[0-9a-f]{8,}\b"
     r"|[0-9]+(?:[.:,/][0-9]+)*)"
 )
+_VALUE_CHARACTERS = b"0123456789abcdefABCDEFxTZ.:,/+-"
 _STAMP = re.compile(
     r"\[?[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}"
     r"(?:[.,][0-9]+)?(?:Z|[+-][0-9:]{4,6})?\]?"
@@ -69,7 +71,7 @@ def factor(text: str) -> str | None:
         or text.startswith(_FIRST)
     ):
         return None
-    if not _looks_patterned(lines):
+    if not _may_repeat(text, lines) or not _looks_patterned(lines):
         return None
     cut = [_cut(line) for line in lines]
     members: dict[str, list[int]] = {}
@@ -91,6 +93,17 @@ def factor(text: str) -> str | None:
     legend = [f"~{pattern.name} {pattern.shown}" for pattern in patterns.values()]
     factored = "\n".join([_FIRST, *legend, _LAST, *_written(lines, cut, patterns)])
     return factored if len(factored) * 4 <= len(text) * 3 else None
+
+
+def _may_repeat(text: str, lines: Sequence[str]) -> bool:
+    """Whether enough lines are alike without all characters that values are made of: a fast no."""
+    remains = text.encode("utf-8", "surrogatepass").translate(None, _VALUE_CHARACTERS).split(b"\n")
+    counts = Counter(
+        remaining
+        for line, remaining in zip(lines, remains, strict=True)
+        if _LEAST_CONSTANT <= len(line) <= _LONGEST
+    )
+    return 2 * sum(count for count in counts.values() if count >= _LEAST_USES) >= len(lines)
 
 
 def _looks_patterned(lines: Sequence[str]) -> bool:

@@ -13,6 +13,8 @@ from penumbra.text.size import encode
 
 LIMIT = 1_200
 """Characters of a line above which its middle is left out."""
+_READABLE = 256
+"""Characters of a line up to which it holds nothing that is worth a name."""
 _HEAD = 700
 _TAIL = 200
 _LINK = 300
@@ -29,9 +31,11 @@ def clip(text: str) -> str | None:
     if len(text) <= LIMIT:
         return None
     lines = text.split("\n")
+    if max(map(len, lines)) <= _READABLE:
+        return None
     changed = False
     for position, line in enumerate(lines):
-        if len(line) > 256:
+        if len(line) > _READABLE:
             short = _clip_line(_BLOB.sub(_name, line))
             changed |= short != line
             lines[position] = short

@@ -250,7 +250,8 @@ class _Run:
         self.cost = None
         source = Source(
             call=self.call,
-            shape=_shape(self.text),
+            # No stage asks what a text looks like that is quoted later.
+            shape=Shape.PLAIN if self.call.category in _QUOTED else _shape(self.text),
             policy=self.policy,
             is_error=self.output.is_error,
             call_id=self.output.call_id,

@@ -28,11 +28,13 @@ class _File:
     name: str
     lines: list[str] = field(default_factory=list)
     shown: set[int] = field(default_factory=set)
+    hits: list[int] = field(default_factory=list)
+    """Positions of the hits; of all lines if they can't be told from the lines around them."""
 
-    def hits(self) -> list[int]:
-        """Positions of the hits; of all lines if they can't be told from the lines around them."""
+    def find_hits(self) -> None:
+        """To be called when all lines are there."""
         found = [at for at, line in enumerate(self.lines) if (hit := _HIT.match(line)) and hit[2] == ":"]
-        return found or list(range(len(self.lines)))
+        self.hits = found or list(range(len(self.lines)))
 
 
 def is_search(call: Call) -> bool:
@@ -48,7 +50,7 @@ def sample(text: str, room: int) -> str | None:
     files = _files(text)
     if files is None:
         return None
-    total = sum(len(file.hits()) for file in files)
+    total = sum(len(file.hits) for file in files)
     room -= 80
     named = _named(files, room // 2)
     room -= sum(size(file.name) + _NOTE for file in named)
@@ -56,7 +58,7 @@ def sample(text: str, room: int) -> str | None:
     _fill(named, room - numbers * _NUMBER * len(named))
     lines = [line for file in named for line in _shown(file, numbers)]
     if len(named) < len(files):
-        rest = sum(len(file.hits()) for file in files[len(named) :])
+        rest = sum(len(file.hits) for file in files[len(named) :])
         lines.append(f"[{rest} hits in {len(files) - len(named)} more files]")
     return "\n".join([f"[{total} hits in {len(files)} files]", *lines])
 
@@ -71,7 +73,11 @@ def _files(text: str) -> list[_File] | None:
             files.append(_File(line[:-1]))
         elif line and line != "--" and files:
             files[-1].lines.append(line)
-    return files if files and sum(len(file.lines) for file in files) * 2 > len(lines) else None
+    if sum(len(file.lines) for file in files) * 2 <= len(lines):
+        return None
+    for file in files:
+        file.find_hits()
+    return files
 
 
 def _named(files: list[_File], room: int) -> list[_File]:
@@ -87,7 +93,7 @@ def _named(files: list[_File], room: int) -> list[_File]:
 
 def _fill(files: list[_File], room: int) -> None:
     """Choose lines: the first hit of each file, the second of each, and so on while there is room."""
-    queues = [iter(file.hits()) for file in files]
+    queues = [iter(file.hits) for file in files]
     open_files = list(range(len(files)))
     while open_files:
         still = []
@@ -106,7 +112,7 @@ def _fill(files: list[_File], room: int) -> None:
 
 def _shown(file: _File, most: int) -> list[str]:
     """The lines chosen of one file, and at most that many numbers of those that were not."""
-    hits = file.hits()
+    hits = file.hits
     lines = [f"{file.name}: {len(hits)} hits" if len(hits) > len(file.shown) else f"{file.name}:"]
     lines += [_short(file.lines[position]) for position in sorted(file.shown)]
     missing = [position for position in hits if position not in file.shown]

@@ -8,8 +8,14 @@ from __future__ import annotations
 
 import re
 
-_ASCII_RULE = re.compile(r"^[ \t]*[|+]?[ \t]*:?-{2,}[-+|: \t=]*$|^[ \t]*\+[-=+]{2,}\+[ \t]*$")
+import re2
+
+from penumbra.text.size import encode
+
+_ASCII_RULE = re.compile(r"^[ \t]*(?:[|+]?[ \t]*:?-{2,}[-+|: \t=]*|\+[-=+]{2,}\+[ \t]*)$")
 _BOX_RULE = re.compile(r"^[ \t]*[├┌└╞╔╚╠┼─═╪┬┴┤┐┘╡╗╝╣╬╦╩+]{3,}[ \t]*$")
+_RULE = re2.compile(f"(?m){_ASCII_RULE.pattern}".encode())
+"""Finds a rule in a text: without one there is no table."""
 _DASHES = re.compile(r"-{4,}")
 _BOX_DASHES = re.compile(r"([─═])\1{3,}")
 _DOUBLE = re.compile(r"={4,}")
@@ -17,7 +23,7 @@ _DOUBLE = re.compile(r"={4,}")
 
 def tighten(text: str) -> str | None:
     """The text with its tables narrowed; None if it has none."""
-    if "|" not in text and "│" not in text:
+    if "│" not in text and ("|" not in text or not _RULE.search(encode(text))):
         return None
     lines = text.split("\n")
     start = 0

@@ -17,19 +17,18 @@ from dataclasses import dataclass, field
 from penumbra.text.critical import is_critical
 
 _CONTROLS = "\x07\x08\x0e\x0f\x1b\x9b\x9d"
-_CONTROL = re.compile(r"[\x07\x08\x0e\x0f\x1b\x9b\x9d]|\r(?!\n)")
+# Each alternative begins with a character: the search then skips all others at once.
 _STILL = re.compile(
-    r"\x1b\[[0-9;:<=>?]*[ -/]*[mhlnqrtcxygi`a-dpsu]"  # colours, modes, reports
-    r"|\x1b[\]PX^_k][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # titles, hyperlinks, strings
-    r"|\x1b[ #%()*+\-./][0-9A-Za-z@=<>%]"  # character sets
-    r"|\x1b[0-9:;<=>?NOVWZ\\lmno|}~]"
-    r"|(?<![\x80-\x9a\x9c\x9e-\xff])\x9b(?:[0-9;:<=>?]*[ -/]*[@-~])?"  # the 8-bit forms
-    r"|(?<![\x80-\x9a\x9c\x9e-\xff])\x9d(?:[^\x07\x1b\x9c\x9d\n]*(?:\x07|\x9c))?"
-    r"|[\x07\x0e\x0f]"
+    r"\x1b(?:\[[0-9;:<=>?]*[ -/]*[mhlnqrtcxygi`a-dpsu]"  # colours, modes, reports
+    r"|[\]PX^_k][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # titles, hyperlinks, strings
+    r"|[ #%()*+\-./][0-9A-Za-z@=<>%]"  # character sets
+    r"|[0-9:;<=>?NOVWZ\\lmno|}~])"
+    r"|\x9b(?<![\x80-\x9a\x9c\x9e-\xff]\x9b)(?:[0-9;:<=>?]*[ -/]*[@-~])?"  # the 8-bit forms
+    r"|\x9d(?<![\x80-\x9a\x9c\x9e-\xff]\x9d)(?:[^\x07\x1b\x9c\x9d\n]*(?:\x07|\x9c))?"
+    r"|\x07|\x0e|\x0f"
 )
-_TOKEN = re.compile(r"\x1b\[([0-9;:<=>?]*)[ -/]*([@-~])|\x1b([DEMc78]?)|[\r\n\x08]|[^\x1b\r\n\x08]+")
+_TOKEN = re.compile(r"\x1b\[([0-9;:<=>?]*)[ -/]*([@-~])|\x1b([DEMc78]?)|[\r\n]|\x08+|[^\x1b\r\n\x08]+")
 _BETWEEN_LINES = re.compile(r"\x1b(?:\[[0-9;:<=>?]*[ABEFHJLMSTf]|[DEMc])")
-_MOVING = re.compile(r"[\x08\x1b]|\r(?!\n)")
 _PASSES = 4
 """What is deleted may leave a new sequence behind; text of real programs needs one pass."""
 _WIDEST = 400
@@ -48,7 +47,7 @@ def render(text: str, *, moves: bool = True) -> str:
         return text
     shown = text
     for _ in range(_PASSES):
-        if not _CONTROL.search(shown):
+        if not may_act(shown):
             break
         before = shown
         shown = _STILL.sub("", shown)
@@ -63,14 +62,23 @@ def may_act(text: str) -> bool:
     """Whether the text holds a control character that a screen acts on: a fast no for most texts."""
     if any(control in text for control in _CONTROLS):
         return True
+    return _returns(text)
+
+
+def _returns(text: str) -> bool:
+    """Whether a carriage return stands elsewhere than in front of a line end."""
     return "\r" in text and text.count("\r") != text.count("\r\n")
+
+
+def _moves(text: str) -> bool:
+    return "\x08" in text or "\x1b" in text or _returns(text)
 
 
 def _draw(text: str) -> str:
     if _BETWEEN_LINES.search(text):
         drawn = _Screen(budget=2 * len(text) + 4 * _WIDEST).draw(text)
         return drawn if drawn is not None else _strip(text)
-    if not _MOVING.search(text):
+    if not _moves(text):
         return text
     return "\n".join(_line(line) for line in text.split("\n"))
 
@@ -84,7 +92,7 @@ def _line(line: str) -> str:
     """One line, drawn."""
     ending = "\r" if line.endswith("\r") else ""
     body = line[:-1] if ending else line
-    if not _MOVING.search(body):
+    if not _moves(body):
         return line
     drawn = _Screen(budget=2 * len(body) + 4 * _WIDEST).draw(body)
     return (drawn if drawn is not None else _strip(body)) + ending
@@ -126,8 +134,8 @@ class _Screen:
             self.column = 0
         elif piece == "\r":
             self.column = 0
-        elif piece == "\x08":
-            self.column = max(0, self.column - 1)
+        elif piece[0] == "\x08":
+            self.column = max(0, self.column - len(piece))
         else:
             self._write(piece)
 

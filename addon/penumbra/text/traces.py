@@ -17,6 +17,8 @@ _FRAME = re.compile(
     r"|#[0-9]+ (?P<php>(?:/|\[internal|phar:)[^\n]{1,300})\Z"
     r"|[ \t]+[0-9]+: +(?:0x[0-9a-f]+ - )?(?P<rust>[A-Za-z_<][\w:<>{}#&, ]{2,300})\Z"
 )
+_BEGINNING = re.compile(r'\n(?:[ \t]+(?:File "|at |from |[0-9]+: )|#[0-9]+ )')
+"""How frames begin: a fast no for texts with few such lines."""
 _LIBRARY = re.compile(
     r"[/\\](?:site-packages|dist-packages|node_modules|gems|\.cargo[/\\]registry|rustc|vendor|\.pnpm)[/\\]"
     r"|[/\\]lib(?:64)?[/\\](?:python|ruby|node)[0-9.]*[/\\]"
@@ -40,6 +42,8 @@ def fold(text: str) -> str | None:
         and "\n#" not in text
         and "::" not in text
     ):
+        return None
+    if len(_BEGINNING.findall("\n" + text)) <= _LEAST:
         return None
     lines = text.split("\n")
     frames = _frames(lines)
