@@ -271,7 +271,9 @@ class Penumbra:
         api = upgrade.asks_for(request.method, request.path, _headers(request))
         if api is None:
             return False
-        if policy == "rewrite" and self.sockets.can_rewrite:
+        # Values are put back into answers over HTTP only.
+        restores = self.settings.redact_secrets and self.settings.restore_secrets != "off"
+        if policy == "rewrite" and self.sockets.can_rewrite and not restores:
             self.sockets.expect(flow, api)
             if (threshold := request.headers.pop(THRESHOLD_HEADER, None)) is not None:
                 flow.metadata[_THRESHOLD] = threshold
