@@ -374,6 +374,7 @@ class Penumbra:
     async def _send(self, flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted) -> None:
         body = accepted.rewritten.body
         changed = body is not incoming.body
+        headers = _headers(flow.request)
         flow.request.headers.pop(THRESHOLD_HEADER, None)
         if accepted.betas:
             flow.request.headers[binding.HEADER] = accepted.betas
@@ -383,13 +384,13 @@ class Penumbra:
             self.expansion.expect(flow, self._started().expansions, accepted.prepared, accepted.find, body)
         if accepted.restoration is not None:
             self.edits.expect(flow, accepted.restoration)
-        if changed:
-            # Behind everything that may change a header, for headers are signed too.
-            self._sign(flow.request)
         self.writes.expect(flow, incoming.api.format, body)
         self.kept.expect(flow, body)
         self.tells.expect(flow, accepted)
         self.rescue.expect(flow, self._started(), incoming, self.settings, accepted)
+        if changed or headers != _headers(flow.request):
+            # Behind everything that may change a header, for headers are signed too.
+            self._sign(flow.request)
         self._report(flow, incoming, accepted)
 
     def _report(self, flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted) -> None:

@@ -39,11 +39,13 @@ def headers(body: bytes, keys: Keys = KEYS, **more: str) -> dict[str, str]:
     return {name.lower(): value for name, value in request.headers.items()}
 
 
+CONVERSATION = conversation()
+
+
 @pytest.fixture
 def send(clients: Any, upstream: Any) -> Any:
-    def send(running: Any, **more: str) -> tuple[int, bytes, bool]:
+    def send(running: Any, body: bytes = CONVERSATION, **more: str) -> tuple[int, bytes, bool]:
         """Status of a request's answer, what reached the provider, and whether that was changed."""
-        body = conversation()
         client = clients.http(running)
         answer = client.post(f"https://{HOST}{PATH}", content=body, headers=more or headers(body))
         received = upstream.requests[-1]
@@ -65,15 +67,18 @@ def test_requests_with_a_key_are_read(send: Any, proxy: Any) -> None:
 def test_headers_that_are_changed_were_signed_too(send: Any, signing_proxy: Any) -> None:
     """The stand-in refuses what is not signed well."""
     more = {"Accept-Encoding": "gzip, exi", "X-Compression-Threshold": "100"}
-    signed = headers(conversation(), **more, **{"Content-Length": str(len(conversation()))})
+    signed = headers(CONVERSATION, **more, **{"Content-Length": str(len(CONVERSATION))})
     assert "accept-encoding;content-length;content-type;host;x-amz-date;x-comp" in signed["authorization"]
     status, _, changed = send(signing_proxy, **signed)
     assert (status, changed) == (200, True)
+    nothing_to_do = b'{"messages":[{"role":"user","content":[{"text":"hi"}]}]}'
+    status, _, changed = send(signing_proxy, nothing_to_do, **headers(nothing_to_do, **more))
+    assert (status, changed) == (200, False)
 
 
 def test_nobody_gets_a_signature_of_other_keys(send: Any, signing_proxy: Any) -> None:
     for keys in (Keys(KEYS.id, "another"), Keys("AKIDOTHER", KEYS.secret)):
-        status, _, changed = send(signing_proxy, **headers(conversation(), keys))
+        status, _, changed = send(signing_proxy, **headers(CONVERSATION, keys))
         assert (status, changed) == (403, False)
     assert signing_proxy.log().count("they are signed") == 1
 
@@ -82,8 +87,8 @@ def test_hidden_requests_are_signed_with_their_own_time(send: Any, signing_proxy
     """A model may think for longer than a signature is good."""
     before = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=4)
     date = before.strftime("%Y%m%dT%H%M%SZ")
-    signed = headers(conversation())
-    earlier = KEYS.sign(Signable("POST", PATH, {"host": HOST, **signed}, conversation()), date)
+    signed = headers(CONVERSATION)
+    earlier = KEYS.sign(Signable("POST", PATH, {"host": HOST, **signed}, CONVERSATION), date)
     upstream.answers(turn(ToolCall("expand_context", {"id": "shadow_no"})), turn("Done."))
     assert send(signing_proxy, **{**signed, **earlier})[0] == 200
     first, second = upstream.asked()
