@@ -102,6 +102,32 @@ def test_two_arguments_of_a_call_that_begin_and_end_alike_are_told_apart() -> No
     assert "[18 lines: same as in call c]" in whole
 
 
+def test_a_text_that_repeats_itself_says_so() -> None:
+    block = code(0, 10)
+    text = numbered([*block, "between the two of them", *block, *code(20, 30)])
+    result = Library().restate(text)
+    assert result is not None
+    lines = result.split("\n")
+    assert lines[11:14] == [
+        "    12→" + block[0],
+        "[8 lines: same as above, from line 1]",
+        "    21→" + block[9],
+    ]
+    assert expand(result, {}) == "\n".join([*block, "between the two of them", *block, *code(20, 30)])
+
+
+def test_nothing_is_referred_to_that_is_a_reference_itself() -> None:
+    block, other = code(0, 10), code(50, 54)
+    library = Library()
+    library.note("result a", "\n".join(block))
+    text = "\n".join([*block, *other, *block])
+    result = library.restate(text)
+    assert result is not None
+    assert result.count("same as in result a") == 2
+    assert "above" not in result
+    assert expand(result, {"result a": "\n".join(block)}) == text
+
+
 pool = st.sampled_from(
     [f"line number {n} of the pool of lines" + " " * (n % 3) for n in range(25)] + ["", "}"]
 )
