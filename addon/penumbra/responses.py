@@ -9,12 +9,13 @@ from mitmproxy import http
 from penumbra.failures import place
 from penumbra.shadow.exchange import Done
 from penumbra.shadow.expansions import Prepared
-from penumbra.wire import content_encoding, content_stream, framing
+from penumbra.wire import bedrock_invoke, content_encoding, content_stream, framing
 from penumbra.wire.answer import Failure
 
 _PASSING = (429, 500, 502, 503, 504, 529)
 """Statuses after which the same request may work a moment later."""
 _LONGEST_PAUSE = 5.0
+_TOKEN_HEADER = "x-amzn-bedrock-output-token-count"
 _MAX_ANSWER_BYTES = 256 * 1024 * 1024
 _log = logging.getLogger(__name__)
 
@@ -84,6 +85,8 @@ def replace_document(flow: http.HTTPFlow, done: Done) -> None:
         flow.response.headers["content-length"] = str(len(done.out))
     if done.status is not None:
         flow.response.status_code = done.status
+    told = bedrock_invoke.token_headers(done.out) if _TOKEN_HEADER in flow.response.headers else {}
+    flow.response.headers.update(told)
 
 
 def put_document(flow: http.HTTPFlow, body: bytes) -> None:

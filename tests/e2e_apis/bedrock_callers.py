@@ -130,7 +130,7 @@ class InvokeAgent(AnthropicAgent):
     token: str = ""
     """The API key; empty: requests are signed."""
     metrics: dict[str, Any] = field(default_factory=dict)
-    """Bedrock's own figures of the last streamed answer."""
+    """Bedrock's own figures of the last answer."""
 
     def ask(self) -> list[dict[str, Any]]:
         """The answer to the messages as they are."""
@@ -146,6 +146,11 @@ class InvokeAgent(AnthropicAgent):
         with surroundings(self.token):
             answer = ask(modelId=MODEL, body=json.dumps(body))
         if not self.stream:
+            told = answer["ResponseMetadata"]["HTTPHeaders"]
+            self.metrics = {
+                f"{way}TokenCount": int(told[f"x-amzn-bedrock-{way}-token-count"])
+                for way in ("input", "output")
+            }
             return list(json.loads(answer["body"].read())["content"])
         return self._joined(json.loads(event["chunk"]["bytes"]) for event in answer["body"])
 

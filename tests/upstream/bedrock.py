@@ -140,7 +140,11 @@ class Bedrock:
             data = json.dumps({**value, **last}, ensure_ascii=False).encode()
             events.append(("chunk", {"bytes": base64.b64encode(data).decode(), "p": _padding(number)}))
         error = ("throttlingException", self.fault(429, "Overloaded"))
-        return Rendered(made.document, events, streamed, error, "", framing="messages")
+        told = {"input": usage["input_tokens"], "output": usage["output_tokens"]}
+        headers = (
+            () if streamed else tuple((f"x-amzn-bedrock-{k}-token-count", str(n)) for k, n in told.items())
+        )
+        return Rendered(made.document, events, streamed, error, "", headers, framing="messages")
 
 
 def _as_anthropic(received: Received, body: dict[str, Any]) -> dict[str, Any]:
