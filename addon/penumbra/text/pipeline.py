@@ -314,13 +314,14 @@ class _Run:
         self._keep(stage.name, stage.loss, new)
 
     def apply(self, name: str, loss: Loss, transform: Callable[[str], str | None]) -> None:
-        """Run a transform that is not judged by what it saves."""
+        """Run a lossy transform that need not save anything, as long as it costs nothing."""
         try:
             new = transform(self.text)
         except Exception as error:
             _failed(name, error)
             return
-        if new is not None and new != self.text:
+        in_front = self.policy.overhead if self.loss is not Loss.LOSSY else ""
+        if new is not None and new != self.text and size(new) + size(in_front) <= size(self.text):
             self._keep(name, loss, new)
 
     def _accepts(self, new: str, loss: Loss, trusted: bool, deletes: bool = False) -> bool:

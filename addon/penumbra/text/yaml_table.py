@@ -106,7 +106,8 @@ def _table(items: list[_Item]) -> list[str] | None:
         if ", " not in first.get(key, ", ") and all(row.get(key) == first[key] for row in rows)
     }
     shown = [key for key in keys if key not in same]
-    if not shown:
+    # An empty line would be no row.
+    if not all(any(key in row for key in shown) for row in rows):
         return None
     said = f"; the same in all: {', '.join(f'{key}: {value}' for key, value in same.items())}" if same else ""
     indent = items[0].indent

@@ -1,0 +1,178 @@
+"""Properties of the whole pipeline over odd texts: Unicode, line ends, processes, work."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penumbra import rules
+from penumbra.calls.tools import category
+from penumbra.text.critical import is_critical
+from penumbra.text.pipeline import shorten
+from penumbra.text.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
+from penumbra.text.size import size
+
+PREFIX = "<<<SHADOW:shadow_" + "0" * 32 + ">>>\n"
+LINES = [
+    "pytest -v",
+    "git diff",
+    "git log",
+    "npm install",
+    "cargo build --message-format=json",
+    "kubectl get pod x -o yaml",
+    "rg -n x",
+    "docker compose logs",
+    "npx tsc",
+    "terraform plan",
+    "./unknown",
+    "cat a.py",
+    "git status; echo ---; npm test",
+]
+
+
+def examples() -> Iterator[tuple[str, str]]:
+    """(call, text) of every example in rules/commands."""
+    for _, content in rules.load_folder("commands"):
+        for example in content["examples"]:
+            yield example["call"], example["text"]
+
+
+def run(line: str, text: str, mode: Mode = Mode.STANDARD, lossy: bool = True) -> Shortened:
+    policy = Policy(mode=mode, lossy=lossy, overhead=PREFIX if lossy else "", min_bytes=32)
+    tool, arguments = ("Bash", {"command": line}) if category(line) in ("other", "bash") else (line, {})
+    return shorten(ToolOutput(text, tool, arguments, "c1"), policy, Redacted, lambda _: "shadow_" + "0" * 32)
+
+
+ODD = st.text(
+    st.one_of(
+        st.characters(),
+        st.sampled_from("\n\r\t\x1b\x08\x0b\x0c\x1c\x85\u2028\u2029\ufeff\u200b\ud800é🎉界|\"'\\[]{}:-+@0"),
+    ),
+    max_size=300,
+)
+REPEATED = st.tuples(ODD, st.integers(1, 30), st.sampled_from(["", "\n", "\r\n"])).map(
+    lambda parts: (parts[0] + parts[2]) * parts[1]
+)
+
+
+@settings(max_examples=120, deadline=None)
+@given(REPEATED, st.sampled_from(LINES), st.sampled_from(list(Mode)), st.booleans())
+def test_any_characters(text: str, line: str, mode: Mode, lossy: bool) -> None:
+    result = run(line, text, mode, lossy)
+    in_front = size(PREFIX) if lossy and result.loss is Loss.LOSSY else 0
+    assert size(result.text) + in_front <= size(text)
+    assert run(line, text, mode, lossy) == result
+    assert run(line, result.text, mode, lossy).text == result.text
+    assert result.original == text
+    if mode is Mode.DISABLED or not result.stages:
+        assert result.text == text
+
+
+@pytest.mark.parametrize("example", list(examples()), ids=lambda example: example[0][:50])
+def test_examples_through_the_whole_pipeline(example: tuple[str, str]) -> None:
+    line, text = example
+    result = run(line, text)
+    in_front = size(PREFIX) if result.loss is Loss.LOSSY else 0
+    assert size(result.text) + in_front <= size(text)
+    assert run(line, result.text).text == result.text
+    windows = run(line, text.replace("\n", "\r\n"))
+    assert "\r\r" not in windows.text
+    kept = run(line, text, lossy=False)
+    assert kept.loss < Loss.LOSSY
+    if {"log_patterns", "json_table"} & set(kept.stages):
+        return
+    for critical in filter(is_critical, text.split("\n")):
+        # A common beginning may stand in front of several lines; the last word of each always stays.
+        assert re.findall(r"\w+", re.sub(r" \[ *\d+%\]$", "", critical))[-1] in kept.text
+
+
+DIGEST = """
+import hashlib
+from penumbra import rules
+from penumbra.text.pipeline import shorten
+from penumbra.text.result import *
+digest = hashlib.sha256()
+for _, content in rules.load_folder("commands"):
+    for example in content["examples"]:
+        for mode in Mode:
+            call = {"command": example["call"]}
+            policy = Policy(mode=mode, lossy=True, min_bytes=0, max_output_bytes=3000)
+            done = shorten(ToolOutput(example["text"] * 9, "Bash", call, "c"), policy, Redacted, lambda text: "r")
+            digest.update(repr(done).encode("utf-8", "surrogatepass"))
+print(digest.hexdigest())
+"""
+
+
+def test_the_same_in_every_process() -> None:
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", DIGEST],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "4711")
+    }
+    assert len(digests) == 1
+    assert len(digests.pop().strip()) == 64
+
+
+UNITS = [
+    "a\n",
+    "error: x\n",
+    "\n",
+    "- a: b\n",
+    "  - a: 1\n    b: 2\n",
+    "src/a.py:1:x\n",
+    "@@ -1 +1 @@\n+a\n",
+    '  File "a.py", line 1\n',
+    "\tat a.b(C.java:1)\n",
+    "[1. [a](http://b)\n",
+    "Title: a\n",
+    "| a | b |\n",
+    '{"a": 1}\n',
+    "1\tx\n",
+    "a,b,c\n",
+    "\x1b[1mx\x1b[0m\r",
+    "tests/a.py::b PASSED [ 1%]\n",
+    "a\nb\n",
+    "a\na\nb\n",
+]
+
+
+def work(line: str, text: str) -> int:
+    """Lines of our code that run for a text."""
+    count = 0
+
+    def local(frame: FrameType, event: str, value: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return local
+
+    def outer(frame: FrameType, event: str, value: Any) -> Any:
+        return local if "penumbra" in frame.f_code.co_filename else None
+
+    sys.settrace(outer)
+    try:
+        run(line, text)
+    finally:
+        sys.settrace(None)
+    return count
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=repr)
+@pytest.mark.parametrize("line", ["./unknown", "git diff", "npm test"])
+def test_work_grows_with_the_text_and_not_faster(unit: str, line: str) -> None:
+    few, many = (work(line, unit * (length // len(unit))) for length in (8_000, 32_000))
+    assert few > 0
+    assert many <= 4.4 * few + 2_000
