@@ -12,7 +12,10 @@ from botocore.loaders import Loader
 from botocore.model import ServiceModel
 from botocore.parsers import EventStreamJSONParser
 
+from penumbra.redaction import leaving
+from penumbra.redaction.placeholder import make
 from penumbra.wire.answer import Failure, PhantomCall
+from penumbra.wire.answers import FORMATS
 from penumbra.wire.bedrock_answer import ConverseBody, ConverseStream
 from upstream.amazon import event
 from wire_answers.bedrock_streams import (
@@ -295,3 +298,12 @@ def test_failures_are_the_apis_own() -> None:
         (Failure(None, b"", "lost"), "InternalServerException", "lost"),
     ):
         assert json.loads(body().fail(failure)) == {"__type": name, "message": words}
+
+
+def test_placeholders_that_are_written_are_found() -> None:
+    mark = make("password", b"k", b"v")
+    written = {"toolUse": {"toolUseId": "r", "name": "Write", "input": {"content": [f"PASSWORD={mark}"]}}}
+    assert leaving.calls(FORMATS["bedrock"], document({"text": mark}, written), stream=False) == 1
+    data = start() + call(0, "Write", "r", json.dumps({"content": mark})) + end("tool_use", 1)
+    assert leaving.calls(FORMATS["bedrock"], data, stream=True) == 1
+    assert leaving.calls(FORMATS["bedrock"], start() + text(0, mark) + end("end_turn", 1), stream=True) == 0
