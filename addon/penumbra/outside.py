@@ -30,7 +30,7 @@ from penumbra.strategies.prices import Reader
 from penumbra.strategies.question import question
 from penumbra.strategies.simple import first_words
 from penumbra.strategies.strategy import Credential, Strategy, Task
-from penumbra.text import pipeline
+from penumbra.text import pipeline, time_budget
 from penumbra.text.result import Loss, Mode, Policy, Redact, Redacted, Shortened, ToolOutput
 from penumbra.text.size import size
 
@@ -123,7 +123,8 @@ class _Reading:
     def shorten(self, item: Item, output: ToolOutput, policy: Policy) -> Shortened:
         """What the pipeline makes of a result. Raises RedactionError."""
         ref = self.shadows.ref if self.shadows is not None else lambda text: ""
-        return pipeline.shorten(output, policy, self.clean(item, output), ref)
+        is_late = time_budget.budget(output.text, self.settings.stage_budget)
+        return pipeline.shorten(output, policy, self.clean(item, output), ref, is_late)
 
     def instead(self, one: Pending) -> str:
         """The text that stands without an answer, as long as it will be at least."""

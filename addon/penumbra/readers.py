@@ -82,6 +82,11 @@ def read_duration(value: Any) -> float:
     return seconds
 
 
+def read_time_limit(value: Any) -> float:
+    """Seconds, as `read_duration`; 0 for no limit."""
+    return 0.0 if read_text(value) == "0" else read_duration(value)
+
+
 def read_ratio(value: Any) -> float | None:
     text = read_text(value)
     if re.fullmatch(r"(?:0?\.\d{1,6}|1(?:\.0{1,6})?|0)", text, re.ASCII) and 0 < float(text) <= 1:

@@ -27,7 +27,7 @@ from penumbra.redaction import RedactionError
 from penumbra.redaction.structured import Structured
 from penumbra.settings import Settings
 from penumbra.shadow.ledger import Decision, Facts
-from penumbra.text import pipeline, tokens
+from penumbra.text import pipeline, time_budget, tokens
 from penumbra.text.result import Loss, Mode, Policy, Redact, Redacted, Shortened, ToolOutput
 from penumbra.wire import arguments
 from penumbra.wire.answer import MadeCall
@@ -395,13 +395,15 @@ class _Writer:
             family=shortened.family,
             ref=ref,
             redactions=dict(shortened.redactions),
+            skipped=shortened.skipped,
         )
         return Decision(None if text == item.text else text, facts)
 
     def _shorten(self, item: Item, output: ToolOutput, policy: Policy) -> Shortened:
         redact = cleaner(self.request, item, output, self.redact)
         try:
-            return pipeline.shorten(output, policy, redact, self._ref)
+            is_late = time_budget.budget(output.text, self.request.settings.stage_budget)
+            return pipeline.shorten(output, policy, redact, self._ref, is_late)
         except RedactionError:
             raise
         except Exception as error:
@@ -447,6 +449,7 @@ class _Writer:
             family=shortened.family,
             referents=referents,
             redactions=dict(shortened.redactions),
+            skipped=shortened.skipped,
         )
         return Decision(text, facts)
 

@@ -32,6 +32,7 @@ from penumbra.readers import (
     read_ratio,
     read_size,
     read_text,
+    read_time_limit,
 )
 from penumbra.redaction import MAX_BYTES
 from penumbra.strategies import check
@@ -85,6 +86,7 @@ class Settings:
     min_bytes: int = 512
     max_bytes: int = 65_536
     max_output_bytes: int = 65_536
+    stage_budget: float = 2.0
     target_ratio: float | None = None
     lossy: str = "auto"
     enable_expand_context: bool = True
@@ -247,6 +249,11 @@ KNOBS: tuple[Knob, ...] = (
         read_size(1, MAX_OUTPUT_BYTES_LIMIT),
         "Results above this size are cut around their critical lines.",
         _pipe("max_output_bytes"),
+    ),
+    Knob(
+        "stage_budget",
+        read_time_limit,
+        "Processor time for the stages of one result, after which the others are passed over; 0: any.",
     ),
     Knob(
         "target_ratio",

@@ -50,7 +50,7 @@ def turn(path, count, settings):
     return asyncio.run(work())
 
 
-def other_rules(output, policy, redact, ref):
+def other_rules(output, policy, redact, ref, is_late):
     """What another release makes of a text."""
     return Shortened(output.text[:40] + " [another release]", output.text, stages=("other",))
 

@@ -56,6 +56,7 @@ def _result(entry: Shown) -> dict[str, Any]:
         "how": facts.how,
         "family": facts.family,
         "stages": facts.stages,
+        "skipped": facts.skipped,
         "loss": facts.loss,
         "ref": facts.ref,
         "bytes": [facts.bytes_before, facts.bytes_after],

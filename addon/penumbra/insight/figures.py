@@ -52,6 +52,7 @@ class Figures:
     new_before: int = 0
     new_after: int = 0
     stages: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
     saved_by_tool: Counter[str] = field(default_factory=Counter)
     redactions: Counter[str] = field(default_factory=Counter)
     milliseconds: float = 0.0
@@ -71,6 +72,7 @@ class Figures:
             self.new_before += entry.facts.tokens_before
             self.new_after += entry.facts.tokens_after
             self.stages.update(entry.facts.stages)
+            self.skipped.update(entry.facts.skipped)
             self.redactions.update(entry.facts.redactions)
             saved = entry.facts.tokens_before - entry.facts.tokens_after
             if saved:
@@ -88,6 +90,7 @@ class Figures:
         ]
         for title, counter in (
             ("stages", self.stages),
+            ("out of time", self.skipped),
             ("saved by", self.saved_by_tool),
             ("redacted", self.redactions),
             ("untouched", self.passed),

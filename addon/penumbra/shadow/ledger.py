@@ -51,6 +51,8 @@ class Facts:
     tokens_before: int = 0
     tokens_after: int = 0
     redactions: Mapping[str, int] = field(default_factory=dict)
+    skipped: tuple[str, ...] = ()
+    """Stages that were passed over because the time was over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +175,7 @@ def _select(connection: sqlite3.Connection, keys: list[bytes]) -> dict[bytes, tu
 def _read_facts(written: Mapping[str, Any]) -> Facts:
     """Facts as any release wrote them: what is not known is left out, what is missing has its default."""
     names = {one.name for one in fields(Facts)}
-    known: dict[str, Any] = {
+    known = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in written.items()
         if name in names

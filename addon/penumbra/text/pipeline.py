@@ -37,6 +37,7 @@ from penumbra.text import (
     search_hits,
     tables,
     terminal,
+    time_budget,
     tokens,
     traces,
     whitespace,
@@ -142,13 +143,20 @@ AFTER_FAMILY: tuple[Stage, ...] = (
 """The stages behind it."""
 
 
-def shorten(output: ToolOutput, policy: Policy, redact: Redact, ref: Callable[[str], str]) -> Shortened:
+def shorten(
+    output: ToolOutput,
+    policy: Policy,
+    redact: Redact,
+    ref: Callable[[str], str],
+    is_late: time_budget.IsLate = time_budget.never,
+) -> Shortened:
     """The form of one result that is to be forwarded.
 
-    A pure function of its inputs. `ref` names the shadow of a redacted original. Raises
-    RedactionError; any other failure leaves the text as it was before the failing stage.
+    A pure function of its inputs. `ref` names the shadow of a redacted original. Once `is_late` says so,
+    only the stages run that every result must pass. Raises RedactionError; any other failure leaves the
+    text as it was before the failing stage.
     """
-    run = _Run(output, policy, redact)
+    run = _Run(output, policy, redact, is_late)
     run.clean()
     if policy.mode is Mode.DISABLED or run.unwrapped(ref):
         return run.result()
@@ -168,10 +176,12 @@ class _Run:
     output: ToolOutput
     policy: Policy
     redact: Redact
+    is_late: time_budget.IsLate
     text: str = ""
     original: str = ""
     loss: Loss = Loss.NONE
     stages: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
     family: str = ""
     redactions: dict[str, int] = field(default_factory=dict)
     cost: int | None = None
@@ -220,7 +230,9 @@ class _Run:
             self.text,
             self.output,
             self.policy,
-            lambda output, policy: shorten(output, policy, self.redact, lambda _: ref(self.original)),
+            lambda output, policy: shorten(
+                output, policy, self.redact, lambda _: ref(self.original), self.is_late
+            ),
             quoted=self.call.category in _QUOTED,
         )
         loss = max((part.loss for part in found.parts), default=Loss.NONE) if found else Loss.NONE
@@ -228,6 +240,7 @@ class _Run:
             return False
         for part in found.parts:
             self.stages += [stage for stage in part.stages if stage not in self.stages]
+            self.skipped += [stage for stage in part.skipped if stage not in self.skipped]
             self.family = self.family or part.family
             for rule, count in part.redactions.items():
                 self.redactions[rule] = self.redactions.get(rule, 0) + count
@@ -278,7 +291,7 @@ class _Run:
 
     def command_family(self) -> bool:
         """Apply what is known about the command that printed the text; whether that changed it."""
-        if self.call.category in _QUOTED:
+        if self.call.category in _QUOTED or self._passes_over("command_family"):
             return False
         try:
             found = families.apply(self.text, self.call, lossy=self.policy.lossy)
@@ -298,7 +311,7 @@ class _Run:
             and (stage.quoted or self.call.category not in _QUOTED)
             and (stage.loss is not Loss.LOSSY or self.policy.lossy)
         )
-        if not allowed:
+        if not allowed or self._passes_over(stage.name):
             return
         try:
             new = stage.apply(self.text, source)
@@ -312,6 +325,13 @@ class _Run:
             _failed(stage.name, error)
             return
         self._keep(stage.name, stage.loss, new)
+
+    def _passes_over(self, stage: str) -> bool:
+        """Whether the time is over; the stage is remembered then."""
+        late = self.is_late()
+        if late and stage not in self.skipped:
+            self.skipped.append(stage)
+        return late
 
     def apply(self, name: str, loss: Loss, transform: Callable[[str], str | None]) -> None:
         """Run a lossy transform that need not save anything, as long as it costs nothing."""
@@ -368,7 +388,13 @@ class _Run:
     def result(self) -> Shortened:
         """What became of the text."""
         return Shortened(
-            self.text, self.original, self.loss, tuple(self.stages), self.family, dict(self.redactions)
+            self.text,
+            self.original,
+            self.loss,
+            tuple(self.stages),
+            self.family,
+            dict(self.redactions),
+            tuple(self.skipped),
         )
 
 

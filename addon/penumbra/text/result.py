@@ -87,3 +87,5 @@ class Shortened:
     family: str = ""
     """Command family or kind that the text was taken for; empty if none."""
     redactions: Mapping[str, int] = field(default_factory=dict)
+    skipped: tuple[str, ...] = ()
+    """Names of the stages that were passed over because the time for this text was over."""

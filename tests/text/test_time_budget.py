@@ -1,0 +1,148 @@
+"""Stages that are passed over when the time for a result is over."""
+
+import json
+
+import pytest
+
+from penumbra import rewrite
+from penumbra.history.shelves import Shelves
+from penumbra.insight.events import request_event
+from penumbra.insight.figures import Totals
+from penumbra.readers import SettingsError, read_time_limit
+from penumbra.settings import Settings
+from penumbra.text import pipeline, time_budget
+from penumbra.text.result import Mode, Policy, Redacted, ToolOutput
+from penumbra.wire import recognise
+from penumbra.wire.document import Document
+
+API = next(entry for entry in recognise.apis() if entry.id == "anthropic-messages")
+NOISY = "same line again   \n" * 90 + "\n\n\n\ndone\n"
+STANDARD = Policy(mode=Mode.STANDARD, lossy=True, min_bytes=0)
+
+
+class Clock:
+    """A clock that moves on by a second whenever somebody looks at it."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        self.now += 1.0
+        return self.now
+
+
+def after(asked):
+    """Late once it has been asked so many times."""
+    return time_budget.budget("x" * time_budget.SMALL, asked + 1, Clock())
+
+
+def shorten(text, is_late=time_budget.never, redact=Redacted, policy=STANDARD):
+    return pipeline.shorten(ToolOutput(text), policy, redact, lambda original: "shadow_x", is_late)
+
+
+def test_the_budget_ends_with_its_seconds():
+    is_late = time_budget.budget("x" * time_budget.SMALL, 3, Clock())
+    assert [is_late() for _ in range(4)] == [False, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("x" * (time_budget.SMALL - 1), 1), ("x" * time_budget.SMALL, 0)]
+)
+def test_no_clock_is_asked_for_small_texts_or_without_a_budget(text, seconds):
+    clock = Clock()
+    is_late = time_budget.budget(text, seconds, clock)
+    assert not any(is_late() for _ in range(9))
+    assert clock.now == 0.0
+
+
+def test_stages_that_come_too_late_are_named_and_do_nothing():
+    whole = shorten(NOISY)
+    assert whole.skipped == ()
+    assert {"fold_repeated", "whitespace"} <= set(whole.stages)
+    late = shorten(NOISY, lambda: True)
+    assert late.text == NOISY
+    assert late.stages == ()
+    assert {"command_family", "fold_repeated", "whitespace", "evidence"} <= set(late.skipped)
+    assert len(late.skipped) == len(set(late.skipped))
+
+
+def test_what_was_done_in_time_stays_done():
+    names = shorten(NOISY, lambda: True).skipped
+    for asked in range(len(names)):
+        some = shorten(NOISY, after(asked))
+        assert some.skipped == names[asked:]
+        assert not set(some.stages) & set(some.skipped)
+        assert some == shorten(NOISY, after(asked))
+
+
+def test_redaction_terminal_and_limit_do_not_wait_for_time():
+    def redact(text):
+        return Redacted(text.replace("hunter2", "[out]"), {"x": text.count("hunter2")})
+
+    text = "\x1b[31mred\x1b[0m hunter2\n" + "".join(f"line {number}\n" for number in range(900))
+    policy = Policy(mode=Mode.STANDARD, lossy=True, max_output_bytes=2_000)
+    late = shorten(text, lambda: True, redact, policy)
+    assert late.stages == ("redaction", "terminal", "cap")
+    assert late.text.startswith("red [out]\n")
+    assert len(late.text) <= 2_000
+
+
+def test_outputs_within_json_share_the_budget():
+    wrapped = json.dumps({"output": NOISY, "exit_code": 0})
+    assert "fold_repeated" in shorten(wrapped).stages
+    late = shorten(wrapped, lambda: True)
+    assert late.text == wrapped
+    assert "fold_repeated" in late.skipped
+
+
+def body():
+    call = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "./x"}}
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": NOISY}
+    messages = [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [result]},
+    ]
+    return json.dumps({"model": "m", "max_tokens": 9, "messages": messages}).encode()
+
+
+def send(known):
+    request = rewrite.read(Document(body()), API, Settings(adopt="compress"), b"k" * 32)
+    return rewrite.rewrite(request, known, lambda text, hint: Redacted(text), None, Shelves())
+
+
+def test_a_form_that_was_late_is_remembered_with_what_it_lacks(monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(time_budget, "budget", lambda text, seconds: lambda: True)
+        late = send({})
+    (decision,) = late.decisions.values()
+    assert "fold_repeated" in decision.facts.skipped
+    assert late.body == body()
+    again = send(late.decisions)
+    assert again.body == late.body
+    assert not again.decisions
+    assert send({}).body != late.body
+
+
+def test_late_stages_show_in_the_event(monkeypatch):
+    monkeypatch.setattr(time_budget, "budget", lambda text, seconds: lambda: True)
+    shown = send({}).shown
+    event = request_event(
+        flow_id="1",
+        host="h",
+        api="a",
+        model="m",
+        totals=Totals.of(shown),
+        shown=shown,
+        body_before=1,
+        body_after=1,
+        milliseconds=1.0,
+    )
+    assert "fold_repeated" in event["new"][0]["skipped"]
+
+
+def test_the_setting_is_a_time_or_zero():
+    assert read_time_limit("0") == 0.0
+    assert read_time_limit("250ms") == 0.25
+    with pytest.raises(SettingsError):
+        read_time_limit("-1s")
