@@ -1,10 +1,17 @@
 """What a provider would bill for whole conversations, sent turn by turn, with prompt caching.
 
-Each conversation is sent as its agent would: every turn's request holds all before it. `direct`: as they
-are; `penumbra`: what Penumbra forwards; `off`: the same without a look at older results. Unit: one input
-token that nobody has cached; tokens are estimates; output is left out. `forecast` is the bill that the
-price model of Penumbra expects for what it forwards, from sizes alone. `kept`: how much of each request
-stands at the beginning of the next one.
+Each conversation is sent as its agent would: every turn's request holds all before it. It is forwarded in
+each of these ways, and its bill is compared with that of sending it as it is (`direct`):
+
+    safe, standard, aggressive   the modes; standard is the default
+    priced                       standard, and superseded results are repacked wherever that pays
+    lossless                     standard, with nothing left out but what is over the hard limit
+
+Unit: one input token that nobody has cached; tokens are estimates; output is left out. `tokens`: what was
+sent; `prefix`: how much of each request stands at the beginning of the next one; `evidence`: of the names,
+paths and numbers that the assistant used and could know only from a result, how many were in the request
+that it answered; `dearest`: the conversation that fares worst; `forecast`: the bill that Penumbra's price
+model expects for what is forwarded, from sizes alone, against the replayed one.
 
 Without files, the recording of the demo is played, once as it is and once with its work done twice over.
 """
@@ -13,9 +20,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +34,34 @@ from penumbra.recovery import recoverer
 from penumbra.recovery.lessons import Past
 from penumbra.redaction import default
 from penumbra.settings import Settings
+from penumbra.shadow import phantom
 from penumbra.shadow.ledger import Decision
 from penumbra.shadow.refs import Shadows
 from penumbra.text import tokens
+from penumbra.text.result import Mode
 from penumbra.wire import recognise
+from penumbra.wire.answers import FORMATS
 from penumbra.wire.document import Document
 
 RECORDING = Path(__file__).with_name("demo_conversation.json")
 MODELS = {"anthropic-messages": "claude-opus-5-5", "openai-chat": "gpt-5"}
+MESSAGES = {
+    "anthropic-messages": "messages",
+    "openai-chat": "messages",
+    "openai-responses": "input",
+    "gemini": "contents",
+}
+_COMPRESS = Settings(adopt="compress")
+WAYS = {
+    "safe": replace(_COMPRESS, mode=Mode.SAFE),
+    "standard": _COMPRESS,
+    "aggressive": replace(_COMPRESS, mode=Mode.AGGRESSIVE),
+    "priced": replace(_COMPRESS, supersede="priced"),
+    "lossless": replace(_COMPRESS, lossy="off"),
+}
+WORD = re.compile(r"[A-Za-z_$][\w$]*(?:[./-][\w$]+)*|\d{3,}")
+COLUMNS = "{:<34} {:<18} {:>5} {:>11}" + " {:>10}" * len(WAYS)
+TABLE = "{:<12} {:>8} {:>8} {:>8} {:>10} {:>9} {:>10}"
 Body = dict[str, Any]
 
 
@@ -78,12 +106,14 @@ def chat(name: str, turn: Body) -> list[Body]:
 
 
 def of_file(path: Path) -> list[Body]:
-    """Requests of one conversation, a line each, in order: Anthropic Messages or Chat Completions."""
+    """Requests of one conversation, a line each, in order, of any API in `MESSAGES`."""
     requests = []
     for line in path.read_text(encoding="utf-8").split("\n"):
         if line.strip():
             body = json.loads(line)
-            api = "anthropic-messages" if "max_tokens" in body and "system" in body else "openai-chat"
+            chat_or_anthropic = "anthropic-messages" if "system" in body else "openai-chat"
+            others = {"input": "openai-responses", "contents": "gemini"}
+            api = next((api for key, api in others.items() if key in body), chat_or_anthropic)
             requests.append({"api": api, **body})
     return requests
 
@@ -101,11 +131,15 @@ class Forwarder:
 
     def forward(self, body: Body) -> bytes:
         api = next(one for one in recognise.apis() if one.id == body["api"])
-        data = json.dumps({key: value for key, value in body.items() if key != "api"}).encode()
+        data = plain(body)
         request = rewrite.read(Document(data), api, self._settings, b"s" * 32)
         if request is None:
             return data
-        shadows = Shadows(b"k" * 32, b"c" * 32, "expand_context", True)
+        wire = FORMATS[api.format]
+        name = phantom.name_for(wire.tools(request.document))
+        if name is not None:
+            wire.declare(request.document, phantom.tool(name))
+        shadows = Shadows(b"k" * 32, b"c" * 32, name or phantom.NAMES[0], True)
         made, line = recoverer.rewritten(
             request, self._known, {}, self._past, self._redact, shadows, None, self._shelves
         )
@@ -116,14 +150,20 @@ class Forwarder:
         return made.body
 
 
+def plain(body: Body) -> bytes:
+    """The request as it is sent."""
+    return json.dumps({key: value for key, value in body.items() if key != "api"}).encode()
+
+
 def parts(body: bytes) -> list[str]:
     """What a provider's cache compares, piece by piece."""
     value = json.loads(body)
-    found = [json.dumps(value[key]) for key in ("tools", "system") if key in value]
-    for message in value["messages"]:
+    heads = ("tools", "system", "instructions", "systemInstruction")
+    found = [json.dumps(value[key]) for key in heads if key in value]
+    for message in next(value[key] for key in ("messages", "input", "contents") if key in value):
         content = message.get("content")
         blocks = content if isinstance(content, list) else [message]
-        found += [message["role"] + json.dumps(block) for block in blocks]
+        found += [message.get("role", "") + json.dumps(block) for block in blocks]
     return found
 
 
@@ -140,6 +180,7 @@ class Bill:
         self._sizes: dict[str, int] = {}
         self._last = 0
         self.kept: list[float] = []
+        self.evidence = 0
 
     def add(self, body: bytes) -> None:
         """One request."""
@@ -158,64 +199,121 @@ class Bill:
         self._before, self._last = now, total
 
 
-def row(name: str, requests: list[Body], redact: Any, line: str) -> dict[str, Bill]:
+def speaker(message: Body) -> str:
+    """Who says a message: `model`, `result` or `other`."""
+    text = json.dumps(message)[:400]
+    kind = str(message.get("type", ""))
+    if message.get("role") in ("assistant", "model") or kind.endswith("_call") or kind == "reasoning":
+        return "model"
+    is_result = message.get("role") == "tool" or kind.endswith("_output")
+    return "result" if is_result or '"tool_result"' in text or '"functionResponse"' in text else "other"
+
+
+def evidence(requests: list[Body]) -> list[set[str]]:
+    """By request: what its answer was the first to use of what was known only from a result."""
+    key = MESSAGES[requests[0]["api"]]
+    turn = 0
+    heads = json.dumps({name: value for name, value in requests[0].items() if name != key})
+    origin = dict.fromkeys(WORD.findall(heads), "other")
+    found: list[set[str]] = [set() for _ in requests]
+    for position, message in enumerate(requests[-1][key]):
+        while turn + 1 < len(requests) and len(requests[turn + 1][key]) <= position:
+            turn += 1
+        who = speaker(message)
+        for word in set(WORD.findall(json.dumps(message, ensure_ascii=False))):
+            if len(word) < 3:
+                continue
+            if who == "model" and origin.get(word) == "result":
+                found[turn].add(word)
+            origin[word] = "model" if who == "model" else origin.get(word, who)
+    return found
+
+
+@dataclass
+class Total:
+    """What one way of forwarding comes to."""
+
+    cost: float = 0.0
+    sent: int = 0
+    kept: list[float] = field(default_factory=list)
+    evidence: int = 0
+    ratios: list[float] = field(default_factory=list)
+    forecast: float = 0.0
+
+    def add(self, bill: Bill, direct: Bill) -> None:
+        self.cost += bill.cost
+        self.sent += bill.sent
+        self.kept += bill.kept
+        self.evidence += bill.evidence
+        self.ratios.append(bill.cost / direct.cost)
+        self.forecast += bill.forecast.total
+
+
+def replay(requests: list[Body], forwarder: Forwarder | None, used: list[set[str]]) -> Bill:
+    """The bill of one conversation in one way."""
+    bill = Bill(requests[0]["api"], requests[0].get("model", ""))
+    for body, words in zip(requests, used, strict=True):
+        sent = forwarder.forward(body) if forwarder else plain(body)
+        bill.add(sent)
+        if words:
+            there = set(WORD.findall(json.dumps(json.loads(sent), ensure_ascii=False)))
+            bill.evidence += len(words & there)
+    return bill
+
+
+def conversation(name: str, requests: list[Body], redact: Any, totals: dict[str, Total]) -> None:
     """One conversation, in all ways; prints its line."""
-    ways = {
-        "direct": None,
-        "penumbra": Settings(adopt="compress", supersede="priced"),
-        "off": Settings(adopt="compress", supersede="off"),
-    }
-    bills: dict[str, Bill] = {}
-    said: list[str] = []
-    for way, settings in ways.items():
-        bill = bills[way] = Bill(requests[0]["api"], requests[0].get("model", ""))
-        forwarder = Forwarder(settings, redact) if settings else None
-        for body in requests:
-            plain = json.dumps({key: value for key, value in body.items() if key != "api"}).encode()
-            bill.add(forwarder.forward(body) if forwarder else plain)
-        said += forwarder.lines if forwarder and way == "penumbra" else []
-    direct, ours, off = bills["direct"].cost, bills["penumbra"], bills["off"]
-    kept = sum(ours.kept) / max(1, len(ours.kept))
-    print(
-        line.format(
-            name[:34],
-            requests[0]["api"],
-            len(requests),
-            f"{direct:,.0f}",
-            f"{ours.cost / direct - 1:+.1%}",
-            f"{off.cost / direct - 1:+.1%}",
-            f"{ours.sent / bills['direct'].sent - 1:+.1%}",
-            f"{ours.forecast.total / ours.cost - 1:+.1%}",
-            f"{kept:.1%}",
-        )
-    )
-    for reason in dict.fromkeys(said):
+    used = evidence(requests)
+    direct = replay(requests, None, used)
+    totals["direct"].add(direct, direct)
+    shown = []
+    reasons: list[str] = []
+    for way, settings in WAYS.items():
+        forwarder = Forwarder(settings, redact)
+        bill = replay(requests, forwarder, used)
+        totals[way].add(bill, direct)
+        shown.append(f"{bill.cost / direct.cost - 1:+.1%}")
+        reasons += forwarder.lines if way == "priced" else []
+    print(COLUMNS.format(name[:34], requests[0]["api"], len(requests), f"{direct.cost:,.0f}", *shown))
+    for reason in dict.fromkeys(reasons):
         if reason.startswith("rewrote"):
-            print(f"    {reason}")
-    return bills
+            print(f"    priced: {reason}")
+
+
+def table(totals: dict[str, Total]) -> None:
+    direct = totals.pop("direct")
+    print()
+    print(TABLE.format("all", "bill", "tokens", "prefix", "evidence", "dearest", "forecast"))
+    for way, total in totals.items():
+        print(
+            TABLE.format(
+                way,
+                f"{total.cost / direct.cost - 1:+.1%}",
+                f"{total.sent / direct.sent - 1:+.1%}",
+                f"{sum(total.kept) / max(1, len(total.kept)):.1%}",
+                f"{total.evidence / max(1, direct.evidence):.1%}",
+                f"{max(total.ratios) - 1:+.1%}",
+                f"{total.forecast / total.cost - 1:+.1%}",
+            )
+        )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="scripts/bench_cost", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="scripts/bench cost", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("files", nargs="*", type=Path, help="conversations: one request a line, in order")
     wanted = parser.parse_args()
-    line = "{:<34} {:<18} {:>5} {:>11} {:>9} {:>8} {:>8} {:>9} {:>7}"
-    print(
-        line.format("conversation", "api", "turns", "direct", "penumbra", "off", "tokens", "forecast", "kept")
-    )
+    print(COLUMNS.format("conversation", "api", "turns", "direct", *WAYS))
     redact = default().redact
     played = [(path.stem, of_file(path)) for path in wanted.files] or [
         (f"demo, {times} times", requests) for times in (1, 2) for requests in recording(times)
     ]
-    all_bills = [row(name, requests, redact, line) for name, requests in played if requests]
-    direct = sum(bills["direct"].cost for bills in all_bills)
-    ours = sum(bills["penumbra"].cost for bills in all_bills)
-    print(
-        f"all: {ours / direct - 1:+.1%} of the direct bill; dearest: "
-        f"{max(bills['penumbra'].cost / bills['direct'].cost - 1 for bills in all_bills):+.1%}"
-    )
+    totals = {way: Total() for way in ("direct", *WAYS)}
+    for name, requests in played:
+        if requests:
+            conversation(name, requests, redact, totals)
+    table(totals)
     return 0
 
 

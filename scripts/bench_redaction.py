@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
 """How long redaction takes: start, ordinary text, 16 kB results, and texts made to be slow.
 
-usage: scripts/bench_redaction [FOLDER]     of ordinary text files; without: this clone
+usage: scripts/bench redaction [FOLDER]     of ordinary text files; without: this clone
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "addon"))
 
 HOSTILE = {
     "password=x": 'password="x ',
