@@ -134,6 +134,21 @@ class InvokeAgent(AnthropicAgent):
 
     def ask(self) -> list[dict[str, Any]]:
         """The answer to the messages as they are."""
+        if self.stream:
+            return self._joined(self.events())
+        answer = self._answer(self.client.invoke_model)
+        told = answer["ResponseMetadata"]["HTTPHeaders"]
+        self.metrics = {
+            f"{way}TokenCount": int(told[f"x-amzn-bedrock-{way}-token-count"]) for way in ("input", "output")
+        }
+        return list(json.loads(answer["body"].read())["content"])
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """The same as a stream of Anthropic's events."""
+        answer = self._answer(self.client.invoke_model_with_response_stream)
+        return (json.loads(event["chunk"]["bytes"]) for event in answer["body"])
+
+    def _answer(self, ask: Any) -> Any:
         body = {
             "anthropic_version": "bedrock-2023-05-31",
             "max_tokens": 4096,
@@ -141,18 +156,8 @@ class InvokeAgent(AnthropicAgent):
             "messages": self._sent(),
             **self.extra,
         }
-        client = self.client
-        ask = client.invoke_model_with_response_stream if self.stream else client.invoke_model
         with surroundings(self.token):
-            answer = ask(modelId=MODEL, body=json.dumps(body))
-        if not self.stream:
-            told = answer["ResponseMetadata"]["HTTPHeaders"]
-            self.metrics = {
-                f"{way}TokenCount": int(told[f"x-amzn-bedrock-{way}-token-count"])
-                for way in ("input", "output")
-            }
-            return list(json.loads(answer["body"].read())["content"])
-        return self._joined(json.loads(event["chunk"]["bytes"]) for event in answer["body"])
+            return ask(modelId=MODEL, body=json.dumps(body))
 
     def _joined(self, events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         blocks: list[dict[str, Any]] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -23,7 +24,7 @@ from e2e_apis.bedrock_callers import (
 )
 from e2e_apis.callers import assert_prefix_kept
 from e2e_expand.model import CAP, COMMANDS, Model, ask, expand, refs
-from upstream import Fault, RedactedThinking, Thinking, turn
+from upstream import Fault, RedactedThinking, Text, Thinking, turn
 
 LOG = COMMANDS["cat worker.log"]
 Start = Callable[..., Any]
@@ -211,6 +212,22 @@ def test_streams_cut_anywhere(api: str, stream: bool, start: Start, upstream: An
     assert agent.say("What is in the log?") == "Ja."
     assert "Süß." in json.dumps(agent.messages, ensure_ascii=False)
     assert statuses(upstream) == {200}
+
+
+def test_words_arrive_before_the_next_ones_are_made(start: Start, upstream: Any) -> None:
+    """The third word is let go by the test only when the second has reached the client."""
+    gate = threading.Event()
+    second = turn(Text("Two. Three.", deltas=("Two.", " Three.")), hold={3: gate})
+    upstream.script(Model(turn("One.", expand("shadow_no")), second))
+    agent = start("invoke", stream=True)
+    agent.messages.append(agent.prompt("Count."))
+    got = ""
+    for event in agent.events():
+        got += event.get("delta", {}).get("text", "")
+        if "Two." in got:
+            assert gate.is_set() == ("Three." in got)
+            gate.set()
+    assert got == "One.Two. Three."
 
 
 @both_ways
