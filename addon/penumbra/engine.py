@@ -275,7 +275,7 @@ class Engine:
             line=line,
             hidden=hidden,
             betas=betas,
-            told=recoverer.tells(request, rewritten, lesson, incoming.headers),
+            told=recoverer.tells(request, rewritten, lesson, head),
         )
         if incoming.api.kind != "messages":
             return accepted

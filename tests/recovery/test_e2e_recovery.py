@@ -262,14 +262,19 @@ def test_a_restart_in_between_forgets_nothing(
     assert upstream.asked()[2].json["messages"][: len(first)] == first
 
 
+def asks_for_an_original(received: Any) -> Any:
+    """What the model says when it wants to read all of the first shadow."""
+    ref = json.dumps(received.json).split("<<<SHADOW:")[1][:39]
+    return turn(ToolCall("expand_context", {"id": ref}))
+
+
 def test_the_whole_answer_of_the_second_request_is_spliced_as_ever(client: Client, upstream: Any) -> None:
     """A refusal, then a turn that asks for an original, then words."""
-
-    def ask(received: Any) -> Any:
-        ref = json.dumps(received.json).split("<<<SHADOW:")[1][:39]
-        return turn(ToolCall("expand_context", {"id": ref}))
-
-    steps = [lambda received: Raw(400, JSON, TOO_LONG), ask, lambda received: turn("Read it.")]
+    steps = [
+        lambda received: Raw(400, JSON, TOO_LONG),
+        asks_for_an_original,
+        lambda received: turn("Read it."),
+    ]
     upstream.script(lambda received: steps.pop(0)(received))
     answer = client.post(claude(9, stream=True), "api.anthropic.com")
     assert answer.status_code == 200
@@ -436,6 +441,24 @@ def test_a_learned_limit_bounds_the_next_summary_at_once(client: Client, upstrea
     assert sent[-1] == body["messages"][-1]
 
 
+LLAMA = b'{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error","n_prompt_tokens":14429,"n_ctx":8192,"id":%d}}'
+
+
+def documents_with_status_200(client: Client, upstream: Any) -> None:
+    """Some refuse so, and may do it for the second request too."""
+    upstream.reset()
+    upstream.answers(Raw(200, JSON, LLAMA % 1), turn("Taken."))
+    first, second = chat(9, 70), chat(9, 80)
+    first["messages"][0]["content"] = "look at the first part"
+    second["messages"][0]["content"] = "look at the second part"
+    assert client.post(first).json()["choices"][0]["message"]["content"] == "Taken."
+    upstream.reset()
+    upstream.script(lambda received: Raw(200, JSON, LLAMA % received.number))
+    answer = client.post(second)
+    assert (answer.status_code, answer.content) == (200, LLAMA % 0)
+    assert len(upstream.asked()) > 1
+
+
 PLAIN = """\
 from penumbra.shadow import splice
 splice.incompatible = lambda: "this is a test"
@@ -461,52 +484,27 @@ def test_where_responses_can_not_be_spliced_the_answer_comes_in_one_piece(
     answer = client.post(chat(9, stream=stream))
     assert (answer.status_code, answer.content) == (400, TOO_LONG)
     assert len(upstream.asked()) == 4
-
-
-def asks_for_an_original(received: Any) -> Any:
-    ref = json.dumps(received.json).split("<<<SHADOW:")[1][:39]
-    return turn(ToolCall("expand_context", {"id": ref}))
-
-
-@pytest.mark.parametrize("stream", [False, True])
-def test_the_model_may_ask_for_originals_there_too(
-    stream: bool, own_proxy: Any, clients: Any, upstream: Any, api_key: str, tmp_path: Path
-) -> None:
-    script = tmp_path / "plain.py"
-    script.write_text(PLAIN)
-    client = Client(clients, own_proxy(script=script), api_key)
+    if not stream:
+        documents_with_status_200(client, upstream)
+    upstream.reset()
+    # The model asks for an original in the answer to the second request.
     steps = [
         lambda received: Raw(400, JSON, TOO_LONG),
         asks_for_an_original,
         lambda received: turn("Read it."),
     ]
     upstream.script(lambda received: steps.pop(0)(received))
-    answer = client.post(claude(9, stream=stream), "api.anthropic.com")
+    body = claude(9, 70, stream=stream)
+    body["messages"][0]["content"] = "look at it once more"
+    answer = client.post(body, "api.anthropic.com")
     assert answer.status_code == 200
     assert b"Read it." in answer.content
     assert b"expand_context" not in answer.content
     assert len(upstream.asked()) == 3
 
 
-LLAMA = b'{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error","n_prompt_tokens":14429,"n_ctx":8192,"id":%d}}'
-
-
-@pytest.mark.parametrize("spliced", [True, False])
-def test_a_document_with_status_200_may_be_a_refusal_also_the_second_time(
-    spliced: bool, own_proxy: Any, clients: Any, upstream: Any, api_key: str, tmp_path: Path
-) -> None:
-    script = tmp_path / "plain.py"
-    script.write_text(PLAIN if not spliced else PLAIN.replace("splice.incompatible", "not_used"))
-    client = Client(clients, own_proxy(script=script), api_key)
-    upstream.answers(Raw(200, JSON, LLAMA % 1), turn("Taken."))
-    assert client.post(chat(9)).json()["choices"][0]["message"]["content"] == "Taken."
-    upstream.reset()
-    upstream.script(lambda received: Raw(200, JSON, LLAMA % received.number))
-    other = chat(9)
-    other["messages"][0]["content"] = "look at something else"
-    answer = client.post(other)
-    assert (answer.status_code, answer.content) == (200, LLAMA % 0)
-    assert len(upstream.asked()) > 1
+def test_a_document_with_status_200_may_be_a_refusal(client: Client, upstream: Any) -> None:
+    documents_with_status_200(client, upstream)
 
 
 def test_a_small_request_whose_only_result_is_too_long_for_the_provider(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -9,6 +10,8 @@ from functools import cache
 from typing import Any
 
 from penumbra import rules
+
+_IN_PATH = re.compile(r"/models?/([^/:?]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +30,11 @@ def table() -> Mapping[str, Any]:
     return loaded
 
 
-def of(model: str, headers: Mapping[str, str]) -> Window:
-    """What is known of a model's window. `headers` of the request, with names in lower case."""
-    name = model.lower()
+def of(model: str, headers: Mapping[str, str], path: str = "") -> Window:
+    """What is known of a model's window. `headers` of the request, with names in lower case; `path`: its
+    path, for APIs that name the model there."""
+    in_path = _IN_PATH.search(path)
+    name = (model or (in_path[1] if in_path else "")).lower()
     found = next((one for one in table()["models"] if fnmatchcase(name, one["glob"])), None)
     if found is None:
         return Window()

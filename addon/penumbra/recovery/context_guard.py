@@ -8,7 +8,6 @@ told their usage in parts of what they believe in. Nothing is told differently b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penumbra.history import windows
@@ -30,9 +29,12 @@ class Told:
         return -(-tokens * self.believed // self.limit)
 
 
-def told(lesson: Lesson, model: str, headers: Mapping[str, str], cut: bool) -> Told | None:
-    """How a request's usage is told; None: as it is. `cut`: results in it were shortened so that it fits."""
-    believed = windows.of(model, headers).believed
+def told(lesson: Lesson, believed: int, cut: bool) -> Told | None:
+    """How a request's usage is told; None: as it is.
+
+    `believed`: the window that the client believes in, 0 if unknown. `cut`: results were shortened so that
+    the request fits.
+    """
     if not lesson.window or not believed or believed > lesson.window * windows.table()["most"]:
         return None
     # Cuts bring a request below its limit by this much, so that its usage would never come nearer.

@@ -159,7 +159,7 @@ def _summarised(request: rewrite.Request, body: bytes, sent: Head, lesson: Lesso
     if found is None:
         return None
     size = compaction.size_of(document, request.api.format)
-    window = windows.of(request.conversation.model, sent.headers)
+    window = windows.of(request.conversation.model, sent.headers, sent.path)
     budget = size
     if not found.shares_cache:
         wanted = request.settings.compaction_budget_bytes
@@ -286,14 +286,13 @@ def _budget(request: rewrite.Request) -> int:
     return min(limits, default=0)
 
 
-def tells(
-    request: rewrite.Request, rewritten: rewrite.Rewritten, lesson: Lesson, headers: Mapping[str, str]
-) -> Told | None:
+def tells(request: rewrite.Request, rewritten: rewrite.Rewritten, lesson: Lesson, sent: Head) -> Told | None:
     """What the client is told of a request's size; None: what the provider says."""
     if request.settings.context_guard == "off" or request.api.kind != "messages":
         return None
     cut = any(shown.facts.how == "recovered" for shown in rewritten.shown)
-    return told(lesson, request.conversation.model, headers, cut)
+    window = windows.of(request.conversation.model, sent.headers, sent.path)
+    return told(lesson, window.believed, cut)
 
 
 def refused(status: int, body: bytes, sent: Sent) -> Refusal | None:
