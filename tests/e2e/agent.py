@@ -130,6 +130,8 @@ class AnthropicAgent:
     """Mark the newest message for the prompt cache, as coding agents do."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     messages: list[dict[str, Any]] = field(default_factory=list)
+    last_id: str = ""
+    """Of the last answer."""
 
     TOOLS = (
         {"name": "Bash", "description": "Run a command.", "input_schema": _schema("command")},
@@ -166,6 +168,7 @@ class AnthropicAgent:
         else:
             with self.client.messages.stream(**request) as stream:
                 message = stream.get_final_message()
+        self.last_id = message.id
         return [block.model_dump(exclude_none=True) for block in message.content]
 
     def _sent(self) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from e2e.agent import run_tool
+from e2e.agent import AnthropicAgent, run_tool
 from upstream import Received
 
 PHANTOM = "expand_context"
@@ -19,6 +19,33 @@ def schema(key: str) -> dict[str, Any]:
 
 
 TOOLS = (("Bash", "command"), ("Read", "file_path"))
+
+
+@dataclass
+class ThreadAgent(AnthropicAgent):
+    """Leaves its history at Anthropic: only new messages are sent. Sends it all if it is lost there."""
+
+    _known: int = 0
+    """How many messages the provider has."""
+
+    def ask(self) -> list[dict[str, Any]]:
+        from anthropic import NotFoundError
+
+        beta = {"anthropic-beta": "message-threads-2026-08-12"}
+        thread: dict[str, Any] = {"type": "create"}
+        if self.last_id:
+            thread = {"type": "continue", "previous_message_id": self.last_id}
+        self.extra = {"extra_headers": beta, "extra_body": {"thread": thread}}
+        try:
+            content = super().ask()
+        except NotFoundError:
+            self.last_id, self._known = "", 0
+            return self.ask()
+        self._known = len(self.messages) + 1
+        return content
+
+    def _sent(self) -> list[dict[str, Any]]:
+        return self.messages[self._known :]
 
 
 @dataclass
@@ -216,7 +243,7 @@ def results(body: Any) -> Iterator[tuple[str, str]]:
             elif block.get("type") == "tool_result":
                 inner = block["content"]
                 text = inner if isinstance(inner, str) else "".join(part["text"] for part in inner)
-                yield names[block["tool_use_id"]], text
+                yield names.get(block["tool_use_id"], ""), text
     for content in body.get("contents") or ():
         for part in content["parts"]:
             if "functionResponse" in part:

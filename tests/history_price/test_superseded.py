@@ -289,9 +289,7 @@ def test_placeholders_have_the_type_of_what_they_stand_for_and_the_rest_keeps_it
     numbers = '"n": 12345678901234567890123, "rate": 1.10'
     source = f'{{"text": "{BIG}",  "rows":[{rows}], "map": {{"a": "{BIG}"}}, {numbers}}}'
     made = trimmed(source.encode(), 100, ref="shadow_0").decode()
-    assert made.startswith(
-        f'{{"text": "[omitted]",  "rows":[], "map": {{}}, {numbers},'
-    )
+    assert made.startswith(f'{{"text": "[omitted]",  "rows":[], "map": {{}}, {numbers},')
     account = json.loads(made)["_tool_compaction"]
     assert account["thresholdBytes"] == 100
     assert account["shadow"] == "shadow_0"

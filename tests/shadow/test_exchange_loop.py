@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -65,7 +66,10 @@ def test_an_ordinary_answer() -> None:
     one = exchange()
     assert one.feed(SECOND) == SECOND
     assert not one.holding
-    assert one.end_turn() == Done(
+    done = one.end_turn()
+    assert isinstance(done, Done)
+    assert [call.id for call in done.made] == ["toolu_r1"]
+    assert replace(done, made=()) == Done(
         b"", ("toolu_r1",), "It fails in é.", None, signature="sig-1", signed_late=False, ids=("msg_1",)
     )
 

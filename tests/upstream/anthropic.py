@@ -11,6 +11,7 @@ from upstream import binding
 from upstream.anthropic_rules import Bad, check_messages
 from upstream.api import Event, PrefixCache, Received, Refused, Rendered
 from upstream.script import RedactedThinking, Text, Thinking, ToolCall, Turn
+from upstream.threads import BadThread, Threads
 
 _KINDS = {
     400: "invalid_request_error",
@@ -44,6 +45,7 @@ class Anthropic:
         """Whether a thinking block in another conversation than its own is refused."""
         self.dropped: list[str] = []
         """Places of the thinking blocks that were dropped because the request asked for it."""
+        self.threads = Threads()
         self._ids = itertools.count(1)
         self.cache.clear()
 
@@ -76,7 +78,12 @@ class Anthropic:
                 raise Bad("x-api-key header is required", 401)
             if not received.header("anthropic-version"):
                 raise Bad("anthropic-version: header is required")
-            self.check_body(body, received.header("anthropic-beta") or "", counting=counting)
+            beta = received.header("anthropic-beta") or ""
+            self.check_body(self.threads.whole(body, beta), beta, counting=counting)
+        except BadThread as bad:
+            fault = self.fault(bad.status, str(bad))
+            fault["error"]["details"] = {"error_code": bad.code}
+            raise Refused(bad.status, fault, str(bad)) from None
         except Bad as bad:
             raise Refused(bad.status, self.fault(bad.status, str(bad)), str(bad)) from None
 
@@ -124,6 +131,7 @@ class Anthropic:
         return binding.preamble(body) + told
 
     def render(self, received: Received, body: Any, answer: Turn) -> Rendered:
+        asked, body = body, self.threads.whole(body, received.header("anthropic-beta") or "")
         content = self._content(body, answer)
         scope = f"{received.header('x-api-key')}{received.header('authorization')}{body['model']}"
         cached, total = self.cache.read(scope, self._parts(body))
@@ -146,6 +154,7 @@ class Anthropic:
             "stop_sequence": None,
             "usage": usage,
         }
+        self.threads.keep(asked, body, document["id"], content)
         error = self.fault(529, "Overloaded")
         return Rendered(
             document,

@@ -38,6 +38,8 @@ class OpenAIResponses:
         self._ids = itertools.count(1)
         self._stored: dict[str, list[Any]] = {}
         """Id of an answer -> the conversation up to it."""
+        self.items: dict[str, Any] = {}
+        """What requests may refer to by its id."""
         self._reasoning: dict[str, str] = {}
         """What was issued as encrypted: content by id."""
         self.cache.clear()
@@ -79,6 +81,7 @@ class OpenAIResponses:
         """All items: those that are kept, and those of the request."""
         given = body["input"]
         new = [{"role": "user", "content": given}] if isinstance(given, str) else given
+        new = [self.items[one["id"]] if one.get("type") == "item_reference" else one for one in new]
         before = body.get("previous_response_id")
         kept = {**self._stored, **held}
         if before and before not in kept:

@@ -83,11 +83,13 @@ def key(scope: bytes, visible: Visible, opening: str = "") -> bytes:
         parts = ["id", visible.answer_id]
     elif visible.calls and all(map(is_telling, visible.calls)):
         parts = ["calls", *visible.calls]
+    elif visible.item:
+        parts = ["item", visible.item]
     else:
         # Where no id tells, the place does.
-        place = [] if is_telling(visible.last_call) else [str(visible.ordinal)]
+        place = [] if is_telling(visible.last_call) else [opening, str(visible.ordinal)]
         place += [visible.last_call, str(visible.since)]
-        parts = ["text", opening, text_hash(visible.text), *place, *(visible.tokens or visible.calls)]
+        parts = ["text", text_hash(visible.text), *place, *(visible.tokens or visible.calls)]
     for part in parts:
         data = part.encode("utf-8", "surrogatepass")
         digest.update(len(data).to_bytes(4, "big") + data)
@@ -95,8 +97,10 @@ def key(scope: bytes, visible: Visible, opening: str = "") -> bytes:
 
 
 def keys(scope: bytes, visible: Visible, opening: str) -> list[bytes]:
-    """All that an answer may be found by: clients may drop the ids of calls, and the words beside them."""
-    forms = [visible, replace(visible, calls=())] if visible.tokens else [visible]
+    """All that an answer may be found by: clients may drop the ids of calls, and the words beside them.
+    `visible.item`: the id by which a request may refer to it."""
+    plain = replace(visible, item="")
+    forms = [plain, visible, replace(plain, calls=())] if visible.tokens else [plain, visible]
     if visible.calls:
         forms += [replace(form, text="") for form in forms]
     return list(dict.fromkeys(key(scope, form, opening) for form in forms))

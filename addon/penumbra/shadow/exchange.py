@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penumbra.failures import place
 from penumbra.wire.answer import Answer, AnswerFormat, Failure, Hidden, MadeCall, PhantomCall, Turn
@@ -63,6 +63,8 @@ class Done:
     """The calls among them that later requests may not repeat."""
     tokens: tuple[str, ...] = ()
     """What the calls are known by where their ids don't tell."""
+    item: str = ""
+    """The id of the last item that the client sees."""
     sound: bool = True
     """The client got a complete message; False: an error, or a stream that broke off."""
     status: int | None = None
@@ -169,6 +171,6 @@ class Exchange:
         signature = self.turns[signed[-1]].signatures[-1] if signed else ""
         late = bool(signed and signed[-1])
         ids = tuple(each.answer_id for each in self.turns)
-        made, tokens = self.turns[-1].made, self.turns[-1].tokens
-        out = self._answer.finish()
-        return Done(out, calls, text, hidden, signature, late, ids=ids, made=made, tokens=tokens)
+        out, last = self._answer.finish(), self.turns[-1]
+        done = Done(out, calls, text, hidden, signature, late, ids)
+        return replace(done, made=last.made, tokens=last.tokens, item=last.item)

@@ -247,7 +247,7 @@ class Expansions:
         scope, behind = prepared.caller.principal, prepared.replayed.behind
         visible = replay.next_answer(prepared.history, done.calls, done.tokens, done.text, prepared.start)
         opening = prepared.start.opening or prepared.history.opening
-        key, *others = answers.keys(scope, visible, opening)
+        key, *others = answers.keys(scope, replace(visible, item=done.item), opening)
         known = Known(prepared.tool, text_hash(done.text), hidden=done.hidden)
         if done.signed_late and done.hidden is not None:
             behind += (key,)

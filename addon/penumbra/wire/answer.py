@@ -62,6 +62,8 @@ class Turn:
     """Results can be put behind this turn; False for a refusal, or for several choices."""
     answer_id: str = ""
     """The provider's id of this answer."""
+    item: str = ""
+    """The id of the last item that the client sees, where requests may refer to items by their ids."""
     usage: Mapping[str, int] = field(default_factory=dict)
     """The provider's own token figures of this turn, flat, by the provider's names."""
 
@@ -178,6 +180,8 @@ class Visible:
     tokens: tuple[str, ...] = ()
     """A short hash of name and arguments of each call, where the API's clients may drop ids or the
     ids are those of many conversations."""
+    item: str = ""
+    """The id of its last item, of which the request has no more than that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from penumbra.wire.answer import Failure, PhantomCall, Turn
+from msgspec import Raw
+
+from penumbra.wire.answer import Failure, MadeCall, PhantomCall, Turn
 from penumbra.wire.document import Document, Edit, NotJson, decode, encode
 from penumbra.wire.framing import Piece, Reader
 from penumbra.wire.sse import SseReader, event_bytes
@@ -206,6 +208,10 @@ class _Block:
         """The JSON text of the input, as the model wrote it."""
         return "".join(self._texts.get("partial_json", ())) or encode(self.start.get("input", {})).decode()
 
+    def made(self) -> MadeCall:
+        """The call that the block is."""
+        return MadeCall(str(self.start.get("id")), str(self.start.get("name")), self.arguments())
+
     def json(self) -> bytes:
         """The block as a request would carry it."""
         members = {key: value for key, value in self.start.items() if key != "input"}
@@ -243,6 +249,9 @@ class _StreamTurn:
             real_calls=tuple(self.real_calls),
             text="".join(block.text("text") for block in blocks if block.kind == "text"),
             signatures=tuple(filter(None, (b.text(SIGNATURES.get(b.kind, "")) for b in blocks))),
+            made=tuple(
+                block.made() for block in blocks if block.kind == "tool_use" and block not in self.phantoms
+            ),
             finished=self.finished,
             failed=self.failed,
             continuable=self.stop_reason not in _NO_CONTINUATION,
@@ -316,8 +325,7 @@ class AnthropicBody:
         if document.string(members.get("type")) != "message":
             return Turn(failed=document.string(members.get("type")) == "error")
         blocks: list[bytes] = []
-        phantoms: list[PhantomCall] = []
-        real_calls: list[str] = []
+        calls: list[MadeCall] = []
         texts: list[str] = []
         signatures: list[str] = []
         for item in document.items(members.get("content")):
@@ -325,29 +333,35 @@ class AnthropicBody:
             kind = document.string(block.get("type")) or ""
             text = document.string(block.get("text")) or ""
             raw = document.source(item)
-            if kind == "tool_use" and document.string(block.get("name")) == self._phantom:
-                arguments = document.source(block["input"]).decode() if "input" in block else ""
-                phantoms.append(PhantomCall(document.string(block.get("id")) or "", arguments))
-            else:
+            if kind == "tool_use":
+                calls.append(_made(document, block))
+            elif kind == "text":
+                texts.append(text)
+            if kind != "tool_use" or calls[-1].name != self._phantom:
                 self._shown.append(raw)
-                if kind == "tool_use":
-                    real_calls.append(document.string(block.get("id")) or "")
-                elif kind == "text":
-                    texts.append(text)
             signature = document.string(block.get(SIGNATURES.get(kind, "")))
             signatures += [signature] if signature else []
             blocks += [raw] if _returnable(kind, text) else []
+        real = tuple(call for call in calls if call.name != self._phantom)
         return Turn(
             message=_message(blocks),
-            phantoms=tuple(phantoms),
-            real_calls=tuple(real_calls),
+            phantoms=tuple(PhantomCall(c.id, c.arguments) for c in calls if c.name == self._phantom),
+            real_calls=tuple(call.id for call in real),
             text="".join(texts),
             signatures=tuple(signatures),
             finished=True,
             continuable=document.string(members.get("stop_reason")) not in _NO_CONTINUATION,
             answer_id=document.string(members.get("id")) or "",
+            made=real,
             usage=flat(document.plain(members.get("usage"))),
         )
+
+
+def _made(document: Document, block: dict[str, Raw]) -> MadeCall:
+    """The call that a block is."""
+    arguments = document.source(block["input"]).decode() if "input" in block else ""
+    call_id, name = (document.string(block.get(key)) or "" for key in ("id", "name"))
+    return MadeCall(call_id, name, arguments)
 
 
 def error_body(failure: Failure) -> bytes:

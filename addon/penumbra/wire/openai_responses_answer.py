@@ -288,6 +288,7 @@ def _turn(items: Sequence[bytes], end: dict[str, Any], phantom: str, failed: boo
     texts: list[str] = []
     signatures: list[str] = []
     made: list[MadeCall] = []
+    last = ""
     for source in items:
         document = Document(source)
         item = document.members(document.root)
@@ -295,7 +296,9 @@ def _turn(items: Sequence[bytes], end: dict[str, Any], phantom: str, failed: boo
         if is_phantom(document, document.root, phantom):
             arguments = document.string(item.get("arguments")) or ""
             phantoms.append(PhantomCall(call_id(document, name, item), arguments))
-        elif found := call_id(document, name, item):
+            continue
+        last = document.string(item.get("id")) or ""
+        if found := call_id(document, name, item):
             real_calls.append(found)
             made += [call] if (call := _made(document, name, item, found)) else []
         elif name == "message":
@@ -315,6 +318,7 @@ def _turn(items: Sequence[bytes], end: dict[str, Any], phantom: str, failed: boo
         usage=flat(end.get("usage")),
         answer_id=str(end.get("id") or ""),
         made=tuple(made),
+        item=last,
     )
 
 

@@ -8,7 +8,7 @@ from may be another.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from msgspec import Raw
 
@@ -80,8 +80,9 @@ class ResponsesAnswers:
     def visible(self, request: Document) -> list[Visible]:
         before = request.string(request.members(request.root).get(_BEFORE))
         first = [Visible(_ELSEWHERE, 0, (), "", "", 0, answer_id=before)] if before else []
-        runs = ((run.first, run.calls, run.text, run.signed) for run in _runs(request))
-        return first + read_visible(list(runs))
+        runs = list(_runs(request))
+        found = read_visible([(run.first, run.calls, run.text, run.signed) for run in runs])
+        return first + [replace(visible, item=run.item) for visible, run in zip(found, runs, strict=True)]
 
     def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
         top = request.members(request.root)
@@ -131,6 +132,8 @@ class _Run:
     calls: tuple[str, ...]
     text: str
     signed: bool
+    item: str
+    """Id of the last, if the request refers to it by that."""
 
 
 def _runs(request: Document) -> Iterator[_Run]:
@@ -146,7 +149,7 @@ def _runs(request: Document) -> Iterator[_Run]:
 
 
 def _run(request: Document, items: list[Raw], first: int, last: int) -> _Run:
-    calls, texts, signed, referred = [], [], False, False
+    calls, texts, signed, referred, reference = [], [], False, False, ""
     for value in items[first : last + 1]:
         item = request.members(value)
         name = kind(request, item)
@@ -155,13 +158,14 @@ def _run(request: Document, items: list[Raw], first: int, last: int) -> _Run:
         elif name == "message":
             texts.append(joined_text(request, item.get("content"), TEXTS))
         signed |= name == "reasoning"
-        referred |= name == "item_reference"
+        reference = request.string(item.get("id")) or "" if name == "item_reference" else ""
+        referred |= bool(reference)
     if referred:
         # A reference does not say which call it stands for; the results behind it do.
         behind = items[last + 1 :]
         end = next((at for at, one in enumerate(behind) if _is_answer(request, one)), len(behind))
         calls = list(_answered(request, behind[:end])) or calls
-    return _Run(first, last, tuple(calls), "".join(texts), signed)
+    return _Run(first, last, tuple(calls), "".join(texts), signed, reference)
 
 
 def _answered(request: Document, items: Sequence[Raw]) -> Iterator[str]:
