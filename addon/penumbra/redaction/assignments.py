@@ -34,7 +34,7 @@ _STEM = (
 # No counted repeats: each would multiply the states of the automaton. What follows is bounded by
 # the line, or read again with bounds in `forms`.
 _FOLLOWERS = (
-    r"(?:[\\\"'`\])>*]*(?: [0-9]+)?[ \t]*(?:[=:|]|[.?+&]+=|%3[ad])"  # assignment
+    r"(?:(?:\[[0-9a-z_]*\])?[\\\"'`\])>*]*(?: [0-9]+)?[ \t]*(?:[=:|]|[.?+&]+=|%(?:25)?3[ad])"  # assignment
     r"|[: ][: ]?[&*]?(?:'static )?(?:optional\[)?(?:string|str|text|char|varchar|any|bytes)\b"
     r"[\[\]<>?!*&|: ]*(?:[a-z0-9_]+[\[\]<>?!*&|: ]*)?="  # typed
     r"|[\\\"'`]+[ \t]*,"  # argument, list

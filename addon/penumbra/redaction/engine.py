@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from penumbra.redaction import MAX_BYTES, RedactionError, TooLarge, placeholder
 from penumbra.redaction.assignments import Assignments
+from penumbra.redaction.columns import COLUMNS
 from penumbra.redaction.hints import Hint, read_hint
 from penumbra.redaction.json_text import inside_strings, is_json
 from penumbra.redaction.locate import Anchors
@@ -51,7 +52,7 @@ class Redactor:
         self._global = tuple(rule for rule in rules if not rule.anchors)
         pairs: list[tuple[bytes, Rule | Finder]] = []
         pairs += ((anchor, rule) for rule in rules for anchor in rule.anchors)
-        pairs += ((anchor, finder) for finder in (*FINDERS, KEYS) for anchor in finder.anchors)
+        pairs += ((anchor, finder) for finder in (*FINDERS, KEYS, COLUMNS) for anchor in finder.anchors)
         self._anchors = Anchors(pairs)
         self._assignments = Assignments()
 

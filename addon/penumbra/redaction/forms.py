@@ -18,16 +18,30 @@ _BREAK = (
     rb"|(?:\n|\\{1,31}n)[\w./-]{1,80}:[0-9]{1,7}[:-])"
 )
 """White space between lines, with what tools put in front of lines."""
+_LEAD = rb"(?:[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t)|[\w./-]{1,80}[:-][0-9]{1,7}[:-]|[+>-])?"
+"""What tools put in front of lines."""
+_WRAPPER = (
+    rb"(?:(?:Some|Just|String::from|Secret(?:Str|String)?(?:::new|::from)?|Optional)[( ]\s?"
+    rb"|string\([0-9]{1,6}\) )?"
+)
+"""What prints, or makes, a text: `Some("value")`, `string(5) "value"`."""
 _TYPED = (
     rb"(?:: ?|[ ])(?:&(?:'static )?|\*)?(?:const )?"
     rb"(?:string|String|str|Optional\[str\]|Text|text|char|varchar|NSString|SecretStr|any|bytes|\[\]byte)\b[^=\n\"'`,;(){}]{0,24}"
 )
 _ASSIGN = re.compile(
-    rb"([\\\"'`\])>*]{0,40}(?: [0-9]{1,3})?)([ \t]{0,40}(?:" + _TYPED + rb")?)"
-    rb"(={1,3}>?|:{1,3}=?|[.?+|&:]{1,3}=|\|{1,2}|%3[aAdD])([ \t]{0,40})"
-    rb"((?:[brufBRUF@$]{0,2}" + _QUOTE + rb"{1,3})?)"
+    rb"((?:\[[0-9A-Za-z_]{0,40}\])?[\\\"'`\])>*]{0,40}(?: [0-9]{1,3})?)([ \t]{0,40}(?:" + _TYPED + rb")?)"
+    rb"(={1,3}>?|:{1,3}=?|[.?+|&:]{1,3}=|\|{1,2}|%(?:25)?3[aAdD])([ \t]{0,40})"
+    rb"((?:" + _WRAPPER + rb"[brufBRUF@$]{0,2}" + _QUOTE + rb"{1,3})?)"
 )
-_NEXT_LINE = re.compile(rb"[|>]?-?[ \t]*" + rb"(?:\r?\n|\\{1,31}n)" + _BREAK + rb"{0,60}(" + _QUOTE + rb")")
+_NEXT_LINE = re.compile(
+    rb"[|>]?-?[ \t]*(?:\r?\n|\\{1,31}n)" + _LEAD + _BREAK + rb"{0,60}" + _WRAPPER + rb"(" + _QUOTE + rb")"
+)
+_BLOCK = re.compile(
+    rb"[|>][+-]?[0-9]?[ \t]{0,8}(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)" + _LEAD + rb"[ \t]{1,64}"
+)
+"""The rest of a line of YAML whose value is the block below it."""
+_LINE_BREAK = re.compile(rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)" + _LEAD + rb"[ \t]{0,64}")
 _ELEMENT = re.compile(rb"[^<>\n]{0,80}>(\s{0,40})")
 _ARGUMENT = re.compile(_QUOTE + rb"[ \t]{0,4},[ \t]{0,4}[bru]?(" + _QUOTE + rb")")
 _ATTRIBUTE = re.compile(_QUOTE + rb"[ \t]{0,4}(?:value|content|data-value)=(" + _QUOTE + rb")")
@@ -64,7 +78,7 @@ _RUN_QUERY = re.compile(rb"[^\s\"'`<>\\\x1b&#,;)]{1,512}")
 _RUN_LIST = re.compile(rb"[^\s\"'`<>\\\x1b&,;)]{1,512}")
 _RUN_ELEMENT = re.compile(rb"[^\s<>\\\x1b\"']{1,512}")
 _RUN_CSV = re.compile(rb"[^\s\"'`<>\\\x1b,]{1,512}")
-_PERCENT_END = re.compile(rb"%(?:26|0[aAdD]|22|20|3[bB]|2[cC])|&amp;")
+_PERCENT_END = re.compile(rb"%(?:25)?(?:26|0[aAdD]|22|20|3[bB]|2[cC])|&amp;")
 _INSIDE = {q: re.compile(rb"(?:[^\"" + q + rb"\\\r\n]|\\[^\r\n]){0,512}") for q in (b'"', b"'", b"`")}
 _INSIDE_ESCAPED = re.compile(rb"(?:[^\\\"\r\n]|\\{1,31}u00(?:2[1346-9a-f]|3[c-e]|26))" + rb"{0,512}")
 _END_OF_LINE = re.compile(rb"[ \t]*(?:\r?\n|\Z|\\{1,31}[nr]|\x1b\[|\\{1,31}\"|#|//)")
@@ -119,9 +133,10 @@ def _assigned(data: bytes, begin: int, end: int) -> Value | None:
     if match is None:
         return None
     close, gap, operator, after, opener = match.groups(b"")
-    opener = opener.lstrip(b"brufBRUF@$")
     if opener:
-        return read(data, match.end(), opener, Style.QUOTED)
+        opener = opener[len(opener.rstrip(b"\\\"'`")) :]
+        below = _LINE_BREAK.match(data, match.end()) if len(opener) >= 3 else None
+        return read(data, below.end() if below else match.end(), opener, Style.QUOTED)
     if operator == b":" and not gap and not after and data[begin - 1 : begin] == b":":
         return None  # A part of a longer name: "arn:aws:x:secret:name".
     if operator == b"|":
@@ -129,11 +144,14 @@ def _assigned(data: bytes, begin: int, end: int) -> Value | None:
     nested = _NESTED.match(data, end)
     if nested:
         return read(data, nested.end(), nested[1], Style.QUOTED)
-    if operator[:1] in b"=%" and not gap and not after:
-        return _tight(data, begin, end, match.end())
     further = _NEXT_LINE.match(data, match.end())
+    if operator[:1] in b"=%" and not gap and not after and not (further and operator == b"=>"):
+        return _tight(data, begin, end, match.end())
     if further:
         return read(data, further.end(), further[1], Style.QUOTED)
+    block = _BLOCK.match(data, match.end()) if operator == b":" else None
+    if block:
+        return read(data, block.end(), b"", Style.CONFIG)
     return _loose(data, begin, match.end(), close, operator)
 
 
@@ -187,8 +205,10 @@ def tagged_value(data: bytes, begin: int, end: int) -> Value | None:
     match = _TAGGED.match(data, end) or _ELEMENT.match(data, end)
     if match is None or data[begin - 1 : begin] == b"/":
         return None
-    value = read(data, match.end(), b"", Style.QUOTED, _RUN_ELEMENT)
-    return value if value and data[value.end : value.end + 40].lstrip().startswith((b"</", b"<\\/")) else None
+    run = _RUN_ELEMENT.match(data, match.end())
+    if run is None or not data[run.end() : run.end() + 40].lstrip().startswith((b"</", b"<\\/")):
+        return None
+    return Value(*run.span(), Style.QUOTED)
 
 
 def _argument(data: bytes, begin: int, end: int) -> Value | None:

@@ -67,6 +67,8 @@ class View:
 
 def undisguised(data: bytes) -> View | None:
     """The view of a text; None if it wears no disguise."""
+    if _DISGUISE.search(data) is None:
+        return None
     begins = sum(map(data.count, (b"\x1b", b"\\", b"%", b"\xe2", b"\xef", b"\xc2", b"\x08")))
     pattern = _DISGUISES if begins * _FULL > len(data) else _DISGUISE
     return _build(data, pattern.finditer(data))

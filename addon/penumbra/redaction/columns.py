@@ -1,0 +1,139 @@
+"""Tables whose head names a column of secrets: CSV, what a database prints, Markdown, aligned lists.
+
+The head is a line of names; below it, every line with as many cells is a row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator
+
+from penumbra.redaction.names import Names, Strength
+from penumbra.redaction.span import Finder, Rank, Span
+from penumbra.redaction.values import Style, has_digit, is_secret, is_unmistakable
+
+_WORDS = (b"passw", b"pwd", b"secret", b"token", b"key", b"credential")
+_BREAK = re.compile(rb"\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n")
+_BEGINS = (b"\n", b"\\n", b':"', b': "', b':\\"', b': \\"')
+"""What stands in front of a line, or of a string of JSON."""
+_ENDS_CELL = re.compile(
+    rb"[A-Za-z0-9_.-]{0,40}\\{0,31}\"?(?:[ ]{0,60}[|,;]|[ ]{2}|\t|[ ]{0,60}\r?\n|[ ]{0,60}\\{1,31}[rnt]|\Z)"
+)
+"""Behind the telling word of a head."""
+_PREFIX = re.compile(
+    rb"[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t|[:-] ?)|[\w./-]{1,80}[:-][0-9]{1,7}[:-]|[+>] ?"
+)
+_QUOTES = rb"(?:\\{0,31}\")?"
+_NAME = re.compile(
+    rb"[ ]{0,60}"
+    + _QUOTES
+    + rb"([A-Za-z_][A-Za-z0-9_.-]{0,40}(?: [A-Za-z0-9_.-]{1,20}){0,2})"
+    + _QUOTES
+    + rb"[ ]{0,60}"
+)
+_CELL = re.compile(rb"[ ]{0,60}(?:\\{0,31}[\"'`])?([^ \"'`\\]{4,512})(?:\\{0,31}[\"'`])?[ ]{0,60}")
+_RULE = re.compile(rb"[-+|=: ]+")
+_DELIMITERS = (
+    re.compile(rb"\|"),
+    re.compile(rb","),
+    re.compile(rb"\t|\\{1,31}t"),
+    re.compile(rb";"),
+    re.compile(rb" {2,}"),
+)
+_LONGEST_HEAD = 1000
+_LONGEST_ROW = 8192
+_MOST_CELLS = 64
+_NAMES = Names()
+
+
+def _columns(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
+    done = 0
+    for place in places:
+        if place < done or not _ENDS_CELL.match(data, place):
+            continue
+        start, end = _line(data, place)
+        if end - start > _LONGEST_HEAD:
+            continue
+        done = end
+        for delimiter in _DELIMITERS:
+            telling = _head(data, start, end, delimiter)
+            if telling is not None:
+                done = yield from _rows(data, end, delimiter, *telling)
+                break
+
+
+def _line(data: bytes, at: int) -> tuple[int, int]:
+    """The line around a place, without what tools put in front of lines."""
+    low = max(0, at - _LONGEST_HEAD)
+    found = [(data.rfind(begin, low, at), len(begin)) for begin in _BEGINS]
+    start = max((first + length for first, length in found if first >= 0), default=low)
+    ending = _BREAK.search(data, at, at + _LONGEST_HEAD + 1)
+    prefix = _PREFIX.match(data, start, at)
+    return prefix.end() if prefix else start, ending.start() if ending else min(
+        len(data), at + _LONGEST_HEAD + 1
+    )
+
+
+def _head(
+    data: bytes, start: int, end: int, delimiter: re.Pattern[bytes]
+) -> tuple[int, dict[int, tuple[Strength, str]]] | None:
+    """How many cells a head has, and which of its columns hold secrets; None if it is no head."""
+    cells = _cells(data, start, end, delimiter)
+    named = 0
+    telling: dict[int, tuple[Strength, str]] = {}
+    for number, (first, last) in enumerate(cells):
+        match = _NAME.fullmatch(data, first, last)
+        if match is None:
+            if data[first:last].strip() or 0 < number < len(cells) - 1:
+                return None
+            continue
+        named += 1
+        name = _NAMES.judge(match[1].decode("ascii"))
+        if name.strength > Strength.WEAK:
+            telling[number] = name.strength, name.label
+    return (len(cells), telling) if telling and named > 1 else None
+
+
+def _rows(
+    data: bytes,
+    at: int,
+    delimiter: re.Pattern[bytes],
+    width: int,
+    telling: dict[int, tuple[Strength, str]],
+) -> Generator[Span, None, int]:
+    """The secrets below a head that ends at `at`. Returns where the table ends."""
+    while found := _BREAK.match(data, at):
+        start = found.end()
+        following = _BREAK.search(data, start, start + _LONGEST_ROW)
+        at = following.start() if following else min(len(data), start + _LONGEST_ROW)
+        prefix = _PREFIX.match(data, start, at)
+        start = prefix.end() if prefix else start
+        if _RULE.fullmatch(data, start, at):
+            continue
+        cells = _cells(data, start, at, delimiter)
+        if len(cells) != width:
+            break
+        for number, (strength, label) in telling.items():
+            value = _CELL.fullmatch(data, *cells[number])
+            if value and _is_secret(text := value[1].decode("utf-8", "replace"), strength):
+                sure = is_unmistakable(text, strength)
+                yield Span(*value.span(1), label, f"column-{label}", Rank.GENERIC, sure)
+    return at
+
+
+def _is_secret(text: str, strength: Strength) -> bool:
+    return (has_digit(text) or strength is Strength.STRONG) and is_secret(text, strength, Style.CONFIG)
+
+
+def _cells(data: bytes, start: int, end: int, delimiter: re.Pattern[bytes]) -> list[tuple[int, int]]:
+    """Where the cells of a line stand."""
+    cells = []
+    for match in delimiter.finditer(data, start, end):
+        cells.append((start, match.start()))
+        start = match.end()
+        if len(cells) > _MOST_CELLS:
+            return []
+    return [*cells, (start, end)]
+
+
+COLUMNS = Finder("columns", _WORDS, _columns)
