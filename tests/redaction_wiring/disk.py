@@ -46,11 +46,15 @@ class Disk:
 def give_tools(monkeypatch: pytest.MonkeyPatch) -> Disk:
     """The agents of all APIs work on this disk from now on."""
     from e2e import agent
-    from e2e_apis import callers
+    from e2e_apis import bedrock_callers, callers
 
     disk = Disk()
-    monkeypatch.setattr(agent, "run_tool", disk.run)
-    monkeypatch.setattr(callers, "run_tool", disk.run)
+    for module in (agent, bedrock_callers, callers):
+        monkeypatch.setattr(module, "run_tool", disk.run)
+    converse = [
+        {"toolSpec": {"name": name, "inputSchema": {"json": callers.schema(key)}}} for name, key in TOOLS
+    ]
+    monkeypatch.setattr(bedrock_callers, "TOOLS", converse)
     monkeypatch.setattr(callers, "TOOLS", TOOLS)
     functions = [{"name": name, "parameters": callers.schema(key)} for name, key in TOOLS]
     chat = tuple({"type": "function", "function": one} for one in functions)
