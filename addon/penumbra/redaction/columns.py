@@ -16,6 +16,7 @@ _WORDS = (b"passw", b"pwd", b"secret", b"token", b"key", b"credential")
 _BREAK = re.compile(rb"\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n")
 _BEGINS = (b"\n", b"\\n", b':"', b': "', b':\\"', b': \\"')
 """What stands in front of a line, or of a string of JSON."""
+_HEAD = re.compile(rb"[A-Za-z0-9_ .|,;\t\"\\-]{3,1000}")
 _ENDS_CELL = re.compile(
     rb"[A-Za-z0-9_.-]{0,40}\\{0,31}\"?(?:[ ]{0,60}[|,;]|[ ]{2}|\t|[ ]{0,60}\r?\n|[ ]{0,60}\\{1,31}[rnt]|\Z)"
 )
@@ -52,9 +53,9 @@ def _columns(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
         if place < done or not _ENDS_CELL.match(data, place):
             continue
         start, end = _line(data, place)
-        if end - start > _LONGEST_HEAD:
-            continue
         done = end
+        if not _HEAD.fullmatch(data, start, end):
+            continue
         for delimiter in _DELIMITERS:
             telling = _head(data, start, end, delimiter)
             if telling is not None:
