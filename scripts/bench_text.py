@@ -1,0 +1,97 @@
+"""How fast results are shortened: MB of tool output per second of one processor core.
+
+Mixed results in the proportions of real sessions (half of all bytes are files that were read), 1 KB to
+256 KB each, through `pipeline.shorten`. Then each kind in sizes of 64 KB, 256 KB and 1 MB, and texts that
+are made to be slow in sizes up to --most: `growth` is how much longer a byte takes in the largest than in
+the smallest one, and about 1 where time is linear. Processor time of this process, the best of --rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable, Sequence
+
+from bench_outputs import Outputs, Result, hostile
+
+from penumbra.redaction.engine import Redactor
+from penumbra.text import pipeline
+from penumbra.text.result import Mode, Policy, Redact, Redacted, ToolOutput
+from penumbra.text.size import size
+
+PREFIX = f"<<<SHADOW:shadow_{'0' * 32}>>>\n"
+LINE = "{:<30}" + "{:>14}" * 4
+
+
+def seconds(results: Sequence[Result], policy: Policy, redact: Redact, rounds: int) -> float:
+    """Processor time that it takes to shorten all of them once."""
+    outputs = [ToolOutput(result.text, result.tool, result.arguments, "call_1") for result in results]
+    best = float("inf")
+    for _ in range(rounds):
+        begun = time.process_time()
+        for output in outputs:
+            pipeline.shorten(output, policy, redact, lambda original: "shadow_" + "0" * 32)
+        best = min(best, time.process_time() - begun)
+    return best
+
+
+def speed(results: Sequence[Result], policy: Policy, redact: Redact, rounds: int) -> float:
+    """MB per second."""
+    return sum(size(result.text) for result in results) / seconds(results, policy, redact, rounds) / 1e6
+
+
+def mixed(wanted: argparse.Namespace, policy: Policy, redactor: Redactor) -> None:
+    """The mix, kind by kind and as a whole, without and with the search for secrets."""
+    by_kind: dict[str, list[Result]] = {}
+    for name, result in Outputs(1).mix(wanted.size):
+        by_kind.setdefault(name, []).append(result)
+    by_kind["all"] = [result for results in by_kind.values() for result in results]
+    print(LINE.format(f"{policy.mode}, MB/s", "results", "bytes", "pipeline", "+ redaction"))
+    for name, results in by_kind.items():
+        found = [speed(results, policy, redact, wanted.rounds) for redact in (Redacted, redactor.redact)]
+        length = sum(size(result.text) for result in results)
+        cells = (name, f"{len(results):,}", f"{length:,}", *(f"{value:.1f}" for value in found))
+        print(LINE.format(*cells), flush=True)
+
+
+def growth(title: str, series: Iterable[tuple[str, Sequence[Result]]], policy: Policy, rounds: int) -> None:
+    """For each name the speed at three sizes, and how much longer a byte takes in the largest."""
+    print("\n" + LINE.format(title, "1x", "4x", "16x", "growth"))
+    for name, results in series:
+        found = [speed([result], policy, Redacted, rounds) for result in results]
+        cells = (*(f"{value:.1f}" for value in found), f"{found[0] / found[-1]:.2f}")
+        print(LINE.format(name, *cells), flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench text", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--mode", choices=[mode.value for mode in Mode], default=Mode.STANDARD.value)
+    parser.add_argument(
+        "--lossless", action="store_true", help="without what the model would have to ask for"
+    )
+    parser.add_argument("--size", type=int, default=8_000_000, help="bytes of the mix")
+    parser.add_argument(
+        "--most", type=int, default=10_000_000, help="bytes of the largest slow text; 0: none"
+    )
+    parser.add_argument("--rounds", type=int, default=3)
+    wanted = parser.parse_args()
+    policy = Policy(Mode(wanted.mode), lossy=not wanted.lossless, overhead="" if wanted.lossless else PREFIX)
+    redactor = Redactor(b"k" * 32)
+    redactor.redact("the rules are read before time counts")
+    mixed(wanted, policy, redactor)
+    sizes = (64_000, 256_000, 1_024_000)
+    outputs = Outputs(2)
+    kinds = ((name, [outputs.result(name, each) for each in sizes]) for name in outputs.kinds())
+    growth("MB/s at 64 KB, 256 KB, 1 MB", kinds, policy, wanted.rounds)
+    if wanted.most:
+        shapes = zip(*(hostile(wanted.most // part) for part in (16, 4, 1)), strict=True)
+        slow = ((one[0][0], [result for _, result in one]) for one in shapes)
+        growth(f"MB/s up to {wanted.most:,} bytes", slow, policy, 1)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
