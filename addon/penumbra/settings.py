@@ -120,7 +120,7 @@ class Settings:
     filter: str = ""
     intercept: str = "llm"
     threads: str = "auto"
-    websocket: str = "downgrade"
+    websocket: str = "rewrite"
     aws_signing: str = "off"
     database: str = ""
     database_max_bytes: int = 512 * 1024 * 1024

@@ -120,7 +120,7 @@ def test_tools_that_responses_repeats_are_the_clients_own(start: Any, upstream: 
 def test_a_websocket_is_sent_back_to_http(clients: Any, proxy: Any, upstream: Any) -> None:
     headers = {"connection": "upgrade", "upgrade": "websocket", "sec-websocket-version": "13"}
     key = {"sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ=="}
-    client = clients.http(proxy("regular"))
+    client = clients.http(proxy("regular", penumbra_websocket="downgrade"))
     answer = client.get("https://api.openai.com/v1/responses", headers=headers | key)
     assert answer.status_code == 426
     assert answer.json()["error"]["code"] == "upgrade_required"

@@ -11,7 +11,7 @@ from websockets.exceptions import ConnectionClosed
 
 from e2e.agent import bash
 from e2e_apis.callers import ResponsesAgent, hidden_results
-from e2e_expand.model import COMMANDS, PHANTOM, Model, ask, expand, refs, seen
+from e2e_expand.model import CAP, COMMANDS, PHANTOM, Model, ask, expand, refs, seen
 from e2e_sockets.talker import Failed, until
 from upstream import Fault, Received, Thinking, turn
 
@@ -44,7 +44,7 @@ def test_once(
     mode: str, warm: bool, tools_once: bool, talk: Any, proxy: Any, upstream: Any, statuses: Any
 ) -> None:
     upstream.script(once())
-    running = proxy(mode, penumbra_websocket="rewrite", penumbra_max_output_bytes="4096")
+    running = proxy(mode, penumbra_max_output_bytes=CAP)
     caller = talk(running, tools_once=tools_once)
     if warm:
         caller.prewarm()

@@ -12,7 +12,7 @@ from websockets.exceptions import InvalidStatus
 
 from e2e.agent import PRINTS, SESSION, bash
 from e2e_apis.callers import ResponsesAgent, results
-from e2e_expand.model import CAP, PHANTOM, Model, expand, refs, seen
+from e2e_expand.model import CAP, PHANTOM, Model, expand, log, refs, seen
 from e2e_sockets.talker import Failed, opened, until
 from redaction_wiring.planted import GITHUB
 from upstream import Fault, Received, turn
@@ -62,24 +62,23 @@ def test_what_is_not_known_passes(running: Any, api_key: str, upstream: Any) -> 
 
 @pytest.mark.parametrize("binary", [False, True], ids=["text", "binary"])
 def test_large_frames_lose_their_secrets_and_no_letters(
-    binary: bool, talk: Any, proxy: Any, upstream: Any, monkeypatch: pytest.MonkeyPatch
+    binary: bool, talk: Any, upstream: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = "".join(f"Zeile {n}: größer als 漢字 🙂 und\n" for n in range(9_000))
     monkeypatch.setitem(PRINTS, "ls", f"{words}GITHUB_TOKEN={GITHUB}\n")
-    running = proxy(
-        "regular", penumbra_websocket="rewrite", penumbra_mode="safe", penumbra_max_output_bytes="1m"
-    )
+    wish = {"_forge": {"tool_output_compression": "disabled"}}
     upstream.script(Model(turn(bash("ls")), turn("Größer. 漢字 🙂 " * 500)))
-    caller = talk(running, binary=binary)
+    caller = talk(binary=binary, extra=wish)
     assert caller.say("Größe?") == "Größer. 漢字 🙂 " * 500
     text = upstream.asked()[-1].json["input"][0]["output"]
+    assert "_forge" not in upstream.asked()[-1].json
     head, _, mark = text.rpartition("GITHUB_TOKEN=")
     assert head == words
     assert mark.startswith("[REDACTED:")
 
 
 def test_what_can_t_be_searched_is_not_sent(talk: Any, proxy: Any, upstream: Any) -> None:
-    running = proxy("regular", penumbra_websocket="rewrite", penumbra_redaction_max_bytes="1k")
+    running = proxy("reverse", penumbra_redaction_max_bytes="1k", penumbra_mode="safe")
     caller = talk(running)
     upstream.script(Model(turn(bash("pytest -v")), turn("Done.")))
     with pytest.raises(Failed) as failed:
@@ -101,8 +100,7 @@ def test_results_have_the_form_that_they_would_have_over_http(
     """Although their calls are at the provider; also without a phantom whose answers are read."""
     forms = []
     for can in ("true", "false"):
-        more = {"penumbra_websocket": "rewrite", "penumbra_enable_expand_context": can}
-        running = proxy("regular", **more)
+        running = proxy("regular", penumbra_max_output_bytes=CAP, penumbra_enable_expand_context=can)
         upstream.reset()
         upstream.answers(*SESSION)
         agent = ResponsesAgent(clients.of(api_key + can).openai(running))
@@ -137,11 +135,13 @@ def test_errors_arrive_as_they_are(talk: Any, upstream: Any) -> None:
     assert caller.messages[-1]["content"][0]["text"] == "Hello."
 
 
-def test_words_for_an_answer_under_way(talk: Any, proxy: Any, upstream: Any) -> None:
+def test_words_for_an_answer_under_way(
+    talk: Any, proxy: Any, upstream: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They are searched for secrets like all others. What the provider says by itself thereafter is an
     answer like every other, and hides what the model asks for."""
-    more = {"penumbra_redact_scope": "all", "penumbra_max_output_bytes": CAP}
-    running = proxy("regular", penumbra_websocket="rewrite", **more)
+    monkeypatch.setitem(PRINTS, "cat worker.log", log(lines=4_000))
+    running = proxy("reverse", penumbra_redact_scope="all")
     gate = threading.Event()
     found: list[str] = []
 
@@ -190,7 +190,7 @@ def test_the_other_ways(proxy: Any, api_key: str, upstream: Any) -> None:
 
 
 def test_the_official_sdk(clients: Any, proxy: Any, upstream: Any) -> None:
-    running = proxy("reverse", penumbra_websocket="rewrite", penumbra_max_output_bytes="4096")
+    running = proxy("reverse", penumbra_max_output_bytes=CAP)
     upstream.answers(turn("Hello."))
     client = clients.openai(running)
     tools = [{"type": "function", "name": "Bash", "parameters": {}, "strict": False}]
