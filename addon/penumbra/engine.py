@@ -300,6 +300,8 @@ class Engine:
     ) -> tuple[Incoming, rewrite.Request]:
         """The request with placeholders where values were put back into earlier answers."""
         on = _restores(request.settings)
+        if not on and not await self.restoring.any():
+            return incoming, request
         scan = (await asyncio.wrap_future(self._redactor)).scan if on else None
         key = self._caller(incoming, request).conversation()
         edits = await self.restoring.conceal(request, key, scan)
@@ -371,6 +373,7 @@ class Engine:
             hint=settings.include_expand_hint,
             betas=incoming.headers.get("anthropic-beta", ""),
             counting=incoming.api.kind == "count_tokens",
+            editing=_restores(settings),
         )
         format_name = incoming.api.format + ("_socket" if incoming.socket else "")
         edits = list(request.document.edits)

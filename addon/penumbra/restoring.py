@@ -129,6 +129,10 @@ class Restoring:
 
     # Requests
 
+    async def any(self) -> bool:
+        """Whether anything was ever put back."""
+        return await self._past.any()
+
     async def conceal(
         self, request: rewrite.Request, conversation: bytes, scan: Scanner | None
     ) -> list[Edit]:
@@ -136,8 +140,6 @@ class Restoring:
 
         `scan` None: nothing is put back now, but it may have been. Raises RedactionError.
         """
-        if scan is None and not await self._past.any():
-            return []
         document = request.document
         calls = [
             (self._call_key(conversation, document, call), call)

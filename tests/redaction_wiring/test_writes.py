@@ -96,6 +96,12 @@ def test_calls_are_counted_wherever_the_placeholder_stands() -> None:
     assert leaving.calls(FORMATS["anthropic"], b"no answer", stream=False) == 0
 
 
+@pytest.mark.parametrize("name", phantom.EDITING_NAMES.values())
+def test_where_values_are_put_back_the_legend_says_so(name: str) -> None:
+    assert phantom.tool(name).description.endswith(phantom.EDITING_LEGEND)
+    assert PATTERN.search(phantom.EDITING_LEGEND) is None
+
+
 @pytest.mark.parametrize("name", phantom.NAMES)
 def test_the_legend_stands_in_the_phantom_whatever_was_redacted(name: str) -> None:
     assert phantom.tool(name).description.endswith(phantom.LEGEND)

@@ -77,6 +77,8 @@ class Terms:
     """The features that the request asks for in its headers."""
     counting: bool = False
     """The request only counts tokens: it gets no tool, and nothing is recorded."""
+    editing: bool = False
+    """Values are put back into edits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +165,8 @@ class Expansions:
             return None
         if latest is not None and latest.tool not in tools.names:
             name = latest.tool
+        elif latest is None and terms.editing:
+            name = phantom.editing_name(name, tools)
         # Tools that stood in the input of a former request are still there for the model.
         if not terms.counting and tools.own:
             wire.declare(document, phantom.tool(name))

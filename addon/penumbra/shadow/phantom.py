@@ -12,14 +12,22 @@ from penumbra.wire.document import encode
 NAMES = ("expand_context", "penumbra_expand_context")
 """The second one is for requests in which a client tool has the first one's name."""
 
+EDITING_NAMES = {name: name.replace("context", "original") for name in NAMES}
+"""The same in conversations in which values are put back into edits: the legend is another one there,
+and a conversation keeps its tool, whatever becomes of the setting."""
+
 LEGEND = "[REDACTED:kind:code] stands for a secret value; never write it in the value's place."
 """What placeholders are. It stands here because these bytes are in every request from the first one on,
 so that no cached prefix moves when the first secret comes."""
+EDITING_LEGEND = (
+    "[REDACTED:kind:code] stands for a secret value; write it as it is where you edit the file that it "
+    "came from, and nowhere else in the value's place."
+)
 _DESCRIPTION = (
     "Full text of a tool result that begins with <<<SHADOW:id>>>: it was shortened. Use this instead of "
     "guessing or running the tool again. `pattern` (RE2) returns matching lines, `lines` a range like "
     "120-180. "
-) + LEGEND
+)
 _PARAMETERS = encode(
     {
         "type": "object",
@@ -37,8 +45,15 @@ _PARAMETERS = encode(
 
 
 def tool(name: str) -> Tool:
-    """The declaration under one of `NAMES`."""
-    return Tool(name, _DESCRIPTION, _PARAMETERS)
+    """The declaration under one of `NAMES` or `EDITING_NAMES`."""
+    legend = EDITING_LEGEND if name in EDITING_NAMES.values() else LEGEND
+    return Tool(name, _DESCRIPTION + legend, _PARAMETERS)
+
+
+def editing_name(name: str, tools: Tools) -> str:
+    """The name that takes this one's place where a conversation begins in which edits get values."""
+    other = EDITING_NAMES.get(name, name)
+    return name if other in tools.names else other
 
 
 def name_for(tools: Tools) -> str | None:
