@@ -30,6 +30,12 @@ _BLOCKS = {
     "web_search_tool_result": "tool_use_id content caller",
     "tool_reference": "tool_name",
     "container_upload": "file_id",
+    "code_execution_tool_result": "tool_use_id content",
+    "mcp_tool_use": "id name server_name input",
+    "mcp_tool_result": "tool_use_id is_error content",
+    "compaction": "content encrypted_content signature tool_changes",
+    "tool_addition": "tool",
+    "tool_removal": "tool",
 }
 _UNCACHED = ("thinking", "redacted_thinking")
 _IN_RESULT = ("text", "image", "document", "search_result", "tool_reference")

@@ -25,7 +25,7 @@ from wire_answers.anthropic_streams import (
     text,
     thinking,
 )
-from wire_answers.drive import chunks, drive, every_cut
+from wire_answers.drive import byte_by_byte, chunks, drive, every_cut
 
 
 def stream() -> AnthropicStream:
@@ -315,3 +315,58 @@ def test_json_that_only_calls_the_phantom_ends_its_turn() -> None:
 
 def test_thinking_helper_is_sound() -> None:
     assert events(thinking(0, "a", "b"))[2]["delta"] == {"type": "signature_delta", "signature": "b"}
+
+
+NEWER: dict[str, Any] = {
+    "container": {"id": "container_1", "expires_at": "2026-11-21T00:00:00Z"},
+    "context_management": {
+        "applied_edits": [{"type": "clear_thinking_20251015", "cleared_thinking_turns": 1}]
+    },
+    "input_transformations": [
+        {"type": "thinking_dropped", "path": "messages.1.content.0", "reason": "prefix_binding_mismatch"}
+    ],
+}
+
+
+def test_newer_members_of_answers_stay() -> None:
+    ends = [
+        {"delta": {"stop_reason": reason, "stop_sequence": None, "container": NEWER["container"]}}
+        for reason in ("tool_use", "end_turn")
+    ]
+    first, last = (
+        event(
+            "message_delta", **one, usage={"output_tokens": 1}, context_management=NEWER["context_management"]
+        )
+        + event("message_stop")
+        for one in ends
+    )
+    begins = start(0).replace(b'"content": []', b'"content": [], ' + json.dumps(NEWER)[1:-1].encode())
+    plain = begins + text(0, "Hello.") + last
+    assert byte_by_byte(stream, [plain])[0] == plain
+    out, _ = byte_by_byte(
+        stream, [begins + call(0, PHANTOM, "toolu_p", "{}") + first, start(1) + text(0, "Hello.") + last]
+    )
+    assert begins in out
+    deltas = [one for one in events(out) if one["type"] == "message_delta"]
+    assert deltas == [
+        {
+            "type": "message_delta",
+            **ends[1],
+            "usage": {"output_tokens": 2, "input_tokens": 100},
+            "context_management": NEWER["context_management"],
+        }
+    ]
+    document = {
+        "id": "msg_1",
+        "type": "message",
+        "content": [],
+        "stop_reason": "end_turn",
+        "usage": {},
+        **NEWER,
+    }
+    asking = {"type": "tool_use", "id": "toolu_p", "name": PHANTOM, "input": {}}
+    bodies = [
+        json.dumps({**document, "content": [one]}).encode() for one in (asking, {"type": "text", "text": "a"})
+    ]
+    said = json.loads(byte_by_byte(lambda: AnthropicBody(PHANTOM), bodies)[0])
+    assert said == {**document, "content": [{"type": "text", "text": "a"}]}
