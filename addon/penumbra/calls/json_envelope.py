@@ -34,6 +34,8 @@ class Output:
 
 def outputs(text: str) -> list[Output]:
     """The outputs that a JSON text is an envelope of, in order; empty if it is none. Never raises."""
+    if text[:1] not in ("{", "[", " ", "\t", "\r", "\n"):
+        return []
     body = text.strip(" \t\r\n")
     if body[:1] not in ("{", "[") or body[-1:] not in ("}", "]") or "\\" not in body:
         return []

@@ -28,7 +28,7 @@ class _Hunk:
     shown: bool = False
 
     def size(self) -> int:
-        return sum(size(line) + 1 for line in self.lines)
+        return size("\n".join(self.lines)) + 1
 
     def added(self) -> int:
         return sum(line[:1] == "+" for line in self.lines[1:])

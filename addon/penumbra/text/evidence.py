@@ -17,7 +17,7 @@ from penumbra.calls.match import accounts
 from penumbra.text import diff_hunks, json_prune, row_sample, search_hits, web_hits, windows
 from penumbra.text.outline import outline
 from penumbra.text.result import Mode
-from penumbra.text.size import encode, size
+from penumbra.text.size import encode, exceeds, size
 from penumbra.text.stage import Shape, Source
 
 
@@ -67,10 +67,10 @@ _BY_CATEGORY = {
 def account(text: str, source: Source) -> str | None:
     """The account of a result that is over its limit; None if it is within."""
     kind = kind_of(source)
-    if kind in (Kind.WEB, Kind.OTHER) and size(text) > limit_of(kind, source) and web_hits.is_hits(text):
+    if kind in (Kind.WEB, Kind.OTHER) and exceeds(text, limit_of(kind, source)) and web_hits.is_hits(text):
         kind = Kind.HITS
     limit = limit_of(kind, source)
-    if size(text) <= limit:
+    if not exceeds(text, limit):
         return None
     heading = _heading(kind, source)
     room = limit - size(source.policy.overhead) - size(heading) - 1

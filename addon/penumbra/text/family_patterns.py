@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import compress, count
 
 LINE_LIMIT = 2_000
@@ -59,4 +60,13 @@ class Span:
 
 def written(template: str, values: Mapping[str, object]) -> str:
     """`template` with `{name}` replaced; a name without a value is left as it stands."""
-    return _PLACEHOLDER.sub(lambda found: str(values.get(found.group(1), found.group())), template)
+    parts = list(_parts(template))
+    for place in range(1, len(parts), 2):
+        parts[place] = str(values.get(parts[place], f"{{{parts[place]}}}"))
+    return "".join(parts)
+
+
+@cache
+def _parts(template: str) -> tuple[str, ...]:
+    """Text and names of a rule's template, in turns."""
+    return tuple(_PLACEHOLDER.split(template))

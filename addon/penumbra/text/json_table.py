@@ -40,8 +40,7 @@ Row = dict[str, str]
 
 def to_tables(text: str) -> str | None:
     """The JSON or JSON Lines with its arrays of objects as tables; None if it has none."""
-    start = text.lstrip(" \t\r\n")
-    if start[:1] not in ("{", "["):
+    if not json_minify.may_be_json(text):
         return None
     try:
         return _tables(json_minify.minify(text) or text)

@@ -45,7 +45,7 @@ from penumbra.text import (
     yaml_table,
 )
 from penumbra.text.result import Loss, Mode, Policy, Redact, Shortened, ToolOutput
-from penumbra.text.size import size
+from penumbra.text.size import exceeds, size
 from penumbra.text.stage import Shape, Source, Stage
 
 Transform = Callable[[str], str | None]
@@ -91,10 +91,10 @@ def _logs(text: str, source: Source) -> str | None:
     A log that stays too long for its account is better told in part as it is.
     """
     is_log = source.call.category in ("bash", "other") and not search_hits.is_search(source.call)
-    if not is_log or source.shape is not Shape.PLAIN or row_sample.is_separated(text):
+    factored = logs.factor(text) if is_log and source.shape is Shape.PLAIN else None
+    if factored is None or row_sample.is_separated(text):
         return None
-    factored = logs.factor(text)
-    if factored is None or not source.policy.lossy:
+    if not source.policy.lossy:
         return factored
     return factored if size(factored) <= evidence.limit_of(evidence.kind_of(source), source) else None
 
@@ -224,7 +224,7 @@ class _Run:
 
     def unwrapped(self, ref: Callable[[str], str]) -> bool:
         """Whether the text was JSON around outputs, which have been shortened one by one."""
-        if size(self.original) <= self.policy.min_bytes:
+        if not exceeds(self.original, self.policy.min_bytes):
             return False
         found = wrapped.shorten(
             self.text,
@@ -250,8 +250,10 @@ class _Run:
 
     def structure(self, ref: Callable[[str], str]) -> None:
         """The stages that the mode, the size and the call allow."""
-        original_bytes = size(self.original)
-        if original_bytes <= self.policy.min_bytes or _RANK[self.policy.mode] < _RANK[Mode.STANDARD]:
+        if (
+            not exceeds(self.original, self.policy.min_bytes)
+            or _RANK[self.policy.mode] < _RANK[Mode.STANDARD]
+        ):
             return
         stages = len(self.stages)
         whole = self.text
@@ -268,8 +270,7 @@ class _Run:
             policy=self.policy,
             is_error=self.output.is_error,
             call_id=self.output.call_id,
-            original_bytes=original_bytes,
-            original_lines=self.original.count("\n") + 1,
+            original=self.original,
             shortened=lambda: len(self.stages) > stages,
             artifact=lambda: ref(self.original),
         )
@@ -413,10 +414,11 @@ def _failed(stage: str, error: Exception) -> None:
 
 def _shape(text: str) -> Shape:
     """What the text looks like, by its beginning."""
-    start = text.lstrip()
-    if start[:1] in ("{", "["):
-        minimal = json_minify.is_json(start.rstrip()) or json_minify.is_json(start.split("\n", 1)[0])
-        if minimal:
+    if text[:1] in ("{", "[") or text[:1].isspace():
+        start = text.strip()
+        if start[:1] in ("{", "[") and (
+            json_minify.is_json(start) or json_minify.is_json(start.split("\n", 1)[0])
+        ):
             return Shape.JSON
     beginning = text[:_BEGINNING]
     if any(sign in beginning for sign in ("diff --git ", "@@ -", "\n+++ ")) and _DIFF.search(beginning):

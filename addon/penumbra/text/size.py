@@ -8,6 +8,11 @@ def size(text: str) -> int:
     return len(text) if text.isascii() else len(encode(text))
 
 
+def exceeds(text: str, limit: int) -> bool:
+    """Whether a text has more than `limit` UTF-8 bytes, told from its characters where that is enough."""
+    return len(text) > limit or (4 * len(text) > limit and size(text) > limit)
+
+
 def encode(text: str) -> bytes:
     """UTF-8 bytes of a text; lone surrogates are written as if they were characters."""
     return text.encode("utf-8", "surrogatepass")

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from penumbra.calls.classify import Call
 from penumbra.text.result import Loss, Mode, Policy
+from penumbra.text.size import size
 
 
 class Shape(StrEnum):
@@ -27,13 +28,22 @@ class Source:
     policy: Policy
     is_error: bool
     call_id: str
-    original_bytes: int
-    """UTF-8 bytes of the redacted original: what `target_ratio` refers to."""
-    original_lines: int
+    original: str
+    """The redacted original."""
     artifact: Callable[[], str]
     """The shadow ref under which the original can be asked for."""
     shortened: Callable[[], bool]
     """Whether a stage before this one changed the text."""
+
+    @property
+    def original_bytes(self) -> int:
+        """UTF-8 bytes of the original: what `target_ratio` refers to."""
+        return size(self.original)
+
+    @property
+    def original_lines(self) -> int:
+        """Lines of the original."""
+        return self.original.count("\n") + 1
 
 
 @dataclass(frozen=True, slots=True)

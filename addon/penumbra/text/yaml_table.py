@@ -21,7 +21,7 @@ _MOST_KEYS = 24
 _LONGEST = 400
 """Characters of a line above which it is no plain value."""
 _FIRST = re.compile(r"( *)- ( *)([\w./$@-]{1,80}): (.*)")
-_START = re.compile(r"^ *- +[\w./$@-]{1,80}: ", re.MULTILINE)
+_START = re.compile(r"\n *- +[\w./$@-]{1,80}: ")
 _FURTHER = re.compile(r"( +)([\w./$@-]{1,80}): (.*)")
 _PLAIN = re.compile(r"(?:[^\t\n|>&*!%@`\s\"'{\[#][^\t\n#]*|\"[^\"\t\n]*\"|'[^'\t\n]*'|\{\}|\[\])")
 """A value on one line: no block, no anchor, no tag, no comment behind it."""
@@ -41,7 +41,7 @@ class _Item:
 
 def to_tables(text: str) -> str | None:
     """The text with its lists of like mappings as tables; None if it has none."""
-    if "- " not in text or len(_START.findall(text)) < _LEAST:
+    if "- " not in text or len(_START.findall("\n" + text)) < _LEAST:
         return None
     lines = text.split("\n")
     written: list[str] = []
