@@ -162,23 +162,27 @@ class Sockets:
             lane.held.append((frame, is_text))
             return b""
         if outside.type in (CREATE, STEER):
-            frame = await self._request(flow, socket, lane, frame, outside)
-        return responses_socket.renamed(frame, socket.ids) if socket.ids and frame else frame
+            return await self._request(flow, socket, lane, frame, outside)
+        return self._renamed(socket, frame)
 
     async def _request(
         self, flow: http.HTTPFlow, socket: Socket, lane: Lane, frame: bytes, outside: Envelope
     ) -> bytes:
-        """A frame without its secrets; empty if it is refused."""
+        """What goes to the provider for words of the client; empty if they are refused."""
         outcome = await self._process(flow, socket.api if outside.type == CREATE else _steering(), frame)
         if isinstance(outcome, Refused):
             self._refuse(flow, outcome.status, outcome.body, outside)
             return b""
-        if outcome is None:
-            return frame
         if outside.type == CREATE:
             lane.latest = outcome
-            lane.waiting.append(self._waiting(outcome))
-        return outcome.rewritten.body
+            lane.waiting.extend([self._waiting(outcome)] if outcome is not None else [])
+        if outcome is not None and outcome.prepared is not None:
+            # It names what it goes on from by the right id already.
+            return outcome.rewritten.body
+        return self._renamed(socket, outcome.rewritten.body if outcome is not None else frame)
+
+    def _renamed(self, socket: Socket, frame: bytes) -> bytes:
+        return responses_socket.renamed(frame, socket.ids) if socket.ids else frame
 
     def _refuse(self, flow: http.HTTPFlow, status: int, body: bytes, outside: Envelope) -> None:
         _inject(flow, responses_socket.refusal(status, body, outside.lane), to_client=True)
