@@ -20,7 +20,7 @@ from penumbra.failures import place
 from penumbra.redaction import RedactionError, arguments, files
 from penumbra.redaction.engine import Scan
 from penumbra.redaction.failure import Redact
-from penumbra.redaction.restore import Restorer, json_escaped, restorer
+from penumbra.redaction.restore import Restorer, restorer
 from penumbra.redaction.vault import Values, Vault, exact
 from penumbra.shadow.ledger import Facts, Ledger
 from penumbra.shadow.restorations import Restorations, Stretches
@@ -35,9 +35,7 @@ RULE = "known-value"
 _MEMORY = 16_384
 """Calls whose edits are remembered."""
 _SURE = 12
-"""Characters: shorter values are looked for where they were put back, and nowhere else."""
-_SPELLINGS = 4
-"""As often may JSON stand inside of JSON in an answer."""
+"""Characters: shorter values are looked for in the arguments of edits, and nowhere else."""
 _log = logging.getLogger(__name__)
 
 Scanner = Callable[[str, str], Scan]
@@ -84,14 +82,7 @@ class Restoration:
 
     def concealed(self, content: bytes) -> bytes:
         """An answer as the client got it, for those who only look: with the placeholders."""
-        spelled: dict[bytes, bytes] = {}
-        for mark, value in self.used.items():
-            for _ in range(_SPELLINGS):
-                spelled[value.encode("utf-8", "surrogatepass")] = mark.encode("ascii")
-                value = json_escaped(value)
-        for value_bytes in sorted(spelled, key=lambda each: (-len(each), each)):
-            content = content.replace(value_bytes, spelled[value_bytes])
-        return content
+        return arguments.swept(content, self.used)
 
 
 @dataclass(slots=True)
@@ -186,14 +177,13 @@ class Restoring:
             before = [item.key for item in request.items if item.result.turn < call.turn]
             values = self._vault.values(conversation, before).every() if scan is not None else {}
             edits: list[Edit] = []
-            begin, _ = request.document.place(call.arguments)
             for leaf in found[key]:
                 name = _key(conversation, leaf.text)
                 stretches = past.get(name, ())
                 if not stretches and (stretches := arguments.found(leaf.text, values)):
                     fresh[name] = stretches
                 edits += leaf.edit(stretches)
-            self._edits[key] = tuple(Edit(one.start - begin, one.end - begin, one.data) for one in edits)
+            self._edits[key] = _relative(request.document, call, edits, values)
         await self._past.keep(fresh)
 
     def redacting(self, request: rewrite.Request, conversation: bytes, redact: Redact) -> Redact:
@@ -250,6 +240,21 @@ class Restoring:
         if not values or request.api.format not in EDITS:
             return None
         return Restoration(request.api.format, conversation, values, _root(request), self._past)
+
+
+def _relative(
+    document: Document, call: PastCall, edits: Iterable[Edit], values: Mapping[str, str]
+) -> tuple[Edit, ...]:
+    """Edits of a call's arguments, counted from their begin.
+
+    What stands where no reader of JSON looks, such as the first of two members of one name, is found
+    by its bytes.
+    """
+    source, (begin, _) = document.source(call.arguments), document.place(call.arguments)
+    moved = tuple(Edit(one.start - begin, one.end - begin, one.data) for one in edits)
+    clean = Document(source, list(moved)).render()
+    swept = arguments.swept(clean, {mark: value for mark, value in values.items() if len(value) >= _SURE})
+    return moved if swept == clean else (Edit(0, len(source), swept),)
 
 
 def _root(request: rewrite.Request) -> str:

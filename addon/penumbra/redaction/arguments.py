@@ -7,6 +7,7 @@ had it got the placeholder.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ _CHARACTER = re.compile(
 _LONG = 16
 """Characters: from here on a value is known even where one of its ends runs into a word."""
 _WORD = re.compile(r"\w")
+_SPELLINGS = 4
+"""As often a value may have been escaped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +146,20 @@ def replaced(text: str, stretches: Iterable[Stretch]) -> str:
         pieces += (text[at : one.start], one.mark)
         at = one.end
     return "".join([*pieces, text[at:]])
+
+
+def swept(content: bytes, values: Mapping[str, str]) -> bytes:
+    """Bytes with placeholders in the place of values, however often JSON stands inside of JSON there."""
+    spelled: dict[bytes, bytes] = {}
+    for mark, value in values.items():
+        for ascii_only in (False, True):
+            spelling = value
+            for _ in range(_SPELLINGS):
+                spelled[spelling.encode("utf-8", "surrogatepass")] = mark.encode("ascii")
+                spelling = json.dumps(spelling, ensure_ascii=ascii_only)[1:-1]
+    for one in sorted(spelled, key=lambda each: (-len(each), each)):
+        content = content.replace(one, spelled[one])
+    return content
 
 
 def aligned(written: str, sent: str, used: Mapping[str, str]) -> list[Stretch]:
