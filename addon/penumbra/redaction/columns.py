@@ -12,15 +12,33 @@ from penumbra.redaction.names import Names, Strength
 from penumbra.redaction.span import Finder, Rank, Span
 from penumbra.redaction.values import Style, has_digit, is_secret, is_unmistakable
 
-_WORDS = (b"passw", b"pwd", b"secret", b"token", b"key", b"credential")
+_WORDS = "password passwd passwort passphrase pwd secret secrets token key credential credentials"
+_ENDS = (
+    ",",
+    ";",
+    "|",
+    " |",
+    " \n",
+    " \r",
+    " \\",
+    "\t",
+    "\n",
+    "\r",
+    "  ",
+    "\\",
+    '",',
+    '";',
+    '"|',
+    '"\t',
+    '"\n',
+    '"\r',
+)
+_ANCHORS = tuple(f"{word}{end}".encode() for word in _WORDS.split() for end in _ENDS)
+"""A word with what ends a cell behind it: the word alone stands in too many lines."""
 _BREAK = re.compile(rb"\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n")
 _BEGINS = (b"\n", b"\\n", b':"', b': "', b':\\"', b': \\"')
 """What stands in front of a line, or of a string of JSON."""
 _HEAD = re.compile(rb"[A-Za-z0-9_ .|,;\t\"\\-]{3,1000}")
-_ENDS_CELL = re.compile(
-    rb"[A-Za-z0-9_.-]{0,40}\\{0,31}\"?(?:[ ]{0,60}[|,;]|[ ]{2}|\t|[ ]{0,60}\r?\n|[ ]{0,60}\\{1,31}[rnt]|\Z)"
-)
-"""Behind the telling word of a head."""
 _PREFIX = re.compile(
     rb"[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t|[:-] ?)|[\w./-]{1,80}[:-][0-9]{1,7}[:-]|[+>] ?"
 )
@@ -50,7 +68,7 @@ _NAMES = Names()
 def _columns(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
     done = 0
     for place in places:
-        if place < done or not _ENDS_CELL.match(data, place):
+        if place < done:
             continue
         start, end = _line(data, place)
         done = end
@@ -137,4 +155,4 @@ def _cells(data: bytes, start: int, end: int, delimiter: re.Pattern[bytes]) -> l
     return [*cells, (start, end)]
 
 
-COLUMNS = Finder("columns", _WORDS, _columns)
+COLUMNS = Finder("columns", _ANCHORS, _columns)
