@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from mitmproxy import http
 
-from penumbra import edits
+from penumbra import edits, sockets
 from penumbra.redaction.placeholder import PATTERN_BYTES
 from penumbra.restoring import Restoration
 
@@ -42,8 +42,8 @@ class Kept:
         self._keep(flow, edits.ended(flow))
 
     def websocket_end(self, flow: http.HTTPFlow) -> None:
-        """A WebSocket's connection is closed."""
-        if self._is_blanked(flow, None) and flow.websocket is not None:
+        """A WebSocket is closed."""
+        if self._wanted() != "off" and flow.websocket is not None and sockets.reads(flow):
             for message in flow.websocket.messages:
                 message.content = _note(message.content)
 
@@ -77,7 +77,7 @@ class Kept:
         wanted, known = self._wanted(), flow.metadata.get("penumbra")
         if wanted == "off" or not isinstance(known, dict):
             return False
-        if wanted == "all" or "refused" in known or flow.websocket is not None:
+        if wanted == "all" or "refused" in known:
             return True
         parent = known.get("continues", flow.id)
         return parent in _SECRET or (restoration is not None and bool(restoration.used))

@@ -76,6 +76,11 @@ _OPENING: dict[str, Api] = {}
 _SOCKETS: dict[str, Socket] = {}
 
 
+def reads(flow: http.HTTPFlow) -> bool:
+    """Whether the frames of a flow are read, until `websocket_end` has run here."""
+    return flow.id in _SOCKETS
+
+
 class Sockets:
     """State: none but the module's."""
 
