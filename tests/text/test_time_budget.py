@@ -117,11 +117,11 @@ def test_a_form_that_was_late_is_remembered_with_what_it_lacks(monkeypatch):
         late = send({})
     (decision,) = late.decisions.values()
     assert "fold_repeated" in decision.facts.skipped
-    assert late.body == body()
+    assert b"more times]" not in late.body
     again = send(late.decisions)
     assert again.body == late.body
     assert not again.decisions
-    assert send({}).body != late.body
+    assert b"more times]" in send({}).body
 
 
 def test_late_stages_show_in_the_event(monkeypatch):
