@@ -379,3 +379,30 @@ def test_a_page_becomes_text() -> None:
 )
 def test_no_page(text: str) -> None:
     assert markup.to_text(text) is None
+
+
+def test_go_frames_of_two_lines() -> None:
+    text = (
+        "panic: runtime error: index out of range [3] with length 3\n\ngoroutine 18 [running]:\n"
+        "main.(*Cart).Total(0xc0000b2000)\n\t/srv/shop/cart.go:41 +0x1d\n"
+        "main.handle({0x7f3e, 0xc0000b4000}, 0xc0000b6000)\n\t/srv/shop/main.go:12 +0x9a\n"
+        + "".join(
+            f"net/http.serve{n}(0xc00011{n})\n\t/usr/local/go/src/net/http/server.go:{n + 2000} +0x29\n"
+            for n in range(5)
+        )
+        + "github.com/acme/mux.Route(0x1)\n\t/root/go/pkg/mod/github.com/acme/mux@v1.2.0/mux.go:9 +0x11\n"
+        "created by net/http.(*Server).Serve in goroutine 1\n\t/usr/local/go/src/net/http/server.go:3086 +0x5cb\n"
+        "exit status 2\n"
+    )
+    folded = traces.fold(text)
+    assert folded is not None
+    assert "[6 library frames left out]" in folded
+    for kept in (
+        "/srv/shop/cart.go:41",
+        "/srv/shop/main.go:12 +0x9a",
+        "created by net/http",
+        "exit status 2",
+    ):
+        assert kept in folded
+    assert "mux@v1.2.0" not in folded
+    assert traces.fold(folded) is None

@@ -17,7 +17,9 @@ _FRAME = re.compile(
     r"|#[0-9]+ (?P<php>(?:/|\[internal|phar:)[^\n]{1,300})\Z"
     r"|[ \t]+[0-9]+: +(?:0x[0-9a-f]+ - )?(?P<rust>[A-Za-z_<][\w:<>{}#&, ]{2,300})\Z"
 )
-_BEGINNING = re.compile(r'\n(?:[ \t]+(?:File "|at |from |[0-9]+: )|#[0-9]+ )')
+_GO = re.compile(r"\t(?P<file>[^\s:]{1,300}\.(?:go|s)):[0-9]+(?: \+0x[0-9a-f]+)?\r?\Z")
+"""The second line of a frame of Go; the first one names the function."""
+_BEGINNING = re.compile(r'\n(?:[ \t]+(?:File "|at |from |[0-9]+: )|#[0-9]+ |\t[^\s:]{1,300}\.go:)')
 """How frames begin: a fast no for texts with few such lines."""
 _LIBRARY = re.compile(
     r"[/\\](?:site-packages|dist-packages|node_modules|gems|\.cargo[/\\]registry|rustc|vendor|\.pnpm)[/\\]"
@@ -27,7 +29,7 @@ _LIBRARY = re.compile(
     r"|org\.(?:springframework|apache|junit|hibernate|eclipse|gradle|codehaus|jboss|mockito|testng)"
     r"|java\.base|System|Microsoft|Xunit|NUnit)[./]"
     r"|^(?:<?(?:core|std|alloc|tokio|backtrace|rayon)::|__rust|rust_begin|_start\b|main\Z|__libc)"
-    r"|[/\\]usr[/\\](?:local[/\\]go|lib)[/\\]"
+    r"|[/\\]usr[/\\](?:local[/\\]go|lib)[/\\]|[/\\]pkg[/\\]mod[/\\]|[/\\]go[0-9.]*[/\\]src[/\\]"
 )
 _LEAST = 3
 """Library frames in a row that are worth a line which counts them."""
@@ -41,6 +43,7 @@ def fold(text: str) -> str | None:
         and "from " not in text
         and "\n#" not in text
         and "::" not in text
+        and ".go:" not in text
     ):
         return None
     if len(_BEGINNING.findall("\n" + text)) <= _LEAST:
@@ -76,6 +79,9 @@ def _frames(lines: Sequence[str]) -> dict[int, Frame]:
             continue
         found = _FRAME.match(line)
         if found is None:
+            second = _GO.match(line)
+            if second is not None and position and lines[position - 1].strip() and position - 1 not in frames:
+                frames[position - 1] = (position - 1, position + 1, bool(_LIBRARY.search(second["file"])))
             continue
         name = next(group for group in found.groups() if group is not None)
         end = position + 1
