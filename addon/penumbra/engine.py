@@ -45,7 +45,7 @@ from penumbra.strategies.strategy import Credential
 from penumbra.text.result import Mode, Shortened
 from penumbra.wire import identity, session
 from penumbra.wire.document import Document, NotJson
-from penumbra.wire.recognise import Api, claims_json
+from penumbra.wire.recognise import Api, claims_json, model_in
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -454,7 +454,8 @@ class Engine:
             if incoming.api.format == "anthropic":
                 threads.check(document, settings.threads, incoming.headers.get("user-agent", ""))
             scope = self.scope(incoming, document)
-            return rewrite.read(document, incoming.api, settings, scope, incoming.threshold)
+            request = rewrite.read(document, incoming.api, settings, scope, incoming.threshold)
+            return request and rewrite.with_model(request, model_in(incoming.path))
         except NotJson:
             # What says that it is no JSON is no call; what is empty says nothing.
             is_call = claims_json(incoming.headers.get("content-type", "")) and bool(incoming.body.strip())

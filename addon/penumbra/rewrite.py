@@ -121,6 +121,13 @@ def read(
     return Request(api, settings, document, conversation, tuple(_items(document, conversation, scope)))
 
 
+def with_model(request: Request, model: str) -> Request:
+    """The same request, of this model if its body names none."""
+    if request.conversation.model or not model:
+        return request
+    return replace(request, conversation=replace(request.conversation, model=model))
+
+
 def unheard(request: Request) -> set[str]:
     """Ids of the calls that results answer and the request does not show."""
     calls = ((result.call_id, result.call) for result in request.conversation.results)

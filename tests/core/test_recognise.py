@@ -68,3 +68,20 @@ def test_a_body_counts_whatever_it_is_called(content_type, is_call):
 )
 def test_other_paths_are_none(path):
     assert recognised("localhost", "POST", path, '{"model":"m","messages":[]}') is None
+
+
+@pytest.mark.parametrize(
+    ("path", "model"),
+    [
+        ("/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse&key=k", "gemini-2.5-pro"),
+        (
+            "/v1/projects/p/locations/l/publishers/anthropic/models/claude-4@20250929:rawPredict",
+            "claude-4@20250929",
+        ),
+        ("/model/us.anthropic.claude-sonnet-4-5-v1%3A0/converse", "us.anthropic.claude-sonnet-4-5-v1:0"),
+        ("/v1/messages?model=/models/x", ""),
+        ("/v1internal:generateContent", ""),
+    ],
+)
+def test_models_in_paths(path: str, model: str) -> None:
+    assert recognise.model_in(path) == model

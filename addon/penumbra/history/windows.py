@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -10,8 +9,7 @@ from functools import cache
 from typing import Any
 
 from penumbra import rules
-
-_IN_PATH = re.compile(r"/models?/([^/:?]+)")
+from penumbra.wire.recognise import model_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +31,7 @@ def table() -> Mapping[str, Any]:
 def of(model: str, headers: Mapping[str, str], path: str = "") -> Window:
     """What is known of a model's window. `headers` of the request, with names in lower case; `path`: its
     path, for APIs that name the model there."""
-    in_path = _IN_PATH.search(path)
-    name = (model or (in_path[1] if in_path else "")).lower()
+    name = (model or model_in(path)).lower()
     found = next((one for one in table()["models"] if fnmatchcase(name, one["glob"])), None)
     if found is None:
         return Window()

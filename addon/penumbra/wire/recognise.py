@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from types import ModuleType
 from typing import Any, cast
+from urllib.parse import unquote
 
 import re2
 
@@ -36,6 +37,9 @@ _FORMATS: dict[str, ModuleType] = {
     "openai_responses": openai_responses,
 }
 _FIRST_BYTES = {"string": b'"', "array": b"[", "object": b"{", "string or array": b'"['}
+
+
+_MODEL = re2.compile(r"/models?/([^/]+?)(?::[a-zA-Z]+)?(?:/|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +107,12 @@ def is_llm_host(host: str, extra: tuple[str, ...] = ()) -> bool:
     """Whether LLM calls to a host are ours to read; `extra` are the operator's own globs."""
     host = host.lower().rstrip(".").strip("[]")
     return any(fnmatchcase(host, pattern.lower()) for pattern in (*_hosts(), *extra))
+
+
+def model_in(path: str) -> str:
+    """The model that a path names, for APIs whose bodies don't; empty if it names none."""
+    found = _MODEL.search(unquote(path.partition("?")[0]))
+    return found[1] if found else ""
 
 
 def by_request_line(method: str, path: str, content_type: str) -> Api | None:
