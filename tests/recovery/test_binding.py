@@ -120,6 +120,23 @@ def test_a_request_that_is_then_too_large_keeps_asking(
     assert sizes[2] < sizes[1]
 
 
+def test_what_was_shortened_to_fit_may_stand_in_front_of_thinking(
+    clients: Any, proxy: Any, upstream: Any
+) -> None:
+    """The smaller request is refused for its thinking, and then taken without."""
+    upstream.answers(*THINKING_SESSION)
+    caller = agent("anthropic", clients, proxy(), thinking=True)
+    caller.say("Why does the total test fail?")
+    upstream.requests.clear()
+    too_long = b'{"error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}'
+    upstream.answers(Raw(400, body=too_long), turn(Thinking("Well."), "Done."), turn("Next."))
+    assert caller.say("And now?") == "Done."
+    assert statuses(upstream) == [400, 400, 200]
+    assert wishes(upstream) == [False, False, True]
+    assert caller.say("And then?") == "Next."
+    assert statuses(upstream)[3:] == [200]
+
+
 BLOCKS = [
     {"type": "thinking", "thinking": "hm", "signature": "s"},
     {"type": "text", "text": "So."},

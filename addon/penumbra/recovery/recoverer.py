@@ -351,7 +351,8 @@ def _lesson(refusal: Refusal, estimated: int) -> Lesson:
         return Lesson(most=refusal.limit or 0)
     if refusal.kind is Kind.BYTES:
         return Lesson(bytes=refusal.limit or 0)
-    if refusal.limit is None:
+    if refusal.limit is None or (refusal.have is not None and refusal.have <= refusal.limit):
+        # Without numbers, or with some that can't be what the request was refused for.
         return Lesson()
     if refusal.kind is Kind.RESERVE:
         return Lesson(window=refusal.limit)
