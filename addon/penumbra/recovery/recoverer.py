@@ -26,6 +26,7 @@ from penumbra.settings import Settings
 from penumbra.shadow.ledger import Decision
 from penumbra.text import tokens
 from penumbra.text.result import Mode, Redacted, Shortened
+from penumbra.wire.document import Document
 
 Redacting = Callable[[str, str], Redacted]
 _BYTES_PER_TOKEN = 3.6
@@ -154,11 +155,11 @@ def _summarised(request: rewrite.Request, body: bytes, sent: Head, lesson: Lesso
     cached; None: it stays as it is."""
     if request.api.kind not in ("messages", "compact") or not may_shorten(request.settings):
         return None
-    document = type(request.document)(body)
-    found = compaction.recognise(document, request.api.format, sent.path, sent.headers)
+    # Looked for in what has been read already: nearly all requests are none.
+    found = compaction.recognise(request.document, request.api.format, sent.path, sent.headers)
     if found is None:
         return None
-    size = compaction.size_of(document, request.api.format)
+    size = compaction.size_of(Document(body), request.api.format)
     window = windows.of(request.conversation.model, sent.headers, sent.path)
     budget = size
     if not found.shares_cache:
@@ -336,7 +337,7 @@ def again(
 def _bounded(request: rewrite.Request, sent: Sent, needed: ladder.Need, estimated: int) -> bytes | None:
     """A smaller compaction request; None if it is no compaction request."""
     format_name = request.api.format
-    document = type(request.document)(sent.body)
+    document = Document(sent.body)
     found = compaction.recognise(document, format_name, sent.path, sent.headers)
     if found is None:
         return None
