@@ -363,3 +363,29 @@ def test_json_with_malformed_arguments() -> None:
     assert turn.phantoms == (PhantomCall("p", '{"id'),)
     assert turn.message is not None
     assert json.loads(turn.message)["tool_calls"][0]["function"]["arguments"] == "{}"
+
+
+def test_one_message_in_two_choices_and_text_where_the_last_turn_has_none() -> None:
+    """Some write text and calls of a message as two choices; some leave the text out beside calls."""
+
+    def asking(text: str, **function: str) -> bytes:
+        said: dict[str, Any] = {
+            "message": {"role": "assistant", "content": text},
+            "finish_reason": "tool_calls",
+        }
+        call = {"id": f"call_{text}", "type": "function", "function": function}
+        called = {"message": {"role": "assistant", "tool_calls": [call]}, "finish_reason": "tool_calls"}
+        return json.dumps({"choices": [said, called] if text else [called]}).encode()
+
+    answer = ChatBody(PHANTOM)
+    answer.feed(asking("Hm.", name=PHANTOM, arguments="{}"))
+    turn = answer.end_turn()
+    assert turn.continuable
+    message = json.loads(turn.message or b"")
+    assert (message["content"], message["tool_calls"][0]["id"]) == ("Hm.", "call_Hm.")
+    answer.go_on()
+    answer.feed(asking("", name="run", arguments="{}"))
+    assert answer.end_turn().real_calls == ("call_",)
+    (choice,) = json.loads(answer.finish())["choices"]
+    assert choice["message"]["content"] == "Hm."
+    assert choice["message"]["tool_calls"][0]["function"]["name"] == "run"

@@ -352,8 +352,8 @@ class ChatBody:
             return body
         document = Document(body)
         members = document.members(document.root)
-        for item in document.items(members.get("choices")):
-            self._show(document, document.members(item))
+        for number, item in enumerate(document.items(members.get("choices"))):
+            self._show(document, document.members(item), "" if number else self._shown)
         usage = document.plain(members.get("usage"))
         if isinstance(usage, dict) and self._hidden_usage:
             summed = added(usage, self._hidden_usage)
@@ -365,7 +365,7 @@ class ChatBody:
     def fail(self, failure: Failure) -> bytes:
         return error_body(failure)
 
-    def _show(self, document: Document, choice: dict[str, Raw]) -> None:
+    def _show(self, document: Document, choice: dict[str, Raw], shown: str) -> None:
         """Take the phantom's calls out of a choice, and put the text of earlier turns in."""
         message = document.members(choice.get("message"))
         items = document.items(message.get("tool_calls"))
@@ -380,9 +380,12 @@ class ChatBody:
                 if reason is not None and document.string(reason) == "tool_calls":
                     document.replace(reason, "stop")
         content = message.get("content")
-        if self._shown and content is not None:
-            text = document.string(content) or ""
-            document.replace(content, self._shown + (gap(self._shown, text) + text if text else ""))
+        text = document.string(content) or ""
+        whole = shown + (gap(shown, text) + text if text else "")
+        if shown and content is not None:
+            document.replace(content, whole)
+        elif shown and message:
+            document.add_member(choice["message"], "content", encode(whole))
 
     def _is_phantom(self, document: Document, item: Raw) -> bool:
         return called(document, item)[0] == self._phantom
@@ -409,18 +412,36 @@ class ChatBody:
                 else:
                     real_calls.append(call_id)
                     tokens.append(call_token(name, arguments))
-        first = document.members(choices[0].get("message"))
+        message = _one_message(document, choices)
         reason = document.string(choices[0].get("finish_reason"))
         return Turn(
-            message=_message(document, first),
+            message=_message(document, message),
             phantoms=tuple(phantoms),
             real_calls=tuple(real_calls),
             tokens=tuple(tokens),
-            text=document.string(first.get("content")) or "",
+            text=document.string(message.get("content")) or "",
             finished=True,
-            continuable=len(choices) == 1 and reason not in _NO_CONTINUATION,
+            continuable=_is_one(document, choices) and reason not in _NO_CONTINUATION,
             usage=flat(document.plain(members.get("usage"))),
         )
+
+
+def _is_one(document: Document, choices: list[dict[str, Raw]]) -> bool:
+    """Whether all choices are one: some write text and calls of a message as two of the same number."""
+    return len({document.plain(choice.get("index")) for choice in choices}) == 1
+
+
+def _one_message(document: Document, choices: list[dict[str, Raw]]) -> dict[str, Raw]:
+    """The message of an answer; one that is spread over several choices put together."""
+    message: dict[str, Raw] = {}
+    for choice in choices if _is_one(document, choices) else choices[:1]:
+        said = document.members(choice.get("message"))
+        message |= {
+            key: value
+            for key, value in said.items()
+            if key not in message or document.plain(message[key]) in (None, "")
+        }
+    return message
 
 
 def _message(document: Document, message: dict[str, Raw]) -> bytes | None:
