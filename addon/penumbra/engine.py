@@ -307,11 +307,15 @@ class Engine:
         edits = await self.restoring.conceal(request, key, scan)
         if not edits:
             return incoming, request
-        concealed = replace(incoming, body=Document(incoming.body, edits).render())
-        clean = self._read(concealed, settings)
-        if clean is None:
-            raise RedactionError("a concealed request is none any more")
-        return concealed, clean
+
+        def work() -> tuple[Incoming, rewrite.Request]:
+            concealed = replace(incoming, body=Document(incoming.body, edits).render())
+            clean = self._read(concealed, settings)
+            if clean is None:
+                raise RedactionError("a concealed request is none any more")
+            return concealed, clean
+
+        return await self._work(len(incoming.body) > settings.offload_bytes, work)
 
     async def _restoration(self, incoming: Incoming, accepted: Accepted) -> Restoration | None:
         request = accepted.request

@@ -9,6 +9,7 @@ is remembered, without the value (`shadow/restorations.py`).
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 from collections import Counter, OrderedDict
@@ -18,11 +19,12 @@ from dataclasses import dataclass, field
 from penumbra import rewrite
 from penumbra.failures import place
 from penumbra.redaction import RedactionError, arguments, files
+from penumbra.redaction.arguments import Leaf
 from penumbra.redaction.engine import Scan
 from penumbra.redaction.failure import Redact
 from penumbra.redaction.restore import Restorer, restorer
 from penumbra.redaction.vault import Values, Vault, exact
-from penumbra.shadow.ledger import Facts, Ledger
+from penumbra.shadow.ledger import Decision, Facts, Ledger
 from penumbra.shadow.restorations import Restorations, Stretches
 from penumbra.text.result import Redacted
 from penumbra.wire.arguments import hint
@@ -137,17 +139,17 @@ class Restoring:
             for call in past_calls(request.api.format, document)
             if files.edit_kind(call.name)
         ]
-        new = {key: call for key, call in calls if key not in self._edits}
+        known = {key: self._edits[key] for key, _ in calls if key in self._edits}
+        new = {key: call for key, call in calls if key not in known}
         if new:
-            await self._read(request, conversation, new, scan)
-        edits: list[Edit] = []
-        for key, call in calls:
-            begin, _ = document.place(call.arguments)
+            known |= await self._read(request, conversation, new, scan)
+        for key, edits in known.items():
+            self._edits[key] = edits
             self._edits.move_to_end(key)
-            edits += [Edit(begin + one.start, begin + one.end, one.data) for one in self._edits[key]]
         while len(self._edits) > _MEMORY:
             self._edits.popitem(last=False)
-        return edits
+        placed = [(document.place(call.arguments)[0], one) for key, call in calls for one in known[key]]
+        return [Edit(begin + one.start, begin + one.end, one.data) for begin, one in placed]
 
     @staticmethod
     def _call_key(conversation: bytes, document: Document, call: PastCall) -> bytes:
@@ -162,20 +164,45 @@ class Restoring:
         conversation: bytes,
         calls: Mapping[bytes, PastCall],
         scan: Scanner | None,
-    ) -> None:
+    ) -> dict[bytes, tuple[Edit, ...]]:
         """Decide about calls that were not seen before."""
+        decided: Mapping[bytes, Decision] = {}
         if scan is not None:
             decided = await self._ledger.known({item.key: None for item in request.items})
-            known = ((item, decided[item.key].facts) for item in request.items if item.key in decided)
-            self.learn(request, conversation, known, scan)
-        found = {key: list(arguments.leaves(request.document, call.arguments)) for key, call in calls.items()}
+
+        def work() -> dict[bytes, list[Leaf]]:
+            if scan is not None:
+                known = ((item, decided[item.key].facts) for item in request.items if item.key in decided)
+                self.learn(request, conversation, known, scan)
+            return {
+                key: list(arguments.leaves(request.document, call.arguments)) for key, call in calls.items()
+            }
+
+        # Away from the event loop: after a restart it may be a whole history.
+        found = await asyncio.to_thread(work)
         past = await self._past.known(
             _key(conversation, leaf.text) for each in found.values() for leaf in each
         )
+        hide = scan is not None
+        edits, fresh = await asyncio.to_thread(self._decide, request, conversation, calls, found, past, hide)
+        await self._past.keep(fresh)
+        return edits
+
+    def _decide(
+        self,
+        request: rewrite.Request,
+        conversation: bytes,
+        calls: Mapping[bytes, PastCall],
+        found: Mapping[bytes, list[Leaf]],
+        past: Mapping[bytes, Stretches],
+        hide: bool,
+    ) -> tuple[dict[bytes, tuple[Edit, ...]], dict[bytes, Stretches]]:
+        """The edits of calls, and what is new to be remembered. `hide`: values are looked for."""
+        decided: dict[bytes, tuple[Edit, ...]] = {}
         fresh: dict[bytes, Stretches] = {}
         for key, call in calls.items():
             before = [item.key for item in request.items if item.result.turn < call.turn]
-            values = self._vault.values(conversation, before).every() if scan is not None else {}
+            values = self._vault.values(conversation, before).every() if hide else {}
             edits: list[Edit] = []
             for leaf in found[key]:
                 name = _key(conversation, leaf.text)
@@ -183,8 +210,8 @@ class Restoring:
                 if not stretches and (stretches := arguments.found(leaf.text, values)):
                     fresh[name] = stretches
                 edits += leaf.edit(stretches)
-            self._edits[key] = _relative(request.document, call, edits, values)
-        await self._past.keep(fresh)
+            decided[key] = _relative(request.document, call, edits, values)
+        return decided, fresh
 
     def redacting(self, request: rewrite.Request, conversation: bytes, redact: Redact) -> Redact:
         """`redact`, after which the values that the conversation's other results had are gone too."""
