@@ -13,9 +13,10 @@ import pytest
 from mitmproxy.io import FlowReader
 
 from e2e_expand.apis import APIS, Api
-from e2e_expand.model import CAP, expand, log, refs
+from e2e_expand.model import CAP, log, refs
 from mitm import Mitmdump
 from penumbra.redaction.placeholder import PATTERN
+from penumbra.shadow import phantom
 from redaction_wiring.disk import PATH, Disk, give_tools
 from redaction_wiring.planted import GITHUB, PASSWORD, anthropic
 from upstream import ToolCall, turn
@@ -32,6 +33,11 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     return found
 
 
+def expand(received: Any) -> ToolCall:
+    """A call of the phantom, as it is called where values are put back."""
+    return ToolCall(phantom.EDITING_NAMES["expand_context"], {"id": refs(received)[-1]})
+
+
 def session(upstream: Any) -> None:
     """A secret is read and put back, and an original is asked for."""
 
@@ -40,13 +46,13 @@ def session(upstream: Any) -> None:
         assert mark
         line = f"DB_PASSWORD={mark[0]}"
         arguments = {"file_path": PATH, "old_string": line, "new_string": line + "\nX=1"}
-        return turn(expand(refs(received)[-1]), ToolCall("Edit", arguments))
+        return turn(expand(received), ToolCall("Edit", arguments))
 
     steps = [
         lambda received: turn(
             ToolCall("Read", {"file_path": PATH}), ToolCall("Bash", {"command": "cat worker.log"})
         ),
-        lambda received: turn(expand(refs(received)[-1])),
+        lambda received: turn(expand(received)),
         edit,
     ]
     upstream.script(lambda received: steps.pop(0)(received) if steps else turn(COUNTED))
