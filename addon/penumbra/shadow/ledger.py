@@ -175,7 +175,7 @@ def _select(connection: sqlite3.Connection, keys: list[bytes]) -> dict[bytes, tu
 def _read_facts(written: Mapping[str, Any]) -> Facts:
     """Facts as any release wrote them: what is not known is left out, what is missing has its default."""
     names = {one.name for one in fields(Facts)}
-    known = {
+    known: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in written.items()
         if name in names
