@@ -62,7 +62,8 @@ def _starts(lines: list[str]) -> list[int]:
     for position in reversed(again):
         run = min(run + 1, _LONGEST_CYCLE) if position + 1 == following else 1
         following = position
-        starts.update(range(max(0, position - run), position))
+        first = max(0, position - run)
+        starts.update(start for start in range(first, position) if lines[start] == lines[position])
     return sorted(starts)
 
 

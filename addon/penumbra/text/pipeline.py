@@ -277,14 +277,11 @@ class _Run:
         # What is known about a command's JSON comes before what is known about JSON.
         if source.shape is Shape.JSON and self.command_family():
             source = self._after_family(source)
-        for stage in STRUCTURE:
-            self.step(stage, source)
+        self.steps(STRUCTURE, source)
         if self.command_family():
             source = self._after_family(source)
-            for stage in STRUCTURE:
-                self.step(stage, source)
-        for stage in AFTER_FAMILY:
-            self.step(stage, source)
+            self.steps(STRUCTURE, source)
+        self.steps(AFTER_FAMILY, source)
         self.text = whole if len(self.stages) == stages else head + self.text + tail
 
     def _after_family(self, source: Source) -> Source:
@@ -305,15 +302,21 @@ class _Run:
         self._keep("command_family", found.loss, found.text)
         return True
 
+    def steps(self, stages: tuple[Stage, ...], source: Source) -> None:
+        """Run the stages that the mode and the call allow."""
+        quoted, lossy = self.call.category in _QUOTED, self.policy.lossy
+        rank = _RANK[self.policy.mode]
+        for stage in stages:
+            if (
+                (stage.quoted or not quoted)
+                and (lossy or stage.loss is not Loss.LOSSY)
+                and _RANK[stage.mode] <= rank
+                and not self._passes_over(stage.name)
+            ):
+                self.step(stage, source)
+
     def step(self, stage: Stage, source: Source) -> None:
-        """Run one stage, if the mode and the call allow it, and keep what it made if that is better."""
-        allowed = (
-            _RANK[stage.mode] <= _RANK[self.policy.mode]
-            and (stage.quoted or self.call.category not in _QUOTED)
-            and (stage.loss is not Loss.LOSSY or self.policy.lossy)
-        )
-        if not allowed or self._passes_over(stage.name):
-            return
+        """Run one stage, and keep what it made if that is better."""
         try:
             new = stage.apply(self.text, source)
             if (
