@@ -383,11 +383,11 @@ class _Writer:
         if tools.skips(item.tool, settings.skip_tools):
             policy, whole = Policy(mode=Mode.DISABLED), True
         shortened = self.forms.get(item.key) or self._shorten(item, output, policy)
+        referents: tuple[str, ...] = ()
         if settings.dedup and not whole:
             if (duplicate := self._duplicate(item, shortened)) is not None:
                 return duplicate
-            if (restated := self._restated(item, shortened, policy, shelves)) is not None:
-                return restated
+            shortened, referents = self._restated(shortened, policy, shelves)
         text, ref = shortened.text, ""
         if shortened.loss is Loss.LOSSY and self.shadows is not None:
             ref = self.shadows.ref(shortened.original)
@@ -401,6 +401,7 @@ class _Writer:
             stages=shortened.stages,
             family=shortened.family,
             ref=ref,
+            referents=referents,
             redactions=dict(shortened.redactions),
             skipped=shortened.skipped,
         )
@@ -435,30 +436,19 @@ class _Writer:
         return Decision(text, _facts("duplicate", item.text, text, stages=("dedup",), referents=referents))
 
     def _restated(
-        self, item: Item, shortened: Shortened, policy: Policy, shelves: Shelves
-    ) -> Decision | None:
-        """Parts of the text stand earlier in the request."""
-        if policy.mode not in (Mode.STANDARD, Mode.AGGRESSIVE) or shortened.loss is Loss.LOSSY:
-            return None
-        if len(shortened.text) < _RESTATABLE:
-            return None
+        self, shortened: Shortened, policy: Policy, shelves: Shelves
+    ) -> tuple[Shortened, tuple[str, ...]]:
+        """The text with what stands earlier by reference, and the keys of what is referred to."""
+        if policy.mode not in (Mode.STANDARD, Mode.AGGRESSIVE) or len(shortened.text) < _RESTATABLE:
+            return shortened, ()
         text = self._library(shelves).restate(shortened.text)
         if text is None or not _is_smaller(text, shortened.text):
-            return None
+            return shortened, ()
         names = referenced(text)
         referents = tuple(sorted({one.key.hex() for one in self.referable if one.name in names}))
-        facts = _facts(
-            "shortened",
-            item.text,
-            text,
-            loss=int(Loss.REVERSIBLE),
-            stages=(*shortened.stages, dedup.RESTATE),
-            family=shortened.family,
-            referents=referents,
-            redactions=dict(shortened.redactions),
-            skipped=shortened.skipped,
-        )
-        return Decision(text, facts)
+        stages = (*shortened.stages, dedup.RESTATE)
+        loss = max(shortened.loss, Loss.REVERSIBLE)
+        return replace(shortened, text=text, loss=loss, stages=stages), referents
 
     def _library(self, shelves: Shelves) -> Library:
         """What the texts so far say, line by line; asked for only where a new text may repeat them."""
