@@ -289,3 +289,26 @@ HOSTILE = [
 def test_work_grows_with_the_text_and_no_faster(piece: str, redactor: Redactor) -> None:
     small, large = (calls(redactor, piece * (size // len(piece))) for size in (6_000, 24_000))
     assert large <= 4.5 * small + 500
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password:" + "\n1:1:" * 40 + "x",
+        '"password",' + "\n1:1:" * 40 + "x",
+        "password" + "\n1:1:" * 40 + "valu",
+        "<key>password</key>" + "\n1:1:" * 40 + "<strin",
+        "password:" + "\\n1:1:" * 40 + "x",
+        "token=" + "ab-" * 80 + "\u200b",
+        "Authorization: Bearer " + "sk-ant-api03-" * 12 + "\u200b",
+    ],
+)
+def test_no_pattern_tries_every_way_to_read_a_text(text: str, redactor: Redactor) -> None:
+    """Each of these once took longer than the age of the universe."""
+    assert isinstance(redactor.redact(text).text, str)
+
+
+def test_a_quote_in_a_string_of_json_ends_the_string() -> None:
+    inner = json.dumps({"token": "--password '\\u0067 " + PASSWORD})
+    redacted = redact(json.dumps([inner]))
+    assert json.loads(json.loads(redacted)[0]).keys() == {"token"}

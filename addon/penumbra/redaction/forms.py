@@ -14,8 +14,8 @@ from penumbra.redaction.values import Style
 
 _QUOTE = rb"(?:\\{0,31}[\"'`])"
 _BREAK = (
-    rb"(?:\s|\\{1,31}[nrt]|[0-9:|+>-]|\xe2\x86\x92|\x1b\[[0-9;]{0,8}m"
-    rb"|(?:\n|\\{1,31}n)[\w./-]{1,80}:[0-9]{1,7}[:-])"
+    rb"(?>(?:\n|\\{1,31}n)[\w./-]{1,80}:[0-9]{1,7}[:-]"
+    rb"|\s|\\{1,31}[nrt]|[0-9:|+>-]|\xe2\x86\x92|\x1b\[[0-9;]{0,8}m)"
 )
 """White space between lines, with what tools put in front of lines."""
 _LEAD = rb"(?:[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t)|[\w./-]{1,80}[:-][0-9]{1,7}[:-]|[+>-])?"
@@ -35,7 +35,7 @@ _ASSIGN = re.compile(
     rb"((?:" + _WRAPPER + rb"[brufBRUF@$]{0,2}" + _QUOTE + rb"{1,3})?)"
 )
 _NEXT_LINE = re.compile(
-    rb"[|>]?-?[ \t]*(?:\r?\n|\\{1,31}n)" + _LEAD + _BREAK + rb"{0,60}" + _WRAPPER + rb"(" + _QUOTE + rb")"
+    rb"[|>]?-?[ \t]*(?:\r?\n|\\{1,31}n)" + _LEAD + _BREAK + rb"{0,60}+" + _WRAPPER + rb"(" + _QUOTE + rb")"
 )
 _BLOCK = re.compile(
     rb"[|>][+-]?[0-9]?[ \t]{0,8}(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)" + _LEAD + rb"[ \t]{1,64}"
@@ -48,7 +48,7 @@ _ATTRIBUTE = re.compile(_QUOTE + rb"[ \t]{0,4}(?:value|content|data-value)=(" + 
 _CSV = re.compile(rb",( {0,2})(" + _QUOTE + rb")?")
 _CALL = re.compile(rb"\((" + _QUOTE + rb")?")
 _PAIR = re.compile(
-    rb"(?:[\\\"']{0,40},|[\\\"']{0,40}" + _BREAK + rb")" + _BREAK + rb"{0,40}"
+    rb"(?:[\\\"']{0,40},|[\\\"']{0,40}" + _BREAK + rb")" + _BREAK + rb"{0,40}+"
     rb"[\\\"'-]{0,40}(?:value|Value|VALUE)[\\\"']{0,40}\s{0,3}[:=]\s{0,3}(" + _QUOTE + rb")?"
 )
 _PAIR_REACH = 600
@@ -64,7 +64,7 @@ _APART = re.compile(
     rb"(" + _QUOTE + rb")?"
 )
 _TAGGED = re.compile(
-    rb"(?:\\{0,31}[\"'][^<>\n]{0,80}>|\s{0,4}</key>" + _BREAK + rb"{0,40}<string>)(\s{0,40})"
+    rb"(?:\\{0,31}[\"'][^<>\n]{0,80}>|\s{0,4}</key>" + _BREAK + rb"{0,40}+<string>)(\s{0,40})"
 )
 _PUT = re.compile(rb"(?:\b(?:ENV|setenv|set -g?x|set -Ux|export|config set)[ \t]{1,4})\Z", re.IGNORECASE)
 
@@ -80,6 +80,8 @@ _RUN_ELEMENT = re.compile(rb"[^\s<>\\\x1b\"']{1,512}")
 _RUN_CSV = re.compile(rb"[^\s\"'`<>\\\x1b,]{1,512}")
 _PERCENT_END = re.compile(rb"%(?:25)?(?:26|0[aAdD]|22|20|3[bB]|2[cC])|&amp;")
 _INSIDE = {q: re.compile(rb"(?:[^\"" + q + rb"\\\r\n]|\\[^\r\n]){0,512}") for q in (b'"', b"'", b"`")}
+_INSIDE_STRING = {q: re.compile(rb"(?:[^\"" + q + rb"\\\r\n]|\\[^\r\n\"]){0,512}") for q in (b"'", b"`")}
+"""Within a string of JSON, whose own escaped quote ends what other quotes begin."""
 _INSIDE_ESCAPED = re.compile(rb"(?:[^\\\"\r\n]|\\{1,31}u00(?:2[1346-9a-f]|3[c-e]|26))" + rb"{0,512}")
 _END_OF_LINE = re.compile(rb"[ \t]*(?:\r?\n|\Z|\\{1,31}[nr]|\x1b\[|\\{1,31}\"|#|//)")
 _NUMBER = re.compile(rb"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,4})?(?=[\s,}\]]|\\|\Z)")
@@ -266,6 +268,8 @@ def read(data: bytes, at: int, opener: bytes, style: Style, run: re.Pattern[byte
             end -= 1
         return Value(at, end, style) if end > at else None
     inside = _INSIDE_ESCAPED if opener.startswith(b"\\") else _INSIDE[opener[-1:]]
+    if opener[-1:] in _INSIDE_STRING and data.rfind(b'\\"', max(0, at - 200), at) >= 0:
+        inside = _INSIDE_STRING[opener[-1:]]
     match = inside.match(data, at)
     if match is None or match.end() == at:
         return None

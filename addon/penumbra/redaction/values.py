@@ -14,6 +14,7 @@ from enum import Enum
 from functools import lru_cache
 
 import ahocorasick_rs
+import re2
 
 from penumbra import rules
 from penumbra.redaction.names import Strength
@@ -52,7 +53,7 @@ _CALL = re.compile(r"[A-Za-z_$][\w$.:>-]{0,80}[(\[{]")
 _IDENTIFIER = re.compile(r"[&*!-]?[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.|!\.)[A-Za-z_$][\w$]*)*[?!]?$")
 _HASH = re.compile(r"(?:sha\d{1,3}|md5|blake\w{1,4}|h1)[-:=]")
 _EXAMPLE = re.compile(r"example(?:key|token|secret|password|id|=)?=?$")
-_COMPOUND = re.compile(r"[a-z]{1,14}\d{0,4}(?:[-_./:][a-z]{0,14}\d{0,4}[a-z]{0,5}\d{0,2}){2,}$")
+_COMPOUND = re2.compile(r"[a-z]{1,14}\d{0,4}(?:[-_./:][a-z]{0,14}\d{0,4}[a-z]{0,5}\d{0,2}){2,}$")
 _CHAIN = re.compile(r"[A-Za-z_$][\w$]{0,40}\.[\w$.]{1,80}=")
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$")
 _PATH = re.compile(
