@@ -312,3 +312,10 @@ def test_a_quote_in_a_string_of_json_ends_the_string() -> None:
     inner = json.dumps({"token": "--password '\\u0067 " + PASSWORD})
     redacted = redact(json.dumps([inner]))
     assert json.loads(json.loads(redacted)[0]).keys() == {"token"}
+
+
+def test_json_with_half_a_surrogate_pair_stays_json() -> None:
+    text = json.dumps(
+        {"out": "-----BEGIN RSA PRIVATE KEY-----\n\ud83dpasswordpassword", "password": "-----BEGIN"}
+    )
+    assert json.loads(redact(text)).keys() == {"out", "password"}

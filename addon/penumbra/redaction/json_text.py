@@ -11,7 +11,7 @@ import orjson
 
 from penumbra.redaction.span import Span
 
-_SURROGATE = b"\xed"
+_SURROGATE = re.compile(rb"\xed|\\u[dD][89a-fA-F]")
 _STRING = re.compile(rb'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _ESCAPE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.", re.DOTALL
@@ -26,7 +26,7 @@ def is_json(data: bytes) -> bool:
     try:
         orjson.loads(inner)
     except orjson.JSONDecodeError:
-        return _SURROGATE in inner and _is_lenient_json(inner)
+        return bool(_SURROGATE.search(inner)) and _is_lenient_json(inner)
     return True
 
 
