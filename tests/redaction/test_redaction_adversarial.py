@@ -308,9 +308,9 @@ def test_no_pattern_tries_every_way_to_read_a_text(text: str, redactor: Redactor
     assert isinstance(redactor.redact(text).text, str)
 
 
-def test_a_quote_in_a_string_of_json_ends_the_string() -> None:
-    inner = json.dumps({"token": "--password '\\u0067 " + PASSWORD})
-    redacted = redact(json.dumps([inner]))
+@pytest.mark.parametrize("said", ["--password '\\u0067 " + PASSWORD, "--password 'eyJhbGciOiJub25lIn0.\""])
+def test_a_quote_in_a_string_of_json_ends_the_string(said: str) -> None:
+    redacted = redact(json.dumps([json.dumps({"token": said})]))
     assert json.loads(json.loads(redacted)[0]).keys() == {"token"}
 
 

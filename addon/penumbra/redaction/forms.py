@@ -271,9 +271,11 @@ def read(data: bytes, at: int, opener: bytes, style: Style, run: re.Pattern[byte
     if opener[-1:] in _INSIDE_STRING and data.rfind(b'\\"', max(0, at - 200), at) >= 0:
         inside = _INSIDE_STRING[opener[-1:]]
     match = inside.match(data, at)
-    if match is None or match.end() == at:
-        return None
-    return Value(at, match.end(), style)
+    end = match.end() if match else at
+    if data[end : end + 2] == b'\\"':
+        # The backslashes in front belong to the quote.
+        end = at + len(data[at:end].rstrip(b"\\"))
+    return Value(at, end, style) if end > at else None
 
 
 def _is_stray(data: bytes, at: int, end: int) -> bool:
