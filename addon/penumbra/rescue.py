@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from penumbra.shadow.splice import Refused
 
 _PATIENCE = 1.0
-"""Seconds that the announcements in front of a stream's first content wait for it at most."""
+"""Seconds that a stream's head and announcements wait at most for its first content."""
 _LARGE_BYTES = 100_000
 _LARGE_PATIENCE = 5.0
 """The same for requests of that size, which are refused more often, and later."""

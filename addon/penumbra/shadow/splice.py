@@ -63,7 +63,7 @@ class Guard(Protocol):
     """Who looks at a response before anything of it goes to the client."""
 
     patience: float
-    """Seconds after which the beginning of a stream goes out, whatever it is."""
+    """Seconds after which a stream's head and beginning go out, whatever they are."""
 
     def first(self, headers: http.Headers, data: bytes) -> bool | None:
         """The first bytes of a stream with these headers, piece by piece. True: it is a refusal, False:
@@ -167,7 +167,7 @@ class SpliceStream(HttpStream):
     held: list[events.Event]
     """First events of a stream that may be a refusal."""
     patience: commands.RequestWakeup | None = None
-    """When they go out at the latest."""
+    """When they, and the head in front of them, go out at the latest."""
 
     def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         for command in super().handle_event(event):
@@ -231,8 +231,9 @@ class SpliceStream(HttpStream):
     def start_response_stream(self) -> layer.CommandGenerator[None]:
         guard = GUARDS.get(self.flow.id)
         if guard is not None and self.headers is not None:
-            self.held, self.patience = [], None
+            self.held, self.patience = [], commands.RequestWakeup(guard.patience)
             self.server_state = self.state_look
+            yield self.patience
             return
         yield from super().start_response_stream()
 
@@ -247,9 +248,6 @@ class SpliceStream(HttpStream):
             self.server_state = self.state_refused
         elif refused is False:
             yield from self._release()
-        elif guard is not None and self.patience is None:
-            self.patience = commands.RequestWakeup(guard.patience)
-            yield self.patience
 
     def state_refused(self, event: events.Event) -> layer.CommandGenerator[None]:
         """The rest of a stream that began with an error."""
