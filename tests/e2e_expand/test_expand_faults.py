@@ -151,8 +151,9 @@ def test_words_arrive_before_the_next_ones_are_made(
     )
     got = b""
     arrived = 0
+    # The head of an answer waits for its first bytes: they may say that it is none.
+    gates[0].set()
     with api.opened(clients.http(running, http2=http2), api_key) as answer:
-        gates[0].set()
         for chunk in answer.iter_raw():
             got += chunk
             while arrived < 6 and words[arrived].encode() in got:

@@ -191,4 +191,4 @@ def _arguments(item: rewrite.Item) -> Raw | None:
 
 def _is_edited(request: rewrite.Request, value: Raw) -> bool:
     start, end = request.document.place(value)
-    return any(edit.start < end and edit.end > start for edit in request.document.edits)
+    return request.document.is_edited(start, end)

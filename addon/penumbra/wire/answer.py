@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
-from penumbra.wire.document import Document
+from penumbra.wire.document import Document, NotJson, decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,16 @@ class Failure:
     """Body of that answer, decoded."""
     message: str
     """Plain words, for the case that the body is not the provider's own error."""
+
+
+def own_error(failure: Failure) -> dict[str, Any] | None:
+    """The provider's own error, if its answer was one; some put it into a list."""
+    try:
+        body = decode(failure.body)
+    except NotJson:
+        return None
+    body = body[0] if isinstance(body, list) and body else body
+    return body if isinstance(body, dict) and body.get("error") else None
 
 
 class Answer(Protocol):

@@ -13,11 +13,12 @@ from typing import Any
 
 from msgspec import Raw
 
-from penumbra.wire.answer import Failure, MadeCall, PhantomCall, Turn
+from penumbra.wire.answer import Failure, MadeCall, PhantomCall, Turn, own_error
 from penumbra.wire.document import Document, Edit, NotJson, decode, encode
 from penumbra.wire.framing import Piece, Reader
 from penumbra.wire.sse import SseReader, event_bytes
 from penumbra.wire.usage import added, flat, only, plus
+from penumbra.wire.whole_answer import WholeAnswer
 
 _SUMMED = ("output_tokens", "server_tool_use.")
 _FROM_LAST_CALL = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
@@ -260,26 +261,13 @@ class _StreamTurn:
         )
 
 
-class AnthropicBody:
+class AnthropicBody(WholeAnswer):
     """An answer that arrives as one JSON document."""
 
-    keep_alive = b""
-
     def __init__(self, phantom: str) -> None:
-        self._phantom = phantom
-        self._body = bytearray()
+        super().__init__(phantom)
         self._shown: list[bytes] = []
-        self._hidden_usage: dict[str, int] = {}
-        self._continued = False
         self._turn = Turn()
-
-    @property
-    def holding(self) -> bool:
-        return bool(self._body)
-
-    def feed(self, data: bytes) -> bytes:
-        self._body += data
-        return b""
 
     def end_turn(self) -> Turn:
         self._turn = self._read()
@@ -287,12 +275,7 @@ class AnthropicBody:
 
     def go_on(self) -> bytes:
         self._hidden_usage = plus(self._hidden_usage, only(self._turn.usage, _SUMMED))
-        self._body.clear()
-        self._continued = True
-        return b""
-
-    def restart(self) -> None:
-        self._body.clear()
+        return super().go_on()
 
     def finish(self) -> bytes:
         body = bytes(self._body)
@@ -366,11 +349,7 @@ def _made(document: Document, block: dict[str, Raw]) -> MadeCall:
 
 def error_body(failure: Failure) -> bytes:
     """An error object as the API writes it: the provider's own words if there are any."""
-    try:
-        body = decode(failure.body)
-    except NotJson:
-        body = None
-    if isinstance(body, dict) and isinstance(body.get("error"), dict):
+    if (body := own_error(failure)) is not None and isinstance(body["error"], dict):
         return encode({"type": "error", **body})
     return encode({"type": "error", "error": {"type": "api_error", "message": failure.message}})
 

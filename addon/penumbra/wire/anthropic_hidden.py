@@ -62,7 +62,9 @@ class AnthropicAnswers:
         return document.render()
 
     def without_calls(self, request: bytes) -> bytes:
-        return with_member(request, "tool_choice", _NO_CALLS)
+        document = Document(request)
+        document.set_member(document.root, "tool_choice", _NO_CALLS)
+        return document.render()
 
     def said(self, document: Document, block: Raw) -> Said:
         """A content block of an assistant message."""
@@ -104,7 +106,7 @@ class AnthropicAnswers:
         if visible.index == _ELSEWHERE:
             return _put_into_thread(request, items, hidden)
         message = items[visible.index]
-        if overlaps(request, message):
+        if request.is_edited(*request.place(message)):
             return False
         behind = items[visible.index + 1] if visible.index + 1 < len(items) else None
         answers = None if behind is None else request.members(behind)
@@ -154,7 +156,12 @@ class AnthropicAnswers:
         content = document.members(message).get("content")
         blocks = document.items(content)
         kept = [document.source(block) for block in blocks if self.said(document, block).signature is None]
-        if content is None or not kept or len(kept) == len(blocks) or overlaps(document, message):
+        if (
+            content is None
+            or not kept
+            or len(kept) == len(blocks)
+            or document.is_edited(*document.place(message))
+        ):
             return False
         document.rewrite(content, b"[" + b",".join(kept) + b"]")
         return True
@@ -182,24 +189,6 @@ def _put_results(request: Document, message: dict[str, Raw], hidden: Hidden) -> 
         return False
     request.insert(message["content"], 0, b",".join(hidden.results))
     return True
-
-
-def with_member(request: bytes, key: str, value: bytes) -> bytes:
-    """The request with a top-level member set to a JSON value."""
-    document = Document(request)
-    old = document.members(document.root).get(key)
-    if old is None:
-        document.add_member(document.root, key, value)
-    else:
-        start, end = document.place(old)
-        document.edits.append(Edit(start, end, value))
-    return document.render()
-
-
-def overlaps(document: Document, value: Raw) -> bool:
-    """Whether something within a value, or all of it, has been edited already."""
-    start, end = document.place(value)
-    return any(edit.start < end and edit.end > start for edit in document.edits)
 
 
 def _messages(request: Document) -> list[Raw]:

@@ -19,6 +19,7 @@ from penumbra.wire.bedrock_block import Block
 from penumbra.wire.document import Document, NotJson, decode, encode
 from penumbra.wire.event_stream import MessageReader, StreamMessage, message_bytes
 from penumbra.wire.usage import added, flat, only, plus
+from penumbra.wire.whole_answer import WholeAnswer
 
 _SUMMED = ("usage.outputTokens", "metrics.latencyMs")
 _CONTINUABLE = ("", "end_turn", "tool_use", "stop_sequence", "max_tokens")
@@ -193,40 +194,22 @@ class _StreamTurn:
         )
 
 
-class ConverseBody:
+class ConverseBody(WholeAnswer):
     """An answer that arrives as one JSON document."""
 
-    keep_alive = b""
-
     def __init__(self, phantom: str) -> None:
-        self._phantom = phantom
-        self._body = bytearray()
+        super().__init__(phantom)
         self._shown: list[bytes] = []
-        self._hidden_figures: dict[str, int] = {}
-        self._continued = False
         self._figures: dict[str, int] = {}
         self._turn = Turn()
-
-    @property
-    def holding(self) -> bool:
-        return bool(self._body)
-
-    def feed(self, data: bytes) -> bytes:
-        self._body += data
-        return b""
 
     def end_turn(self) -> Turn:
         self._turn = self._read()
         return self._turn
 
     def go_on(self) -> bytes:
-        self._hidden_figures = plus(self._hidden_figures, summed(self._figures))
-        self._body.clear()
-        self._continued = True
-        return b""
-
-    def restart(self) -> None:
-        self._body.clear()
+        self._hidden_usage = plus(self._hidden_usage, summed(self._figures))
+        return super().go_on()
 
     def finish(self) -> bytes:
         body = bytes(self._body)
@@ -235,7 +218,7 @@ class ConverseBody:
         document = Document(body)
         document.rewrite(_content(document)["content"], b"[" + b",".join(self._shown) + b"]")
         only_phantoms = bool(self._turn.phantoms) and not self._turn.real_calls
-        put_right(document, self._hidden_figures, only_phantoms=only_phantoms)
+        put_right(document, self._hidden_usage, only_phantoms=only_phantoms)
         return document.render()
 
     def fail(self, failure: Failure) -> bytes:

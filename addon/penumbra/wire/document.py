@@ -172,6 +172,18 @@ class Document:
 
     # Editing
 
+    def is_edited(self, start: int, end: int) -> bool:
+        """Whether something between two offsets has been edited already."""
+        return any(edit.start < end and edit.end > start for edit in self.edits)
+
+    def set_member(self, value: Raw, key: str, data: bytes) -> None:
+        """Give an object a member, JSON, in the place of the one that it has, or behind its last."""
+        old = self.members(value).get(key)
+        if old is None:
+            self.add_member(value, key, data)
+        else:
+            self.rewrite(old, data)
+
     def replace(self, value: Raw, new: Any) -> None:
         """Put a Python value in the place of a value."""
         start, end = self.place(value)

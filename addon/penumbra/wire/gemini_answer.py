@@ -15,13 +15,14 @@ from typing import Any
 
 from msgspec import Raw
 
-from penumbra.wire.answer import Failure, PhantomCall, Turn
+from penumbra.wire.answer import Failure, PhantomCall, Turn, own_error
 from penumbra.wire.document import Document, Edit, NotJson, decode, encode
 from penumbra.wire.gemini import call_token, member
 from penumbra.wire.json_array import ArrayItem, ArrayReader
 from penumbra.wire.openai_chat_message import gap
 from penumbra.wire.sse import SseEvent, SseReader, event_bytes
 from penumbra.wire.usage import added, flat, only, plus
+from penumbra.wire.whole_answer import WholeAnswer
 
 _SUMMED = ("candidatesTokenCount", "thoughtsTokenCount")
 _USAGE = ("usageMetadata", "usage_metadata")
@@ -289,27 +290,15 @@ class _Turn:
         )
 
 
-class GeminiBody:
+class GeminiBody(WholeAnswer):
     """An answer that arrives as one JSON document."""
 
-    keep_alive = b""
-
     def __init__(self, phantom: str) -> None:
-        self._phantom = phantom
-        self._body = bytearray()
+        super().__init__(phantom)
         self._shown: list[bytes] = []
         """Parts that the client gets of turns that were continued."""
         self._seam = Seam()
-        self._hidden_usage: dict[str, int] = {}
         self._turn = _Turn()
-
-    @property
-    def holding(self) -> bool:
-        return bool(self._body)
-
-    def feed(self, data: bytes) -> bytes:
-        self._body += data
-        return b""
 
     def end_turn(self) -> Turn:
         self._turn = _Turn()
@@ -328,11 +317,7 @@ class GeminiBody:
         self._shown += shown
         self._seam.due = True
         self._hidden_usage = plus(self._hidden_usage, only(self._turn.usage, _SUMMED))
-        self._body.clear()
-        return b""
-
-    def restart(self) -> None:
-        self._body.clear()
+        return super().go_on()
 
     def finish(self) -> bytes:
         body = bytes(self._body)
@@ -421,12 +406,7 @@ def sum_usage(document: Document, response: dict[str, Raw], hidden: dict[str, in
 
 def error_body(failure: Failure) -> bytes:
     """An error object as the API writes it: the provider's own words if there are any."""
-    try:
-        body = decode(failure.body)
-    except NotJson:
-        body = None
-    body = body[0] if isinstance(body, list) and body else body
-    if isinstance(body, dict) and body.get("error"):
+    if (body := own_error(failure)) is not None:
         return encode(body)
     code = failure.status or 502
     status = _STATUS.get(code, "INTERNAL")

@@ -74,8 +74,7 @@ class GeminiAnswers:
         elif calling is None:
             document.add_member(config, "functionCallingConfig", _NO_CALLS)
         else:
-            start, end = document.place(calling)
-            document.edits.append(Edit(start, end, _NO_CALLS))
+            document.rewrite(calling, _NO_CALLS)
         return document.render()
 
     def visible(self, request: Document) -> list[Visible]:
@@ -87,7 +86,7 @@ class GeminiAnswers:
         items = _contents(request)
         run = next(run for run in _runs(request) if run.first == visible.index)
         start, end = request.place(items[run.first])[0], request.place(items[run.last])[1]
-        if any(edit.start < end and edit.end > start for edit in request.edits):
+        if request.is_edited(start, end):
             return False
         last, results = hidden.last, hidden.results
         if not all(run.calls):

@@ -13,12 +13,13 @@ from typing import Any
 
 from msgspec import Raw
 
-from penumbra.wire.answer import Failure, PhantomCall, Turn
-from penumbra.wire.document import Document, Edit, NotJson, decode, encode
+from penumbra.wire.answer import Failure, PhantomCall, Turn, own_error
+from penumbra.wire.document import Document, Edit, NotJson, encode
 from penumbra.wire.ndjson import JsonLine, LineReader
 from penumbra.wire.ollama import call_token
 from penumbra.wire.openai_chat_message import gap
 from penumbra.wire.usage import added, flat, only, plus
+from penumbra.wire.whole_answer import WholeAnswer
 
 _SUMMED = ("eval_count", "eval_duration")
 _FIGURES = ("eval_count", "eval_duration", "prompt_eval_count", "total_duration", "load_duration")
@@ -160,25 +161,13 @@ class _Turn:
         )
 
 
-class OllamaBody:
+class OllamaBody(WholeAnswer):
     """An answer that arrives as one JSON document."""
 
-    keep_alive = b""
-
     def __init__(self, phantom: str) -> None:
-        self._phantom = phantom
-        self._body = bytearray()
+        super().__init__(phantom)
         self._shown = ""
-        self._hidden_usage: dict[str, int] = {}
         self._turn = Turn()
-
-    @property
-    def holding(self) -> bool:
-        return bool(self._body)
-
-    def feed(self, data: bytes) -> bytes:
-        self._body += data
-        return b""
 
     def end_turn(self) -> Turn:
         turn = _Turn()
@@ -197,11 +186,7 @@ class OllamaBody:
         if text := self._turn.text:
             self._shown += gap(self._shown, text) + text
         self._hidden_usage = plus(self._hidden_usage, only(self._turn.usage, _SUMMED))
-        self._body.clear()
-        return b""
-
-    def restart(self) -> None:
-        self._body.clear()
+        return super().go_on()
 
     def finish(self) -> bytes:
         body = bytes(self._body)
@@ -252,11 +237,7 @@ def sum_usage(document: Document, members: dict[str, Raw], hidden: dict[str, int
 
 def error_body(failure: Failure) -> bytes:
     """An error object as the API writes it: the provider's own words if there are any."""
-    try:
-        body = decode(failure.body)
-    except NotJson:
-        body = None
-    return encode(body if isinstance(body, dict) and body.get("error") else {"error": failure.message})
+    return encode(own_error(failure) or {"error": failure.message})
 
 
 def _identity(document: Document, call: Raw) -> str:

@@ -64,7 +64,7 @@ class OllamaAnswers:
 
     def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
         start, end = request.place(_messages(request)[visible.index])
-        if any(edit.start < end and edit.end > start for edit in request.edits):
+        if request.is_edited(start, end):
             return False
         texts = [*hidden.before, *([hidden.last] if hidden.last else []), *hidden.results]
         request.edits.append(Edit(start, end, b",".join(texts)))

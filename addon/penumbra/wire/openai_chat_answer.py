@@ -16,11 +16,12 @@ from typing import Any
 
 from msgspec import Raw
 
-from penumbra.wire.answer import Failure, PhantomCall, Turn
+from penumbra.wire.answer import Failure, PhantomCall, Turn, own_error
 from penumbra.wire.document import Document, Edit, NotJson, decode, encode
 from penumbra.wire.openai_chat_message import Message, call_token, from_members, gap, merged
 from penumbra.wire.sse import SseEvent, SseReader, event_bytes
 from penumbra.wire.usage import added, flat, only, plus
+from penumbra.wire.whole_answer import WholeAnswer
 
 _DONE = b"[DONE]"
 _SUMMED = ("completion_tokens",)
@@ -310,26 +311,13 @@ def _numbered(fragment: bytes, index: int) -> bytes:
     return document.render()
 
 
-class ChatBody:
+class ChatBody(WholeAnswer):
     """An answer that arrives as one JSON document."""
 
-    keep_alive = b""
-
     def __init__(self, phantom: str) -> None:
-        self._phantom = phantom
-        self._body = bytearray()
+        super().__init__(phantom)
         self._shown = ""
-        self._hidden_usage: dict[str, int] = {}
-        self._continued = False
         self._turn = Turn()
-
-    @property
-    def holding(self) -> bool:
-        return bool(self._body)
-
-    def feed(self, data: bytes) -> bytes:
-        self._body += data
-        return b""
 
     def end_turn(self) -> Turn:
         self._turn = self._read()
@@ -339,12 +327,7 @@ class ChatBody:
         self._hidden_usage = plus(self._hidden_usage, only(self._turn.usage, _SUMMED))
         if text := self._turn.text:
             self._shown += gap(self._shown, text) + text
-        self._body.clear()
-        self._continued = True
-        return b""
-
-    def restart(self) -> None:
-        self._body.clear()
+        return super().go_on()
 
     def finish(self) -> bytes:
         body = bytes(self._body)
@@ -471,11 +454,7 @@ def called(document: Document, item: Raw) -> tuple[str, str]:
 
 def error_body(failure: Failure) -> bytes:
     """An error object as the API writes it: the provider's own words if there are any."""
-    try:
-        body = decode(failure.body)
-    except NotJson:
-        body = None
-    if isinstance(body, dict) and body.get("error"):
+    if (body := own_error(failure)) is not None:
         return encode(body)
     kind = "invalid_request_error" if failure.status and failure.status < 500 else "server_error"
     return encode({"error": {"message": failure.message, "type": kind, "param": None, "code": None}})

@@ -51,11 +51,7 @@ class ChatAnswers:
 
     def without_calls(self, request: bytes) -> bytes:
         document = Document(request)
-        old = document.members(document.root).get("tool_choice")
-        if old is None:
-            document.add_member(document.root, "tool_choice", b'"none"')
-        else:
-            document.replace(old, "none")
+        document.set_member(document.root, "tool_choice", b'"none"')
         return document.render()
 
     def visible(self, request: Document) -> list[Visible]:
@@ -75,7 +71,7 @@ class ChatAnswers:
     def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
         message = _messages(request)[visible.index]
         start, end = request.place(message)
-        if any(edit.start < end and edit.end > start for edit in request.edits):
+        if request.is_edited(start, end):
             return False
         last = hidden.last
         mark = request.members(message).get("cache_control")

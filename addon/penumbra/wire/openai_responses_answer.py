@@ -14,12 +14,13 @@ from typing import Any
 
 from msgspec import Raw
 
-from penumbra.wire.answer import Failure, MadeCall, PhantomCall, Turn
+from penumbra.wire.answer import Failure, MadeCall, PhantomCall, Turn, own_error
 from penumbra.wire.conversation import joined_text
 from penumbra.wire.document import Document, Edit, NotJson, decode, encode
 from penumbra.wire.openai_responses import CALLS, TEXTS, call_id, kind
 from penumbra.wire.sse import EventReader, SseEvent, SseReader, event_bytes
 from penumbra.wire.usage import added, flat, only, plus
+from penumbra.wire.whole_answer import WholeAnswer
 
 _SUMMED = ("output_tokens",)
 _BEGINS = ("response.created", "response.in_progress", "response.queued")
@@ -175,24 +176,12 @@ class _StreamTurn:
         return [item for _, item in sorted(self.items.items())]
 
 
-class ResponsesBody:
+class ResponsesBody(WholeAnswer):
     """An answer that arrives as one JSON document."""
 
-    keep_alive = b""
-
     def __init__(self, phantom: str) -> None:
-        self._phantom = phantom
-        self._body = bytearray()
+        super().__init__(phantom)
         self._shown: list[bytes] = []
-        self._hidden_usage: dict[str, int] = {}
-
-    @property
-    def holding(self) -> bool:
-        return bool(self._body)
-
-    def feed(self, data: bytes) -> bytes:
-        self._body += data
-        return b""
 
     def end_turn(self) -> Turn:
         try:
@@ -211,11 +200,7 @@ class ResponsesBody:
         usage = only(flat(document.plain(members.get("usage"))), _SUMMED)
         self._hidden_usage = plus(self._hidden_usage, usage)
         self._shown += _visible_items(document, members, self._phantom)
-        self._body.clear()
-        return b""
-
-    def restart(self) -> None:
-        self._body.clear()
+        return super().go_on()
 
     def finish(self) -> bytes:
         body = bytes(self._body)
@@ -336,11 +321,7 @@ def _made(document: Document, name: str, item: dict[str, Raw], found: str) -> Ma
 
 def error_body(failure: Failure) -> bytes:
     """An error object as the API writes it: the provider's own words if there are any."""
-    try:
-        body = decode(failure.body)
-    except NotJson:
-        body = None
-    if isinstance(body, dict) and body.get("error"):
+    if (body := own_error(failure)) is not None:
         return encode(body)
     name = "invalid_request_error" if failure.status and failure.status < 500 else "server_error"
     return encode({"error": {"message": failure.message, "type": name, "param": None, "code": None}})

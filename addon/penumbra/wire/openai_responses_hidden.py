@@ -70,11 +70,7 @@ class ResponsesAnswers:
 
     def without_calls(self, request: bytes) -> bytes:
         document = Document(request)
-        old = document.members(document.root).get("tool_choice")
-        if old is None:
-            document.add_member(document.root, "tool_choice", b'"none"')
-        else:
-            document.replace(old, "none")
+        document.set_member(document.root, "tool_choice", b'"none"')
         return document.render()
 
     def visible(self, request: Document) -> list[Visible]:
@@ -97,7 +93,7 @@ class ResponsesAnswers:
             return True
         run = next(run for run in _runs(request) if run.first == visible.index)
         start, end = request.place(items[run.first])[0], request.place(items[run.last])[1]
-        if any(edit.start < end and edit.end > start for edit in request.edits):
+        if request.is_edited(start, end):
             return False
         messages = [*hidden.before, *([hidden.last] if hidden.last else []), *hidden.results]
         request.edits.append(Edit(start, end, b",".join(_storable(request, messages))))
@@ -117,7 +113,7 @@ class ResponsesAnswers:
         dropped = False
         for place in orphans:
             start, end = request.place(items[place])[0], request.place(items[place + 1])[0]
-            if not any(edit.start < end and edit.end > start for edit in request.edits):
+            if not request.is_edited(start, end):
                 request.edits.append(Edit(start, end, b""))
                 dropped = True
         return dropped
