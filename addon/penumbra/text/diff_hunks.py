@@ -62,6 +62,9 @@ def _files(lines: list[str]) -> tuple[list[str], list[_File]]:
     before: list[str] = []
     files: list[_File] = []
     for line in lines:
+        if files and files[-1].hunks and line[:1] in (" ", "+"):
+            files[-1].hunks[-1].lines.append(line)
+            continue
         found = _FILE.match(line) if line[:4] in ("diff", "--- ") else None
         inside = bool(files) and not files[-1].hunks and line[:4] == "--- "
         if found and not inside and (line[:1] == "d" or not files or _is_over(files[-1])):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 _HIT = re.compile(r"((?:[A-Za-z]:)?[^:\n]{1,400}):([0-9]{1,8}):")
@@ -101,6 +102,7 @@ def _hit(line: str) -> _Line:
     return _Line(found[1], line[len(found[1]) + 1 :])
 
 
+@lru_cache(maxsize=1_024)
 def _is_path(name: str) -> bool:
     """Whether this may name a file: a time of day or a word may not."""
     return ("/" in name or "." in name or "\\" in name) and not name[0].isspace() and not name[:1].isdigit()

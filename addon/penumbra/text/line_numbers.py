@@ -15,7 +15,7 @@ numbers. The padding of the numbers goes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import sub
@@ -34,6 +34,8 @@ _PREFIXES = {
     for separator in ("→", "\t", ": ", "| ", "|")
 }
 _STARTS = {separator: re.compile("\n" + prefix.pattern) for separator, prefix in _PREFIXES.items()}
+_DECIMALS = tuple(map(str, range(10_000)))
+"""Numbers as most lines spell them: comparing is less work than reading."""
 _NONE = -9
 """The number of a line that has none."""
 
@@ -79,7 +81,7 @@ class _Numbers:
     separator: str
     head: str
     """What stands in front of the first of them, with a line end in front of each of its lines."""
-    numbers: list[int]
+    numbers: Sequence[int]
     contents: list[str]
     """What stands behind each number, with the lines without a number that follow."""
 
@@ -89,7 +91,7 @@ class _Numbers:
     @classmethod
     def of(cls, text: str, separator: str) -> _Numbers:
         parts = _STARTS[separator].split("\n" + text)
-        head, numbers, contents = parts[0], list(map(int, parts[1::2])), parts[2::2]
+        head, numbers, contents = parts[0], _read(parts[1::2]), parts[2::2]
         without = text.count("\n") + 1 - head.count("\n") - len(numbers)
         if not contents or without == contents[-1].count("\n"):
             return cls(separator, head, numbers, contents, [])
@@ -98,9 +100,9 @@ class _Numbers:
 
     def runs(self) -> Iterator[tuple[int, int]]:
         """(first, behind the last) position of each run of lines that count up by one."""
-        first, count = self.numbers[0], len(self.numbers)
+        count = len(self.numbers)
         breaks = set(self.gaps)
-        if self.numbers != list(range(first, first + count)):
+        if not isinstance(self.numbers, range):
             steps = map(sub, self.numbers[1:], self.numbers)
             breaks.update(position for position, step in enumerate(steps) if step != 1)
         start = 0
@@ -120,6 +122,16 @@ class _Numbers:
             numbers[position + 1] - numbers[position] == contents[position].count("\n") + 1
             for position in self.gaps
         )
+
+
+def _read(spelled: list[str]) -> Sequence[int]:
+    """The numbers; a range where they count up by one."""
+    first, count = int(spelled[0]) if spelled else 0, len(spelled)
+    if spelled == list(_DECIMALS[first : first + count]):
+        return range(first, first + count)
+    numbers = list(map(int, spelled))
+    counted = range(first, first + count)
+    return counted if numbers == list(counted) else numbers
 
 
 def _numbered(lines: list[str], separator: str) -> tuple[list[int], list[str]]:

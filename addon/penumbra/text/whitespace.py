@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+_BLANK_ENDS = (" ", "\t", " \r", "\t\r")
 _EMPTY_LINES = re.compile(r"\n(?:\r?\n){2,}")
 
 
@@ -21,12 +22,12 @@ def trim(text: str) -> str | None:
 
 
 def _trim_ends(text: str) -> str:
-    lines = text.split("\n")
-    for position, line in enumerate(lines):
-        if line.endswith((" ", "\t", " \r", "\t\r")):
-            ending = "\r" if line.rstrip(" \t").endswith("\r") else ""
-            lines[position] = line.rstrip(" \t\r") + ending
-    return "\n".join(lines)
+    return "\n".join(_trim_end(line) if line.endswith(_BLANK_ENDS) else line for line in text.split("\n"))
+
+
+def _trim_end(line: str) -> str:
+    ending = "\r" if line.rstrip(" \t").endswith("\r") else ""
+    return line.rstrip(" \t\r") + ending
 
 
 def _one_empty(found: re.Match[str]) -> str:
