@@ -49,7 +49,8 @@ _ENVELOPE = msgspec.json.Decoder(Envelope)
 def envelope(frame: bytes) -> Envelope | None:
     """The outside of a frame; None if it is none of this API's."""
     try:
-        return _ENVELOPE.decode(frame)
+        found = _ENVELOPE.decode(frame)
+        return found if found.type else None
     except (msgspec.DecodeError, RecursionError):
         pass
     try:
