@@ -110,15 +110,21 @@ def counted(it: Planted) -> dict[str, Any]:
 def on_vertex(it: Planted) -> dict[str, Any]:
     body = anthropic(it)
     del body["model"]
-    return {"anthropic_version": "x", **body}
+    return {"anthropic_version": "vertex-2023-10-16", **body}
+
+
+def on_bedrock(it: Planted) -> dict[str, Any]:
+    return {**on_vertex(it), "anthropic_version": "bedrock-2023-05-31"}
 
 
 def converse(it: Planted) -> dict[str, Any]:
     use = {"toolUse": {"toolUseId": f"tooluse_{ident(it)}", "name": "Bash", "input": it.value()}}
     content = [{"text": it.text()}, {"json": it.value()}]
     result = {"toolResult": {"toolUseId": use["toolUse"]["toolUseId"], "content": content}}
+    tool = {"toolSpec": {"name": "Bash", "inputSchema": {"json": {"type": "object"}}}}
     return {
         "system": [{"text": it.said()}],
+        "toolConfig": {"tools": [tool]},
         "messages": [
             {"role": "user", "content": [{"text": it.said()}]},
             {"role": "assistant", "content": [{"text": it.said()}, use]},
@@ -209,7 +215,7 @@ MADE: dict[str, Callable[[Planted], dict[str, Any]]] = {
     "anthropic": anthropic,
     "anthropic count": counted,
     "vertex anthropic": on_vertex,
-    "bedrock invoke": on_vertex,
+    "bedrock invoke": on_bedrock,
     "bedrock converse": converse,
     "chat": chat,
     "responses": responses,
