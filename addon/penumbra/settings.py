@@ -247,7 +247,8 @@ KNOBS: tuple[Knob, ...] = (
     Knob(
         "max_output_bytes",
         read_size(1, MAX_OUTPUT_BYTES_LIMIT),
-        "Results above this size are cut around their critical lines.",
+        "Results above this size are cut around their critical lines; files that are read, above half of it "
+        "where the rest can be asked for.",
         _pipe("max_output_bytes"),
     ),
     Knob(

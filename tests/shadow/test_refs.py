@@ -44,7 +44,7 @@ def test_prefix() -> None:
     ref = "shadow_" + "a" * 32
     assert refs.prefix(ref, "expand_context", False) == f"<<<SHADOW:{ref}>>>\n"
     assert refs.prefix(ref, "expand_context", True) == (
-        f'<<<SHADOW:{ref}>>>\n[Shortened. expand_context(id="{ref}") gives the full text.]\n'
+        f"<<<SHADOW:{ref}>>>\n[Shortened. expand_context with this id gives the full text.]\n"
     )
     for hint in (True, False):
         shadows = refs.Shadows(KEY, b"scope", "expand_context", hint)

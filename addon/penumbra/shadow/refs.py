@@ -29,7 +29,7 @@ def is_ref(text: str) -> bool:
 
 def prefix(reference: str, tool: str, hint: bool) -> str:
     """What stands in front of a text that lost something; `tool` is the phantom's name."""
-    line = f'[Shortened. {tool}(id="{reference}") gives the full text.]\n' if hint else ""
+    line = f"[Shortened. {tool} with this id gives the full text.]\n" if hint else ""
     return f"<<<SHADOW:{reference}>>>\n{line}"
 
 

@@ -47,7 +47,8 @@ _LIMITS = {
     Kind.REPORT: 32_000,
     Kind.OTHER: 3_000,
 }
-"""Bytes of an account, heading included, in standard mode. Files have the hard limit only."""
+"""Bytes of an account, heading included, in standard mode. Files have half of the hard limit: what is
+larger than that is read for a part of it, and the rest can be asked for."""
 _LEAST = 1_000
 """No wish for a smaller result makes an account smaller than this many bytes."""
 _BY_CATEGORY = {
@@ -94,7 +95,7 @@ def kind_of(source: Source) -> Kind:
 def limit_of(kind: Kind, source: Source) -> int:
     """Bytes that a result of this kind may have: less in aggressive mode, more for an error."""
     policy = source.policy
-    limit = _LIMITS.get(kind, policy.max_output_bytes)
+    limit = _LIMITS.get(kind, policy.max_output_bytes // 2)
     if kind is Kind.COMMAND:
         limit = accounts().get(source.call.family, limit)
     if kind is not Kind.FILE:
