@@ -7,7 +7,7 @@ is dropped. One linear-time pattern over the dropped lines finds candidates.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 import re2
 
@@ -46,11 +46,19 @@ def is_critical(line: str) -> bool:
     return bool(_PATTERN.search(data))
 
 
-def critical_lines(lines: Iterable[str]) -> Iterator[int]:
-    """Positions of the critical lines, in order."""
-    for position, line in enumerate(lines):
-        if _PATTERN.search(encode(line[:_LINE_LIMIT])):
+def critical_lines(lines: Sequence[str]) -> Iterator[int]:
+    """Positions of the critical lines, in order: less work than asking for each by itself."""
+    data = encode("\n".join([line[:_LINE_LIMIT] for line in lines]))
+    position = start = 0
+    while (found := _PATTERN.search(data, start)) is not None:
+        position += data.count(b"\n", start, found.start())
+        # What was found may go over the line's end.
+        if is_critical(lines[position]):
             yield position
+        end = data.find(b"\n", found.start())
+        if end < 0:
+            return
+        position, start = position + 1, end + 1
 
 
 def critical_spans(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:

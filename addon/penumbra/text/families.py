@@ -79,9 +79,10 @@ class _Family:
     fallback: tuple[str, ...]
 
     @property
-    def is_lossy(self) -> bool:
-        """Whether a step may leave something out."""
-        return any(entry.loss is Loss.LOSSY for entry in self.steps)
+    def first_lossy(self) -> int:
+        """Position of the first step that may leave something out; behind the last one if none may."""
+        lossy = (position for position, entry in enumerate(self.steps) if entry.loss is Loss.LOSSY)
+        return next(lossy, len(self.steps))
 
 
 def apply(text: str, call: Call, *, lossy: bool) -> FamilyResult | None:
@@ -157,10 +158,14 @@ def _best(body: str, family: _Family, lossy: bool) -> FamilyResult | None:
     if size(body) < family.min_bytes:
         return None
     lines = body.split("\n")
-    kept, loss = _run(lines, [entry for entry in family.steps if entry.loss < Loss.LOSSY])
+    # What comes in front of the first lossy step is done once for both.
+    at = family.first_lossy
+    common, before = _run(lines, family.steps[:at])
+    kept, loss = _run(common, [entry for entry in family.steps[at:] if entry.loss < Loss.LOSSY])
+    loss = max(loss, before)
     is_long = len(lines) >= MIN_LOSSY_LINES or size(body) >= MIN_LOSSY_BYTES
-    if lossy and is_long and family.is_lossy:
-        fewer, worse = _run(lines, family.steps)
+    if lossy and is_long and at < len(family.steps):
+        fewer, worse = _run(common, family.steps[at:])
         if worse is Loss.LOSSY and size("\n".join(kept)) - size("\n".join(fewer)) >= MIN_LOSSY_GAIN:
             kept, loss = fewer, worse
     shortened = "\n".join(kept)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from penumbra.text.critical import is_critical
+from penumbra.text.critical import critical_lines
 from penumbra.text.family_patterns import LINE_LIMIT, Pattern, Span, written
 from penumbra.text.size import encode
 
@@ -29,10 +29,12 @@ class Fold:
 
     def __call__(self, lines: list[str]) -> list[str]:
         fitting = {
-            position: found
-            for position, found in enumerate(self.pattern.matches(lines))
-            if found is not None and (self.safe or not is_critical(lines[position]))
+            position: found for position, found in enumerate(self.pattern.matches(lines)) if found is not None
         }
+        if not self.safe and fitting:
+            positions = list(fitting)
+            for critical in critical_lines([lines[position] for position in positions]):
+                del fitting[positions[critical]]
         if len(fitting) < self.least:
             return lines
         if self.scattered:
@@ -116,7 +118,7 @@ class Block:
         inner = [
             (found, first, end)
             for found, first, end in self._blocks(lines)
-            if end - first > 0 and (self.safe or not any(map(is_critical, lines[first:end])))
+            if end - first > 0 and (self.safe or not any(True for _ in critical_lines(lines[first:end])))
         ]
         if self.scattered:
             if sum(end - first for _, first, end in inner) < self.least:

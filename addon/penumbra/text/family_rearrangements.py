@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from penumbra.text.critical import is_critical
+from penumbra.text.critical import critical_lines
 from penumbra.text.family_patterns import LINE_LIMIT, Pattern, written
 
 
@@ -35,7 +35,7 @@ class Group:
                 position += 1
                 continue
             end = self._end(lines, keyed, position, entry[0])
-            if sum(found is not None for found in keyed[position:end]) >= self.least:
+            if end - position - keyed[position:end].count(None) >= self.least:
                 out.append(written(self.header, {"key": entry[0]}))
                 out += [
                     lines[at] if found is None else before + found[1] + after
@@ -147,7 +147,10 @@ def drop(pattern: Pattern, safe: bool) -> Callable[[list[str]], list[str]]:
     """Takes out lines that are decoration."""
 
     def run(lines: list[str]) -> list[str]:
-        gone = {place for place in pattern.places(lines) if safe or not is_critical(lines[place])}
+        places = pattern.places(lines)
+        gone = set(places)
+        if not safe:
+            gone.difference_update(places[at] for at in critical_lines([lines[place] for place in places]))
         return [line for place, line in enumerate(lines) if place not in gone] if gone else lines
 
     return run

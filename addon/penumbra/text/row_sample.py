@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 
 from penumbra.text import json_table
-from penumbra.text.critical import is_critical
+from penumbra.text.critical import critical_lines
 from penumbra.text.size import encode, head, size, tail
 
 _ENDS = 3
@@ -80,7 +80,7 @@ def _headers(lines: list[str]) -> int:
 def _choose(rows: list[str], room: int) -> list[int]:
     """The rows that fit: both ends, errors, rare ones, then from the beginning on."""
     ends = [*range(min(_ENDS, len(rows))), *range(max(0, len(rows) - _ENDS), len(rows))]
-    errors = [at for at, row in enumerate(rows) if is_critical(row)]
+    errors = list(critical_lines(rows))
     order = dict.fromkeys([*ends, *errors, *_rare(rows), *range(len(rows))])
     chosen: list[int] = []
     for at in order:

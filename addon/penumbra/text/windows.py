@@ -59,6 +59,8 @@ def _windows(data: bytes, head: int, tail: int, room: int) -> list[Span]:
             first.append((start, end))
         elif len(again) < _WINDOWS:
             again.append((start, end))
+        elif len(first) >= 4 * _WINDOWS:
+            break
     context = min(_CONTEXT, room // max(1, min(len(first), _WINDOWS // 2)) - 2 * MARKER)
     kept: list[Span] = []
     for span in first[: 4 * _WINDOWS] + again:
