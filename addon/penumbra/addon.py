@@ -14,7 +14,6 @@ from mitmproxy import ctx, exceptions, flowfilter, http, tls
 from mitmproxy.addonmanager import Loader
 
 from penumbra import failures
-from penumbra import settings as knobs
 from penumbra.commands import Commands
 from penumbra.edits import Edits
 from penumbra.engine import Accepted, Engine, Incoming, Refused, unsearched
@@ -22,11 +21,12 @@ from penumbra.expansion import Expansion
 from penumbra.insight import events, figures
 from penumbra.insight.expansions import ExpansionFigures
 from penumbra.kept import Kept
+from penumbra.knobs import KNOBS
 from penumbra.overrides import THRESHOLD_HEADER
 from penumbra.recovery import binding
 from penumbra.redaction import RedactionError, RuleError, TooLarge, Unreadable, gitleaks, ruleset
 from penumbra.rescue import Rescue
-from penumbra.settings import Settings, SettingsError
+from penumbra.settings import Settings, SettingsError, load
 from penumbra.sockets import Sockets
 from penumbra.strategies import http as http_calls
 from penumbra.told import Tells
@@ -82,7 +82,7 @@ class Penumbra:
         """Declare the options. All are text: mitmproxy drops an addon without a word when a value
         of another type can't be read, so reading is done in `configure`."""
         loader.add_option(CONFIG_OPTION, str, "", "YAML file with Penumbra's settings; watched for changes.")
-        for knob in knobs.KNOBS:
+        for knob in KNOBS:
             loader.add_option(knob.option, str, "", knob.help)
 
     def configure(self, updated: set[str]) -> None:
@@ -106,7 +106,7 @@ class Penumbra:
         """Say that the addon is there; a misspelt option would otherwise be ignored for ever."""
         for name in ctx.options.deferred:
             if name.startswith("penumbra"):
-                known = ", ".join(knob.option for knob in knobs.KNOBS)
+                known = ", ".join(knob.option for knob in KNOBS)
                 _log.error(f"{name}: unknown option, allowed: {CONFIG_OPTION}, {known}")
         self._running = True
         # What the start has made stays: the collector need not look at it in every request.
@@ -124,9 +124,9 @@ class Penumbra:
             self._events = None
 
     def _read_settings(self) -> Settings:
-        options = {knob.name: getattr(ctx.options, knob.option) for knob in knobs.KNOBS}
+        options = {knob.name: getattr(ctx.options, knob.option) for knob in KNOBS}
         self._config_state = self._state_of_config()
-        return knobs.load(options, os.environ, getattr(ctx.options, CONFIG_OPTION))
+        return load(options, os.environ, getattr(ctx.options, CONFIG_OPTION))
 
     def _apply(self, settings: Settings) -> None:
         rules = self._user_rules(settings)

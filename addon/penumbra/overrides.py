@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from penumbra.knobs import MAX_OUTPUT_BYTES_LIMIT
 from penumbra.readers import parse_method, parse_mode
-from penumbra.settings import MAX_OUTPUT_BYTES_LIMIT, Settings
+from penumbra.settings import Settings
 from penumbra.text.result import Mode
 
 FIELD = "_forge"

@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from penumbra import settings
-from penumbra.settings import KNOBS, Settings, SettingsError, load
+from penumbra.knobs import KNOBS
+from penumbra.settings import Settings, SettingsError, load
 from penumbra.text.result import Mode
 
 EXTERNAL = """
