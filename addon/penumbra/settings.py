@@ -101,7 +101,7 @@ class Settings:
     hosts: tuple[str, ...] = ()
     filter: str = ""
     intercept: str = "llm"
-    threads: str = "auto"
+    threads: str = "pass"
     websocket: str = "rewrite"
     aws_signing: str = "off"
     database: str = ""

@@ -1,8 +1,9 @@
 """Conversations that Anthropic holds for the client, as message threads.
 
-Of such a conversation only new messages travel, and its answers can be gone on from once: hidden
-exchanges have no place in it. A client that knows how to go on is refused with the API's own error for
-requests that threads don't support; it sends its whole history from then on, and gets everything.
+Of such a conversation only new messages travel, and its answers can be gone on from once: the provider
+has what was hidden, and the client's next request is led to the answer that can be continued. Where the
+operator wants whole histories, such requests are refused with the API's own error for what threads don't
+support; a client that knows how to go on then sends everything.
 """
 
 from __future__ import annotations

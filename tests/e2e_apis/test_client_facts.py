@@ -78,8 +78,9 @@ def test_a_system_block_that_changes_with_every_request(clients: Any, running: A
 
 @pytest.mark.parametrize("thread", [{"type": "create"}, {"type": "continue", "previous_message_id": "msg_1"}])
 def test_claude_code_is_told_to_send_its_whole_history(
-    thread: Any, clients: Any, api_key: str, running: Any, upstream: Any
+    thread: Any, clients: Any, api_key: str, proxy: Any, upstream: Any
 ) -> None:
+    running = proxy("regular", penumbra_threads="auto")
     api = APIS[0]
     headers = {**api.headers(api_key), "user-agent": CLAUDE_CODE, "anthropic-beta": BETAS}
     body = {**api.body("x", True), "thread": thread}
