@@ -242,8 +242,11 @@ def test_one_of_two_streams_of_a_connection_is_cancelled_alone(
     never.set()
 
 
-@pytest.mark.parametrize("http2", [False, True], ids=["connections", "one connection"])
-@every_api
+@pytest.mark.parametrize(
+    ("api", "http2"),
+    [(APIS[0], False), *((api, True) for api in APIS)],
+    ids=["connections", *(api.name for api in APIS)],
+)
 def test_twenty_streams_at_once(
     api: Api, http2: bool, api_key: str, clients: Any, running: Any, upstream: Any
 ) -> None:
