@@ -78,12 +78,6 @@ class _Family:
     inner: Pattern | None
     fallback: tuple[str, ...]
 
-    @property
-    def first_lossy(self) -> int:
-        """Position of the first step that may leave something out; behind the last one if none may."""
-        lossy = (position for position, entry in enumerate(self.steps) if entry.loss is Loss.LOSSY)
-        return next(lossy, len(self.steps))
-
 
 def apply(text: str, call: Call, *, lossy: bool) -> FamilyResult | None:
     """The text as the call's family shortens it; None if it has none, or nothing is to be gained.
@@ -158,28 +152,33 @@ def _best(body: str, family: _Family, lossy: bool) -> FamilyResult | None:
     if size(body) < family.min_bytes:
         return None
     lines = body.split("\n")
-    # What comes in front of the first lossy step is done once for both.
-    at = family.first_lossy
-    common, before = _run(lines, family.steps[:at])
-    kept, loss = _run(common, [entry for entry in family.steps[at:] if entry.loss < Loss.LOSSY])
-    loss = max(loss, before)
     is_long = len(lines) >= MIN_LOSSY_LINES or size(body) >= MIN_LOSSY_BYTES
-    if lossy and is_long and at < len(family.steps):
-        fewer, worse = _run(common, family.steps[at:])
-        if worse is Loss.LOSSY and size("\n".join(kept)) - size("\n".join(fewer)) >= MIN_LOSSY_GAIN:
-            kept, loss = fewer, worse
+    kept, loss, fewer = _run(lines, family.steps, lossy and is_long)
     shortened = "\n".join(kept)
+    if fewer is not kept:
+        shortest = "\n".join(fewer)
+        if size(shortened) - size(shortest) >= MIN_LOSSY_GAIN:
+            shortened, loss = shortest, Loss.LOSSY
     return None if shortened == body else FamilyResult(shortened, loss, family.name)
 
 
-def _run(lines: list[str], steps: Sequence[Step]) -> tuple[list[str], Loss]:
+def _run(lines: list[str], steps: Sequence[Step], lossy: bool) -> tuple[list[str], Loss, list[str]]:
+    """(lines without loss, the loss, lines with it): the same list as long as nothing was left out."""
+    kept = fewer = lines
     loss = Loss.NONE
     for entry in steps:
-        after = entry.apply(lines)
-        if after != lines:
+        if entry.loss is Loss.LOSSY:
+            after = entry.apply(fewer) if lossy else fewer
+            fewer = fewer if after == fewer else after
+            continue
+        # What both have in common is done once.
+        is_same = fewer is kept
+        after = entry.apply(kept)
+        if after != kept:
             loss = max(loss, entry.loss)
-            lines = after
-    return lines, loss
+            kept = after
+        fewer = kept if is_same else entry.apply(fewer)
+    return kept, loss, fewer
 
 
 def _by_announcements(body: str, inner: Pattern, lossy: bool, depth: int) -> FamilyResult | None:

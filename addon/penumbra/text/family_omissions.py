@@ -40,16 +40,16 @@ class Fold:
         if self.scattered:
             return self._all(lines, list(fitting.items()))
         out: list[str] = []
-        done = 0
+        done = end = 0
         for position in fitting:
-            if position < done:
+            if position < end:
                 continue
             matched, end = self._run(lines, position, fitting)
-            out += lines[done:position]
-            is_worth_it = len(matched) - self.head - self.tail >= self.least
-            out += self._folded(lines, position, end, matched) if is_worth_it else lines[position:end]
-            done = end
-        return out + lines[done:]
+            if len(matched) - self.head - self.tail >= self.least:
+                out += lines[done:position]
+                out += self._folded(lines, position, end, matched)
+                done = end
+        return out + lines[done:] if done else lines
 
     def _run(
         self, lines: list[str], start: int, fitting: Mapping[int, re.Match[str]]

@@ -23,7 +23,9 @@ class Pattern:
         self.sources = tuple(sources)
         ended = [_ENDING.sub(r"\\r?$", alternative) for alternative in sources]
         joined = ended[0] if len(ended) == 1 else "|".join(f"(?:{alternative})" for alternative in ended)
-        self._match = re.compile(joined).match
+        compiled = re.compile(joined)
+        self._match = compiled.match
+        self._groups = compiled.groupindex
 
     def match(self, line: str) -> re.Match[str] | None:
         """The match at the start of the line; None if there is none or the line is too long."""
@@ -32,6 +34,14 @@ class Pattern:
     def matches(self, lines: Sequence[str]) -> Iterator[re.Match[str] | None]:
         """The match of each line, in order: less work than asking for each by itself."""
         return map(self._match if max(map(len, lines), default=0) <= LINE_LIMIT else self.match, lines)
+
+    def form(self, template: str) -> str:
+        """`template` for `str.format` with the groups of a match; a name without a group stays as it is."""
+        parts = [part.replace("{", "{{").replace("}", "}}") for part in _parts(template)]
+        for place in range(1, len(parts), 2):
+            group = self._groups.get(parts[place])
+            parts[place] = f"{{{{{parts[place]}}}}}" if group is None else f"{{{group - 1}}}"
+        return "".join(parts)
 
     def places(self, lines: Sequence[str]) -> list[int]:
         """Positions of the lines that match, in order."""

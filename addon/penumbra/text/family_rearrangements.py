@@ -30,7 +30,7 @@ class Group:
         position = 0
         while position < len(lines):
             entry = keyed[position]
-            if entry is None:
+            if entry is None or self._is_alone(keyed, position, entry[0]):
                 out.append(lines[position])
                 position += 1
                 continue
@@ -48,7 +48,8 @@ class Group:
 
     def _keyed(self, lines: list[str]) -> list[tuple[str, str] | None]:
         """(key, rest) of every line that has one; context lines take the key of a neighbour."""
-        beginnings = [line[:LINE_LIMIT] for line in lines]
+        is_short = max(map(len, lines), default=0) <= LINE_LIMIT
+        beginnings = lines if is_short else [line[:LINE_LIMIT] for line in lines]
         keyed = [
             (found.group("key"), line[found.start("rest") :]) if found else None
             for line, found in zip(lines, self.pattern.matches(beginnings), strict=True)
@@ -69,6 +70,13 @@ class Group:
                 found = self.also.match(line, len(key), len(key) + LINE_LIMIT)
                 if found:
                     keyed[position] = (key, line[found.start("rest") :])
+
+    def _is_alone(self, keyed: list[tuple[str, str] | None], position: int, key: str) -> bool:
+        """Whether the run that begins here has one line only, which is less than is asked for."""
+        if self.least < 2 or self.through is not None:
+            return False
+        following = keyed[position + 1] if position + 1 < len(keyed) else None
+        return following is None or following[0] != key
 
     def _end(self, lines: list[str], keyed: list[tuple[str, str] | None], start: int, key: str) -> int:
         position = end = start + 1
@@ -159,10 +167,14 @@ def drop(pattern: Pattern, safe: bool) -> Callable[[list[str]], list[str]]:
 def rewrite(pattern: Pattern, to: str) -> Callable[[list[str]], list[str]]:
     """Writes lines that match anew from their named groups."""
 
+    form = pattern.form(to).format
+
     def run(lines: list[str]) -> list[str]:
+        matches = list(pattern.matches(lines))
+        if not any(matches):
+            return lines
         return [
-            written(to, found.groupdict(default="")) if found else line
-            for line, found in zip(lines, pattern.matches(lines), strict=True)
+            form(*found.groups("")) if found else line for line, found in zip(lines, matches, strict=True)
         ]
 
     return run

@@ -16,7 +16,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import NamedTuple
 
 _HIT = re.compile(r"((?:[A-Za-z]:)?[^:\n]{1,400}):([0-9]{1,8}):")
 _NEAR = re.compile(r"-([0-9]{1,8})-")
@@ -26,36 +25,33 @@ _LEAST = 3
 """Hits below which nothing is done."""
 
 
-class _Line(NamedTuple):
-    """One line of a search result; `path` empty if it is none."""
-
-    path: str
-    rest: str
-
-
 def group(text: str) -> str | None:
     """The hits grouped by file; None if the text has none, or they could not be told back."""
     lines = text.split("\n")
-    parsed = _parse(lines)
-    if sum(bool(line.path) for line in parsed) < _LEAST:
+    paths = _paths(lines)
+    if len(paths) - paths.count("") < _LEAST:
         return _tighten(lines)
-    names = _names(parsed)
+    names = _names(paths)
     grouped: list[str] = []
     current = ""
-    for line in parsed:
-        name = names.get(line.path, "")
-        if not name:
-            grouped.append(line.rest)
-            if line.rest != "--":
+    is_plain = True
+    for path, line in zip(paths, lines, strict=True):
+        if not path:
+            grouped.append(line)
+            is_plain = is_plain and not (line.endswith(":") or _NUMBERED.match(line))
+            if line != "--":
                 current = ""
             continue
+        name = names[path]
         if name != current:
             grouped.append(f"{name}:")
             current = name
-        grouped.append(line.rest)
-    if ungroup("\n".join(grouped)) != "\n".join(_spelled(parsed, names)):
+        grouped.append(line[len(path) + 1 :])
+    whole = "\n".join(grouped)
+    # Only a line of no file that looks like a name or a hit could be told back wrongly.
+    if not is_plain and ungroup(whole) != "\n".join(_spelled(lines, paths, names)):
         return None
-    return "\n".join(grouped)
+    return whole
 
 
 def ungroup(text: str) -> str:
@@ -77,29 +73,22 @@ def ungroup(text: str) -> str:
     return "\n".join(full)
 
 
-def _parse(lines: Iterable[str]) -> list[_Line]:
-    """The lines, hits first, so that the lines around them are known by their file's name."""
-    hits = [_hit(line) for line in lines]
-    following = ""
-    coming: list[str] = []
-    for hit in reversed(hits):
-        coming.append(following)
-        following = hit.path or following
+def _paths(lines: list[str]) -> list[str]:
+    """The file's name in front of each line, as it is spelled there; empty if there is none.
+
+    Hits come first, so that the lines around them are known by their file's name.
+    """
+    paths = [found[1] if found is not None and _is_path(found[1]) else "" for found in map(_HIT.match, lines)]
+    others = [position for position, path in enumerate(paths) if not path]
+    following = [""]
+    for position in reversed(others):
+        coming = paths[position + 1] if position + 1 < len(paths) else ""
+        following.append(coming or following[-1])
     last = ""
-    parsed: list[_Line] = []
-    for hit in hits:
-        found = hit if hit.path or not following else _near(hit.rest, last, coming[-1])
-        coming.pop()
-        last = found.path or last
-        parsed.append(found)
-    return parsed
-
-
-def _hit(line: str) -> _Line:
-    found = _HIT.match(line)
-    if found is None or not _is_path(found[1]):
-        return _Line("", line)
-    return _Line(found[1], line[len(found[1]) + 1 :])
+    for position in others:
+        last = (paths[position - 1] if position else "") or last
+        paths[position] = _near(lines[position], last, following.pop())
+    return paths
 
 
 @lru_cache(maxsize=1_024)
@@ -108,21 +97,20 @@ def _is_path(name: str) -> bool:
     return ("/" in name or "." in name or "\\" in name) and not name[0].isspace() and not name[:1].isdigit()
 
 
-def _near(line: str, last: str, coming: str) -> _Line:
-    """A line around a hit (`path-12-text`), of the file of the hit before it or of the next one."""
+def _near(line: str, last: str, coming: str) -> str:
+    """The name in front of a line around a hit (`path-12-text`): that of the hit before it or of the next."""
     for name in dict.fromkeys((last, coming)):
         start = line.find(name + "-") if name else -1
         found = _NEAR.match(line, start + len(name)) if start >= 0 else None
         if found and (start == 0 or (line[0] == "/" and line[start - 1] == "/")) and ":" not in line[:start]:
-            end = start + len(name)
-            return _Line(line[:end], line[end + 1 :])
-    return _Line("", line)
+            return line[: start + len(name)]
+    return ""
 
 
-def _names(parsed: list[_Line]) -> dict[str, str]:
+def _names(paths: list[str]) -> dict[str, str]:
     """The name of a file for each of its spellings: an absolute one that ends in the relative one."""
-    absolute = {line.path for line in parsed if line.path[:1] == "/"}
-    names = {line.path: line.path for line in parsed if line.path}
+    names = {path: path for path in paths if path}
+    absolute = [path for path in names if path[0] == "/"]
     for path in absolute:
         for end in range(1, len(path)):
             if path[end - 1] == "/" and path[end:] in names:
@@ -131,10 +119,9 @@ def _names(parsed: list[_Line]) -> dict[str, str]:
     return names
 
 
-def _spelled(parsed: list[_Line], names: dict[str, str]) -> Iterable[str]:
-    for line in parsed:
-        found = _NUMBERED.match(line.rest) if line.path else None
-        yield f"{names[line.path]}{found[0][-1]}{line.rest}" if found else line.rest
+def _spelled(lines: list[str], paths: list[str], names: dict[str, str]) -> Iterable[str]:
+    for path, line in zip(paths, lines, strict=True):
+        yield names[path] + line[len(path) :] if path else line
 
 
 def _tighten(lines: list[str]) -> str | None:

@@ -40,11 +40,11 @@ _LONGEST_LINK = 300
 
 def to_text(text: str) -> str | None:
     """The page's title and text; None if the text is no HTML page."""
-    if not _PAGE.match(text) or _depth(text) > _DEEPEST:
+    if not _PAGE.match(text) or _is_deep(text):
         return None
     tree = LexborHTMLParser(text)
     title = tree.css_first("title")
-    writer = _Writer()
+    writer = _Writer(hides="hidden" in text.lower())
     if tree.body is not None:
         writer.walk(tree.body)
     heading = _BLANKS.sub(" ", title.text()).strip() if title is not None else ""
@@ -52,21 +52,25 @@ def to_text(text: str) -> str | None:
     return "\n".join(lines) + "\n"
 
 
-def _depth(text: str) -> int:
-    """How deep elements are nested, by their tags alone; those that end by themselves don't count."""
+def _is_deep(text: str) -> bool:
+    """Whether elements are nested too deep, by their tags alone; those that end by themselves don't count."""
+    if text.count("<") - text.count("</") <= _DEEPEST:
+        return False
     depth = deepest = 0
     for closing, name in _TAG.findall(text):
         if name.lower() in _CHILDLESS:
             continue
         depth = max(0, depth - 1) if closing else depth + 1
         deepest = max(deepest, depth)
-    return deepest
+    return deepest > _DEEPEST
 
 
 class _Writer:
     """Collects lines while the tree is walked."""
 
-    def __init__(self) -> None:
+    def __init__(self, hides: bool) -> None:
+        self.hides = hides
+        """Whether some element may be hidden: attributes are asked for only then."""
         self.lines: list[str] = []
         self.parts: list[str] = []
         self.verbatim = 0
@@ -85,16 +89,18 @@ class _Writer:
             if tag == "-text":
                 self._text(node.text_content or "")
                 continue
-            if tag in _UNSEEN or tag.startswith("-") or tag == "_comment" or "hidden" in node.attributes:
+            if tag in _UNSEEN or tag[:1] == "-" or tag == "_comment":
+                continue
+            if self.hides and "hidden" in node.attributes:
                 continue
             self._enter(tag, node)
             stack.append((node, True))
-            children: list[tuple[LexborNode, bool]] = []
+            first = len(stack)
             child = node.child
             while child is not None:
-                children.append((child, False))
+                stack.append((child, False))
                 child = child.next
-            stack += reversed(children)
+            stack[first:] = stack[: first - 1 : -1]
 
     def finish(self) -> list[str]:
         """The lines, no two empty ones in a row."""
@@ -152,6 +158,11 @@ class _Writer:
             self.parts[start:] = [f"[{words}]({address})"]
 
     def _end_line(self) -> None:
+        if not self.parts:
+            if self.verbatim or self.paragraph:
+                self.lines.append("")
+            self.links = [(0, address) for _, address in self.links] if self.links else self.links
+            return
         line = "".join(self.parts)
         line = line.rstrip() if self.verbatim else line.strip()
         if line and line.strip("#-"):

@@ -27,6 +27,7 @@ _STILL = re.compile(
     r"|\x9d(?<![\x80-\x9a\x9c\x9e-\xff]\x9d)(?:[^\x07\x1b\x9c\x9d\n]*(?:\x07|\x9c))?"
     r"|\x07|\x0e|\x0f"
 )
+_COLOUR = re.compile(r"\x1b\[[0-9;:<=>?]*[ -/]*m")
 _TOKEN = re.compile(r"\x1b\[([0-9;:<=>?]*)[ -/]*([@-~])|\x1b([DEMc78]?)|[\r\n]|\x08+|[^\x1b\r\n\x08]+")
 _BETWEEN_LINES = re.compile(r"\x1b(?:\[[0-9;:<=>?]*[ABEFHJLMSTf]|[DEMc])")
 _PASSES = 4
@@ -45,6 +46,10 @@ def render(text: str, *, moves: bool = True) -> str:
     """
     if not may_act(text):
         return text
+    # Most texts have colours and nothing else: then that is all there is to do.
+    shown = _COLOUR.sub("", text)
+    if not may_act(shown):
+        return shown
     shown = text
     for _ in range(_PASSES):
         if not may_act(shown):
