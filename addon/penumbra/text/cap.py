@@ -7,7 +7,7 @@ towards the limit. Text within the limit is not touched, so a capped text is nev
 from __future__ import annotations
 
 from penumbra.text import windows
-from penumbra.text.size import encode, head
+from penumbra.text.size import encode, exceeds, head
 
 
 def cap(text: str, limit: int, reserve: int = 0) -> str | None:
@@ -16,7 +16,7 @@ def cap(text: str, limit: int, reserve: int = 0) -> str | None:
     `reserve` is what the caller will put in front. Where there is no room for markers only the head
     is kept.
     """
-    if len(text) <= limit and (text.isascii() or len(encode(text)) <= limit):
+    if not exceeds(text, limit):
         return None
     room = max(0, limit - reserve)
     if room < windows.LEAST:

@@ -44,6 +44,8 @@ class Fold:
         for position in fitting:
             if position < end:
                 continue
+            if self.least > 1 and not self.blanks and position + 1 not in fitting:
+                continue
             matched, end = self._run(lines, position, fitting)
             if len(matched) - self.head - self.tail >= self.least:
                 out += lines[done:position]
@@ -203,9 +205,7 @@ class Context:
     least: int
 
     def __call__(self, lines: list[str]) -> list[str]:
-        gone: set[int] = set()
-        for start, end in self.span.ranges(lines):
-            gone |= self._far(lines, start, end)
+        gone = self._far(lines, self.span.ranges(lines))
         if len(gone) < self.least:
             return lines
         first = min(gone)
@@ -216,10 +216,16 @@ class Context:
             if position == first or position not in gone
         ]
 
-    def _far(self, lines: list[str], start: int, end: int) -> set[int]:
-        """Positions of the surrounding lines that no other line is near to."""
-        inside = lines[start:end]
-        far = set(self.pattern.places(inside))
-        for place in self.near.places(inside):
-            far.difference_update(range(place - self.keep, place + self.keep + 1))
-        return {start + place for place in far}
+    def _far(self, lines: list[str], ranges: Sequence[tuple[int, int]]) -> set[int]:
+        """Positions of the surrounding lines that no other line of their part is near to."""
+        inside = [position for start, end in ranges for position in range(start, end)]
+        texts = [lines[position] for position in inside]
+        far = {inside[place] for place in self.pattern.places(texts)}
+        parts = iter(ranges)
+        start = end = 0
+        for position in map(inside.__getitem__, self.near.places(texts)):
+            while position >= end:
+                start, end = next(parts)
+            near = range(max(start, position - self.keep), min(end, position + self.keep + 1))
+            far.difference_update(near)
+        return far

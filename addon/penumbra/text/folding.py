@@ -9,6 +9,8 @@ marker is left alone, so that a marker always means what it says.
 
 from __future__ import annotations
 
+from collections import Counter
+
 _LONGEST_CYCLE = 8
 
 
@@ -53,7 +55,9 @@ def _starts(lines: list[str]) -> list[int]:
     """
     last: dict[str, int] = {}
     again: list[int] = []
-    for position, line in enumerate(lines):
+    several = {line for line, times in Counter(lines).items() if times > 1}
+    for position in [position for position, line in enumerate(lines) if line in several]:
+        line = lines[position]
         if position - last.get(line, -_LONGEST_CYCLE - 1) <= _LONGEST_CYCLE:
             again.append(position)
         last[line] = position

@@ -136,17 +136,11 @@ def _read(spelled: list[str]) -> Sequence[int]:
 
 def _numbered(lines: list[str], separator: str) -> tuple[list[int], list[str]]:
     """(numbers, contents) of the lines; a line without a number has `_NONE`."""
-    match = _PREFIXES[separator].match
-    numbers: list[int] = []
-    contents: list[str] = []
-    for line in lines:
-        found = match(line)
-        if found is None:
-            numbers.append(_NONE)
-            contents.append(line)
-        else:
-            numbers.append(int(found[1]))
-            contents.append(line[found.end() :])
+    matches = list(map(_PREFIXES[separator].match, lines))
+    numbers = [_NONE if found is None else int(found[1]) for found in matches]
+    contents = [
+        line if found is None else line[found.end() :] for line, found in zip(lines, matches, strict=True)
+    ]
     return numbers, contents
 
 
@@ -182,9 +176,10 @@ def split(text: str) -> tuple[list[int], list[str]]:
     separator = separator_of(lines)
     if not separator:
         return [0] * len(lines), lines
-    if LEGEND in lines[:_HEADER]:
-        lines = _restored(lines, separator)
     numbers, contents = _numbered(lines, separator)
+    if LEGEND in lines[:_HEADER]:
+        for left, right in _counted(numbers):
+            numbers[left:right] = range(numbers[left], numbers[right])
     return [max(0, number) for number in numbers], contents
 
 
@@ -217,13 +212,21 @@ def separator_of(lines: list[str]) -> str:
 def _restored(lines: list[str], separator: str) -> list[str]:
     """The lines with every number written out."""
     numbers, contents = _numbered(lines, separator)
-    places = [position for position, number in enumerate(numbers) if number != _NONE]
     restored = [
         line if number == _NONE else f"{number}{separator}{content}"
         for line, number, content in zip(lines, numbers, contents, strict=True)
     ]
-    for left, right in pairwise(places):
-        if numbers[right] - numbers[left] == right - left:
-            for position in range(left + 1, right):
-                restored[position] = f"{numbers[left] + position - left}{separator}{lines[position]}"
+    for left, right in _counted(numbers):
+        for position in range(left + 1, right):
+            restored[position] = f"{numbers[left] + position - left}{separator}{lines[position]}"
     return restored
+
+
+def _counted(numbers: list[int]) -> list[tuple[int, int]]:
+    """Positions of the neighbours with a number that are as far apart as the lines are."""
+    places = [position for position, number in enumerate(numbers) if number != _NONE]
+    return [
+        (left, right)
+        for left, right in pairwise(places)
+        if 1 < right - left == numbers[right] - numbers[left]
+    ]

@@ -26,6 +26,9 @@ _BLOCKS = _tags(
 )
 _SPACED = _tags("p h1 h2 h3 h4 h5 h6 pre table ul ol blockquote section article")
 """Blocks with an empty line in front."""
+_HEADINGS = _tags("h1 h2 h3 h4 h5 h6 h7 h8 h9")
+_WRITTEN = _BLOCKS | _tags("td th img a")
+"""Elements that leave something in the text; of all others only what is in them does."""
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
 _CHILDLESS = _tags(
     "area base br col dd dt embed hr img input li link meta option p param source tbody td th thead tr track"
@@ -33,7 +36,8 @@ _CHILDLESS = _tags(
 )
 _DEEPEST = 500
 """Elements within elements: the parser's time grows with the square of this."""
-_BLANKS = re.compile(r"[ \t\r\n\f\u00a0]+")
+_BLANKS = re.compile(r"[\t\r\n\f\u00a0][ \t\r\n\f\u00a0]*| [ \t\r\n\f\u00a0]+")
+"""Blanks that are not one space already."""
 _LONGEST_LINK = 300
 """Characters of an address that is worth writing; longer ones carry data for the site."""
 
@@ -79,13 +83,14 @@ class _Writer:
 
     def walk(self, root: LexborNode) -> None:
         """Write everything below a node, without recursion: pages nest as deep as they like."""
-        stack: list[tuple[LexborNode, bool]] = [(root, False)]
+        # A name is that of an element whose end is reached.
+        stack: list[LexborNode | str] = [root]
         while stack:
-            node, leaving = stack.pop()
-            tag = node.tag or ""
-            if leaving:
-                self._leave(tag)
+            node = stack.pop()
+            if isinstance(node, str):
+                self._leave(node)
                 continue
+            tag = node.tag or ""
             if tag == "-text":
                 self._text(node.text_content or "")
                 continue
@@ -93,14 +98,15 @@ class _Writer:
                 continue
             if self.hides and "hidden" in node.attributes:
                 continue
-            self._enter(tag, node)
-            stack.append((node, True))
+            if tag in _WRITTEN:
+                self._enter(tag, node)
+                stack.append(tag)
             first = len(stack)
             child = node.child
             while child is not None:
-                stack.append((child, False))
+                stack.append(child)
                 child = child.next
-            stack[first:] = stack[: first - 1 : -1]
+            stack[first:] = reversed(stack[first:])
 
     def finish(self) -> list[str]:
         """The lines, no two empty ones in a row."""
@@ -128,19 +134,19 @@ class _Writer:
             self._end_line()
             self.paragraph = tag in _SPACED
             if self.paragraph:
-                self._end_line()
-        if len(tag) == 2 and tag[0] == "h" and tag[1].isdigit():
-            self.parts.append("#" * int(tag[1]) + " ")
+                self.lines.append("")
+        if tag == "a":
+            self.links.append((len(self.parts), (node.attributes.get("href") or "").strip()))
         elif tag == "li":
             self.parts.append("- ")
+        elif tag in _HEADINGS:
+            self.parts.append("#" * int(tag[1]) + " ")
         elif tag in ("td", "th") and "".join(self.parts).strip():
             self.parts.append(" | ")
         elif tag == "pre":
             self.verbatim += 1
         elif tag == "img" and (description := (node.attributes.get("alt") or "").strip()):
             self.parts.append(f"[image: {description}]")
-        elif tag == "a":
-            self.links.append((len(self.parts), (node.attributes.get("href") or "").strip()))
 
     def _leave(self, tag: str) -> None:
         if tag == "a" and self.links:

@@ -14,9 +14,16 @@ def trim(text: str) -> str | None:
     Line ends keep their kind (LF or CRLF).
     """
     trimmed = text
-    if " \n" in text or "\t\n" in text or " \r\n" in text or "\t\r\n" in text or text[-1:] in (" ", "\t"):
+    # One character is found faster than two are.
+    has_returns = "\r" in text
+    if (
+        " \n" in text
+        or ("\t" in text and "\t\n" in text)
+        or (has_returns and (" \r\n" in text or "\t\r\n" in text))
+        or text[-1:] in (" ", "\t")
+    ):
         trimmed = _trim_ends(text)
-    if "\n\n\n" in trimmed or "\n\r\n\r\n" in trimmed:
+    if "\n\n\n" in trimmed or (has_returns and "\n\r\n\r\n" in trimmed):
         trimmed = _EMPTY_LINES.sub(_one_empty, trimmed)
     return None if trimmed == text else trimmed
 
