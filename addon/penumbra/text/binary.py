@@ -11,7 +11,6 @@ _SHORTEST = 64
 _SHARE = 15
 """Per cent of the characters (NULs aside) that must be unreadable."""
 _CONTROLS_AND_NUL = bytes(range(7)) + bytes(range(14, 27)) + bytes(range(28, 32)) + b"\x7f"
-_LEADS = (b"\xc2", b"\xed", b"\xef\xbf\xbd")
 """How the UTF-8 bytes of the unreadable characters begin: a fast no for most texts."""
 _UNREADABLE = re.compile("[\ufffd\x80-\x9f\ud800-\udfff]")
 
@@ -29,7 +28,7 @@ def suppress(text: str) -> str | None:
     unreadable = len(data) - len(data.translate(None, _CONTROLS_AND_NUL))
     nuls = text.count("\x00") if unreadable else 0
     unreadable -= nuls
-    if not text.isascii() and any(lead in data for lead in _LEADS):
+    if not text.isascii() and (b"\xc2" in data or b"\xed" in data or b"\xef\xbf\xbd" in data):
         unreadable += sum(1 for _ in _UNREADABLE.finditer(text))
     rest = len(text) - nuls
     if rest * 10 >= len(text) and unreadable * 100 <= rest * _SHARE:

@@ -98,12 +98,15 @@ def factor(text: str) -> str | None:
 def _may_repeat(text: str, lines: Sequence[str]) -> bool:
     """Whether enough lines are alike without all characters that values are made of: a fast no."""
     remains = text.encode("utf-8", "surrogatepass").translate(None, _VALUE_CHARACTERS).split(b"\n")
+    shortest, longest = _LEAST_CONSTANT, _LONGEST
     counts = Counter(
-        remaining
-        for line, remaining in zip(lines, remains, strict=True)
-        if _LEAST_CONSTANT <= len(line) <= _LONGEST
+        [
+            remaining
+            for line, remaining in zip(lines, remains, strict=True)
+            if shortest <= len(line) <= longest
+        ]
     )
-    return 2 * sum(count for count in counts.values() if count >= _LEAST_USES) >= len(lines)
+    return 2 * sum([count for count in counts.values() if count >= _LEAST_USES]) >= len(lines)
 
 
 def _looks_patterned(lines: Sequence[str]) -> bool:

@@ -27,7 +27,7 @@ _BLOCKS = _tags(
 _SPACED = _tags("p h1 h2 h3 h4 h5 h6 pre table ul ol blockquote section article")
 """Blocks with an empty line in front."""
 _HEADINGS = _tags("h1 h2 h3 h4 h5 h6 h7 h8 h9")
-_WRITTEN = _BLOCKS | _tags("td th img a")
+_WRITTEN = _BLOCKS | _HEADINGS | _tags("td th img a")
 """Elements that leave something in the text; of all others only what is in them does."""
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
 _CHILDLESS = _tags(

@@ -50,12 +50,13 @@ def _definitions(text: str) -> list[tuple[int, str]]:
     """(position, numbered line) of the lines that define or head something."""
     numbers, lines = line_numbers.split(text)
     offset = 1 if lines[0] != line_numbers.LEGEND else 0
+    contents = [line.lstrip()[:400] for line in lines]
     found: list[tuple[int, str]] = []
-    for position, (number, line) in enumerate(zip(numbers, lines, strict=True)):
-        content = line.lstrip()
-        if content and len(line) - len(content) <= 8 and _DEFINITION.match(content[:400]):
+    for position, match in enumerate(map(_DEFINITION.match, contents)):
+        line = lines[position]
+        if match and len(line) - len(line.lstrip()) <= 8:
             short = line[:_LONGEST].rstrip()
-            found.append((position, f"{number or position + offset}: {short}"))
+            found.append((position, f"{numbers[position] or position + offset}: {short}"))
     return found
 
 

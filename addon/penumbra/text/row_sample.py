@@ -52,9 +52,11 @@ def _separator(lines: list[str]) -> str:
     """What parts the cells: the mark that nearly all of the first lines have equally often."""
     head_lines = lines[:_LOOKED_AT]
     for mark in ("\t", "|", "│", ",", ";"):
-        counts = Counter(line.count(mark) for line in head_lines)
-        count, lines_with = counts.most_common(1)[0]
-        if count >= 2 and lines_with * 10 >= 9 * len(head_lines) and lines[0].count(mark) == count:
+        count = lines[0].count(mark)
+        if count < 2:
+            continue
+        lines_with = sum(line.count(mark) == count for line in head_lines)
+        if lines_with * 10 >= 9 * len(head_lines):
             return mark
     return ""
 
