@@ -26,11 +26,15 @@ class Group:
         if not any(keyed):
             return lines
         before, _, after = self.line.partition("{rest}")
+        # Then a run of one line is too short, and the next line tells that it is one.
+        is_easy = self.least > 1 and self.through is None
+        keyed.append(None)
         out: list[str] = []
         position = 0
         while position < len(lines):
             entry = keyed[position]
-            if entry is None or self._is_alone(keyed, position, entry[0]):
+            following = keyed[position + 1]
+            if entry is None or (is_easy and (following is None or following[0] != entry[0])):
                 out.append(lines[position])
                 position += 1
                 continue
@@ -70,13 +74,6 @@ class Group:
                 found = self.also.match(line, len(key), len(key) + LINE_LIMIT)
                 if found:
                     keyed[position] = (key, line[found.start("rest") :])
-
-    def _is_alone(self, keyed: list[tuple[str, str] | None], position: int, key: str) -> bool:
-        """Whether the run that begins here has one line only, which is less than is asked for."""
-        if self.least < 2 or self.through is not None:
-            return False
-        following = keyed[position + 1] if position + 1 < len(keyed) else None
-        return following is None or following[0] != key
 
     def _end(self, lines: list[str], keyed: list[tuple[str, str] | None], start: int, key: str) -> int:
         position = end = start + 1
