@@ -29,6 +29,7 @@ from penumbra.settings import Settings
 from penumbra.shadow.ledger import Decision, Facts
 from penumbra.text import pipeline, time_budget, tokens
 from penumbra.text.result import Loss, Mode, Policy, Redact, Redacted, Shortened, ToolOutput
+from penumbra.text.size import size
 from penumbra.wire import arguments
 from penumbra.wire.answer import MadeCall
 from penumbra.wire.conversation import Conversation, ResultText, ToolCall, is_telling
@@ -439,7 +440,10 @@ class _Writer:
         self, shortened: Shortened, policy: Policy, shelves: Shelves
     ) -> tuple[Shortened, tuple[str, ...]]:
         """The text with what stands earlier by reference, and the keys of what is referred to."""
-        if policy.mode not in (Mode.STANDARD, Mode.AGGRESSIVE) or len(shortened.text) < _RESTATABLE:
+        if policy.mode not in (Mode.STANDARD, Mode.AGGRESSIVE):
+            return shortened, ()
+        # A wish for results up to some size to stay as they are holds for this, too.
+        if size(shortened.original) <= max(policy.min_bytes, _RESTATABLE):
             return shortened, ()
         text = self._library(shelves).restate(shortened.text)
         if text is None or not _is_smaller(text, shortened.text):

@@ -22,7 +22,7 @@ from penumbra.wire.recognise import apis
 SHADOWS = Shadows(b"k", b"s" * 32, "expand_context", True)
 SOURCE = "\n".join(f"    value_{n} = compute({n}, other={n * 7919 % 1009})" for n in range(300))
 EDITED = SOURCE.replace("compute(140,", "compute_differently(140,")
-SHORT = "\n".join(SOURCE.split("\n")[20:30])
+SHORT = "\n".join(SOURCE.split("\n")[20:36])
 
 
 def request(*texts: str) -> rewrite.Request:

@@ -28,7 +28,7 @@ UNREADABLE = {
     "not UTF-8": ("", BODY.replace("hi", "\xe9").encode("latin-1"), 400),
     "deep nesting": (
         "",
-        BODY.replace('"m"', "[" * 1500 + "]" * 1500).replace('"hi"', '"' + GITHUB + '"').encode(),
+        BODY.replace('"m"', "[" * 100_000 + "]" * 100_000).replace('"hi"', '"' + GITHUB + '"').encode(),
         400,
     ),
 }
