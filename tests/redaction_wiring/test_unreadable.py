@@ -19,8 +19,8 @@ UNREADABLE = {
     "coding that is none": ("zstd", BODY.encode(), 400),
     "cut off": ("zstd", encode("zstd", BODY.encode())[:-9], 400),
     "data behind its end": ("gzip", encode("gzip", BODY.encode()) + BODY.encode(), 400),
-    "too large": ("", (BODY + " " * 5000).encode(), 413),
-    "too large when decoded": ("gzip", encode("gzip", (BODY + " " * 5000).encode()), 413),
+    "too large": ("", (BODY + " " * 300_000).encode(), 413),
+    "too large when decoded": ("gzip", encode("gzip", (BODY + " " * 300_000).encode()), 413),
     "no JSON": ("", BODY[:-1].encode(), 400),
     "a comment": ("", (BODY + "// x").encode(), 400),
     "a mark in front": ("", BODY.encode("utf-8-sig"), 400),
@@ -97,7 +97,7 @@ def ask(proxy: Any, clients: Any) -> Any:
     def ask(coding: str, body: bytes, *, path: str = PATHS["anthropic-messages"], **more: Any) -> Any:
         headers = {"x-api-key": "k", "anthropic-version": "1", "content-type": "application/json"}
         headers |= {"content-encoding": coding} if coding else {}
-        running = proxy("reverse", penumbra_max_body_bytes="4k", **more.pop("options", {}))
+        running = proxy("reverse", penumbra_max_body_bytes="280k", **more.pop("options", {}))
         answer = clients.http(running).post(running.url + path, content=body, headers={**headers, **more})
         assert GITHUB not in answer.text + running.log()
         return answer
