@@ -22,7 +22,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def running(proxy: Any) -> Any:
     """A proxy that rewrites frames, and in whose results something gets lost."""
-    return proxy("regular", penumbra_max_output_bytes=CAP)
+    return proxy("reverse", penumbra_max_output_bytes=CAP)
 
 
 @pytest.fixture

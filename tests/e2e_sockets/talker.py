@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -35,7 +36,11 @@ def opened(proxy: Any, key: str, *, host: str = HOST, **headers: str) -> ClientC
     if proxy.is_reverse:
         way = connect(f"{proxy.url.replace('http', 'ws')}/v1/responses", proxy=None, **more)
     else:
-        way = connect(f"wss://{host}/v1/responses", proxy=proxy.url, ssl=proxy.trust(), **more)
+        trust = proxy.trust()
+        # The client reads in a thread of its own, and OpenSSL does not bear that a session ticket, which
+        # newer versions send unasked, is read while another thread writes.
+        trust.maximum_version = ssl.TLSVersion.TLSv1_2
+        way = connect(f"wss://{host}/v1/responses", proxy=proxy.url, ssl=trust, **more)
     return way.__enter__()
 
 
