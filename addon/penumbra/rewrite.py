@@ -215,6 +215,7 @@ def undecided(request: Request, known: Mapping[bytes, Decision]) -> list[Item]:
     writer = _Writer(request, known, lambda text, hint: Redacted(text), None)
     found: list[Item] = []
     for item in request.items:
+        writer.note_call(item.result)
         past = known.get(item.key)
         if not (writer.adopts(item) if past is None else writer.seen.holds(past.facts)):
             found.append(item)
@@ -307,7 +308,7 @@ class _Writer:
         self.last_known = max(turns, default=-1)
 
     def write(self, item: Item, shelves: Shelves) -> None:
-        self._note_call(item.result)
+        self.note_call(item.result)
         decision, new = self._decision(item, shelves)
         text = item.text if decision.text is None else decision.text
         if text != item.text:
@@ -328,7 +329,7 @@ class _Writer:
             noted = self.referable[: self.noted]
             shelves.give([one.mark for one in noted], self.library, sum(one.size for one in noted))
 
-    def _note_call(self, result: ResultText) -> None:
+    def note_call(self, result: ResultText) -> None:
         """What the call said can be referred to, from its own result on."""
         if result.call is None or result.call.arguments is None or result.call_id in self.trimmed:
             return

@@ -186,6 +186,16 @@ def test_a_file_that_the_agent_has_written_is_read_by_reference():
     assert contents(go(body(*other), known=first.decisions)) == ["ok", EDITED]
 
 
+def test_what_is_decided_by_reference_to_a_call_is_not_asked_for_again():
+    messages = body(*WRITE, *reads(EDITED))
+    settings = Settings(adopt="compress")
+    read = rewrite.read(Document(json.dumps(messages).encode()), api("anthropic-messages"), settings, SCOPE)
+    known = go(messages, settings=settings).decisions
+    assert any(decision.facts.referents for decision in known.values())
+    assert len(rewrite.undecided(read, {})) == 2
+    assert rewrite.undecided(read, known) == []
+
+
 def test_long_ids_are_named_by_their_end():
     one, two = "toolu_01AAAAAAAAAAAAAAbbbbbbb1", "toolu_01AAAAAAAAAAAAAAbbbbbbb2"
     said = []

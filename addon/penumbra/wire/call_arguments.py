@@ -8,6 +8,7 @@ Calls that the provider runs itself are left alone.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -108,7 +109,7 @@ def rendered(piece: Piece, document: Document) -> bytes:
     return piece.with_data(document.render()) if document.edits else piece.raw
 
 
-class BlockEdits:
+class BlockEdits(ABC):
     """Answers that are lists of numbered blocks: what Anthropic's and Converse's have in common."""
 
     def __init__(self, open_: Open) -> None:
@@ -159,22 +160,22 @@ class BlockEdits:
         assert fragment is not None
         document.replace(fragment, text)
 
-    def _index(self, members: dict[str, Raw]) -> Raw | None:
-        raise NotImplementedError
+    @abstractmethod
+    def _index(self, members: dict[str, Raw]) -> Raw | None: ...
 
+    @abstractmethod
     def _begun(self, document: Document, members: dict[str, Raw]) -> str | None:
         """The tool whose call begins with this piece."""
-        raise NotImplementedError
 
-    def _fragment(self, document: Document, members: dict[str, Raw]) -> Raw | None:
-        raise NotImplementedError
+    @abstractmethod
+    def _fragment(self, document: Document, members: dict[str, Raw]) -> Raw | None: ...
 
-    def _ends(self, document: Document, members: dict[str, Raw]) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def _ends(self, document: Document, members: dict[str, Raw]) -> bool: ...
 
+    @abstractmethod
     def _made(self, document: Document) -> Iterator[tuple[str, Raw | None]]:
         """Name and arguments of each call in a document."""
-        raise NotImplementedError
 
 
 class AnthropicEdits(BlockEdits):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 from msgspec import Raw
@@ -13,7 +14,7 @@ from penumbra.wire.gemini import member
 from penumbra.wire.gemini_answer import answer
 
 
-class WholeEdits:
+class WholeEdits(ABC):
     """Each piece of a stream is a document with the same members."""
 
     def __init__(self, open_: Open) -> None:
@@ -41,9 +42,9 @@ class WholeEdits:
         for name, arguments in self._made(document):
             edit_value(document, arguments, self._open(name))
 
+    @abstractmethod
     def _made(self, document: Document) -> Iterator[tuple[str, Raw | None]]:
         """Name and arguments of each call."""
-        raise NotImplementedError
 
 
 class GeminiEdits(WholeEdits):
