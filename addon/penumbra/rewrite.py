@@ -15,12 +15,13 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Protocol
 
 from penumbra import failures, overrides
 from penumbra.calls import tools
-from penumbra.history import adoption, dedup
+from penumbra.history import adoption, dedup, mentioned
 from penumbra.history.reread import Library, referenced
 from penumbra.history.shelves import Shelves
 from penumbra.redaction import RedactionError
@@ -255,6 +256,9 @@ def tool_output(request: Request, item: Item) -> ToolOutput:
         arguments=arguments.decoded(request.document, item.result.call),
         call_id=item.result.call_id,
         is_error=item.result.is_error,
+        mentioned=partial(
+            mentioned.before, request.document, request.api.wire, request.conversation, item.result
+        ),
     )
 
 
@@ -271,6 +275,8 @@ class _Referable:
     text: str | None
     """None: the arguments of the result's call."""
     result: ResultText
+    original: str | None = None
+    """What the text was made of, where something was left out."""
 
 
 @dataclass(slots=True)
@@ -320,7 +326,8 @@ class _Writer:
         if self.seen.is_referable(item.key):
             mark = item.key + facts.bytes_after.to_bytes(8, "big")
             name = f"result {self.seen.name(item.result.call_id)}"
-            self.referable.append(_Referable(item.key, mark, name, len(text), text, item.result))
+            original = item.text if facts.loss >= Loss.LOSSY else None
+            self.referable.append(_Referable(item.key, mark, name, len(text), text, item.result, original))
         self.shown.append(Shown(item, facts, new))
 
     def shelve(self, shelves: Shelves) -> None:
@@ -461,7 +468,7 @@ class _Writer:
             self.library, self.noted = shelves.take([one.mark for one in self.referable])
         for one in self.referable[self.noted :]:
             for text in self._texts(one):
-                self.library.note(one.name, text)
+                self.library.note(one.name, text, one.original)
         self.noted = len(self.referable)
         return self.library
 

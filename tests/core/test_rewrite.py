@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -211,6 +213,43 @@ def test_a_restatement_ends_with_its_referent():
     assert contents(go(body(*reads(SOURCE, EDITED)[2:]), known=first.decisions)) == [EDITED]
     with_more = go(body(*reads(SOURCE, EDITED, "x")), known=first.decisions)
     assert contents(with_more)[:2] == contents(first)
+
+
+def runs(*texts):
+    messages = []
+    for number, text in enumerate(texts):
+        messages += [use(f"toolu_{number}", "Bash", command="./run"), answer(f"toolu_{number}", text)]
+    return messages
+
+
+RUN = "\n".join(
+    f"building module_{number} from src/module_{number}.c with all its parts" for number in range(40)
+)
+
+
+def test_what_a_shortened_result_shows_is_said_by_reference_too():
+    texts = [
+        RUN + "\n" + "\n".join(f"{end} {n} and {n * n} of it" for n in range(400)) for end in ("one", "two")
+    ]
+    settings = Settings(dedup=True)
+    rewritten = go(body(*runs(*texts)), settings=settings, shadows=Shadows())
+    first, second = contents(rewritten)
+    assert first.startswith("<<<SHADOW:")
+    assert second.startswith("<<<SHADOW:")
+    assert "left out" in first
+    assert "same as in result toolu_0]" in second
+    # What it refers to is shown there, line by line.
+    lines = first.split("\n")
+    count = int(re.search(r"\[(\d+) lines: same as in result toolu_0\]", second)[1])
+    place = lines.index(RUN.split("\n")[0])
+    assert lines[place + 1 : place + 1 + count] == RUN.split("\n")[1 : count + 1]
+    # Once another form has taken its place, nothing refers to it any more.
+    known = dict(rewritten.decisions)
+    key = next(shown.item.key for shown in rewritten.shown)
+    known[key] = replace(known[key], text="gone", facts=replace(known[key].facts, how="recovered"))
+    again = contents(go(body(*runs(*texts)), known, settings, shadows=Shadows()))
+    assert again[0] == "gone"
+    assert "same as in result" not in again[1]
 
 
 def test_what_is_known_of_a_conversation_changes_the_cost_only():

@@ -128,6 +128,25 @@ def test_nothing_is_referred_to_that_is_a_reference_itself() -> None:
     assert expand(result, {"result a": "\n".join(block)}) == text
 
 
+def test_of_a_text_that_lost_something_only_its_own_lines_are_referred_to() -> None:
+    old = code(0, 40)
+    shown = [*old[:10], "[20 lines, 900 bytes left out]", *old[30:]]
+    library = Library()
+    library.note("result c", "\n".join(shown), "\n".join(old))
+    result = library.restate("\n".join([*old[:10], "[20 lines, 900 bytes left out]", *old[30:], "more"]))
+    assert result is not None
+    assert result.split("\n") == [
+        *(old[0], "[8 lines: same as in result c]", old[9]),
+        "[20 lines, 900 bytes left out]",
+        *(old[30], "[8 lines: same as in result c]", old[39]),
+        "more",
+    ]
+    # What stands between the two parts is not there to be referred to.
+    whole = library.restate("\n".join(old))
+    assert whole is not None
+    assert "\n".join(old[10:30]) in whole
+
+
 pool = st.sampled_from(
     [f"line number {n} of the pool of lines" + " " * (n % 3) for n in range(25)] + ["", "}"]
 )

@@ -83,11 +83,12 @@ def test_no_ratio_is_met_by_loss_where_nothing_may_be_lost(kind: str) -> None:
     assert run(kind, lossy=False, target_ratio=0.1, max_output_bytes=1_000_000).loss < Loss.LOSSY
 
 
-def test_what_is_read_is_cut_at_half_of_the_hard_limit_and_never_for_a_ratio() -> None:
+def test_what_is_read_is_cut_at_its_part_of_the_hard_limit_and_never_for_a_ratio() -> None:
     read = ("Read", {"file_path": "/a/b.py"})
-    wanted = Policy(lossy=True, overhead=PREFIX, target_ratio=0.1, max_output_bytes=2 * size(SOURCE))
+    enough = -(-size(SOURCE) * 32 // 15)
+    wanted = Policy(lossy=True, overhead=PREFIX, target_ratio=0.1, max_output_bytes=enough)
     assert shorten(ToolOutput(SOURCE, *read), wanted, Redacted, str).text == SOURCE
-    wanted = replace(wanted, max_output_bytes=2 * size(SOURCE) - 2)
+    wanted = replace(wanted, max_output_bytes=enough - 3)
     assert shorten(ToolOutput(SOURCE, *read), wanted, Redacted, str).loss is Loss.LOSSY
     # Where the rest can't be asked for, the hard limit is the only one.
     assert shorten(ToolOutput(SOURCE, *read), replace(wanted, lossy=False), Redacted, str).text == SOURCE

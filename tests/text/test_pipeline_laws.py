@@ -250,7 +250,7 @@ def test_a_long_read_keeps_definitions_with_their_numbers() -> None:
     result = run(source, ("Read", {"file_path": "/p/big.py"}), Mode.STANDARD)
     assert result.stages == ("line_numbers", "evidence")
     assert result.text.startswith("[file /p/big.py in part; ")
-    assert "3000: def function_3000(x):" in result.text
+    assert "\n3000→def function_3000(x):\n" in result.text
     assert size(result.text) + size(PREFIX) <= 65_536
     assert result.text.endswith("4000→def function_4000(x):")
 

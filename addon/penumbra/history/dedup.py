@@ -29,6 +29,8 @@ class Earlier:
     tool: str
     complete: bool
     """Nothing was left out of it."""
+    lasting: bool
+    """It keeps the form in which it stands there, and that form shows something of it."""
 
 
 @dataclass(slots=True)
@@ -55,9 +57,10 @@ class Seen:
             return
         if not tool or not tool.isprintable():
             return
-        earlier = Earlier(key, call_id, tool, facts.loss < Loss.LOSSY)
-        if facts.how not in ("superseded", "recovered"):
-            # Too little is left of those to refer to; what refers to them already keeps doing so.
+        # Too little is left of those to refer to; what refers to all of them already keeps doing so.
+        lasting = facts.how not in ("superseded", "recovered")
+        earlier = Earlier(key, call_id, tool, facts.loss < Loss.LOSSY, lasting)
+        if lasting:
             self._by_digest.setdefault(digest, earlier)
         self._by_key[key] = earlier
 
@@ -82,15 +85,15 @@ class Seen:
     def holds(self, facts: Facts) -> bool:
         """Whether what a text of the past refers to still stands earlier in the request.
 
-        Where parts of a referent are referred to, all of it must be there.
+        Where parts of a referent are referred to, it must still show them.
         """
         is_there = self.is_referable if RESTATE in facts.stages else self._by_key.__contains__
         return all(is_there(bytes.fromhex(key)) for key in facts.referents)
 
     def is_referable(self, key: bytes) -> bool:
-        """Whether parts of the text with this key can be referred to: all of it is there."""
+        """Whether parts of the text with this key can be referred to: of what it shows."""
         earlier = self._by_key.get(key)
-        return key in self._calls if earlier is None else earlier.complete
+        return key in self._calls if earlier is None else earlier.lasting
 
 
 def call_key(call_id: str, size: int) -> bytes:

@@ -41,14 +41,15 @@ _MARKER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """An earlier text, as it stands in the request: nothing was left out of it."""
+    """An earlier text, as it stands in the request."""
 
     name: str
     """What it is and the id of its call: `result toolu_x`."""
     numbers: tuple[int, ...]
     """Line number of each line; 0 where it has none."""
     lines: Sequence[str | None]
-    """The lines without their numbers; None for one that is itself only referred to."""
+    """The lines without their numbers; None for one that is itself only referred to, and for one that
+    tells of what was left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +72,13 @@ class Library:
 
     _places: _Places = field(default_factory=dict)
 
-    def note(self, name: str, text: str) -> None:
+    def note(self, name: str, text: str, original: str | None = None) -> None:
         """Add a text as it was forwarded: `result` or `call`, and an id that is unique in the request.
-        Of a call, each argument is a text."""
+        Of a call, each argument is a text. `original`: what the text was made of, if not all of that is
+        there; then only its lines can be referred to."""
         numbers, lines = line_numbers.split(text)
-        _note(self._places, Earlier(name, tuple(numbers), tuple(lines)))
+        shown: Sequence[str | None] = lines if original is None else _quoted(lines, original)
+        _note(self._places, Earlier(name, tuple(numbers), tuple(shown)))
 
     def restate(self, text: str) -> str | None:
         """The text with its repeated parts as references; None if there are none worth it."""
@@ -86,6 +89,12 @@ class Library:
         lines = ["\x00" if line == line_numbers.LEGEND else line for line in lines]
         parts = list(_Restating.of(self._places, numbers, lines).parts())
         return _write(text, numbers, parts) if parts else None
+
+
+def _quoted(lines: Sequence[str], original: str) -> list[str | None]:
+    """The lines that stand in the original too; None for all others."""
+    there = {line.rstrip() for line in line_numbers.split(original)[1]}
+    return [line if line.rstrip() in there else None for line in lines]
 
 
 def _note(places: _Places, text: Earlier) -> None:

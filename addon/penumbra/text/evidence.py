@@ -47,8 +47,10 @@ _LIMITS = {
     Kind.REPORT: 32_000,
     Kind.OTHER: 3_000,
 }
-"""Bytes of an account, heading included, in standard mode. Files have half of the hard limit: what is
-larger than that is read for a part of it, and the rest can be asked for."""
+"""Bytes of an account, heading included, in standard mode."""
+_FILE = 15 / 32
+"""Part of the hard limit that a file may have: what is larger is read for a part of it, and the rest can be
+asked for."""
 _LEAST = 1_000
 """No wish for a smaller result makes an account smaller than this many bytes."""
 _BY_CATEGORY = {
@@ -77,6 +79,8 @@ def account(text: str, source: Source) -> str | None:
     room = limit - size(source.policy.overhead) - size(heading) - 1
     if room < windows.LEAST:
         return None
+    if kind is Kind.FILE:
+        return heading + "\n" + outline(text, room, source.mentioned())
     return heading + "\n" + _body(text, kind, room)
 
 
@@ -95,7 +99,7 @@ def kind_of(source: Source) -> Kind:
 def limit_of(kind: Kind, source: Source) -> int:
     """Bytes that a result of this kind may have: less in aggressive mode, more for an error."""
     policy = source.policy
-    limit = _LIMITS.get(kind, policy.max_output_bytes // 2)
+    limit = _LIMITS.get(kind, int(policy.max_output_bytes * _FILE))
     if kind is Kind.COMMAND:
         limit = accounts().get(source.call.family, limit)
     if kind is not Kind.FILE:
@@ -138,8 +142,6 @@ def _body(text: str, kind: Kind, room: int) -> str:
         rows = row_sample.sample_separated(text, room)
         if rows is not None:
             return rows
-    if kind is Kind.FILE:
-        return outline(text, room)
     data = encode(text)
     return windows.assemble(data, windows.choose(data, room), lambda start, end: _gap(data, start, end))
 

@@ -1,12 +1,15 @@
-"""A long file in part: its beginning, the lines that define or head something, with numbers, its end."""
+"""A long file in part: its beginning, what the conversation has named, what defines or heads something,
+its end. Where lines are missing, the next one has its number."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 
-from penumbra.text import line_numbers
-from penumbra.text.size import encode, head, size, tail
+from penumbra.text import line_numbers, passages
+from penumbra.text.size import head, size, tail
 
 _DEFINITION = re.compile(
     r"(?:(?:export|public|private|protected|internal|static|abstract|final|async|default|pub(?:\([a-z]+\))?"
@@ -18,60 +21,99 @@ _DEFINITION = re.compile(
     r"|[A-Z][A-Z0-9_]{2,}[ \t]*=|\w[\w ]*::\w+\("
 )
 _LONGEST = 160
-_OUTLINE = 30
-_TAIL = 10
-"""Per cent of the room for the outline and for the end; the beginning has the rest."""
+"""Characters of a line that can define something."""
+_DEEPEST = 8
+"""Blanks in front of one."""
+_BEGINNING = 20
+_DEFINITIONS = 15
+_TAIL = 6
+"""Per cent of the room for the beginning, at least, for definitions, and for the end. Passages have the
+rest, and what they leave goes to the beginning."""
+_MARKS = 300
+"""Bytes for what is said about what is missing."""
 
 
-def outline(text: str, room: int) -> str:
-    """The parts of a file that fit into `room` bytes. Line numbers are those of the text."""
-    room -= 220
+def outline(text: str, room: int, mentioned: Mapping[str, float] = MappingProxyType({})) -> str:
+    """The parts of a file that fit into `room` bytes. Line numbers are those of the text.
+
+    `mentioned`: the names that the conversation has used before, and how much each weighs.
+    """
+    room -= _MARKS
+    file = _File.of(text)
     end = tail(text, room * _TAIL // 100)
     end = end[end.find("\n") + 1 :] if "\n" in end[:400] else end
-    definitions = _definitions(text)
-    headings = _fitting(definitions, room * _OUTLINE // 100)
-    spent = size(end) + sum(size(line) + 1 for _, line in headings)
-    start = head(text, room - spent)
+    last = len(file.lines) - 1 - end.count("\n")
+    least = head(text, room * _BEGINNING // 100).count("\n")
+    defining = file.definitions(range(least, last), room * _DEFINITIONS // 100)
+    spent = size(end) + sum(file.needs(position) for position in defining)
+    left = room - spent - room * _BEGINNING // 100
+    named = passages.choose(file.contents, mentioned, range(least, last), left)
+    spent += sum(file.needs(position) for position in named - defining)
+    start = head(text, max(0, room - spent))
     cut = start.rfind("\n", max(0, len(start) - 400))
     start = start[: cut + 1] if cut >= 0 else start
-    first, last = start.count("\n"), text.count("\n") - end.count("\n")
-    inside = [line for position, line in headings if first <= position < last]
-    gone = size(text) - size(start) - size(end)
-    parts = [start if start.endswith("\n") or not start else start + "\n"]
-    parts.append(f"[{last - first} lines, {gone} bytes left out]\n")
-    if inside:
-        missing = sum(first <= position < last for position, _ in definitions) - len(inside)
-        more = f", {missing} more not shown" if missing > 0 else ""
-        parts.append(f"[what they define{more}:]\n" + "\n".join(inside) + "\n[the end:]\n")
+    is_cut = bool(start) and not start.endswith("\n")
+    first = start.count("\n")
+    kept = [one for one in sorted(named | defining) if first + is_cut <= one < last]
+    gone = size(text) - size(start) - size(end) - sum(size(file.lines[one]) + 1 for one in kept)
+    missing = f"{last - first - len(kept)}{f' of the next {last - first}' if kept else ''} lines"
+    told = "; a line behind missing ones has its number" if kept else ""
+    parts = [start + "\n" * is_cut, f"[{missing}, {gone} bytes left out{told}]\n"]
+    if kept:
+        parts += [*file.numbered(kept, first), "[the end:]\n"]
     return "".join(parts) + end
 
 
-def _definitions(text: str) -> list[tuple[int, str]]:
-    """(position, numbered line) of the lines that define or head something."""
-    numbers, lines = line_numbers.split(text)
-    offset = 1 if lines[0] != line_numbers.LEGEND else 0
-    contents = [line.lstrip()[:400] for line in lines]
-    found: list[tuple[int, str]] = []
-    for position, match in enumerate(map(_DEFINITION.match, contents)):
-        line = lines[position]
-        if match and len(line) - len(line.lstrip()) <= 8:
-            short = line[:_LONGEST].rstrip()
-            found.append((position, f"{numbers[position] or position + offset}: {short}"))
-    return found
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A text as lines, with the numbers that they have or get."""
 
+    lines: Sequence[str]
+    numbers: Sequence[int]
+    contents: Sequence[str]
+    """The lines without their numbers."""
+    separator: str
 
-def _fitting(definitions: Iterable[tuple[int, str]], room: int) -> list[tuple[int, str]]:
-    """Those that fit, the least indented first, in order."""
-    by_depth = sorted(definitions, key=lambda found: _depth(found[1]))
-    kept: list[tuple[int, str]] = []
-    for position, line in by_depth:
-        room -= len(encode(line)) + 1
-        if room < 0:
-            break
-        kept.append((position, line))
-    return sorted(kept)
+    @classmethod
+    def of(cls, text: str) -> _File:
+        lines = text.split("\n")
+        numbers, contents = line_numbers.split(text)
+        separator = line_numbers.separator_of(lines)
+        if not separator:
+            numbers = list(range(1, len(lines) + 1))
+        return cls(lines, numbers, contents, separator)
 
+    def needs(self, position: int) -> int:
+        """Bytes of a line with its number."""
+        return size(self.lines[position]) + 10
 
-def _depth(line: str) -> int:
-    content = line.split(": ", 1)[-1]
-    return len(content) - len(content.lstrip())
+    def definitions(self, span: range, room: int) -> set[int]:
+        """Positions of the lines that define or head something, the least indented first, that fit."""
+        found: list[tuple[int, int]] = []
+        for position in span:
+            content = self.contents[position]
+            bare = content.lstrip()
+            depth = len(content) - len(bare)
+            if depth <= _DEEPEST and len(content) <= _LONGEST and _DEFINITION.match(bare):
+                found.append((depth, position))
+        kept: set[int] = set()
+        for _, position in sorted(found):
+            room -= self.needs(position)
+            if room < 0:
+                break
+            kept.add(position)
+        return kept
+
+    def numbered(self, positions: Iterable[int], first: int) -> list[str]:
+        """Lines with their ends; those behind missing ones with their numbers. `first`: the position
+        behind what is shown in front of them."""
+        written: list[str] = []
+        expected = first
+        for position in positions:
+            line = self.lines[position]
+            is_bare = line == self.contents[position] and self.numbers[position] > 0
+            if position != expected and is_bare:
+                line = f"{self.numbers[position]}{self.separator or ': '}{line}"
+            written.append(line + "\n")
+            expected = position + 1
+        return written

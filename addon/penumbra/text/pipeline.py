@@ -273,6 +273,7 @@ class _Run:
             original=self.original,
             shortened=lambda: len(self.stages) > stages,
             artifact=lambda: ref(self.original),
+            mentioned=self.output.mentioned,
         )
         # What is known about a command's JSON comes before what is known about JSON.
         if source.shape is Shape.JSON and self.command_family():

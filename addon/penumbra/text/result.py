@@ -71,6 +71,8 @@ class ToolOutput:
     """Decoded arguments: usually a dict; a str for freeform tools; None if unknown."""
     call_id: str = ""
     is_error: bool = False
+    mentioned: Callable[[], Mapping[str, float]] = dict
+    """The names that were used in the conversation before, and how much each weighs."""
 
 
 @dataclass(frozen=True, slots=True)

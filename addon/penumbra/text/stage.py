@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -34,6 +34,8 @@ class Source:
     """The shadow ref under which the original can be asked for."""
     shortened: Callable[[], bool]
     """Whether a stage before this one changed the text."""
+    mentioned: Callable[[], Mapping[str, float]] = dict
+    """The names that were used in the conversation before, and how much each weighs."""
 
     @property
     def original_bytes(self) -> int:

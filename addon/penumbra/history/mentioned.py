@@ -1,0 +1,42 @@
+"""The names that a conversation has used before one of its results: what the result may be read for.
+
+Of what stands in the request only what was said before the result counts, so that every later request
+of the conversation says the same of it. Reading is bounded: of a long conversation its latest part.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from penumbra.text.passages import NAME
+from penumbra.wire.conversation import Conversation, ResultText, Wire
+from penumbra.wire.document import Document
+
+_CHARACTERS = 64_000
+"""Of what was said, at most, latest first."""
+_OLDEST = 0.3
+"""Weight of a name that was used long ago; the latest one has 1."""
+_ESCAPE = re.compile(r"\\+[a-z]")
+"""A line end or the like, as JSON writes it, once or within a string of JSON."""
+
+
+def before(
+    document: Document, wire: Wire, conversation: Conversation, result: ResultText
+) -> Mapping[str, float]:
+    """The names that were used before a result, in texts and in calls, each with its weight."""
+    start = 0 if conversation.messages is None else document.place(conversation.messages)[0]
+    end = document.place(result.value)[0]
+    places = (document.place(one) for one in wire.spoken(document))
+    said = sorted(place for place in places if start <= place[0] < end)
+    weights: dict[str, float] = {}
+    read = 0
+    for age, (first, last) in enumerate(reversed(said)):
+        text = document.data[first : min(last, first + _CHARACTERS)].decode("utf-8", "replace")
+        weight = 1 - (1 - _OLDEST) * age / len(said)
+        for name in NAME.findall(_ESCAPE.sub(" ", text)):
+            weights.setdefault(name, weight)
+        read += len(text)
+        if read >= _CHARACTERS:
+            break
+    return weights
