@@ -120,7 +120,7 @@ KNOBS: tuple[Knob, ...] = (
     Knob(
         "max_output_bytes",
         read_size(1, MAX_OUTPUT_BYTES_LIMIT),
-        "Results above this size are cut around their critical lines; files that are read, above half of it "
+        "Results above this size are cut around their critical lines; files that are read, above 15/32 of it "
         "where the rest can be asked for.",
         _pipe("max_output_bytes"),
     ),

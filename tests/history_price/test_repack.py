@@ -95,6 +95,7 @@ def test_a_stale_read_near_the_end_becomes_a_shadow_once_its_edit_is_read():
     before = talk.send()
     assert before[20].startswith("<<<SHADOW:"), talk.line
     assert "[tool_compaction] Tool result compacted for tool=Read" in before[20]
+    assert "[The file was written later: " in before[20]
     assert len(before[20]) < len(whole) / 5
     assert "rewrote 1 results" in talk.line
     ref = before[20][10:49]

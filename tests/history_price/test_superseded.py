@@ -215,6 +215,8 @@ def test_a_text_becomes_one_line_and_names_its_successor():
         "[A later result takes its place: call_7]"
     )
     assert form("short", "Read", "call_1", "call_7", "read", Parameters()) is None
+    stale = form("some text\n" * 99, "Read", "call_1", "call_7", "read", Parameters(), written=True)
+    assert stale.endswith("\n[The file was written later: call_7]")
 
 
 def test_a_test_run_keeps_how_it_ended():

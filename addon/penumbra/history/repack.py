@@ -36,6 +36,8 @@ class _Hope:
     """Of the form in which it was sent."""
     newer: str
     """Id of the call that superseded it."""
+    written: bool
+    """That call wrote the file that was read."""
     end: int
     """Offset behind the text, in the body as it came."""
 
@@ -69,8 +71,9 @@ def plan(
     price = cache_cost.prices(request.api.format, request.conversation.model, request.document.data)
     if not priced and (idle is None or idle <= price.cold):
         return Given()
-    found = superseded.find(calls(request, parameters), parameters) if known else {}
-    hopes = _hopes(request, known, found) if found else []
+    results = calls(request, parameters) if known else []
+    found = superseded.find(results, parameters)
+    hopes = _hopes(request, known, found, superseded.writers(results, parameters)) if found else []
     if not hopes:
         return Given()
     made = len(request.document.items(request.conversation.messages)) // 2
@@ -100,7 +103,10 @@ def plan(
 
 
 def _hopes(
-    request: rewrite.Request, known: Mapping[bytes, Decision], found: Mapping[int, str]
+    request: rewrite.Request,
+    known: Mapping[bytes, Decision],
+    found: Mapping[int, str],
+    writers: frozenset[str],
 ) -> list[_Hope]:
     """The superseded results that may change, in the request's order."""
     referred = referents(known)
@@ -113,7 +119,8 @@ def _hopes(
         if item.key in referred or past.facts.bytes_after < _LEAST:
             continue
         if not tools.skips(item.tool, request.settings.skip_tools):
-            hopes.append(_Hope(item, past.facts, newer, request.document.place(item.result.value)[1]))
+            end = request.document.place(item.result.value)[1]
+            hopes.append(_Hope(item, past.facts, newer, newer in writers, end))
     return hopes
 
 
@@ -132,7 +139,15 @@ def _candidates(
         category = superseded.identify(
             item.tool, rewrite.tool_output(request, item).arguments, parameters
         ).category
-        form = superseded.form(original, item.tool, item.result.call_id, hope.newer, category, parameters)
+        form = superseded.form(
+            original,
+            item.tool,
+            item.result.call_id,
+            hope.newer,
+            category,
+            parameters,
+            written=hope.written and category == "read",
+        )
         if form is None:
             continue
         ref = shadows.ref(original) if shadows is not None else ""

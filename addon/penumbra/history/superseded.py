@@ -153,10 +153,26 @@ def _canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
 
 
-def form(text: str, tool: str, call_id: str, newer: str, category: str, parameters: Parameters) -> str | None:
+def writers(results: Sequence[Result], parameters: Parameters) -> frozenset[str]:
+    """Ids of the calls that wrote a file."""
+    calls = ((one.call_id, one.identity or identify(one.tool, one.arguments, parameters)) for one in results)
+    return frozenset(call_id for call_id, call in calls if call.category in _WRITES)
+
+
+def form(
+    text: str,
+    tool: str,
+    call_id: str,
+    newer: str,
+    category: str,
+    parameters: Parameters,
+    *,
+    written: bool = False,
+) -> str | None:
     """What stands for a superseded result; None if that would not be smaller.
 
-    A JSON object keeps its keys; of all else, what says how a command ended stays.
+    A JSON object keeps its keys; of all else, what says how a command ended stays. `written`: the newer
+    call wrote the file that was read, and its result does not show it.
     """
     members = _members(text)
     if members is not None:
@@ -166,7 +182,7 @@ def form(text: str, tool: str, call_id: str, newer: str, category: str, paramete
         names = f"tool={tool}, callId={call_id}"
         lines = [
             f"[tool_compaction] Tool result compacted for {names}. Large fields omitted.",
-            f"[A later result takes its place: {newer}]",
+            f"[{'The file was written later' if written else 'A later result takes its place'}: {newer}]",
         ]
         made = "\n".join(lines + (_outcome(text) if category in _RUNS else []))
     return made if made is not None and size(made) < size(text) else None
