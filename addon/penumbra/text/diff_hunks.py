@@ -1,11 +1,14 @@
-"""A sample of a long diff: every file with its counts, whole hunks while there is room.
+"""A sample of a long diff: every file with its counts, whole hunks while there is room, then beginnings.
 
 diff --git a/x.py b/x.py
 --- a/x.py
 +++ b/x.py
 @@ -1,4 +1,5 @@
 ...
-[2 of 3 hunks left out: +41 -7]
+@@ -90,6 +91,230 @@ def main():
+...
+[190 more lines of this hunk left out: +190 -0]
+[1 of 3 hunks left out: +41 -7]
 [y.py: 5 hunks left out: +90 -12]
 """
 
@@ -22,19 +25,33 @@ _NOTE = 40
 """Bytes of a note on what is left out, without the file's name."""
 
 
+_BEGINNING = 300
+"""Bytes below which the beginning of a hunk is not worth showing."""
+
+
 @dataclass(slots=True)
 class _Hunk:
     lines: list[str]
-    shown: bool = False
+    shown: int = 0
+    """Lines that are shown."""
 
     def size(self) -> int:
         return size("\n".join(self.lines)) + 1
 
     def added(self) -> int:
-        return sum(line[:1] == "+" for line in self.lines[1:])
+        """Lines that it adds, of those that are not shown."""
+        return sum(line[:1] == "+" for line in self.lines[max(1, self.shown) :])
 
     def removed(self) -> int:
-        return sum(line[:1] == "-" for line in self.lines[1:])
+        return sum(line[:1] == "-" for line in self.lines[max(1, self.shown) :])
+
+    def excerpt(self) -> list[str]:
+        """The lines that are shown, and what is said of the others."""
+        rest = len(self.lines) - self.shown
+        if not rest:
+            return self.lines
+        more = f"[{rest} more {'line' if rest == 1 else 'lines'} of this hunk left out: "
+        return [*self.lines[: self.shown], f"{more}+{self.added()} -{self.removed()}]"]
 
 
 @dataclass(slots=True)
@@ -106,8 +123,26 @@ def _choose(files: list[_File], room: int) -> None:
             hunk = file.hunks[turn]
             cost = hunk.size() + (0 if any(other.shown for other in file.hunks) else _size(file.header))
             if cost <= room:
-                hunk.shown = True
+                hunk.shown = len(hunk.lines)
                 room -= cost
+    _begin([(file, hunk) for file in files for hunk in file.hunks if not hunk.shown], room)
+
+
+def _begin(hunks: list[tuple[_File, _Hunk]], room: int) -> None:
+    """Show the beginnings of hunks that are too large, each with its share of what room is left."""
+    for index, (file, hunk) in enumerate(hunks):
+        share = max(room // (len(hunks) - index), min(room, 2 * _BEGINNING))
+        share -= 2 * _NOTE + (0 if any(other.shown for other in file.hunks) else _size(file.header))
+        if share < _BEGINNING:
+            continue
+        used = count = 0
+        while count < len(hunk.lines) - 1 and used + size(hunk.lines[count]) + 1 <= share:
+            used += size(hunk.lines[count]) + 1
+            count += 1
+        if count > 1:
+            cost = used + 2 * _NOTE
+            room -= cost + (0 if any(other.shown for other in file.hunks) else _size(file.header))
+            hunk.shown = count
 
 
 def _size(lines: list[str]) -> int:
@@ -119,7 +154,7 @@ def _shown(file: _File) -> list[str]:
     counts = f"+{sum(hunk.added() for hunk in missing)} -{sum(hunk.removed() for hunk in missing)}"
     if file.hunks and len(missing) == len(file.hunks):
         return [f"[{file.name}: {len(missing)} hunks left out: {counts}]"]
-    lines = [*file.header, *(line for hunk in file.hunks if hunk.shown for line in hunk.lines)]
+    lines = [*file.header, *(line for hunk in file.hunks if hunk.shown for line in hunk.excerpt())]
     if missing:
         lines.append(f"[{len(missing)} of {len(file.hunks)} hunks left out: {counts}]")
     return lines

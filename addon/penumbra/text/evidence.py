@@ -42,7 +42,7 @@ _LIMITS = {
     Kind.LIST: 8_000,
     Kind.WEB: 5_000,
     Kind.HITS: 5_000,
-    Kind.DIFF: 3_500,
+    Kind.DIFF: 2_800,
     Kind.JSON: 5_000,
     Kind.REPORT: 32_000,
     Kind.OTHER: 3_000,
