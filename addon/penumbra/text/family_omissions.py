@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
+from typing import cast
 
 import msgspec
 
@@ -28,9 +30,8 @@ class Fold:
     scattered: bool
 
     def __call__(self, lines: list[str]) -> list[str]:
-        fitting = {
-            position: found for position, found in enumerate(self.pattern.matches(lines)) if found is not None
-        }
+        matches = list(self.pattern.matches(lines))
+        fitting = cast("dict[int, re.Match[str]]", dict(compress(enumerate(matches), matches)))
         if not self.safe and fitting:
             positions = list(fitting)
             for critical in critical_lines([lines[position] for position in positions]):

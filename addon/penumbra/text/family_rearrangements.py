@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 from penumbra.text.critical import critical_lines
 from penumbra.text.family_patterns import LINE_LIMIT, Pattern, written
@@ -170,8 +171,10 @@ def rewrite(pattern: Pattern, to: str) -> Callable[[list[str]], list[str]]:
         matches = list(pattern.matches(lines))
         if not any(matches):
             return lines
-        return [
-            form(*found.groups("")) if found else line for line, found in zip(lines, matches, strict=True)
-        ]
+        new = list(lines)
+        for position, found in compress(enumerate(matches), matches):
+            assert found is not None
+            new[position] = form(*found.groups(""))
+        return new
 
     return run
