@@ -16,7 +16,7 @@ EDITING_NAMES = {name: name.replace("context", "original") for name in NAMES}
 """The same in conversations in which values are put back into edits: the legend is another one there,
 and a conversation keeps its tool, whatever becomes of the setting."""
 
-LEGEND = "[REDACTED:kind:code] stands for a secret value; never write it in the value's place."
+LEGEND = "[REDACTED:kind:code] hides a secret: never write it in its place."
 """What placeholders are. It stands here because these bytes are in every request from the first one on,
 so that no cached prefix moves when the first secret comes."""
 EDITING_LEGEND = (
@@ -24,9 +24,8 @@ EDITING_LEGEND = (
     "came from, and nowhere else in the value's place."
 )
 _DESCRIPTION = (
-    "Full text of a tool result that begins with <<<SHADOW:id>>>: it was shortened. Use this instead of "
-    "guessing or running the tool again. `pattern` (RE2) returns matching lines, `lines` a range like "
-    "120-180. "
+    "Full text behind <<<SHADOW:id>>>, or its lines that match `pattern` (RE2), or `lines` 120-180. "
+    "Use it instead of guessing or calling again. "
 )
 _PARAMETERS = encode(
     {
