@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penumbra.calls.envelope import split_envelope
+from penumbra.calls.envelope import split_envelope, tells_failure
 from penumbra.calls.tools import table
 
 
 @pytest.mark.parametrize(
     "example", table()["envelopes"]["examples"], ids=lambda example: repr(example["text"])[:40]
 )
-def test_examples(example: dict[str, str]) -> None:
+def test_examples(example: dict[str, Any]) -> None:
     head, body, tail = split_envelope(example["text"])
     assert body == example["body"]
     assert head + body + tail == example["text"]
+    assert tells_failure(head, tail) == example.get("failed", False)
 
 
 @given(

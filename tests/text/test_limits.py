@@ -112,3 +112,19 @@ def test_up_to_the_least_size_nothing_happens(kind: str) -> None:
     least = size(text)
     assert run(kind, min_bytes=least, max_output_bytes=1_000_000).text is text
     assert run(kind, min_bytes=least - 1, max_output_bytes=1_000_000).text != text
+
+
+def test_what_says_that_it_failed_may_say_more() -> None:
+    log = "\n".join(f"step {n} of the run took {n * 17 % 91} ms and left {n * n} things" for n in range(400))
+    sizes = [
+        size(
+            shorten(
+                ToolOutput(f"Exit code: {code}\nOutput:\n{log}", "shell", {"command": "./run"}, "c1"),
+                Policy(lossy=True, overhead=PREFIX),
+                Redacted,
+                str,
+            ).text
+        )
+        for code in (0, 2)
+    ]
+    assert 1.8 < sizes[1] / sizes[0] < 2.2

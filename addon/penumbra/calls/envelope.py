@@ -42,3 +42,13 @@ def split_envelope(text: str) -> tuple[str, str, str]:
             break
         end -= len(window[ending.start() :].decode("utf-8", "surrogatepass"))
     return text[:start], text[start:end], text[end:]
+
+
+def tells_failure(head: str, tail: str) -> bool:
+    """Whether an envelope names an exit code other than 0."""
+    return any(_failed().search(part) for part in (head, tail) if part)
+
+
+@cache
+def _failed() -> re.Pattern[str]:
+    return re.compile(table()["envelopes"]["failed"])

@@ -17,7 +17,7 @@ from functools import partial
 
 from penumbra import failures
 from penumbra.calls.classify import Call, classify
-from penumbra.calls.envelope import split_envelope
+from penumbra.calls.envelope import split_envelope, tells_failure
 from penumbra.text import (
     binary,
     cap,
@@ -268,7 +268,7 @@ class _Run:
             # No stage asks what a text looks like that is quoted later.
             shape=Shape.PLAIN if self.call.category in _QUOTED else _shape(self.text),
             policy=self.policy,
-            is_error=self.output.is_error,
+            is_error=self.output.is_error or tells_failure(head, tail),
             call_id=self.output.call_id,
             original=self.original,
             shortened=lambda: len(self.stages) > stages,

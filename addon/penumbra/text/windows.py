@@ -34,7 +34,7 @@ def choose(data: bytes, room: int) -> list[Span]:
     `room` must be at least `LEAST` bytes, and less than `data` has.
     """
     room -= 2 * MARKER
-    head = _line_end(data, room * 2 // 5)
+    head = _line_end(data, room // 5)
     tail = _line_start(data, len(data) - room // 4)
     windows = _windows(data, head, tail, room - head - (len(data) - tail))
     if not windows:
