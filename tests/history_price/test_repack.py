@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penumbra import rewrite
-from penumbra.history import repack
+from penumbra.history import bound_thinking, repack
 from penumbra.history.shelves import Shelves
 from penumbra.history.superseded import Parameters
 from penumbra.recovery import recoverer
@@ -41,6 +41,7 @@ class Talk:
         self.messages: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
         self.cache, self.settings = cache, Settings(**{"supersede": "priced", **settings})
         self.api = next(api for api in recognise.apis() if api.id == name)
+        self.model = "claude-x"
         self.known: dict[bytes, Any] = {}
         self.line = ""
         self.originals: dict[str, str] = {}
@@ -62,7 +63,7 @@ class Talk:
             else "be good"
         )
         return json.dumps(
-            {"model": "claude-x", "max_tokens": 9, "system": system, "messages": self.messages}
+            {"model": self.model, "max_tokens": 9, "system": system, "messages": self.messages}
         ).encode()
 
     def send(self, past: Past = JUST_NOW, shadows: Any = SHADOWS) -> list[str]:
@@ -145,6 +146,20 @@ def test_reasoning_bound_to_what_stands_before_it_is_never_broken_unasked(drop):
     talk.call("Edit", "ok", thinking=True, **EDITED)
     assert not talk.send()[0].startswith("<<<SHADOW:")
     assert "bound" in talk.line
+
+
+def test_of_a_model_whose_reasoning_is_not_bound_it_is_no_matter():
+    talk = Talk()
+    talk.model = "claude-opus-4-6"
+    talk.call("Read", prose(77), **STALE)
+    talk.send()
+    talk.call("Edit", "ok", thinking=True, **EDITED)
+    assert talk.send()[0].startswith("<<<SHADOW:")
+
+
+@pytest.mark.parametrize("example", bound_thinking.table()["examples"], ids=lambda example: example["model"])
+def test_whose_thinking_is_bound(example):
+    assert bound_thinking.binds(example["format"], example["model"]) == example["bound"]
 
 
 def test_switched_off_or_without_a_way_back_nothing_happens():

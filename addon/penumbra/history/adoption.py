@@ -7,14 +7,13 @@ not pass through us is left as it came, wherever either may be at stake.
 
 from __future__ import annotations
 
+from penumbra.history.bound_thinking import binds
 from penumbra.wire.conversation import Conversation
 from penumbra.wire.document import Document
 from penumbra.wire.recognise import Cache
 
 # A low guess on purpose: it is safer to take a prefix for cached than for cold.
 _BYTES_PER_TOKEN = 3
-_BINDING = frozenset(("anthropic", "bedrock", "bedrock_invoke"))
-"""Formats of the APIs that bind thinking to its prefix."""
 
 
 def stays_raw(adopt: str, turn: int, conversation: Conversation, cached: bool) -> bool:
@@ -33,7 +32,7 @@ def keeps_secrets(adopt: str, turn: int, conversation: Conversation, format: str
     A cache is worth less than a secret, which may be new to the provider: had the ledger been lost, it
     would have seen a placeholder. Thinking that is refused with another prefix is worth more.
     """
-    return adopt == "raw" or (format in _BINDING and turn < conversation.last_thinking)
+    return adopt == "raw" or (binds(format, conversation.model) and turn < conversation.last_thinking)
 
 
 def may_be_cached(document: Document, cache: Cache) -> bool:

@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from penumbra import rewrite
 from penumbra.calls import tools
-from penumbra.history import cache_cost, repack, superseded
+from penumbra.history import bound_thinking, cache_cost, repack, superseded
 from penumbra.history.cache_cost import Change
 from penumbra.history.dedup import call_key
 from penumbra.recovery.resend import Given, calls, decision, referents
@@ -182,7 +182,8 @@ def _may_change(
     if any(mark in message for mark in _SIGNED):
         return False
     drops = request.settings.bound_thinking == "drop" and b'"drop_block"' in request.document.data
-    return request.api.format not in repack.BOUND or request.conversation.last_thinking < at or drops
+    binds = bound_thinking.binds(request.api.format, request.conversation.model)
+    return not binds or request.conversation.last_thinking < at or drops
 
 
 def _arguments(item: rewrite.Item) -> Raw | None:

@@ -13,7 +13,7 @@ from functools import partial
 
 from penumbra import rewrite
 from penumbra.calls import tools
-from penumbra.history import cache_cost, superseded
+from penumbra.history import bound_thinking, cache_cost, superseded
 from penumbra.history.cache_cost import Change, Prices
 from penumbra.recovery.resend import Given, calls, decision, referents, request_facts
 from penumbra.shadow.ledger import Decision, Facts
@@ -22,8 +22,6 @@ from penumbra.text.result import Redacted
 
 _LEAST = 400
 """Bytes; smaller results are not worth a rewrite."""
-BOUND = ("anthropic", "bedrock", "bedrock_invoke")
-"""Formats of APIs that may bind reasoning to what stands before it."""
 BYTES_PER_TOKEN = 3.6
 
 
@@ -191,7 +189,7 @@ def is_cold(request: rewrite.Request, price: Prices, idle: float | None) -> bool
 
 
 def _is_bound(request: rewrite.Request, hopes: Sequence[_Hope], drop: bool) -> bool:
-    if request.api.format not in BOUND:
+    if not bound_thinking.binds(request.api.format, request.conversation.model):
         return False
     behind = request.conversation.last_thinking > min(one.item.result.turn for one in hopes)
     return behind and not (drop and b'"drop_block"' in request.document.data)
