@@ -4,26 +4,16 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from e2e.agent import PRINTS, SESSION, agent, results
-from mitm import ADDON
+from mitm import ADDON, eventually
 
 LOG = PRINTS["docker compose logs worker"]
 KEYS = {"authorization": "Bearer k", "content-type": "application/json"}
-
-
-def eventually(told: Callable[[], bool]) -> bool:
-    """Whether something becomes true within half a minute."""
-    limit = time.monotonic() + 30
-    while not told() and time.monotonic() < limit:
-        time.sleep(0.05)
-    return told()
 
 
 class Sender:

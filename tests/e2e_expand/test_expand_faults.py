@@ -7,7 +7,6 @@ import contextlib
 import json
 import re
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,18 +19,11 @@ import pytest
 from e2e_apis.callers import hidden_results
 from e2e_expand.apis import APIS, Api, both_ways, every_api
 from e2e_expand.model import CAP, PHANTOM, Model, expand
-from mitm import ADDON
+from mitm import ADDON, eventually
 from upstream import Fault, Hangup, Raw, Text, turn
 
 ASK = turn(Text("One moment."), expand("shadow_1"))
 both_protocols = pytest.mark.parametrize("http2", [False, True], ids=["h1", "h2"])
-
-
-def eventually(check: Callable[[], Any], seconds: float = 10.0) -> Any:
-    limit = time.monotonic() + seconds
-    while not (found := check()) and time.monotonic() < limit:
-        time.sleep(0.02)
-    return found
 
 
 def failing(fault: Any) -> Callable[[Any], Any]:

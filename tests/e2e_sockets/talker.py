@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import ssl
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,14 +13,6 @@ from e2e.agent import run_tool
 from e2e_apis.callers import TOOLS, schema
 
 HOST = "api.openai.com"
-
-
-def until(seen: Callable[[], bool]) -> None:
-    """Wait for what another thread does."""
-    limit = time.monotonic() + 30
-    while not seen():
-        assert time.monotonic() < limit
-        time.sleep(0.005)
 
 
 class Failed(Exception):

@@ -12,7 +12,8 @@ from websockets.exceptions import ConnectionClosed
 from e2e.agent import bash
 from e2e_apis.callers import ResponsesAgent, hidden_results
 from e2e_expand.model import CAP, COMMANDS, PHANTOM, Model, ask, expand, refs, seen
-from e2e_sockets.talker import Failed, until
+from e2e_sockets.talker import Failed
+from mitm import eventually
 from upstream import Fault, Received, Thinking, turn
 
 LOG = COMMANDS["cat worker.log"]
@@ -215,7 +216,7 @@ def test_a_client_that_goes_away_ends_the_hidden_turn(talk: Any, upstream: Any) 
     caller = talk()
     thread = threading.Thread(target=lambda: _say(caller))
     thread.start()
-    until(lambda: len(upstream.asked()) == 3)
+    assert eventually(lambda: len(upstream.asked()) == 3)
     hidden = upstream.asked()[2]
     caller.close()
     thread.join(30)
@@ -241,10 +242,10 @@ def test_frames_that_come_before_the_end_of_a_hidden_turn_wait(talk: Any, upstre
     upstream.script(Model(ask("Let me see."), turn("NEEDLE-90.", hold={0: gate}), turn("Second.")))
     caller.send(caller.request())
     known = caller.receive()["response"]["id"]
-    until(lambda: len(upstream.asked()) == 3)
+    assert eventually(lambda: len(upstream.asked()) == 3)
     caller.send({**caller.request(), "previous_response_id": known, "input": "Second?"})
     caller.send(b"\x00 what")
-    until(lambda: upstream.requests[-1].api == "openai_responses:frame")
+    assert eventually(lambda: upstream.requests[-1].api == "openai_responses:frame")
     assert len(upstream.asked()) == 3
     gate.set()
     while caller.frames[-1].get("type") != "response.completed":
@@ -285,7 +286,7 @@ def test_lanes_don_t_mix(talk: Any, upstream: Any, statuses: Any) -> None:
     for name, caller in callers.items():
         caller.messages.append(caller.result(done[name][0]))
         caller.send(caller.request())
-    until(lambda: len(upstream.asked()) == 4)
+    assert eventually(lambda: len(upstream.asked()) == 4)
     for name in ("db", "worker"):
         gates[name].set()
         while first.receive()["type"] != "response.completed":

@@ -14,7 +14,8 @@ from websockets.exceptions import InvalidStatus
 from e2e.agent import PRINTS, SESSION, bash
 from e2e_apis.callers import ResponsesAgent, results
 from e2e_expand.model import CAP, PHANTOM, Model, expand, log, refs, seen
-from e2e_sockets.talker import Failed, opened, until
+from e2e_sockets.talker import Failed, opened
+from mitm import eventually
 from redaction_wiring.planted import GITHUB
 from upstream import Fault, Received, turn
 
@@ -169,7 +170,7 @@ def test_words_for_an_answer_under_way(
     begun = caller.receive()["response"]["id"]
     words = [{"role": "user", "content": f"GITHUB_TOKEN={GITHUB}"}]
     caller.send({"type": "response.steer", "previous_response_id": begun, "input": words})
-    until(lambda: upstream.requests[-1].api == "openai_responses:steer")
+    assert eventually(lambda: upstream.requests[-1].api == "openai_responses:steer")
     gate.set()
     steer = upstream.requests[-1]
     assert GITHUB not in steer.raw_body.decode()

@@ -11,7 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,6 +24,14 @@ _ACTIVE = "Penumbra is active"
 _KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT", "COVERAGE_PROCESS_START")
 START_LIMIT = 60.0
 """Seconds until a proxy that does not listen counts as broken."""
+
+
+def eventually(told: Callable[[], Any], seconds: float = 30.0) -> Any:
+    """What `told` says once that is true, or at the end of the time."""
+    limit = time.monotonic() + seconds
+    while not (found := told()) and time.monotonic() < limit:
+        time.sleep(0.01)
+    return found
 
 
 class NotStarted(Exception):
