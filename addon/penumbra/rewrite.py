@@ -322,11 +322,13 @@ class _Writer:
         if new:
             self.decisions[item.key] = decision
         facts = decision.facts
-        self.seen.note(item.digest, item.key, item.result.call_id, item.tool, facts)
+        self.seen.note(item.digest, item.key, item.result.call_id, item.tool, facts, new)
         if self.seen.is_referable(item.key):
-            mark = item.key + facts.bytes_after.to_bytes(8, "big")
-            name = f"result {self.seen.name(item.result.call_id)}"
             original = item.text if facts.loss >= Loss.LOSSY else None
+            mark = item.key + facts.bytes_after.to_bytes(8, "big")
+            if original is not None:
+                mark += hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+            name = f"result {self.seen.name(item.result.call_id)}"
             self.referable.append(_Referable(item.key, mark, name, len(text), text, item.result, original))
         self.shown.append(Shown(item, facts, new))
 

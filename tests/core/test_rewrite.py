@@ -243,9 +243,16 @@ def test_what_a_shortened_result_shows_is_said_by_reference_too():
     count = int(re.search(r"\[(\d+) lines: same as in result toolu_0\]", second)[1])
     place = lines.index(RUN.split("\n")[0])
     assert lines[place + 1 : place + 1 + count] == RUN.split("\n")[1 : count + 1]
-    # Once another form has taken its place, nothing refers to it any more.
+    # What is decided anew might show other lines: what refers to it is decided anew as well.
     known = dict(rewritten.decisions)
-    key = next(shown.item.key for shown in rewritten.shown)
+    keys = [shown.item.key for shown in rewritten.shown]
+    data = body(*runs(*texts))
+    assert not go(data, known, settings, shadows=Shadows()).decisions
+    again = go(data, {keys[1]: known[keys[1]]}, settings, shadows=Shadows())
+    assert set(again.decisions) == set(keys)
+    assert contents(again) == [first, second]
+    # Once another form has taken its place, nothing refers to it any more.
+    key = keys[0]
     known[key] = replace(known[key], text="gone", facts=replace(known[key].facts, how="recovered"))
     again = contents(go(body(*runs(*texts)), known, settings, shadows=Shadows()))
     assert again[0] == "gone"

@@ -31,6 +31,8 @@ class Earlier:
     """Nothing was left out of it."""
     lasting: bool
     """It keeps the form in which it stands there, and that form shows something of it."""
+    is_new: bool
+    """It got that form in this request."""
 
 
 @dataclass(slots=True)
@@ -51,7 +53,9 @@ class Seen:
         unique = frozenset(one for one, count in counts.items() if _is_plain(one) and count == 1)
         return cls(unique, Counter(one[-_END:] for one in unique))
 
-    def note(self, digest: bytes, key: bytes, call_id: str, tool: str, facts: Facts) -> None:
+    def note(
+        self, digest: bytes, key: bytes, call_id: str, tool: str, facts: Facts, is_new: bool = False
+    ) -> None:
         """A text was put into the request. Of identical ones the first counts; a reference is no text."""
         if facts.how == "duplicate" or call_id not in self._unique:
             return
@@ -59,7 +63,7 @@ class Seen:
             return
         # Too little is left of those to refer to; what refers to all of them already keeps doing so.
         lasting = facts.how not in ("superseded", "recovered")
-        earlier = Earlier(key, call_id, tool, facts.loss < Loss.LOSSY, lasting)
+        earlier = Earlier(key, call_id, tool, facts.loss < Loss.LOSSY, lasting, is_new)
         if lasting:
             self._by_digest.setdefault(digest, earlier)
         self._by_key[key] = earlier
@@ -87,8 +91,14 @@ class Seen:
 
         Where parts of a referent are referred to, it must still show them.
         """
-        is_there = self.is_referable if RESTATE in facts.stages else self._by_key.__contains__
+        is_there = self._shows_the_same if RESTATE in facts.stages else self._by_key.__contains__
         return all(is_there(bytes.fromhex(key)) for key in facts.referents)
+
+    def _shows_the_same(self, key: bytes) -> bool:
+        """Whether all that was ever referred to in the text with this key is still shown."""
+        earlier = self._by_key.get(key)
+        is_certain = earlier is None or earlier.complete or not earlier.is_new
+        return is_certain and self.is_referable(key)
 
     def is_referable(self, key: bytes) -> bool:
         """Whether parts of the text with this key can be referred to: of what it shows."""
