@@ -15,7 +15,7 @@ from penumbra.text.size import size
 
 MARK = re.compile(
     r"\[(\d+)(?: of the next (\d+))? lines, (\d+) bytes left out"
-    r"(; a line behind missing ones has its number)?\]"
+    r"(; a line behind missing ones has its number(?: in this output)?)?\]"
 )
 
 
@@ -42,7 +42,7 @@ def test_what_was_named_is_shown_with_what_stands_around_it() -> None:
     passage = "\n".join([f"697: {lines[696]}", *lines[697:717]])
     assert passage in named
     assert size(named) <= 6_000
-    assert told(named)[4]
+    assert told(named)[4].endswith(" has its number in this output")
 
 
 def test_of_many_names_the_latest_and_rarest_come_first() -> None:
@@ -59,6 +59,7 @@ def test_numbers_of_the_file_are_kept_as_they_are_written() -> None:
     assert "\n697→    state.total_697 += compute_697(state)\n    state.total_698 " in text
     assert len(re.findall(r"\n(\d+)→def step_\1\(state\):", text)) > 10
     assert ": def step_" not in text
+    assert told(text)[4].endswith(" has its number")
 
 
 def test_one_line_without_an_end_is_shown_to_the_limit() -> None:

@@ -57,7 +57,9 @@ def outline(text: str, room: int, mentioned: Mapping[str, float] = MappingProxyT
     kept = [one for one in sorted(named | defining) if first + is_cut <= one < last]
     gone = size(text) - size(start) - size(end) - sum(size(file.lines[one]) + 1 for one in kept)
     missing = f"{last - first - len(kept)}{f' of the next {last - first}' if kept else ''} lines"
-    told = "; a line behind missing ones has its number" if kept else ""
+    # A part of a file may have been asked for: only numbers that stand there are the file's.
+    where = "" if file.separator else " in this output"
+    told = f"; a line behind missing ones has its number{where}" if kept else ""
     parts = [start + "\n" * is_cut, f"[{missing}, {gone} bytes left out{told}]\n"]
     if kept:
         parts += [*file.numbered(kept, first), "[the end:]\n"]
