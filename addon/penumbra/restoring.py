@@ -12,9 +12,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import sys
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penumbra import rewrite
 from penumbra.failures import place
@@ -22,12 +23,14 @@ from penumbra.redaction import RedactionError, arguments, files
 from penumbra.redaction.arguments import Leaf
 from penumbra.redaction.engine import Scan
 from penumbra.redaction.failure import Redact
+from penumbra.redaction.files import Folder
 from penumbra.redaction.restore import Restorer, restorer
 from penumbra.redaction.vault import Values, Vault, exact
 from penumbra.shadow.ledger import Decision, Facts, Ledger
 from penumbra.shadow.restorations import Restorations, Stretches
 from penumbra.text.result import Redacted
 from penumbra.wire.arguments import hint
+from penumbra.wire.declared_tools import declared_schemas
 from penumbra.wire.document import Document, Edit
 from penumbra.wire.edited_calls import EDITS
 from penumbra.wire.made_calls import PastCall, past_calls
@@ -38,6 +41,9 @@ _MEMORY = 16_384
 """Calls whose edits are remembered."""
 _SURE = 12
 """Characters: shorter values are looked for in the arguments of edits, and nowhere else."""
+_NEVER = sys.maxsize
+_ELSEWHERE = frozenset({"previous_response_id", "conversation", "thread"})
+"""Members of a request whose history is at the provider."""
 _log = logging.getLogger(__name__)
 
 Scanner = Callable[[str, str], Scan]
@@ -47,11 +53,21 @@ Scanner = Callable[[str, str], Scan]
 class Restoration:
     """What may be put back into one answer, and what was."""
 
-    def __init__(self, format_name: str, conversation: bytes, values: Values, root: str, past: Restorations):
+    def __init__(
+        self,
+        format_name: str,
+        conversation: bytes,
+        values: Values,
+        folder: Folder,
+        declared: Mapping[str, str],
+        past: Restorations,
+    ):
+        """`folder`: where relative paths start; `declared`: see `redaction.restore.edited`."""
         self.format = format_name
         self._conversation = conversation
         self._values = values
-        self._root = root
+        self._folder = folder
+        self._declared = declared
         self._past = past
         self._noted: dict[bytes, Stretches] = {}
         self._sent: set[str] = set()
@@ -65,7 +81,10 @@ class Restoration:
 
     def open(self, tool: str, *, freeform: bool = False) -> _Watched | None:
         """See `wire.call_arguments.Open`."""
-        found = restorer(tool, self._values, self._root, freeform=freeform)
+        found = restorer(tool, self._values, self._folder, self._declared, freeform=freeform)
+        if found is None and not files.settled(tool):
+            # What this call does is not read here: it may change the folder for those behind it.
+            self._folder = replace(self._folder, moved=True)
         return None if found is None else _Watched(found, self._note)
 
     def _note(self, written: str, sent: str, used: Mapping[str, str]) -> None:
@@ -248,10 +267,10 @@ class Restoring:
         ]
         if not new:
             return
-        root = _root(request)
+        root, moved = _root(request), _first_move(request)
         for item in new:
             output = rewrite.tool_output(request, item)
-            path = files.read_from(item.tool, output.arguments, root)
+            path = files.read_from(item.tool, output.arguments, Folder(root, moved <= item.result.turn))
             values: Mapping[str, str] = {}
             if path:
                 try:
@@ -266,7 +285,9 @@ class Restoring:
         values = self._vault.values(conversation, [item.key for item in request.items])
         if not values or request.api.format not in EDITS:
             return None
-        return Restoration(request.api.format, conversation, values, _root(request), self._past)
+        folder = Folder(_root(request), _first_move(request) < _NEVER)
+        declared = _declared_paths(request)
+        return Restoration(request.api.format, conversation, values, folder, declared, self._past)
 
 
 def _relative(
@@ -285,12 +306,30 @@ def _relative(
 
 
 def _root(request: rewrite.Request) -> str:
-    """The folder that the conversation works in."""
-    conversation, document = request.conversation, request.document
-    if not any(folder.encode() in document.data for folder in files.folder_keys()):
-        return files.working_folder(conversation.opening, ())
-    given = (rewrite.tool_output(request, item).arguments for item in request.items)
-    return files.working_folder(conversation.opening, given)
+    return files.stated_folder(request.conversation.opening, request.document.data)
+
+
+def _declared_paths(request: rewrite.Request) -> dict[str, str]:
+    """By name of tool: the one property of its declared schema that names a file; empty if none does, or
+    more than one. A tool that is declared twice has none."""
+    found: dict[str, str] = {}
+    for name, properties in declared_schemas(request.document, request.conversation.tools):
+        named = [one for one in properties if files.names_file(one)]
+        found[name] = named[0] if len(named) == 1 and name not in found else ""
+    return found
+
+
+def _first_move(request: rewrite.Request) -> int:
+    """The turn of the first call that may have changed the folder which relative paths start from."""
+    document = request.document
+    if not _ELSEWHERE.isdisjoint(document.members(document.root)):
+        # Calls that are not in the request may have.
+        return -1
+    for call in past_calls(request.api.format, document):
+        texts = (leaf.text for leaf in arguments.leaves(document, call.arguments))
+        if files.moves(call.name, texts):
+            return call.turn
+    return _NEVER
 
 
 def _key(conversation: bytes, text: str) -> bytes:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from penumbra import rules
 from penumbra.redaction import files, placeholder
+from penumbra.redaction.files import Folder
 from penumbra.redaction.restore import Restorer, restorer
 from penumbra.redaction.vault import Read, Values, Vault, exact
 
@@ -24,8 +25,18 @@ PATH = "/a/.env"
 VALUES = Values([Read(PATH, {MARK: VALUE, LONG: LINES}), Read("/b", {OTHER: "other"})])
 
 
-def of(tool: str = "Edit", values: Values = VALUES, root: str = "", freeform: bool = False) -> Restorer:
-    found = restorer(tool, values, root, freeform=freeform)
+DECLARED = {"Edit": "file_path", "MultiEdit": "file_path", "write_to_file": "path"}
+
+
+def of(
+    tool: str = "Edit",
+    values: Values = VALUES,
+    root: str = "",
+    freeform: bool = False,
+    moved: bool = False,
+    declared: dict[str, str] = DECLARED,
+) -> Restorer:
+    found = restorer(tool, values, Folder(root, moved), declared, freeform=freeform)
     assert found is not None
     return found
 
@@ -107,22 +118,32 @@ def test_what_may_be_spelt_otherwise_in_the_file_is_not_kept(value: str, text: s
 
 @pytest.mark.parametrize("example", rules.load("files.yaml")["examples"]["reads"], ids=str)
 def test_files_that_are_read(example: dict[str, Any]) -> None:
-    assert files.read_from(example["tool"], example["arguments"], example.get("root", "")) == example["path"]
+    folder = Folder(example.get("root", ""), example.get("moved", False))
+    assert files.read_from(example["tool"], example["arguments"], folder) == example["path"]
 
 
 @pytest.mark.parametrize("example", rules.load("files.yaml")["examples"]["edits"], ids=str)
 def test_tools_that_edit(example: dict[str, Any]) -> None:
     assert files.edit_kind(example["tool"]) == example["kind"]
     if not example["kind"]:
-        assert restorer(example["tool"], VALUES, "", freeform=False) is None
+        declared = {example["tool"]: "path"}
+        assert restorer(example["tool"], VALUES, Folder(), declared, freeform=False) is None
+
+
+@pytest.mark.parametrize("example", rules.load("files.yaml")["examples"]["moves"], ids=str)
+def test_calls_that_change_the_folder(example: dict[str, Any]) -> None:
+    assert files.moves(example["tool"], example["texts"]) is example["moves"]
 
 
 def test_the_folder_of_a_conversation() -> None:
-    folder = files.working_folder
-    assert folder("x <environment_context>\n  <cwd>/r</cwd>", [{"workdir": "/other"}]) == "/r"
-    assert folder("x", [{"workdir": "/r"}, {"command": "ls"}, {"cwd": "/r/"}]) == "/r"
-    assert folder("x", [{"workdir": "/r"}, {"workdir": "/r/sub"}]) == ""
-    assert folder("x", [None, "text"]) == ""
+    stated = "x <environment_context>\n  <cwd>/r</cwd>"
+    folder = files.stated_folder
+    assert folder(stated, stated.encode()) == "/r"
+    assert folder(stated, (stated + stated).encode()) == "/r"
+    assert folder(stated, f"{stated} <cwd>/other</cwd>".encode()) == ""
+    assert folder("<cwd>r</cwd>", b"<cwd>r</cwd>") == ""
+    assert folder("<cwd>/r/../s</cwd>", b"<cwd>/r/../s</cwd>") == ""
+    assert folder("x", stated.encode()) == ""
 
 
 # Arguments
@@ -151,28 +172,11 @@ def test_what_is_not_for_that_file_stays(arguments: Any) -> None:
     assert restored(arguments) == arguments
 
 
-def test_several_files_in_one_call() -> None:
-    edits = [
-        {"s": MARK, "filePath": PATH},
-        {"filePath": "/b", "s": f"{MARK} {OTHER}"},
-        {"filePath": "/a/../a/.env", "s": [MARK]},
-    ]
-    found = restored({"edits": edits})["edits"]
-    assert [one["s"] for one in found] == [VALUE, f"{MARK} other", [VALUE]]
-
-
-def test_a_second_path_ends_it() -> None:
-    text = f'{{"file_path":"{PATH}","a":"{MARK}","file_path":"/b","c":"{MARK}"}}'
-    for step in (1, 10, len(text)):
-        one = of()
-        found = "".join(one.feed(text[at : at + step]) for at in range(0, len(text), step)) + one.finish()
-        assert found.index(MARK) > found.index("/b")
-
-
 def test_relative_paths_and_their_folder() -> None:
     arguments = {"file_path": ".env", "s": MARK}
     assert restored(arguments, root="/a") == {"file_path": ".env", "s": VALUE}
     assert restored(arguments, root="/c") == arguments
+    assert restored(arguments, root="/a", moved=True) == arguments
     assert restored(arguments) == arguments
 
 
@@ -187,7 +191,7 @@ def test_patches_name_their_files() -> None:
     assert whole(moved, tool="apply_patch", freeform=True) == moved
     operation = {"type": "update_file", "path": PATH, "diff": f"+{MARK}\n+{LONG}"}
     assert restored(operation, tool="apply_patch_call")["diff"] == f"+{VALUE}\n+{LONG}"
-    assert restorer("Edit", VALUES, "", freeform=True) is None
+    assert restorer("Edit", VALUES, Folder(), DECLARED, freeform=True) is None
 
 
 def test_what_was_put_back_is_told() -> None:
@@ -197,25 +201,18 @@ def test_what_was_put_back_is_told() -> None:
     assert one.used == {MARK: VALUE}
 
 
-def test_only_what_may_become_a_placeholder_is_held_back() -> None:
+def test_arguments_flow_until_the_first_placeholder_that_has_a_value() -> None:
     one = of()
     assert one.feed(f'{{"file_path":"{PATH}","s":"ab [RED') == f'{{"file_path":"{PATH}","s":"ab '
     assert one.feed("UCE") == "[REDUCE"
-    assert one.feed("x" + MARK[:-1]) == "x"
-    assert one.feed("]y") == json.dumps(VALUE, ensure_ascii=False)[1:-1] + "y"
     assert one.feed("[REDACTED:" + "z" * 100) == "[REDACTED:" + "z" * 100
     assert one.feed("[") == ""
-    assert one.feed(UNKNOWN[1:] + "w\\") == UNKNOWN + "w"
-    assert one.feed('u005b"}') == '\\u005b"}'
+    assert one.feed(UNKNOWN[1:] + "w") == UNKNOWN + "w"
+    assert one.feed("x" + MARK[:-1]) == "x"
+    assert one.feed("]y") == ""
+    assert one.feed('"}') == ""
+    assert one.finish() == json.dumps(VALUE, ensure_ascii=False)[1:-1] + 'y"}'
     assert one.finish() == ""
-
-
-def test_a_placeholder_waits_for_its_path() -> None:
-    one = of()
-    assert one.feed(f'{{"s":"a {MARK} b') == '{"s":"a '
-    assert one.feed(' c","file_path":"/a/.e') == ""
-    assert one.feed('nv"') == json.dumps(VALUE, ensure_ascii=False)[1:-1] + ' b c","file_path":"/a/.env"'
-    assert one.feed("}") == "}"
 
 
 BROKEN = (
@@ -269,7 +266,9 @@ JSON_VALUES = st.recursive(
     | st.integers()
     | st.text(max_size=6)
     | st.sampled_from([MARK, f"a {OTHER}\n{MARK}", "[", UNKNOWN]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "b", MARK]), inner),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "b", UNKNOWN[1:]]), inner)
+    ),
     max_leaves=8,
 )
 

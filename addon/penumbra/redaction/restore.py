@@ -1,57 +1,143 @@
 """Puts values back where the model wrote placeholders into the arguments of a file edit.
 
-The arguments of a call arrive in fragments of any size. A fragment is passed on at once, but for a tail
-that may be the beginning of a placeholder. A placeholder waits until it is known which file the call
-edits: the path may stand behind it. What is not known at the call's end stays a placeholder.
+The arguments of a call arrive in fragments of any size, and are passed on at once up to the first
+placeholder whose value is known. From there on they wait for the end of the call, for only then it is
+certain which file the call edits: a second path, a doubled key or a second section may stand behind
+everything else. Whatever is not beyond doubt stays a placeholder.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any
 
-from penumbra.redaction.files import Kind, edit_kind, path_keys, resolved
-from penumbra.redaction.placeholder import MAX_LENGTH, PATTERN
+from penumbra.redaction import files
+from penumbra.redaction.files import Folder
+from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.vault import Values
-from penumbra.wire.json_text import JsonText, Object, Sort, unescaped
 
 _HEAD = "[REDACTED:"
 _BEGUN = re.compile(r"[a-z0-9][a-z0-9-]{0,39}(?::[a-z2-7]{0,6})?|")
-_SECTION = re.compile(r"\*\*\* (?:Update|Add|Delete) File: ([^\n]+)")
-_NOWHERE = ("*** Move to: ", "*** End Patch", "*** Begin Patch")
-_LONGEST_LINE = 5_000
-"""Characters of a patch's line that may name a file."""
+_SECTION = re.compile(r"\*\*\* (?:Update|Add|Delete) File: (.+)")
+_MOVE = "*** Move to: "
+_FIRST, _LAST = "*** Begin Patch", "*** End Patch"
+_SILENT = (_FIRST, _LAST, "*** End of File")
+"""Lines with stars that name no file."""
+_ODD_BREAKS = re.compile("[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+"""What some readers of a patch take for the end of a line, and others don't."""
 
 
-class Restorer(Protocol):
-    """The arguments of one call, as text."""
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """How a tool's calls name the file that they edit."""
 
-    @property
-    def used(self) -> Mapping[str, str]:
-        """Placeholder -> value, of what was put back so far."""
-        ...
+    member: str = ""
+    """The one member of its arguments that does; empty: a patch within them does."""
+    in_lines: bool = False
+    """What is written stands behind the signs of a patch's lines."""
+
+
+def edited(tool: str, declared: Mapping[str, str]) -> Edited | None:
+    """None if the tool is no edit, or if it is not certain which file its calls name.
+
+    `declared`: by name of tool, the one property of its declared schema that names a file; empty for a
+    schema that has none.
+    """
+    kind = files.edit_kind(tool)
+    if not kind:
+        return None
+    member = declared[tool] if tool in declared else files.built_in_path(tool)
+    if member:
+        return Edited(member, in_lines=kind == "patch")
+    return Edited(in_lines=True) if kind == "patch" else None
+
+
+@dataclass(slots=True)
+class Restorer:
+    """The arguments of one call, as text. `freeform`: they are a patch, else JSON."""
+
+    values: Values
+    folder: Folder
+    how: Edited
+    freeform: bool = False
+    used: dict[str, str] = field(default_factory=dict)
+    """Placeholder -> value, of what was put back."""
+    _pieces: list[str] = field(default_factory=list)
+    _passed: int = 0
+    """Characters that were passed on."""
+    _tail: str = ""
+    _waits: bool = False
 
     def feed(self, fragment: str) -> str:
         """What can be passed on after this fragment; may be empty."""
-        ...
+        self._pieces.append(fragment)
+        if self._waits:
+            return ""
+        text = self._tail + fragment
+        out = text[: self._certain(text)]
+        self._tail = text[len(out) :]
+        self._passed += len(out)
+        return out
 
     def finish(self) -> str:
         """What was held back, at the end of the call."""
-        ...
+        if not self._tail and not self._waits:
+            return ""
+        text = "".join(self._pieces)
+        out: list[str] = []
+        at = self._passed
+        for match, path in self._marks(text):
+            value = self.values.of(path).get(match[0]) if path else None
+            if value is None or (self.how.in_lines and not _fits_patch(value)):
+                continue
+            self.used[match[0]] = value
+            out += (text[at : match.start()], value if self.freeform else json_escaped(value))
+            at = match.end()
+        out.append(text[at:])
+        self._pieces, self._tail, self._waits = [], "", False
+        self._passed = 0
+        return "".join(out)
+
+    def _certain(self, text: str) -> int:
+        """Characters up to the first placeholder that may get its value, or may become one."""
+        at = 0
+        while (bracket := text.find("[", at)) >= 0:
+            mark = PATTERN.match(text, bracket)
+            if mark is not None and mark[0] in self.values:
+                self._waits = True
+                return bracket
+            if mark is None and may_become(text[bracket:]):
+                return bracket
+            at = mark.end() if mark else bracket + 1
+        return len(text)
+
+    def _marks(self, text: str) -> Iterator[tuple[re.Match[str], str]]:
+        """The placeholders, and the file that each would be written to; none if one is in doubt."""
+        marks = list(PATTERN.finditer(text))
+        if self.freeform:
+            found = patch_marks(text, self.folder, None)
+        else:
+            found = json_marks(text, self.folder, self.how)
+        # What stands in a key, or is spelt with escapes, makes the two differ.
+        if [mark for mark, _ in found] != [match[0] for match in marks]:
+            return
+        yield from ((match, path) for match, (_, path) in zip(marks, found, strict=True))
 
 
-def restorer(tool: str, values: Values, root: str, *, freeform: bool) -> Restorer | None:
+def restorer(
+    tool: str, values: Values, folder: Folder, declared: Mapping[str, str], *, freeform: bool
+) -> Restorer | None:
     """For the arguments of a call; None if nothing may be put back into them.
 
-    `freeform`: they are text, else JSON. `root`: the folder that relative paths start from.
+    `freeform`: they are text, else JSON.
     """
-    kind = edit_kind(tool)
-    if not kind or not values or (freeform and kind != "patch"):
+    how = edited(tool, declared) if values else None
+    if how is None or (freeform and how.member):
         return None
-    return PatchRestorer(values, root) if freeform else JsonRestorer(values, root, kind)
+    return Restorer(values, folder, how, freeform)
 
 
 def json_escaped(value: str) -> str:
@@ -66,188 +152,107 @@ def may_become(text: str) -> bool:
     return text.startswith(_HEAD) and _BEGUN.fullmatch(text, len(_HEAD)) is not None
 
 
-@dataclass(slots=True)
-class Patch:
-    """Follows a patch, and knows the file of the section that it is in."""
+def json_marks(text: str, folder: Folder, how: Edited) -> list[tuple[str, str]]:
+    """The placeholders in arguments that are JSON, in order, each with the file that it is written to.
 
-    path: str = ""
-    _line: str = ""
+    Nothing if the arguments can be read in two ways.
+    """
+    arguments = _object(text)
+    if arguments is None:
+        return []
+    named = [key for key in _keys(arguments) if files.names_file(key)]
+    workdirs = [arguments[key] for key in arguments if key in files.folder_keys()]
+    if len(workdirs) > 1 or not all(isinstance(one, str) for one in workdirs):
+        return []
+    workdir = workdirs[0] if workdirs else None
+    strings = list(_strings(arguments))
+    if how.member:
+        path = arguments.get(how.member)
+        if named != [how.member] or not isinstance(path, str):
+            return []
+        if how.in_lines and any(_is_header(line) for line in _lines(strings)):
+            return []
+        file = folder.file(path, workdir)
+        return [(match[0], file) for one in strings for match in PATTERN.finditer(one)]
+    patches = [one for one in strings if one.startswith(_FIRST)]
+    if named or len(patches) != 1 or any(PATTERN.search(one) for one in strings if one not in patches):
+        return []
+    return patch_marks(patches[0], folder, workdir)
 
-    def add(self, text: str) -> None:
-        """More of the patch."""
-        *lines, rest = text.split("\n")
-        for line in lines:
-            self._end(self._line + line)
-            self._line = ""
-        self._line = (self._line + rest)[:_LONGEST_LINE]
 
-    def _end(self, line: str) -> None:
-        if section := _SECTION.fullmatch(line.rstrip()):
-            self.path = section[1].strip()
-        elif line.startswith(_NOWHERE):
-            self.path = ""
+def patch_marks(patch: str, folder: Folder, workdir: str | None) -> list[tuple[str, str]]:
+    """The same for a patch, whose sections name their files. Nothing if a line may be read in two ways."""
+    lines = patch.split("\n")
+    if lines[0] != _FIRST or _ODD_BREAKS.search(patch):
+        return []
+    sections: list[tuple[str, list[str]]] = []
+    for line in lines:
+        if section := _SECTION.fullmatch(line):
+            sections.append((folder.file(section[1], workdir), []))
+        elif line.startswith(_MOVE) and sections:
+            sections[-1] = ("", sections[-1][1])
+        elif line not in _SILENT and _is_header(line):
+            return []
+        marks = [match[0] for match in PATTERN.finditer(line)]
+        if marks and (section or not sections):
+            return []
+        if marks:
+            sections[-1][1].extend(marks)
+    return [(mark, file) for file, marks in sections for mark in marks]
 
 
-def fits_patch(value: str) -> bool:
+def _is_header(line: str) -> bool:
+    """Whether a reader that is generous with white space may take the line for one with a file's name."""
+    return line.strip().startswith("***")
+
+
+def _lines(strings: list[str]) -> Iterator[str]:
+    for one in strings:
+        yield from _ODD_BREAKS.sub("\n", one).split("\n")
+
+
+def _fits_patch(value: str) -> bool:
     """A patch is made of lines with a sign in front: a value of several lines can't stand there."""
     return "\n" not in value and "\r" not in value
 
 
-@dataclass(slots=True)
-class PatchRestorer:
-    """A patch as it is."""
-
-    values: Values
-    root: str
-    used: dict[str, str] = field(default_factory=dict)
-    _patch: Patch = field(default_factory=Patch)
-    _held: str = ""
-
-    def feed(self, fragment: str) -> str:
-        text, self._held = self._held + fragment, ""
-        out: list[str] = []
-        at = 0
-        while (bracket := text.find("[", at)) >= 0:
-            out.append(self._plain(text[at:bracket]))
-            mark = PATTERN.match(text, bracket)
-            if mark is None and may_become(text[bracket:]):
-                self._held = text[bracket:]
-                return "".join(out)
-            at = mark.end() if mark else bracket + 1
-            out.append(self._value(mark[0]) if mark else self._plain("["))
-        return "".join([*out, self._plain(text[at:])])
-
-    def finish(self) -> str:
-        held, self._held = self._held, ""
-        return held
-
-    def _plain(self, text: str) -> str:
-        self._patch.add(text)
-        return text
-
-    def _value(self, mark: str) -> str:
-        self._patch.add(mark)
-        value = self.values.of(resolved(self._patch.path, self.root)).get(mark)
-        if value is None or not fits_patch(value):
-            return mark
-        self.used[mark] = value
-        return value
+class _Doubled(ValueError):
+    """An object has two members of one name."""
 
 
-@dataclass(slots=True)
-class _Mark:
-    """A placeholder that waits for the path of its call."""
+def _object(text: str) -> dict[str, Any] | None:
+    """The arguments; None if they are no object, or if two readers may see different members.
 
-    text: str
-    scope: Object
-    settled: bool = False
-    """`text` is what goes out."""
+    Some readers take names in any case for the same.
+    """
 
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len({name.casefold() for name, _ in pairs}) != len(pairs):
+            raise _Doubled
+        return dict(pairs)
 
-class JsonRestorer:
-    """Arguments that are JSON."""
-
-    def __init__(self, values: Values, root: str, kind: Kind) -> None:
-        self.used: dict[str, str] = {}
-        self._values = values
-        self._root = root
-        self._is_patch = kind == "patch"
-        self._json = JsonText()
-        self._paths: dict[Object, str] = {}
-        """The file that an object names; empty if it names two."""
-        self._patch = Patch()
-        self._path: list[str] | None = None
-        """Pieces of the string that is being read, if it is a path."""
-        self._waiting: list[str | _Mark] = []
-        """What goes out as soon as everything before it is settled."""
-        self._open: list[_Mark] = []
-
-    def feed(self, fragment: str) -> str:
-        self._json.add(fragment)
-        for sort, text in self._json.pieces():
-            if sort is not Sort.BRACKET:
-                self._plain(sort, text)
-            elif not self._bracket():
-                break
-        return self._ready(final=False)
-
-    def finish(self) -> str:
-        self._waiting.append(self._json.take_all())
-        return self._ready(final=True)
-
-    def _plain(self, sort: Sort, text: str) -> None:
-        self._waiting.append(text)
-        if sort is Sort.BEGIN:
-            self._patch = Patch()
-            self._path = [] if self._json.at.key in path_keys() else None
-        elif sort is Sort.TEXT:
-            self._note(text)
-        elif sort is Sort.END and self._path is not None:
-            path = resolved(unescaped("".join(self._path)), self._root)
-            known = self._paths.setdefault(self._json.at, path)
-            if known != path:
-                self._paths[self._json.at] = ""
-            self._path = None
-            self._open = [mark for mark in self._open if not self._settles(mark)]
-
-    def _note(self, text: str) -> None:
-        if self._path is not None:
-            self._path.append(text)
-        elif self._is_patch:
-            self._patch.add(unescaped(text))
-
-    def _bracket(self) -> bool:
-        """Read what begins with a bracket; False if that can't be told yet."""
-        rest = self._json.ahead(MAX_LENGTH)
-        mark = PATTERN.match(rest)
-        if mark is None and may_become(rest):
-            return False
-        if mark is None or self._path is not None or mark[0] not in self._values:
-            text = self._json.take(1)
-            self._waiting.append(text)
-            self._note(text)
-            return True
-        text = self._json.take(mark.end())
-        if self._is_patch and self._patch.path:
-            self._waiting.append(self._value(text, resolved(self._patch.path, self._root)))
-        else:
-            found = _Mark(text, self._json.at)
-            self._waiting.append(found)
-            if not self._settles(found):
-                self._open.append(found)
-        self._note(text)
-        return True
-
-    def _settles(self, mark: _Mark) -> bool:
-        """Decide about a placeholder as soon as its file is known: never by what comes later, which a
-        stream could not wait for."""
-        path = self._path_of(mark.scope)
-        if path is not None:
-            mark.text, mark.settled = self._value(mark.text, path), True
-        return mark.settled
-
-    def _ready(self, *, final: bool) -> str:
-        """What can be passed on: up to the first placeholder whose file is not known yet."""
-        out: list[str] = []
-        for item in self._waiting:
-            if isinstance(item, _Mark):
-                if not item.settled and not final:
-                    break
-                item = item.text
-            out.append(item)
-        del self._waiting[: len(out)]
-        return "".join(out)
-
-    def _path_of(self, scope: Object | None) -> str | None:
-        while scope is not None:
-            if scope in self._paths:
-                return self._paths[scope]
-            scope = scope.parent
+    try:
+        value = json.loads(text, object_pairs_hook=members)
+    except (ValueError, RecursionError):
         return None
+    return value if isinstance(value, dict) else None
 
-    def _value(self, mark: str, path: str) -> str:
-        value = self._values.of(path).get(mark)
-        if value is None or (self._is_patch and not fits_patch(value)):
-            return mark
-        self.used[mark] = value
-        return json_escaped(value)
+
+def _keys(value: Any) -> Iterator[str]:
+    """The names of all members at any depth."""
+    if isinstance(value, dict):
+        yield from value
+        for one in value.values():
+            yield from _keys(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _keys(one)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Every string that is a value, in order."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _strings(one)
