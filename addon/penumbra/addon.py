@@ -21,12 +21,12 @@ from penumbra.expansion import Expansion
 from penumbra.insight import events, figures
 from penumbra.insight.expansions import ExpansionFigures
 from penumbra.kept import Kept
-from penumbra.knobs import KNOBS
+from penumbra.knobs import CONFIG_OPTION, KNOBS, unknown_options
 from penumbra.overrides import THRESHOLD_HEADER
 from penumbra.recovery import binding
 from penumbra.redaction import RedactionError, RuleError, TooLarge, Unreadable, gitleaks, ruleset
 from penumbra.rescue import Rescue
-from penumbra.settings import Settings, SettingsError, load
+from penumbra.settings import Settings, SettingsError, config_path, load, unknown_variables
 from penumbra.sockets import Sockets
 from penumbra.strategies import http as http_calls
 from penumbra.told import Tells
@@ -34,7 +34,6 @@ from penumbra.wire import content_encoding, recognise, sigv4, upgrade
 from penumbra.wire.recognise import Api
 from penumbra.writes import Writes
 
-CONFIG_OPTION = "penumbra_config"
 MARK = ":new_moon:"
 _THRESHOLD = "penumbra_threshold"
 """What a WebSocket's opening said about all of its frames, in the metadata of its flow."""
@@ -104,10 +103,10 @@ class Penumbra:
 
     def running(self) -> None:
         """Say that the addon is there; a misspelt option would otherwise be ignored for ever."""
-        for name in ctx.options.deferred:
-            if name.startswith("penumbra"):
-                known = ", ".join(knob.option for knob in KNOBS)
-                _log.error(f"{name}: unknown option, allowed: {CONFIG_OPTION}, {known}")
+        for line in unknown_options(ctx.options.deferred):
+            _log.error(line)
+        for name in unknown_variables(os.environ):
+            _log.warning(f"{name}: Penumbra reads no variable of this name.")
         self._running = True
         # What the start has made stays: the collector need not look at it in every request.
         gc.freeze()
@@ -126,7 +125,7 @@ class Penumbra:
     def _read_settings(self) -> Settings:
         options = {knob.name: getattr(ctx.options, knob.option) for knob in KNOBS}
         self._config_state = self._state_of_config()
-        return load(options, os.environ, getattr(ctx.options, CONFIG_OPTION))
+        return load(options, os.environ, _config_path())
 
     def _apply(self, settings: Settings) -> None:
         rules = self._user_rules(settings)
@@ -169,7 +168,7 @@ class Penumbra:
         return self._engine
 
     def _state_of_config(self) -> tuple[int, int] | None:
-        path = getattr(ctx.options, CONFIG_OPTION)
+        path = _config_path()
         try:
             found = Path(path).expanduser().stat() if path else None
         except OSError:
@@ -178,11 +177,12 @@ class Penumbra:
 
     def _refresh(self) -> None:
         """Read the YAML file again if it has changed; a bad one leaves everything as it was."""
-        if not getattr(ctx.options, CONFIG_OPTION) or self._state_of_config() == self._config_state:
+        path = _config_path()
+        if not path or self._state_of_config() == self._config_state:
             return
         try:
             self._apply(self._read_settings())
-            _log.info(f"Penumbra has read {getattr(ctx.options, CONFIG_OPTION)} again.")
+            _log.info(f"Penumbra has read {path} again.")
         except SettingsError as error:
             _log.warning(f"Penumbra keeps its settings: {error}")
 
@@ -434,6 +434,10 @@ class Penumbra:
         if self.settings.events:
             self._events = self._events or events.EventLog(self.settings.events)
             self._events.write(event)
+
+
+def _config_path() -> str:
+    return config_path(getattr(ctx.options, CONFIG_OPTION))
 
 
 def _listening() -> frozenset[int]:
