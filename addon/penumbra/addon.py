@@ -13,7 +13,7 @@ from typing import Any
 from mitmproxy import ctx, exceptions, flowfilter, http, tls
 from mitmproxy.addonmanager import Loader
 
-from penumbra import failures
+from penumbra import failures, listening
 from penumbra.commands import Commands
 from penumbra.edits import Edits
 from penumbra.engine import Accepted, Engine, Incoming, Refused, unsearched
@@ -66,7 +66,9 @@ class Penumbra:
         commands = Commands(self.figures, self.expansion.figures)
         self.kept = Kept(lambda: self.settings.blank_flows, self.expansion.sending)
         answers = [self.rescue, self.expansion, self.edits, self.tells, self.writes, self.kept]
-        self.addons = [commands, *answers, self.sockets]
+        self.addons = [listening.Listening(), commands, *answers, self.sockets]
+        self.is_embedded = False
+        """Whether who loads the addon shows an error of an option by itself, also at the start."""
         self._running = False
         self._engine: Engine | None = None
         self._events: events.EventLog | None = None
@@ -95,7 +97,7 @@ class Penumbra:
             if any(name.startswith("penumbra_") for name in updated):
                 self._apply(self._read_settings())
         except SettingsError as error:
-            if self._running:
+            if self._running or self.is_embedded:
                 raise exceptions.OptionsError(str(error)) from None
             # An error that is logged before mitmproxy runs ends the start; an exception would do
             # the same behind a traceback.
@@ -164,7 +166,7 @@ class Penumbra:
 
     def _started(self) -> Engine:
         if self._engine is None:
-            self._engine = Engine(self.settings, self.figures.strategies, _listening, self._gitleaks)
+            self._engine = Engine(self.settings, self.figures.strategies, listening.ports, self._gitleaks)
         return self._engine
 
     def _state_of_config(self) -> tuple[int, int] | None:
@@ -438,12 +440,6 @@ class Penumbra:
 
 def _config_path() -> str:
     return config_path(getattr(ctx.options, CONFIG_OPTION))
-
-
-def _listening() -> frozenset[int]:
-    """The ports that this process listens on."""
-    proxyserver = ctx.master.addons.get("proxyserver")
-    return frozenset(address[1] for address in proxyserver.listen_addrs()) if proxyserver else frozenset()
 
 
 def _mode(client: object) -> str:

@@ -294,15 +294,36 @@ KNOBS: tuple[Knob, ...] = (
     ),
 )
 
+_GROUPS = {
+    "mode": "What is done to tool results",
+    "strategy": "Others who shorten",
+    "min_bytes": "Sizes, and what may be left out",
+    "adopt": "Long sessions",
+    "redact_secrets": "Secrets",
+    "hosts": "Which traffic",
+    "database": "What is kept, and limits",
+}
+"""Of the table above: the knob with which a group begins, and its title."""
+
+
+def groups() -> dict[str, list[Knob]]:
+    """The knobs by the title of their group, all in the table's order."""
+    found: dict[str, list[Knob]] = {}
+    members: list[Knob] = []
+    for knob in KNOBS:
+        if knob.name in _GROUPS:
+            members = found.setdefault(_GROUPS[knob.name], [])
+        members.append(knob)
+    return found
+
 
 def unknown_options(names: Iterable[str]) -> list[str]:
     """One line for each name of an option that should be ours and is not."""
     known = ["config", *(knob.name for knob in KNOBS)]
-    allowed = ", ".join(f"{PREFIX}{name}" for name in known)
     lines = []
     for name in names:
         if name.startswith(PREFIX.rstrip("_")):
             near = meant(name.removeprefix(PREFIX), known)
-            hint = f"did you mean {PREFIX}{near}?" if near else f"allowed: {allowed}"
+            hint = f"did you mean {PREFIX}{near}?" if near else "`penumbra run --help` names all"
             lines.append(f"{one_line(name)}: unknown option, {hint}")
     return lines
