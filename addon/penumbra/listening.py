@@ -20,12 +20,14 @@ class Listening:
 
     def running(self) -> None:
         """Once all servers listen."""
-        for host, port, *_ in addresses():
-            if is_wide(host):
-                _log.warning(
-                    f"The proxy listens on {host} port {port}: whoever reaches this machine can use it. "
-                    "--listen-host 127.0.0.1 keeps it to this machine."
-                )
+        wide = sorted(
+            {f"{'*' if is_any(host) else host}:{port}" for host, port in addresses() if is_wide(host)}
+        )
+        if wide:
+            _log.warning(
+                f"The proxy listens at {', '.join(wide)}: whoever reaches this machine can use it. To keep it to "
+                "this machine: --listen-host 127.0.0.1, or --mode …@127.0.0.1:PORT."
+            )
 
     async def server_connect(self, data: ServerConnectionHookData) -> None:
         """Before any connection. A name is looked up here and connected to as it was found, so that it
@@ -71,6 +73,11 @@ def is_wide(host: str) -> bool:
         return not ipaddress.ip_address(host.partition("%")[0]).is_loopback
     except ValueError:
         return host != "localhost"
+
+
+def is_any(host: str) -> bool:
+    """Whether it stands for all addresses of this machine."""
+    return host in ("", "0.0.0.0", "::")
 
 
 def is_own(host: str) -> bool:

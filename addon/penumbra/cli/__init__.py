@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import platform
 import shutil
 import sys
@@ -48,7 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(_obey(given))
     except Failure as failure:
         for line in str(failure).split("\n"):
-            print(f"penumbra: {line}", file=sys.stderr)
+            print(f"penumbra: {line}", file=sys.stderr, flush=True)
+        if failure.is_abrupt:
+            sys.stdout.flush()
+            os._exit(failure.code)
         raise SystemExit(failure.code) from None
     except KeyboardInterrupt:
         raise SystemExit(_INTERRUPTED) from None

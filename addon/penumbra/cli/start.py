@@ -63,7 +63,9 @@ class StartErrors(errorcheck.ErrorCheck):
         # Not at once: whatever is being logged comes first.
         await asyncio.sleep(0)
         if self.logger.has_errored:
-            raise Failure("\n".join(_errors(self.logger.has_errored)))
+            # What has begun a local capture in vain can bring the interpreter down as it ends.
+            captures = any(mode.startswith("local") for mode in ctx.options.mode)
+            raise Failure("\n".join(_errors(self.logger.has_errored)), is_abrupt=captures)
 
     def finish(self) -> None:
         """It runs: errors are logged like all else."""
@@ -207,32 +209,36 @@ def _errors(records: Sequence[logging.LogRecord]) -> list[str]:
 def _server_error(mode: Any, error: BaseException) -> str:
     """Why a mode of the proxy can't run, and what to do."""
     if mode.type_name == "local":
-        reason = one_line(str(error).partition("\n")[0])
-        return f"local capture can't be started ({reason}): {_LOCAL}"
-    host, port = (
-        mode.listen_host(ctx.options.listen_host) or "every address",
-        mode.listen_port(ctx.options.listen_port),
-    )
+        return f"local capture can't be started ({_first_line(error)}): {_LOCAL}"
+    host, port = mode.listen_host(ctx.options.listen_host), mode.listen_port(ctx.options.listen_port)
+    place = f"port {port} on {host or 'all addresses'}"
     number = getattr(error, "errno", None)
     if number == errno.EADDRINUSE:
-        where = f"--mode {mode.full_spec.rpartition('@')[0] or mode.full_spec}@{port + 1}"
-        other = where if mode.custom_listen_port else f"-p {port + 1}"
-        return f"port {port} on {host} is taken, perhaps by another proxy: {other} takes another one"
+        head = mode.full_spec.rpartition("@")[0]
+        at = f"{host}:{port + 1}" if mode.custom_listen_host else port + 1
+        other = f"--mode {head}@{at}" if mode.custom_listen_port else f"-p {port + 1}"
+        return f"{place} is taken, perhaps by another proxy: {other} takes another one"
     if number in (errno.EACCES, errno.EPERM):
-        return f"port {port} on {host} may not be opened by this user: -p names another one, above 1023"
-    if number == errno.EADDRNOTAVAIL:
+        return f"{place} may not be opened by this user: -p names another one, above 1023"
+    if number == errno.EADDRNOTAVAIL or _NO_ADDRESS in str(error):
         return f"this machine has no address {host}: --listen-host names another one"
-    return one_line(str(error).partition("\n")[0])
+    return _first_line(error)
 
 
-_LOCAL = "it needs the system's leave (root, or the prompt), and a mitmproxy and a system that can do it"
+_LOCAL = "it needs the rights of an administrator, and a system and a mitmproxy that can do it"
+_NO_ADDRESS = "could not bind on any address"
+"""asyncio's words, which come without a number."""
+
+
+def _first_line(error: BaseException) -> str:
+    return one_line(str(getattr(error, "strerror", None) or error).partition("\n")[0])
 
 
 def _web_error(error: OSError) -> str:
     if error.errno == errno.EADDRINUSE and "web_port" in ctx.options:
         port = ctx.options.web_port
         return f"mitmweb's port {port} is taken, perhaps by another one: --web-port {port + 1} is another"
-    return one_line(str(error.strerror or error).partition("\n")[0])
+    return _first_line(error)
 
 
 def _too_open(hole: Hole) -> str:
