@@ -1,12 +1,15 @@
 """What `mitmdump -s addon/main.py` loads; the rest is in the package, which hot reload leaves alone."""
 
+import logging
+
+addons = []
 try:
     from penumbra.addon import Penumbra
-except ModuleNotFoundError as error:
-    # Without this mitmproxy shows a traceback.
-    raise SystemExit(
-        f"penumbra: the Python that runs mitmproxy has no package {error.name}: `pip install .` in Penumbra's "
-        "folder, with that Python, brings it, or start scripts/run. mitmproxy's own binaries can't have it."
-    ) from None
-
-addons = [Penumbra()]
+except ModuleNotFoundError as missing:
+    # An error that is logged ends mitmproxy's start; the exception would do so behind a traceback.
+    logging.error(
+        f"penumbra: the Python that runs mitmproxy lacks the package {missing.name}: `pip install .` in "
+        "Penumbra's folder, by that Python, brings it; or start scripts/run. mitmproxy's own binaries can't have it."
+    )
+else:
+    addons.append(Penumbra())
