@@ -24,9 +24,10 @@ class Listening:
             {f"{'*' if is_any(host) else host}:{port}" for host, port in addresses() if is_wide(host)}
         )
         if wide:
+            places = ", ".join(sorted({f"{host}:{port}" for host, port in wide}))
             _log.warning(
-                f"The proxy listens at {', '.join(wide)}: whoever reaches this machine can use it. To keep it to "
-                "this machine: --listen-host 127.0.0.1, or --mode …@127.0.0.1:PORT."
+                f"The proxy listens at {places}: whoever reaches this machine can use it. To keep it to "
+                "itself: --listen-host 127.0.0.1, or --mode …@127.0.0.1:PORT."
             )
 
     async def server_connect(self, data: ServerConnectionHookData) -> None:
