@@ -10,7 +10,6 @@ from importlib import metadata
 from penumbra import rules
 
 _FOR_OLD_PYTHON = "use Python 3.12 or later: mitmproxy 11.0.2 is the last one for this Python"
-_FOR_NEW_PYTHON = "pip install --upgrade mitmproxy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,8 @@ def holes() -> list[Hole]:
 
 def holes_of(package: str, version: str) -> list[Hole]:
     """Those of one version; none if it is not installed (empty)."""
-    usual = _FOR_OLD_PYTHON if sys.version_info < (3, 12) else _FOR_NEW_PYTHON
+    upgrade = "pip install --upgrade " + " ".join(dict.fromkeys(("mitmproxy", package)))
+    usual = _FOR_OLD_PYTHON if sys.version_info < (3, 12) else upgrade
     return [
         Hole(
             package=package,

@@ -20,11 +20,9 @@ class Listening:
 
     def running(self) -> None:
         """Once all servers listen."""
-        wide = sorted(
-            {f"{'*' if is_any(host) else host}:{port}" for host, port in addresses() if is_wide(host)}
-        )
+        wide = {f"{'*' if is_any(host) else host}:{port}" for host, port in addresses() if is_wide(host)}
         if wide:
-            places = ", ".join(sorted({f"{host}:{port}" for host, port in wide}))
+            places = ", ".join(sorted(wide))
             _log.warning(
                 f"The proxy listens at {places}: whoever reaches this machine can use it. To keep it to "
                 "itself: --listen-host 127.0.0.1, or --mode …@127.0.0.1:PORT."
