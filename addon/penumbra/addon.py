@@ -13,7 +13,7 @@ from typing import Any
 from mitmproxy import ctx, exceptions, flowfilter, http, tls
 from mitmproxy.addonmanager import Loader
 
-from penumbra import failures
+from penumbra import failures, listening
 from penumbra.commands import Commands
 from penumbra.edits import Edits
 from penumbra.engine import Accepted, Engine, Incoming, Refused, unsearched
@@ -21,12 +21,12 @@ from penumbra.expansion import Expansion
 from penumbra.insight import events, figures
 from penumbra.insight.expansions import ExpansionFigures
 from penumbra.kept import Kept
-from penumbra.knobs import KNOBS
+from penumbra.knobs import CONFIG_OPTION, KNOBS, unknown_options
 from penumbra.overrides import THRESHOLD_HEADER
 from penumbra.recovery import binding
 from penumbra.redaction import RedactionError, RuleError, TooLarge, Unreadable, gitleaks, ruleset
 from penumbra.rescue import Rescue
-from penumbra.settings import Settings, SettingsError, load
+from penumbra.settings import Settings, SettingsError, config_path, load, unknown_variables
 from penumbra.sockets import Sockets
 from penumbra.strategies import http as http_calls
 from penumbra.told import Tells
@@ -34,7 +34,6 @@ from penumbra.wire import content_encoding, recognise, sigv4, upgrade
 from penumbra.wire.recognise import Api
 from penumbra.writes import Writes
 
-CONFIG_OPTION = "penumbra_config"
 MARK = ":new_moon:"
 _THRESHOLD = "penumbra_threshold"
 """What a WebSocket's opening said about all of its frames, in the metadata of its flow."""
@@ -67,7 +66,9 @@ class Penumbra:
         commands = Commands(self.figures, self.expansion.figures)
         self.kept = Kept(lambda: self.settings.blank_flows, self.expansion.sending)
         answers = [self.rescue, self.expansion, self.edits, self.tells, self.writes, self.kept]
-        self.addons = [commands, *answers, self.sockets]
+        self.addons = [listening.Listening(), commands, *answers, self.sockets]
+        self.is_embedded = False
+        """Whether who loads the addon shows an error of an option by itself, also at the start."""
         self._running = False
         self._engine: Engine | None = None
         self._events: events.EventLog | None = None
@@ -96,7 +97,7 @@ class Penumbra:
             if any(name.startswith("penumbra_") for name in updated):
                 self._apply(self._read_settings())
         except SettingsError as error:
-            if self._running:
+            if self._running or self.is_embedded:
                 raise exceptions.OptionsError(str(error)) from None
             # An error that is logged before mitmproxy runs ends the start; an exception would do
             # the same behind a traceback.
@@ -104,10 +105,10 @@ class Penumbra:
 
     def running(self) -> None:
         """Say that the addon is there; a misspelt option would otherwise be ignored for ever."""
-        for name in ctx.options.deferred:
-            if name.startswith("penumbra"):
-                known = ", ".join(knob.option for knob in KNOBS)
-                _log.error(f"{name}: unknown option, allowed: {CONFIG_OPTION}, {known}")
+        for line in unknown_options(ctx.options.deferred):
+            _log.error(line)
+        for name in unknown_variables(os.environ):
+            _log.warning(f"{name}: Penumbra reads no variable of this name.")
         self._running = True
         # What the start has made stays: the collector need not look at it in every request.
         gc.freeze()
@@ -126,7 +127,7 @@ class Penumbra:
     def _read_settings(self) -> Settings:
         options = {knob.name: getattr(ctx.options, knob.option) for knob in KNOBS}
         self._config_state = self._state_of_config()
-        return load(options, os.environ, getattr(ctx.options, CONFIG_OPTION))
+        return load(options, os.environ, _config_path())
 
     def _apply(self, settings: Settings) -> None:
         rules = self._user_rules(settings)
@@ -165,11 +166,11 @@ class Penumbra:
 
     def _started(self) -> Engine:
         if self._engine is None:
-            self._engine = Engine(self.settings, self.figures.strategies, _listening, self._gitleaks)
+            self._engine = Engine(self.settings, self.figures.strategies, listening.ports, self._gitleaks)
         return self._engine
 
     def _state_of_config(self) -> tuple[int, int] | None:
-        path = getattr(ctx.options, CONFIG_OPTION)
+        path = _config_path()
         try:
             found = Path(path).expanduser().stat() if path else None
         except OSError:
@@ -178,11 +179,12 @@ class Penumbra:
 
     def _refresh(self) -> None:
         """Read the YAML file again if it has changed; a bad one leaves everything as it was."""
-        if not getattr(ctx.options, CONFIG_OPTION) or self._state_of_config() == self._config_state:
+        path = _config_path()
+        if not path or self._state_of_config() == self._config_state:
             return
         try:
             self._apply(self._read_settings())
-            _log.info(f"Penumbra has read {getattr(ctx.options, CONFIG_OPTION)} again.")
+            _log.info(f"Penumbra has read {path} again.")
         except SettingsError as error:
             _log.warning(f"Penumbra keeps its settings: {error}")
 
@@ -436,10 +438,8 @@ class Penumbra:
             self._events.write(event)
 
 
-def _listening() -> frozenset[int]:
-    """The ports that this process listens on."""
-    proxyserver = ctx.master.addons.get("proxyserver")
-    return frozenset(address[1] for address in proxyserver.listen_addrs()) if proxyserver else frozenset()
+def _config_path() -> str:
+    return config_path(getattr(ctx.options, CONFIG_OPTION))
 
 
 def _mode(client: object) -> str:
