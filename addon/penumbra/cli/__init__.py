@@ -17,10 +17,12 @@ from penumbra.failures import one_line
 
 USAGE = """\
 usage: penumbra [run|web] [arguments of mitmdump or mitmweb]
+       penumbra stats [--json]
        penumbra doctor
 
   run      start mitmdump with Penumbra (the default); `penumbra run --help` names all options
   web      start mitmweb with Penumbra
+  stats    what the running proxies have done so far
   doctor   check what is installed and set, and name versions with known holes
 
   --version  of Penumbra, mitmproxy and Python
@@ -35,7 +37,7 @@ Examples:
   penumbra --mode reverse:https://api.anthropic.com@8081
   penumbra web --set penumbra_intercept=all
 """
-COMMANDS = ("run", "web", "doctor", "help")
+COMMANDS = ("run", "web", "stats", "doctor", "help")
 _INTERRUPTED = 130
 """As shells have it for a program that Ctrl-C ended."""
 I_KNOW = "--i-know"
@@ -66,6 +68,10 @@ def _obey(given: list[str]) -> int:
     if "--version" in given:
         print(versions())
         return 0
+    if command == "stats":
+        from penumbra.cli import stats
+
+        return stats.main(given)
     if command == "doctor":
         from penumbra.cli import doctor
 
@@ -93,7 +99,7 @@ def _no_command(word: str) -> str:
     near = difflib.get_close_matches(word, COMMANDS, 1)
     if near and shutil.which(word) is None:
         return f"{word!r} is no command, did you mean {near[0]}?"
-    return f"{word!r} is no command (allowed: run, web or doctor), and {no_wrapping([word])}"
+    return f"{word!r} is no command (allowed: run, web, stats or doctor), and {no_wrapping([word])}"
 
 
 def versions() -> str:
