@@ -287,11 +287,11 @@ def _kind(line: bytes) -> bytes:
 
 
 def _needs(kind: Kind) -> int:
-    return min(len(kind.line.strip()), _SHOWN + 40) + 1 + (_NOTE if kind.count > 1 else 0)
+    return min(len(kind.line.rstrip()), _SHOWN + 40) + 1 + (_NOTE if kind.count > 1 else 0)
 
 
 def _told(kind: Kind) -> str:
-    line = kind.line.strip()
+    line = kind.line.rstrip()
     told = line.decode("utf-8", "surrogatepass")
     if len(line) > _SHOWN:
         told = head(told, _SHOWN)
