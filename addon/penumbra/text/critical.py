@@ -51,7 +51,11 @@ _ENDED = (
 )
 _PREFIX = r"(?:[\w.-]+ +\| )?(?:\[?[0-9TZ:.,+ -]{8,35}\]? +)?[ \t]*"
 """What services and time stamps put in front of a line."""
-_SOME_FAILED = r"(?i:\b[1-9][0-9]* (?:\w+ )?(?:failed|failing|failures?|errors?|errored|problems?)\b)"
+_WHAT = r"(?:(?:tests?|examples?|specs?|suites?|files?|checks?|jobs?|targets?|steps?|errors?|assertions?) )?"
+_SOME_FAILED = (
+    rf"(?i:\b[1-9][0-9]* {_WHAT}(?:failed|failing|failures?|errors?|errored|problems?)"
+    r"(?:[^\w\s]| *$| (?:in|out of|and|found|generated|tests?|[0-9|])))"
+)
 _FAILED_SOME = r"(?i:\b(?:failed|failing|failures?|errors?)\"?[:=] *[1-9])"
 _PASSED = re2.compile((rf"^{_PREFIX}{_STARTED}|{_ENDED}\s*$").encode())
 _FAILED_TOO = re2.compile(rf"[✗✘❌✖]|\bnot ok\b|{_SOME_FAILED}|{_FAILED_SOME}".encode())

@@ -73,10 +73,18 @@ class FailureLines:
     _templates: dict[bytes, Severity | None] = field(default_factory=dict)
     """How severe lines are, by what is left of them without digits; None: they say what passed."""
 
+    is_escaped: bool = False
+    """Line ends are written as in a JSON string."""
+
     @classmethod
-    def of(cls, data: bytes) -> FailureLines:
-        """What a text holds. Linear in it."""
-        found = cls()
+    def of(cls, data: bytes, is_escaped: bool | None = None) -> FailureLines:
+        """What a text holds. Linear in it. `is_escaped` None: told from the text."""
+        if is_escaped is None:
+            is_escaped = data.count(b"\\n") > data.count(b"\n")
+        if is_escaped:
+            # All places stay where they are.
+            data = data.replace(b"\\r\\n", b"   \n").replace(b"\\n", b" \n")
+        found = cls(is_escaped=is_escaped)
         position = 0
         while (match := next_match(data, position)) is not None:
             start, end = _unit(data, position, *match)
@@ -138,7 +146,7 @@ class FailureLines:
         wanted = {key: kind for key, kind in self.kinds.items() if kind.severity <= weakest}
         if not wanted:
             return Missing([[]])
-        there = FailureLines.of(shown)
+        there = FailureLines.of(shown, self.is_escaped)
         kinds = {key: _left(kind, there.kinds.get(key), shown) for key, kind in wanted.items()}
         kinds = {key: kind for key, kind in kinds.items() if kind.count > 0}
         if len(self.lines) == _LINES:
@@ -153,7 +161,7 @@ class FailureLines:
 
 def _left(kind: Kind, there: Kind | None, shown: bytes) -> Kind:
     """What of a kind is not shown."""
-    stands = kind.line.strip()[: _SHOWN // 2] in shown
+    stands = kind.line.strip()[:_SHOWN] in shown
     count = kind.count - (there.count if there is not None else stands)
     return Kind(kind.severity, kind.last if stands and kind.last else kind.line, count)
 
@@ -255,21 +263,23 @@ _ATTEMPTS = 4
 
 def _unit(data: bytes, position: int, left: int, right: int) -> tuple[int, int]:
     """What is said around a match: its line, or the part of a long line."""
-    start = data.rfind(b"\n", position, left) + 1 or position
+    start = data.rfind(b"\n", position, left) + 1
+    is_rest = not start and position > 0
+    start = start or position
     end = data.find(b"\n", right, right + _LONGEST)
     if end < 0:
         end = min(len(data), right + _LONGEST)
-    if end - start <= _LONGEST:
+    if end - start <= _LONGEST and not is_rest:
         return start, end
     start, end = max(start, left - _AHEAD), min(end, right + _BEHIND)
     opening = data.rfind(b"{", start, left)
-    for mark in (b"\\n", b'","') if opening < 0 else (b"\\n",):
-        at = data.rfind(mark, start, left)
-        start = max(start, opening, at + len(mark) if at >= 0 else 0)
-    closing = (b"}", 1) if start == opening else (b"\\n", 0)
-    found = data.find(closing[0], right, end)
-    if found >= 0:
-        end = found + closing[1]
+    if opening < 0:
+        start = max(start, data.rfind(b'","', start, left))
+    else:
+        start = opening
+    closing = data.find(b"}", right, end) if opening >= 0 else -1
+    if closing >= 0:
+        end = closing + 1
     return _whole_characters(data, start, end)
 
 
