@@ -21,6 +21,7 @@ _LOOKED_AT = 240
 @dataclass(frozen=True, slots=True)
 class _Rules:
     names: Sequence[str]
+    unclear: frozenset[str]
     line: Any
     beginning: int
     share: float
@@ -30,7 +31,13 @@ class _Rules:
 def _rules() -> _Rules:
     table = rules.load("logs.yaml")
     pattern = "|".join(f"(?:{line})" for line in table["lines"])
-    return _Rules(tuple(table["names"]), re2.compile(pattern.encode()), table["beginning"], table["share"])
+    return _Rules(
+        tuple(table["names"]),
+        frozenset(table["unclear"]),
+        re2.compile(pattern.encode()),
+        table["beginning"],
+        table["share"],
+    )
 
 
 def is_log(path: str, text: str) -> bool:
@@ -40,6 +47,8 @@ def is_log(path: str, text: str) -> bool:
     name = path.rsplit("/", 1)[-1]
     if any(fnmatchcase(path if "/" in glob else name, glob) for glob in table.names):
         return True
+    if name.partition(".")[2].rpartition(".")[2] not in table.unclear:
+        return False
     lines = [line for line in _spread(text) if line.strip()]
     found = sum(table.line.search(encode(line[: table.beginning])) is not None for line in lines)
     return bool(lines) and found >= table.share * len(lines)

@@ -29,6 +29,9 @@ _SHOWN = 400
 _AHEAD = 160
 _BEHIND = 240
 """Bytes around a failure within a longer line."""
+_BEFORE = 40
+_AFTER = 120
+"""The same where a line is to stay short."""
 _NOTE = 26
 """Bytes for how many more there are like a line."""
 _LINES = 400
@@ -273,10 +276,7 @@ def _unit(data: bytes, position: int, left: int, right: int) -> tuple[int, int]:
         return start, end
     start, end = max(start, left - _AHEAD), min(end, right + _BEHIND)
     opening = data.rfind(b"{", start, left)
-    if opening < 0:
-        start = max(start, data.rfind(b'","', start, left))
-    else:
-        start = opening
+    start = max(start, data.rfind(b'","', start, left)) if opening < 0 else opening
     closing = data.find(b"}", right, end) if opening >= 0 else -1
     if closing >= 0:
         end = closing + 1
@@ -307,6 +307,36 @@ def _told(kind: Kind) -> str:
         told = head(told, _SHOWN)
         told += f" [{len(line) - size(told)} bytes left out]"
     return f"{told} [{kind.count - 1} more like it]" if kind.count > 1 else told
+
+
+def failing(lines: Sequence[str]) -> list[int]:
+    """Positions of the lines that report a failure, and not only mention one."""
+    found = ((position, encode(lines[position][:_LONGEST])) for position in critical_lines(lines))
+    return [position for position, line in found if severity(line) <= Severity.ERROR]
+
+
+def told(lines: Sequence[str]) -> list[str]:
+    """Lines as they are told where not all of them fit: each kind once, with the number of the others."""
+    found = FailureLines.of(encode("\n".join(lines)), is_escaped=False)
+    return [_told(kind) for kind in found.kinds.values()]
+
+
+def within(text: str, most: int) -> list[str] | None:
+    """What stands around the failures in a part of a line, each kind once; None if there are more kinds."""
+    data = encode(text)
+    kinds: dict[bytes, str] = {}
+    position = 0
+    while (match := next_match(data, position)) is not None:
+        start, end = _whole_characters(
+            data, max(position, match[0] - _BEFORE), min(match[1] + _AFTER, len(data))
+        )
+        position = max(end, match[1])
+        piece = data[start:end]
+        if not is_passing(piece) and severity(piece) <= Severity.ERROR:
+            kinds.setdefault(_kind(piece), piece.decode("utf-8", "surrogatepass"))
+        if len(kinds) > most:
+            return None
+    return list(kinds.values())
 
 
 def ranked(lines: Sequence[str]) -> list[int]:
