@@ -297,6 +297,8 @@ class _Writer:
     seen: dedup.Seen = field(init=False)
     policy: Policy = field(init=False)
     cached: bool = field(init=False)
+    is_late: time_budget.IsLate = field(init=False)
+    """Whether what is not decided yet is only redacted, so that nobody waits for one request."""
     last_known: int = field(init=False)
     """Message index of the last result that we decided about in the past; -1 if there is none."""
     referable: list[_Referable] = field(default_factory=list)
@@ -309,6 +311,7 @@ class _Writer:
     def __post_init__(self) -> None:
         request = self.request
         self.seen = dedup.Seen.of(item.result.call_id for item in request.items)
+        self.is_late = time_budget.of_request(request.settings.request_budget)
         self.policy = request.settings.policy(can_expand=self.shadows is not None)
         if self.shadows is not None:
             self.policy = replace(self.policy, overhead=self.shadows.overhead())
@@ -398,7 +401,8 @@ class _Writer:
         policy = self.policy
         # Where somebody else shortens results, the pipeline does nothing about the others.
         whole = policy.mode is Mode.DISABLED and not (settings.outside and settings.mode is not Mode.DISABLED)
-        if tools.skips(item.tool, settings.skip_tools):
+        late = self.is_late()
+        if late or tools.skips(item.tool, settings.skip_tools):
             policy, whole = Policy(mode=Mode.DISABLED), True
         shortened = self.forms.get(item.key) or self._shorten(item, output, policy)
         referents: tuple[str, ...] = ()
@@ -421,7 +425,7 @@ class _Writer:
             ref=ref,
             referents=referents,
             redactions=dict(shortened.redactions),
-            skipped=shortened.skipped,
+            skipped=(*shortened.skipped, *(("request_budget",) if late else ())),
         )
         return Decision(None if text == item.text else text, facts)
 

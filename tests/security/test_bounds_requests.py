@@ -13,7 +13,10 @@ from requests_of_many import MAKERS
 
 from penumbra import rewrite
 from penumbra.history.shelves import Shelves
+from penumbra.redaction.engine import Redactor
 from penumbra.settings import load
+from penumbra.shadow.ledger import Decision
+from penumbra.text import time_budget
 from penumbra.text.result import Redacted
 from penumbra.wire import recognise
 from penumbra.wire.answers import FORMATS
@@ -148,3 +151,35 @@ def test_whether_something_is_edited_is_found_without_a_look_at_every_edit():
     start, end = document.place(values[-1])
     assert not document.is_edited(start, end)
     assert document.is_edited(start, end + 1)
+
+
+SECRET = "ghp_" + "q8Zk2mVt41Lx9RwPz0bT6cA3sD5fG7hJ9kLq"
+
+
+def test_a_request_that_takes_too_long_goes_on_with_redaction_alone_and_for_good(monkeypatch):
+    """Some results are shortened; when the time is over, the others are searched for secrets and no more."""
+    body = json.dumps(MAKERS["anthropic"][0](range(30), padding=f"  token {SECRET}  \n" * 60)).encode()
+    api = recognise.by_request_line("POST", "/v1/messages", "application/json")
+    assert api is not None
+    redact = Redactor(b"k" * 32).redact
+    counted = iter(range(1_000_000))
+    # Not of the clock: of how often it was asked.
+    monkeypatch.setattr(time_budget, "of_request", lambda seconds: lambda: next(counted) >= 10)
+
+    def sent(known: dict[bytes, Decision]) -> rewrite.Rewritten:
+        request = rewrite.read(Document(body), api, SETTINGS, b"k" * 32)
+        assert request is not None
+        return rewrite.rewrite(request, known, redact, None, Shelves())
+
+    first = sent({})
+    assert SECRET.encode() not in first.body
+    skipped = [one.facts.skipped for one in first.shown]
+    assert skipped == [()] * 10 + [("request_budget",)] * 20
+    assert all(one.facts.redactions for one in first.shown if one.facts.how != "duplicate")
+    for one in first.shown[10:]:
+        assert first.decisions[one.item.key].text == redact(one.item.text, "").text
+    # Later, with all the time there is: every result keeps the form that it got.
+    monkeypatch.undo()
+    again = sent(dict(first.decisions))
+    assert again.body == first.body
+    assert not again.decisions
