@@ -137,6 +137,11 @@ KNOBS: tuple[Knob, ...] = (
         "Processor time for the stages of one result, after which the others are passed over; 0: any.",
     ),
     Knob(
+        "request_budget",
+        read_time_limit,
+        "Processor time for one request's new results, after which the others are only redacted; 0: any.",
+    ),
+    Knob(
         "target_ratio",
         read_ratio,
         "Largest part of its original that a result may be, down to 1,000 bytes; not of files that are read.",

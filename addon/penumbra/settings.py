@@ -47,6 +47,7 @@ class Settings:
     max_bytes: int = 65_536
     max_output_bytes: int = 65_536
     stage_budget: float = 2.0
+    request_budget: float = 5.0
     target_ratio: float | None = None
     lossy: str = "auto"
     enable_expand_context: bool = True
