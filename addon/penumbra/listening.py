@@ -39,6 +39,7 @@ class Listening:
             data.server.error = _REFUSAL
             _log.warning(f"Penumbra refused a connection to mitmweb's port {address[1]}.")
         elif found:
+            data.server.sni = data.server.sni or data.client.sni or address[0]
             data.server.address = (found[0], address[1])
 
     async def http_connect(self, flow: http.HTTPFlow) -> None:

@@ -66,5 +66,5 @@ def test_paths_are_quoted_for_a_shell_and_a_missing_bundle_is_explained():
     spaced = Certificates(Path("/a b/ca.pem"), None, "it can't be written")
     told = hints([Server("regular", "", "127.0.0.1", 1)], spaced)
     assert "  export NODE_EXTRA_CA_CERTS='/a b/ca.pem'\n" in told
-    assert told.endswith("there is none for Python SDKs: it can't be written")
+    assert told.endswith("none for Python SDKs: it can't be written")
     assert "SSL_CERT_FILE" not in told

@@ -63,10 +63,7 @@ def _proxy(server: Server, certificates: Certificates) -> list[str]:
         lines.append(f"  export SSL_CERT_FILE={shlex.quote(str(certificates.bundle))}")
     lines.append("NODE_EXTRA_CA_CERTS is for Claude Code, Gemini CLI and other Node agents,")
     if certificates.bundle is None:
-        return [
-            *lines,
-            f"CODEX_CA_CERTIFICATE for Codex. For Python SDKs there is none: {certificates.problem}.",
-        ]
+        return [*lines, f"CODEX_CA_CERTIFICATE for Codex; none for Python SDKs: {certificates.problem}"]
     return [*lines, "CODEX_CA_CERTIFICATE for Codex, SSL_CERT_FILE for Python SDKs."]
 
 
