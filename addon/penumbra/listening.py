@@ -24,8 +24,8 @@ class Listening:
         if wide:
             places = ", ".join(sorted(wide))
             _log.warning(
-                f"The proxy listens at {places}: whoever reaches this machine can use it. To keep it to "
-                "itself: --listen-host 127.0.0.1, or --mode …@127.0.0.1:PORT."
+                f"The proxy listens at {places}: whoever reaches this machine can use it. "
+                "--listen-host 127.0.0.1, or --mode …@127.0.0.1:PORT, keeps it to this machine."
             )
 
     async def server_connect(self, data: ServerConnectionHookData) -> None:

@@ -171,7 +171,7 @@ def start(command: str, given: Sequence[str], *, informed: bool) -> int:
     except OSError as error:
         raise Failure(_web_error(error)) from None
     except SystemExit as ended:
-        return ended.code if isinstance(ended.code, int) else 1
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     return 0
 
 
