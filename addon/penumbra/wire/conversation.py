@@ -10,14 +10,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol
 
 from msgspec import Raw
 
 from penumbra.wire.document import Document
+from penumbra.wire.result_blocks import is_binary
 
 _FILE_KEYS = {"mimeType", "mime_type"}
 
@@ -100,6 +101,8 @@ class Conversation:
     """Index of the last message with a thinking block that the API may bind to its prefix; or -1."""
     opening: str
     """Text of the first user message: what tells conversations apart where ids don't."""
+    calls: Mapping[str, ToolCall] = field(default_factory=dict)
+    """The calls that have an id."""
 
 
 class Wire(Protocol):
@@ -142,15 +145,20 @@ def joined_text(document: Document, content: Raw | None, kinds: Sequence[str] = 
 
 
 def string_values(document: Document, value: Raw | None) -> Iterator[Raw]:
-    """Every string within a value, in order; keys, and the data of files with a MIME type, are none."""
+    """Every string within a value, in order; keys are none, nor is the data of a file. Of what has a MIME
+    type, only the text."""
     waiting = [] if value is None else [value]
     while waiting:
         one = waiting.pop()
         if document.is_string(one):
-            yield one
+            if not is_binary(document.source(one)[1:-1]):
+                yield one
+            continue
         waiting += reversed(document.items(one))
         members = document.members(one)
-        if not members.keys() & _FILE_KEYS:
+        if members.keys() & _FILE_KEYS:
+            waiting += [member for name, member in members.items() if name == "text"]
+        else:
             waiting += reversed(members.values())
 
 
