@@ -528,4 +528,4 @@ def test_examples_of_the_rule_file(example: dict[str, Any]) -> None:
         for value, place in zip(values(block.text.encode()), block.places, strict=True)
         if place is not None
     ]
-    assert [str(one) for one in read] == example["searched"]
+    assert read == example["searched"]
