@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from penumbra.redaction import MAX_BYTES, RedactionError, TooLarge, placeholder
+from penumbra.redaction import MAX_BYTES, RedactionError, TooLarge, placeholder, printed
 from penumbra.redaction.assignments import Assignments
 from penumbra.redaction.columns import COLUMNS
 from penumbra.redaction.hints import Hint, read_hint
@@ -129,6 +129,8 @@ class Redactor:
             found += prefixed_tokens(data)
         if hint.loud:
             found += lone_lines(data)
+        if hint.printed:
+            found += printed.values(data, hint.printed)
         return found
 
     def _anchored(self, data: bytes, low: bytes) -> Iterator[Span]:
