@@ -121,9 +121,9 @@ def read(
     """
     if not api.fits(document):
         return None
-    conversation = api.wire.read(document)
+    conversation, passages = searched.with_said(document, api.wire.read(document))
     settings = _overridden(document, conversation, settings, threshold)
-    others = searched.read(document, conversation, scope) if settings.redact_secrets else ()
+    others = searched.read(document, conversation, passages, scope) if settings.redact_secrets else ()
     return Request(
         api, settings, document, conversation, tuple(_items(document, conversation, scope)), others
     )
@@ -178,6 +178,8 @@ def _items(document: Document, conversation: Conversation, scope: bytes) -> Iter
     opening = hashlib.blake2b(conversation.opening.encode("utf-8", "surrogatepass"), digest_size=16).digest()
     for result in conversation.results:
         text = document.string(result.value)
+        if text and result.part is not None:
+            text = text[slice(*result.part)]
         if not text:
             continue
         digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=scope, digest_size=16).digest()
@@ -331,7 +333,7 @@ class _Writer:
         decision, new = self._decision(item, shelves)
         text = item.text if decision.text is None else decision.text
         if text != item.text:
-            self.request.document.replace(item.result.value, text)
+            self._replace(item.result, text)
         if new:
             self.decisions[item.key] = decision
         facts = decision.facts
@@ -345,17 +347,24 @@ class _Writer:
             self._refer(_Referable(item.key, mark, name, len(text), text, item.result, original))
         self.shown.append(Shown(item, facts, new))
 
+    def _replace(self, result: ResultText, text: str) -> None:
+        document = self.request.document
+        if result.part is None:
+            document.replace(result.value, text)
+        else:
+            document.edits.append(searched.part_edit(document, result.value, result.part, text))
+
     def search(self, other: Searched) -> None:
         """Take the secrets out of what is not shortened."""
         request = self.request
         decision = self.known.get(other.key) or self.decisions.get(other.key)
         new = decision is None
         if decision is None:
-            seen = other.block.turn >= self.last_known
+            seen = other.turn >= self.last_known
             if seen and other.keeps_secrets(request.settings.adopt, request.conversation, request.api.format):
                 return
             decision = self.decisions[other.key] = other.redacted(request.document, self.redact)
-        request.document.edits += other.edits(decision)
+        request.document.edits += other.edits(request.document, decision)
         if decision.text is not None:
             self.shown.append(Shown(_item(other), decision.facts, new))
 
@@ -519,9 +528,7 @@ class _Writer:
 
 def _item(other: Searched) -> Item:
     """What logs and figures show of it."""
-    block = other.block
-    result = ResultText(block.value, block.call_id, other.call, False, block.turn)
-    return Item(result, block.text, b"", other.key)
+    return Item(ResultText(other.value, "", other.call, False, other.turn), "", b"", other.key)
 
 
 def _is_smaller(text: str, than: str) -> bool:

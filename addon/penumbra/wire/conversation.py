@@ -84,6 +84,8 @@ class ResultText:
     """Index of the message that the result stands in."""
     container: Raw | None = None
     """Where a result is no text but JSON: all of it, of which `value` is one string."""
+    part: tuple[int, int] | None = None
+    """Where it stands in the user's text: these characters of the string."""
 
 
 @dataclass(frozen=True, slots=True)
