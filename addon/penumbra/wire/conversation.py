@@ -18,7 +18,6 @@ from typing import Protocol
 from msgspec import Raw
 
 from penumbra.wire.document import Document
-from penumbra.wire.result_blocks import is_binary
 
 _FILE_KEYS = {"mimeType", "mime_type"}
 
@@ -147,14 +146,12 @@ def joined_text(document: Document, content: Raw | None, kinds: Sequence[str] = 
 
 
 def string_values(document: Document, value: Raw | None) -> Iterator[Raw]:
-    """Every string within a value, in order; keys are none, nor is the data of a file. Of what has a MIME
-    type, only the text."""
+    """Every string within a value, in order; keys are none. Of what has a MIME type, only the text."""
     waiting = [] if value is None else [value]
     while waiting:
         one = waiting.pop()
         if document.is_string(one):
-            if not is_binary(document.source(one)[1:-1]):
-                yield one
+            yield one
             continue
         waiting += reversed(document.items(one))
         members = document.members(one)
