@@ -31,6 +31,9 @@ _BASE64 = re.compile(
     rb"((?:[A-Za-z0-9+/_-]++|\\/|\\n)*+={0,2})"
 )
 _PLAIN_NAME = re.compile(rb'"[A-Za-z_.-]{0,40}[0-9]{0,2}"')
+_SPACE = re.compile(r"\s")
+_SEALED = b'"encrypted_'
+_ADDRESS = re.compile(r"(?:https?|gs|s3|file|data):\S*\Z")
 _LITERALS = (b"t", b"f", b"n")
 _HEAD = 1_024
 _DEEPEST = 24
@@ -91,9 +94,9 @@ def _results(document: Document, value: Raw, levels: int) -> Iterator[Raw]:
             return
         named = knowledge()["blocks"]["members"]
         for name, member in members.items():
-            if name in named:
+            if _plain(name) in named:
                 yield from document.items(member) or [member]
-            elif levels and not document.is_string(member) and not _is_harmless(name):
+            elif levels and not document.is_string(member) and not _fits(name, "harmless"):
                 yield from _results(document, member, levels - 1)
     elif levels:
         for item in document.items(value):
@@ -103,17 +106,21 @@ def _results(document: Document, value: Raw, levels: int) -> Iterator[Raw]:
 
 def _is_result(document: Document, members: dict[str, Raw]) -> bool:
     kind, role = document.string(members.get("type")), document.string(members.get("role"))
-    return (kind is not None and _is_result_type(kind)) or role in knowledge()["blocks"]["roles"]
-
-
-@lru_cache(1_024)
-def _is_result_type(kind: str) -> bool:
-    return any(fnmatchcase(kind, glob) for glob in knowledge()["blocks"]["types"])
+    if kind is not None and _fits(kind.lower(), "blocks"):
+        return True
+    return role is not None and _plain(role) in knowledge()["blocks"]["roles"]
 
 
 @lru_cache(4_096)
-def _is_harmless(name: str) -> bool:
-    return any(fnmatchcase(name, glob) for glob in knowledge()["harmless"])
+def _plain(name: str) -> str:
+    return name.replace("_", "").replace("-", "").lower()
+
+
+@lru_cache(16_384)
+def _fits(name: str, section: str) -> bool:
+    """Whether a name or type is one of a section of the rules."""
+    globs = knowledge()[section]
+    return any(fnmatchcase(name, glob) for glob in (globs["types"] if section == "blocks" else globs))
 
 
 def _call_id(document: Document, value: Raw) -> str:
@@ -151,12 +158,12 @@ class _Reader:
                 self.pieces += (b",",) if index else ()
                 self._own(item, levels - 1)
             self.pieces.append(b"]")
-        elif first == b"{" and levels and (root or kind is not None):
+        elif first == b"{" and levels and (root or (kind is not None and _fits(kind, "types"))):
             self.pieces.append(b"{")
             separator = b""
             left_out = kind in knowledge()["untouched"]
             for name, member in document.members(value).items():
-                if left_out or _is_harmless(name):
+                if left_out or self._stays(name, member):
                     continue
                 self.pieces += (separator, json.dumps(name).encode("ascii"), b":")
                 self.places.append(None)
@@ -169,13 +176,25 @@ class _Reader:
         else:
             self._free(value)
 
+    def _stays(self, name: str, value: Raw) -> bool:
+        """Whether a member of the API's own object is not to be read."""
+        if _fits(name, "harmless"):
+            return True
+        if _fits(name, "words"):
+            text = self.document.string(value)
+            return text is None or not _SPACE.search(text)
+        if name not in knowledge()["addresses"]:
+            return False
+        members = self.document.members(value)
+        return _ADDRESS.match(self.document.string(members.get("url", value)) or "") is not None
+
     def _free(self, value: Raw) -> None:
         """A value of any shape, names of members included."""
         start, end = self.document.place(value)
         if start in self.known:
             self._add(b'""', None)
             return
-        data, at = self.document.data, start
+        data, at, sealed = self.document.data, start, False
         while at < end:
             match = _TOKEN.match(data, at, end)
             if match is None:
@@ -186,14 +205,16 @@ class _Reader:
             if token[0] in b"{}[]:,":
                 self.pieces.append(token)
                 continue
-            if token[:1] == b'"' and (place[0] in self.known or is_binary(token[1:-1])):
+            name = token[:1] == b'"' and data[at : at + 8].lstrip()[:1] == b":"
+            if token[:1] == b'"' and (sealed or place[0] in self.known or is_binary(token[1:-1])):
                 self._add(b'""', None)
             elif token[:1] in _LITERALS:
                 self._add(token, None)
             else:
                 self._add(token, place)
-                name = data[at : at + 1] == b":" or data[at : at + 8].lstrip()[:1] == b":"
                 self.worthy = self.worthy or (not (name and _PLAIN_NAME.fullmatch(token)) and len(token) > 5)
+
+            sealed = name and token.startswith(_SEALED)
 
     def _add(self, token: bytes, place: tuple[int, int] | None) -> None:
         self.pieces.append(token)
