@@ -371,6 +371,9 @@ class Engine:
         settings, conversation = request.settings, request.conversation
         if incoming.api.kind not in ("messages", "count_tokens"):
             return None
+        if request.document.members(conversation.messages):
+            # One message that is no list of them: nothing could be put behind it.
+            return None
         # What the last request declared is what the provider holds, whatever became of its answer.
         at_stake = (settings.adopt == "auto" and not past.tool) and (
             conversation.last_thinking >= 0 or adoption.may_be_cached(request.document, request.api.cache)
