@@ -13,7 +13,7 @@ from typing import Any
 from mitmproxy import ctx, exceptions, flowfilter, http, tls
 from mitmproxy.addonmanager import Loader
 
-from penumbra import failures, listening
+from penumbra import connected, failures, listening
 from penumbra.commands import Commands
 from penumbra.edits import Edits
 from penumbra.engine import Accepted, Engine, Incoming, Refused, unsearched
@@ -114,6 +114,7 @@ class Penumbra:
         for name in unknown_variables(os.environ):
             _log.warning(f"{name}: Penumbra reads no variable of this name.")
         self._running = True
+        self._open_events()
         # What the start has made stays: the collector need not look at it in every request.
         gc.freeze()
         self._started()
@@ -167,6 +168,8 @@ class Penumbra:
             self._events = None
         self.settings = settings
         self._gitleaks = rules
+        if self._running:
+            self._open_events()
 
     def _user_rules(self, settings: Settings) -> gitleaks.Loaded | None:
         """What the user's gitleaks.toml holds; read again only where the settings name another one."""
@@ -211,7 +214,7 @@ class Penumbra:
 
     def tls_clienthello(self, data: tls.ClientHelloData) -> None:
         """Tunnel what is none of ours: only known LLM hosts are decrypted."""
-        if self.settings.intercept == "all" or _mode(data.context.client) == "reverse":
+        if self.settings.intercept == "all" or connected.mode(data.context.client) == "reverse":
             return
         address = data.context.server.address
         host = data.client_hello.sni or (address[0] if address else "")
@@ -336,8 +339,9 @@ class Penumbra:
     def _is_ours(self, flow: http.HTTPFlow) -> bool:
         if flow.response is not None or flow.error is not None or "penumbra" in flow.metadata:
             return False
-        ours = _mode(flow.client_conn) == "reverse" or recognise.is_llm_host(
-            flow.request.pretty_host, self.settings.hosts
+        names = filter(None, (connected.host(flow), connected.claimed(flow)))
+        ours = connected.mode(flow.client_conn) == "reverse" or any(
+            recognise.is_llm_host(name, self.settings.hosts) for name in names
         )
         return ours and (self._filter is None or bool(flowfilter.match(self._filter, flow)))
 
@@ -372,7 +376,6 @@ class Penumbra:
     def _described(self, flow: http.HTTPFlow, api: Api, body: bytes, *, socket: bool = False) -> Incoming:
         request = flow.request
         peer = flow.client_conn.peername
-        is_reverse = _mode(flow.client_conn) == "reverse"
         return Incoming(
             api=api,
             body=body,
@@ -380,7 +383,7 @@ class Penumbra:
             headers=_headers(request),
             query=dict(request.query.items()),
             peer=str(peer[0]) if peer else "",
-            host=f"{request.host if is_reverse else request.pretty_host}:{request.port}",
+            host=f"{connected.host(flow)}:{request.port}",
             path=request.path,
             threshold=request.headers.get(THRESHOLD_HEADER, flow.metadata.get(_THRESHOLD)),
         )
@@ -415,17 +418,17 @@ class Penumbra:
         self.reports.accepted(flow, incoming, accepted)
 
     def _write_event(self, event: dict[str, Any]) -> None:
-        if self.settings.events:
-            self._events = self._events or events.EventLog(self.settings.events)
-            self._events.write(event)
+        if (log := self._open_events()) is not None:
+            log.write(event)
+
+    def _open_events(self) -> events.EventLog | None:
+        if self._events is None and self.settings.events:
+            self._events = events.EventLog(self.settings.events)
+        return self._events
 
 
 def _config_path() -> str:
     return config_path(getattr(ctx.options, CONFIG_OPTION))
-
-
-def _mode(client: object) -> str:
-    return str(getattr(getattr(client, "proxy_mode", None), "type_name", ""))
 
 
 def _headers(request: http.Request) -> dict[str, str]:

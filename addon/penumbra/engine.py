@@ -8,7 +8,6 @@ when rewriting fails, the request goes on with redaction alone, and without that
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -18,6 +17,7 @@ from functools import partial
 from typing import TypeVar
 
 from penumbra import failures, rewrite, threads, workers
+from penumbra.carried import Carried
 from penumbra.history import adoption
 from penumbra.history.shelves import Shelves
 from penumbra.outside import Outside
@@ -33,9 +33,10 @@ from penumbra.redaction.spoken import Spoken
 from penumbra.restoring import Restoration, Restoring
 from penumbra.settings import Settings, database_path
 from penumbra.shadow import answers, expand, ledger, originals, restorations
-from penumbra.shadow.database import Database, installation_key
-from penumbra.shadow.expansions import Caller, Expansions, Find, Original, Prepared, Terms
+from penumbra.shadow.database import Database
+from penumbra.shadow.expansions import Caller, Expansions, Find, Prepared, Terms
 from penumbra.shadow.heard import Heard
+from penumbra.shadow.key_file import installation_key
 from penumbra.shadow.ledger import Decision
 from penumbra.strategies import compressed
 from penumbra.strategies.dispatch import Dispatcher
@@ -45,6 +46,7 @@ from penumbra.strategies.strategy import Credential
 from penumbra.text.result import Mode, Shortened
 from penumbra.wire import identity, session
 from penumbra.wire.document import Document, NotJson
+from penumbra.wire.identity import Identity
 from penumbra.wire.recognise import Api, claims_json, model_in
 
 T = TypeVar("T")
@@ -66,7 +68,7 @@ class Incoming:
     peer: str
     """Address of the client: it tells callers without credentials apart."""
     host: str = ""
-    """Where the client sends it: name and port."""
+    """Where its connection leads to: name and port."""
     path: str = ""
     """With its query."""
     threshold: str | None = None
@@ -130,7 +132,8 @@ class Engine:
         self.settings = settings
         self.key = installation_key(path.with_suffix(".key") if path else None)
         schema = (*ledger.SCHEMA, *answers.SCHEMA, *originals.SCHEMA, *compressed.SCHEMA, *lessons.SCHEMA)
-        self.database = Database(path, (*schema, *restorations.SCHEMA))
+        self.database = Database(path, (*schema, *restorations.SCHEMA), self.key)
+        self.database.begin()
         self.ledger = ledger.Ledger(self.database, settings.ledger_ttl, settings.database_max_bytes)
         past = restorations.Restorations(self.database, settings.ledger_ttl)
         self.restoring = Restoring(past, self.ledger)
@@ -248,14 +251,14 @@ class Engine:
         request, hidden = await self._unspoken(incoming, settings, request)
         caller = self._caller(incoming, request)
         if missing := rewrite.unheard(request):
-            heard = await self.heard.known(caller.principal, missing)
-            request = rewrite.with_calls(request, heard, caller.principal) if heard else request
+            heard = await self.heard.known(caller.scope, missing)
+            request = rewrite.with_calls(request, heard, caller.owner) if heard else request
         key = caller.conversation()
         past = await self.conversations.past(key)
         known = await self.ledger.known(recoverer.keys(request, past))
         redact = await self._redact(settings)
         if _restores(request.settings):
-            redact = self.restoring.redacting(request, key, redact)
+            redact = self.restoring.redacting(request, caller.possessed(), redact)
         prepared = await self._prepare(incoming, request, past, caller)
         lesson = past.lesson if given is None else past.lesson.learned(given.lesson)
         betas = self._without_unbound(incoming, request, prepared) if lesson.drop else ""
@@ -291,7 +294,10 @@ class Engine:
         if prepared is None:
             return accepted
         await self.expansions.keep(prepared, rewritten.originals)
-        return replace(accepted, prepared=prepared, find=self._finder(whose, request, rewritten, redact))
+        found = Carried(request, rewritten, redact, partial(self._work, whose, True))
+        if prepared.earlier:
+            prepared = replace(prepared, inherit=partial(found.inherited, self.conversations))
+        return replace(accepted, prepared=prepared, find=found.find)
 
     async def _redact(self, settings: Settings) -> Redact:
         """How texts are redacted; waits until the rules are compiled."""
@@ -306,7 +312,7 @@ class Engine:
         if not on and not await self.restoring.any():
             return incoming, request
         scan = (await asyncio.wrap_future(self._redactor)).scan if on else None
-        key = self._caller(incoming, request).conversation()
+        key = self._caller(incoming, request).possessed()
         edits = await self.restoring.conceal(request, key, scan)
         if not edits:
             return incoming, request
@@ -327,8 +333,9 @@ class Engine:
         try:
             scan = (await asyncio.wrap_future(self._redactor)).scan
             decided = [(shown.item, shown.facts) for shown in accepted.rewritten.shown]
-            self.restoring.learn(request, accepted.conversation, decided, scan)
-            return self.restoring.answer(request, accepted.conversation)
+            key = self._caller(incoming, request).possessed()
+            self.restoring.learn(request, key, decided, scan)
+            return self.restoring.answer(request, key)
         except Exception as error:
             _log.warning("Penumbra puts nothing back into an answer: %s", failures.place(error))
             return None
@@ -351,7 +358,7 @@ class Engine:
         def work() -> tuple[rewrite.Request, Mapping[str, int]]:
             document = request.document
             others = len(document.edits)
-            counts = self._spoken.redact(document, incoming.api.wire.spoken(document), redact)
+            counts = self._spoken.redact(document, incoming.api.wire.spoken(document), redact, request.scope)
             found = document.edits[others:]
             del document.edits[others:]
             if not found:
@@ -385,11 +392,12 @@ class Engine:
             betas=incoming.headers.get("anthropic-beta", ""),
             counting=incoming.api.kind == "count_tokens",
             editing=_restores(settings),
+            held=past.tool,
         )
         format_name = incoming.api.format + ("_socket" if incoming.socket else "")
         edits = list(request.document.edits)
         try:
-            return await self.expansions.prepare(format_name, request.document, caller, terms)
+            return await self.expansions.prepare(format_name, request.document, caller, terms, request.chain)
         except Exception as error:
             _log.error("penumbra: no originals can be asked for in a request: %s", failures.place(error))
             request.document.edits[:] = edits
@@ -405,10 +413,10 @@ class Engine:
         return binding.drop(request.document, incoming.headers, incoming.host.rpartition(":")[0], dropped)
 
     def _caller(self, incoming: Incoming, request: rewrite.Request) -> Caller:
-        opening = request.conversation.opening
-        named = session.identify(incoming.headers, request.document, opening)
-        begins = answers.text_hash(session.stable(opening))
-        return Caller(self.scope(incoming, request.document), named, begins)
+        named = session.identify(incoming.headers, request.document, request.conversation.opening)
+        who = self.identity(incoming, request.document)
+        renewable = who.possession if who.possession != who.scope else b""
+        return Caller(who.scope, named, renewable, who.open)
 
     async def _forms(
         self,
@@ -435,26 +443,8 @@ class Engine:
         if not request.settings.allow_captured_credentials:
             return None
         headers = identity.credential_headers(incoming.headers)
-        owner = self.scope(incoming, request.document)
+        owner = self.identity(incoming, request.document).scope
         return Credential(incoming.host, headers, owner) if headers else None
-
-    def _finder(
-        self, who: workers.Caller, request: rewrite.Request, rewritten: rewrite.Rewritten, redact: Redact
-    ) -> Find:
-        """Clients send originals again in every request, so most are found there."""
-        entries = {entry.facts.ref: entry for entry in rewritten.shown if entry.facts.ref}
-
-        async def find(ref: str) -> Original | None:
-            entry = entries.get(ref)
-            if entry is None:
-                return None
-            text = rewritten.originals.get(ref)
-            if text is None:
-                work = partial(rewrite.original, request, entry.item, redact)
-                text = await self._work(who, True, work)
-            return Original(text, entry.item.tool, entry.facts.family)
-
-        return find
 
     async def _work(self, caller: workers.Caller, heavy: bool, work: Callable[[], T]) -> T:
         return await self._workers.run(caller, work) if heavy else work()
@@ -464,8 +454,10 @@ class Engine:
             document = Document(incoming.body)
             if incoming.api.format == "anthropic":
                 threads.check(document, settings.threads, incoming.headers.get("user-agent", ""))
-            scope = self.scope(incoming, document)
-            request = rewrite.read(document, incoming.api, settings, scope, incoming.threshold)
+            who = self.identity(incoming, document)
+            request = rewrite.read(
+                document, incoming.api, settings, who.scope, incoming.threshold, who.possession
+            )
             return request and rewrite.with_model(request, model_in(incoming.path))
         except NotJson:
             # What says that it is no JSON is no call; what is empty says nothing.
@@ -474,14 +466,12 @@ class Engine:
                 raise Unreadable("its body is no JSON that can be read") from None
             return None
 
-    def scope(self, incoming: Incoming, document: Document) -> bytes:
-        """A keyed hash of who is asking: 32 bytes."""
+    def identity(self, incoming: Incoming, document: Document) -> Identity:
+        """Who is asking."""
         metadata = document.members(document.members(document.root).get("metadata"))
         user = document.string(metadata.get("user_id")) or ""
-        principal = identity.principal(incoming.headers, incoming.query, user) or f"peer {incoming.peer}"
-        return hashlib.blake2b(
-            principal.encode("utf-8", "surrogatepass"), key=self.key, digest_size=32
-        ).digest()
+        headers, query = incoming.headers, incoming.query
+        return identity.identify(self.key, incoming.host, incoming.peer, headers, query, user)
 
 
 def unsearched(api: Api, error: RedactionError) -> Refused:
@@ -492,8 +482,8 @@ def unsearched(api: Api, error: RedactionError) -> Refused:
 
 def _whose(incoming: Incoming) -> workers.Caller:
     """Whose turn the work for a request takes: nobody can take that of somebody else."""
-    credential = identity.credential(incoming.headers, incoming.query)
-    return workers.Caller(incoming.peer, credential.encode("utf-8", "surrogatepass"))
+    who = identity.identify(b"", incoming.host, incoming.peer, incoming.headers, incoming.query)
+    return workers.Caller(incoming.peer, who.scope)
 
 
 def _restores(settings: Settings) -> bool:

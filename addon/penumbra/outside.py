@@ -222,6 +222,7 @@ def _asks(reading: _Reading, pending: Sequence[Pending], credential: Credential 
             intent=clean(intent(one.output.arguments)).text if aware else "",
             question=asked,
             ratio=settings.target_ratio,
+            scope=reading.request.scope,
             credential=credential if captures else None,
         )
         scan = partial(_text_of, clean)

@@ -13,17 +13,18 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from penumbra import failures, overrides, searched
+from penumbra import failures, items, overrides, searched
 from penumbra.calls import tools
 from penumbra.history import adoption, dedup, mentioned
 from penumbra.history.reread import Library, referenced
 from penumbra.history.shelves import Shelves
+from penumbra.items import Item as Item
 from penumbra.redaction import RedactionError
 from penumbra.redaction.structured import Structured
 from penumbra.searched import Searched
@@ -32,9 +33,10 @@ from penumbra.shadow.ledger import Decision, Facts
 from penumbra.text import pipeline, time_budget, tokens
 from penumbra.text.result import Loss, Mode, Policy, Redact, Redacted, Shortened, ToolOutput
 from penumbra.text.size import size
-from penumbra.wire import arguments
+from penumbra.wire import arguments, chain
 from penumbra.wire.answer import MadeCall
-from penumbra.wire.conversation import Conversation, ResultText, ToolCall, is_telling
+from penumbra.wire.chain import Chain
+from penumbra.wire.conversation import Conversation, ResultText, ToolCall
 from penumbra.wire.document import Document
 from penumbra.wire.recognise import Api
 
@@ -60,25 +62,8 @@ class Shadows(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """One text of a tool result, with the keys it is known by."""
-
-    result: ResultText
-    text: str
-    digest: bytes
-    """Of the text alone."""
-    key: bytes
-    """Of caller, call and text: what the ledger knows it by."""
-
-    @property
-    def tool(self) -> str:
-        """Name of the tool as the request spells it; empty if unknown."""
-        return self.result.call.name if self.result.call else ""
-
-
-@dataclass(frozen=True, slots=True)
 class Request:
-    """A recognised request, read."""
+    """A recognised request, read. `chain`: what stands in front of each message."""
 
     api: Api
     settings: Settings
@@ -88,6 +73,9 @@ class Request:
     searched: tuple[Searched, ...] = ()
     structured: Structured = field(default_factory=Structured)
     mentions: mentioned.Mentions = field(default_factory=mentioned.Mentions)
+    scope: bytes = b""
+    """Keyed hash of who is asking."""
+    chain: Chain = field(default_factory=Chain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,21 +100,28 @@ class Rewritten:
 
 
 def read(
-    document: Document, api: Api, settings: Settings, scope: bytes, threshold: str | None = None
+    document: Document,
+    api: Api,
+    settings: Settings,
+    scope: bytes,
+    threshold: str | None = None,
+    possession: bytes | None = None,
 ) -> Request | None:
     """The request in a document; None if it is not what the API's bodies look like.
 
-    `scope` keys every hash: the same text of another caller has another key. `threshold` is the
-    value of an `X-Compression-Threshold` header. Raises OverrideError, NotJson.
+    `scope`: who is asking. `possession` keys every hash of an item, so the same text of another caller has
+    another key; None: as `scope`. `threshold` is the value of an `X-Compression-Threshold` header. Raises
+    OverrideError, NotJson.
     """
     if not api.fits(document):
         return None
     conversation, passages = searched.with_said(document, api.wire.read(document))
     settings = _overridden(document, conversation, settings, threshold)
-    others = searched.read(document, conversation, passages, scope) if settings.redact_secrets else ()
-    return Request(
-        api, settings, document, conversation, tuple(_items(document, conversation, scope)), others
-    )
+    whose = scope if possession is None else possession
+    others = searched.read(document, conversation, passages, whose) if settings.redact_secrets else ()
+    before = chain.read(document, conversation.messages, scope)
+    found = tuple(items.read(document, conversation, whose, before))
+    return Request(api, settings, document, conversation, found, others, scope=scope, chain=before)
 
 
 def with_model(request: Request, model: str) -> Request:
@@ -142,7 +137,7 @@ def unheard(request: Request) -> set[str]:
     return {one for one, call in calls if call is None or (call.arguments is None and call.heard is None)}
 
 
-def with_calls(request: Request, heard: Mapping[str, MadeCall], scope: bytes) -> Request:
+def with_calls(request: Request, heard: Mapping[str, MadeCall], possession: bytes) -> Request:
     """The same request, in which results know the calls that are not in it."""
     calls = {one: ToolCall(one, call.name, heard=call.arguments) for one, call in heard.items()}
     results = tuple(
@@ -150,8 +145,8 @@ def with_calls(request: Request, heard: Mapping[str, MadeCall], scope: bytes) ->
         for result in request.conversation.results
     )
     conversation = replace(request.conversation, results=results)
-    items = tuple(_items(request.document, conversation, scope))
-    return replace(request, conversation=conversation, items=items)
+    found = tuple(items.read(request.document, conversation, possession, request.chain))
+    return replace(request, conversation=conversation, items=found)
 
 
 def _overridden(
@@ -172,24 +167,6 @@ def _overridden(
         if overrides.FIELD in members:
             document.remove_member(members[overrides.FIELD])
     return settings
-
-
-def _items(document: Document, conversation: Conversation, scope: bytes) -> Iterator[Item]:
-    opening = hashlib.blake2b(conversation.opening.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-    for result in conversation.results:
-        text = document.string(result.value)
-        if text and result.part is not None:
-            text = text[slice(*result.part)]
-        if not text:
-            continue
-        digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=scope, digest_size=16).digest()
-        call_id = result.call_id.encode("utf-8", "surrogatepass")
-        tool = (result.call.name if result.call else "").encode("utf-8", "surrogatepass")
-        key = hashlib.blake2b(digest, key=scope, digest_size=16)
-        key.update(b"\0" + call_id + b"\0" + tool)
-        if not is_telling(result.call_id):
-            key.update(b"\0" + opening)
-        yield Item(result, text, digest, key.digest())
 
 
 def rewrite(
@@ -372,14 +349,18 @@ class _Writer:
         """Give the library back for the next turn."""
         if self.library is not None:
             noted = self.referable[: self.noted]
-            shelves.give([one.mark for one in noted], self.library, sum(one.size for one in noted))
+            marks = [one.mark for one in noted]
+            shelves.give(self.request.scope, marks, self.library, sum(one.size for one in noted))
 
     def note_call(self, result: ResultText) -> None:
         """What the call said can be referred to, from its own result on."""
         if result.call is None or result.call.arguments is None or result.call_id in self.trimmed:
             return
         size = len(memoryview(result.call.arguments))
-        if size >= _RESTATABLE and (key := self.seen.note_call(result.call_id, size)):
+        if size < _RESTATABLE:
+            return
+        said = chain.said_by(self.request.document, result.call.arguments, self.request.scope)
+        if key := self.seen.note_call(result.call_id, said):
             name = f"call {self.seen.name(result.call_id)}"
             self._refer(_Referable(key, key, name, size, None, result))
 
@@ -509,7 +490,8 @@ class _Writer:
     def _library(self, shelves: Shelves) -> Library:
         """What the texts so far say, line by line; asked for only where a new text may repeat them."""
         if self.library is None:
-            self.library, self.noted = shelves.take([one.mark for one in self.referable])
+            marks = [one.mark for one in self.referable]
+            self.library, self.noted = shelves.take(self.request.scope, marks)
         for one in self.referable[self.noted :]:
             for text in self._texts(one):
                 self.library.note(one.name, text, one.original)

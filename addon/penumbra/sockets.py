@@ -278,7 +278,7 @@ class Sockets:
         if waiting.awaited is not None:
             return
         engine = self._engine()
-        await engine.heard.record(caller.principal, turn.made)
+        await engine.heard.record(caller.scope, turn.made)
         outside = responses_socket.envelope(waiting.accepted.rewritten.body)
         if turn.message is None and outside is not None and not outside.previous_response_id:
             await engine.expansions.leave_undecided(caller, turn.answer_id)

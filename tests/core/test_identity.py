@@ -1,51 +1,114 @@
-"""Who is asking: keys count as they are, renewed logins stay the same caller."""
+"""Who is asking: every example of the rule file, and that no claim brings two callers together."""
+
+from __future__ import annotations
 
 import base64
 import json
+from typing import Any
 
-from penumbra.wire.identity import credential, principal
+import pytest
+
+from penumbra import rules
+from penumbra.wire.identity import Identity, credential_headers, identify
+
+KNOWN = rules.load("credentials.yaml")
+KEY = b"k" * 32
+HOST = "api.example.com:443"
 
 
-def jwt(claims):
+def who(headers: dict[str, Any], host: str = HOST, user: str = "", peer: str = "10.0.0.1") -> Identity:
+    headers = dict(headers)
+    query = headers.pop("query", {})
+    return identify(KEY, host, peer, headers, query, user)
+
+
+def jwt(claims: Any, signature: str = "sig") -> str:
     part = base64.urlsafe_b64encode(json.dumps(claims).encode()).rstrip(b"=").decode()
-    return f"Bearer eyJ.{part}.sig"
+    return f"Bearer eyJ.{part}.{signature}"
 
 
-def test_keys_count_as_they_are():
-    assert principal({"x-api-key": "a"}, {}) == "a"
-    assert principal({"api-key": "b"}, {}) == "b"
-    assert principal({"authorization": "Bearer sk-c"}, {}) == "Bearer sk-c"
-    assert principal({}, {"key": "d"}) == "d"
-    assert principal({}, {}) == ""
-    assert credential({"x-api-key": "a", "authorization": "Bearer x"}, {"key": "d"}) == "a"
+@pytest.mark.parametrize("example", KNOWN["examples"], ids=str)
+def test_every_example(example: dict[str, Any]) -> None:
+    host = f"{example.get('host', 'api.example.com')}:443"
+    one, other = who(example["one"], host), who(example["other"], host)
+    same = (one.scope == other.scope, one.possession == other.possession)
+    assert same == {"same": (True, True), "renewed": (False, True), "other": (False, False)}[example["is"]]
+    assert not one.open
 
 
-def test_a_renewed_token_is_the_same_caller():
-    old = {"authorization": jwt({"iss": "i", "sub": "me", "exp": 1}), "chatgpt-account-id": "acc"}
-    new = {"authorization": jwt({"iss": "i", "sub": "me", "exp": 2}), "chatgpt-account-id": "acc"}
-    assert principal(old, {}) == principal(new, {})
-    assert principal(old, {}) != principal({"authorization": jwt({"iss": "i", "sub": "you"})}, {})
-    assert principal(old, {}) != principal({**old, "chatgpt-account-id": "other"}, {})
+def test_every_known_header_is_a_credential() -> None:
+    for name in KNOWN["headers"]:
+        assert who({name: "a=1"}).scope != who({name: "a=2"}).scope, name
+    for name in KNOWN["queries"]:
+        assert who({"query": {name: "1"}}).scope != who({"query": {name: "2"}}).scope, name
+    for name in KNOWN["not"]:
+        assert who({name: "1"}).open, name
+    for name in KNOWN["cookies_not"]:
+        assert who({"cookie": f"{name}=1"}).open, name
 
 
-def test_a_claude_login_is_its_account():
-    user = json.dumps({"account_uuid": "u1", "session_id": "s"})
-    old, new = ({"authorization": f"Bearer sk-ant-oat01-{name}"} for name in ("old", "new"))
-    assert principal(old, {}, user) == principal(new, {}, user)
-    assert principal(old, {}, user) != principal(old, {}, json.dumps({"account_uuid": "u2"}))
-    assert principal(old, {}, "user_abc") == "Bearer sk-ant-oat01-old"
-    assert principal({"x-api-key": "k"}, {}, user) == "k"
+def test_the_host_counts() -> None:
+    assert who({"x-api-key": "a"}).scope != who({"x-api-key": "a"}, "api.example.com:8443").scope
+    assert who({"x-api-key": "a"}).possession != who({"x-api-key": "a"}, "evil.example.com:443").possession
 
 
-def test_odd_tokens_count_as_they_are():
-    for token in ("Bearer a.b.c", "Bearer ..", "Bearer a.eyJ9.c", jwt({"sub": ""}), jwt([1])):
-        assert principal({"authorization": token}, {}) == token
+def test_kinds_and_lengths_are_told_apart() -> None:
+    assert who({"x-api-key": "peer 10.0.0.1"}).scope != who({}).scope
+    ids = {
+        who(headers).scope
+        for headers in (
+            {"x-api-key": "ab"},
+            {"x-api-key": "a", "x-b-key": "b"},
+            {"x-api-key": "a", "x-b-key": "", "api-key": "b"},
+            {"cookie": "x-api-key=ab"},
+            {"query": {"x-api-key": "ab"}},
+        )
+    }
+    assert len(ids) == 5
 
 
-def test_a_signed_request_is_its_key():
-    def signed(key, signature):
-        scope = f"Credential={key}/20260101/us-east-1/bedrock/aws4_request"
-        return {"authorization": f"AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature={signature * 64}"}
+def test_without_credentials_there_is_the_address() -> None:
+    one, other = who({}), who({}, peer="10.0.0.2")
+    assert one.open
+    assert one.scope == one.possession != other.scope
 
-    assert principal(signed("AKIDA", "0"), {}) == principal(signed("AKIDA", "1"), {})
-    assert principal(signed("AKIDA", "0"), {}) != principal(signed("AKIDB", "0"), {})
+
+def test_a_claim_never_brings_two_callers_together() -> None:
+    victim = {"authorization": jwt({"iss": "i", "sub": "me"}), "chatgpt-account-id": "acc"}
+    forged = {"authorization": jwt({"iss": "i", "sub": "me"}, "forged"), "chatgpt-account-id": "acc"}
+    assert who(victim).scope != who(forged).scope
+    for name in ("x-api-key", "api-key"):
+        beside = {**victim, name: "the attacker's own"}
+        assert who(beside).scope != who(victim).scope
+        assert who(beside).possession != who(victim).possession
+        assert who({name: victim["authorization"]}).possession != who(victim).possession
+    user = json.dumps({"account_uuid": "u1"})
+    login, other = ({"authorization": f"Bearer sk-ant-oat01-{name}"} for name in ("victim", "attacker"))
+    assert who(login, user=user).scope != who(other, user=user).scope
+
+
+def test_a_claim_may_tell_two_callers_apart() -> None:
+    me, you = (who({"authorization": jwt({"iss": "i", "sub": sub})}) for sub in ("me", "you"))
+    assert me.possession != you.possession
+    login = {"authorization": "Bearer sk-ant-oat01-a"}
+    users = [json.dumps({"account_uuid": one}) for one in ("u1", "u2")]
+    assert who(login, user=users[0]).possession != who(login, user=users[1]).possession
+    assert who(login, user="user_abc").possession == who(login, user='{"account_uuid":1}').possession
+
+
+def test_a_renewed_token_may_show_what_it_possesses() -> None:
+    old, new = (who({"authorization": jwt({"iss": "i", "sub": "me", "exp": n}, str(n))}) for n in (1, 2))
+    assert old.scope != new.scope
+    assert old.possession == new.possession
+
+
+def test_odd_tokens_are_read_without_an_error() -> None:
+    for token in ("Bearer a.b.c", "Bearer ..", "Bearer a.eyJ9.c", jwt({"sub": ""}), jwt([1]), "Bearer a.%.c"):
+        assert who({"authorization": token}).scope != who({"authorization": token + "x"}).scope
+    assert who({"authorization": "Bearer \ud800"}).scope
+
+
+def test_what_a_strategy_may_send_on() -> None:
+    headers = {"authorization": "a", "anthropic-beta": "x, oauth-2025-04-20", "cookie": "c"}
+    assert credential_headers(headers) == {"authorization": "a", "anthropic-beta": "oauth-2025-04-20"}
+    assert credential_headers({"anthropic-beta": "oauth-2025-04-20"}) == {}

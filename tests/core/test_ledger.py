@@ -10,7 +10,9 @@ import time
 import pytest
 
 from penumbra.shadow import ledger
-from penumbra.shadow.database import WARNING_ID, Database, installation_key
+from penumbra.shadow.database import MOVED_ID, WARNING_ID, Database
+from penumbra.shadow.key_file import WARNING_ID as KEY_WARNING_ID
+from penumbra.shadow.key_file import installation_key
 from penumbra.shadow.ledger import Decision, Facts, Ledger
 
 DAY = 86_400.0
@@ -143,15 +145,22 @@ def test_a_disk_that_fails_is_told_once_and_memory_takes_over(tmp_path, caplog):
     close(book)
 
 
-def test_a_file_that_is_no_database_is_told_and_left_alone(tmp_path, caplog):
+def test_a_file_that_is_no_database_is_moved_aside_at_the_start(tmp_path, caplog):
     path = tmp_path / "p"
     path.write_bytes(b"this is no database" * 100)
+    database = Database(path, ledger.SCHEMA)
+    database.begin()
+    database.close()
+    assert [record.getMessage().startswith(MOVED_ID) for record in caplog.records] == [True]
+    (aside,) = tmp_path.glob("p.2*")
+    assert aside.read_bytes().startswith(b"this is no database")
     book = open_ledger(path)
     run(book.record({b"a": SHORT}))
-    assert run(book.known([b"a"])) == {b"a": SHORT}
-    assert WARNING_ID in caplog.text
-    assert path.read_bytes().startswith(b"this is no database")
     close(book)
+    book = open_ledger(path)
+    assert run(book.known([b"a"])) == {b"a": SHORT}
+    close(book)
+    assert len(caplog.records) == 1
 
 
 def test_a_disk_that_fills_up_later_loses_no_decision_of_this_process(tmp_path, caplog):
@@ -190,5 +199,7 @@ def test_the_installation_key_is_made_once_and_is_the_users_alone(tmp_path):
 
 def test_a_key_that_cannot_be_kept_is_told(tmp_path, caplog):
     (tmp_path / "p.key").write_bytes(b"short")
-    assert len(installation_key(tmp_path / "p.key")) == 32
-    assert WARNING_ID in caplog.text
+    key = installation_key(tmp_path / "p.key")
+    assert len(key) == 32
+    assert KEY_WARNING_ID in caplog.text
+    assert installation_key(tmp_path / "p.key") == key

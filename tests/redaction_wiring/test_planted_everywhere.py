@@ -22,6 +22,7 @@ import pytest
 import zstandard
 
 from mitm import Mitmdump
+from penumbra.shadow.seal import Seal
 from upstream import Raw, ToolCall, decode, encode, turn
 
 KEYS = {"x-api-key": "k", "authorization": "Bearer k", "x-goog-api-key": "k", "anthropic-version": "1"}
@@ -277,11 +278,17 @@ def kept(home: Path) -> Iterator[tuple[str, bytes]]:
                 row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type='table'")
             ]
             for table in tables:
+                seal = Seal(path.with_suffix(".key").read_bytes(), table)
                 for row in connection.execute(f"SELECT * FROM {table}"):
+                    name = row[1].encode() if table == "originals" else row[0]
                     for value in row:
                         data = str(value).encode() if not isinstance(value, bytes) else value
-                        if data.startswith(b"\x28\xb5\x2f\xfd"):
-                            data = zstandard.ZstdDecompressor().decompressobj().decompress(data)
+                        data = seal.open(name, data) or data
+                        head, packed, rest = data.partition(b"\x28\xb5\x2f\xfd")
+                        if packed:
+                            data = head + zstandard.ZstdDecompressor().decompressobj().decompress(
+                                packed + rest
+                            )
                         yield table, data
 
 

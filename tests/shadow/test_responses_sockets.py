@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from penumbra.redaction import RedactionError
 from penumbra.shadow import answers, originals
-from penumbra.shadow.answers import Answers, text_hash
+from penumbra.shadow.answers import Answers
 from penumbra.shadow.database import Database
 from penumbra.shadow.exchange import Done
 from penumbra.shadow.expansions import Caller, Expansions, Prepared, Terms
 from penumbra.shadow.heard import Heard
 from penumbra.shadow.originals import StoredOriginals
-from penumbra.wire import responses_socket
+from penumbra.wire import chain, responses_socket
 from penumbra.wire.answer import Failure, MadeCall
 from penumbra.wire.document import Document
 from penumbra.wire.openai_responses_hidden import ResponsesAnswers
@@ -143,7 +143,7 @@ def request(*items: Any, before: str = "", tools: Any = (TOOL,)) -> Document:
 
 
 async def prepared(expansions: Expansions, document: Document, opening: str = "") -> Prepared | None:
-    caller = Caller(b"p" * 32, "session", text_hash(opening))
+    caller = Caller(b"p" * 32, "session")
     return await expansions.prepare("openai_responses_socket", document, caller, TERMS)
 
 
@@ -176,7 +176,8 @@ def test_what_settled_nothing_leaves_it_open() -> None:
         await expansions.leave_undecided(Caller(b"p" * 32, "session"), "resp_1")
         found = await prepared(expansions, request({"role": "user", "content": "hi"}, before="resp_1"), "hi")
         assert found is not None
-        assert found.start.opening == ""
+        alone = chain.of(request({"role": "user", "content": "hi"}), b"")
+        assert found.history.before == alone.history[-1]
 
     asyncio.run(go())
 
@@ -191,8 +192,10 @@ def test_places_go_on_from_request_to_request() -> None:
         await expansions.remember(warm, Done(b"", ids=("resp_0",)))
         first = await prepared(expansions, request({"role": "user", "content": "hi"}, before="resp_0"), "hi")
         assert first is not None
-        await expansions.remember(first, Done(b"", (CALL,), "See.", ids=("resp_1",)))
-        second = await prepared(expansions, request(before="resp_1"))
+        made_call = MadeCall(CALL, "Bash", "{}")
+        await expansions.remember(first, Done(b"", (CALL,), "See.", ids=("resp_1",), made=(made_call,)))
+        output = {"type": "function_call_output", "call_id": CALL, "output": "x"}
+        second = await prepared(expansions, request(output, before="resp_1"))
         assert second is not None
         await expansions.remember(second, Done(b"", (), "Done.", ids=("resp_2",)))
         whole = request(
@@ -203,7 +206,7 @@ def test_places_go_on_from_request_to_request() -> None:
             {"role": "user", "content": "more"},
         )
         strict = Terms(wanted=False, at_stake=True, hint=True)
-        caller = Caller(b"p" * 32, "session", text_hash("hi"))
+        caller = Caller(b"p" * 32, "session")
         for left_out in (0, 2):
             document = json.loads(whole.data)
             kept = document["input"][:1] + document["input"][1 + left_out :]

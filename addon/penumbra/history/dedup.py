@@ -68,12 +68,12 @@ class Seen:
             self._by_digest.setdefault(digest, earlier)
         self._by_key[key] = earlier
 
-    def note_call(self, call_id: str, size: int) -> bytes:
-        """The arguments of a call, `size` bytes, stand in the request: the key that they can be
+    def note_call(self, call_id: str, said: bytes) -> bytes:
+        """The arguments of a call stand in the request, `said` is a hash of them: the key that they can be
         referred to by, empty if they can't."""
         if call_id not in self._unique:
             return b""
-        key = call_key(call_id, size)
+        key = call_key(call_id, said)
         self._calls.add(key)
         return key
 
@@ -106,9 +106,9 @@ class Seen:
         return key in self._calls if earlier is None else earlier.lasting
 
 
-def call_key(call_id: str, size: int) -> bytes:
-    """The key that a call's arguments, `size` bytes, are referred to by."""
-    return f"call {call_id} {size}".encode("utf-8", "surrogatepass")
+def call_key(call_id: str, said: bytes) -> bytes:
+    """The key that a call's arguments are referred to by; `said` is a hash of them."""
+    return f"call {call_id} ".encode("utf-8", "surrogatepass") + said
 
 
 def _is_plain(call_id: str) -> bool:

@@ -23,6 +23,7 @@ from penumbra.recovery.resend import Given, calls, decision, referents
 from penumbra.shadow.ledger import Decision, Facts
 from penumbra.text import tokens
 from penumbra.text.result import Redacted
+from penumbra.wire import chain
 
 _SIGNED = (b"thoughtSignature", b"thought_signature")
 """Messages with one of these are the provider's to the byte."""
@@ -171,11 +172,12 @@ def _may_change(
     request: rewrite.Request, known: Mapping[bytes, Decision], item: rewrite.Item, value: Raw
 ) -> bool:
     """Whether nothing holds a call's arguments as they are."""
+    document = request.document
     if tools.skips(item.tool, request.settings.skip_tools) or _is_edited(request, value):
         return False
-    if call_key(item.result.call_id, len(memoryview(value))) in referents(known):
+    if call_key(item.result.call_id, chain.said_by(document, value, request.scope)) in referents(known):
         return False
-    messages = request.document.items(request.conversation.messages)
+    messages = document.items(request.conversation.messages)
     places = [request.document.place(message) for message in messages]
     at = bisect_right([start for start, _ in places], request.document.place(value)[0]) - 1
     message = request.document.data[slice(*places[at])] if at >= 0 else b""

@@ -19,16 +19,17 @@ _CHARACTERS = 64_000_000
 
 
 class Shelves:
-    """Libraries by the sequence of texts that they have noted. Each is lent to one request at a time."""
+    """Libraries by who is asking and the sequence of texts that they have noted. Each is lent to one
+    request at a time. The marks of texts are hashes of what they say."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._libraries: OrderedDict[bytes, tuple[Library, int]] = OrderedDict()
 
-    def take(self, texts: Sequence[bytes]) -> tuple[Library, int]:
+    def take(self, scope: bytes, texts: Sequence[bytes]) -> tuple[Library, int]:
         """The library that has noted most of the first of these texts, and how many; it is then gone
         from here until it is given back."""
-        marks = _marks(texts)
+        marks = _marks(scope, texts)
         with self._lock:
             for count in range(len(marks), 0, -1):
                 found = self._libraries.pop(marks[count - 1], None)
@@ -36,23 +37,23 @@ class Shelves:
                     return found[0], count
         return Library(), 0
 
-    def give(self, texts: Sequence[bytes], library: Library, characters: int) -> None:
+    def give(self, scope: bytes, texts: Sequence[bytes], library: Library, characters: int) -> None:
         """Keep a library that has noted exactly these texts, `characters` in all."""
         if not texts or characters > _CHARACTERS:
             return
         with self._lock:
-            self._libraries[_marks(texts)[-1]] = (library, characters)
+            self._libraries[_marks(scope, texts)[-1]] = (library, characters)
             total = sum(size for _, size in self._libraries.values())
             while len(self._libraries) > _CONVERSATIONS or total > _CHARACTERS:
                 _, (_, size) = self._libraries.popitem(last=False)
                 total -= size
 
 
-def _marks(texts: Sequence[bytes]) -> list[bytes]:
+def _marks(scope: bytes, texts: Sequence[bytes]) -> list[bytes]:
     """A hash of each beginning of the sequence."""
     marks: list[bytes] = []
-    state = hashlib.blake2b(digest_size=16)
+    state = hashlib.blake2b(key=scope[:64], digest_size=16)
     for text in texts:
-        state.update(text)
+        state.update(len(text).to_bytes(4, "big") + text)
         marks.append(state.digest())
     return marks

@@ -71,12 +71,16 @@ def _result(entry: Shown) -> dict[str, Any]:
 
 
 class EventLog:
-    """A file that grows by a line per event, written outside of the event loop; mode 0600."""
+    """A file that grows by a line per event, written outside of the event loop; mode 0600.
+
+    It is opened once at the start, so that what is wrong with it is said there.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="penumbra-events")
         self._failed = False
+        self._append(b"")
 
     def write(self, event: dict[str, Any]) -> None:
         """Append an event; a failing disk is told once and never disturbs a request."""

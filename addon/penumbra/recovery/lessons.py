@@ -114,6 +114,12 @@ class Conversations:
         self._remember(key, entry)
         await self._write(key, entry)
 
+    async def inherit(self, earlier: bytes, key: bytes) -> None:
+        """A conversation goes on as another one: what was learned of it holds, where nothing newer does."""
+        lesson = (await self.past(earlier)).lesson
+        if lesson != Lesson():
+            await self.learn(key, lesson.learned((await self.past(key)).lesson))
+
     async def _write(self, key: bytes, entry: _Entry) -> None:
         row = (key, int(entry.seen), orjson.dumps(asdict(entry.lesson)).decode(), entry.tool)
         prune = self._writes % _PRUNE_EVERY == 0

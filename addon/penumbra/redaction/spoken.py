@@ -21,7 +21,8 @@ _MEMORY_BYTES = 16_000_000
 
 
 class Spoken:
-    """Redacts texts and arguments of requests. Safe between threads; keeps no secret."""
+    """Redacts texts and arguments of requests. Safe between threads; keeps no secret. What was found is
+    remembered by who said it and its bytes."""
 
     def __init__(self, memory: int = _MEMORY_BYTES) -> None:
         """`memory`: bytes of redacted texts that are remembered."""
@@ -31,7 +32,11 @@ class Spoken:
         self._lock = threading.Lock()
 
     def redact(
-        self, document: Document, values: Iterable[Raw], redact: Callable[[str, str], Redacted]
+        self,
+        document: Document,
+        values: Iterable[Raw],
+        redact: Callable[[str, str], Redacted],
+        scope: bytes = b"",
     ) -> dict[str, int]:
         """Edit the values that hold secrets; how many were found in texts not seen before, by rule.
 
@@ -41,7 +46,7 @@ class Spoken:
         counts: Counter[str] = Counter()
         for value in values:
             source = document.source(value)
-            if (clean := self._clean(document, value, source, redact, counts)) is not None:
+            if (clean := self._clean(document, value, source, redact, counts, scope)) is not None:
                 document.rewrite(value, clean)
         return dict(sorted(counts.items()))
 
@@ -52,9 +57,10 @@ class Spoken:
         source: bytes,
         redact: Callable[[str, str], Redacted],
         counts: Counter[str],
+        scope: bytes,
     ) -> bytes | None:
         """The value, as JSON, without its secrets; None if it has none."""
-        key = hashlib.blake2b(source, digest_size=16).digest()
+        key = hashlib.blake2b(source, key=scope[:64], digest_size=16).digest()
         with self._lock:
             if key in self._known:
                 self._known.move_to_end(key)

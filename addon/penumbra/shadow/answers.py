@@ -1,9 +1,9 @@
 """Answers that went through us, remembered: the phantom's name, and what the client did not see of them.
 
-Where the provider keeps the history, also where the next answer will stand, and what was called.
 An answer is found again in a later request by the ids of its tool calls, or, where it has none or the
-ids are not unique, by how the conversation began, by what it calls and says (white space apart), and by
-its place: the last call before it and its distance from it.
+ids are not unique, by what it calls and says (white space apart), and always by the whole history in front
+of it: who does not send that gets nothing back. Where the provider keeps the history, the answer's id
+stands for it, and what stands behind that answer is remembered beside it, and what was called.
 Signed reasoning is remembered with the hidden exchanges that the provider had seen before it.
 """
 
@@ -20,6 +20,7 @@ import msgspec
 import zstandard
 
 from penumbra.shadow.database import Database
+from penumbra.wire import chain
 from penumbra.wire.answer import Hidden, MadeCall, Visible
 from penumbra.wire.conversation import is_telling
 
@@ -36,20 +37,6 @@ _MEMORY_BYTES = 16_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where an answer stands among those of its conversation; the fields are `Visible`'s."""
-
-    ordinal: int = 0
-    last_call: str = ""
-    since: int = 0
-    opening: str = ""
-    """A hash of how the conversation begins, where the request that it answers does not show that."""
-
-
-BEGINNING = Place()
-
-
-@dataclass(frozen=True, slots=True)
 class Known:
     """What is known of one answer."""
 
@@ -61,9 +48,11 @@ class Known:
     """Under a signature's key: those of the hidden exchanges that stood in front of that reasoning."""
     hidden: Hidden | None = None
     conversation: bytes = b""
-    """Scope of the conversation's references, where later requests don't show how it began."""
-    place: Place = BEGINNING
-    """Of the answer to the next request, where that does not show what came before."""
+    """The conversation that the answer was given in: what its references and originals are scoped by."""
+    scope: bytes = b""
+    """Who had asked."""
+    history: bytes = chain.START
+    """Under an answer's id: the chain behind that answer."""
     undecided: bool = False
     """The request had neither tools nor a past, and the answer no words: whether the phantom is there
     is for the next request to say."""
@@ -76,9 +65,9 @@ def text_hash(text: str) -> str:
     return hashlib.blake2b("".join(text.split()).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def key(scope: bytes, visible: Visible, opening: str = "") -> bytes:
-    """What an answer is found by. `opening`: a hash of how its conversation begins."""
-    digest = hashlib.blake2b(key=scope[:64], digest_size=_KEY_BYTES, person=b"penumbra answer")
+def key(owner: bytes, visible: Visible, history: bytes = chain.START) -> bytes:
+    """What an answer is found by. `history`: the chain in front of it."""
+    digest = hashlib.blake2b(key=owner[:64], digest_size=_KEY_BYTES, person=b"penumbra answer")
     if visible.answer_id:
         parts = ["id", visible.answer_id]
     elif visible.calls and all(map(is_telling, visible.calls)):
@@ -86,29 +75,25 @@ def key(scope: bytes, visible: Visible, opening: str = "") -> bytes:
     elif visible.item:
         parts = ["item", visible.item]
     else:
-        # Where no id tells, the place does.
-        place = [] if is_telling(visible.last_call) else [opening, str(visible.ordinal)]
-        place += [visible.last_call, str(visible.since)]
-        parts = ["text", text_hash(visible.text), *place, *(visible.tokens or visible.calls)]
-    for part in parts:
-        data = part.encode("utf-8", "surrogatepass")
+        parts = ["text", text_hash(visible.text), *(visible.tokens or visible.calls)]
+    for data in (history, *(part.encode("utf-8", "surrogatepass") for part in parts)):
         digest.update(len(data).to_bytes(4, "big") + data)
     return digest.digest()
 
 
-def keys(scope: bytes, visible: Visible, opening: str) -> list[bytes]:
+def keys(owner: bytes, visible: Visible, history: bytes) -> list[bytes]:
     """All that an answer may be found by: clients may drop the ids of calls, and the words beside them.
     `visible.item`: the id by which a request may refer to it."""
     plain = replace(visible, item="")
     forms = [plain, visible, replace(plain, calls=())] if visible.tokens else [plain, visible]
     if visible.calls:
         forms += [replace(form, text="") for form in forms]
-    return list(dict.fromkeys(key(scope, form, opening) for form in forms))
+    return list(dict.fromkeys(key(owner, form, history) for form in forms))
 
 
-def signature_key(scope: bytes, signature: str) -> bytes:
+def signature_key(owner: bytes, signature: str) -> bytes:
     """What reasoning is found by, whatever became of the words around it."""
-    digest = hashlib.blake2b(key=scope[:64], digest_size=_KEY_BYTES, person=b"penumbra signed")
+    digest = hashlib.blake2b(key=owner[:64], digest_size=_KEY_BYTES, person=b"penumbra signed")
     digest.update(signature.encode("utf-8", "surrogatepass"))
     return digest.digest()
 
@@ -125,6 +110,7 @@ class Answers:
 
     def __init__(self, database: Database, ttl: float, clock: Callable[[], float] = time.time) -> None:
         self._database = database
+        self._seal = database.seal("answers")
         self._ttl = ttl
         self._clock = clock
         self._memory: OrderedDict[bytes, tuple[Known, float, int]] = OrderedDict()
@@ -148,21 +134,23 @@ class Answers:
         if missing:
             rows = await self._database.run(lambda connection: _select(connection, missing))
             for one, (used, record) in rows.items():
-                found[one] = _unpack(record)
+                if (known := _unpack(self._seal.open(one, record))) is None:
+                    continue
+                found[one] = known
                 self._remember(one, found[one], now, len(record))
                 if now - used > _TOUCH_SECONDS:
                     stale.append(one)
         if stale:
             await self._database.run(lambda connection: _touch(connection, stale, int(now)))
             for one in stale:
-                known, _, size = self._memory[one]
-                self._memory[one] = (known, now, size)
+                if (entry := self._memory.get(one)) is not None:
+                    self._memory[one] = (entry[0], now, entry[2])
         return found
 
     async def record(self, one: bytes, known: Known) -> None:
         """Keep an answer; returns when it is safe from a restart."""
         now = self._clock()
-        record = _pack(known)
+        record = self._seal.close(one, _pack(known))
         self._remember(one, known, now, len(record))
         prune = self._writes % _PRUNE_EVERY == 0
         self._writes += 1
@@ -192,8 +180,14 @@ def _pack(known: Known) -> bytes:
     return zstandard.ZstdCompressor(level=3).compress(_ENCODER.encode(known))
 
 
-def _unpack(record: bytes) -> Known:
-    return _DECODER.decode(zstandard.ZstdDecompressor().decompress(record))
+def _unpack(record: bytes | None) -> Known | None:
+    """None for what can't be read: another release may have written it."""
+    if record is None:
+        return None
+    try:
+        return _DECODER.decode(zstandard.ZstdDecompressor().decompress(record))
+    except (msgspec.MsgspecError, zstandard.ZstdError):
+        return None
 
 
 def _select(connection: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, tuple[int, bytes]]:

@@ -17,15 +17,18 @@ from functools import cache
 
 from penumbra.failures import place
 from penumbra.shadow import answers, expand, phantom, replay
-from penumbra.shadow.answers import BEGINNING, Answers, Known, Place, signature_key, text_hash
+from penumbra.shadow.answers import Answers, Known, signature_key, text_hash
 from penumbra.shadow.answers import key as answer_key
 from penumbra.shadow.exchange import Ask, Done
 from penumbra.shadow.heard import Heard
 from penumbra.shadow.originals import Originals
 from penumbra.shadow.refs import Shadows
 from penumbra.shadow.replay import History, Replayed
+from penumbra.wire import chain
 from penumbra.wire.answer import AnswerFormat, Hidden, PhantomCall, Visible
 from penumbra.wire.answers import FORMATS
+from penumbra.wire.chain import Chain
+from penumbra.wire.conversation import is_telling
 from penumbra.wire.document import Document
 
 _DROP_BETA = "thinking-binding-controls"
@@ -49,18 +52,40 @@ Find = Callable[[str], Awaitable[Original | None]]
 class Caller:
     """Whose request it is."""
 
-    principal: bytes
-    """Keyed hash of the account; 32 bytes."""
+    scope: bytes
+    """Keyed hash of the connected host and all credentials; 32 bytes."""
     session: str
     """What all requests of the conversation have in common."""
-    opening: str = ""
-    """A hash of how it begins: parts of it that change from request to request don't count."""
+    possession: bytes = b""
+    """The same without what changes when a login is renewed: what the request proves by the history that
+    it carries is looked for under this. Empty: nothing of it changes."""
+    open: bool = False
+    """There is no credential: only what a request proves counts."""
+
+    @property
+    def owner(self) -> bytes:
+        """Who has to prove by a history that it is theirs."""
+        return self.possession or self.scope
+
+    def elsewhere(self, answer_id: str) -> bytes:
+        """Whose an answer is that only the provider has: an id that could be anybody's proves nothing."""
+        return self.owner if is_telling(answer_id) else self.scope
 
     def conversation(self) -> bytes:
         """What references and originals are scoped by; 32 bytes."""
+        return self._session(self.scope)
+
+    def possessed(self) -> bytes:
+        """The same for what the request has to prove."""
+        return self._session(self.owner)
+
+    def _session(self, whose: bytes) -> bytes:
         session = self.session.encode("utf-8", "surrogatepass")
-        digest = hashlib.blake2b(session, key=self.principal, digest_size=32, person=b"penumbra opening")
-        return digest.digest()
+        return hashlib.blake2b(session, key=whose, digest_size=32, person=b"penumbra opening").digest()
+
+
+Inherit = Callable[["Prepared"], Awaitable[Mapping[str, str]]]
+"""Redacted originals that the request carries, by reference; what else is taken over, is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +104,8 @@ class Terms:
     """The request only counts tokens: it gets no tool, and nothing is recorded."""
     editing: bool = False
     """Values are put back into edits."""
+    held: str = ""
+    """Name of the phantom that the conversation's last request declared, as far as that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +119,14 @@ class Prepared:
     shadows: Shadows
     history: History
     replayed: Replayed
+    owner: bytes
+    """What its answers are found by, together with the history in front of them."""
     threaded: bool = False
     """The provider keeps the history."""
-    start: Place = BEGINNING
-    """Where the answer stands if the request shows none before it."""
+    inherit: Inherit | None = None
+    """The request has shown what an earlier login's conversation knew: to be called when it is accepted."""
+    earlier: bytes = b""
+    """That conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,21 +169,24 @@ class Expansions:
         self._page_bytes = page_bytes
 
     async def prepare(
-        self, format_name: str, document: Document, caller: Caller, terms: Terms
+        self, format_name: str, document: Document, caller: Caller, terms: Terms, before: Chain | None = None
     ) -> Prepared | None:
-        """Edit a request; None if the phantom does not belong there, and nothing was edited."""
+        """Edit a request; None if the phantom does not belong there, and nothing was edited.
+
+        `before`: what stands in front of its messages, if that was read already.
+        """
         wire = FORMATS.get(format_name)
         if wire is None:
             _say_unread(format_name)
             return None
         tools = wire.tools(document)
-        # What was hidden in one API's answer has no place in another's.
-        opening = f"{format_name.removesuffix('_socket')} {caller.opening}"
-        history = replay.read(wire, document, caller.principal, opening)
+        owner = _owner(format_name, caller)
+        history, held = await self._history(wire, document, caller, owner, before)
         if phantom.name_for(tools) is None and not history.is_elsewhere:
             return None
         known = await self._answers.known(history.all_keys())
-        held = known.get(history.keys[0]) if history.is_elsewhere else None
+        if held is not None:
+            known[history.keys[0]] = held
         name = phantom.name_for(tools) or (held.tool if held else "")
         if not name:
             return None
@@ -161,23 +195,51 @@ class Expansions:
             replay.put_back(wire, document, history, known, offered=False)
             return None
         latest = _latest(history, known)
-        if not await self._belongs(history, known, latest, terms):
+        if latest is None and terms.held and terms.held not in tools.names:
+            name = terms.held
+        if not await self._belongs(history, known, latest, terms, caller):
             return None
         if latest is not None and latest.tool not in tools.names:
             name = latest.tool
-        elif latest is None and terms.editing:
+        elif latest is None and terms.editing and not terms.held:
             name = phantom.editing_name(name, tools)
         # Tools that stood in the input of a former request are still there for the model.
         if not terms.counting and tools.own:
             wire.declare(document, phantom.tool(name))
         replayed = replay.put_back(wire, document, history, known, _DROP_BETA in terms.betas)
-        scope = (latest.conversation if latest else b"") or caller.conversation()
-        shadows = Shadows(self._key, scope, name, terms.hint)
-        start = _start(held, caller)
-        return Prepared(wire, name, caller, shadows, history, replayed, tools.threaded, start)
+        # Where only the provider has the history, requests don't show which conversation they go on with.
+        known_as = held.conversation if held is not None and held.scope == caller.scope else b""
+        shadows = Shadows(self._key, known_as or caller.conversation(), name, terms.hint)
+        made = Prepared(wire, name, caller, shadows, history, replayed, owner, tools.threaded)
+        renewed = latest is not None and latest.scope != caller.scope
+        return replace(made, earlier=latest.conversation) if latest is not None and renewed else made
+
+    async def _history(
+        self, wire: AnswerFormat, document: Document, caller: Caller, owner: bytes, before: Chain | None
+    ) -> tuple[History, Known | None]:
+        """What answers of a request are found by, and what is known of the one that it only names."""
+        visible = wire.visible(document)
+        named = visible[0].answer_id if visible else ""
+        if not named:
+            found = before or chain.of(document, caller.scope)
+            return replay.read(visible, owner, b"", found.history), None
+        elsewhere = caller.elsewhere(named)
+        one = answer_key(elsewhere, visible[0])
+        held = (await self._answers.known([one])).get(one)
+        if held is not None and held.scope != caller.scope and held.hidden is not None:
+            # Originals are for the credential that they were kept for; the calls need results all the same.
+            results = tuple(map(replay.forgotten, held.hidden.results))
+            held = replace(held, hidden=replace(held.hidden, results=results))
+        found = chain.of(document, caller.scope, held.history if held is not None else chain.START)
+        return replay.read(visible, owner, elsewhere, found.history), held
 
     async def _belongs(
-        self, history: History, known: Mapping[bytes, Known], latest: Known | None, terms: Terms
+        self,
+        history: History,
+        known: Mapping[bytes, Known],
+        latest: Known | None,
+        terms: Terms,
+        caller: Caller,
     ) -> bool:
         """Whether the conversation has the phantom, or may get it."""
         if latest is not None:
@@ -190,18 +252,20 @@ class Expansions:
             return True
         if not terms.counting:
             # Final too: the next request of this conversation finds it.
-            without = Known("", text_hash(history.visible[-1].text))
+            without = Known("", text_hash(history.visible[-1].text), scope=caller.scope)
             await self._answers.record(history.keys[-1], without)
         return False
 
     async def leave_undecided(self, caller: Caller, answer_id: str) -> None:
         """A request without tools and without a past has got an answer without words."""
         visible = Visible(-1, 0, (), "", "", 0, answer_id=answer_id)
-        known = Known("", text_hash(""), undecided=True)
-        await self._answers.record(answer_key(caller.principal, visible), known)
+        known = Known("", text_hash(""), scope=caller.scope, undecided=True)
+        await self._answers.record(answer_key(caller.elsewhere(answer_id), visible), known)
 
     async def keep(self, prepared: Prepared, originals: Mapping[str, str]) -> None:
-        """Keep new originals for requests that won't carry them."""
+        """Keep new originals for requests that won't carry them, of callers who can be told from others."""
+        if prepared.caller.open and not prepared.threaded:
+            return
         await self._originals.put(prepared.shadows.scope, originals)
 
     async def texts(
@@ -243,38 +307,43 @@ class Expansions:
         found = await find(ref)
         if found is not None:
             return found
+        caller, history = prepared.caller, prepared.history
+        if caller.open and not (history.is_elsewhere and is_telling(history.visible[0].answer_id)):
+            return None
         text = await self._originals.get(prepared.shadows.scope, ref)
         return None if text is None else Original(text)
 
     async def remember(self, prepared: Prepared, done: Done) -> None:
         """Keep an answer, as it will look in the next request."""
-        scope, behind = prepared.caller.principal, prepared.replayed.behind
-        visible = replay.next_answer(prepared.history, done.calls, done.tokens, done.text, prepared.start)
-        opening = prepared.start.opening or prepared.history.opening
-        key, *others = answers.keys(scope, replace(visible, item=done.item), opening)
-        known = Known(prepared.tool, text_hash(done.text), hidden=done.hidden)
+        caller, owner, behind = prepared.caller, prepared.owner, prepared.replayed.behind
+        visible = Visible(0, 0, done.calls, done.text, "", 0, tokens=done.tokens)
+        before = prepared.history.before
+        key, *others = answers.keys(owner, replace(visible, item=done.item), before)
+        room = prepared.shadows.scope
+        known = Known(prepared.tool, text_hash(done.text), (), done.hidden, room, caller.scope)
         if done.signed_late and done.hidden is not None:
             behind += (key,)
         if done.signature and behind:
             bound = Known(prepared.tool, "", behind)
-            await self._answers.record(signature_key(scope, done.signature), bound)
+            await self._answers.record(signature_key(owner, done.signature), bound)
         for one in (key, *others):
             await self._answers.record(one, known)
         if prepared.threaded and done.ids:
-            await self._heard.record(scope, done.made)
-            is_empty = not done.calls and not done.text and done.hidden is None
-            place = Place(visible.ordinal, visible.last_call, visible.since)
-            place = replace(place if is_empty else replay.behind(visible), opening=opening)
-            await self._remember_id(prepared, done, place)
+            await self._heard.record(caller.scope, done.made)
+            await self._remember_id(prepared, done)
         if done.calls and not done.sound:
             # Of an answer that broke off, clients keep the text and not the calls.
             words = replace(visible, calls=(), tokens=())
-            await self._answers.record(answer_key(scope, words, opening), known)
+            await self._answers.record(answer_key(owner, words, before), known)
+        if done.sound and prepared.inherit is not None:
+            await self._originals.put(room, await prepared.inherit(prepared))
 
-    async def _remember_id(self, prepared: Prepared, done: Done, place: Place) -> None:
+    async def _remember_id(self, prepared: Prepared, done: Done) -> None:
         """The next request names an answer by the id that the client has got: of its first turn from a
         stream, of its last turn from a document. Both are kept."""
-        results = done.hidden.results if done.hidden else ()
+        results, caller = done.hidden.results if done.hidden else (), prepared.caller
+        calls = [chain.call(one.name, one.arguments) for one in done.made]
+        history = chain.answered(prepared.history.before, chain.plain(done.text), calls)
         for answer_id in dict.fromkeys((done.ids[0], done.ids[-1])):
             visible = Visible(-1, 0, (), "", "", 0, answer_id=answer_id)
             hidden = Hidden((), None, results, answer_id=done.ids[-1])
@@ -284,9 +353,10 @@ class Expansions:
                 text_hash(""),
                 hidden=hidden if needed else None,
                 conversation=prepared.shadows.scope,
-                place=place,
+                scope=caller.scope,
+                history=history,
             )
-            await self._answers.record(answer_key(prepared.caller.principal, visible), known)
+            await self._answers.record(answer_key(caller.elsewhere(answer_id), visible), known)
 
 
 def _latest(history: History, known: Mapping[bytes, Known]) -> Known | None:
@@ -295,9 +365,7 @@ def _latest(history: History, known: Mapping[bytes, Known]) -> Known | None:
     return next((one for one in found if not one.undecided), None)
 
 
-def _start(held: Known | None, caller: Caller) -> Place:
-    """Where the answer stands if only the provider knows what came before."""
-    if held is None:
-        return BEGINNING
-    begins_here = replace(held.place, opening="") == BEGINNING and caller.opening != text_hash("")
-    return BEGINNING if begins_here else held.place
+def _owner(format_name: str, caller: Caller) -> bytes:
+    """Whose answers these are: what was hidden in one API's answer has no place in another's."""
+    name = format_name.removesuffix("_socket").encode()
+    return hashlib.blake2b(name, key=caller.owner, digest_size=32, person=b"penumbra format").digest()

@@ -22,22 +22,22 @@ Clean = Callable[[str], Awaitable[str]]
 
 
 class Heard:
-    """Calls by caller and id, kept where answers are."""
+    """Calls by scope and id, kept where answers are."""
 
     def __init__(self, answers: Answers, clean: Clean) -> None:
         self._answers = answers
         self._clean = clean
 
-    async def record(self, principal: bytes, calls: Sequence[MadeCall]) -> None:
+    async def record(self, scope: bytes, calls: Sequence[MadeCall]) -> None:
         """Keep the calls of one answer. Ids that could be any conversation's are none to keep one by."""
         for call in calls:
             if is_telling(call.id):
                 known = Known("", "", call=replace(call, arguments=await self._arguments(call)))
-                await self._answers.record(call_key(principal, call.id), known)
+                await self._answers.record(call_key(scope, call.id), known)
 
-    async def known(self, principal: bytes, ids: Iterable[str]) -> dict[str, MadeCall]:
+    async def known(self, scope: bytes, ids: Iterable[str]) -> dict[str, MadeCall]:
         """The calls there are for these ids."""
-        keys = {call_key(principal, one): one for one in ids if is_telling(one)}
+        keys = {call_key(scope, one): one for one in ids if is_telling(one)}
         found = await self._answers.known(keys)
         return {keys[key]: one.call for key, one in found.items() if one.call is not None}
 

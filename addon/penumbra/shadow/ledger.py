@@ -1,6 +1,7 @@
 """What was decided for each result, remembered: the first forwarded form is final.
 
-A decision is looked up by a keyed hash of caller, call and text. Decisions of conversations under
+A decision is looked up by a keyed hash of caller, call, text and, where the call's id does not tell, of
+what was called before it. Decisions of conversations under
 way stay in memory; the database keeps them over restarts. The time of last use is written at most
 once an hour, so that a turn's cost does not grow with the length of its history.
 """
@@ -22,7 +23,7 @@ from penumbra.shadow.database import Database, size_in_bytes
 
 SCHEMA = (
     """CREATE TABLE IF NOT EXISTS decisions
-    (key BLOB PRIMARY KEY, used INTEGER NOT NULL, form BLOB, facts TEXT NOT NULL) WITHOUT ROWID""",
+    (key BLOB PRIMARY KEY, used INTEGER NOT NULL, record BLOB NOT NULL) WITHOUT ROWID""",
     "CREATE INDEX IF NOT EXISTS decisions_used ON decisions (used)",
 )
 _MEMORY_CHARACTERS = 32_000_000
@@ -68,6 +69,7 @@ class Ledger:
 
     def __init__(self, database: Database, ttl: float, max_bytes: int) -> None:
         self._database = database
+        self._seal = database.seal("decisions")
         self._ttl = ttl
         self._max_bytes = max_bytes
         self._memory: OrderedDict[bytes, tuple[Decision, float]] = OrderedDict()
@@ -92,7 +94,9 @@ class Ledger:
                 stale.append(key)
         if missing:
             rows = await self._database.run(lambda connection: _select(connection, missing))
-            for key, (decision, used) in rows.items():
+            for key, (used, record) in rows.items():
+                if (decision := _unpack(self._seal.open(key, record))) is None:
+                    continue
                 found[key] = decision
                 self._remember(key, decision, now)
                 if now - used > _TOUCH_SECONDS:
@@ -107,8 +111,7 @@ class Ledger:
             return
         now = time.time()
         rows = [
-            (key, int(now), _pack(decision.text), orjson.dumps(decision.facts).decode())
-            for key, decision in decisions.items()
+            (key, int(now), self._seal.close(key, _pack(decision))) for key, decision in decisions.items()
         ]
         for key, decision in decisions.items():
             self._remember(key, decision, now)
@@ -117,7 +120,7 @@ class Ledger:
         await self._database.run(lambda connection: self._write(connection, rows, prune))
 
     def _write(self, connection: sqlite3.Connection, rows: list[tuple[Any, ...]], prune: bool) -> None:
-        connection.executemany("INSERT OR REPLACE INTO decisions VALUES (?, ?, ?, ?)", rows)
+        connection.executemany("INSERT OR REPLACE INTO decisions VALUES (?, ?, ?)", rows)
         if prune:
             self._prune(connection)
 
@@ -147,28 +150,34 @@ def _weight(decision: Decision) -> int:
     return 500 + len(decision.text or "")
 
 
-def _pack(text: str | None) -> bytes | None:
-    if text is None:
+def _pack(decision: Decision) -> bytes:
+    """The size of the facts, the facts, and the form if it has one of its own."""
+    facts, form = orjson.dumps(decision.facts), b""
+    if decision.text is not None:
+        form = zstandard.ZstdCompressor(level=3).compress(decision.text.encode("utf-8", "surrogatepass"))
+    return len(facts).to_bytes(4, "big") + facts + form
+
+
+def _unpack(record: bytes | None) -> Decision | None:
+    """None for what can't be read: another release may have written it."""
+    if record is None:
         return None
-    return zstandard.ZstdCompressor(level=3).compress(text.encode("utf-8", "surrogatepass"))
-
-
-def _unpack(form: bytes | None) -> str | None:
-    if form is None:
+    end = 4 + int.from_bytes(record[:4], "big")
+    try:
+        facts, form = _read_facts(orjson.loads(record[4:end])), record[end:]
+        data = zstandard.ZstdDecompressor().decompress(form) if form else None
+    except (ValueError, TypeError, AttributeError, zstandard.ZstdError):
         return None
-    return zstandard.ZstdDecompressor().decompress(form).decode("utf-8", "surrogatepass")
+    return Decision(None if data is None else data.decode("utf-8", "surrogatepass"), facts)
 
 
-def _select(connection: sqlite3.Connection, keys: list[bytes]) -> dict[bytes, tuple[Decision, float]]:
-    found: dict[bytes, tuple[Decision, float]] = {}
+def _select(connection: sqlite3.Connection, keys: list[bytes]) -> dict[bytes, tuple[float, bytes]]:
+    found: dict[bytes, tuple[float, bytes]] = {}
     for start in range(0, len(keys), _BATCH):
         batch = keys[start : start + _BATCH]
         marks = ",".join("?" * len(batch))
-        rows = connection.execute(
-            f"SELECT key, used, form, facts FROM decisions WHERE key IN ({marks})", batch
-        )
-        for key, used, form, facts in rows:
-            found[key] = (Decision(_unpack(form), _read_facts(orjson.loads(facts))), used)
+        rows = connection.execute(f"SELECT key, used, record FROM decisions WHERE key IN ({marks})", batch)
+        found |= {key: (used, record) for key, used, record in rows}
     return found
 
 

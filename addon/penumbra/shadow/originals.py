@@ -7,6 +7,7 @@ used for a time, and what is beyond a total size, leaves.
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 import time
 from collections.abc import Callable, Mapping
@@ -48,6 +49,7 @@ class StoredOriginals:
         self, database: Database, ttl: float, max_bytes: int, clock: Callable[[], float] = time.time
     ) -> None:
         self._database = database
+        self._seal = database.seal("originals")
         self._ttl = ttl
         self._max_bytes = max_bytes
         self._clock = clock
@@ -69,27 +71,34 @@ class StoredOriginals:
         now = int(self._clock())
         encoder = zstandard.ZstdCompressor(level=3)
         for ref, text in texts.items():
+            row = _row(scope, ref)
             touched = connection.execute(
-                "UPDATE originals SET used = ? WHERE scope = ? AND ref = ?", (now, scope, ref)
+                "UPDATE originals SET used = ? WHERE scope = ? AND ref = ?", (now, scope, row)
             ).rowcount
             if not touched:
                 data = encoder.compress(text.encode("utf-8", "surrogatepass"))
+                data = self._seal.close(row.encode(), data)
                 connection.execute(
-                    "INSERT INTO originals VALUES (?, ?, ?, ?, ?)", (scope, ref, now, len(data), data)
+                    "INSERT INTO originals VALUES (?, ?, ?, ?, ?)", (scope, row, now, len(data), data)
                 )
         if prune:
             self._prune(connection, now)
 
     def _get(self, connection: sqlite3.Connection, scope: bytes, ref: str) -> str | None:
-        now = int(self._clock())
+        now, name = int(self._clock()), _row(scope, ref)
         row = connection.execute(
-            "SELECT text, used FROM originals WHERE scope = ? AND ref = ?", (scope, ref)
+            "SELECT text, used FROM originals WHERE scope = ? AND ref = ?", (scope, name)
         ).fetchone()
         if row is None or row[1] < now - self._ttl:
             return None
         if now - row[1] > self._ttl / _TOUCHES_PER_TTL:
-            connection.execute("UPDATE originals SET used = ? WHERE scope = ? AND ref = ?", (now, scope, ref))
-        return zstandard.ZstdDecompressor().decompress(row[0]).decode("utf-8", "surrogatepass")
+            connection.execute(
+                "UPDATE originals SET used = ? WHERE scope = ? AND ref = ?", (now, scope, name)
+            )
+        data = self._seal.open(name.encode(), row[0])
+        if data is None:
+            return None
+        return zstandard.ZstdDecompressor().decompress(data).decode("utf-8", "surrogatepass")
 
     def _prune(self, connection: sqlite3.Connection, now: int) -> None:
         connection.execute("DELETE FROM originals WHERE used < ?", (int(now - self._ttl),))
@@ -102,3 +111,8 @@ class StoredOriginals:
                 if total > self._max_bytes:
                     connection.execute("DELETE FROM originals WHERE scope = ? AND ref = ?", (scope, ref))
                     total -= size
+
+
+def _row(scope: bytes, ref: str) -> str:
+    """What a text is found by: references stand in conversations, and those are nobody else's business."""
+    return hashlib.blake2b(ref.encode("utf-8", "replace"), key=scope[:64], digest_size=16).hexdigest()

@@ -8,13 +8,16 @@ the way that the API offers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from penumbra.shadow import answers
-from penumbra.shadow.answers import Known, Place
+from penumbra.shadow import answers, expand
+from penumbra.shadow.answers import Known
 from penumbra.wire.answer import AnswerFormat, Hidden, Visible
-from penumbra.wire.document import Document
+from penumbra.wire.document import Document, decode, encode
+
+_TEXTS = {"content", "output"}
+"""Where results have their texts, in APIs whose providers keep histories."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +29,8 @@ class History:
     """One for each."""
     signed: tuple[bytes | None, ...]
     """The key of the last reasoning in each; None where there is none."""
-    opening: str
-    """A hash of how the conversation begins."""
+    before: bytes
+    """The chain in front of the answer to this request."""
 
     @property
     def is_elsewhere(self) -> bool:
@@ -50,31 +53,23 @@ class Replayed:
     """Reasoning was dropped, or the provider was asked to drop it."""
 
 
-def read(wire: AnswerFormat, document: Document, scope: bytes, opening: str) -> History:
-    """The answers of a request. `opening`: a hash of how its conversation begins."""
-    visible = tuple(wire.visible(document))
-    keys = tuple(answers.key(scope, one, opening) for one in visible)
-    signed = (answers.signature_key(scope, one.signature) if one.signature else None for one in visible)
-    return History(visible, keys, tuple(signed), opening)
+def read(visible: Sequence[Visible], owner: bytes, elsewhere: bytes, chain: Sequence[bytes]) -> History:
+    """The answers of a request. `owner`: whose history it is; `elsewhere`: whose, if the provider has it.
 
-
-def next_answer(
-    history: History, calls: tuple[str, ...], tokens: tuple[str, ...], text: str, start: Place
-) -> Visible:
-    """How an answer to this request will look in one that carries the whole history.
-
-    `start`: where it stands if the request shows no answers itself.
+    `chain`: what stands in front of each message of the request, and at last of the answer to it.
     """
-    last = history.visible[-1] if history.visible else None
-    index = last.index + 1 if last else 0
-    place = start if last is None or last.answer_id else behind(last)
-    return Visible(index, place.ordinal, calls, text, place.last_call, place.since, tokens=tokens)
+    keys = tuple(
+        answers.key(elsewhere, one) if one.answer_id else answers.key(owner, one, chain[one.index])
+        for one in visible
+    )
+    signed = (answers.signature_key(owner, one.signature) if one.signature else None for one in visible)
+    return History(tuple(visible), keys, tuple(signed), chain[-1])
 
 
-def behind(visible: Visible) -> Place:
-    """Where the answer after this one stands."""
-    last_call, since = (visible.calls[-1], 0) if visible.calls else (visible.last_call, visible.since + 1)
-    return Place(visible.ordinal + 1, last_call, since)
+def forgotten(result: bytes) -> bytes:
+    """A result of a phantom call that says, instead of the original, that there is none."""
+    found = decode(result)
+    return encode({**found, **dict.fromkeys(found.keys() & _TEXTS, expand.unknown(""))})
 
 
 def put_back(

@@ -20,7 +20,7 @@ from penumbra.shadow.database import Database
 
 SCHEMA = (
     """CREATE TABLE IF NOT EXISTS restorations
-    (key BLOB PRIMARY KEY, used INTEGER NOT NULL, stretches TEXT NOT NULL) WITHOUT ROWID""",
+    (key BLOB PRIMARY KEY, used INTEGER NOT NULL, stretches BLOB NOT NULL) WITHOUT ROWID""",
 )
 _MOST = 4_096
 """Entries in memory."""
@@ -35,6 +35,7 @@ class Restorations:
     def __init__(self, database: Database, ttl: float) -> None:
         """`ttl`: seconds after its last use that an entry is kept."""
         self._database = database
+        self._seal = database.seal("restorations")
         self._ttl = ttl
         self._memory: OrderedDict[bytes, Stretches] = OrderedDict()
         self._any: bool | None = None
@@ -58,7 +59,7 @@ class Restorations:
         """The same, safe from a restart when it returns."""
         self.note(found)
         now = int(time.time())
-        rows = [(key, now, _packed(stretches)) for key, stretches in found.items()]
+        rows = [(key, now, self._seal.close(key, _packed(stretches))) for key, stretches in found.items()]
         statement = "INSERT OR REPLACE INTO restorations VALUES (?, ?, ?)"
         outdated = "DELETE FROM restorations WHERE used < ?"
         if rows:
@@ -76,23 +77,25 @@ class Restorations:
                 missing.append(key)
         for start in range(0, len(missing), _BATCH):
             rows = await self._database.run(partial(_select, missing[start : start + _BATCH]))
-            found |= rows
-            self.note(rows)
+            opened = ((key, self._seal.open(key, data)) for key, data in rows.items())
+            known = {key: _unpacked(data) for key, data in opened if data is not None}
+            found |= known
+            self.note(known)
         return found
 
 
-def _select(keys: list[bytes], connection: sqlite3.Connection) -> dict[bytes, Stretches]:
+def _select(keys: list[bytes], connection: sqlite3.Connection) -> dict[bytes, bytes]:
     marks = ",".join("?" * len(keys))
     query = f"SELECT key, stretches FROM restorations WHERE key IN ({marks})"
-    found = {key: _unpacked(stretches) for key, stretches in connection.execute(query, keys)}
+    found: dict[bytes, bytes] = dict(connection.execute(query, keys))
     used = [(int(time.time()), key) for key in found]
     connection.executemany("UPDATE restorations SET used = ? WHERE key = ?", used)
     return found
 
 
-def _packed(stretches: Stretches) -> str:
-    return orjson.dumps([(one.start, one.end, one.mark) for one in stretches]).decode()
+def _packed(stretches: Stretches) -> bytes:
+    return orjson.dumps([(one.start, one.end, one.mark) for one in stretches])
 
 
-def _unpacked(stretches: str) -> Stretches:
+def _unpacked(stretches: bytes) -> Stretches:
     return tuple(Stretch(*one) for one in orjson.loads(stretches))

@@ -33,6 +33,7 @@ def key(secret: bytes, strategy: Strategy, task: Task) -> bytes:
     """What the answer to a task is found by; 20 bytes. `secret` is the installation's key."""
     digest = hashlib.blake2b(key=secret[:64], digest_size=20, person=b"penumbra short")
     owner = task.credential.owner.hex() if task.credential else ""
+    owner += task.scope.hex()
     parts = (
         strategy.name,
         strategy.identity,
@@ -60,6 +61,7 @@ class Compressed:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
+        self._seal = database.seal("compressed")
         self._ttl = ttl
         self._max_bytes = max_bytes
         self._clock = clock
@@ -85,7 +87,8 @@ class Compressed:
                 f"SELECT key, text FROM compressed WHERE used >= ? AND key IN ({marks})",
                 [now - self._ttl, *batch],
             )
-            found.update((key, _unpack(text)) for key, text in rows)
+            opened = ((key, self._seal.open(key, text)) for key, text in rows)
+            found.update((key, _unpack(text)) for key, text in opened if text is not None)
         used = [(now, key) for key in found]
         connection.executemany("UPDATE compressed SET used = ? WHERE key = ?", used)
         return found
@@ -94,6 +97,7 @@ class Compressed:
         now = int(self._clock())
         connection.execute("DELETE FROM compressed WHERE key = ? AND used < ?", (key, now - self._ttl))
         data = zstandard.ZstdCompressor(level=3).compress(text.encode("utf-8", "surrogatepass"))
+        data = self._seal.close(key, data)
         connection.execute("INSERT OR IGNORE INTO compressed VALUES (?, ?, ?)", (key, now, data))
         if prune:
             self._prune(connection, now)

@@ -32,6 +32,8 @@ class Task:
     """What the user wants to know; empty if unknown."""
     ratio: float | None = None
     """Wanted size of the answer, relative to the text."""
+    scope: bytes = b""
+    """Who is asking: nobody else gets the answer."""
     credential: Credential | None = None
     """Of the very client whose request it is; None unless the operator allows its use."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -167,12 +168,14 @@ def short_hash(name: str | None, arguments: object) -> str:
     return hashlib.blake2b(canonical, digest_size=6).hexdigest()
 
 
-# Ids with at least this many letters and digits are random enough to tell conversations apart;
-# shorter ones ("call_0") count together with their place.
+# Ids with at least this many letters and digits, in parts that are no mere words, are random enough to
+# tell conversations apart; others ("call_0", "functions.run_shell_command:0") count with their place.
 _TELLING_ID = 20
+_PARTS = re.compile("[^0-9A-Za-z]+")
 
 
 @lru_cache(16_384)
 def is_telling(call_id: str) -> bool:
     """Whether a call's id alone tells its conversation. The same ids come with every request."""
-    return sum(character.isalnum() for character in call_id) >= _TELLING_ID
+    parts = (part for part in _PARTS.split(call_id) if not part.isalpha())
+    return sum(map(len, parts)) >= _TELLING_ID

@@ -1,30 +1,61 @@
-"""Who is asking: the account behind a request, as far as the request itself tells.
+"""Who is asking: the connected host and every credential of a request, and nothing that it claims.
 
-The result is only ever hashed with the installation's key; it is not stored or shown. A login's
-token changes every few hours while the conversation goes on, so where a token names its account,
-the account counts and not the token.
+The *scope* is a hash over all of them, names and kinds included: another value, another header or another
+host is another scope. A login's token is replaced every few hours while the conversation goes on. So
+requests with such a token have a second hash without its value, the *possession*: under it lies only what
+a request has to prove by the history that it carries. A claim (the account that a token or a body names)
+stands in it too; it can tell callers apart and never bring them together.
+
+Which parts are credentials is data: `rules/credentials.yaml`.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import re
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache, lru_cache
 from typing import Any
 
+import re2
+
+from penumbra import rules
 from penumbra.wire.document import NotJson, decode
 
-_AWS_KEY = re.compile(r"AWS4-HMAC-SHA256\s+Credential=([^/,\s]{1,256})/", re.ASCII)
 _KEY_HEADERS = ("x-api-key", "api-key", "x-goog-api-key")
+_OTHERS = re2.compile("[^a-z]+")
 
 
-def credential(headers: Mapping[str, str], query: Mapping[str, str]) -> str:
-    """The credential as the request carries it; empty if it carries none."""
-    for name in _KEY_HEADERS:
-        if headers.get(name):
-            return headers[name]
-    return headers.get("authorization") or query.get("key") or ""
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Keyed hashes of who is asking, 32 bytes each."""
+
+    scope: bytes
+    """What lies in the store is given to this alone."""
+    possession: bytes
+    """What the request itself has to prove is looked for under this."""
+    open: bool
+    """The request has no credential: nothing tells its callers apart but where they are."""
+
+
+def identify(
+    key: bytes, host: str, peer: str, headers: Mapping[str, str], query: Mapping[str, str], user: str = ""
+) -> Identity:
+    """Who is asking. `key` is the installation's; `headers` with names in lower case.
+
+    `host`: name and port that the connection leads to. `peer`: the client's address, which tells callers
+    without credentials apart. `user`: what the request itself says about its user.
+    """
+    found = list(_credentials(host, headers, query))
+    if not found:
+        open_ = _hash(key, ("host", host), ("peer", peer))
+        return Identity(open_, open_, True)
+    scope = _hash(key, ("host", host), *((kind, name, value) for kind, name, value in found))
+    lasting = [_lasting(kind, name, value, user) for kind, name, value in found]
+    return Identity(scope, _hash(key, ("host", host), *lasting), False)
 
 
 def credential_headers(headers: Mapping[str, str]) -> dict[str, str]:
@@ -35,31 +66,47 @@ def credential_headers(headers: Mapping[str, str]) -> dict[str, str]:
     return {**found, "anthropic-beta": login} if found and login else found
 
 
-def principal(headers: Mapping[str, str], query: Mapping[str, str], user: str = "") -> str:
-    """What stays the same when a login's token is renewed or a request is signed; else the credential.
-
-    `user` is the request's own statement about its user (Anthropic's `metadata.user_id`), which
-    counts only beside a login token that does not name its account.
-    """
-    secret = credential(headers, query)
-    if signed := _AWS_KEY.match(secret):
-        # What stands behind it is another one for every request.
-        return f"aws {signed[1]}"
-    scheme, _, token = secret.partition(" ")
-    if scheme.lower() != "bearer":
-        return secret
-    claims = _claims(token)
-    if claims.get("sub"):
-        return f"jwt {claims.get('iss')} {claims['sub']} {headers.get('chatgpt-account-id', '')}"
-    if token.startswith("sk-ant-oat") and (account := _account(user)):
-        return f"claude {account}"
-    return secret
+def _credentials(
+    host: str, headers: Mapping[str, str], query: Mapping[str, str]
+) -> Iterator[tuple[str, str, str]]:
+    """Kind, name and value of each credential, in an order that does not depend on the request's."""
+    for name in sorted(headers):
+        value = headers[name]
+        if not value or not _is_header(name):
+            continue
+        if name == "cookie":
+            yield from (("cookie", one, content) for one, content in _cookies(value))
+        elif (signed := _signed(host.rpartition(":")[0], name, value)) is not None:
+            yield "signed", name, signed
+        else:
+            yield "header", name, value
+    for name in sorted(query):
+        if query[name] and _is_query(name):
+            yield "query", name, query[name]
 
 
-def _claims(token: str) -> dict[str, Any]:
-    parts = token.split(".")
-    if len(parts) != 3:
-        return {}
+def _lasting(kind: str, name: str, value: str, user: str) -> tuple[str, ...]:
+    """What stays of a credential when a login is renewed."""
+    login = _login(value) if kind == "header" else None
+    if login is None:
+        return kind, name, value
+    claims = _claims(value) if login == "jwt" else {}
+    named = (str(claims.get("iss", "")), str(claims.get("sub", "")))
+    return "login", name, login, *named, _account(user) if login == "user" else ""
+
+
+def _hash(key: bytes, *parts: tuple[str, ...]) -> bytes:
+    digest = hashlib.blake2b(key=key[:64], digest_size=32, person=b"penumbra scope")
+    for part in parts:
+        digest.update(len(part).to_bytes(4, "big"))
+        for text in part:
+            data = text.encode("utf-8", "surrogatepass")
+            digest.update(len(data).to_bytes(8, "big") + data)
+    return digest.digest()
+
+
+def _claims(value: str) -> dict[str, Any]:
+    parts = value.rpartition(" ")[2].split(".")
     try:
         claims = decode(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
     except (binascii.Error, ValueError):
@@ -74,3 +121,67 @@ def _account(user: str) -> str:
         return ""
     account = found.get("account_uuid") if isinstance(found, dict) else None
     return account if isinstance(account, str) else ""
+
+
+def _cookies(value: str) -> list[tuple[str, str]]:
+    pairs = (one.strip().partition("=") for one in value.split(";"))
+    unlike = _known().cookies
+    return sorted((name, content) for name, _, content in pairs if name and name.lower() not in unlike)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The rule file."""
+
+    headers: frozenset[str]
+    queries: frozenset[str]
+    words: frozenset[str]
+    unlike: frozenset[str]
+    cookies: frozenset[str]
+    signed: tuple[tuple[str, Any, tuple[str, ...]], ...]
+    renewed: tuple[tuple[Any, str], ...]
+
+
+@cache
+def _known() -> _Known:
+    found = rules.load("credentials.yaml")
+    return _Known(
+        frozenset(found["headers"]),
+        frozenset(found["queries"]),
+        frozenset(found["words"]),
+        frozenset(found["not"]),
+        frozenset(found["cookies_not"]),
+        tuple((one["header"], re2.compile(one["value"]), tuple(one["hosts"])) for one in found["signed"]),
+        tuple((re2.compile(one["value"]), one["account"]) for one in found["renewed"]),
+    )
+
+
+@lru_cache(1024)
+def _is_header(name: str) -> bool:
+    return name in _known().headers or _tells(name)
+
+
+@lru_cache(1024)
+def _is_query(name: str) -> bool:
+    return name.lower() in _known().queries or _tells(name.lower())
+
+
+def _tells(name: str) -> bool:
+    known = _known()
+    return name not in known.unlike and not known.words.isdisjoint(_OTHERS.split(name))
+
+
+def _signed(host: str, name: str, value: str) -> str | None:
+    """What stays of a signature; None if it is none, or nobody at that host would check it."""
+    for header, pattern, hosts in _known().signed:
+        if header == name and any(fnmatchcase(host.lower(), one) for one in hosts):
+            match = pattern.fullmatch(value.encode("utf-8", "replace").decode())
+            if match is not None:
+                return str(match["key"])
+    return None
+
+
+def _login(value: str) -> str | None:
+    """What tells the account of a login whose tokens are renewed; None: it is no such login."""
+    text = value.encode("utf-8", "replace").decode()
+    return next((account for pattern, account in _known().renewed if pattern.fullmatch(text)), None)

@@ -1,0 +1,33 @@
+"""mitmproxy's face of where a request really goes: by its connection, whatever its headers say."""
+
+from __future__ import annotations
+
+from mitmproxy import ctx, http
+
+_ADDRESSED = ("transparent", "local", "wireguard", "tun")
+"""Modes in which clients don't tell the proxy a name, but connect to an address."""
+
+
+def mode(client: object) -> str:
+    """The proxy mode that a client has come through."""
+    return str(getattr(getattr(client, "proxy_mode", None), "type_name", ""))
+
+
+def host(flow: http.HTTPFlow) -> str:
+    """The host that the connection leads to: the name that its certificate is checked for, or the address
+    that the client or the operator has given."""
+    request = flow.request
+    if mode(flow.client_conn) == "reverse" or request.scheme != "https" or ctx.options.ssl_insecure:
+        return request.host
+    return flow.server_conn.sni or flow.client_conn.sni or request.host
+
+
+def claimed(flow: http.HTTPFlow) -> str:
+    """The name in the headers, where nothing else could tell one; else empty.
+
+    Without TLS, what was connected to is an address. It is never taken for what the name says, but
+    what goes to it is searched for secrets if the name is an LLM host's.
+    """
+    request = flow.request
+    plain = request.scheme != "https" and mode(flow.client_conn) in _ADDRESSED
+    return request.pretty_host if plain else ""

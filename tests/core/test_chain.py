@@ -1,0 +1,84 @@
+"""What counts of a history: every example of the rule file, and what stands in front of what."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from penumbra import rules
+from penumbra.wire import chain
+from penumbra.wire.document import Document
+
+KNOWN = rules.load("history.yaml")
+ASK = {"role": "user", "content": "Fix the test."}
+CALL = {"role": "assistant", "tool_calls": [{"id": "call_0", "function": {"name": "f", "arguments": "{}"}}]}
+OUT = {"role": "tool", "tool_call_id": "call_0", "content": "out"}
+DONE = {"role": "assistant", "content": "Done."}
+
+
+def read(*messages: Any, start: bytes = chain.START) -> chain.Chain:
+    document = Document(json.dumps({"m": messages}).encode())
+    return chain.read(document, document.members(document.root)["m"], b"scope", start)
+
+
+def behind(message: Any) -> bytes:
+    return read(message, ASK).history[-1]
+
+
+@pytest.mark.parametrize(("one", "other"), KNOWN["same"])
+def test_every_example_of_the_same(one: Any, other: Any) -> None:
+    assert one != other
+    assert behind(one) == behind(other)
+
+
+@pytest.mark.parametrize(("one", "other"), KNOWN["other"])
+def test_every_example_of_another(one: Any, other: Any) -> None:
+    assert behind(one) != behind(other)
+
+
+def test_every_answer_and_result_counts_for_what_follows() -> None:
+    whole = read(ASK, CALL, OUT, DONE, ASK)
+    assert len(whole.history) == len(whole.calls) == 6
+    assert whole.history[1] == whole.history[2] != whole.history[3] == whole.history[4]
+    assert whole.history[:4] == read(ASK, CALL, OUT).history
+    assert read(ASK, CALL, {**OUT, "content": "other"}).history[3] != whole.history[3]
+    assert read(ASK, DONE, OUT).history[3] != whole.history[3]
+
+
+def test_calls_stay_when_results_are_cleared() -> None:
+    whole, cleared = read(ASK, CALL, OUT, CALL), read(ASK, CALL, {**OUT, "content": "[cleared]"}, CALL)
+    assert whole.calls == cleared.calls
+    assert len(set(whole.calls)) == 3
+    assert whole.history[-1] != cleared.history[-1]
+
+
+def test_the_cut_of_an_answer_and_system_messages_say_nothing() -> None:
+    one = read(ASK, {"role": "assistant", "content": "Do ne."}, ASK)
+    two = read(
+        {"role": "system", "content": "branch: main"}, ASK, {"role": "assistant", "content": "Do"},
+        {"role": "assistant", "content": "ne."}, ASK,
+    )  # fmt: skip
+    assert one.history[-1] == two.history[-1]
+
+
+def test_a_history_goes_on_where_the_provider_keeps_it() -> None:
+    whole = read(ASK, CALL, OUT, DONE, ASK)
+    first = chain.answered(read(ASK).history[-1], b"", [chain.call("f", "{}")])
+    second = chain.answered(read(OUT, start=first).history[-1], chain.plain("Do ne."), [])
+    assert read(ASK, start=second).history[-1] == whole.history[-1]
+
+
+def test_a_text_alone_is_what_the_user_says() -> None:
+    document = Document(b'{"m":"Fix the test."}')
+    assert chain.read(document, document.members(document.root)["m"], b"").history == read(ASK).history
+
+
+def test_what_is_nested_deeply_counts_as_it_is() -> None:
+    deep: Any = "x"
+    for _ in range(400):
+        deep = [{"a": deep}]
+    other = json.loads(json.dumps(deep).replace('"x"', '"y"'))
+    one, two = ({"role": "tool", "content": found} for found in (deep, other))
+    assert behind(one) != behind(two)

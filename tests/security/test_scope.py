@@ -1,0 +1,263 @@
+"""Possession or credential, never a claim: what one tenant can get of another's, over every API."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penumbra.wire.answer import Hidden
+from security.scopes import APIS, HIDDEN, Api, Callers, database, shown
+
+LOG = "\n".join(
+    f"line {number}: worker {number * 7919 % 1009} has finished its part" for number in range(900)
+)
+OTHER = LOG.replace("worker", "runner")
+ASK = ("user", "What is in the log?")
+CALL = ("call", "call_0", "cat log")
+NEXT = ("call", "call_1", "ls")
+DONE = ("result", "call_1", "a b c")
+
+every_api = pytest.mark.parametrize("api", APIS, ids=lambda api: api.id)
+
+
+@pytest.fixture
+def callers() -> Iterator[Callers]:
+    made = Callers()
+    yield made
+    made.close()
+
+
+def result(text: str) -> tuple[str, ...]:
+    return ("result", "call_0", text)
+
+
+def jwt(sub: str, signature: str) -> str:
+    claims = base64.urlsafe_b64encode(json.dumps({"iss": "i", "sub": sub}).encode()).rstrip(b"=").decode()
+    return f"Bearer eyJhbGciOiJub25lIn0.{claims}.{signature}"
+
+
+def begun(callers: Callers, api: Api, headers: dict[str, str], log: str = LOG) -> Any:
+    """A conversation whose second answer has a hidden exchange; its last request."""
+    callers.answer(callers.send(api, api.body([ASK]), headers), api, CALL, shows=True)
+    asked = callers.send(api, api.body([ASK, CALL, result(log)]), headers)
+    callers.answer(asked, api, NEXT)
+    return asked
+
+
+@every_api
+def test_a_hidden_exchange_stays_where_the_same_was_said_before_it(api: Api, callers: Callers) -> None:
+    """Same key, same opening, ids that everybody has: another session never gets it."""
+    key = api.credential("one key")
+    begun(callers, api, key)
+    mine = callers.send(api, api.body([ASK, CALL, result(LOG), NEXT, DONE]), key)
+    assert HIDDEN.encode() in mine.rewritten.body
+    for turns in (
+        [ASK, CALL, result(OTHER), NEXT, DONE],
+        [ASK, NEXT, DONE],
+        [("user", "Something else."), CALL, result(LOG), NEXT, DONE],
+        [ASK, ("call", "call_0", "cat other"), result(LOG), NEXT, DONE],
+        [ASK, ("said", "Hm."), ASK, CALL, result(LOG), NEXT, DONE],
+    ):
+        assert HIDDEN.encode() not in callers.send(api, api.body(turns), key).rewritten.body
+
+
+@every_api
+def test_two_sessions_at_once_each_get_their_own(api: Api, callers: Callers) -> None:
+    key = api.credential("one key")
+    begun(callers, api, key)
+    begun(callers, api, key, OTHER)
+    for log in (LOG, OTHER):
+        again = callers.send(api, api.body([ASK, CALL, result(log), NEXT, DONE]), key)
+        assert HIDDEN.encode() in again.rewritten.body
+
+
+@every_api
+def test_another_key_gets_nothing_of_it(api: Api, callers: Callers) -> None:
+    asked = begun(callers, api, api.credential("one key"))
+    other = callers.send(api, api.body([ASK, CALL, result(LOG), NEXT, DONE]), api.credential("another key"))
+    assert HIDDEN.encode() not in other.rewritten.body
+    fresh = callers.send(api, api.body([ASK]), api.credential("another key"))
+    for ref in shown(asked):
+        assert callers.stored(asked, ref) == LOG
+        assert callers.stored(fresh, ref) is None
+
+
+FORGERIES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
+    "an unsigned token": ({"authorization": jwt("victim", "true")}, {"authorization": jwt("victim", "")}),
+    "a token in x-api-key": ({"authorization": jwt("victim", "true")}, {"x-api-key": jwt("victim", "")}),
+    "beside a key of one's own": (
+        {"authorization": jwt("victim", "true")},
+        {"authorization": jwt("victim", "true"), "x-api-key": "the attacker's own"},
+    ),
+    "beside an api-key of one's own": (
+        {"authorization": jwt("victim", "true")},
+        {"authorization": jwt("victim", "forged"), "api-key": "the attacker's own"},
+    ),
+    "an account id": (
+        {"authorization": jwt("victim", "true"), "chatgpt-account-id": "victim"},
+        {"authorization": jwt("attacker", "true"), "chatgpt-account-id": "victim"},
+    ),
+    "the name of a signing key": (
+        {
+            "authorization": "AWS4-HMAC-SHA256 Credential=AKIAVICTIM/20260101/r/bedrock/aws4_request, Signature=0"
+        },
+        {"x-api-key": "aws AKIAVICTIM"},
+    ),
+    "an address": ({}, {"x-api-key": "peer 10.0.0.1"}),
+    "a header that is not known": ({"x-acme-api-key": "victim"}, {"x-acme-api-key": "attacker"}),
+}
+
+
+@every_api
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_claim_reads_no_original(api: Api, name: str, callers: Callers) -> None:
+    victim, attacker = FORGERIES[name]
+    asked = begun(callers, api, victim)
+    refs = list(shown(asked))
+    assert refs
+    if victim:
+        assert callers.stored(asked, refs[0]) == LOG
+    forged = callers.send(api, api.body([ASK]), attacker)
+    assert callers.stored(forged, refs[0]) is None
+
+
+def test_an_account_in_a_body_reads_no_original(callers: Callers) -> None:
+    api = APIS[0]
+    metadata = {"metadata": {"user_id": json.dumps({"account_uuid": "victim", "session_id": "s"})}}
+    victim, attacker = ({"authorization": f"Bearer sk-ant-oat01-{name}"} for name in ("victim", "attacker"))
+    callers.answer(callers.send(api, api.body([ASK], **metadata), victim), api, CALL, shows=True)
+    asked = callers.send(api, api.body([ASK, CALL, result(LOG)], **metadata), victim)
+    (ref,) = shown(asked)
+    assert callers.stored(asked, ref) == LOG
+    assert callers.stored(callers.send(api, api.body([ASK], **metadata), attacker), ref) is None
+
+
+@every_api
+def test_another_host_reads_no_original(api: Api, callers: Callers) -> None:
+    key = api.credential("one key")
+    asked = begun(callers, api, key)
+    (ref,) = shown(asked)
+    body = api.body([ASK, CALL, result(LOG), NEXT, DONE])
+    other = callers.send(api, body, key, host="evil.example.com:443")
+    assert HIDDEN.encode() not in other.rewritten.body
+    assert callers.stored(callers.send(api, api.body([ASK]), key, host="evil.example.com:443"), ref) is None
+
+
+@every_api
+def test_without_a_credential_only_possession_counts(api: Api, callers: Callers) -> None:
+    asked = begun(callers, api, {})
+    (ref,) = shown(asked)
+    assert callers.stored(asked, ref) is None
+    assert (
+        HIDDEN.encode()
+        not in callers.send(api, api.body([ASK, CALL, result(OTHER), NEXT, DONE]), {}).rewritten.body
+    )
+    mine = callers.send(api, api.body([ASK, CALL, result(LOG), NEXT, DONE]), {})
+    assert HIDDEN.encode() in mine.rewritten.body
+
+
+def renewed(number: int) -> dict[str, str]:
+    return {"authorization": jwt("me", f"signature{number}")}
+
+
+@every_api
+def test_a_renewed_token_goes_on_with_its_conversation(api: Api, tmp_path: Path) -> None:
+    """The same bytes as before, also in a new process; originals when the provider has taken it."""
+    callers = Callers(database=database(tmp_path))
+    try:
+        asked = begun(callers, api, renewed(1))
+        (ref,) = shown(asked)
+        body = api.body([ASK, CALL, result(LOG), NEXT, DONE])
+        same = callers.send(api, body, renewed(1)).rewritten.body
+        callers.restart()
+        again = callers.send(api, body, renewed(2))
+        assert again.rewritten.body == same
+        assert callers.stored(again, ref) is None
+        callers.answer(again, api, ("said", "It is."), shows=True)
+        assert callers.stored(again, ref) == LOG
+        # By now the client has cleared the log, and the store alone has it.
+        assert again.conversation != asked.conversation
+        later = callers.send(api, api.body([ASK, CALL, result("[cleared]"), NEXT, DONE]), renewed(2))
+        assert callers.stored(later, ref) == LOG
+        assert callers.stored(callers.send(api, api.body([ASK]), renewed(3)), ref) is None
+    finally:
+        callers.close()
+
+
+@every_api
+def test_a_renewed_token_inherits_nothing_from_an_answer_that_failed(api: Api, callers: Callers) -> None:
+    asked = begun(callers, api, renewed(1))
+    (ref,) = shown(asked)
+    again = callers.send(api, api.body([ASK, CALL, result(LOG), NEXT, DONE]), renewed(2))
+    callers.answer(again, api, ("said", ""), shows=True, sound=False)
+    assert callers.stored(again, ref) is None
+
+
+@pytest.mark.parametrize("api", [one for one in APIS if one.id != "gemini"], ids=lambda api: api.id)
+def test_histories_in_another_shape_are_the_same(api: Api, callers: Callers) -> None:
+    key = api.credential("one key")
+    begun(callers, api, key)
+    body = json.loads(api.body([ASK, CALL, result(LOG + "\n"), NEXT, DONE]))
+    for message in body[api.member]:
+        if isinstance(message.get("content"), str) and api.id != "ollama-chat":
+            message["content"] = [{"type": "text", "text": message["content"], "cache_control": None}]
+    body[api.member] = [dict(reversed(message.items())) for message in body[api.member]]
+    if api.id != "bedrock-converse":
+        body[api.member].insert(0, {"role": "system", "content": "branch: main"})
+    found = callers.send(api, json.dumps(body).encode(), key)
+    assert HIDDEN.encode() in found.rewritten.body
+
+
+def test_a_line_index_is_nobody_elses(callers: Callers) -> None:
+    """Calls of the same id and size: a text that only another tenant has read is never referred to."""
+    api = APIS[1]
+    written, theirs = (
+        "\n".join(f"{sha256(b'%s %d' % (who, number)).hexdigest()} is part {number}" for number in range(40))
+        for who in (b"a", b"b")
+    )
+    assert len(written) == len(theirs)
+    for name, said in (("a", written), ("b", theirs)):
+        write = ("call", "call_00000000000000000001", f"cat > x <<E\n{said}\nE; cat x")
+        turns = [ASK, write, ("result", write[1], written)]
+        sent = callers.send(api, api.body(turns), api.credential(name)).rewritten.body
+        refers = written.split("\n")[20] not in json.loads(sent)["messages"][-1]["content"]
+        assert refers == (name == "a")
+
+
+def test_a_provider_that_keeps_histories_decides_by_its_ids(callers: Callers) -> None:
+    """Only new items travel: the id and the credential say whose they are."""
+    api = APIS[2]
+    answer_id = "resp_0123456789abcdef0123456789"
+    tools = {"store": True}
+    item = b'{"type":"function_call_output","call_id":"call_p","output":"THE ORIGINAL"}'
+
+    def asked(headers: dict[str, str], socket: bool) -> Any:
+        more = {"store": True, "previous_response_id": answer_id}
+        return callers.send(api, api.body([DONE], **more), headers, socket=socket)
+
+    for socket in (False, True):
+        first = callers.send(api, api.body([ASK], **tools), renewed(1), socket=socket)
+        callers.answer(first, api, NEXT, ids=(answer_id,), hidden=Hidden((), None, (item,)))
+        assert b"THE ORIGINAL" in asked(renewed(1), socket).rewritten.body
+        # The calls need results, but another credential gets no original.
+        other = asked(renewed(2), socket).rewritten.body
+        assert b"THE ORIGINAL" not in other
+        assert json.loads(other)["input"][0]["call_id"] == "call_p"
+        for stranger in ({"x-api-key": "k"}, {}, {"authorization": jwt("you", "signature1")}):
+            assert b"call_p" not in asked(stranger, socket).rewritten.body
+
+
+def test_ids_that_anybody_may_have_are_bound_to_the_credential(callers: Callers) -> None:
+    api = APIS[2]
+    first = callers.send(api, api.body([ASK], store=True), renewed(1))
+    callers.answer(first, api, NEXT, shows=True, ids=("resp_1",))
+    more = {"store": True, "previous_response_id": "resp_1"}
+    for headers, known in ((renewed(1), True), (renewed(2), False)):
+        found = callers.send(api, api.body([DONE], **more), headers)
+        assert (found.prepared is not None) is known
