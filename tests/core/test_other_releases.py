@@ -71,12 +71,17 @@ def test_forms_that_were_sent_stay(tmp_path, monkeypatch, count):
 def test_facts_of_any_release_can_be_read(tmp_path):
     async def work():
         database = Database(tmp_path / "p", ledger.SCHEMA)
-        newer = orjson.dumps({"how": "shortened", "stages": ["cap"], "of_a_later_release": [1]}).decode()
-        rows = [(b"newer", 2**40, None, newer), (b"older", 2**40, None, "{}")]
+        newer = orjson.dumps({"how": "shortened", "stages": ["cap"], "of_a_later_release": [1]})
+        seal = database.seal("decisions")
+        written = {b"newer": newer, b"older": b"{}", b"no facts": b"[1]", b"no text": b"{"}
+        rows = [
+            (key, 2**40, seal.close(key, len(facts).to_bytes(4, "big") + facts))
+            for key, facts in written.items()
+        ]
         await database.run(
-            lambda connection: connection.executemany("INSERT INTO decisions VALUES (?, ?, ?, ?)", rows)
+            lambda connection: connection.executemany("INSERT INTO decisions VALUES (?, ?, ?)", rows)
         )
-        known = await Ledger(database, 86_400.0, 1 << 26).known([b"newer", b"older"])
+        known = await Ledger(database, 86_400.0, 1 << 26).known(written)
         database.close()
         return known
 
