@@ -25,9 +25,10 @@ def host(flow: http.HTTPFlow) -> str:
 def claimed(flow: http.HTTPFlow) -> str:
     """The name in the headers, where nothing else could tell one; else empty.
 
-    Without TLS, what was connected to is an address. It is never taken for what the name says, but
-    what goes to it is searched for secrets if the name is an LLM host's.
+    Without TLS, or where nobody checks a certificate, what was connected to is an address. It is never taken
+    for what the name says, but what goes to it is searched for secrets if the name is an LLM host's.
     """
-    request = flow.request
-    plain = request.scheme != "https" and mode(flow.client_conn) in _ADDRESSED
-    return request.pretty_host if plain else ""
+    unchecked = flow.request.scheme != "https" or ctx.options.ssl_insecure
+    if not unchecked or mode(flow.client_conn) not in _ADDRESSED:
+        return ""
+    return flow.client_conn.sni or flow.request.pretty_host

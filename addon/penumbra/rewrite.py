@@ -109,9 +109,8 @@ def read(
 ) -> Request | None:
     """The request in a document; None if it is not what the API's bodies look like.
 
-    `scope`: who is asking. `possession` keys every hash of an item, so the same text of another caller has
-    another key; None: as `scope`. `threshold` is the value of an `X-Compression-Threshold` header. Raises
-    OverrideError, NotJson.
+    `scope`: who is asking. `possession` keys every hash of an item: the same text of another caller has
+    another key; None: as `scope`. `threshold`: of the header. Raises OverrideError, NotJson.
     """
     if not api.fits(document):
         return None
