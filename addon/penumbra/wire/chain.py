@@ -98,12 +98,17 @@ def read(document: Document, messages: Raw | None, scope: bytes, start: bytes = 
         return Chain((start,), (START,))
     if document.is_string(messages):
         return Chain((start, said(start, _of_client(document, messages, "user"))), (START, START))
+    # Where the provider stores items, their ids may stand for answers: then what the client says counts.
+    top = document.members(document.root)
+    referable = "input" in top and document.plain(top.get("store")) is not False
     history, calls = [start], [START]
     text, made = b"", list[bytes]()
     for message in document.items(messages):
         piece = _PIECES.of(document, message, scope)
         state = history[-1]
-        if piece.answer:
+        if piece.answer and referable:
+            pass
+        elif piece.answer:
             # How many messages an answer is cut into says nothing.
             text += piece.text
             made += piece.calls
