@@ -22,17 +22,18 @@ from mitmproxy.proxy import layer
 from penumbra import responses
 from penumbra.failures import place
 from penumbra.insight.expansions import ExpansionFigures, expansion_event
+from penumbra.redaction import RedactionError
 from penumbra.shadow.buffered import Reissue
-from penumbra.shadow.exchange import Ask, Continue, Done, Exchange
+from penumbra.shadow.exchange import Ask, Broken, Continue, Done, Exchange
 from penumbra.shadow.expansions import Answered, Expansions, Find, Prepared
-from penumbra.wire import content_stream, framing
+from penumbra.wire import content_stream, framing, upstream_error
 from penumbra.wire.answer import Answer, Failure
 
 if TYPE_CHECKING:
     from penumbra.shadow.splice import Guard, TurnEnd
 
 FALLBACK_ID = "PENUMBRA_SPLICE_UNAVAILABLE"
-_MOST_RETRIES = 2
+MOST_RETRIES = 2
 _DISCONNECT_SECONDS = 0.05
 _NOT_REPEATED = ("idempotency-key", "expect", "content-encoding", "transfer-encoding", "content-length")
 _log = logging.getLogger(__name__)
@@ -204,8 +205,8 @@ class Expansion:
         if response.status_code != 200 or not (stream or "json" in kind):
             self.forget(flow)
             return
-        wire = awaited.prepared.wire
-        answer = wire.stream(awaited.prepared.tool) if stream else wire.body(awaited.prepared.tool)
+        wire, tool, before = awaited.prepared.wire, awaited.prepared.tool, awaited.prepared.before
+        answer = wire.stream(tool, before) if stream else wire.body(tool, before)
         awaited.exchange = Exchange(wire, self.wrap(flow, answer, stream), awaited.body)
         awaited.decode = content_stream.decoder(response.headers.get("content-encoding", ""))
         if not awaited.spliceable and self._splice is not None:
@@ -231,9 +232,11 @@ class Expansion:
         elif isinstance(step, Done):
             awaited.done = step
             turn.out = step.out
+            await self.keep(awaited, step)
             if awaited.plain is not None and step.out != awaited.plain:
                 turn.body = step.out
                 responses.replace_document(turn.flow, step)
+                responses.tell_when(turn.flow, turn.continuation)
         else:
             turn.following = step
         awaited.shown += turn.out
@@ -271,7 +274,7 @@ class Expansion:
     def interrupted(self, flow: http.HTTPFlow, awaited: Awaited) -> None:
         """The client of an answer has gone away: it keeps what it has got."""
         if awaited.done is None and awaited.exchange is not None and (awaited.live or flow.websocket):
-            self._later(_remember(awaited, awaited.exchange.interrupted()))
+            self.later(_remember(awaited, awaited.exchange.interrupted()))
         self.report(flow, awaited)
 
     async def client_disconnected(self, client: connection.Client) -> None:
@@ -299,38 +302,58 @@ class Expansion:
                 if plain is None:
                     return Done(turn.body, sound=False)
                 exchange.feed(plain)
-            return await self.advance(awaited, exchange)
+            step = await self.advance(awaited, exchange)
+            return step if not isinstance(step, Broken) else exchange.failed(step.failure)
         # What the flow shows may be something else.
         answered = turn.continuation.response is not None
         body = responses.plain_body(turn.continuation, turn.answer) or b"" if answered else b""
         failure, pause = responses.failure(turn.continuation, turn.error, awaited.live, body)
         if failure is None:
-            awaited.retries = 0
             if not awaited.live:
                 exchange.feed(body)
-            return await self.advance(awaited, exchange)
-        if pause is None or turn.shown or awaited.retries >= _MOST_RETRIES:
-            return exchange.failed(failure)
+            step = await self.advance(awaited, exchange)
+            if not isinstance(step, Broken):
+                awaited.retries = 0
+                return step
+            failure, pause = step.failure, responses.pause(step.failure)
+        if pause is None or turn.shown or awaited.retries >= MOST_RETRIES:
+            return await self.failed(turn.flow, awaited, exchange, failure)
         awaited.retries += 1
         await asyncio.sleep(pause * awaited.retries)
         exchange.again()
         return self._continuation(turn.flow, exchange.request, awaited)
 
-    async def advance(self, awaited: Awaited, exchange: Exchange) -> Continue | Done:
-        """The turn has been read: answer its calls; keep the answer if it is complete."""
-        step: Ask | Continue | Done = exchange.end_turn()
+    async def advance(self, awaited: Awaited, exchange: Exchange) -> Broken | Continue | Done:
+        """The turn has been read: answer its calls."""
+        step: Ask | Broken | Continue | Done = exchange.end_turn()
         if isinstance(step, Ask):
             texts, answered = await awaited.expansions.texts(
                 awaited.prepared, awaited.find, step, awaited.provided
             )
             awaited.answered += answered
             step = exchange.answered(texts)
-        if isinstance(step, Done) and (step.hidden is not None or (step.sound and awaited.prepared.threaded)):
-            # The client gets the end of the answer when its next request can be understood.
-            await _remember(awaited, step)
-        elif isinstance(step, Done) and step.sound:
-            self._later(_remember(awaited, step))
         return step
+
+    async def keep(self, awaited: Awaited, done: Done) -> None:
+        """Keep an answer. The client gets its end when the next request can be understood."""
+        if done.hidden is not None or done.orphans or (done.sound and awaited.prepared.threaded):
+            await _remember(awaited, done)
+        elif done.sound or done.text or done.calls:
+            self.later(_remember(awaited, done))
+
+    async def failed(
+        self, flow: http.HTTPFlow, awaited: Awaited, exchange: Exchange, failure: Failure
+    ) -> Done:
+        """A continuation can't be had: the client hears of an error, and the log what the provider said."""
+        said = upstream_error.words(failure)
+        try:
+            said = await awaited.expansions.cleaned(said)
+        except RedactionError as error:
+            said = f"({place(error)})"
+        _log.warning(
+            f"Penumbra: {flow.request.pretty_host}: a hidden request failed: {failure.message}: {said}"
+        )
+        return exchange.failed(failure)
 
     def hidden(self, parent: http.HTTPFlow, body: bytes, comment: str) -> http.HTTPFlow:
         """The flow of a hidden request, linked to the client's."""
@@ -364,16 +387,19 @@ class Expansion:
             shown.append(step.out)
             continuation = self._continuation(flow, step.request, awaited)
             error = await self._reissue.run(continuation)
-            stream = responses.is_stream(flow)
             body = responses.content(continuation)
-            failure, _ = responses.failure(continuation, error, stream, body)
-            if failure is not None:
-                awaited.done = exchange.failed(failure)
-                responses.refuse(flow, awaited.prepared, failure)
-                return
-            shown.append(exchange.feed(body))
-            step = await self.advance(awaited, exchange)
+            failure, _ = responses.failure(continuation, error, responses.is_stream(flow), body)
+            if failure is None:
+                shown.append(exchange.feed(body))
+                step = await self.advance(awaited, exchange)
+            else:
+                step = Broken(failure)
+        if isinstance(step, Broken):
+            awaited.done = await self.failed(flow, awaited, exchange, step.failure)
+            responses.refuse(flow, awaited.prepared, step.failure)
+            return
         awaited.done = step
+        await self.keep(awaited, step)
         shown.append(step.out)
         if (body := b"".join(shown)) != plain:
             flow.response.raw_content = body
@@ -416,7 +442,8 @@ class Expansion:
         if self._splice is not None:
             self._splice.SESSIONS.pop(flow.id, None)
 
-    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+    def later(self, work: Coroutine[Any, Any, None]) -> None:
+        """Work that nobody waits for."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -8,6 +8,7 @@ all that is not understood, go on as they came.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -16,14 +17,15 @@ from dataclasses import dataclass, field
 from mitmproxy import ctx, http
 from mitmproxy.proxy.layers import websocket as layers
 
+from penumbra import responses
 from penumbra.engine import Accepted, Engine, Refused
-from penumbra.expansion import Awaited, Expansion
+from penumbra.expansion import MOST_RETRIES, Awaited, Expansion
 from penumbra.failures import place
-from penumbra.shadow.exchange import Continue, Done, Exchange
+from penumbra.shadow.exchange import Ask, Broken, Continue, Done, Exchange
 from penumbra.wire import responses_socket
 from penumbra.wire.answer import Failure
 from penumbra.wire.recognise import Api, apis
-from penumbra.wire.responses_socket import BEGIN, CREATE, STEER, Envelope
+from penumbra.wire.responses_socket import BEGIN, CREATE, NAMING, STEER, Envelope, Transcript
 from penumbra.writes import Writes
 
 _WHOLE = 1 << 40
@@ -43,6 +45,9 @@ class Waiting:
     awaited: Awaited | None
     """None: the model can't ask for originals, and frames only pass by."""
     begun: bool = False
+    shown: bool = False
+    """The client has got something of the turn that is under way."""
+    retries: int = 0
 
 
 @dataclass
@@ -53,6 +58,7 @@ class Lane:
     held: deque[tuple[bytes, bool]] = field(default_factory=deque)
     """Frames of the client, and whether they are text, that come before the end of hidden turns."""
     latest: Accepted | None = None
+    transcript: Transcript = field(default_factory=Transcript)
 
     @property
     def is_busy(self) -> bool:
@@ -68,6 +74,8 @@ class Socket:
     lanes: dict[str, Lane] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
     """The id that the client knows an answer by, and the one of its latest turn."""
+    known: dict[str, str] = field(default_factory=dict)
+    """The same the other way."""
 
 
 # Of the process, not of the addon: a reload of the script makes a new addon while sockets go on.
@@ -178,6 +186,8 @@ class Sockets:
         if isinstance(outcome, Refused):
             self._refuse(flow, outcome.status, outcome.body, outside)
             return b""
+        if outside.type != CREATE or outcome is None:
+            lane.transcript.lose()
         if outside.type == CREATE:
             lane.latest = outcome
             lane.waiting.extend([self._waiting(outcome)] if outcome is not None else [])
@@ -210,13 +220,19 @@ class Sockets:
         if lane is None or waiting is None:
             return frame
         if outside.type == BEGIN and waiting.exchange.rounds:
-            socket.ids[waiting.exchange.turns[0].answer_id] = responses_socket.answer_id(frame)
+            first, latest = waiting.exchange.turns[0].answer_id, responses_socket.answer_id(frame)
+            socket.ids[first], socket.known[latest] = latest, first
         shown = waiting.exchange.feed(frame)
         if waiting.awaited is None:
             shown = frame
+        waiting.shown |= bool(shown)
+        if shown and (outside.ends or outside.type in NAMING) and socket.known:
+            shown = responses_socket.told(shown, socket.known, "")
         if not outside.ends:
             return shown
         rest = await self._ended(flow, socket, lane, waiting)
+        if rest:
+            rest = responses_socket.told(rest, socket.known, outside.lane)
         if shown and rest:
             _inject(flow, rest, to_client=True)
         return shown or rest
@@ -236,8 +252,11 @@ class Sockets:
 
     async def _ended(self, flow: http.HTTPFlow, socket: Socket, lane: Lane, waiting: Waiting) -> bytes:
         """A turn has ended: go on, or let the client go on. What is still to be sent to the client."""
-        step = await self._step(waiting)
+        step = await self._step(flow, lane, waiting)
+        if step is None:
+            return b""
         if isinstance(step, Continue):
+            waiting.shown, waiting.retries = False, 0
             if waiting.awaited is not None:
                 waiting.awaited.continuations.append(flow.id)
             _inject(flow, step.request, to_client=False)
@@ -245,9 +264,11 @@ class Sockets:
         lane.waiting.popleft()
         if waiting.awaited is not None:
             waiting.awaited.done = step
+            await self._expansion.keep(waiting.awaited, step)
             self._expansion.report(flow, waiting.awaited)
         try:
-            await self._remember(flow, waiting)
+            if step.sound:
+                await self._remember(flow, waiting)
         except Exception as error:
             _log.error("penumbra: an answer could not be kept: %s", place(error))
         while lane.held and not lane.is_busy:
@@ -257,16 +278,40 @@ class Sockets:
                 _inject(flow, sent, to_client=False, is_text=is_text)
         return step.out
 
-    async def _step(self, waiting: Waiting) -> Continue | Done:
-        exchange = waiting.exchange
-        if waiting.awaited is None:
-            ended = exchange.end_turn()
-            return ended if isinstance(ended, Done) else Done(b"")
-        try:
-            return await self._expansion.advance(waiting.awaited, exchange)
-        except Exception as error:
-            _log.error("penumbra: an answer could not be continued: %s", place(error))
-            return exchange.failed(Failure(None, b"", f"Penumbra failed: {type(error).__name__}"))
+    async def _step(self, flow: http.HTTPFlow, lane: Lane, waiting: Waiting) -> Continue | Done | None:
+        """What follows; None: the same request once more, a moment later."""
+        exchange, awaited = waiting.exchange, waiting.awaited
+        sent, turns = exchange.request, len(exchange.turns)
+        step: Ask | Broken | Continue | Done
+        if awaited is None:
+            step = exchange.end_turn()
+        else:
+            try:
+                step = await self._expansion.advance(awaited, exchange)
+            except Exception as error:
+                _log.error("penumbra: an answer could not be continued: %s", place(error))
+                return exchange.failed(Failure(None, b"", f"Penumbra failed: {type(error).__name__}"))
+        for turn in exchange.turns[turns:]:
+            lane.transcript.answered(sent, turn)
+        if isinstance(step, Broken) and awaited is not None:
+            if self._again(flow, lane, waiting, step):
+                return None
+            return await self._expansion.failed(flow, awaited, exchange, step.failure)
+        return step if isinstance(step, Continue | Done) else Done(b"")
+
+    def _again(self, flow: http.HTTPFlow, lane: Lane, waiting: Waiting, broken: Broken) -> bool:
+        """Ask for a continuation once more, if that may help."""
+        pause = responses.pause(broken.failure)
+        if pause is None or waiting.shown or waiting.retries >= MOST_RETRIES:
+            return False
+        request = lane.transcript.whole(waiting.exchange.request)
+        if request is None:
+            return False
+        waiting.retries += 1
+        waiting.exchange.again(request)
+        # Other lanes go on meanwhile.
+        self._expansion.later(_inject_later(flow, request, pause * waiting.retries))
+        return True
 
     async def _remember(self, flow: http.HTTPFlow, waiting: Waiting) -> None:
         """What later frames do not say again."""
@@ -291,3 +336,9 @@ def _steering() -> Api:
 
 def _inject(flow: http.HTTPFlow, frame: bytes, *, to_client: bool, is_text: bool = True) -> None:
     ctx.master.commands.call("inject.websocket", flow, to_client, frame, is_text)
+
+
+async def _inject_later(flow: http.HTTPFlow, frame: bytes, pause: float) -> None:
+    await asyncio.sleep(pause)
+    if reads(flow):
+        _inject(flow, frame, to_client=False)

@@ -17,7 +17,7 @@ from functools import cache
 
 from penumbra.failures import place
 from penumbra.shadow import answers, expand, phantom, replay
-from penumbra.shadow.answers import BEGINNING, Answers, Known, Place, signature_key, text_hash
+from penumbra.shadow.answers import BEGINNING, Answers, Known, Place, orphan_key, signature_key, text_hash
 from penumbra.shadow.answers import key as answer_key
 from penumbra.shadow.exchange import Ask, Done
 from penumbra.shadow.heard import Heard
@@ -97,6 +97,11 @@ class Prepared:
     start: Place = BEGINNING
     """Where the answer stands if the request shows none before it."""
 
+    @property
+    def before(self) -> str:
+        """The id by which the client names the answer that it goes on from; empty if it names none."""
+        return self.history.visible[0].answer_id if self.history.is_elsewhere else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Answered:
@@ -140,11 +145,27 @@ class Expansions:
     async def prepare(
         self, format_name: str, document: Document, caller: Caller, terms: Terms
     ) -> Prepared | None:
-        """Edit a request; None if the phantom does not belong there, and nothing was edited."""
+        """Edit a request; None if the phantom does not belong there."""
         wire = FORMATS.get(format_name)
         if wire is None:
             _say_unread(format_name)
             return None
+        prepared = await self._prepare(wire, format_name, document, caller, terms)
+        await self._take_out_orphans(wire, document, caller)
+        return prepared
+
+    async def _take_out_orphans(self, wire: AnswerFormat, document: Document, caller: Caller) -> None:
+        """What clients keep of answers that broke off, and the provider refuses ever after."""
+        reasoning, scope = wire.reasoning(document), caller.principal
+        if not reasoning or not await self._answers.known([orphan_key(scope, "")]):
+            return
+        keys = {one.index: orphan_key(scope, one.known_by) for one in reasoning}
+        known = await self._answers.known(keys.values())
+        wire.take_out(document, [index for index, key in keys.items() if key in known])
+
+    async def _prepare(
+        self, wire: AnswerFormat, format_name: str, document: Document, caller: Caller, terms: Terms
+    ) -> Prepared | None:
         tools = wire.tools(document)
         # What was hidden in one API's answer has no place in another's.
         opening = f"{format_name.removesuffix('_socket')} {caller.opening}"
@@ -249,10 +270,12 @@ class Expansions:
     async def remember(self, prepared: Prepared, done: Done) -> None:
         """Keep an answer, as it will look in the next request."""
         scope, behind = prepared.caller.principal, prepared.replayed.behind
+        for known_by in ("", *done.orphans) if done.orphans else ():
+            await self._answers.record(orphan_key(scope, known_by), Known("", ""))
         visible = replay.next_answer(prepared.history, done.calls, done.tokens, done.text, prepared.start)
         opening = prepared.start.opening or prepared.history.opening
         key, *others = answers.keys(scope, replace(visible, item=done.item), opening)
-        known = Known(prepared.tool, text_hash(done.text), hidden=done.hidden)
+        known = Known(prepared.tool, text_hash(visible.text), hidden=done.hidden)
         if done.signed_late and done.hidden is not None:
             behind += (key,)
         if done.signature and behind:
@@ -269,12 +292,16 @@ class Expansions:
         if done.calls and not done.sound:
             # Of an answer that broke off, clients keep the text and not the calls.
             words = replace(visible, calls=(), tokens=())
-            await self._answers.record(answer_key(scope, words, opening), known)
+            await self._answers.record(answer_key(scope, words, opening), replace(known, hidden=None))
+
+    async def cleaned(self, text: str) -> str:
+        """A text without its secrets. Raises RedactionError."""
+        return await self._heard.cleaned(text)
 
     async def _remember_id(self, prepared: Prepared, done: Done, place: Place) -> None:
         """The next request names an answer by the id that the client has got: of its first turn from a
         stream, of its last turn from a document. Both are kept."""
-        results = done.hidden.results if done.hidden else ()
+        results = done.pending or (done.hidden.results if done.hidden else ())
         for answer_id in dict.fromkeys((done.ids[0], done.ids[-1])):
             visible = Visible(-1, 0, (), "", "", 0, answer_id=answer_id)
             hidden = Hidden((), None, results, answer_id=done.ids[-1])

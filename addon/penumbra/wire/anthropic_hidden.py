@@ -7,7 +7,18 @@ from dataclasses import replace
 
 from msgspec import Raw
 
-from penumbra.wire.answer import Answer, Hidden, PhantomCall, Said, Tool, Tools, Turn, Visible, read_visible
+from penumbra.wire.answer import (
+    Answer,
+    Hidden,
+    NoOrphans,
+    PhantomCall,
+    Said,
+    Tool,
+    Tools,
+    Turn,
+    Visible,
+    read_visible,
+)
 from penumbra.wire.anthropic_answer import SIGNATURES, AnthropicBody, AnthropicStream
 from penumbra.wire.document import Document, Edit, encode
 
@@ -18,13 +29,13 @@ _ELSEWHERE = -1
 _NO_CALLS = b'{"type":"none"}'
 
 
-class AnthropicAnswers:
+class AnthropicAnswers(NoOrphans):
     """See AnswerFormat."""
 
-    def stream(self, phantom: str) -> Answer:
+    def stream(self, phantom: str, before: str = "") -> Answer:
         return AnthropicStream(phantom)
 
-    def body(self, phantom: str) -> Answer:
+    def body(self, phantom: str, before: str = "") -> Answer:
         return AnthropicBody(phantom)
 
     def tools(self, request: Document) -> Tools:

@@ -20,10 +20,10 @@ _DROP_BETA = b"thinking-binding-controls"
 class InvokeAnswers(AnthropicAnswers):
     """See AnswerFormat."""
 
-    def stream(self, phantom: str) -> Answer:
+    def stream(self, phantom: str, before: str = "") -> Answer:
         return InvokeStream(phantom)
 
-    def body(self, phantom: str) -> Answer:
+    def body(self, phantom: str, before: str = "") -> Answer:
         return InvokeBody(phantom)
 
     def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
@@ -33,10 +33,10 @@ class InvokeAnswers(AnthropicAnswers):
 class ConverseAnswers(AnthropicAnswers):
     """See AnswerFormat."""
 
-    def stream(self, phantom: str) -> Answer:
+    def stream(self, phantom: str, before: str = "") -> Answer:
         return ConverseStream(phantom)
 
-    def body(self, phantom: str) -> Answer:
+    def body(self, phantom: str, before: str = "") -> Answer:
         return ConverseBody(phantom)
 
     def tools(self, request: Document) -> Tools:
