@@ -195,7 +195,7 @@ class Exchange:
         last = Turn() if self.turns and ended is self.turns[-1] else ended
         turns = [*self.turns, last] if self._shown else []
         text = "".join(turn.text for turn in turns)
-        said = last.text.strip() or last.real_calls or last.phantoms or last.signatures
+        said = last.text.strip() or last.real_calls
         hidden = None
         covered = self.rounds > 0 and self._covered == len(self.turns)
         if turns and covered and (last.message or not said):

@@ -126,6 +126,7 @@ class AnthropicAnswers(NoOrphans):
         texts = [*hidden.before, *([hidden.last] if hidden.last else [])]
         if hidden.signed and not visible.signed:
             texts = [text for text in map(self._without_thinking, texts) if text]
+        texts = self.joined(texts, request, behind)
         texts[-1] = self.marked(texts[-1], request, message)
         start, end = request.place(message)
         request.edits.append(Edit(start, end, b",".join(texts)))
@@ -144,6 +145,10 @@ class AnthropicAnswers(NoOrphans):
             return False
         items = _messages(request)
         return sum(self._remove_thinking(request, items[index]) for index in signed) > 0
+
+    def joined(self, texts: list[bytes], request: Document, behind: Raw | None) -> list[bytes]:
+        """Messages that are put in front of another; the API joins those of one role itself."""
+        return texts
 
     def marked(self, text: bytes, request: Document, message: Raw) -> bytes:
         """A message with the mark up to which the client wants its prompt cached, if `message` has it."""

@@ -28,7 +28,7 @@ _BEGINS = ("response.created", "response.in_progress", "response.queued")
 _ENDS = ("response.completed", "response.incomplete")
 _FAILED = ("response.failed", "error")
 _BEFORE = "previous_response_id"
-_KEPT = ("id", "created_at")
+_KEPT = ("id", "created_at", _BEFORE)
 """What an answer says of itself: of all its events, and of all the turns behind it."""
 
 
@@ -127,7 +127,7 @@ class ResponsesStream:
                 status = status if isinstance(status, int) else None
                 self._turn.failure = Failure(status, event.data, ENDED_IN_AN_ERROR)
                 return b""
-            self._told_before(document, document.members(members.get("response")))
+            name_before(document, document.members(members.get("response")), self._before)
             scrub(document, document.members(members.get("response")), self._phantom)
         return self._item_event(event, document, members, name)
 
@@ -136,7 +136,7 @@ class ResponsesStream:
             return b""
         response = members.get("response")
         scrub(document, document.members(response), self._phantom)
-        self._told_before(document, document.members(response))
+        name_before(document, document.members(response), self._before)
         if not self._first and response is not None:
             rendered = Document(document.render())
             described = rendered.plain(rendered.members(rendered.root)["response"])
@@ -176,14 +176,12 @@ class ResponsesStream:
         # Some servers leave the items of a stream out of its last event.
         left_out = bool(self._turn.items) and not document.items(response.get("output"))
         show(document, response, self._phantom, [] if left_out else self._shown, self._hidden_usage)
-        self._told_before(document, response)
+        if not self._continued:
+            name_before(document, response, self._before)
         for name in _KEPT if self._continued else ():
             if name in response and name in self._first:
                 document.replace(response[name], self._first[name])
         return self._numbered(event, document, members)
-
-    def _told_before(self, document: Document, response: dict[str, Raw]) -> None:
-        name_before(document, response, self._first.get(_BEFORE) if self._continued else self._before)
 
 
 @dataclass(slots=True)
@@ -262,7 +260,7 @@ def scrub(document: Document, response: dict[str, Raw], phantom: str) -> None:
         _set_items(document, response["tools"], kept)
 
 
-def name_before(document: Document, response: dict[str, Raw], before: str | None) -> None:
+def name_before(document: Document, response: dict[str, Raw], before: str) -> None:
     """An answer names the one before it as the client does, who may know it by another id."""
     named = response.get(_BEFORE)
     if before and named is not None and document.string(named) not in (None, before):
