@@ -90,8 +90,14 @@ def test_a_failing_continuation_ends_a_stream_with_an_error_of_the_same_kind(
 
 @pytest.mark.parametrize(
     ("fault", "status"),
-    [(Fault(400, "no"), 400), (Fault(529, "no"), 529), (Hangup(), 502), (Raw(), 502)],
-    ids=["400", "529", "hangup", "empty"],
+    [
+        (Fault(400, "no"), 400),
+        (Fault(529, "no"), 529),
+        (Fault(429, "no", headers=(("retry-after", "60"),)), 429),
+        (Hangup(), 502),
+        (Raw(), 502),
+    ],
+    ids=["400", "529", "429", "hangup", "empty"],
 )
 @every_api
 def test_a_failing_continuation_gives_a_document_its_status(
@@ -100,7 +106,8 @@ def test_a_failing_continuation_gives_a_document_its_status(
     upstream.script(failing(fault))
     answer = api.post(clients.http(running), api_key, False)
     assert answer.status_code == status
-    assert api.error(answer.json())
+    assert api.error(answer.json()) != "no"
+    assert answer.headers.get("retry-after") == ("60" if status == 429 else None)
 
 
 @both_ways

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from e2e.agent import bash
-from e2e_expand.apis import Api, every_api
+from e2e_expand.apis import APIS, Api, both_ways, every_api
 from e2e_expand.left import kept, user
 from e2e_expand.model import PHANTOM, Model, expand
 from upstream import Fault, Text, Thinking, turn
@@ -61,3 +61,24 @@ def test_the_client_goes_on_from_what_it_has(
         if name == "refused" and left:
             # What the model asked for is still before it.
             assert PHANTOM in str(upstream.asked()[-1].json[key]), name
+
+
+@both_ways
+def test_prompts_are_compared_with_that_of_the_last_turn(
+    stream: bool, clients: Any, api_key: str, running: Any, upstream: Any
+) -> None:
+    """A client that wants to know why its prompt was not in the cache names the answer that it got."""
+    api, client = APIS[0], clients.http(running)
+    body = {**api.body("What is there?", stream), "diagnostics": {"previous_message_id": None}}
+    post = {"url": api.host + api.path(stream), "headers": api.headers(api_key)}
+    upstream.script(Model(turn(Text("One moment."), expand("shadow_1")), turn("Done.")))
+    first = api.values(client.post(json=body, **post).content, stream)[0]
+    told = first["message"]["id"] if stream else first["id"]
+    upstream.script(Model(turn("Good.")))
+    body["messages"] += [{"role": "assistant", "content": "One moment.Done."}, *user(api, "And now?")]
+    body["diagnostics"] = {"previous_message_id": told}
+    assert client.post(json=body, **post).status_code == 200
+    named = upstream.asked()[-1].json["diagnostics"]["previous_message_id"]
+    # Of a stream the client knows the id of the first turn.
+    assert (named != told) is stream
+    assert named >= told

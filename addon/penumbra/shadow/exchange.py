@@ -81,7 +81,7 @@ class Done:
     status: int | None = None
     """HTTP status of an error that takes the place of a JSON answer."""
     orphans: tuple[str, ...] = ()
-    """Reasoning that the client got, and not what it led to: see `Turn.orphans`."""
+    """Reasoning that the client got, without what it led to: see `Turn.orphans`."""
     pending: tuple[bytes, ...] = ()
     """Results that the provider has not taken, for calls of the last of the ids."""
 
@@ -202,7 +202,7 @@ class Exchange:
             signed = any(turn.signatures for turn in turns)
             hidden = Hidden(tuple(self._hidden), last.message, signed=signed, broken=True)
         ours = self.rounds or any(turn.phantoms for turn in turns)
-        orphans = tuple(one for turn in turns for one in turn.orphans) if ours else ()
+        orphans = _orphans(turns) if ours else ()
         calls = last.real_calls if turns else ()
         done = Done(b"", calls, text, hidden, tokens=last.tokens, sound=False, orphans=orphans)
         if not turns:
@@ -227,7 +227,13 @@ class Exchange:
         ids = tuple(each.answer_id for each in self.turns)
         out, last = self._answer.finish(), self.turns[-1]
         done = Done(out, calls, text, hidden, signature, late, ids)
-        return replace(done, made=last.made, tokens=last.tokens, item=last.item)
+        done = replace(done, made=last.made, tokens=last.tokens, item=last.item)
+        # Where the exchange can't be put back, its reasoning can't stay either.
+        return replace(done, orphans=_orphans(self.turns)) if hidden is not None else done
+
+
+def _orphans(turns: Sequence[Turn]) -> tuple[str, ...]:
+    return tuple(one for turn in turns for one in turn.orphans)
 
 
 def _signed(turns: Sequence[Turn]) -> tuple[str, bool]:

@@ -152,7 +152,18 @@ class Expansions:
             return None
         prepared = await self._prepare(wire, format_name, document, caller, terms)
         await self._take_out_orphans(wire, document, caller)
+        await self._name_latest(wire, document, caller)
         return prepared
+
+    async def _name_latest(self, wire: AnswerFormat, document: Document, caller: Caller) -> None:
+        """Prompts are compared with that of an answer's last turn, which is the longest."""
+        named = wire.compared_with(document)
+        if named is None or not (answer_id := document.string(named)):
+            return
+        key = answer_key(caller.principal, Visible(-1, 0, (), "", "", 0, answer_id=answer_id))
+        known = (await self._answers.known([key])).get(key)
+        if known is not None and known.hidden is not None and known.hidden.answer_id:
+            document.replace(named, known.hidden.answer_id)
 
     async def _take_out_orphans(self, wire: AnswerFormat, document: Document, caller: Caller) -> None:
         """What clients keep of answers that broke off, and the provider refuses ever after."""
@@ -289,6 +300,8 @@ class Expansions:
             place = Place(visible.ordinal, visible.last_call, visible.since)
             place = replace(place if is_empty else replay.behind(visible), opening=opening)
             await self._remember_id(prepared, done, place)
+        elif done.hidden is not None and done.ids:
+            await self._remember_id(prepared, done, BEGINNING)
         if done.calls and not done.sound:
             # Of an answer that broke off, clients keep the text and not the calls.
             words = replace(visible, calls=(), tokens=())

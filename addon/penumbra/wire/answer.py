@@ -14,6 +14,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from msgspec import Raw
+
 from penumbra.wire.document import Document
 
 
@@ -281,6 +283,10 @@ class AnswerFormat(Protocol):
         """Remove the messages at these places."""
         ...
 
+    def compared_with(self, request: Document) -> Raw | None:
+        """The id of an answer that is named only so that the provider compares the prompts of both."""
+        ...
+
     def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
         """Reasoning from message `first` on belongs to another conversation: keep the request valid.
 
@@ -290,13 +296,17 @@ class AnswerFormat(Protocol):
         ...
 
 
-class NoOrphans:
-    """For APIs that don't refuse reasoning for what does not follow it."""
+class Usual:
+    """What most APIs have in common: reasoning is not refused for what does not follow it, and no answer is
+    named that the request does not go on from."""
 
     def reasoning(self, request: Document) -> list[Reasoning]:
         return []
 
     def take_out(self, request: Document, places: Collection[int]) -> None:
+        return None
+
+    def compared_with(self, request: Document) -> Raw | None:
         return None
 
 

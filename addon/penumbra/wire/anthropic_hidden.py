@@ -10,12 +10,12 @@ from msgspec import Raw
 from penumbra.wire.answer import (
     Answer,
     Hidden,
-    NoOrphans,
     PhantomCall,
     Said,
     Tool,
     Tools,
     Turn,
+    Usual,
     Visible,
     read_visible,
 )
@@ -29,7 +29,7 @@ _ELSEWHERE = -1
 _NO_CALLS = b'{"type":"none"}'
 
 
-class AnthropicAnswers(NoOrphans):
+class AnthropicAnswers(Usual):
     """See AnswerFormat."""
 
     def stream(self, phantom: str, before: str = "") -> Answer:
@@ -76,6 +76,10 @@ class AnthropicAnswers(NoOrphans):
         document = Document(request)
         document.set_member(document.root, "tool_choice", _NO_CALLS)
         return document.render()
+
+    def compared_with(self, request: Document) -> Raw | None:
+        diagnostics = request.members(request.members(request.root).get("diagnostics"))
+        return diagnostics.get("previous_message_id")
 
     def said(self, document: Document, block: Raw) -> Said:
         """A content block of an assistant message."""

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from msgspec import Raw
 
-from penumbra.wire.answer import Hidden, NoOrphans, PhantomCall, Tool, Tools, Turn, Visible, read_visible
+from penumbra.wire.answer import Hidden, PhantomCall, Tool, Tools, Turn, Usual, Visible, read_visible
 from penumbra.wire.document import Document, Edit, decode, encode
 from penumbra.wire.ollama import call_token
 from penumbra.wire.ollama_answer import OllamaBody, OllamaStream
 
 
-class OllamaAnswers(NoOrphans):
+class OllamaAnswers(Usual):
     """See AnswerFormat."""
 
     def stream(self, phantom: str, before: str = "") -> OllamaStream:

@@ -12,7 +12,17 @@ from dataclasses import dataclass, replace
 
 from msgspec import Raw
 
-from penumbra.wire.answer import Hidden, PhantomCall, Reasoning, Tool, Tools, Turn, Visible, read_visible
+from penumbra.wire.answer import (
+    Hidden,
+    PhantomCall,
+    Reasoning,
+    Tool,
+    Tools,
+    Turn,
+    Usual,
+    Visible,
+    read_visible,
+)
 from penumbra.wire.conversation import joined_text
 from penumbra.wire.document import Document, Edit, encode
 from penumbra.wire.openai_responses import TEXTS, call_id, is_answer, kind
@@ -23,7 +33,7 @@ _BEFORE = "previous_response_id"
 _ELSEWHERE = -1
 
 
-class ResponsesAnswers:
+class ResponsesAnswers(Usual):
     """See AnswerFormat."""
 
     def stream(self, phantom: str, before: str = "") -> ResponsesStream:
