@@ -334,7 +334,7 @@ def test_an_error_of_a_continuation_is_kept_from_the_client() -> None:
 def test_reasoning_that_has_lost_what_it_led_to() -> None:
     items = (reasoning(0), message(1, "See."), reasoning(2), reasoning(3), phantom(4))
     _, (turn,) = byte_by_byte(made, [stream(0, *items)])
-    assert turn.orphans == ("gAAA2", "gAAA3")
+    assert turn.orphans == ("gAAA2", "rs_2", "gAAA3", "rs_3")
     whole = stream(0, *items, call(5), reasoning(6))
     cut = whole[: whole.index(b"event: response.completed")]
     for at in range(len(cut)):

@@ -322,7 +322,8 @@ def _turn(
             phantoms.append(PhantomCall(call_id(document, name, item), arguments))
             continue
         last = document.string(item.get("id")) or ""
-        orphans = [*orphans, known_by(document, item)] if name == "reasoning" else []
+        # Clients send it again whole, or refer to it by its id.
+        orphans = [*orphans, known_by(document, item), last] if name == "reasoning" else []
         if found := call_id(document, name, item):
             real_calls.append(found)
             made += [call] if (call := _made(document, name, item, found)) else []
@@ -338,7 +339,7 @@ def _turn(
         real_calls=tuple(real_calls),
         text="".join(texts),
         signatures=tuple(signatures),
-        orphans=tuple(filter(None, orphans)),
+        orphans=tuple(dict.fromkeys(filter(None, orphans))),
         finished=whole,
         failed=failed,
         failure=failure,
