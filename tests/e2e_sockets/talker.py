@@ -147,6 +147,8 @@ class Talker:
         assert first["created_at"] == last["created_at"]
         assert first["previous_response_id"] == last["previous_response_id"]
         assert first["previous_response_id"] == self._asked_from
+        # What the provider says without being asked goes on from here.
+        self._asked_from = first["id"]
         assert last["output"] == items
         self._last = first["id"]
         return items

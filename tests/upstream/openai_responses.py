@@ -218,13 +218,13 @@ class OpenAIResponses:
 
 
 def _identity(item: dict[str, Any]) -> tuple[str, str]:
-    """What an item is known by, also where its id was left out; empty for what the model did not write."""
+    """What an item is known by, also where its id was left out; empty for what the model did not write.
+    Words may be edited."""
     kind = item.get("type", "message")
     if kind in _CALLS:
         return kind, item["call_id"]
     if kind == "message" and item.get("role") == "assistant":
-        parts = item["content"]
-        return kind, parts if isinstance(parts, str) else "".join(part["text"] for part in parts)
+        return kind, ""
     return "", ""
 
 
