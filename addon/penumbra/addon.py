@@ -381,7 +381,8 @@ class Penumbra:
         if changed:
             await _set_body(flow.request, body)
         if accepted.prepared is not None and accepted.find is not None:
-            self.expansion.expect(flow, self._started().expansions, accepted.prepared, accepted.find, body)
+            expansions, prepared, find = self._started().expansions, accepted.prepared, accepted.find
+            self.expansion.expect(flow, expansions, prepared, find, body, accepted.room)
         if accepted.restoration is not None:
             self.edits.expect(flow, accepted.restoration)
         self.writes.expect(flow, incoming.api.format, body)

@@ -22,6 +22,8 @@ from mitmproxy.proxy import layer
 from penumbra import responses
 from penumbra.failures import place
 from penumbra.insight.expansions import ExpansionFigures, expansion_event
+from penumbra.recovery import portions, refusals
+from penumbra.recovery.room import NOT_KNOWN, Portions, Room
 from penumbra.redaction import RedactionError
 from penumbra.shadow.buffered import Reissue
 from penumbra.shadow.exchange import Ask, Broken, Continue, Done, Exchange
@@ -70,6 +72,7 @@ class Awaited:
     answered: list[Answered] = field(default_factory=list)
     continuations: list[str] = field(default_factory=list)
     retries: int = 0
+    portions: Portions = field(default_factory=Portions)
     done: Done | None = None
     error: str = ""
 
@@ -123,10 +126,17 @@ class Expansion:
     # What the request side calls
 
     def expect(
-        self, flow: http.HTTPFlow, expansions: Expansions, prepared: Prepared, find: Find, body: bytes
+        self,
+        flow: http.HTTPFlow,
+        expansions: Expansions,
+        prepared: Prepared,
+        find: Find,
+        body: bytes,
+        room: Room = NOT_KNOWN,
     ) -> None:
         """The flow's request declares the phantom; `body` is what will be sent, decoded."""
-        awaited = _AWAITED[flow.id] = Awaited(expansions, prepared, find, body)
+        awaited = Awaited(expansions, prepared, find, body, portions=Portions(room))
+        _AWAITED[flow.id] = awaited
         if self._splice is not None:
             self._splice.SESSIONS[flow.id] = awaited
         self.watch(flow.client_conn)
@@ -316,6 +326,8 @@ class Expansion:
                 awaited.retries = 0
                 return step
             failure, pause = step.failure, responses.pause(step.failure)
+        if not turn.shown and (smaller := await self.smaller(turn.flow, awaited, exchange, failure)):
+            return self._continuation(turn.flow, smaller, awaited)
         if pause is None or turn.shown or awaited.retries >= MOST_RETRIES:
             return await self.failed(turn.flow, awaited, exchange, failure)
         awaited.retries += 1
@@ -327,12 +339,21 @@ class Expansion:
         """The turn has been read: answer its calls."""
         step: Ask | Broken | Continue | Done = exchange.end_turn()
         if isinstance(step, Ask):
-            texts, answered = await awaited.expansions.texts(
-                awaited.prepared, awaited.find, step, awaited.provided
-            )
-            awaited.answered += answered
-            step = exchange.answered(texts)
+            step = exchange.answered(await portions.texts(awaited, exchange, step))
+        if isinstance(step, Done) and step.sound:
+            await portions.learned(awaited.portions)
         return step
+
+    async def smaller(
+        self, flow: http.HTTPFlow, awaited: Awaited, exchange: Exchange, failure: Failure
+    ) -> bytes | None:
+        """The request with less of what was asked for, if a continuation was refused as too large."""
+        host, size = flow.request.pretty_host, len(exchange.request) // 4
+        refusal = refusals.classify(failure.status or 200, failure.body, host, size)
+        request = await portions.smaller(awaited, exchange, refusal) if refusal is not None else None
+        if refusal is not None and request is not None:
+            _log.info(f"Penumbra: {host} refused a hidden request ({refusal.rule}); asks with less")
+        return request
 
     async def keep(self, awaited: Awaited, done: Done) -> None:
         """Keep an answer. The client gets its end when the next request can be understood."""
@@ -394,6 +415,10 @@ class Expansion:
                 step = await self.advance(awaited, exchange)
             else:
                 step = Broken(failure)
+            if isinstance(step, Broken) and (
+                smaller := await self.smaller(flow, awaited, exchange, step.failure)
+            ):
+                step = Continue(b"", smaller)
         if isinstance(step, Broken):
             awaited.done = await self.failed(flow, awaited, exchange, step.failure)
             responses.refuse(flow, awaited.prepared, step.failure)

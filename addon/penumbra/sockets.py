@@ -21,6 +21,7 @@ from penumbra import responses
 from penumbra.engine import Accepted, Engine, Refused
 from penumbra.expansion import MOST_RETRIES, Awaited, Expansion
 from penumbra.failures import place
+from penumbra.recovery.room import Portions
 from penumbra.shadow.exchange import Ask, Broken, Continue, Done, Exchange
 from penumbra.wire import responses_socket
 from penumbra.wire.answer import Failure
@@ -207,7 +208,8 @@ class Sockets:
         if prepared is None or find is None:
             wire = responses_socket.SocketAnswers()
             return Waiting(accepted, Exchange(wire, wire.stream(""), body), None)
-        awaited = Awaited(self._engine().expansions, prepared, find, body)
+        portions = Portions(accepted.room)
+        awaited = Awaited(self._engine().expansions, prepared, find, body, portions=portions)
         awaited.exchange = Exchange(prepared.wire, prepared.wire.stream(prepared.tool), body)
         return Waiting(accepted, awaited.exchange, awaited)
 

@@ -101,6 +101,8 @@ class Exchange:
         self._pending: tuple[bytes, ...] = ()
         self._covered = 0
         """How many turns are in what is hidden."""
+        self._before = request
+        """What the last turn was an answer to."""
         self._broken = False
         self._ended: Turn | None = None
         """The current turn, once it has ended."""
@@ -152,14 +154,29 @@ class Exchange:
         self._covered = len(self.turns)
         if self.rounds > ROUNDS + 1:
             return self._done(Turn(finished=True))
-        messages = self._wire.continuation(turn, results)
-        self._pending = tuple(results)
-        self.request = self._wire.extended(self.request, messages, turn.answer_id)
-        if self.rounds == ROUNDS + 1:
-            self.request = self._wire.without_calls(self.request)
         self.rounds += 1
-        self._ended = None
+        self._before = self.request
+        self._go_on_with(results)
         return Continue(self._answer.go_on(), self.request)
+
+    def reanswered(self, texts: Sequence[str]) -> Continue | None:
+        """Go on with smaller texts for the same calls, since the request was not taken; nothing of what
+        came instead was shown. None: they are no smaller."""
+        turn, refused = self.turns[-1], sum(map(len, self._pending))
+        results = [self._wire.result(call, text) for call, text in zip(turn.phantoms, texts, strict=True)]
+        messages = self._wire.continuation(turn, results)
+        self._hidden[len(self._hidden) - len(messages) :] = messages
+        self._go_on_with(results)
+        self._answer.restart()
+        return Continue(b"", self.request) if sum(map(len, results)) < refused else None
+
+    def _go_on_with(self, results: Sequence[bytes]) -> None:
+        turn = self.turns[-1]
+        messages = self._wire.continuation(turn, results)
+        self._pending, self._ended = tuple(results), None
+        self.request = self._wire.extended(self._before, messages, turn.answer_id)
+        if self.rounds == ROUNDS + 2:
+            self.request = self._wire.without_calls(self.request)
 
     def failed(self, failure: Failure) -> Done:
         """The continuation can't be had."""

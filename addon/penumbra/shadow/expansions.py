@@ -237,21 +237,25 @@ class Expansions:
         await self._originals.put(prepared.shadows.scope, originals)
 
     async def texts(
-        self, prepared: Prepared, find: Find, ask: Ask, provided: set[str]
+        self, prepared: Prepared, find: Find, ask: Ask, provided: set[str], limit: int | None = None
     ) -> tuple[list[str], list[Answered]]:
-        """The texts for the calls of an Ask. `provided` remembers the queries of one answer."""
+        """The texts for the calls of an Ask. `provided` remembers the queries of one answer; `limit`:
+        bytes that the originals among the texts may have together, None: any number."""
         texts: list[str] = []
         answered: list[Answered] = []
-        for call in ask.calls:
-            text, original, ref = await self._text(prepared, find, call, ask.refused, provided)
+        for number, call in enumerate(ask.calls):
+            calls = len(ask.calls) - number
+            page = self._page_bytes if limit is None else expand.share(self._page_bytes, limit, calls)
+            text, original, ref = await self._text(prepared, find, call, ask.refused, provided, page)
             texts.append(text)
             sent = len(text.encode("utf-8", "surrogatepass"))
+            limit = None if limit is None else max(0, limit - sent)
             tool, family = (original.tool, original.family) if original else ("", "")
             answered.append(Answered(ref, original is not None, sent, tool, family))
         return texts, answered
 
     async def _text(
-        self, prepared: Prepared, find: Find, call: PhantomCall, refused: bool, provided: set[str]
+        self, prepared: Prepared, find: Find, call: PhantomCall, refused: bool, provided: set[str], page: int
     ) -> tuple[str, Original | None, str]:
         if refused:
             return expand.REFUSED, None, ""
@@ -267,8 +271,10 @@ class Expansions:
             return expand.unknown(query.ref), None, query.ref
         if query.identity() in provided:
             return expand.PROVIDED, original, query.ref
+        if not page:
+            return expand.NO_ROOM, original, query.ref
         provided.add(query.identity())
-        text = await asyncio.to_thread(expand.answer, original.text, query, prepared.tool, self._page_bytes)
+        text = await asyncio.to_thread(expand.answer, original.text, query, prepared.tool, page)
         return text, original, query.ref
 
     async def _original(self, prepared: Prepared, find: Find, ref: str) -> Original | None:

@@ -65,8 +65,11 @@ class AnthropicAnswers(Usual):
         top = document.members(document.root)
         if "thread" in top:
             # The provider has all the rest, this answer included.
+            marked = [one for one in _messages(document) if _cache_mark(document, one) is not None]
+            # What the client marks is not sent again: the mark goes on to what is new.
+            new = self.marked(messages[-1], document, marked[-1]) if marked else messages[-1]
             start, end = document.place(top["messages"])
-            document.edits.append(Edit(start, end, b"[" + messages[-1] + b"]"))
+            document.edits.append(Edit(start, end, b"[" + new + b"]"))
             document.replace(top["thread"], {"type": "continue", "previous_message_id": answer_id})
         else:
             document.append(top["messages"], b",".join(messages))
