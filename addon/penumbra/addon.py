@@ -7,6 +7,7 @@ import gc
 import logging
 import os
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from penumbra.recovery import binding
 from penumbra.redaction import RedactionError, RuleError, TooLarge, Unreadable, gitleaks, ruleset
 from penumbra.rescue import Rescue
 from penumbra.settings import Settings, SettingsError, load
+from penumbra.socket_rescue import SocketRescue
 from penumbra.sockets import Sockets
 from penumbra.strategies import http as http_calls
 from penumbra.told import Tells
@@ -63,7 +65,8 @@ class Penumbra:
         self.expansion.wrap = self.edits.wrap
         self.expansion.wrap = self.tells.behind(self.expansion.wrap)
         self.writes = Writes()
-        self.sockets = Sockets(self._frame, self._started, self.expansion, self.writes)
+        rescue = SocketRescue(self._started, lambda: self.settings, partial(self._described, socket=True))
+        self.sockets = Sockets(self._frame, self._started, self.expansion, self.writes, rescue)
         commands = Commands(self.figures, self.expansion.figures)
         self.kept = Kept(lambda: self.settings.blank_flows, self.expansion.sending)
         answers = [self.rescue, self.expansion, self.edits, self.tells, self.writes, self.kept]

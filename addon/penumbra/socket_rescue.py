@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from mitmproxy import http
 
@@ -20,7 +20,8 @@ from penumbra.recovery.refusals import Kind
 from penumbra.settings import Settings
 from penumbra.wire.document import Document
 from penumbra.wire.recognise import Api
-from penumbra.wire.socket_history import Said
+from penumbra.wire.responses_socket import ITEM_DONE, Envelope
+from penumbra.wire.socket_history import Said, item_done
 
 Describe = Callable[[http.HTTPFlow, Api, bytes], Incoming]
 """A frame as a request."""
@@ -37,7 +38,15 @@ class Sending:
     first: bytes = b""
     """The provider's first refusal, once something else was sent."""
     count: int = 0
-    settled: bool = field(default=False, init=False)
+    says: bool = False
+    """Something of the answer has come."""
+    settled: bool = False
+
+    def take(self, outside: Envelope, shown: bytes) -> None:
+        """A frame of the answer: `shown` is what the client gets of it."""
+        self.says |= outside.says
+        if shown and outside.type == ITEM_DONE and (item := item_done(shown)) is not None:
+            self.said.got.append(item)
 
 
 class SocketRescue:
@@ -60,7 +69,7 @@ class SocketRescue:
         except Exception as error:
             _log.warning("Penumbra passes a refusal on: %s", place(error))
             return False
-        if made is None or made.again is None:
+        if made is None or made.again is None or _tool(made) != _tool(sending.accepted):
             return False
         before, after = len(sending.accepted.rewritten.body), len(made.rewritten.body)
         sending.first = sending.first or refusal
@@ -103,6 +112,11 @@ class SocketRescue:
         flow.comment = f"{flow.comment}; {note}" if flow.comment else f"Penumbra: {note}"
         flow.metadata["penumbra_recovered"] = flow.metadata.get("penumbra_recovered", 0) + sending.count
         await self._engine().settle(sending.accepted)
+
+
+def _tool(accepted: Accepted) -> str:
+    """The name under which the model may ask for originals."""
+    return accepted.prepared.tool if accepted.prepared is not None else ""
 
 
 def _status(frame: bytes) -> int:

@@ -60,6 +60,8 @@ class ResponsesStream:
         """The answer as the first event described it."""
         self._hidden_usage: dict[str, int] = {}
         self._continued = False
+        self._begun = False
+        """The client has got the beginning of a turn that was had once more."""
         self._turn = _StreamTurn()
 
     @property
@@ -84,6 +86,7 @@ class ResponsesStream:
 
     def restart(self) -> None:
         self._turn, self._reader = _StreamTurn(), self._new_reader()
+        self._begun = bool(self._first)
 
     def finish(self) -> bytes:
         held, self._turn.held = self._turn.held, []
@@ -132,7 +135,7 @@ class ResponsesStream:
         return self._item_event(event, document, members, name)
 
     def _begin(self, event: SseEvent, document: Document, members: dict[str, Raw]) -> bytes:
-        if self._continued:
+        if self._continued or self._begun:
             return b""
         response = members.get("response")
         scrub(document, document.members(response), self._phantom)
@@ -176,9 +179,10 @@ class ResponsesStream:
         # Some servers leave the items of a stream out of its last event.
         left_out = bool(self._turn.items) and not document.items(response.get("output"))
         show(document, response, self._phantom, [] if left_out else self._shown, self._hidden_usage)
-        if not self._continued:
+        later = self._continued or self._begun
+        if not later:
             name_before(document, response, self._before)
-        for name in _KEPT if self._continued else ():
+        for name in _KEPT if later else ():
             if name in response and name in self._first:
                 document.replace(response[name], self._first[name])
         return self._numbered(event, document, members)

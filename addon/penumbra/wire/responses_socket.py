@@ -23,6 +23,9 @@ STEER = "response.steer"
 BEGIN = "response.created"
 NAMING = frozenset((BEGIN, "response.queued", "response.in_progress"))
 """Events before the last that describe the whole answer, and name the one before it."""
+ITEM_DONE = "response.output_item.done"
+_ANNOUNCES = frozenset((BEGIN, "response.queued", "response.in_progress"))
+_FAILS = frozenset(("response.failed", "error"))
 _ENDS = frozenset(("response.completed", "response.incomplete", "response.failed", "error"))
 _BEFORE = "previous_response_id"
 _NAMED = (_BEFORE, "response_id")
@@ -40,6 +43,16 @@ class Envelope(msgspec.Struct, frozen=True):
     def lane(self) -> str:
         """Frames of one lane are in order; of several, in none."""
         return self.stream_id or ""
+
+    @property
+    def fails(self) -> bool:
+        """The frame is an error, or the end of an answer that failed."""
+        return self.type in _FAILS
+
+    @property
+    def says(self) -> bool:
+        """The frame holds something of an answer; those before it only announce one."""
+        return self.type.startswith("response.") and self.type not in _ANNOUNCES and not self.fails
 
     @property
     def ends(self) -> bool:

@@ -46,11 +46,12 @@ class Said:
         return document.plain(document.members(document.root).get("store")) is not False
 
 
-@dataclass(slots=True)
 class SocketHistory:
-    """The conversations of one socket, each by the id of its last answer."""
+    """What was said in one lane, as the client knows it."""
 
-    _lanes: dict[str, tuple[str, list[bytes]]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._known_as = ""
+        self._items: list[bytes] | None = None
 
     def asked(self, frame: bytes) -> Said:
         """The client asks for an answer."""
@@ -67,19 +68,19 @@ class SocketHistory:
         before = document.string(members.get(_BEFORE))
         if before is None:
             return Said(frame, new)
-        kept = next((items for known, items in self._lanes.values() if known == before), None)
-        return Said(frame, [*kept, *new] if kept is not None and given is not None else None)
+        kept = self._items if before == self._known_as and given is not None else None
+        return Said(frame, None if kept is None else [*kept, *new])
 
-    def answered(self, lane: str, said: Said) -> None:
-        """The answer is complete."""
-        self._lanes.pop(lane, None)
-        items = None if said.input is None else [*said.input, *said.got]
-        if items is not None and said.known_as and sum(map(len, items)) <= _MOST_BYTES:
-            self._lanes[lane] = (said.known_as, items)
+    def answered(self, said: Said) -> None:
+        """An answer is complete."""
+        self._known_as = said.known_as
+        self._items = None if said.input is None else [*said.input, *said.got]
+        if self._items is not None and sum(map(len, self._items)) > _MOST_BYTES:
+            self._items = None
 
-    def lose(self, lane: str) -> None:
-        """Something was said that is not kept here."""
-        self._lanes.pop(lane, None)
+    def lose(self) -> None:
+        """Something is said that is not kept here."""
+        self._items = None
 
 
 def item_done(frame: bytes) -> bytes | None:
