@@ -26,6 +26,7 @@ from penumbra.settings import Settings
 from penumbra.shadow.ledger import Decision
 from penumbra.text import tokens
 from penumbra.text.result import Mode, Redacted, Shortened
+from penumbra.wire.conversation import is_elsewhere
 from penumbra.wire.document import Document
 
 Redacting = Callable[[str, str], Redacted]
@@ -326,7 +327,8 @@ def again(
     if not may_shorten(request.settings):
         return None
     estimated = tokens.estimate(sent.body.decode("utf-8", "replace"))
-    needed = ladder.need(refusal, estimated, len(sent.body), count)
+    elsewhere = is_elsewhere(request.document)
+    needed = ladder.need(refusal, estimated, len(sent.body), count, elsewhere=elsewhere)
     if needed is None:
         return None
     if refusal.kind in (Kind.INPUT, Kind.BYTES, Kind.WINDOW) and (
@@ -337,7 +339,7 @@ def again(
     given = resend.smaller(request, sent.decided, needed, redact, shadows, parameters)
     if not given.decisions:
         return None
-    return Again(refusal, given.plus(Given(lesson=learned_from(refusal, estimated))))
+    return Again(refusal, given.plus(Given(lesson=learned_from(refusal, 0 if elsewhere else estimated))))
 
 
 def _bounded(request: rewrite.Request, sent: Sent, needed: ladder.Need, estimated: int) -> bytes | None:
