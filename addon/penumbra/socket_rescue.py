@@ -42,6 +42,11 @@ class Sending:
     """Something of the answer has come."""
     settled: bool = False
 
+    @property
+    def asked_from(self) -> str:
+        """What the client wanted to go on from where all of it was sent instead; else empty."""
+        return self.said.before if self.count else ""
+
     def take(self, outside: Envelope, shown: bytes) -> None:
         """A frame of the answer: `shown` is what the client gets of it."""
         self.says |= outside.says

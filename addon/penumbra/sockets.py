@@ -252,13 +252,14 @@ class Sockets:
         if waiting.sending is not None:
             waiting.sending.take(outside, shown)
         waiting.shown |= bool(shown)
-        if shown and (outside.ends or outside.type in NAMING) and socket.known:
-            shown = responses_socket.told(shown, socket.known, "")
+        asked_from = waiting.sending.asked_from if waiting.sending is not None else ""
+        if shown and (outside.ends or outside.type in NAMING) and (socket.known or asked_from):
+            shown = responses_socket.told(shown, socket.known, "", asked_from)
         if not outside.ends:
             return shown
         rest = await self._ended(flow, socket, lane, waiting)
         if rest:
-            rest = responses_socket.told(rest, socket.known, outside.lane)
+            rest = responses_socket.told(rest, socket.known, outside.lane, asked_from)
         if shown and rest:
             _inject(flow, rest, to_client=True)
         return shown or rest

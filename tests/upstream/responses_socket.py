@@ -112,7 +112,7 @@ class Conversation:
             received.status, received.problem = refusal.status, refusal.problem
             self._forget(body.get("previous_response_id"))
             if self._bounds is not None and self._bounds.refuses_late:
-                for event in window.failed_events(refusal.body):
+                for event in window.failed_events(refusal.body, body.get("previous_response_id")):
                     await self._send(event, lane)
                 return
             await self._send({"type": "error", "status": refusal.status, **refusal.body}, lane)

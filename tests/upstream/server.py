@@ -175,7 +175,8 @@ class Upstream:
         except Refused as refusal:
             received.problem = refusal.problem
             if self.refuses_late and api is self.openai_responses and body.get("stream"):
-                events = [f"data: {json.dumps(one)}\n\n" for one in window.failed_events(refusal.body)]
+                failed = window.failed_events(refusal.body, body.get("previous_response_id"))
+                events = [f"data: {json.dumps(one)}\n\n" for one in failed]
                 head = (("content-type", "text/event-stream"),)
                 await self._send_raw(received, reply, Raw(200, head, "".join(events).encode()))
                 return

@@ -30,9 +30,13 @@ def check(api: Api, received: Received, whole: Any, limit: int) -> None:
     raise Refused(400, body, f"{have} tokens where {limit} fit")
 
 
-def failed_events(body: dict[str, Any]) -> list[dict[str, Any]]:
-    """The same refusal as the Responses API writes it into a stream that has begun."""
-    response: dict[str, Any] = {"id": "resp_refused", "object": "response", "output": [], "error": None}
+def failed_events(body: dict[str, Any], before: str | None) -> list[dict[str, Any]]:
+    """The same refusal as the Responses API writes it into a stream that has begun.
+
+    `before`: what the request wanted to go on from.
+    """
+    response: dict[str, Any] = {"id": "resp_refused", "object": "response", "created_at": 1_790_000_000}
+    response |= {"previous_response_id": before, "output": [], "error": None}
     error = {name: body["error"][name] for name in ("code", "message")}
     return [
         {"type": "response.created", "response": {**response, "status": "in_progress"}, "sequence_number": 0},

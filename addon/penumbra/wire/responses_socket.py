@@ -24,7 +24,6 @@ BEGIN = "response.created"
 NAMING = frozenset((BEGIN, "response.queued", "response.in_progress"))
 """Events before the last that describe the whole answer, and name the one before it."""
 ITEM_DONE = "response.output_item.done"
-_ANNOUNCES = frozenset((BEGIN, "response.queued", "response.in_progress"))
 _FAILS = frozenset(("response.failed", "error"))
 _ENDS = frozenset(("response.completed", "response.incomplete", "response.failed", "error"))
 _BEFORE = "previous_response_id"
@@ -52,7 +51,7 @@ class Envelope(msgspec.Struct, frozen=True):
     @property
     def says(self) -> bool:
         """The frame holds something of an answer; those before it only announce one."""
-        return self.type.startswith("response.") and self.type not in _ANNOUNCES and not self.fails
+        return self.type.startswith("response.") and self.type not in NAMING and not self.fails
 
     @property
     def ends(self) -> bool:
@@ -100,8 +99,11 @@ def renamed(frame: bytes, ids: dict[str, str]) -> bytes:
     return document.render()
 
 
-def told(frame: bytes, ids: dict[str, str], lane: str) -> bytes:
-    """A frame for the client, which knows answers by other ids than the provider."""
+def told(frame: bytes, ids: dict[str, str], lane: str, asked_from: str = "") -> bytes:
+    """A frame for the client, which knows answers by other ids than the provider.
+
+    `asked_from`: what the client wanted to go on from where the provider got all of it instead.
+    """
     try:
         document = Document(frame)
     except NotJson:
@@ -111,6 +113,8 @@ def told(frame: bytes, ids: dict[str, str], lane: str) -> bytes:
     named = document.string(before)
     if before is not None and named in ids:
         document.replace(before, ids[named])
+    elif before is not None and named is None and asked_from:
+        document.replace(before, asked_from)
     if lane and "stream_id" not in top:
         document.add_member(document.root, "stream_id", encode(lane))
     return document.render()

@@ -29,15 +29,21 @@ class Said:
 
     def whole(self) -> bytes | None:
         """The request with all of its history, which may be the frame itself; None: that is not known."""
-        document = Document(self.frame)
-        members = document.members(document.root)
-        if document.string(members.get(_BEFORE)) is None:
+        if not self.before:
             return self.frame
         if self.input is None:
             return None
+        document = Document(self.frame)
+        members = document.members(document.root)
         document.remove_member(members[_BEFORE])
         document.rewrite(members["input"], b"[" + b",".join(self.input) + b"]")
         return document.render()
+
+    @property
+    def before(self) -> str:
+        """The id of the answer that the request goes on from; empty if it begins a conversation."""
+        document = Document(self.frame)
+        return document.string(document.members(document.root).get(_BEFORE)) or ""
 
     @property
     def is_stored(self) -> bool:
