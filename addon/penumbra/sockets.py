@@ -243,7 +243,8 @@ class Sockets:
         if outside.fails and waiting.sending is not None:
             if await self._resent(flow, socket, waiting, waiting.sending, frame):
                 return b""
-            frame = waiting.sending.first or frame
+            if not waiting.sending.says and not waiting.exchange.rounds:
+                frame = waiting.sending.first or frame
         if outside.type == BEGIN:
             _began(socket, waiting, responses_socket.answer_id(frame))
         shown = waiting.exchange.feed(frame)

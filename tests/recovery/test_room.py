@@ -117,6 +117,15 @@ def test_a_refusal_with_numbers_says_how_much_less() -> None:
     assert one.room.body_bytes == 29_000
 
 
+def test_once_the_limit_is_told_the_figures_of_the_turn_say_what_is_left() -> None:
+    one = made(Room(), "y" * 40_000)
+    limit = one.less(TOO_LONG, BODY, elsewhere=False) or 0
+    one.gave(["z" * limit])
+    assert one.limit(ASK, set(), {"input_tokens": 190_000}, BODY, elsewhere=False) == 15_000
+    # Without figures nothing is known but that the texts were too much.
+    assert one.limit(ASK, set(), {}, BODY, elsewhere=True) == 0
+
+
 def test_small_texts_are_given_up_at_once() -> None:
     one = made(Room(), "y" * 500)
     assert one.less(TOO_LONG, BODY, elsewhere=False) == 0

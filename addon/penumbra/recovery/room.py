@@ -97,6 +97,8 @@ class Portions:
     """Bytes of the texts that were given last."""
     _most: int | None = None
     """Bytes that all further texts may have, once something was refused."""
+    _named: bool = False
+    """A refusal has told the limit."""
 
     def limit(
         self, ask: Ask, provided: set[str], usage: Mapping[str, int], body: bytes, *, elsewhere: bool
@@ -104,6 +106,8 @@ class Portions:
         """Bytes that the texts for a question may have together; None: any number. See Room.left."""
         self.ask, self.provided, self._tries = ask, frozenset(provided), 0
         left = self.room.left(usage, body, elsewhere=elsewhere)
+        if left is not None and self._named and held(usage):
+            return left
         return min((one for one in (left, self._most) if one is not None), default=None)
 
     def gave(self, texts: list[str]) -> None:
@@ -122,7 +126,9 @@ class Portions:
             share = 2 ** (2 * self._tries - 1)
             limit = min(self._given // share, (self._given - _over(refusal, body)) // 2)
         estimated = 0 if elsewhere else tokens.estimate(body.decode("utf-8", "replace"))
-        self.room = self.room.after(refusal)
+        known = self.room.after(refusal)
+        self._named |= known.tokens != self.room.tokens
+        self.room = known
         self.lesson = self.lesson.learned(learned_from(refusal, estimated))
         if limit < LEAST_BYTES:
             limit, self._tries = 0, TRIES

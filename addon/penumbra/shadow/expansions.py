@@ -24,6 +24,7 @@ from penumbra.shadow.heard import Heard
 from penumbra.shadow.originals import Originals
 from penumbra.shadow.refs import Shadows
 from penumbra.shadow.replay import History, Replayed
+from penumbra.text.size import size
 from penumbra.wire.answer import AnswerFormat, Hidden, PhantomCall, Visible
 from penumbra.wire.answers import FORMATS
 from penumbra.wire.document import Document
@@ -271,10 +272,11 @@ class Expansions:
             return expand.unknown(query.ref), None, query.ref
         if query.identity() in provided:
             return expand.PROVIDED, original, query.ref
-        if not page:
+        most = max(page, expand.LEAST_BYTES)
+        text = await asyncio.to_thread(expand.answer, original.text, query, prepared.tool, most)
+        if not page and size(text) > size(expand.NO_ROOM):
             return expand.NO_ROOM, original, query.ref
         provided.add(query.identity())
-        text = await asyncio.to_thread(expand.answer, original.text, query, prepared.tool, page)
         return text, original, query.ref
 
     async def _original(self, prepared: Prepared, find: Find, ref: str) -> Original | None:
