@@ -66,6 +66,14 @@ class Lane:
     transcript: Transcript = field(default_factory=Transcript)
     history: SocketHistory = field(default_factory=SocketHistory)
 
+    def lose(self) -> None:
+        """Something is said that is not known here."""
+        self.transcript.lose()
+        self.history.lose()
+        for waiting in self.waiting:
+            if waiting.sending is not None:
+                waiting.sending.said.input = None
+
     @property
     def is_busy(self) -> bool:
         """Turns that the client does not see are under way."""
@@ -205,8 +213,7 @@ class Sockets:
             self._refuse(flow, outcome.status, outcome.body, outside)
             return b""
         if outside.type != CREATE or outcome is None:
-            lane.transcript.lose()
-            lane.history.lose()
+            lane.lose()
         if outside.type == CREATE:
             lane.latest = outcome
             lane.waiting.extend([self._waiting(outcome, said)] if outcome is not None else [])
