@@ -14,7 +14,7 @@ from typing import Any
 from mitmproxy import ctx, exceptions, flowfilter, http, tls
 from mitmproxy.addonmanager import Loader
 
-from penumbra import failures, listening
+from penumbra import failures, listening, message_bound
 from penumbra.commands import Commands
 from penumbra.edits import Edits
 from penumbra.engine import Accepted, Engine, Incoming, Refused, unsearched
@@ -92,6 +92,7 @@ class Penumbra:
         loader.add_option(CONFIG_OPTION, str, "", "YAML file with Penumbra's settings; watched for changes.")
         for knob in KNOBS:
             loader.add_option(knob.option, str, "", knob.help)
+        message_bound.install()
 
     def configure(self, updated: set[str]) -> None:
         """Read the settings anew when one of them changes. A bad value is refused in one line."""

@@ -494,8 +494,8 @@ def unsearched(api: Api, error: RedactionError) -> Refused:
 
 def _whose(incoming: Incoming) -> workers.Caller:
     """Whose turn the work for a request takes: nobody can take that of somebody else."""
-    credential = identity.credential(incoming.headers, incoming.query)
-    return workers.Caller(incoming.peer, credential.encode("utf-8", "surrogatepass"))
+    carried = [*identity.credential_headers(incoming.headers).items(), *incoming.query.items()]
+    return workers.Caller(incoming.peer, repr(sorted(carried)).encode("utf-8", "surrogatepass"))
 
 
 def _restores(settings: Settings) -> bool:
