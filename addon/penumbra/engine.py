@@ -12,12 +12,12 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
-from penumbra import failures, rewrite, threads
+from penumbra import failures, rewrite, threads, workers
 from penumbra.history import adoption
 from penumbra.history.shelves import Shelves
 from penumbra.outside import Outside
@@ -48,6 +48,8 @@ from penumbra.wire.document import Document, NotJson
 from penumbra.wire.recognise import Api, claims_json, model_in
 
 T = TypeVar("T")
+_OURS = workers.Caller("", b"")
+"""Work that no caller waits for."""
 _log = logging.getLogger(__name__)
 
 
@@ -148,7 +150,7 @@ class Engine:
         self._outside = Outside(dispatcher, Http(listening))
         self._shelves = Shelves()
         self._spoken = Spoken()
-        self._workers = ThreadPoolExecutor(2, thread_name_prefix="penumbra")
+        self._workers = workers.Workers()
         # Compiled while the proxy starts; the first request waits for what is missing.
         compiled = partial(_compiled, self.key, gitleaks, settings)
         self._redactor: Future[Redactor] = self._workers.submit(compiled)
@@ -157,7 +159,7 @@ class Engine:
     def close(self) -> None:
         """Finish and close everything."""
         self._outside.close()
-        self._workers.shutdown(wait=True)
+        self._workers.close()
         self.database.close()
 
     async def process(self, incoming: Incoming, settings: Settings) -> Accepted | Refused | None:
@@ -212,7 +214,7 @@ class Engine:
         redact = await self._redact(settings)
         shadows = sent.prepared.shadows if sent.prepared else None
         work = partial(recoverer.again, refusal, count, request, record, redact, shadows)
-        again = await self._work(True, work)
+        again = await self._work(_whose(incoming), True, work)
         if again is None:
             return None
         if again.body is not None:
@@ -238,7 +240,8 @@ class Engine:
     ) -> Accepted | None:
         """`given`: the request was refused, and these forms are not to be recorded yet."""
         heavy = len(incoming.body) > settings.offload_bytes
-        request = await self._work(heavy, lambda: self._read(incoming, settings))
+        whose = _whose(incoming)
+        request = await self._work(whose, heavy, lambda: self._read(incoming, settings))
         if request is None:
             return None
         incoming, request = await self._concealed(incoming, settings, request)
@@ -263,7 +266,7 @@ class Engine:
             known |= await self.ledger.known(forms)
         head = recoverer.Head(incoming.path, incoming.headers)
         work = partial(recoverer.rewritten, request, known, forms, past, redact, shadows, given, sent=head)
-        rewritten, line = await self._work(heavy, partial(work, self._shelves))
+        rewritten, line = await self._work(whose, heavy, partial(work, self._shelves))
         decided = {**known, **rewritten.decisions}
         accepted = Accepted(
             request,
@@ -288,7 +291,7 @@ class Engine:
         if prepared is None:
             return accepted
         await self.expansions.keep(prepared, rewritten.originals)
-        return replace(accepted, prepared=prepared, find=self._finder(request, rewritten, redact))
+        return replace(accepted, prepared=prepared, find=self._finder(whose, request, rewritten, redact))
 
     async def _redact(self, settings: Settings) -> Redact:
         """How texts are redacted; waits until the rules are compiled."""
@@ -315,7 +318,7 @@ class Engine:
                 raise RedactionError("a concealed request is none any more")
             return concealed, clean
 
-        return await self._work(len(incoming.body) > settings.offload_bytes, work)
+        return await self._work(_whose(incoming), len(incoming.body) > settings.offload_bytes, work)
 
     async def _restoration(self, incoming: Incoming, accepted: Accepted) -> Restoration | None:
         request = accepted.request
@@ -333,7 +336,8 @@ class Engine:
     async def _cleaned(self, text: str) -> str:
         """A text to be kept. Raises RedactionError."""
         redact = await self._redact(self.settings)
-        return (await self._work(len(text) > self.settings.offload_bytes, lambda: redact(text, ""))).text
+        heavy = len(text) > self.settings.offload_bytes
+        return (await self._work(_OURS, heavy, lambda: redact(text, ""))).text
 
     async def _unspoken(
         self, incoming: Incoming, settings: Settings, request: rewrite.Request
@@ -358,7 +362,7 @@ class Engine:
                 raise RedactionError("a redacted request is none any more")
             return clean, counts
 
-        return await self._work(len(incoming.body) > settings.offload_bytes, work)
+        return await self._work(_whose(incoming), len(incoming.body) > settings.offload_bytes, work)
 
     async def _prepare(
         self, incoming: Incoming, request: rewrite.Request, past: lessons.Past, caller: Caller
@@ -366,6 +370,9 @@ class Engine:
         """The phantom tool and hidden exchanges, where the request may have them."""
         settings, conversation = request.settings, request.conversation
         if incoming.api.kind not in ("messages", "count_tokens"):
+            return None
+        if request.document.members(conversation.messages):
+            # One message that is no list of them: nothing could be put behind it.
             return None
         # What the last request declared is what the provider holds, whatever became of its answer.
         at_stake = (settings.adopt == "auto" and not past.tool) and (
@@ -431,7 +438,9 @@ class Engine:
         owner = self.scope(incoming, request.document)
         return Credential(incoming.host, headers, owner) if headers else None
 
-    def _finder(self, request: rewrite.Request, rewritten: rewrite.Rewritten, redact: Redact) -> Find:
+    def _finder(
+        self, who: workers.Caller, request: rewrite.Request, rewritten: rewrite.Rewritten, redact: Redact
+    ) -> Find:
         """Clients send originals again in every request, so most are found there."""
         entries = {entry.facts.ref: entry for entry in rewritten.shown if entry.facts.ref}
 
@@ -442,15 +451,13 @@ class Engine:
             text = rewritten.originals.get(ref)
             if text is None:
                 work = partial(rewrite.original, request, entry.item, redact)
-                text = await asyncio.get_running_loop().run_in_executor(self._workers, work)
+                text = await self._work(who, True, work)
             return Original(text, entry.item.tool, entry.facts.family)
 
         return find
 
-    async def _work(self, heavy: bool, work: Callable[[], T]) -> T:
-        if not heavy:
-            return work()
-        return await asyncio.get_running_loop().run_in_executor(self._workers, work)
+    async def _work(self, caller: workers.Caller, heavy: bool, work: Callable[[], T]) -> T:
+        return await self._workers.run(caller, work) if heavy else work()
 
     def _read(self, incoming: Incoming, settings: Settings) -> rewrite.Request | None:
         try:
@@ -481,6 +488,12 @@ def unsearched(api: Api, error: RedactionError) -> Refused:
     """The answer to a request that could not be searched for secrets."""
     message = f"Penumbra could not search this request for secrets and did not send it: {error}"
     return Refused(error.status, api.wire.error(error.status, message), message)
+
+
+def _whose(incoming: Incoming) -> workers.Caller:
+    """Whose turn the work for a request takes: nobody can take that of somebody else."""
+    credential = identity.credential(incoming.headers, incoming.query)
+    return workers.Caller(incoming.peer, credential.encode("utf-8", "surrogatepass"))
 
 
 def _restores(settings: Settings) -> bool:

@@ -19,13 +19,14 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from penumbra import failures, overrides
+from penumbra import failures, overrides, searched
 from penumbra.calls import tools
 from penumbra.history import adoption, dedup, mentioned
 from penumbra.history.reread import Library, referenced
 from penumbra.history.shelves import Shelves
 from penumbra.redaction import RedactionError
 from penumbra.redaction.structured import Structured
+from penumbra.searched import Searched
 from penumbra.settings import Settings
 from penumbra.shadow.ledger import Decision, Facts
 from penumbra.text import pipeline, time_budget, tokens
@@ -84,7 +85,9 @@ class Request:
     document: Document
     conversation: Conversation
     items: tuple[Item, ...]
+    searched: tuple[Searched, ...] = ()
     structured: Structured = field(default_factory=Structured)
+    mentions: mentioned.Mentions = field(default_factory=mentioned.Mentions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +121,12 @@ def read(
     """
     if not api.fits(document):
         return None
-    conversation = api.wire.read(document)
+    conversation, passages = searched.with_said(document, api.wire.read(document))
     settings = _overridden(document, conversation, settings, threshold)
-    return Request(api, settings, document, conversation, tuple(_items(document, conversation, scope)))
+    others = searched.read(document, conversation, passages, scope) if settings.redact_secrets else ()
+    return Request(
+        api, settings, document, conversation, tuple(_items(document, conversation, scope)), others
+    )
 
 
 def with_model(request: Request, model: str) -> Request:
@@ -172,6 +178,8 @@ def _items(document: Document, conversation: Conversation, scope: bytes) -> Iter
     opening = hashlib.blake2b(conversation.opening.encode("utf-8", "surrogatepass"), digest_size=16).digest()
     for result in conversation.results:
         text = document.string(result.value)
+        if text and result.part is not None:
+            text = text[slice(*result.part)]
         if not text:
             continue
         digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=scope, digest_size=16).digest()
@@ -207,6 +215,8 @@ def rewrite(
     writer = _Writer(request, known, redact, shadows, forms, given, trimmed)
     for item in request.items:
         writer.write(item, shelves)
+    for other in request.searched:
+        writer.search(other)
     writer.shelve(shelves)
     return Rewritten(request.document.render(), tuple(writer.shown), writer.decisions, writer.originals)
 
@@ -257,7 +267,7 @@ def tool_output(request: Request, item: Item) -> ToolOutput:
         call_id=item.result.call_id,
         is_error=item.result.is_error,
         mentioned=partial(
-            mentioned.before, request.document, request.api.wire, request.conversation, item.result
+            request.mentions.before, request.document, request.api.wire, request.conversation, item.result
         ),
     )
 
@@ -296,9 +306,13 @@ class _Writer:
     seen: dedup.Seen = field(init=False)
     policy: Policy = field(init=False)
     cached: bool = field(init=False)
+    is_late: time_budget.IsLate = field(init=False)
+    """Whether what is not decided yet is only redacted, so that nobody waits for one request."""
     last_known: int = field(init=False)
     """Message index of the last result that we decided about in the past; -1 if there is none."""
     referable: list[_Referable] = field(default_factory=list)
+    keys_by_name: dict[str, set[bytes]] = field(default_factory=dict)
+    """Of what later texts may refer to."""
     library: Library | None = None
     noted: int = 0
     """How many of `referable` the library has noted."""
@@ -306,6 +320,7 @@ class _Writer:
     def __post_init__(self) -> None:
         request = self.request
         self.seen = dedup.Seen.of(item.result.call_id for item in request.items)
+        self.is_late = time_budget.of_request(request.settings.request_budget)
         self.policy = request.settings.policy(can_expand=self.shadows is not None)
         if self.shadows is not None:
             self.policy = replace(self.policy, overhead=self.shadows.overhead())
@@ -318,7 +333,7 @@ class _Writer:
         decision, new = self._decision(item, shelves)
         text = item.text if decision.text is None else decision.text
         if text != item.text:
-            self.request.document.replace(item.result.value, text)
+            self._replace(item.result, text)
         if new:
             self.decisions[item.key] = decision
         facts = decision.facts
@@ -329,8 +344,29 @@ class _Writer:
             if original is not None:
                 mark += hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
             name = f"result {self.seen.name(item.result.call_id)}"
-            self.referable.append(_Referable(item.key, mark, name, len(text), text, item.result, original))
+            self._refer(_Referable(item.key, mark, name, len(text), text, item.result, original))
         self.shown.append(Shown(item, facts, new))
+
+    def _replace(self, result: ResultText, text: str) -> None:
+        document = self.request.document
+        if result.part is None:
+            document.replace(result.value, text)
+        else:
+            document.edits.append(searched.part_edit(document, result.value, result.part, text))
+
+    def search(self, other: Searched) -> None:
+        """Take the secrets out of what is not shortened."""
+        request = self.request
+        decision = self.known.get(other.key) or self.decisions.get(other.key)
+        new = decision is None
+        if decision is None:
+            seen = other.turn >= self.last_known
+            if seen and other.keeps_secrets(request.settings.adopt, request.conversation, request.api.format):
+                return
+            decision = self.decisions[other.key] = other.redacted(request.document, self.redact)
+        request.document.edits += other.edits(request.document, decision)
+        if decision.text is not None:
+            self.shown.append(Shown(_item(other), decision.facts, new))
 
     def shelve(self, shelves: Shelves) -> None:
         """Give the library back for the next turn."""
@@ -345,7 +381,11 @@ class _Writer:
         size = len(memoryview(result.call.arguments))
         if size >= _RESTATABLE and (key := self.seen.note_call(result.call_id, size)):
             name = f"call {self.seen.name(result.call_id)}"
-            self.referable.append(_Referable(key, key, name, size, None, result))
+            self._refer(_Referable(key, key, name, size, None, result))
+
+    def _refer(self, one: _Referable) -> None:
+        self.referable.append(one)
+        self.keys_by_name.setdefault(one.name, set()).add(one.key)
 
     def _decision(self, item: Item, shelves: Shelves) -> tuple[Decision, bool]:
         if item.key in self.given:
@@ -391,7 +431,8 @@ class _Writer:
         policy = self.policy
         # Where somebody else shortens results, the pipeline does nothing about the others.
         whole = policy.mode is Mode.DISABLED and not (settings.outside and settings.mode is not Mode.DISABLED)
-        if tools.skips(item.tool, settings.skip_tools):
+        late = self.is_late()
+        if late or tools.skips(item.tool, settings.skip_tools):
             policy, whole = Policy(mode=Mode.DISABLED), True
         shortened = self.forms.get(item.key) or self._shorten(item, output, policy)
         referents: tuple[str, ...] = ()
@@ -414,7 +455,7 @@ class _Writer:
             ref=ref,
             referents=referents,
             redactions=dict(shortened.redactions),
-            skipped=shortened.skipped,
+            skipped=(*shortened.skipped, *(("request_budget",) if late else ())),
         )
         return Decision(None if text == item.text else text, facts)
 
@@ -459,7 +500,8 @@ class _Writer:
         if text is None or not _is_smaller(text, shortened.text):
             return shortened, ()
         names = referenced(text)
-        referents = tuple(sorted({one.key.hex() for one in self.referable if one.name in names}))
+        keys = {key for name in names for key in self.keys_by_name.get(name, ())}
+        referents = tuple(sorted(key.hex() for key in keys))
         stages = (*shortened.stages, dedup.RESTATE)
         loss = max(shortened.loss, Loss.REVERSIBLE)
         return replace(shortened, text=text, loss=loss, stages=stages), referents
@@ -482,6 +524,11 @@ class _Writer:
 
     def _ref(self, original: str) -> str:
         return self.shadows.ref(original) if self.shadows is not None else ""
+
+
+def _item(other: Searched) -> Item:
+    """What logs and figures show of it."""
+    return Item(ResultText(other.value, "", other.call, False, other.turn), "", b"", other.key)
 
 
 def _is_smaller(text: str, than: str) -> bool:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol
 
@@ -33,6 +34,42 @@ class ToolCall:
     """Of a call that is not in the request: its arguments as they were once seen."""
 
 
+class OpenCalls:
+    """Calls that no result has answered yet, in order. Everything here takes the same time for any number:
+    a request may hold as many calls as fit into it, and results in any order."""
+
+    def __init__(self) -> None:
+        self._all: OrderedDict[int, ToolCall] = OrderedDict()
+        """By identity. Ordered, since the first of a plain dict is not found at once behind removed ones."""
+        self._by_id: dict[str, OrderedDict[int, ToolCall]] = {}
+        self._by_name: dict[str, OrderedDict[int, ToolCall]] = {}
+
+    def add(self, calls: Iterable[ToolCall]) -> None:
+        """More calls, behind the others."""
+        for call in calls:
+            self._all[id(call)] = call
+            self._by_id.setdefault(call.id, OrderedDict())[id(call)] = call
+            self._by_name.setdefault(call.name, OrderedDict())[id(call)] = call
+
+    def first(self) -> ToolCall | None:
+        """The first of all."""
+        return next(iter(self._all.values()), None)
+
+    def first_with_id(self, call_id: str) -> ToolCall | None:
+        """The first that has this id."""
+        return next(iter(self._by_id.get(call_id, {}).values()), None)
+
+    def first_named(self, name: str) -> ToolCall | None:
+        """The first to this tool."""
+        return next(iter(self._by_name.get(name, {}).values()), None)
+
+    def close(self, call: ToolCall | None) -> None:
+        """A call is answered; one that is not open changes nothing."""
+        if call is not None and self._all.pop(id(call), None) is not None:
+            del self._by_id[call.id][id(call)]
+            del self._by_name[call.name][id(call)]
+
+
 @dataclass(frozen=True, slots=True)
 class ResultText:
     """One text of a tool result: a JSON string of the document that may be replaced."""
@@ -46,6 +83,8 @@ class ResultText:
     """Index of the message that the result stands in."""
     container: Raw | None = None
     """Where a result is no text but JSON: all of it, of which `value` is one string."""
+    part: tuple[int, int] | None = None
+    """Where it stands in the user's text: these characters of the string."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +102,8 @@ class Conversation:
     """Index of the last message with a thinking block that the API may bind to its prefix; or -1."""
     opening: str
     """Text of the first user message: what tells conversations apart where ids don't."""
+    calls: Mapping[str, ToolCall] = field(default_factory=dict)
+    """The calls that have an id."""
 
 
 class Wire(Protocol):
@@ -105,15 +146,18 @@ def joined_text(document: Document, content: Raw | None, kinds: Sequence[str] = 
 
 
 def string_values(document: Document, value: Raw | None) -> Iterator[Raw]:
-    """Every string within a value, in order; keys, and the data of files with a MIME type, are none."""
+    """Every string within a value, in order; keys are none. Of what has a MIME type, only the text."""
     waiting = [] if value is None else [value]
     while waiting:
         one = waiting.pop()
         if document.is_string(one):
             yield one
+            continue
         waiting += reversed(document.items(one))
         members = document.members(one)
-        if not members.keys() & _FILE_KEYS:
+        if members.keys() & _FILE_KEYS:
+            waiting += [member for name, member in members.items() if name == "text"]
+        else:
             waiting += reversed(members.values())
 
 

@@ -36,7 +36,13 @@ _FORMATS: dict[str, ModuleType] = {
     "openai_chat": openai_chat,
     "openai_responses": openai_responses,
 }
-_FIRST_BYTES = {"string": b'"', "array": b"[", "object": b"{", "string or array": b'"['}
+_FIRST_BYTES = {
+    "string": b'"',
+    "array": b"[",
+    "object": b"{",
+    "string or array": b'"[',
+    "array or object": b"[{",
+}
 
 
 _MODEL = re2.compile(r"/models?/([^/]+?)(?::[a-zA-Z]+)?(?:/|$)")
