@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from penumbra.text import time_budget
 from penumbra.text.critical import Severity, counts, critical_lines, is_passing, next_match, severity
 from penumbra.text.size import encode, head, size
 
@@ -88,8 +89,11 @@ class FailureLines:
             # All places stay where they are.
             data = data.replace(b"\\r\\n", b"   \n").replace(b"\\n", b" \n")
         found = cls(is_escaped=is_escaped)
-        position = 0
+        position = number = 0
         while (match := next_match(data, position)) is not None:
+            number += 1
+            if not number % time_budget.PIECE:
+                time_budget.check()
             start, end = _unit(data, position, *match)
             found._add(data, start, end)
             position = max(end, match[1])
@@ -341,6 +345,16 @@ def within(text: str, most: int) -> list[str] | None:
 
 def ranked(lines: Sequence[str]) -> list[int]:
     """Positions of the failure lines: the first of each kind by severity, then the others in order."""
+    first, again = _by_kind(lines)
+    return [position for _, position in sorted(first)] + again
+
+
+def firsts(lines: Sequence[str]) -> list[int]:
+    """Positions of the first failure line of each kind, in order."""
+    return [position for _, position in _by_kind(lines)[0]]
+
+
+def _by_kind(lines: Sequence[str]) -> tuple[list[tuple[Severity, int]], list[int]]:
     first: list[tuple[Severity, int]] = []
     again: list[int] = []
     kinds: set[bytes] = set()
@@ -352,4 +366,4 @@ def ranked(lines: Sequence[str]) -> list[int]:
         else:
             kinds.add(key)
             first.append((severity(data), position))
-    return [position for _, position in sorted(first)] + again
+    return first, again
