@@ -37,6 +37,8 @@ _NOTE = 26
 """Bytes for how many more there are like a line."""
 _LINES = 400
 """Lines in a text of which each is told by itself, if there is room."""
+_SEARCHES = 1_000
+"""Kinds up to which each is looked for anywhere in what is shown: bounds the work."""
 _KINDS = 20_000
 """Kinds that are told apart; what comes behind them is counted as one more."""
 _VARYING = re.compile(
@@ -154,12 +156,14 @@ class FailureLines:
         if not wanted:
             return Missing([[]])
         there = FailureLines.of(shown, self.is_escaped)
-        kinds = {key: _left(kind, there.kinds.get(key), shown) for key, kind in wanted.items()}
+        # Of more kinds than can be shown, a line that stands there under another number may be told twice.
+        seen = shown if len(wanted) <= _SEARCHES else b""
+        kinds = {key: _left(kind, there.kinds.get(key), seen) for key, kind in wanted.items()}
         kinds = {key: kind for key, kind in kinds.items() if kind.count > 0}
         if len(self.lines) == _LINES:
             return Missing([list(kinds.values())])
         lines = (
-            _left(line, there.lines.get(spelled), shown)
+            _left(line, there.lines.get(spelled), seen)
             for spelled, line in self.lines.items()
             if self._keys[spelled] in kinds
         )
@@ -190,7 +194,7 @@ class Missing:
             if level == len(self.levels):
                 self._merge()
             chosen = self.levels[level]
-            if sum(map(_needs, chosen)) + _OVERHEAD <= room:
+            if _LEAST * len(chosen) <= room and sum(map(_needs, chosen)) + _OVERHEAD <= room:
                 break
         return sorted(chosen, key=lambda kind: kind.severity)
 
@@ -231,6 +235,8 @@ class Missing:
 
 
 _LEVELS = 4
+_LEAST = 2
+"""Bytes that no line takes less than."""
 _OVERHEAD = len(HEADING) + 1 + 40
 
 
