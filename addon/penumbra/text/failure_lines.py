@@ -117,9 +117,9 @@ class FailureLines:
 
     def _severity(self, line: bytes) -> Severity | None:
         """How severe a line is; None if it says what passed."""
-        if counts(line):
-            return None if is_passing(line) else severity(line)
         template = line.translate(None, _DIGITS)
+        if len(template) < len(line) and counts(line):
+            return None if is_passing(line) else severity(line)
         if template in self._templates:
             return self._templates[template]
         if len(self._templates) >= _KINDS:
@@ -256,21 +256,21 @@ def write(
     `share`: how much of the room they may take from the rest.
     """
     most = max(0, min(int(room * share), room - least))
-    given = 0
-    shown, note = "", ""
+    given = spare = 0
+    shown, missing = "", Missing([[]])
     for attempt in range(_ATTEMPTS):
         shown = body(room - given)
         missing = found.without(encode(shown), weakest)
         spare = room + more - size(shown) - 1
         needs = missing.needs(more + most) if missing else 0
-        note = missing.written(min(spare, more + most)) if missing else ""
         if needs <= spare or given >= most:
             break
         given = most if attempt + 2 == _ATTEMPTS else min(most, given + needs - spare)
+    note = missing.written(min(spare, more + most)) if missing else ""
     return shown + ("" if not note or shown.endswith("\n") else "\n") + note
 
 
-_ATTEMPTS = 4
+_ATTEMPTS = 3
 """How often a text is written: each time with less room for all but its failure lines."""
 
 

@@ -301,7 +301,7 @@ class _Run:
             with time_budget.watched(self.is_late):
                 found = families.apply(self.text, self.call, lossy=self.policy.lossy)
         except time_budget.Overrun:
-            self.skipped.append("command_family")
+            self._gave_up("command_family")
             return False
         except Exception as error:
             _failed("command_family", error)
@@ -337,7 +337,7 @@ class _Run:
             ):
                 return
         except time_budget.Overrun:
-            self.skipped.append(stage.name)
+            self._gave_up(stage.name)
             return
         except Exception as error:
             _failed(stage.name, error)
@@ -347,9 +347,13 @@ class _Run:
     def _passes_over(self, stage: str) -> bool:
         """Whether the time is over, or the text too large for it; the stage is remembered then."""
         late = self.is_late() or not (self.readable or stage in _OF_ANY_SIZE)
-        if late and stage not in self.skipped:
-            self.skipped.append(stage)
+        if late:
+            self._gave_up(stage)
         return late
+
+    def _gave_up(self, stage: str) -> None:
+        if stage not in self.skipped:
+            self.skipped.append(stage)
 
     def apply(self, name: str, loss: Loss, transform: Callable[[str], str | None]) -> None:
         """Run a lossy transform that need not save anything, as long as it costs nothing."""
