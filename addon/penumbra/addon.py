@@ -321,12 +321,9 @@ class Penumbra:
         return ours and (self._filter is None or bool(flowfilter.match(self._filter, flow)))
 
     def _recognised(self, flow: http.HTTPFlow) -> Api | None:
-        request = flow.request
         if not self._is_ours(flow):
             return None
-        return recognise.by_request_line(
-            request.method, request.path, request.headers.get("content-type", "")
-        )
+        return recognise.by_request_line(flow.request.method, flow.request.path)
 
     async def _incoming(self, flow: http.HTTPFlow, api: Api) -> Incoming | Refused | None:
         request = flow.request

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from penumbra.wire.request_path import normal
+
 _STREAMS = ("event-stream", "vnd.amazon.eventstream", "ndjson")
 _JSON_ARRAY = ":streamgeneratecontent"
 
@@ -47,4 +49,4 @@ def is_stream(content_type: str, path: str) -> bool:
     kind = content_type.lower()
     if any(name in kind for name in _STREAMS):
         return True
-    return "json" in kind and path.partition("?")[0].lower().endswith(_JSON_ARRAY)
+    return "json" in kind and normal(path).lower().endswith(_JSON_ARRAY)

@@ -10,7 +10,6 @@ from fnmatch import fnmatchcase
 from functools import cache
 from types import ModuleType
 from typing import Any, cast
-from urllib.parse import unquote
 
 import re2
 
@@ -26,6 +25,7 @@ from penumbra.wire import (
 )
 from penumbra.wire.conversation import Wire
 from penumbra.wire.document import Document
+from penumbra.wire.request_path import normal
 
 _FORMATS: dict[str, ModuleType] = {
     "anthropic": anthropic,
@@ -39,7 +39,8 @@ _FORMATS: dict[str, ModuleType] = {
 _FIRST_BYTES = {"string": b'"', "array": b"[", "object": b"{", "string or array": b'"['}
 
 
-_MODEL = re2.compile(r"/models?/([^/]+?)(?::[a-zA-Z]+)?(?:/|$)")
+_MODEL = re2.compile(r"/models?/(?:(arn:.+)/[a-z-]+$|([^/]+?)(?::[a-zA-Z]+)?(?:/|$))")
+"""The id of a model on Amazon Bedrock may be an ARN, whose slash need not be escaped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ def apis() -> tuple[Api, ...]:
             format=entry["format"],
             kind=entry["kind"],
             method=entry["method"],
-            path=re2.compile(entry["path"]),
+            path=re2.compile(f"(?i){entry['path']}"),
             body=tuple((key, _FIRST_BYTES[kind]) for key, kind in entry["body"].items()),
             wire=cast(Wire, _FORMATS[entry["format"]]),
             cache=caches[entry["format"]],
@@ -111,19 +112,17 @@ def is_llm_host(host: str, extra: tuple[str, ...] = ()) -> bool:
 
 def model_in(path: str) -> str:
     """The model that a path names, for APIs whose bodies don't; empty if it names none."""
-    found = _MODEL.search(unquote(path.partition("?")[0]))
-    return found[1] if found else ""
+    found = _MODEL.search(normal(path))
+    return (found[1] or found[2]) if found else ""
 
 
-def by_request_line(method: str, path: str, content_type: str) -> Api | None:
+def by_request_line(method: str, path: str) -> Api | None:
     """The API that a request to an LLM host may be, before its body is looked at.
 
-    `path` may carry a query. The content type may be any but that of a form with parts: many servers
-    read JSON whatever it says, and `curl -d` calls it a form.
+    `path` may carry a query. The content type does not count: many servers read JSON whatever it says,
+    and `curl -d` calls it a form.
     """
-    if content_type.lower().startswith("multipart/"):
-        return None
-    bare = path.partition("?")[0]
+    bare, method = normal(path), method.upper()
     return next((api for api in apis() if api.method == method and api.path.fullmatch(bare)), None)
 
 
