@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import logging
 import os
@@ -13,7 +12,7 @@ from typing import Any
 from mitmproxy import ctx, exceptions, flowfilter, http, tls
 from mitmproxy.addonmanager import Loader
 
-from penumbra import failures
+from penumbra import bodies, failures, readable
 from penumbra.commands import Commands
 from penumbra.edits import Edits
 from penumbra.engine import Accepted, Engine, Incoming, Refused, unsearched
@@ -22,15 +21,17 @@ from penumbra.insight import events, figures
 from penumbra.insight.expansions import ExpansionFigures
 from penumbra.kept import Kept
 from penumbra.knobs import KNOBS
+from penumbra.other_requests import Hands, OtherRequests
 from penumbra.overrides import THRESHOLD_HEADER
 from penumbra.recovery import binding
 from penumbra.redaction import RedactionError, RuleError, TooLarge, Unreadable, gitleaks, ruleset
+from penumbra.refused import message_of
 from penumbra.rescue import Rescue
 from penumbra.settings import Settings, SettingsError, load
 from penumbra.sockets import Sockets
 from penumbra.strategies import http as http_calls
 from penumbra.told import Tells
-from penumbra.wire import content_encoding, recognise, sigv4, upgrade
+from penumbra.wire import content_encoding, others, recognise, sigv4, upgrade
 from penumbra.wire.recognise import Api
 from penumbra.writes import Writes
 
@@ -64,6 +65,17 @@ class Penumbra:
         self.expansion.wrap = self.tells.behind(self.expansion.wrap)
         self.writes = Writes()
         self.sockets = Sockets(self._frame, self._started, self.expansion, self.writes)
+        self.others = OtherRequests(
+            Hands(
+                settings=lambda: self.settings,
+                engine=self._started,
+                is_provider=self._is_provider,
+                may_change=lambda request: not self._is_sealed(request),
+                sign=self._sign,
+                refuse=self._refuse,
+                figures=self.figures,
+            )
+        )
         commands = Commands(self.figures, self.expansion.figures)
         self.kept = Kept(lambda: self.settings.blank_flows, self.expansion.sending)
         answers = [self.rescue, self.expansion, self.edits, self.tells, self.writes, self.kept]
@@ -208,10 +220,13 @@ class Penumbra:
             # The client's own request may have been signed long ago.
             self._sign(flow.request, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
             return
-        if self._is_socket(flow):
+        if not self._is_ours(flow) or self._is_ambiguous(flow) or self._is_socket(flow):
             return
-        api = self._recognised(flow)
-        if api is None or self._is_sealed(flow.request):
+        api = recognise.by_request_line(flow.request.method, flow.request.path)
+        if api is None:
+            await self.others.request(flow)
+            return
+        if self._is_sealed(flow.request):
             return
         try:
             await self._rewrite(flow, api)
@@ -233,6 +248,7 @@ class Penumbra:
             await self._send(flow, incoming, outcome)
         else:
             self.figures.passed["unexpected body"] += 1
+            await self.others.request(flow, api)
 
     def _unsearched(self, flow: http.HTTPFlow, api: Api, error: Exception) -> Refused | None:
         """After a failure mitmproxy would send the request as it came, with its secrets."""
@@ -266,7 +282,7 @@ class Penumbra:
         """A WebSocket is rewritten frame by frame, or its client is sent back to HTTP."""
         request = flow.request
         policy = self.settings.websocket
-        if policy == "pass" or not self._is_ours(flow):
+        if policy == "pass":
             return False
         api = upgrade.asks_for(request.method, request.path, _headers(request))
         if api is None:
@@ -315,27 +331,30 @@ class Penumbra:
     def _is_ours(self, flow: http.HTTPFlow) -> bool:
         if flow.response is not None or flow.error is not None or "penumbra" in flow.metadata:
             return False
-        ours = _mode(flow.client_conn) == "reverse" or recognise.is_llm_host(
-            flow.request.pretty_host, self.settings.hosts
+        ours = _mode(flow.client_conn) == "reverse" or any(
+            recognise.is_llm_host(host, self.settings.hosts) for host in _hosts(flow.request)
         )
         return ours and (self._filter is None or bool(flowfilter.match(self._filter, flow)))
 
-    def _recognised(self, flow: http.HTTPFlow) -> Api | None:
-        if not self._is_ours(flow):
-            return None
-        return recognise.by_request_line(flow.request.method, flow.request.path)
+    def _is_provider(self, flow: http.HTTPFlow) -> bool:
+        hosts = _hosts(flow.request)
+        return _mode(flow.client_conn) == "reverse" or any(
+            recognise.is_provider(host, self.settings.hosts) for host in hosts
+        )
+
+    def _is_ambiguous(self, flow: http.HTTPFlow) -> bool:
+        """Whether a request's head can be read in two ways, so that it is refused."""
+        why = readable.ambiguity(flow.request.headers.items(multi=True)) if self.settings.must_search else ""
+        if why:
+            error = Unreadable(why)
+            body = others.error(flow.request.host, error.status, message_of(error))
+            self._refuse(flow, Refused(error.status, body, message_of(error)))
+        return bool(why)
 
     async def _incoming(self, flow: http.HTTPFlow, api: Api) -> Incoming | Refused | None:
         request = flow.request
-        coding = request.headers.get("content-encoding", "")
-        raw = request.raw_content or b""
         try:
-            if coding:
-                body = await asyncio.to_thread(
-                    content_encoding.decode, raw, coding, self.settings.max_body_bytes
-                )
-            else:
-                body = content_encoding.decode(raw, "", self.settings.max_body_bytes)
+            body = await bodies.decoded(request, self.settings.max_body_bytes)
         except content_encoding.NotDecodable as error:
             if self.settings.must_search and recognise.claims_json(request.headers.get("content-type", "")):
                 kind = TooLarge if isinstance(error, content_encoding.TooLarge) else Unreadable
@@ -376,7 +395,7 @@ class Penumbra:
         if accepted.betas:
             flow.request.headers[binding.HEADER] = accepted.betas
         if changed:
-            await _set_body(flow.request, body)
+            await bodies.put(flow.request, body)
         if accepted.prepared is not None and accepted.find is not None:
             self.expansion.expect(flow, self._started().expansions, accepted.prepared, accepted.find, body)
         if accepted.restoration is not None:
@@ -443,6 +462,12 @@ def _mode(client: object) -> str:
     return str(getattr(getattr(client, "proxy_mode", None), "type_name", ""))
 
 
+def _hosts(request: http.Request) -> set[str]:
+    """Every host that a request may be for."""
+    named = (name.rpartition(":")[0] or name for name in request.headers.get_all("host"))
+    return {request.host, request.pretty_host, *named}
+
+
 def _headers(request: http.Request) -> dict[str, str]:
     return {name.lower(): value for name, value in request.headers.items()}
 
@@ -450,16 +475,6 @@ def _headers(request: http.Request) -> dict[str, str]:
 def _signable(request: http.Request) -> sigv4.Signable:
     headers = {"host": request.pretty_host, **_headers(request)}
     return sigv4.Signable(request.method, request.path, headers, request.raw_content or b"")
-
-
-async def _set_body(request: http.Request, body: bytes) -> None:
-    """Put a plain body in, in the coding that the headers announce."""
-    coding = request.headers.get("content-encoding", "")
-    if coding:
-        body = await asyncio.to_thread(content_encoding.encode, body, coding)
-    request.raw_content = body
-    if "transfer-encoding" not in request.headers:
-        request.headers["content-length"] = str(len(request.raw_content))
 
 
 def _metadata(

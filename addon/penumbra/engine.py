@@ -18,6 +18,7 @@ from functools import partial
 from typing import TypeVar
 
 from penumbra import failures, rewrite, threads
+from penumbra.elsewhere import Elsewhere
 from penumbra.history import adoption
 from penumbra.history.shelves import Shelves
 from penumbra.outside import Outside
@@ -30,6 +31,8 @@ from penumbra.redaction.engine import Redactor
 from penumbra.redaction.failure import Redact, forgiving
 from penumbra.redaction.gitleaks import Loaded
 from penumbra.redaction.spoken import Spoken
+from penumbra.refused import Refused as Refused
+from penumbra.refused import unsearched as unsearched
 from penumbra.restoring import Restoration, Restoring
 from penumbra.settings import Settings, database_path
 from penumbra.shadow import answers, expand, ledger, originals, restorations
@@ -43,7 +46,7 @@ from penumbra.strategies.figures import StrategyFigures
 from penumbra.strategies.http import Http
 from penumbra.strategies.strategy import Credential
 from penumbra.text.result import Mode, Shortened
-from penumbra.wire import identity, session
+from penumbra.wire import identity, repeated, session
 from penumbra.wire.document import Document, NotJson
 from penumbra.wire.recognise import Api, claims_json, model_in
 
@@ -71,15 +74,6 @@ class Incoming:
     """Value of an `X-Compression-Threshold` header."""
     socket: bool = False
     """It is a frame of a WebSocket."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A request that is answered here and not sent."""
-
-    status: int
-    body: bytes
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +142,7 @@ class Engine:
         self._outside = Outside(dispatcher, Http(listening))
         self._shelves = Shelves()
         self._spoken = Spoken()
+        self.elsewhere = Elsewhere(self._redact, self._work)
         self._workers = ThreadPoolExecutor(2, thread_name_prefix="penumbra")
         # Compiled while the proxy starts; the first request waits for what is missing.
         compiled = partial(_compiled, self.key, gitleaks, settings)
@@ -459,6 +454,10 @@ class Engine:
                 threads.check(document, settings.threads, incoming.headers.get("user-agent", ""))
             scope = self.scope(incoming, document)
             request = rewrite.read(document, incoming.api, settings, scope, incoming.threshold)
+            if request and request.settings.must_search:
+                said = request.settings.redact_scope == "all"
+                if repeated.on_the_way(document, request.conversation.messages, said=said):
+                    raise Unreadable("its body says something twice on the way to a tool's result")
             return request and rewrite.with_model(request, model_in(incoming.path))
         except NotJson:
             # What says that it is no JSON is no call; what is empty says nothing.
@@ -475,12 +474,6 @@ class Engine:
         return hashlib.blake2b(
             principal.encode("utf-8", "surrogatepass"), key=self.key, digest_size=32
         ).digest()
-
-
-def unsearched(api: Api, error: RedactionError) -> Refused:
-    """The answer to a request that could not be searched for secrets."""
-    message = f"Penumbra could not search this request for secrets and did not send it: {error}"
-    return Refused(error.status, api.wire.error(error.status, message), message)
 
 
 def _restores(settings: Settings) -> bool:

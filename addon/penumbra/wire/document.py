@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +31,10 @@ _STRING = msgspec.json.Decoder(str)
 _BRACE, _BRACKET, _QUOTE = b'{["'
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 _SPACE = b" \t\n\r"
+_BETWEEN_MEMBERS = re.compile(
+    rb'[ \t\n\r]*+[{,][ \t\n\r]*+"(?:[^"\\]|\\.)*+"[ \t\n\r]*+:[ \t\n\r]*+', re.DOTALL
+)
+"""What stands in front of the value of one member, behind the value of the one before it."""
 
 
 class NotJson(ValueError):
@@ -141,6 +146,27 @@ class Document:
             found = _ARRAY.decode(value) if memoryview(value)[0] == _BRACKET else []
             known = self._arrays[id(value)] = (value, found)
         return known[1]
+
+    def repeats(self, value: Raw) -> bool:
+        """Whether an object says the name of a member more than once; false if the value is no object."""
+        members = self.members(value)
+        names = sum(len(name.encode("utf-8", "surrogatepass")) for name in members)
+        # Two braces, and for every member two quotes, a colon and a comma, but for the last comma.
+        least = 1 + 4 * len(members) + names + sum(len(memoryview(one)) for one in members.values())
+        if not members or len(memoryview(value)) == least:
+            return False
+        at, end = self.place(value)
+        places = [self.place(one) for one in members.values()]
+        for start, behind in places:
+            if start < at or not _BETWEEN_MEMBERS.fullmatch(self._structure, at, start):
+                return True
+            at = behind
+        return self._structure[at:end].strip(_SPACE) != b"}"
+
+    def repeated(self, value: Raw) -> frozenset[str]:
+        """The names of members that an object says more than once."""
+        pairs = json.loads(self.source(value), object_pairs_hook=list)
+        return frozenset(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
 
     def string(self, value: Raw | None) -> str | None:
         """The text of a string value; None if the value is absent or no string."""

@@ -27,7 +27,7 @@ from penumbra.wire.conversation import Wire
 from penumbra.wire.document import Document
 from penumbra.wire.request_path import normal
 
-_FORMATS: dict[str, ModuleType] = {
+FORMATS: dict[str, ModuleType] = {
     "anthropic": anthropic,
     "bedrock": bedrock,
     "bedrock_invoke": bedrock_invoke,
@@ -36,6 +36,7 @@ _FORMATS: dict[str, ModuleType] = {
     "openai_chat": openai_chat,
     "openai_responses": openai_responses,
 }
+"""The modules that read and write each format."""
 _FIRST_BYTES = {"string": b'"', "array": b"[", "object": b"{", "string or array": b'"['}
 
 
@@ -91,7 +92,7 @@ def apis() -> tuple[Api, ...]:
             method=entry["method"],
             path=re2.compile(f"(?i){entry['path']}"),
             body=tuple((key, _FIRST_BYTES[kind]) for key, kind in entry["body"].items()),
-            wire=cast(Wire, _FORMATS[entry["format"]]),
+            wire=cast(Wire, FORMATS[entry["format"]]),
             cache=caches[entry["format"]],
         )
         for name, entry in known["apis"].items()
@@ -99,15 +100,25 @@ def apis() -> tuple[Api, ...]:
 
 
 @cache
-def _hosts() -> tuple[str, ...]:
+def _hosts() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Of providers, and local ones."""
     known = rules.load("providers.yaml")
-    return (*(host for hosts in known["providers"].values() for host in hosts), *known["local"])
+    return tuple(host for hosts in known["providers"].values() for host in hosts), tuple(known["local"])
 
 
 def is_llm_host(host: str, extra: tuple[str, ...] = ()) -> bool:
     """Whether LLM calls to a host are ours to read; `extra` are the operator's own globs."""
+    return is_provider(host, extra) or _is_one(host, _hosts()[1])
+
+
+def is_provider(host: str, extra: tuple[str, ...] = ()) -> bool:
+    """Whether a host is there for LLM calls; what is local may be anything."""
+    return _is_one(host, (*_hosts()[0], *extra))
+
+
+def _is_one(host: str, patterns: tuple[str, ...]) -> bool:
     host = host.lower().rstrip(".").strip("[]")
-    return any(fnmatchcase(host, pattern.lower()) for pattern in (*_hosts(), *extra))
+    return any(fnmatchcase(host, pattern.lower()) for pattern in patterns)
 
 
 def model_in(path: str) -> str:
