@@ -12,7 +12,7 @@ from typing import Any
 from mitmproxy import ctx, exceptions, flowfilter, http, tls
 from mitmproxy.addonmanager import Loader
 
-from penumbra import bodies, failures, readable
+from penumbra import bodies, failures, llm_hosts, readable
 from penumbra.commands import Commands
 from penumbra.edits import Edits
 from penumbra.engine import Accepted, Engine, Incoming, Refused, unsearched
@@ -22,6 +22,7 @@ from penumbra.insight.expansions import ExpansionFigures
 from penumbra.kept import Kept
 from penumbra.knobs import KNOBS
 from penumbra.other_requests import Hands, OtherRequests
+from penumbra.other_sockets import OtherSockets
 from penumbra.overrides import THRESHOLD_HEADER
 from penumbra.recovery import binding
 from penumbra.redaction import RedactionError, RuleError, TooLarge, Unreadable, gitleaks, ruleset
@@ -64,7 +65,7 @@ class Penumbra:
         self.expansion.wrap = self.edits.wrap
         self.expansion.wrap = self.tells.behind(self.expansion.wrap)
         self.writes = Writes()
-        self.sockets = Sockets(self._frame, self._started, self.expansion, self.writes)
+        self.sockets = Sockets(self._frame, self._other_frame, self._started, self.expansion, self.writes)
         self.others = OtherRequests(
             Hands(
                 settings=lambda: self.settings,
@@ -79,7 +80,8 @@ class Penumbra:
         commands = Commands(self.figures, self.expansion.figures)
         self.kept = Kept(lambda: self.settings.blank_flows, self.expansion.sending)
         answers = [self.rescue, self.expansion, self.edits, self.tells, self.writes, self.kept]
-        self.addons = [commands, *answers, self.sockets]
+        self.other_sockets = OtherSockets(self.others)
+        self.addons = [commands, *answers, self.sockets, self.other_sockets]
         self._running = False
         self._engine: Engine | None = None
         self._events: events.EventLog | None = None
@@ -202,7 +204,7 @@ class Penumbra:
 
     def tls_clienthello(self, data: tls.ClientHelloData) -> None:
         """Tunnel what is none of ours: only known LLM hosts are decrypted."""
-        if self.settings.intercept == "all" or _mode(data.context.client) == "reverse":
+        if self.settings.intercept == "all" or llm_hosts.mode(data.context.client) == "reverse":
             return
         address = data.context.server.address
         host = data.client_hello.sni or (address[0] if address else "")
@@ -278,6 +280,9 @@ class Penumbra:
             _log.warning(f"Penumbra refused a request to {flow.request.pretty_host}: {outcome.reason}")
         return outcome
 
+    async def _other_frame(self, flow: http.HTTPFlow, frame: bytes) -> bytes:
+        return await self.others.frame(flow, frame, "", known=True, strict=True)
+
     def _is_socket(self, flow: http.HTTPFlow) -> bool:
         """A WebSocket is rewritten frame by frame, or its client is sent back to HTTP."""
         request = flow.request
@@ -286,6 +291,8 @@ class Penumbra:
             return False
         api = upgrade.asks_for(request.method, request.path, _headers(request))
         if api is None:
+            if upgrade.is_socket(request.method, _headers(request)):
+                self.other_sockets.expect(flow, is_provider=self._is_provider(flow))
             return False
         # Values are put back into answers over HTTP only.
         restores = self.settings.redact_secrets and self.settings.restore_secrets != "off"
@@ -331,16 +338,11 @@ class Penumbra:
     def _is_ours(self, flow: http.HTTPFlow) -> bool:
         if flow.response is not None or flow.error is not None or "penumbra" in flow.metadata:
             return False
-        ours = _mode(flow.client_conn) == "reverse" or any(
-            recognise.is_llm_host(host, self.settings.hosts) for host in _hosts(flow.request)
-        )
+        ours = llm_hosts.may_be(flow, self.settings.hosts)
         return ours and (self._filter is None or bool(flowfilter.match(self._filter, flow)))
 
     def _is_provider(self, flow: http.HTTPFlow) -> bool:
-        hosts = _hosts(flow.request)
-        return _mode(flow.client_conn) == "reverse" or any(
-            recognise.is_provider(host, self.settings.hosts) for host in hosts
-        )
+        return llm_hosts.is_provider(flow, self.settings.hosts)
 
     def _is_ambiguous(self, flow: http.HTTPFlow) -> bool:
         """Whether a request's head can be read in two ways, so that it is refused."""
@@ -356,7 +358,8 @@ class Penumbra:
         try:
             body = await bodies.decoded(request, self.settings.max_body_bytes)
         except content_encoding.NotDecodable as error:
-            if self.settings.must_search and recognise.claims_json(request.headers.get("content-type", "")):
+            says_json = recognise.claims_json(request.headers.get("content-type", ""))
+            if self.settings.must_search and (says_json or self._is_provider(flow)):
                 kind = TooLarge if isinstance(error, content_encoding.TooLarge) else Unreadable
                 return unsearched(api, kind(f"its body: {error}"))
             self.figures.passed["undecodable body"] += 1
@@ -367,7 +370,7 @@ class Penumbra:
     def _described(self, flow: http.HTTPFlow, api: Api, body: bytes, *, socket: bool = False) -> Incoming:
         request = flow.request
         peer = flow.client_conn.peername
-        is_reverse = _mode(flow.client_conn) == "reverse"
+        is_reverse = llm_hosts.mode(flow.client_conn) == "reverse"
         return Incoming(
             api=api,
             body=body,
@@ -456,16 +459,6 @@ def _listening() -> frozenset[int]:
     """The ports that this process listens on."""
     proxyserver = ctx.master.addons.get("proxyserver")
     return frozenset(address[1] for address in proxyserver.listen_addrs()) if proxyserver else frozenset()
-
-
-def _mode(client: object) -> str:
-    return str(getattr(getattr(client, "proxy_mode", None), "type_name", ""))
-
-
-def _hosts(request: http.Request) -> set[str]:
-    """Every host that a request may be for."""
-    named = (name.rpartition(":")[0] or name for name in request.headers.get_all("host"))
-    return {request.host, request.pretty_host, *named}
 
 
 def _headers(request: http.Request) -> dict[str, str]:

@@ -72,7 +72,7 @@ class Elsewhere:
     async def search(self, body: Body, settings: Settings) -> Searched:
         """The body as it may be sent; the same object if nothing is in it. Raises RedactionError."""
         redact = await self._redact(settings)
-        search = _Search(self._anywhere, redact, settings)
+        search = _Search(self._anywhere, redact, settings, body.strict)
         return await self._work(len(body.data) > settings.offload_bytes, lambda: search.body(body))
 
 
@@ -81,6 +81,7 @@ class _Search:
     anywhere: Anywhere
     redact: Redact
     settings: Settings
+    strict: bool
 
     def body(self, body: Body) -> Searched:
         if not body.data.strip():
@@ -100,6 +101,8 @@ class _Search:
         return self._document(document)
 
     def _document(self, document: Document) -> Searched:
+        if self.strict and document.repeats(document.root) and "type" in document.repeated(document.root):
+            raise Unreadable("it says twice what it is")
         said = self.settings.redact_scope == "all"
         found = self.anywhere.redact(document, self.redact, said=said, policy=self.settings.redaction_failure)
         return Searched(document.render(), found.results, found.counts)
@@ -152,14 +155,14 @@ class _Search:
             text = body.data.decode("utf-8")
         except UnicodeDecodeError:
             text = body.data.replace(b"\0", b"").decode("latin-1")
-            if body.strict or (_is_text(kind) and self.redact(text, "").text != text):
+            if self.strict or (_is_text(kind) and self.redact(text, "").text != text):
                 raise Unreadable("its body is no text that can be read") from None
             return Searched(body.data)
-        if not (body.strict or _is_text(kind) or not kind):
+        if not (self.strict or _is_text(kind) or not kind):
             return Searched(body.data)
         redacted = self.redact(text, "")
         for hidden in (unquote_plus(redacted.text), redacted.text.replace("\0", "")):
-            if body.strict and self.redact(hidden, "").text != hidden:
+            if self.strict and self.redact(hidden, "").text != hidden:
                 raise Unreadable("a secret in it stands where it can't be replaced")
         if redacted.text == text:
             return Searched(body.data)

@@ -67,8 +67,37 @@ class OtherRequests:
             await self._search(flow, settings, unfit is not None, known is not None and known.files, unknown)
         except Exception as error:
             if settings.must_search and not (unknown and settings.unknown_paths == "pass"):
-                told = error if isinstance(error, RedactionError) else RedactionError(failures.place(error))
-                self._refuse(flow, told, unfit)
+                self._refuse(flow, _told(error), unfit)
+
+    async def frame(
+        self, flow: http.HTTPFlow, frame: bytes, kind: str, *, known: bool, strict: bool
+    ) -> bytes:
+        """A frame of a client's WebSocket as it may be sent. Raises RedactionError.
+
+        `kind`: as a content type; `known`: the socket is; `strict`: nothing but JSON makes sense there.
+        """
+        settings = self._hands.settings()
+        if not settings.redact_secrets:
+            return frame
+        passes = not known and settings.unknown_paths == "pass"
+        try:
+            if len(frame) > settings.max_body_bytes:
+                raise TooLarge(f"a frame above {settings.max_body_bytes:,} bytes")
+            searched = await self._hands.engine().elsewhere.search(Body(frame, kind, strict), settings)
+        except Exception as error:
+            if passes or not settings.must_search:
+                return frame
+            raise (
+                error if isinstance(error, RedactionError) else RedactionError(failures.place(error))
+            ) from None
+        if not known and (searched.body is not frame or searched.results):
+            self._warn(flow, settings.unknown_paths)
+            if settings.unknown_paths == "refuse":
+                raise Unreadable("its path is not known")
+        if passes or searched.body is frame:
+            return frame
+        self._report(flow, searched)
+        return searched.body
 
     async def _search(
         self, flow: http.HTTPFlow, settings: Settings, strict: bool, files: bool, unknown: bool
@@ -122,3 +151,8 @@ class OtherRequests:
             f"Penumbra does not know {where!r}, whose requests carry results of tools or secrets: "
             f"penumbra_unknown_paths={policy}."
         )
+
+
+def _told(error: Exception) -> RedactionError:
+    """A failure without any content."""
+    return error if isinstance(error, RedactionError) else RedactionError(failures.place(error))
