@@ -25,7 +25,7 @@ from penumbra.wire import content_encoding, others
 from penumbra.wire.recognise import Api
 from penumbra.wire.request_path import normal
 
-_VARIABLE = re.compile(r"[^/]*[0-9_-][^/]*")
+_VARIABLE = re.compile(r"(?!v[0-9]{1,3}[a-z0-9]{0,8}$)[^/]*[0-9][^/]*|[^/]{25,}")
 _MOST_WARNINGS = 1_000
 _log = logging.getLogger(__name__)
 
@@ -139,7 +139,7 @@ class OtherRequests:
         self._hands.refuse(flow, Refused(error.status, body, told))
 
     def _warn(self, flow: http.HTTPFlow, policy: str) -> None:
-        """Once for each host and kind of path: names with digits or signs in them are taken for ids."""
+        """Once for each host and kind of path: names that are long or hold digits are taken for ids."""
         pattern = "/".join(
             "*" if _VARIABLE.fullmatch(one) else one for one in normal(flow.request.path).split("/")
         )
