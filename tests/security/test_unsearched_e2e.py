@@ -38,8 +38,9 @@ def send(running: Any, upstream: Any) -> Iterator[Any]:
         connection.endheaders(body)
         earlier = len(upstream.requests)
         answer = connection.getresponse()
-        answer.read()
+        said = answer.read()
         arrived = upstream.requests[earlier:]
+        assert arrived or b"could not search" in said, (answer.status, said)
         return answer.status, arrived[-1] if arrived else None
 
     yield send

@@ -143,7 +143,9 @@ class Anywhere:
 
 def _items(document: Document, said: bool) -> Iterator[tuple[Raw, _Zone]]:
     """The items that a document consists of: those of its outermost arrays, and what stands in none."""
-    waiting: list[tuple[Raw, _Zone]] = [(document.root, _Zone())]
+    # What has no name at all is text.
+    zone = _Zone(text=not document.members(document.root))
+    waiting: list[tuple[Raw, _Zone]] = [(document.root, zone)]
     while waiting:
         value, zone = waiting.pop()
         members = document.members(value)
