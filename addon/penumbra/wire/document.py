@@ -150,9 +150,11 @@ class Document:
     def repeats(self, value: Raw) -> bool:
         """Whether an object says the name of a member more than once; false if the value is no object."""
         members = self.members(value)
-        names = sum(len(name.encode("utf-8", "surrogatepass")) for name in members)
         # Two braces, and for every member two quotes, a colon and a comma, but for the last comma.
-        least = 1 + 4 * len(members) + names + sum(len(memoryview(one)) for one in members.values())
+        least = (
+            1 + 4 * len(members) + sum(map(len, members)) + sum(map(len, map(memoryview, members.values())))
+        )
+        # Letters beyond ASCII, which are more bytes, are looked at more closely as well.
         if not members or len(memoryview(value)) == least:
             return False
         at, end = self.place(value)
@@ -195,6 +197,16 @@ class Document:
     def is_string(value: Raw) -> bool:
         """Whether the value is a string."""
         return memoryview(value)[0] == _QUOTE
+
+    @staticmethod
+    def is_object(value: Raw) -> bool:
+        """Whether the value is an object."""
+        return memoryview(value)[0] == _BRACE
+
+    @staticmethod
+    def is_container(value: Raw) -> bool:
+        """Whether the value is an object or an array."""
+        return memoryview(value)[0] in (_BRACE, _BRACKET)
 
     # Editing
 

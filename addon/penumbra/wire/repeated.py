@@ -42,14 +42,14 @@ def on_the_way(document: Document, conversation: Raw | None, *, said: bool) -> b
     waiting = [] if conversation is None else [(conversation, False)]
     while waiting:
         value, is_payload = waiting.pop()
-        waiting += [(item, is_payload) for item in document.items(value)]
-        members = document.members(value)
-        if not members:
+        if not document.is_object(value):
+            waiting += [(item, is_payload) for item in document.items(value) if not document.is_string(item)]
             continue
+        members = document.members(value)
         if document.repeats(value) or (not is_payload and _differ_in_spelling(members, names)):
             return True
         for name, member in members.items():
-            if (folded := _folded(name)) not in _ELSEWHERE:
+            if document.is_container(member) and (folded := _folded(name)) not in _ELSEWHERE:
                 waiting.append((member, is_payload or folded in _PAYLOAD))
     return False
 
@@ -68,8 +68,10 @@ def _repeats_one(document: Document, value: Raw, names: frozenset[str]) -> bool:
 
 
 def _differ_in_spelling(members: dict[str, Raw], names: frozenset[str]) -> bool:
-    folded = Counter(_folded(name) for name in members)
-    return len(folded) < len(members) and any(count > 1 and name in names for name, count in folded.items())
+    folded = [_folded(name) for name in members]
+    if len(set(folded)) == len(folded):
+        return False
+    return any(count > 1 and name in names for name, count in Counter(folded).items())
 
 
 @lru_cache(1024)
