@@ -151,9 +151,7 @@ class Document:
         """Whether an object says the name of a member more than once; false if the value is no object."""
         members = self.members(value)
         # Two braces, and for every member two quotes, a colon and a comma, but for the last comma.
-        least = (
-            1 + 4 * len(members) + sum(map(len, members)) + sum(map(len, map(memoryview, members.values())))
-        )
+        least = 1 + sum([4 + len(name) + len(memoryview(one)) for name, one in members.items()])
         # Letters beyond ASCII, which are more bytes, are looked at more closely as well.
         if not members or len(memoryview(value)) == least:
             return False
