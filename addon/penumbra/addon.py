@@ -6,6 +6,7 @@ import gc
 import logging
 import os
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -222,13 +223,13 @@ class Penumbra:
             # The client's own request may have been signed long ago.
             self._sign(flow.request, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
             return
-        if not self._is_ours(flow) or self._is_ambiguous(flow) or self._is_socket(flow):
+        if not self._is_ours(flow) or self._is_ambiguous(flow, readable.hosts) or self._is_socket(flow):
             return
         api = recognise.by_request_line(flow.request.method, flow.request.path)
         if api is None:
             await self.others.request(flow)
             return
-        if self._is_sealed(flow.request):
+        if self._is_ambiguous(flow, readable.content) or self._is_sealed(flow.request):
             return
         try:
             await self._rewrite(flow, api)
@@ -291,7 +292,7 @@ class Penumbra:
             return False
         api = upgrade.asks_for(request.method, request.path, _headers(request))
         if api is None:
-            if upgrade.is_socket(request.method, _headers(request)):
+            if self.settings.redact_secrets and upgrade.is_socket(request.method, _headers(request)):
                 self.other_sockets.expect(flow, is_provider=self._is_provider(flow))
             return False
         # Values are put back into answers over HTTP only.
@@ -344,9 +345,9 @@ class Penumbra:
     def _is_provider(self, flow: http.HTTPFlow) -> bool:
         return llm_hosts.is_provider(flow, self.settings.hosts)
 
-    def _is_ambiguous(self, flow: http.HTTPFlow) -> bool:
+    def _is_ambiguous(self, flow: http.HTTPFlow, read: Callable[[Iterable[tuple[str, str]]], str]) -> bool:
         """Whether a request's head can be read in two ways, so that it is refused."""
-        why = readable.ambiguity(flow.request.headers.items(multi=True)) if self.settings.must_search else ""
+        why = read(flow.request.headers.items(multi=True)) if self.settings.must_search else ""
         if why:
             error = Unreadable(why)
             body = others.error(flow.request.host, error.status, message_of(error))

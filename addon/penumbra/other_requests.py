@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from mitmproxy import http
 
-from penumbra import bodies, failures
+from penumbra import bodies, failures, readable
 from penumbra.elsewhere import Body, Searched
 from penumbra.engine import Engine
 from penumbra.insight.figures import Figures
@@ -103,6 +103,9 @@ class OtherRequests:
         self, flow: http.HTTPFlow, settings: Settings, strict: bool, files: bool, unknown: bool
     ) -> None:
         kind = flow.request.headers.get("content-type", "")
+        why = readable.content(flow.request.headers.items(multi=True))
+        if why and not files:
+            raise Unreadable(why)
         try:
             data = await bodies.decoded(flow.request, settings.max_body_bytes)
         except content_encoding.NotDecodable as error:

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable
 
 _CHARSETS = frozenset(("", "utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin1", "windows-1252"))
 """In which the signs of JSON are the bytes that they are in UTF-8."""
 _CHARSET = re.compile(r"charset\s{0,8}=\s{0,8}[\"']?([^\"';,\s]{0,80})", re.IGNORECASE)
-_ONCE = ("host", "content-type")
 
 
-def ambiguity(headers: Iterable[tuple[str, str]]) -> str:
-    """What in a request's head leaves open how it is to be read; empty: nothing."""
-    pairs = [(name.lower(), value) for name, value in headers]
-    counts = Counter(name for name, _ in pairs)
-    for name in _ONCE:
-        if counts[name] > 1:
-            return f"it has more than one {name} header"
-    for name, value in pairs:
-        if name == "content-type" and any(one.lower() not in _CHARSETS for one in _CHARSET.findall(value)):
-            return "its content type names another encoding than UTF-8"
-    return ""
+def hosts(headers: Iterable[tuple[str, str]]) -> str:
+    """What leaves open whom a request is for; empty: nothing."""
+    return _more_than_one(headers, "host")
+
+
+def content(headers: Iterable[tuple[str, str]]) -> str:
+    """What leaves open how a body is to be read; empty: nothing."""
+    headers = list(headers)
+    charsets = (
+        one for name, value in headers if name.lower() == "content-type" for one in _CHARSET.findall(value)
+    )
+    if any(one.lower() not in _CHARSETS for one in charsets):
+        return "its content type names another encoding than UTF-8"
+    return _more_than_one(headers, "content-type")
+
+
+def _more_than_one(headers: Iterable[tuple[str, str]], name: str) -> str:
+    count = sum(one.lower() == name for one, _ in headers)
+    return f"it has more than one {name} header" if count > 1 else ""

@@ -115,7 +115,12 @@ class Sockets:
 
     def response(self, flow: http.HTTPFlow) -> None:
         """An upgrade has been answered."""
-        if flow.response is not None and flow.response.status_code != 101:
+        if flow.response is None or flow.id not in _OPENING:
+            return
+        if flow.response.status_code == 101 and flow.websocket is None:
+            # mitmproxy would pass on bytes that nobody reads.
+            flow.response = http.Response.make(502)
+        if flow.response.status_code != 101:
             _OPENING.pop(flow.id, None)
 
     def error(self, flow: http.HTTPFlow) -> None:

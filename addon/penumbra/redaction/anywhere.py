@@ -14,7 +14,7 @@ import re
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from functools import cache, lru_cache
 from typing import Any
 
@@ -29,7 +29,7 @@ from penumbra.text.result import Redacted
 from penumbra.wire.document import Document, Edit, encode
 
 _MEMORY_BYTES = 16_000_000
-_KINDS = ("results", "marks", "calls", "skipped", "opaque", "words", "texts")
+_KINDS = ("results", "marks", "calls", "skipped", "opaque", "words", "wrappers", "texts")
 _SPACE = re.compile(r"\s")
 _BINARY = re.compile(r"(?:data:[\w.+-]{1,60}/[\w.+-]{1,80};base64,)?[A-Za-z0-9+/_-]{512,}={0,2}")
 _LONG_NAME = 16
@@ -43,8 +43,8 @@ Search = Callable[[str, str], Redacted]
 def _patterns() -> Mapping[str, Any]:
     known = rules.load("providers.yaml")["strings"]
     calls, results = known["calls"], known["results"]
-    patterns = {name: known[name] for name in ("skipped", "words", "opaque", "texts")}
-    patterns |= {"calls": calls["members"], "call types": calls["types"]}
+    patterns = {name: known[name] for name in ("skipped", "words", "opaque", "wrappers", "texts")}
+    patterns |= {"calls": calls["members"], "call types": calls["types"], "arguments": calls["arguments"]}
     patterns |= {"results": results["members"], "result types": results["types"]}
     patterns |= {"marks": results["marks"], "roles": results["roles"]}
     return {name: re2.compile(f"(?i)(?:{pattern})") for name, pattern in patterns.items()}
@@ -75,7 +75,10 @@ class _Zone:
     """Of the nearest member above it."""
     result: bool = False
     text: bool = False
-    """Below a member that holds text."""
+    """Below a member that holds text, or what does."""
+    inner: bool = False
+    """Nothing below it is meant for the provider itself."""
+    call: bool = False
 
 
 @dataclass(slots=True)
@@ -112,7 +115,7 @@ class Anywhere:
             return found
         for value, zone in _items(document, said):
             start, end = document.place(value)
-            about = json.dumps([zone.name, zone.result, zone.text, said, policy]).encode("ascii")
+            about = json.dumps([*astuple(zone), said, policy]).encode("ascii")
             key = hashlib.blake2b(about + document.data[start:end], digest_size=16).digest()
             outcome = self._remembered(key)
             if outcome is None:
@@ -181,14 +184,24 @@ def _below(
     document: Document, members: Mapping[str, Raw], zone: _Zone, said: bool
 ) -> Iterator[tuple[Raw, _Zone]]:
     """The members of an object that are to be searched."""
-    if not zone.result and not said and _is("call types", document.string(members.get("type")) or ""):
-        return
+    is_call = zone.call or _is("call types", document.string(members.get("type")) or "")
     for name, member in members.items():
         kind = _kind(name)
-        if not zone.result and (kind == "skipped" or (kind == "calls" and not said)):
+        inner = zone.inner or zone.result
+        if (kind == "skipped" and not inner) or (
+            is_call and not zone.result and not said and _is("arguments", name)
+        ):
             continue
-        result = zone.result or kind == "results"
-        yield member, _Zone(name, result, zone.text or kind in ("texts", "calls"))
+        yield (
+            member,
+            _Zone(
+                name,
+                result=zone.result or kind == "results",
+                text=zone.text or is_call or kind in ("texts", "wrappers"),
+                inner=inner or kind == "texts",
+                call=is_call or kind == "calls",
+            ),
+        )
 
 
 @dataclass(slots=True)
