@@ -1,5 +1,15 @@
 """What `mitmdump -s addon/main.py` loads; the rest is in the package, which hot reload leaves alone."""
 
-from penumbra.addon import Penumbra
+import logging
 
-addons = [Penumbra()]
+addons = []
+try:
+    from penumbra.addon import Penumbra
+except ModuleNotFoundError as missing:
+    # An error that is logged ends mitmproxy's start; the exception would do so behind a traceback.
+    logging.error(
+        f"penumbra: the Python that runs mitmproxy lacks the package {missing.name}: `pip install .` in "
+        "Penumbra's folder, by that Python, brings it. Or start scripts/run. mitmproxy's own binaries can't."
+    )
+else:
+    addons.append(Penumbra())

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mitm import Mitmdump
+from mitm import Mitmdump, NotStarted
 from penumbra.text import tokens
 from upstream import Answer, Received, Text, ToolCall, Turn, Upstream
 
@@ -88,6 +88,10 @@ class Recording:
             for turn in document["turns"]
         )
         return cls(document["prompt"], turns, document["answer"])
+
+    def steps(self) -> list[Step]:
+        """All calls in their order."""
+        return [step for _, steps in self.turns for step in steps]
 
     def answers(self) -> Iterator[Answer]:
         """What the model says and calls, request by request."""
@@ -266,10 +270,8 @@ def totals(
     paper.say(f"Refused by the stand-in: {sum(request.status != 200 for request in requests)}.")
 
 
-def show(number: int, recording: Recording, upstream: Upstream, paper: Paper) -> None:
+def show(step: Step, upstream: Upstream, paper: Paper) -> None:
     """One result as the agent sent it and as the provider got it."""
-    steps = [step for _, turn in recording.turns for step in turn]
-    step = steps[number - 1]
     after = texts(upstream.asked()[-1].json)[step.id]
     for title, text in (("sent by the agent", step.result), ("received by the provider", after)):
         paper.say()
@@ -283,16 +285,28 @@ def main() -> int:
     parser.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help="further options")
     parser.add_argument("--show", type=int, metavar="N", help="print result N before and after")
     wanted = parser.parse_args()
+    if malformed := [item for item in wanted.set if "=" not in item]:
+        parser.error(f"--set {malformed[0]}: it takes OPTION=VALUE")
     options = dict(item.split("=", 1) for item in wanted.set)
     paper, secrets = Paper(), made_up_secrets()
     recording = Recording.load(secrets)
+    steps = recording.steps()
+    if wanted.show is not None and not 1 <= wanted.show <= len(steps):
+        for number, step in enumerate(steps, start=1):
+            print(f"{number:>3}  {step.tool:<5} {step.title}", file=sys.stderr)
+        parser.error(f"--show {wanted.show}: there are results 1 to {len(steps)}")
     with (
         tempfile.TemporaryDirectory(prefix="penumbra-demo-", ignore_cleanup_errors=True) as folder,
         Upstream(Path(folder)) as upstream,
     ):
         home, events = Path(folder) / "home", Path(folder) / "events.jsonl"
         options |= {"penumbra_mode": wanted.mode, "penumbra_events": str(events)}
-        proxy = Mitmdump(upstream, Path(folder) / "conf", home, options=options).start()
+        proxy = Mitmdump(upstream, Path(folder) / "conf", home, options=options)
+        try:
+            proxy.start()
+        except NotStarted as error:
+            print(f"scripts/demo: mitmdump did not start:\n{str(error).rstrip()}", file=sys.stderr)
+            return 1
         try:
             paper.say(
                 f"A session with {len(recording.turns) + 1} requests to {URL}, mode {wanted.mode}",
@@ -303,8 +317,8 @@ def main() -> int:
             paper.head()
             sent = play(recording, proxy, upstream, events, paper)
             totals(recording, sent, upstream, secrets, paper)
-            if wanted.show:
-                show(wanted.show, recording, upstream, paper)
+            if wanted.show is not None:
+                show(steps[wanted.show - 1], upstream, paper)
         finally:
             proxy.stop()
     return 0

@@ -13,23 +13,25 @@ from typing import Any
 from mitmproxy import ctx, exceptions, flowfilter, http, tls
 from mitmproxy.addonmanager import Loader
 
-from penumbra import bodies, failures, llm_hosts, readable
+from penumbra import bodies, failures, listening, llm_hosts, readable
 from penumbra.commands import Commands
 from penumbra.edits import Edits
 from penumbra.engine import Accepted, Engine, Incoming, Refused, unsearched
 from penumbra.expansion import Expansion
 from penumbra.insight import events, figures
 from penumbra.insight.expansions import ExpansionFigures
+from penumbra.insight.running import StatsFile, own_file
 from penumbra.kept import Kept
-from penumbra.knobs import KNOBS
+from penumbra.knobs import CONFIG_OPTION, KNOBS, unknown_options
 from penumbra.other_requests import Hands, OtherRequests
 from penumbra.other_sockets import OtherSockets
 from penumbra.overrides import THRESHOLD_HEADER
 from penumbra.recovery import binding
 from penumbra.redaction import RedactionError, RuleError, TooLarge, Unreadable, gitleaks, ruleset
 from penumbra.refused import message_of
+from penumbra.reports import Reports
 from penumbra.rescue import Rescue
-from penumbra.settings import Settings, SettingsError, load
+from penumbra.settings import Settings, SettingsError, config_path, load, unknown_variables
 from penumbra.sockets import Sockets
 from penumbra.strategies import http as http_calls
 from penumbra.told import Tells
@@ -37,8 +39,6 @@ from penumbra.wire import content_encoding, others, recognise, sigv4, upgrade
 from penumbra.wire.recognise import Api
 from penumbra.writes import Writes
 
-CONFIG_OPTION = "penumbra_config"
-MARK = ":new_moon:"
 _THRESHOLD = "penumbra_threshold"
 """What a WebSocket's opening said about all of its frames, in the metadata of its flow."""
 _ENGINE_SETTINGS = (
@@ -67,6 +67,8 @@ class Penumbra:
         self.expansion.wrap = self.tells.behind(self.expansion.wrap)
         self.writes = Writes()
         self.sockets = Sockets(self._frame, self._other_frame, self._started, self.expansion, self.writes)
+        self.stats_file = StatsFile(own_file(), self._stats)
+        self.reports = Reports(self.figures, self._write_event, self.stats_file.changed)
         self.others = OtherRequests(
             Hands(
                 settings=lambda: self.settings,
@@ -82,8 +84,11 @@ class Penumbra:
         self.kept = Kept(lambda: self.settings.blank_flows, self.expansion.sending)
         answers = [self.rescue, self.expansion, self.edits, self.tells, self.writes, self.kept]
         self.other_sockets = OtherSockets(self.others)
-        self.addons = [commands, *answers, self.sockets, self.other_sockets]
+        self.addons = [listening.Listening(), commands, *answers, self.sockets, self.other_sockets]
+        self.is_embedded = False
+        """Whether who loads the addon shows an error of an option by itself, also at the start."""
         self._running = False
+        self._since = 0.0
         self._engine: Engine | None = None
         self._events: events.EventLog | None = None
         self._gitleaks: gitleaks.Loaded | None = None
@@ -111,7 +116,7 @@ class Penumbra:
             if any(name.startswith("penumbra_") for name in updated):
                 self._apply(self._read_settings())
         except SettingsError as error:
-            if self._running:
+            if self._running or self.is_embedded:
                 raise exceptions.OptionsError(str(error)) from None
             # An error that is logged before mitmproxy runs ends the start; an exception would do
             # the same behind a traceback.
@@ -119,18 +124,21 @@ class Penumbra:
 
     def running(self) -> None:
         """Say that the addon is there; a misspelt option would otherwise be ignored for ever."""
-        for name in ctx.options.deferred:
-            if name.startswith("penumbra"):
-                known = ", ".join(knob.option for knob in KNOBS)
-                _log.error(f"{name}: unknown option, allowed: {CONFIG_OPTION}, {known}")
+        for line in unknown_options(ctx.options.deferred):
+            _log.error(line)
+        for name in unknown_variables(os.environ):
+            _log.warning(f"{name}: Penumbra reads no variable of this name.")
         self._running = True
         # What the start has made stays: the collector need not look at it in every request.
         gc.freeze()
         self._started()
+        self._since = time.time()
+        self.stats_file.start()
         _log.info(f"Penumbra is active, mode {self.settings.mode}.")
 
     def done(self) -> None:
         """Write what is waiting and close the database."""
+        self.stats_file.close()
         if self._engine is not None:
             self._engine.close()
             self._engine = None
@@ -138,10 +146,22 @@ class Penumbra:
             self._events.close()
             self._events = None
 
+    def _stats(self) -> dict[str, Any]:
+        """For `penumbra stats`."""
+        return {
+            "pid": os.getpid(),
+            "started": self._since,
+            "ports": sorted(listening.ports()),
+            "mode": str(self.settings.mode),
+            "figures": self.figures.lines(),
+            "expansions": self.expansion.figures.lines(),
+            "totals": self.figures.totals(),
+        }
+
     def _read_settings(self) -> Settings:
         options = {knob.name: getattr(ctx.options, knob.option) for knob in KNOBS}
         self._config_state = self._state_of_config()
-        return load(options, os.environ, getattr(ctx.options, CONFIG_OPTION))
+        return load(options, os.environ, _config_path())
 
     def _apply(self, settings: Settings) -> None:
         rules = self._user_rules(settings)
@@ -180,11 +200,11 @@ class Penumbra:
 
     def _started(self) -> Engine:
         if self._engine is None:
-            self._engine = Engine(self.settings, self.figures.strategies, _listening, self._gitleaks)
+            self._engine = Engine(self.settings, self.figures.strategies, listening.ports, self._gitleaks)
         return self._engine
 
     def _state_of_config(self) -> tuple[int, int] | None:
-        path = getattr(ctx.options, CONFIG_OPTION)
+        path = _config_path()
         try:
             found = Path(path).expanduser().stat() if path else None
         except OSError:
@@ -193,11 +213,12 @@ class Penumbra:
 
     def _refresh(self) -> None:
         """Read the YAML file again if it has changed; a bad one leaves everything as it was."""
-        if not getattr(ctx.options, CONFIG_OPTION) or self._state_of_config() == self._config_state:
+        path = _config_path()
+        if not path or self._state_of_config() == self._config_state:
             return
         try:
             self._apply(self._read_settings())
-            _log.info(f"Penumbra has read {getattr(ctx.options, CONFIG_OPTION)} again.")
+            _log.info(f"Penumbra has read {path} again.")
         except SettingsError as error:
             _log.warning(f"Penumbra keeps its settings: {error}")
 
@@ -273,7 +294,7 @@ class Penumbra:
                 incoming = self._described(flow, api, frame, socket=True)
                 outcome = await self._started().process(incoming, self.settings)
             if isinstance(outcome, Accepted):
-                self._report(flow, incoming, outcome)
+                self.reports.accepted(flow, incoming, outcome)
         except Exception as error:
             outcome = self._unsearched(flow, api, error)
         if isinstance(outcome, Refused):
@@ -411,44 +432,7 @@ class Penumbra:
         if changed or headers != _headers(flow.request):
             # Behind everything that may change a header, for headers are signed too.
             self._sign(flow.request)
-        self._report(flow, incoming, accepted)
-
-    def _report(self, flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted) -> None:
-        """Figures, event, comment and log lines of a request."""
-        body = accepted.rewritten.body
-        changed = body is not incoming.body
-        if accepted.hidden:
-            self.figures.redactions.update(accepted.hidden)
-            found = ", ".join(f"{rule} {count}" for rule, count in accepted.hidden.items())
-            _log.info(f"Penumbra: {flow.request.pretty_host}: redacted outside of results: {found}")
-        if accepted.line:
-            _log.info(f"Penumbra: {flow.request.pretty_host}: {accepted.line}")
-        totals = figures.Totals.of(accepted.rewritten.shown)
-        self.figures.add(accepted.rewritten.shown, totals, accepted.milliseconds, totals.changed > 0)
-        flow.metadata["penumbra"] = _metadata(accepted, totals, incoming, changed)
-        if not totals.changed:
-            return
-        flow.comment = _comment(totals)
-        flow.marked = flow.marked or MARK
-        _log.info(
-            f"Penumbra: {flow.request.pretty_host} {incoming.api.id}: {totals.changed} of {totals.results} "
-            f"results changed, {len(incoming.body):,} -> {len(body):,} bytes, "
-            f"about {totals.tokens_before:,} -> {totals.tokens_after:,} tokens, "
-            f"{accepted.milliseconds:.1f} ms"
-        )
-        self._write_event(
-            events.request_event(
-                flow_id=flow.id,
-                host=flow.request.pretty_host,
-                api=incoming.api.id,
-                model=accepted.request.conversation.model,
-                totals=totals,
-                shown=accepted.rewritten.shown,
-                body_before=len(incoming.body),
-                body_after=len(body),
-                milliseconds=accepted.milliseconds,
-            )
-        )
+        self.reports.accepted(flow, incoming, accepted)
 
     def _write_event(self, event: dict[str, Any]) -> None:
         if self.settings.events:
@@ -456,10 +440,8 @@ class Penumbra:
             self._events.write(event)
 
 
-def _listening() -> frozenset[int]:
-    """The ports that this process listens on."""
-    proxyserver = ctx.master.addons.get("proxyserver")
-    return frozenset(address[1] for address in proxyserver.listen_addrs()) if proxyserver else frozenset()
+def _config_path() -> str:
+    return config_path(getattr(ctx.options, CONFIG_OPTION))
 
 
 def _headers(request: http.Request) -> dict[str, str]:
@@ -469,26 +451,3 @@ def _headers(request: http.Request) -> dict[str, str]:
 def _signable(request: http.Request) -> sigv4.Signable:
     headers = {"host": request.pretty_host, **_headers(request)}
     return sigv4.Signable(request.method, request.path, headers, request.raw_content or b"")
-
-
-def _metadata(
-    accepted: Accepted, totals: figures.Totals, incoming: Incoming, changed: bool
-) -> dict[str, object]:
-    return {
-        "api": incoming.api.id,
-        "changed": changed,
-        "results": totals.results,
-        "results_changed": totals.changed,
-        "body_bytes": [len(incoming.body), len(accepted.rewritten.body)],
-        "result_tokens": [totals.tokens_before, totals.tokens_after],
-        "milliseconds": round(accepted.milliseconds, 2),
-    }
-
-
-def _comment(totals: figures.Totals) -> str:
-    saved = totals.tokens_before - totals.tokens_after
-    share = f" (-{saved / totals.tokens_before:.0%})" if saved > 0 else ""
-    return (
-        f"Penumbra: {totals.changed} of {totals.results} results changed, "
-        f"about {totals.tokens_before:,} -> {totals.tokens_after:,} tokens{share}"
-    )

@@ -67,13 +67,10 @@ class Edits:
             return
         shown = expected.live = bytearray()
         edited = _edited(expected.restoration, stream=True)
+        decoded = responses.LiveDecoding(decode, expected.restoration.format)
 
         def take(data: bytes) -> bytes | list[bytes]:
-            try:
-                out = edited.feed(decode(data)) if data else edited.close()
-            except Exception as error:
-                _log.warning("penumbra: a response could not be decoded: %s", failures.place(error))
-                out = b""
+            out = decoded.feed(data, edited.feed) if data else decoded.end(edited.close)
             shown.extend(out)
             return out or []
 

@@ -17,6 +17,7 @@ from penumbra.redaction.anywhere import Anywhere
 from penumbra.redaction.failure import Redact
 from penumbra.settings import Settings
 from penumbra.wire.document import Document, NotJson
+from penumbra.workers import Caller
 
 _MARKS = b"\xef\xbb\xbf\xff\xfe\0 \t\r\n"
 """What may stand in front of JSON in some encoding."""
@@ -62,18 +63,19 @@ class Elsewhere:
     def __init__(
         self,
         redact: Callable[[Settings], Awaitable[Redact]],
-        work: Callable[[bool, Callable[[], Searched]], Awaitable[Searched]],
+        work: Callable[[Caller, bool, Callable[[], Searched]], Awaitable[Searched]],
     ) -> None:
         """`redact`: how texts are redacted under some settings; `work` does something heavy elsewhere."""
         self._redact = redact
         self._work = work
         self._anywhere = Anywhere()
 
-    async def search(self, body: Body, settings: Settings) -> Searched:
+    async def search(self, body: Body, settings: Settings, caller: Caller) -> Searched:
         """The body as it may be sent; the same object if nothing is in it. Raises RedactionError."""
         redact = await self._redact(settings)
         search = _Search(self._anywhere, redact, settings, body.strict)
-        return await self._work(len(body.data) > settings.offload_bytes, lambda: search.body(body))
+        heavy = len(body.data) > settings.offload_bytes
+        return await self._work(caller, heavy, lambda: search.body(body))
 
 
 @dataclass(frozen=True, slots=True)

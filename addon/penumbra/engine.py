@@ -12,12 +12,12 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
-from penumbra import failures, rewrite, threads
+from penumbra import failures, rewrite, threads, workers
 from penumbra.elsewhere import Elsewhere
 from penumbra.history import adoption
 from penumbra.history.shelves import Shelves
@@ -51,6 +51,8 @@ from penumbra.wire.document import Document, NotJson
 from penumbra.wire.recognise import Api, claims_json, model_in
 
 T = TypeVar("T")
+_OURS = workers.Caller("", b"")
+"""Work that no caller waits for."""
 _log = logging.getLogger(__name__)
 
 
@@ -143,7 +145,7 @@ class Engine:
         self._shelves = Shelves()
         self._spoken = Spoken()
         self.elsewhere = Elsewhere(self._redact, self._work)
-        self._workers = ThreadPoolExecutor(2, thread_name_prefix="penumbra")
+        self._workers = workers.Workers()
         # Compiled while the proxy starts; the first request waits for what is missing.
         compiled = partial(_compiled, self.key, gitleaks, settings)
         self._redactor: Future[Redactor] = self._workers.submit(compiled)
@@ -152,7 +154,7 @@ class Engine:
     def close(self) -> None:
         """Finish and close everything."""
         self._outside.close()
-        self._workers.shutdown(wait=True)
+        self._workers.close()
         self.database.close()
 
     async def process(self, incoming: Incoming, settings: Settings) -> Accepted | Refused | None:
@@ -207,7 +209,7 @@ class Engine:
         redact = await self._redact(settings)
         shadows = sent.prepared.shadows if sent.prepared else None
         work = partial(recoverer.again, refusal, count, request, record, redact, shadows)
-        again = await self._work(True, work)
+        again = await self._work(_whose(incoming), True, work)
         if again is None:
             return None
         if again.body is not None:
@@ -233,7 +235,8 @@ class Engine:
     ) -> Accepted | None:
         """`given`: the request was refused, and these forms are not to be recorded yet."""
         heavy = len(incoming.body) > settings.offload_bytes
-        request = await self._work(heavy, lambda: self._read(incoming, settings))
+        whose = _whose(incoming)
+        request = await self._work(whose, heavy, lambda: self._read(incoming, settings))
         if request is None:
             return None
         incoming, request = await self._concealed(incoming, settings, request)
@@ -258,7 +261,7 @@ class Engine:
             known |= await self.ledger.known(forms)
         head = recoverer.Head(incoming.path, incoming.headers)
         work = partial(recoverer.rewritten, request, known, forms, past, redact, shadows, given, sent=head)
-        rewritten, line = await self._work(heavy, partial(work, self._shelves))
+        rewritten, line = await self._work(whose, heavy, partial(work, self._shelves))
         decided = {**known, **rewritten.decisions}
         accepted = Accepted(
             request,
@@ -283,7 +286,7 @@ class Engine:
         if prepared is None:
             return accepted
         await self.expansions.keep(prepared, rewritten.originals)
-        return replace(accepted, prepared=prepared, find=self._finder(request, rewritten, redact))
+        return replace(accepted, prepared=prepared, find=self._finder(whose, request, rewritten, redact))
 
     async def _redact(self, settings: Settings) -> Redact:
         """How texts are redacted; waits until the rules are compiled."""
@@ -310,7 +313,7 @@ class Engine:
                 raise RedactionError("a concealed request is none any more")
             return concealed, clean
 
-        return await self._work(len(incoming.body) > settings.offload_bytes, work)
+        return await self._work(_whose(incoming), len(incoming.body) > settings.offload_bytes, work)
 
     async def _restoration(self, incoming: Incoming, accepted: Accepted) -> Restoration | None:
         request = accepted.request
@@ -328,7 +331,8 @@ class Engine:
     async def _cleaned(self, text: str) -> str:
         """A text to be kept. Raises RedactionError."""
         redact = await self._redact(self.settings)
-        return (await self._work(len(text) > self.settings.offload_bytes, lambda: redact(text, ""))).text
+        heavy = len(text) > self.settings.offload_bytes
+        return (await self._work(_OURS, heavy, lambda: redact(text, ""))).text
 
     async def _unspoken(
         self, incoming: Incoming, settings: Settings, request: rewrite.Request
@@ -353,7 +357,7 @@ class Engine:
                 raise RedactionError("a redacted request is none any more")
             return clean, counts
 
-        return await self._work(len(incoming.body) > settings.offload_bytes, work)
+        return await self._work(_whose(incoming), len(incoming.body) > settings.offload_bytes, work)
 
     async def _prepare(
         self, incoming: Incoming, request: rewrite.Request, past: lessons.Past, caller: Caller
@@ -426,7 +430,9 @@ class Engine:
         owner = self.scope(incoming, request.document)
         return Credential(incoming.host, headers, owner) if headers else None
 
-    def _finder(self, request: rewrite.Request, rewritten: rewrite.Rewritten, redact: Redact) -> Find:
+    def _finder(
+        self, who: workers.Caller, request: rewrite.Request, rewritten: rewrite.Rewritten, redact: Redact
+    ) -> Find:
         """Clients send originals again in every request, so most are found there."""
         entries = {entry.facts.ref: entry for entry in rewritten.shown if entry.facts.ref}
 
@@ -437,15 +443,13 @@ class Engine:
             text = rewritten.originals.get(ref)
             if text is None:
                 work = partial(rewrite.original, request, entry.item, redact)
-                text = await asyncio.get_running_loop().run_in_executor(self._workers, work)
+                text = await self._work(who, True, work)
             return Original(text, entry.item.tool, entry.facts.family)
 
         return find
 
-    async def _work(self, heavy: bool, work: Callable[[], T]) -> T:
-        if not heavy:
-            return work()
-        return await asyncio.get_running_loop().run_in_executor(self._workers, work)
+    async def _work(self, caller: workers.Caller, heavy: bool, work: Callable[[], T]) -> T:
+        return await self._workers.run(caller, work) if heavy else work()
 
     def _read(self, incoming: Incoming, settings: Settings) -> rewrite.Request | None:
         try:
@@ -474,6 +478,11 @@ class Engine:
         return hashlib.blake2b(
             principal.encode("utf-8", "surrogatepass"), key=self.key, digest_size=32
         ).digest()
+
+
+def _whose(incoming: Incoming) -> workers.Caller:
+    """Whose turn the work for a request takes: nobody can take that of somebody else."""
+    return workers.whose(incoming.peer, identity.credential(incoming.headers, incoming.query))
 
 
 def _restores(settings: Settings) -> bool:

@@ -88,14 +88,20 @@ class Awaited:
 
     def first_turn(self, data: bytes) -> bytes | list[bytes]:
         """The stream callable of the first response: it must neither raise nor return an empty chunk."""
-        if not data:
+        if not data or self.error:
             return []
         try:
             plain = self.decode(data) if self.decode else data
         except Exception as error:
             self.error = f"the response could not be decoded: {place(error)}"
-            return []
+            return self._end(self.error) or []
         return self.feed(plain) or []
+
+    def _end(self, message: str) -> bytes:
+        """The client is told at once: the upstream may go on for long."""
+        out = self.exchange.failed(Failure(None, b"", message)).out if self.exchange else b""
+        self.shown += out
+        return out
 
 
 # Of the process, not of the addon: a reload of the script makes a new addon while responses go on.
@@ -292,7 +298,7 @@ class Expansion:
     ) -> Continue | Done | http.HTTPFlow:
         """What follows; a flow: the same request once more."""
         if awaited.error:
-            return exchange.failed(Failure(None, b"", awaited.error))
+            return Done(b"", sound=False)
         if turn.continuation is None:
             if not awaited.live:
                 plain = awaited.plain = responses.plain_body(turn.flow, turn.body)

@@ -1,4 +1,4 @@
-"""How a failure is told: its kind and its place, never its message.
+"""How a failure is told: its kind and its place, never its message, and on one line.
 
 An exception's own words may quote the text that caused it, and that text is somebody's.
 """
@@ -17,3 +17,12 @@ def place(error: BaseException) -> str:
     if frame is None:
         return name
     return f"{name} at {PurePath(frame.tb_frame.f_code.co_filename).name}:{frame.tb_lineno}"
+
+
+def one_line(text: str) -> str:
+    """The text with all that a terminal would obey, or take for the end of a line, as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text
+    )

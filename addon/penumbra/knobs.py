@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from penumbra.failures import one_line
 from penumbra.readers import (
     SettingsError,
+    meant,
     read_choice,
     read_duration,
     read_flag,
+    read_hosts,
     read_method,
     read_mode,
     read_names,
@@ -19,8 +22,12 @@ from penumbra.readers import (
     read_size,
     read_text,
     read_time_limit,
+    shown,
 )
 
+PREFIX = "penumbra_"
+"""What the names of our options begin with."""
+CONFIG_OPTION = f"{PREFIX}config"
 MAX_OUTPUT_BYTES_LIMIT = 1_048_576
 OUTSIDE_STRATEGIES = ("simple", "api", "external_provider")
 CHAINS = tuple(f"pipeline+{name}" for name in OUTSIDE_STRATEGIES)
@@ -48,7 +55,7 @@ class Knob:
     @property
     def option(self) -> str:
         """Name of the mitmproxy option."""
-        return f"penumbra_{self.name}"
+        return f"{PREFIX}{self.name}"
 
     def read(self, key: str, value: Any) -> Any:
         """The parsed value. Raises SettingsError that names `key`."""
@@ -56,7 +63,7 @@ class Knob:
             return self.parse(value)
         except SettingsError as error:
             # A key is not shown, whatever shape it has.
-            got = "(hidden)" if key.endswith("api_key") else repr(value)
+            got = "(hidden)" if key.endswith("api_key") else shown(value)
             raise SettingsError(f"{key}: got {got}, allowed: {error}") from None
 
 
@@ -128,6 +135,11 @@ KNOBS: tuple[Knob, ...] = (
         "stage_budget",
         read_time_limit,
         "Processor time for the stages of one result, after which the others are passed over; 0: any.",
+    ),
+    Knob(
+        "request_budget",
+        read_time_limit,
+        "Processor time for one request's new results, after which the others are only redacted; 0: any.",
     ),
     Knob(
         "target_ratio",
@@ -243,7 +255,7 @@ KNOBS: tuple[Knob, ...] = (
     ),
     Knob("gitleaks_config", read_text, "A gitleaks.toml whose rules are searched for beside ours."),
     Knob("gitleaks_only", read_flag, "The rules of gitleaks_config come instead of ours."),
-    Knob("hosts", read_names, "Further hosts of LLM APIs (globs allowed), separated by commas."),
+    Knob("hosts", read_hosts, "Further hosts of LLM APIs (globs allowed), separated by commas."),
     Knob("filter", read_text, "mitmproxy filter expression: only matching flows are touched."),
     Knob(
         "intercept",
@@ -292,3 +304,37 @@ KNOBS: tuple[Knob, ...] = (
         "Bodies above this size are worked on outside of the event loop.",
     ),
 )
+
+_GROUPS = {
+    "mode": "What is done to tool results",
+    "strategy": "Others who shorten",
+    "min_bytes": "Sizes, and what may be left out",
+    "adopt": "Long sessions",
+    "redact_secrets": "Secrets",
+    "hosts": "Which traffic",
+    "database": "What is kept, and limits",
+}
+"""Of the table above: the knob with which a group begins, and its title."""
+
+
+def groups() -> dict[str, list[Knob]]:
+    """The knobs by the title of their group, all in the table's order."""
+    found: dict[str, list[Knob]] = {}
+    members: list[Knob] = []
+    for knob in KNOBS:
+        if knob.name in _GROUPS:
+            members = found.setdefault(_GROUPS[knob.name], [])
+        members.append(knob)
+    return found
+
+
+def unknown_options(names: Iterable[str]) -> list[str]:
+    """One line for each name of an option that should be ours and is not."""
+    known = ["config", *(knob.name for knob in KNOBS)]
+    lines = []
+    for name in names:
+        if name.startswith(PREFIX.rstrip("_")):
+            near = meant(name.removeprefix(PREFIX), known)
+            hint = f"did you mean {PREFIX}{near}?" if near else "`penumbra run --help` names all"
+            lines.append(f"{one_line(name)}: unknown option, {hint}")
+    return lines

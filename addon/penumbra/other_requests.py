@@ -14,14 +14,14 @@ from dataclasses import dataclass
 
 from mitmproxy import http
 
-from penumbra import bodies, failures, readable
+from penumbra import bodies, failures, readable, workers
 from penumbra.elsewhere import Body, Searched
 from penumbra.engine import Engine
 from penumbra.insight.figures import Figures
 from penumbra.redaction import RedactionError, TooLarge, Unreadable
 from penumbra.refused import Refused, message_of
 from penumbra.settings import Settings
-from penumbra.wire import content_encoding, others
+from penumbra.wire import content_encoding, identity, others
 from penumbra.wire.recognise import Api
 from penumbra.wire.request_path import normal
 
@@ -83,7 +83,7 @@ class OtherRequests:
         try:
             if len(frame) > settings.max_body_bytes:
                 raise TooLarge(f"a frame above {settings.max_body_bytes:,} bytes")
-            searched = await self._hands.engine().elsewhere.search(Body(frame, kind, strict), settings)
+            searched = await self._searched(flow, Body(frame, kind, strict), settings)
         except Exception as error:
             if passes or not settings.must_search:
                 return frame
@@ -113,7 +113,7 @@ class OtherRequests:
                 return
             too_large = isinstance(error, content_encoding.TooLarge)
             raise (TooLarge if too_large else Unreadable)(f"its body: {error}") from None
-        searched = await self._hands.engine().elsewhere.search(Body(data, kind, strict, files), settings)
+        searched = await self._searched(flow, Body(data, kind, strict, files), settings)
         found = searched.body is not data
         if unknown and (found or searched.results):
             self._warn(flow, settings.unknown_paths)
@@ -125,6 +125,13 @@ class OtherRequests:
             await bodies.put(flow.request, searched.body)
             self._hands.sign(flow.request)
             self._report(flow, searched)
+
+    async def _searched(self, flow: http.HTTPFlow, body: Body, settings: Settings) -> Searched:
+        request, peer = flow.request, flow.client_conn.peername
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        credential = identity.credential(headers, dict(request.query.items()))
+        caller = workers.whose(str(peer[0]) if peer else "", credential)
+        return await self._hands.engine().elsewhere.search(body, settings, caller)
 
     def _report(self, flow: http.HTTPFlow, searched: Searched) -> None:
         self._hands.figures.redactions.update(searched.counts)

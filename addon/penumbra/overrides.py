@@ -1,7 +1,8 @@
 """Per-request settings: `_forge.tool_output_compression` in the body and `X-Compression-Threshold`.
 
 A bad value is the client's error and gets a 400 in the shape of the API that was called; the words
-of these errors are part of the field's contract, so clients that know them can rely on them.
+of these errors are part of the field's contract, so clients that know them can rely on them. So is a
+member that nobody knows: what it wishes for would be ignored without a word.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from penumbra import failures
 from penumbra.knobs import MAX_OUTPUT_BYTES_LIMIT
-from penumbra.readers import parse_method, parse_mode
+from penumbra.readers import meant, parse_method, parse_mode
 from penumbra.settings import Settings
 from penumbra.text.result import Mode
 
@@ -21,6 +23,15 @@ THRESHOLD_HEADER = "x-compression-threshold"
 
 _PATH = "_forge.tool_output_compression"
 _BYTES_PER_TOKEN = 4
+_SHOWN = 40
+"""Characters of a client's word that an error repeats."""
+_MEMBERS = (
+    "tool_output_compression",
+    # Of the field's own gateway; they mean nothing here.
+    *("schema_compression", "debug", "tool_call_policy", "required_steps", "terminal_tools"),
+    *("return_raw_on_guardrail_failure", "tool_status"),
+)
+_FIELDS = ("mode", "method", "session_id", "dedup", "memo", "redact_secrets", "max_output_bytes")
 
 
 class OverrideError(ValueError):
@@ -31,6 +42,7 @@ def apply(settings: Settings, forge: Any) -> Settings:
     """Settings for one request, given the value of its `_forge` member. Raises OverrideError."""
     if not isinstance(forge, dict):
         raise OverrideError("_forge must be an object")
+    _known(FIELD, forge, _MEMBERS)
     if "tool_output_compression" not in forge:
         return settings
     wanted = forge["tool_output_compression"]
@@ -42,6 +54,7 @@ def apply(settings: Settings, forge: Any) -> Settings:
 
 
 def _apply_object(settings: Settings, wanted: Mapping[str, Any]) -> Settings:
+    _known(_PATH, wanted, _FIELDS)
     changes: dict[str, Any] = {}
     if "mode" in wanted:
         changes["mode"] = _mode(_string(wanted, "mode"))
@@ -73,22 +86,42 @@ def apply_threshold(settings: Settings, value: str) -> Settings:
         return replace(settings, mode=Mode.DISABLED)
     match = re.fullmatch(r"(\d{1,9})(k?)", text, re.ASCII)
     if match is None:
-        raise OverrideError(f"X-Compression-Threshold must be off or a number of tokens, got '{value[:40]}'")
+        raise OverrideError(
+            f"X-Compression-Threshold must be off or a number of tokens, got '{_told(value)}'"
+        )
     tokens = int(match[1]) * (1024 if match[2] else 1)
     return replace(settings, min_bytes=tokens * _BYTES_PER_TOKEN)
+
+
+def _known(where: str, members: Mapping[str, Any], allowed: tuple[str, ...]) -> None:
+    for name in members:
+        if name in allowed:
+            continue
+        if where == FIELD and name in _FIELDS:
+            raise OverrideError(f"{where}.{name} is unknown, did you mean {_PATH}.{name}?")
+        near = meant(name[:_SHOWN], allowed)
+        hint = f"did you mean {near}?" if near else f"allowed: {', '.join(allowed)}"
+        raise OverrideError(f"{where}.{_told(name)} is unknown, {hint}")
+
+
+def _told(text: str) -> str:
+    """The beginning of a client's word, as it may stand in an error and in the log."""
+    return failures.one_line(text[:_SHOWN])
 
 
 def _mode(text: str) -> Mode:
     if (mode := parse_mode(text)) is None:
         raise OverrideError(
-            f"tool output compression must be disabled, safe, standard, or aggressive, got '{text[:40]}'"
+            f"tool output compression must be disabled, safe, standard, or aggressive, got '{_told(text)}'"
         )
     return mode
 
 
 def _method(text: str) -> str:
     if (method := parse_method(text)) is None:
-        raise OverrideError(f"tool output compression method must be lzw, repair, or auto, got '{text[:40]}'")
+        raise OverrideError(
+            f"tool output compression method must be lzw, repair, or auto, got '{_told(text)}'"
+        )
     return method
 
 

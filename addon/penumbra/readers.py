@@ -5,17 +5,36 @@ Every reader raises SettingsError whose message says what is allowed.
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from penumbra import redaction
 from penumbra.history.superseded import Parameters
 from penumbra.text.result import Mode
 
 
 class SettingsError(ValueError):
     """A bad value; the message is one line: key, what it got, what is allowed."""
+
+
+_NEAR = 0.78
+"""Likeness from which a name is taken for a misspelling of another."""
+
+
+def shown(value: Any) -> str:
+    """A value as an error shows it: without what looks like a secret."""
+    try:
+        return redaction.redact(repr(value))
+    except redaction.RedactionError:
+        return "(hidden)"
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """The known name that a word is probably a misspelling of; empty if there is none."""
+    return next(iter(difflib.get_close_matches(word, list(known), 1, _NEAR)), "")
 
 
 def read_text(value: Any) -> str:
@@ -130,6 +149,24 @@ def read_names(value: Any) -> tuple[str, ...]:
         value = value["categories"]
     parts = value if isinstance(value, list) else read_text(value).split(",")
     return tuple(dict.fromkeys(name for part in parts if (name := read_text(part))))
+
+
+_HOST = re.compile(r"[\w.*?!\[\]-]+|\[?[0-9A-Fa-f:.*?]+\]?")
+
+
+def read_hosts(value: Any) -> tuple[str, ...]:
+    """Names of hosts, globs allowed. A URL or a port would never match one."""
+    names = read_names(value)
+    for name in names:
+        bare = re.sub(r"^\w+://", "", name).partition("/")[0]
+        bare = bare.rpartition("@")[2]
+        if re.fullmatch(r"[^:]*:\d+", bare):
+            bare = bare.rpartition(":")[0]
+        if bare != name and _HOST.fullmatch(bare):
+            raise SettingsError(f"names of hosts, without scheme, port or path, did you mean {bare!r}?")
+        if not _HOST.fullmatch(name):
+            raise SettingsError("names of hosts, for example llm.example.com or *.example.com")
+    return names
 
 
 def read_parameters(value: Any) -> Parameters:

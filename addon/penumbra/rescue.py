@@ -31,6 +31,8 @@ _PATIENCE = 1.0
 _LARGE_BYTES = 100_000
 _LARGE_PATIENCE = 5.0
 """The same for requests of that size, which are refused more often, and later."""
+_FIRST_BYTES = 1_048_576
+"""Plain bytes of a stream that are looked at; what has more before its first content goes on."""
 _SMALL_ANSWER = 8_192
 """Bytes of an answer with status 200 that may be an error all the same."""
 _log = logging.getLogger(__name__)
@@ -56,7 +58,7 @@ class Watched:
     def first(self, headers: http.Headers, data: bytes) -> bool | None:
         """The first bytes of a stream. True: an error, False: none, None: more has to be seen."""
         if self.events is None:
-            decode = content_stream.decoder(headers.get("content-encoding", ""))
+            decode = content_stream.decoder(headers.get("content-encoding", ""), _FIRST_BYTES)
             self.events = FirstEvents(headers.get("content-type", ""), decode)
         verdict = self.events.feed(data)
         return None if verdict is Verdict.WAIT else verdict is Verdict.ERROR

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from mitmproxy import http
 
@@ -11,12 +12,13 @@ from penumbra.shadow.exchange import Done
 from penumbra.shadow.expansions import Prepared
 from penumbra.wire import bedrock_invoke, content_encoding, content_stream, framing
 from penumbra.wire.answer import Failure
+from penumbra.wire.answers import FORMATS
 
 _PASSING = (429, 500, 502, 503, 504, 529)
 """Statuses after which the same request may work a moment later."""
 _LONGEST_PAUSE = 5.0
 _TOKEN_HEADER = "x-amzn-bedrock-output-token-count"
-_MAX_ANSWER_BYTES = 256 * 1024 * 1024
+_NOT_DECODED = "Penumbra could not decode the rest of this answer"
 _log = logging.getLogger(__name__)
 
 
@@ -45,19 +47,42 @@ def pass_live(response: http.Response) -> None:
 
 def stream_continuation(response: http.Response, body: bytearray) -> None:
     decode = content_stream.decoder(response.headers.pop("content-encoding", ""))
+    decoded = LiveDecoding(decode, "") if decode is not None else None
 
     def take(data: bytes) -> bytes | list[bytes]:
-        if not data or decode is None:
+        if not data or decoded is None:
             return []
-        try:
-            plain = decode(data)
-        except Exception as error:
-            _log.warning("penumbra: a continuation could not be decoded: %s", place(error))
-            return []
+        # Of a continuation that breaks off, its reader tells the client.
+        plain = decoded.feed(data)
         body.extend(plain)
         return plain or []
 
     response.stream = take
+
+
+class LiveDecoding:
+    """A stream's content coding, undone as it arrives. Never raises: where it can't be undone, or what
+    comes of it is too much, the client gets an error as its provider writes them, and nothing more."""
+
+    def __init__(self, decode: content_stream.Decode, format_name: str) -> None:
+        self._decode = decode
+        self._format = FORMATS.get(format_name)
+        self._is_over = False
+
+    def feed(self, data: bytes, then: Callable[[bytes], bytes] = bytes) -> bytes:
+        """The next bytes, decoded; `then` is what is done with them, and must not raise."""
+        if self._is_over:
+            return b""
+        try:
+            return then(self._decode(data))
+        except Exception as error:
+            self._is_over = True
+            _log.warning("penumbra: a response could not be decoded: %s", place(error))
+            return self._format.stream("").fail(Failure(None, b"", _NOT_DECODED)) if self._format else b""
+
+    def end(self, rest: Callable[[], bytes]) -> bytes:
+        """The stream has ended: what `rest` has held back, unless the client has got an error."""
+        return b"" if self._is_over else rest()
 
 
 def plain_body(flow: http.HTTPFlow, body: bytes) -> bytes | None:
@@ -65,7 +90,7 @@ def plain_body(flow: http.HTTPFlow, body: bytes) -> bytes | None:
     assert flow.response is not None
     try:
         return content_encoding.decode(
-            body, flow.response.headers.get("content-encoding", ""), _MAX_ANSWER_BYTES
+            body, flow.response.headers.get("content-encoding", ""), content_stream.MOST_BYTES
         )
     except content_encoding.NotDecodable as error:
         _log.warning(f"penumbra: a response of {flow.request.pretty_host} could not be read: {error}")

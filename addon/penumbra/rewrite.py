@@ -85,6 +85,7 @@ class Request:
     conversation: Conversation
     items: tuple[Item, ...]
     structured: Structured = field(default_factory=Structured)
+    mentions: mentioned.Mentions = field(default_factory=mentioned.Mentions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +258,7 @@ def tool_output(request: Request, item: Item) -> ToolOutput:
         call_id=item.result.call_id,
         is_error=item.result.is_error,
         mentioned=partial(
-            mentioned.before, request.document, request.api.wire, request.conversation, item.result
+            request.mentions.before, request.document, request.api.wire, request.conversation, item.result
         ),
     )
 
@@ -296,9 +297,13 @@ class _Writer:
     seen: dedup.Seen = field(init=False)
     policy: Policy = field(init=False)
     cached: bool = field(init=False)
+    is_late: time_budget.IsLate = field(init=False)
+    """Whether what is not decided yet is only redacted, so that nobody waits for one request."""
     last_known: int = field(init=False)
     """Message index of the last result that we decided about in the past; -1 if there is none."""
     referable: list[_Referable] = field(default_factory=list)
+    keys_by_name: dict[str, set[bytes]] = field(default_factory=dict)
+    """Of what later texts may refer to."""
     library: Library | None = None
     noted: int = 0
     """How many of `referable` the library has noted."""
@@ -306,6 +311,7 @@ class _Writer:
     def __post_init__(self) -> None:
         request = self.request
         self.seen = dedup.Seen.of(item.result.call_id for item in request.items)
+        self.is_late = time_budget.of_request(request.settings.request_budget)
         self.policy = request.settings.policy(can_expand=self.shadows is not None)
         if self.shadows is not None:
             self.policy = replace(self.policy, overhead=self.shadows.overhead())
@@ -329,7 +335,7 @@ class _Writer:
             if original is not None:
                 mark += hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
             name = f"result {self.seen.name(item.result.call_id)}"
-            self.referable.append(_Referable(item.key, mark, name, len(text), text, item.result, original))
+            self._refer(_Referable(item.key, mark, name, len(text), text, item.result, original))
         self.shown.append(Shown(item, facts, new))
 
     def shelve(self, shelves: Shelves) -> None:
@@ -345,7 +351,11 @@ class _Writer:
         size = len(memoryview(result.call.arguments))
         if size >= _RESTATABLE and (key := self.seen.note_call(result.call_id, size)):
             name = f"call {self.seen.name(result.call_id)}"
-            self.referable.append(_Referable(key, key, name, size, None, result))
+            self._refer(_Referable(key, key, name, size, None, result))
+
+    def _refer(self, one: _Referable) -> None:
+        self.referable.append(one)
+        self.keys_by_name.setdefault(one.name, set()).add(one.key)
 
     def _decision(self, item: Item, shelves: Shelves) -> tuple[Decision, bool]:
         if item.key in self.given:
@@ -391,7 +401,8 @@ class _Writer:
         policy = self.policy
         # Where somebody else shortens results, the pipeline does nothing about the others.
         whole = policy.mode is Mode.DISABLED and not (settings.outside and settings.mode is not Mode.DISABLED)
-        if tools.skips(item.tool, settings.skip_tools):
+        late = self.is_late()
+        if late or tools.skips(item.tool, settings.skip_tools):
             policy, whole = Policy(mode=Mode.DISABLED), True
         shortened = self.forms.get(item.key) or self._shorten(item, output, policy)
         referents: tuple[str, ...] = ()
@@ -414,7 +425,7 @@ class _Writer:
             ref=ref,
             referents=referents,
             redactions=dict(shortened.redactions),
-            skipped=shortened.skipped,
+            skipped=(*shortened.skipped, *(("request_budget",) if late else ())),
         )
         return Decision(None if text == item.text else text, facts)
 
@@ -459,7 +470,8 @@ class _Writer:
         if text is None or not _is_smaller(text, shortened.text):
             return shortened, ()
         names = referenced(text)
-        referents = tuple(sorted({one.key.hex() for one in self.referable if one.name in names}))
+        keys = {key for name in names for key in self.keys_by_name.get(name, ())}
+        referents = tuple(sorted(key.hex() for key in keys))
         stages = (*shortened.stages, dedup.RESTATE)
         loss = max(shortened.loss, Loss.REVERSIBLE)
         return replace(shortened, text=text, loss=loss, stages=stages), referents

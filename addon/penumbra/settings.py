@@ -10,43 +10,21 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import yaml
-
+from penumbra import failures, settings_file
 from penumbra.history.superseded import Parameters
-from penumbra.knobs import KNOBS, OUTSIDE_STRATEGIES, Knob
+from penumbra.knobs import KNOBS, OUTSIDE_STRATEGIES
 from penumbra.readers import SettingsError as SettingsError
-from penumbra.readers import read_duration, read_flag, read_text
+from penumbra.readers import meant
 from penumbra.redaction import MAX_BYTES
+from penumbra.settings_file import Api as Api
+from penumbra.settings_file import Provider as Provider
 from penumbra.strategies import check
 from penumbra.text.result import Mode, Policy
-
-
-@dataclass(frozen=True, slots=True)
-class Provider:
-    """An entry of the YAML file's `providers`: whom to ask for a summary."""
-
-    auth: str = ""
-    model: str = ""
-    api_key: str = field(default="", repr=False)
-    endpoint: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Api:
-    """The YAML file's `pipes.tool_output.api`: a service that shortens results."""
-
-    endpoint: str = ""
-    api_key: str = field(default="", repr=False)
-    model: str = ""
-    timeout: float = 30.0
-    """Seconds."""
-    query_agnostic: bool = False
-    """The service is not told what the user wants to know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +47,7 @@ class Settings:
     max_bytes: int = 65_536
     max_output_bytes: int = 65_536
     stage_budget: float = 2.0
+    request_budget: float = 5.0
     target_ratio: float | None = None
     lossy: str = "auto"
     enable_expand_context: bool = True
@@ -137,21 +116,47 @@ class Settings:
         )
 
 
-_BY_NAME = {knob.name: knob for knob in KNOBS}
+VARIABLE = "PENUMBRA_"
+"""What our environment variables begin with; the name of an option follows."""
+_FILE_VARIABLE = f"{VARIABLE}CONFIG"
+_LONGEST_LINE = 2_000
+"""Characters of an error; a list of all settings fits."""
+
+
+def config_path(option: str, environment: Mapping[str, str] = os.environ) -> str:
+    """The YAML file: what the option `penumbra_config` names, else what PENUMBRA_CONFIG names."""
+    return option or environment.get(_FILE_VARIABLE, "").strip()
 
 
 def load(options: Mapping[str, str], environment: Mapping[str, str], config: str = "") -> Settings:
     """Settings from mitmproxy options (unset: empty text), environment and YAML file.
 
     `options` maps knob names to text. Raises SettingsError for anything that can't be read, and for
-    a strategy that lacks what it needs.
+    a strategy that lacks what it needs; what the environment put into the file is not shown.
     """
+    variables = settings_file.Variables(environment)
+    try:
+        return _load(options, environment, config, variables)
+    except SettingsError as error:
+        line = failures.one_line(variables.hide(str(error)))
+        raise SettingsError(line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…") from None
+
+
+def _load(
+    options: Mapping[str, str],
+    environment: Mapping[str, str],
+    config: str,
+    variables: settings_file.Variables,
+) -> Settings:
     values: dict[str, Any] = {}
     if config:
-        for knob, key, value in _from_file(Path(config).expanduser(), environment, values):
+        for knob, key, value in settings_file.read(Path(config).expanduser(), variables, values):
             values[knob.name] = knob.read(key, value)
+    for name in unknown_variables(environment):
+        if near := meant(name.removeprefix(VARIABLE), _VARIABLES):
+            raise SettingsError(f"{name}: unknown variable, did you mean {VARIABLE}{near}?")
     for knob in KNOBS:
-        for name in reversed((f"PENUMBRA_{knob.name.upper()}", *knob.environment)):
+        for name in reversed((f"{VARIABLE}{knob.name.upper()}", *knob.environment)):
             if environment.get(name, "").strip():
                 values[knob.name] = knob.read(name, environment[name])
         if options.get(knob.name, "") != "":
@@ -162,85 +167,20 @@ def load(options: Mapping[str, str], environment: Mapping[str, str], config: str
     return settings
 
 
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]{0,99})(?::-([^}]{0,999}))?\}")
+_VARIABLES = ("CONFIG", *(knob.name.upper() for knob in KNOBS))
+_OF_OTHERS = re.compile(r"TEST_\w+|SERVICE_\w+|PORT|PORT_\w+")
+"""Those of our tests, and those that containers get for a neighbour of this name."""
 
 
-def _substitute(value: Any, environment: Mapping[str, str]) -> Any:
-    """`${NAME}` and `${NAME:-default}` in every text of a value; an unset name is empty, as in a shell."""
-    if isinstance(value, str):
-        return _VARIABLE.sub(lambda match: environment.get(match[1], "") or match[2] or "", value)
-    if isinstance(value, list):
-        return [_substitute(item, environment) for item in value]
-    if isinstance(value, dict):
-        return {key: _substitute(item, environment) for key, item in value.items()}
-    return value
-
-
-def _from_file(
-    path: Path, environment: Mapping[str, str], values: dict[str, Any]
-) -> Iterator[tuple[Knob, str, Any]]:
-    """The knobs that the file sets; `providers` and `api` go into `values` at once."""
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        raise SettingsError(f"penumbra_config: got {str(path)!r}: {reason}") from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark else ""
-        raise SettingsError(f"penumbra_config: {str(path)!r} is no YAML{line}") from None
-    document = _mapping("penumbra_config", _substitute({} if document is None else document, environment))
-    if "providers" in document:
-        entries = _mapping("providers", document["providers"])
-        values["providers"] = {
-            str(name): _record(Provider, f"providers.{name}", entry) for name, entry in entries.items()
-        }
-    pipe = dict(_mapping("pipes.tool_output", _mapping("pipes", document.get("pipes")).get("tool_output")))
-    if "api" in pipe:
-        values["api"] = _record(Api, "pipes.tool_output.api", pipe.pop("api"))
-    enabled = _switch("pipes.tool_output.enabled", pipe.pop("enabled", True))
-    yield from _section("pipes.tool_output", pipe, {knob.yaml[-1]: knob for knob in KNOBS if knob.yaml})
-    own = _mapping("penumbra", document.get("penumbra"))
-    yield from _section("penumbra", own, {knob.name: knob for knob in KNOBS})
-    if not enabled:
-        yield _BY_NAME["mode"], "pipes.tool_output.enabled", "disabled"
-
-
-def _section(
-    prefix: str, section: Mapping[str, Any], knobs: Mapping[str, Knob]
-) -> Iterator[tuple[Knob, str, Any]]:
-    for key, value in section.items():
-        if key not in knobs:
-            raise SettingsError(f"{prefix}.{key}: unknown key, allowed: {', '.join(sorted(knobs))}")
-        if value is not None and value != "":
-            yield knobs[key], f"{prefix}.{key}", value
-
-
-def _mapping(key: str, value: Any) -> Mapping[str, Any]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise SettingsError(f"{key}: got {value!r}, allowed: a mapping")
-    return value
-
-
-def _switch(key: str, value: Any) -> bool:
-    return bool(Knob("enabled", read_flag, "").read(key, value))
-
-
-_Record = TypeVar("_Record", Provider, Api)
-_RECORD_PARSERS: dict[str, Callable[[Any], Any]] = {"timeout": read_duration, "query_agnostic": read_flag}
-
-
-def _record(kind: type[_Record], key: str, value: Any) -> _Record:
-    known = {item.name for item in fields(kind)}
-    found: dict[str, Any] = {}
-    for name, item in _mapping(key, value).items():
-        if name not in known:
-            raise SettingsError(f"{key}.{name}: unknown key, allowed: {', '.join(sorted(known))}")
-        parse = _RECORD_PARSERS.get(name, read_text)
-        found[name] = Knob(name, parse, "").read(f"{key}.{name}", item)
-    return kind(**found)
+def unknown_variables(environment: Mapping[str, str]) -> list[str]:
+    """Variables that look like ours and are none."""
+    return sorted(
+        name
+        for name in environment
+        if name.startswith(VARIABLE)
+        and (rest := name.removeprefix(VARIABLE)) not in _VARIABLES
+        and not _OF_OTHERS.fullmatch(rest)
+    )
 
 
 def database_path(settings: Settings, environment: Mapping[str, str] = os.environ) -> Path | None:

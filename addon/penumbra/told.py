@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from mitmproxy import http
 
-from penumbra import failures, responses
+from penumbra import responses
 from penumbra.engine import Accepted
 from penumbra.recovery.context_guard import Told
 from penumbra.wire import content_stream
@@ -77,7 +77,8 @@ class Tells:
             return
         decode = content_stream.decoder(response.headers.get("content-encoding", ""))
         if decode is not None and not telling.elsewhere:
-            response.stream = _edited(response.stream, decode, telling.stream())
+            decoded = responses.LiveDecoding(decode, telling.format_name)
+            response.stream = _edited(response.stream, decoded, telling.stream())
             responses.stream_plainly(flow, response)
 
     def response(self, flow: http.HTTPFlow) -> None:
@@ -101,19 +102,15 @@ class Tells:
 
 
 def _edited(
-    inner: Callable[[bytes], Iterable[bytes] | bytes], decode: content_stream.Decode, edited: EditedBytes
+    inner: Callable[[bytes], Iterable[bytes] | bytes], decoded: responses.LiveDecoding, edited: EditedBytes
 ) -> Callable[[bytes], bytes | list[bytes]]:
     """What mitmproxy calls with each chunk of a stream: `inner` first, then what is changed."""
 
     def take(data: bytes) -> bytes | list[bytes]:
         given = inner(data)
         chunk = given if isinstance(given, bytes) else b"".join(given)
-        try:
-            out = edited.feed(decode(chunk)) if chunk else b""
-        except Exception as error:
-            _log.warning("penumbra: a response could not be decoded: %s", failures.place(error))
-            out = b""
-        return (out if data else out + edited.close()) or []
+        out = decoded.feed(chunk, edited.feed) if chunk else b""
+        return (out if data else out + decoded.end(edited.close)) or []
 
     return take
 

@@ -9,7 +9,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.wire.content_encoding import NotDecodable, codings, decode, encode
+from penumbra.wire.content_encoding import Decoder, NotDecodable, TooLarge, codings, decode, encode
 
 HEADERS = ["", "identity", "gzip", "x-gzip", "deflate", "br", "zstd", "gzip, zstd", "br,GZIP"]
 LIMIT = 1_000_000
@@ -66,3 +66,54 @@ def test_unknown_codings_are_refused():
     assert codings(" GZIP , identity") == ("gzip",)
     with pytest.raises(NotDecodable, match="compress"):
         decode(b"x", "compress", LIMIT)
+
+
+@pytest.mark.parametrize("size", [1, 13, 5000, 1 << 20])
+@pytest.mark.parametrize(
+    ("header", "packed"),
+    [
+        ("gzip", gzip.compress(b"one ", mtime=0) + gzip.compress(b"two", mtime=0)),
+        ("gzip", gzip.compress(b"one two", mtime=0) + b"\0" * 512),
+        ("zstd", zstandard.ZstdCompressor().compress(b"one ") + zstandard.ZstdCompressor().compress(b"two")),
+    ],
+)
+def test_members_and_frames_behind_each_other_are_one_body(header, packed, size):
+    decoder = Decoder(header, LIMIT)
+    plain = b"".join(decoder.feed(packed[at : at + size]) for at in range(0, len(packed), size))
+    assert plain == b"one two"
+    assert decoder.is_complete
+
+
+@pytest.mark.parametrize("header", ["gzip", "deflate"])
+def test_what_stands_behind_the_end_is_ignored_in_a_stream_and_refused_in_a_body(header):
+    packed = encode(b"hello", header) + b"something else"
+    assert Decoder(header, LIMIT).feed(packed) == b"hello"
+    with pytest.raises(NotDecodable):
+        decode(packed, header, LIMIT)
+
+
+def test_at_most_three_codings_are_undone():
+    assert decode(encode(b"x", "gzip, br, zstd"), "gzip, br, zstd", LIMIT) == b"x"
+    with pytest.raises(NotDecodable, match="61 codings"):
+        Decoder(", ".join(["gzip"] * 61), LIMIT)
+
+
+def test_each_of_several_codings_stops_at_the_limit():
+    inner = encode(b"", "gzip") * 100_000
+    with pytest.raises(TooLarge):
+        decode(encode(inner, "gzip"), "gzip, gzip", LIMIT)
+
+
+def test_an_error_is_the_same_for_ever():
+    decoder = Decoder("gzip", 10)
+    for data in (encode(b"x" * 11, "gzip"), b"", b"more"):
+        with pytest.raises(TooLarge):
+            decoder.feed(data)
+
+
+def test_a_frame_that_asks_for_a_huge_window_is_refused():
+    parameters = zstandard.ZstdCompressionParameters(window_log=27, enable_ldm=True, write_content_size=False)
+    packing = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    packed = packing.compress(b"x" * 100) + packing.flush()
+    with pytest.raises(NotDecodable):
+        decode(packed, "zstd", LIMIT)

@@ -30,7 +30,6 @@ def test_a_word_is_a_mode(word, mode):
 def test_an_object_changes_only_what_it_names():
     base = Settings(mode=Mode.SAFE, min_bytes=9, allow_redaction_off=True)
     assert override({}, base) == base
-    assert override({"unknown": 1, "another": None}, base) == base
     changed = override(
         {
             "mode": "aggressive",
@@ -51,6 +50,57 @@ def test_an_object_changes_only_what_it_names():
 
 def test_other_extensions_are_ignored():
     assert apply(Settings(), {"debug": {"a": 1}, "schema_compression": "minify"}) == Settings()
+
+
+OBJECT = "mode, method, session_id, dedup, memo, redact_secrets, max_output_bytes"
+
+
+@pytest.mark.parametrize(
+    ("forge", "message"),
+    [
+        (
+            {"tool_output_compresion": "off"},
+            "_forge.tool_output_compresion is unknown, did you mean tool_output_compression?",
+        ),
+        ({"mode": "off"}, f"_forge.mode is unknown, did you mean {PATH}.mode?"),
+        ({"colour": 1}, "_forge.colour is unknown, allowed: tool_output_compression, schema_compression, "),
+        (
+            {"tool_output_compression": {"redact_secret": True}},
+            f"{PATH}.redact_secret is unknown, did you mean redact_secrets?",
+        ),
+        (
+            {"tool_output_compression": {"mode": "off", "colour": 1}},
+            f"{PATH}.colour is unknown, allowed: {OBJECT}",
+        ),
+    ],
+)
+def test_a_member_that_nobody_knows_is_refused(forge, message):
+    with pytest.raises(OverrideError) as error:
+        apply(Settings(), forge)
+    assert str(error.value).startswith(message)
+
+
+EVIL = "x\n[12:00:00.000] Penumbra is active\r\x1b[2J\u2028\u202e\ud83d"
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        {EVIL: 1},
+        {"tool_output_compression": EVIL},
+        {"tool_output_compression": {EVIL: 1}},
+        {"tool_output_compression": {"mode": EVIL}},
+        {"tool_output_compression": {"method": EVIL}},
+    ],
+)
+def test_what_a_client_writes_cannot_begin_a_line_of_the_log(forge):
+    with pytest.raises(OverrideError) as error:
+        apply(Settings(), forge)
+    assert str(error.value).isprintable()
+    assert "x\\n[12:00:00.000] Penumbra" in str(error.value)
+    with pytest.raises(OverrideError) as error:
+        apply_threshold(Settings(), EVIL)
+    assert str(error.value).isprintable()
 
 
 @pytest.mark.parametrize(

@@ -253,11 +253,16 @@ def test_a_bad_value_says_key_value_and_what_is_allowed(name, value, allowed):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("pipes: {tool_output: {min_byte: 1}}", "pipes.tool_output.min_byte: unknown key, allowed: "),
+        (
+            "pipes: {tool_output: {min_byte: 1}}",
+            "pipes.tool_output.min_byte: unknown key, did you mean min_bytes?",
+        ),
+        ("pipes: {tool_output: {size: 1}}", "pipes.tool_output.size: unknown key, allowed: enable_expand"),
         ("penumbra: {colour: red}", "penumbra.colour: unknown key, allowed: "),
         ("pipes: {tool_output: {mode: [1]}}", "pipes.tool_output.mode: got [1], allowed: text"),
         ("pipes: 3", "pipes: got 3, allowed: a mapping"),
-        ("providers: {x: {modle: y}}", "providers.x.modle: unknown key, allowed: api_key, auth"),
+        ("providers: {x: {modle: y}}", "providers.x.modle: unknown key, did you mean model?"),
+        ("providers: {x: {name: y}}", "providers.x.name: unknown key, allowed: api_key, auth"),
         (
             "pipes: {tool_output: {api: {timeout: x}}}",
             "pipes.tool_output.api.timeout: got 'x', allowed: a time",
@@ -275,6 +280,139 @@ def test_a_bad_file_says_which_key_in_one_line(config, text, message):
         load({}, {}, config(text))
     assert str(error.value).startswith(message)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("mode: safe", "mode: it is not read here, its place is pipes.tool_output.mode"),
+        ("redact_scope: all", "redact_scope: it is not read here, its place is penumbra.redact_scope"),
+        (
+            "penumbra_redact_scope: all",
+            "penumbra_redact_scope: it is not read here, its place is penumbra.redact_scope",
+        ),
+        ("redact-scop: all", "redact-scop: unknown key, did you mean penumbra.redact_scope?"),
+        ("penumbr: {mode: safe}", "penumbr: unknown key, did you mean penumbra?"),
+        ("tool_output: {mode: safe}", "tool_output: it is not read here, its place is pipes.tool_output"),
+        ("pipes: {tool_outputs: {}}", "pipes.tool_outputs: unknown key, did you mean tool_output?"),
+        ("pipes: {mode: safe}", "pipes.mode: it is not read here, its place is pipes.tool_output.mode"),
+        (
+            "pipes: {tool_output: {redact_scope: all}}",
+            "pipes.tool_output.redact_scope: it is not read here, its place is penumbra.redact_scope",
+        ),
+        ("penumbra: {penumbra_mode: safe}", "penumbra.penumbra_mode: unknown key, did you mean mode?"),
+        ("penumbra: {api: {}}", "penumbra.api: it is not read here, its place is pipes.tool_output.api"),
+        ("penumbra: {providers: {}}", "penumbra.providers: it is not read here, its place is providers"),
+        ("colour: red", "colour: unknown key, allowed: bedrock, cost_control, metadata, monitoring"),
+        ("1: red", "1: unknown key, allowed: "),
+        ('"a\\nb": red', "a\\nb: unknown key, allowed: "),
+    ],
+)
+def test_what_stands_in_the_wrong_place_of_the_file_is_told_the_right_one(config, text, message):
+    with pytest.raises(SettingsError) as error:
+        load({}, {}, config(text))
+    assert str(error.value).startswith(message)
+    assert str(error.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("PENUMBRA_MOD", "PENUMBRA_MODE"),
+        ("PENUMBRA_REDACT_SECRET", "PENUMBRA_REDACT_SECRETS"),
+        ("PENUMBRA_REDACTSCOPE", "PENUMBRA_REDACT_SCOPE"),
+        ("PENUMBRA_CONFIGS", "PENUMBRA_CONFIG"),
+        ("PENUMBRA_HOST", "PENUMBRA_HOSTS"),
+    ],
+)
+def test_a_misspelt_variable_stops_the_start(name, meant):
+    with pytest.raises(SettingsError) as error:
+        load({}, {name: "safe"})
+    assert str(error.value) == f"{name}: unknown variable, did you mean {meant}?"
+
+
+def test_variables_of_others_stop_nothing():
+    others = {
+        **dict.fromkeys(("PENUMBRA_TEST_WORKERS", "PENUMBRA_PORT", "PENUMBRA_SERVICE_HOST"), "1"),
+        "PENUMBRA_PORT_8080_TCP_ADDR": "10.0.0.1",
+        "PENUMBRA_SOMETHING_ELSE": "1",
+        "PENUMBRA_MODE": "safe",
+        "PENUMBRA_CONFIG": "x.yaml",
+        "MY_PENUMBRA_MOD": "x",
+    }
+    assert load({}, others) == Settings(mode=Mode.SAFE)
+    assert settings.unknown_variables(others) == ["PENUMBRA_SOMETHING_ELSE"]
+
+
+def test_the_file_may_be_named_by_the_environment():
+    assert settings.config_path("", {"PENUMBRA_CONFIG": " a.yaml "}) == "a.yaml"
+    assert settings.config_path("b.yaml", {"PENUMBRA_CONFIG": "a.yaml"}) == "b.yaml"
+    assert settings.config_path("", {}) == ""
+
+
+SECRET = "sk-ant-api03-" + "q8Zk2mVt41Lx9RwPz0bT6c" * 5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pipes: {tool_output: {mode: '${KEY}'}}",
+        "pipes: {tool_output: {mode: ['${KEY}']}}",
+        "pipes: {tool_output: {target_ratio: 'x${KEY}y'}}",
+        "pipes: ['${KEY}']",
+        "penumbra: {redact_scope: '${KEY}'}",
+        "penumbra: {hosts: ['${KEY} x']}",
+        "providers: {openai: '${KEY}'}",
+        "{providers: {a: {auth: '${KEY}', endpoint: 'http://a'}}, pipes: {tool_output: {strategy: external_provider}}}",
+        "{providers: {a: {}}, pipes: {tool_output: {strategy: external_provider, provider: '${KEY}'}}}",
+        "pipes: {tool_output: {strategy: api, api: {endpoint: '${KEY}', api_key: k}}}",
+    ],
+)
+@pytest.mark.parametrize("value", [SECRET, "kommissar-Rex", "two\nlines 'quoted' \\ and more"])
+def test_what_a_variable_held_is_not_shown(config, text, value):
+    with pytest.raises(SettingsError) as error:
+        load({}, {"KEY": value}, config(text))
+    told = str(error.value)
+    for part in (value, repr(value)[1:-1], value[:30]):
+        assert part not in told
+    assert "${KEY}" in told or "[REDACTED:" in told
+    assert told.isprintable()
+
+
+def test_what_looks_like_a_secret_is_not_shown_either(config):
+    for given in (
+        ({"mode": SECRET}, {}, ""),
+        ({}, {"PENUMBRA_MODE": SECRET}, ""),
+        ({}, {}, config(f"pipes: {{tool_output: {{mode: {SECRET}}}}}")),
+        ({}, {}, config(f"pipes: [{SECRET}]")),
+    ):
+        with pytest.raises(SettingsError) as error:
+            load(*given)
+        assert SECRET[:30] not in str(error.value)
+        assert "got " in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "allowed"),
+    [
+        ("https://llm.example.com/v1", "without scheme, port or path, did you mean 'llm.example.com'?"),
+        ("llm.example.com:8443", "without scheme, port or path, did you mean 'llm.example.com'?"),
+        ("llm.example.com/v1", "without scheme, port or path, did you mean 'llm.example.com'?"),
+        ("a.example,http://b.example", "without scheme, port or path, did you mean 'b.example'?"),
+        ("llm example", "for example llm.example.com or *.example.com"),
+        ("a;b", "for example llm.example.com or *.example.com"),
+        ("http://", "for example llm.example.com or *.example.com"),
+    ],
+)
+def test_hosts_that_can_never_match_are_refused(value, allowed):
+    with pytest.raises(SettingsError) as error:
+        load({"hosts": value}, {})
+    assert str(error.value) == f"penumbra_hosts: got {value!r}, allowed: names of hosts, {allowed}"
+
+
+def test_hosts_of_every_kind():
+    names = "llm.example.com, *.example.org, 10.0.0.7, ::1, 192.168.*, gpu-1, bücher.example, [ab]?.x, my_llm"
+    assert len(load({"hosts": names}, {}).hosts) == 9
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -163,11 +167,16 @@ def test_what_the_flows_the_log_and_the_events_say(
     pairs = zip(results({"messages": caller.messages}), results(upstream.asked()[-1].json), strict=True)
     changed = f"{sum(theirs != ours for theirs, ours in pairs)} of 7 results changed"
     flows = proxy.flows()
-    assert [flow["marked"] for flow in flows] == ["", *[":new_moon:"] * 4]
-    assert flows[-1]["comment"].startswith(f"Penumbra: {changed}, about ")
+    assert [flow["marked"] for flow in flows] == [":new_moon:"] * 5
+    assert flows[0]["comment"] == "Penumbra: tool expand_context declared"
+    assert re.fullmatch(
+        rf"Penumbra: {changed} \(Bash \d+, Read \d+\), about [\d,]+ -> [\d,]+ tokens \(-\d+%\), by .+",
+        flows[-1]["comment"],
+    )
     assert flows[-1]["metadata"]["penumbra"]["results"] == 7
     stats = proxy.command("penumbra.stats")
     assert "5 read, 4 changed, 0 refused" in stats
+    assert eventually(lambda: "5 read, 4 changed, 0 refused" in shell_stats(proxy).stdout)
     lines = [line for line in proxy.log().split("\n") if "results changed" in line]
     assert len(lines) == 4
     assert changed in lines[-1]
@@ -179,6 +188,29 @@ def test_what_the_flows_the_log_and_the_events_say(
     assert after == len(upstream.asked()[-1].raw_body) < before
     for private in ("worker-3", "test_orders", "Why does"):
         assert private not in events.read_text()
+
+
+def shell_stats(proxy: Any, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "penumbra", "stats", *arguments]
+    environment = {**os.environ, "XDG_STATE_HOME": str(proxy.state), "PYTHONPATH": str(ADDON.parent)}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_a_shell_can_ask_what_was_done(own_proxy: Any, clients: Any, upstream: Any) -> None:
+    proxy = own_proxy("reverse")
+    assert eventually(lambda: shell_stats(proxy).returncode == 0)
+    assert "no LLM requests yet" in shell_stats(proxy).stdout
+    agent("anthropic", clients, proxy).say("Hello.")
+    assert eventually(lambda: json.loads(shell_stats(proxy, "--json").stdout)[0]["totals"]["requests"] == 1)
+    folder = proxy.state / "penumbra" / "running"
+    assert [path.stat().st_mode & 0o777 for path in folder.iterdir()] == [0o600]
+    proxy.stop()
+    assert list(folder.iterdir()) == []
+    (folder / "999999999.json").write_text("{}")
+    found = shell_stats(proxy)
+    assert (found.returncode, found.stdout) == (1, "Penumbra: no proxy is running here.\n")
+    assert list(folder.iterdir()) == []
+    assert shell_stats(proxy, "--bogus").returncode == 2
 
 
 def test_the_database_is_private_and_holds_no_credential(own_proxy: Any, clients: Any, upstream: Any) -> None:

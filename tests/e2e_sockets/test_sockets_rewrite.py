@@ -83,6 +83,24 @@ def test_large_frames_lose_their_secrets_and_no_letters(
     assert mark.startswith("[REDACTED:")
 
 
+def test_the_frames_of_a_socket_add_up_in_its_flow(
+    talk: Any, running: Any, upstream: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PRINTS, "ls", f"GITHUB_TOKEN={GITHUB}\n")
+    upstream.script(Model(turn(bash("pytest -v")), turn(bash("ls")), turn("Done.")))
+    caller = talk()
+    caller.say("Run the tests.")
+    [flow] = [one for one in running.flows() if one["metadata"].get("penumbra", {}).get("frames") == 3]
+    known = flow["metadata"]["penumbra"]
+    assert (known["results"], known["results_changed"]) == (2, 2)
+    assert known["secrets"].keys() != set()
+    assert flow["comment"].startswith("Penumbra: 2 of 2 results changed (")
+    assert "1 secret redacted (" in flow["comment"]
+    before, after = known["body_bytes"]
+    assert after == sum(len(request.raw_body) for request in upstream.asked())
+    assert before > after
+
+
 def test_what_can_t_be_searched_is_not_sent(talk: Any, proxy: Any, upstream: Any) -> None:
     running = proxy("reverse", penumbra_redaction_max_bytes="1k", penumbra_mode="safe")
     caller = talk(running)

@@ -1,29 +1,70 @@
-"""What `penumbra run` says about pointing an agent at it follows its arguments."""
+"""What is said about pointing an agent at the proxy follows what runs."""
 
 from pathlib import Path
 
 import pytest
 
-from penumbra.cli import hints
+from penumbra.cli.certificates import Certificates
+from penumbra.cli.hints import Server, hints
 
-BUNDLE = Path("/c/penumbra-ca-bundle.pem")
+CA = Path("/c/mitmproxy-ca-cert.pem")
+CERTIFICATES = Certificates(CA, Path("/c/penumbra-ca-bundle.pem"))
 
 
 @pytest.mark.parametrize(
-    ("arguments", "port"),
+    ("server", "line"),
     [
-        ([], "8080"),
-        (["-p", "9000"], "9000"),
-        (["--listen-port", "9001"], "9001"),
-        (["--listen-port=9002"], "9002"),
-        (["--set", "listen_port=9003"], "9003"),
-        (["-p", "1", "--set", "penumbra_mode=safe"], "1"),
+        (Server("regular", "", "127.0.0.1", 9000), "  export HTTPS_PROXY=http://127.0.0.1:9000"),
+        (Server("upstream", "http://x", "127.0.0.1", 9001), "  export HTTPS_PROXY=http://127.0.0.1:9001"),
+        (Server("regular", "", "0.0.0.0", 9002), "  export HTTPS_PROXY=http://127.0.0.1:9002"),
+        (Server("regular", "", "::", 9002), "  export HTTPS_PROXY=http://127.0.0.1:9002"),
+        (Server("regular", "", "::1", 9003), "  export HTTPS_PROXY=http://[::1]:9003"),
+        (Server("regular", "", "192.0.2.7", 9004), "  export HTTPS_PROXY=http://192.0.2.7:9004"),
+        (Server("socks5", "", "127.0.0.1", 1080), "  export ALL_PROXY=socks5h://127.0.0.1:1080"),
+        (
+            Server("reverse", "https://api.anthropic.com", "127.0.0.1", 8081),
+            "Point an agent at Penumbra by its base URL:  export ANTHROPIC_BASE_URL=http://127.0.0.1:8081",
+        ),
+        (
+            Server("reverse", "https://api.openai.com:443", "127.0.0.1", 8082),
+            "Point an agent at Penumbra by its base URL:  export OPENAI_BASE_URL=http://127.0.0.1:8082/v1",
+        ),
+        (
+            Server("reverse", "http://localhost:11434", "0.0.0.0", 8083),
+            "Base URL http://127.0.0.1:8083 leads to http://localhost:11434.",
+        ),
+        (Server("reverse", "tcp://db:5432", "127.0.0.1", 8084), "127.0.0.1:8084 leads to tcp://db:5432."),
+        (
+            Server("local", "Claude"),
+            "Captured on this machine: Claude. They must trust the CA certificate; nothing else to set.",
+        ),
+        (
+            Server("transparent", "", "127.0.0.1", 8080),
+            "Mode transparent at 127.0.0.1:8080: lead traffic there, from programs that trust the CA certificate.",
+        ),
+        (Server("dns", "", "127.0.0.1", 53), "Mode dns at 127.0.0.1:53."),
     ],
 )
-def test_the_port(arguments, port):
-    assert f"HTTPS_PROXY=http://127.0.0.1:{port}\n" in hints(arguments, BUNDLE)
+def test_a_mode_says_how_it_is_used(server, line):
+    told = hints([server], CERTIFICATES).split("\n")
+    assert told[0] == f"CA certificate: {CA}"
+    assert line in told
+    assert ("HTTPS_PROXY" in "".join(told)) == (server.kind in ("regular", "upstream"))
 
 
-def test_other_modes_get_the_certificate_only():
-    for arguments in (["--mode", "local"], ["-m", "reverse:http://x"], ["--mode=local"]):
-        assert hints(arguments, BUNDLE) == "CA certificate: /c/mitmproxy-ca-cert.pem"
+def test_several_modes_are_all_named_and_the_certificates_once():
+    told = hints(
+        [Server("regular", "", "127.0.0.1", 1), Server("regular", "", "127.0.0.1", 2), Server("local", "x")],
+        CERTIFICATES,
+    )
+    assert told.count("NODE_EXTRA_CA_CERTS") == 1
+    assert "Another one: export HTTPS_PROXY=http://127.0.0.1:2" in told
+    assert "Captured on this machine: x." in told
+
+
+def test_paths_are_quoted_for_a_shell_and_a_missing_bundle_is_explained():
+    spaced = Certificates(Path("/a b/ca.pem"), None, "it can't be written")
+    told = hints([Server("regular", "", "127.0.0.1", 1)], spaced)
+    assert "export NODE_EXTRA_CA_CERTS='/a b/ca.pem' " in told
+    assert "(none for Python SDKs: it can't be written)" in told
+    assert "SSL_CERT_FILE" not in told

@@ -180,7 +180,7 @@ def test_failures_follow_the_setting() -> None:
         async def redact(settings: Settings) -> Any:
             return forgiving(fails, failure)
 
-        async def work(heavy: bool, work: Any) -> Searched:
+        async def work(caller: Any, heavy: bool, work: Any) -> Searched:
             done: Searched = work()
             return done
 

@@ -13,6 +13,7 @@ from penumbra.elsewhere import Body, Elsewhere, Searched
 from penumbra.redaction import default
 from penumbra.settings import Settings
 from penumbra.wire import others, recognise
+from penumbra.workers import Caller
 from redaction_wiring.planted import GITHUB
 
 KNOWN = rules.load("providers.yaml")
@@ -28,14 +29,16 @@ async def _redact(settings: Settings) -> Any:
     return default().redact
 
 
-async def _work(heavy: bool, work: Any) -> Searched:
+async def _work(caller: Caller, heavy: bool, work: Any) -> Searched:
     done: Searched = work()
     return done
 
 
 def search(data: bytes, elsewhere: Elsewhere | None = None, *, kind: str = "", **more: Any) -> Searched:
     settings = more.pop("settings", Settings())
-    steps = (elsewhere or Elsewhere(_redact, _work)).search(Body(data, kind, **more), settings)
+    steps = (elsewhere or Elsewhere(_redact, _work)).search(
+        Body(data, kind, **more), settings, Caller("", b"")
+    )
     try:
         steps.send(None)
     except StopIteration as done:

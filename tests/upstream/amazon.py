@@ -10,10 +10,6 @@ import struct
 from collections.abc import Mapping
 from zlib import crc32
 
-from botocore.auth import SigV4Auth
-from botocore.awsrequest import AWSRequest
-from botocore.credentials import Credentials
-
 from upstream.api import Received
 
 KEY_ID, SECRET = "AKIDEXAMPLE", "secret/Key"
@@ -45,6 +41,11 @@ def event(name: str, value: object) -> bytes:
 
 def why_not_signed(received: Received) -> str:
     """What is wrong with a request's signature; empty if nothing is."""
+    # Imported late: the demonstration plays against this stand-in where botocore is not installed.
+    from botocore.auth import SigV4Auth
+    from botocore.awsrequest import AWSRequest
+    from botocore.credentials import Credentials
+
     match = _SIGNED.fullmatch(received.header("authorization") or "")
     if match is None or match[1] != KEY_ID:
         return "The security token included in the request is invalid."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -26,11 +26,15 @@ def request_event(
     model: str,
     totals: Totals,
     shown: Sequence[Shown],
+    outside: Mapping[str, int],
     body_before: int,
     body_after: int,
     milliseconds: float,
 ) -> dict[str, Any]:
-    """The event of one request; of its results only the new ones are listed."""
+    """The event of one request; of its results only the new ones are listed.
+
+    `outside`: secrets newly found outside of tool results, by rule.
+    """
     return {
         "event": "request",
         "time": round(time.time(), 3),
@@ -44,6 +48,7 @@ def request_event(
         "result_bytes": [totals.bytes_before, totals.bytes_after],
         "result_tokens": [totals.tokens_before, totals.tokens_after],
         "milliseconds": round(milliseconds, 2),
+        "redactions_outside": dict(outside),
         "new": [_result(entry) for entry in shown if entry.new],
     }
 

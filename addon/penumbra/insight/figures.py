@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from penumbra.rewrite import Shown
 from penumbra.strategies.figures import StrategyFigures
@@ -77,6 +78,22 @@ class Figures:
             saved = entry.facts.tokens_before - entry.facts.tokens_after
             if saved:
                 self.saved_by_tool[entry.item.tool or "(unknown)"] += saved
+
+    def totals(self) -> dict[str, Any]:
+        """The figures for programs; counts, and estimated tokens."""
+        return {
+            "requests": self.requests,
+            "changed": self.changed,
+            "refused": self.refused,
+            "sent_tokens": [self.sent_before, self.sent_after],
+            "new_results": self.new_results,
+            "new_tokens": [self.new_before, self.new_after],
+            "milliseconds": round(self.milliseconds, 1),
+            "stages": dict(self.stages),
+            "saved_by_tool": dict(self.saved_by_tool),
+            "redactions": dict(self.redactions),
+            "untouched": dict(self.passed),
+        }
 
     def lines(self) -> list[str]:
         """The figures as text, one fact a line."""

@@ -8,6 +8,8 @@ what can't be answered is answered with a sentence that tells the model how to g
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +23,12 @@ PAGE_BYTES = 48_000
 _SMALLEST_PAGE = 16_000
 """More calls for smaller pages would cost more than they save."""
 _PATTERN_CHARACTERS = 1_000
+_PROGRAM_STEPS = 1_500
+"""Steps of a compiled pattern; each may be taken for every byte of a text."""
+_SEARCH_SECONDS = 2.0
+"""Processor time for one query. It is looked at between lines, so that of a very long one"""
+_LINE_WORK, _BYTE_WORK = 200_000_000, 100
+"""only so many steps' worth of bytes are searched; the smallest pattern takes about a hundred for each."""
 _LINE_CHARACTERS = 2_000
 _CONTEXT_LINES = 2
 _MOST_CONTEXT_LINES = 50
@@ -93,13 +101,20 @@ def unknown(ref: str) -> str:
     )
 
 
-def answer(text: str, query: Query, tool: str, page_bytes: int = PAGE_BYTES) -> str:
-    """The answer to a query. `tool` is the phantom's name, for the calls that an answer suggests."""
+def answer(
+    text: str,
+    query: Query,
+    tool: str,
+    page_bytes: int = PAGE_BYTES,
+    clock: Callable[[], float] = time.thread_time,
+) -> str:
+    """The answer to a query. `tool` is the phantom's name, for the calls that an answer suggests; `clock`
+    says how much this thread has worked."""
     lines = text.split("\n")
     if len(lines) > 1 and not lines[-1]:
         lines.pop()
     if query.pattern:
-        return _matching(lines, query, page_bytes)
+        return _matching(lines, query, page_bytes, clock)
     first, last = query.first or 1, min(query.last or len(lines), len(lines))
     if first > len(lines):
         return f"The original has {len(lines):,} lines; line {first:,} is beyond its end."
@@ -146,7 +161,7 @@ def _line_at(text: str, offset: int) -> int:
     return text.count("\n", 0, offset) + 1
 
 
-def _matching(lines: list[str], query: Query, page_bytes: int) -> str:
+def _matching(lines: list[str], query: Query, page_bytes: int, clock: Callable[[], float]) -> str:
     """Matching lines as grep shows them: number, colon or dash, text; `--` between groups."""
     options = re2.Options()
     options.case_sensitive = not query.ignore_case
@@ -159,27 +174,62 @@ def _matching(lines: list[str], query: Query, page_bytes: int) -> str:
             f"The pattern can't be used: {str(reason)[:200]}. RE2 has no look-around and no back-references; "
             "call again with a simpler pattern."
         )
+    if pattern.programsize > _PROGRAM_STEPS:
+        return "The pattern can't be used: it is too large. Call again with smaller counts, or fewer words."
     first, last = query.first or 1, min(query.last or len(lines), len(lines))
-    hits = {
-        number: found.start()
-        for number in range(first, last + 1)
-        if (found := pattern.search(lines[number - 1].encode("utf-8", "surrogatepass")))
-    }
+    found = _search(lines, pattern, first, last, clock)
+    hits = found.hits
     where = f"{len(lines):,} lines"
     if query.first or query.last:
         where = f"lines {first:,}-{last:,} of {where}"
+    if found.last < last:
+        where += f", of which only {first:,}-{found.last:,} were searched, since this pattern takes long"
+    if found.cut:
+        where += f"; of {len(found.cut):,} very long lines only the beginning was searched"
     head = f"[{len(hits):,} matching {'line' if len(hits) == 1 else 'lines'} in {where}]"
-    if not hits:
-        return head
-    shown, body = _groups(lines, hits, query.context, page_bytes)
-    rest = len(hits) - shown
+    rest, body, following = 0, "", 0
+    if hits:
+        shown, body = _groups(lines, hits, query.context, page_bytes)
+        rest = len(hits) - shown
+        following = sorted(hits)[shown] if rest else 0
+    told = head + (f"\n{body}" if hits else "")
     if rest:
-        following = sorted(hits)[shown]
-        body += (
-            f"\n[{rest:,} more matching {'line' if rest == 1 else 'lines'} not shown. To go on: the same "
-            f'call with lines="{following}-{last}".]'
+        what = f"{rest:,} more matching {'line' if rest == 1 else 'lines'} not shown"
+        return f'{told}\n[{what}. To go on: the same call with lines="{following}-{last}".]'
+    if found.last < last:
+        return (
+            f'{told}\n[To go on: the same call with lines="{found.last + 1}-{last}", or a simpler pattern.]'
         )
-    return f"{head}\n{body}"
+    return told
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    hits: dict[int, int]
+    """Line number -> byte offset of its first match."""
+    last: int
+    """The last line that was searched."""
+    cut: frozenset[int]
+    """Lines of which only the beginning was searched."""
+
+
+def _search(lines: list[str], pattern: Any, first: int, last: int, clock: Callable[[], float]) -> _Found:
+    """What a pattern matches, as far as the time goes; at least one line."""
+    hits: dict[int, int] = {}
+    cut: set[int] = set()
+    longest = _LINE_WORK // (pattern.programsize + _BYTE_WORK)
+    end = clock() + _SEARCH_SECONDS
+    number = first
+    for number in range(first, last + 1):
+        line = lines[number - 1].encode("utf-8", "surrogatepass")
+        if len(line) > longest:
+            line = line[:longest]
+            cut.add(number)
+        if (match := pattern.search(line)) is not None:
+            hits[number] = match.start()
+        if clock() >= end:
+            break
+    return _Found(hits, number, frozenset(cut))
 
 
 def _groups(lines: list[str], hits: dict[int, int], context: int, page_bytes: int) -> tuple[int, str]:

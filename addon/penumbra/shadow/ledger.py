@@ -12,7 +12,7 @@ import sqlite3
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import orjson
@@ -107,7 +107,7 @@ class Ledger:
             return
         now = time.time()
         rows = [
-            (key, int(now), _pack(decision.text), orjson.dumps(asdict(decision.facts)).decode())
+            (key, int(now), _pack(decision.text), orjson.dumps(decision.facts).decode())
             for key, decision in decisions.items()
         ]
         for key, decision in decisions.items():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from penumbra import rules
+from penumbra.readers import shown
 
 if TYPE_CHECKING:
     from penumbra.settings import Settings
@@ -38,7 +39,7 @@ def _api(settings: Settings) -> str:
     if not endpoint:
         return "pipes.tool_output.api.endpoint: missing, needed by the strategy api"
     if not endpoint.startswith("/") and not _is_url(endpoint):
-        return f"pipes.tool_output.api.endpoint: got {endpoint!r}, allowed: an http or https URL"
+        return f"pipes.tool_output.api.endpoint: got {shown(endpoint)}, allowed: an http or https URL"
     hosted = endpoint.startswith("/") or (urlsplit(endpoint).hostname or "").endswith("compresr.ai")
     if hosted and not settings.api.api_key:
         return "pipes.tool_output.api.api_key: missing, needed by the strategy api"
@@ -55,14 +56,14 @@ def _provider(settings: Settings) -> str:
     if provider is None:
         if name in known:
             return f"providers.{name}: missing, needed by the strategy external_provider"
-        return f"pipes.tool_output.provider: got {name!r}, allowed: {allowed}"
+        return f"pipes.tool_output.provider: got {shown(name)}, allowed: {allowed}"
     where = f"providers.{name}"
     if provider.auth not in _AUTHS:
-        return f"{where}.auth: got {provider.auth!r}, allowed: api_key or oauth"
+        return f"{where}.auth: got {shown(provider.auth)}, allowed: api_key or oauth"
     if name not in known and not provider.endpoint:
         return f"{where}.endpoint: missing, needed for a provider other than {', '.join(sorted(known))}"
     if provider.endpoint and not _is_url(provider.endpoint):
-        return f"{where}.endpoint: got {provider.endpoint!r}, allowed: an http or https URL"
+        return f"{where}.endpoint: got {shown(provider.endpoint)}, allowed: an http or https URL"
     if not provider.model and name not in known:
         return f"{where}.model: missing, needed by the strategy external_provider"
     if provider.auth == "oauth" and not settings.allow_captured_credentials:

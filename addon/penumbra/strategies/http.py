@@ -26,6 +26,7 @@ import httpx
 import orjson
 
 from penumbra.strategies.strategy import Failure
+from penumbra.wire import content_encoding, content_stream
 
 HEADER = "x-penumbra-call"
 _UNDER_WAY: set[str] = set()
@@ -73,7 +74,8 @@ class Http:
 
     async def _post(self, call: Call, limit: int) -> bytes:
         number = secrets.token_hex(16)
-        headers = {**call.headers, HEADER: number, "accept": "application/json"}
+        accepted = {"accept": "application/json", "accept-encoding": ", ".join(content_stream.SUPPORTED)}
+        headers = {**call.headers, HEADER: number, **accepted}
         client = self._connected()
         request = client.build_request("POST", call.url, json=call.body, headers=headers)
         _UNDER_WAY.add(number)
@@ -86,12 +88,19 @@ class Http:
         try:
             if response.status_code != 200:
                 raise Failure("status", str(response.status_code))
-            body = b""
-            async for piece in response.aiter_bytes():
-                body += piece
-                if len(body) > limit:
-                    raise Failure("larger", f"over {limit} bytes")
-            return body
+            # Raw: httpx would decode a small piece into as much memory as it takes.
+            decoder = content_encoding.Decoder(response.headers.get("content-encoding", ""), limit)
+            body, received = bytearray(), 0
+            async for piece in response.aiter_raw():
+                received += len(piece)
+                if received > limit:
+                    raise content_encoding.TooLarge("before decoding")
+                body += decoder.feed(piece)
+            return bytes(body)
+        except content_encoding.TooLarge:
+            raise Failure("larger", f"over {limit} bytes") from None
+        except content_encoding.NotDecodable:
+            raise Failure("malformed", "content coding") from None
         finally:
             await response.aclose()
 

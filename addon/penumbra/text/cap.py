@@ -1,12 +1,15 @@
 """The hard limit on a result's size.
 
-Every gap holds a marker with the exact number of bytes that are missing there, and markers count
-towards the limit. Text within the limit is not touched, so a capped text is never capped again.
+The failure lines among what is missing stand below. Every gap holds a marker with the exact number of
+bytes that are missing there, and markers count towards the limit. Text within the limit is not touched,
+so a capped text is never capped again.
 """
 
 from __future__ import annotations
 
-from penumbra.text import windows
+from penumbra.text import failure_lines, windows
+from penumbra.text.critical import Severity
+from penumbra.text.failure_lines import FailureLines
 from penumbra.text.size import encode, exceeds, head
 
 
@@ -22,7 +25,14 @@ def cap(text: str, limit: int, reserve: int = 0) -> str | None:
     if room < windows.LEAST:
         return head(text, room)
     data = encode(text)
-    return windows.assemble(data, windows.choose(data, room), _marker)
+    found = FailureLines.of(data)
+    telling = found.ranked()
+
+    def body(room: int) -> str:
+        spans = windows.choose(data, room, telling)
+        return windows.assemble(data, spans, _marker)
+
+    return failure_lines.write(found, room, body, Severity.COMPLAINT, least=windows.LEAST)
 
 
 def _marker(start: int, end: int) -> str:

@@ -8,7 +8,7 @@
 Two ways to find phrases, both linear in the text. `lzw` reads it as LZW does, each phrase growing
 by a token when it is met again. `repair` joins neighbouring tokens that stand together often, all
 pairs of a round at once, so that phrases double in length. Entries are plain text, never made of
-other entries. Reversible: `expand` puts the phrases back.
+other entries. Reversible: `expand` puts the phrases back. Critical lines stay as they are.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import re
 from collections import Counter
 from itertools import pairwise
 
+from penumbra.text.critical import critical_lines
 from penumbra.text.size import size
 
 LIMIT = 50_000
@@ -42,6 +43,8 @@ _TOKEN = re.compile(r"[A-Za-z]+|[0-9]+|[ \t]+|\n|[^A-Za-z0-9 \t\n]{1,8}")
 _ENTRY = re.compile(r"(<<FORGE_(?:LZW|REPAIR)_[0-9]+_[0-9]+>>) = (\".*\")")
 _PRIVATE = 0xE000
 """First of the private-use characters that stand for entries while the text is searched."""
+_CRITICAL = chr(_PRIVATE + _ENTRIES)
+"""Stands for a critical line, which is left as it is."""
 
 
 def shorten(text: str, method: str) -> str | None:
@@ -70,13 +73,20 @@ def _shorten(text: str, method: str) -> str | None:
     if size(text) > LIMIT or any(header in text for header in _HEADERS.values()):
         return None
     stem = _stem(text, method)
-    if not stem or any(_PRIVATE <= ord(character) < _PRIVATE + _ENTRIES for character in set(text)):
+    if not stem or any(_PRIVATE <= ord(character) <= _PRIVATE + _ENTRIES for character in set(text)):
         return None
-    tokens = _TOKEN.findall(text)
+    lines = text.split("\n")
+    critical = [(position, lines[position]) for position in critical_lines(lines)]
+    for position, _ in critical:
+        lines[position] = _CRITICAL
+    others = "\n".join(lines)
+    tokens = _TOKEN.findall(others)
     phrases = _lzw(tokens) if method == "lzw" else _repair(tokens)
-    body, entries = _replace(text, phrases, len(stem) + 4)
+    body, entries = _replace(others, phrases, len(stem) + 4)
     if not entries:
         return None
+    kept = (*(line for _, line in critical), "")
+    body = "".join(part + line for part, line in zip(body.split(_CRITICAL), kept, strict=True))
     lines = [_HEADERS[method]]
     for number, phrase in enumerate(entries, 1):
         marker = f"{stem}{number}>>"

@@ -12,9 +12,21 @@ is bounded by the limit, whatever the size of the result. What is missing is cou
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import partial
 
+from penumbra.calls import log_files
 from penumbra.calls.match import accounts
-from penumbra.text import diff_hunks, json_prune, row_sample, search_hits, web_hits, windows
+from penumbra.text import (
+    diff_hunks,
+    failure_lines,
+    json_prune,
+    row_sample,
+    search_hits,
+    web_hits,
+    windows,
+)
+from penumbra.text.critical import Severity
+from penumbra.text.failure_lines import FailureLines
 from penumbra.text.outline import outline
 from penumbra.text.result import Mode
 from penumbra.text.size import encode, exceeds, size
@@ -51,6 +63,12 @@ _LIMITS = {
 _FILE = 15 / 32
 """Part of the hard limit that a file may have: what is larger is read for a part of it, and the rest can be
 asked for."""
+_SHARE = 0.75
+"""Part of an account that failure lines may have, whatever else there is."""
+_SHARE_OF_QUOTED = 0.25
+"""The same where they may be quoted: in lists, in what another agent reports."""
+_MORE = 6_000
+"""Bytes by which an account may be larger for failure lines that it would leave out."""
 _LEAST = 1_000
 """No wish for a smaller result makes an account smaller than this many bytes."""
 _BY_CATEGORY = {
@@ -79,9 +97,22 @@ def account(text: str, source: Source) -> str | None:
     room = limit - size(source.policy.overhead) - size(heading) - 1
     if room < windows.LEAST:
         return None
-    if kind is Kind.FILE:
-        return heading + "\n" + outline(text, room, source.mentioned())
-    return heading + "\n" + _body(text, kind, room)
+    data = encode(text)
+    found = FailureLines.of(data) if _tells_failures(kind, text, source) else FailureLines()
+    body = partial(_body, text, data, kind, source=source, found=found)
+    weakest, share, more = Severity.ERROR, _SHARE_OF_QUOTED, 0
+    if kind not in (Kind.LIST, Kind.REPORT):
+        weakest, share = Severity.COMPLAINT, _SHARE
+        more = min(_MORE, source.policy.max_output_bytes - limit) if source.policy.target_ratio is None else 0
+    written = failure_lines.write(found, room, body, weakest, least=windows.LEAST, more=more, share=share)
+    return f"{heading}\n{written}"
+
+
+def _tells_failures(kind: Kind, text: str, source: Source) -> bool:
+    """Whether what looks like a failure in this text is one: in files that someone edits it is code."""
+    if kind in (Kind.FILE, Kind.SEARCH, Kind.WEB, Kind.HITS):
+        return log_files.is_log(source.call.path if kind is Kind.FILE else "", text)
+    return kind is not Kind.DIFF
 
 
 def kind_of(source: Source) -> Kind:
@@ -123,27 +154,24 @@ def _heading(kind: Kind, source: Source) -> str:
     return f"[{'; '.join(facts)}]"
 
 
-def _body(text: str, kind: Kind, room: int) -> str:
-    if kind is Kind.SEARCH:
-        hits = search_hits.sample(text, room)
-        if hits is not None:
-            return hits
+def _body(text: str, data: bytes, kind: Kind, room: int, source: Source, found: FailureLines) -> str:
+    if kind is Kind.FILE:
+        return outline(text, room, source.mentioned(), found.ranked())
     if kind is Kind.HITS:
         return web_hits.sample(text, room)
-    if kind is Kind.JSON:
+    sample: str | None = None
+    if kind is Kind.SEARCH:
+        sample = search_hits.sample(text, room)
+    elif kind is Kind.JSON:
         sample = row_sample.sample(text, room) or json_prune.prune(text, room)
-        if sample is not None:
-            return sample
-    if kind is Kind.DIFF:
-        hunks = diff_hunks.sample(text, room)
-        if hunks is not None:
-            return hunks
-    if kind in (Kind.COMMAND, Kind.OTHER):
-        rows = row_sample.sample_separated(text, room)
-        if rows is not None:
-            return rows
-    data = encode(text)
-    return windows.assemble(data, windows.choose(data, room), lambda start, end: _gap(data, start, end))
+    elif kind is Kind.DIFF:
+        sample = diff_hunks.sample(text, room)
+    elif kind in (Kind.COMMAND, Kind.OTHER):
+        sample = row_sample.sample_separated(text, room)
+    if sample is not None:
+        return sample
+    spans = windows.choose(data, room, found.ranked())
+    return windows.assemble(data, spans, partial(_gap, data))
 
 
 def _gap(data: bytes, start: int, end: int) -> str:

@@ -10,6 +10,7 @@ from typing import cast
 
 import msgspec
 
+from penumbra.text import failure_lines
 from penumbra.text.critical import critical_lines
 from penumbra.text.family_patterns import LINE_LIMIT, Pattern, Span, written
 from penumbra.text.size import encode
@@ -133,10 +134,10 @@ class Block:
         for number, (found, first, end) in enumerate(inner):
             out += lines[done:first]
             if not self.scattered:
-                out.append(self._marker(found, lines[first:end], 1))
+                out += self._marked(found, lines[first:end], 1)
             elif number == 0:
                 left_out = [line for _, start, stop in inner for line in lines[start:stop]]
-                out.append(self._marker(found, left_out, len(inner)))
+                out += self._marked(found, left_out, len(inner))
             done = end
         return out + lines[done:]
 
@@ -152,6 +153,16 @@ class Block:
                 continue
             end = next((place for place in ends if place > position), len(lines))
             yield found, min(position + self.head, end), end
+
+    def _marked(self, found: re.Match[str], left_out: list[str], blocks: int) -> list[str]:
+        """The marker, and below it what failed in the block."""
+        if not self.safe:
+            return [self._marker(found, left_out, blocks)]
+        failing = [at for at in failure_lines.failing(left_out) if left_out[at][:1] not in ("+", "-")]
+        gone = set(failing)
+        others = [line for at, line in enumerate(left_out) if at not in gone] if gone else left_out
+        told = failure_lines.told([left_out[at] for at in failing]) if failing else []
+        return [self._marker(found, others, blocks), *told]
 
     def _marker(self, found: re.Match[str], left_out: list[str], blocks: int) -> str:
         values: dict[str, object] = {**found.groupdict(), "n": len(left_out), "blocks": blocks}
@@ -221,7 +232,9 @@ class Context:
         """Positions of the surrounding lines that no other line of their part is near to."""
         inside = [position for start, end in ranges for position in range(start, end)]
         texts = [lines[position] for position in inside]
-        far = {inside[place] for place in self.pattern.places(texts)}
+        places = self.pattern.places(texts)
+        far = {inside[place] for place in places}
+        far.difference_update(inside[places[at]] for at in critical_lines([texts[place] for place in places]))
         parts = iter(ranges)
         start = end = 0
         for position in map(inside.__getitem__, self.near.places(texts)):

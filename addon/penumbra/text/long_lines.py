@@ -2,6 +2,7 @@
 
 [base64: 5120 characters, sha256 9f86d081884c]
 {"type":"event", ... [7613 characters left out] ... }
+{"type":"event", ... [7613 characters left out, in them: "err":"FATAL disk full"] ... }
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 
+from penumbra.text import failure_lines
 from penumbra.text.size import encode
 
 LIMIT = 1_200
@@ -17,6 +19,10 @@ _READABLE = 256
 """Characters of a line up to which it holds nothing that is worth a name."""
 _HEAD = 700
 _TAIL = 200
+_SHORT_HEAD = 300
+"""The same where failures stand in the middle."""
+_FAILURES = 3
+"""Kinds of failures that are told of a line; one with more is left whole."""
 _LINK = 300
 """A line with so many characters for each address, or less, is a list of links."""
 _BLOB = re.compile(r"(?<![A-Za-z0-9+/_\-])[A-Za-z0-9+/_\-]{256,}={0,2}")
@@ -59,5 +65,12 @@ def _clip_line(line: str) -> str:
     # A line of links is read link by link.
     if len(line) <= LIMIT or line.count("://") * _LINK >= len(line):
         return line
-    left_out = len(line) - _HEAD - _TAIL
-    return f"{line[:_HEAD]} ... [{left_out} characters left out] ... {line[-_TAIL:]}"
+    found = failure_lines.within(line[_HEAD:-_TAIL], _FAILURES)
+    if found is None:
+        return line
+    if not found:
+        left_out = len(line) - _HEAD - _TAIL
+        return f"{line[:_HEAD]} ... [{left_out} characters left out] ... {line[-_TAIL:]}"
+    left_out = len(line) - _SHORT_HEAD - _TAIL
+    told = f"[{left_out} characters left out, in them: {' ... '.join(found)}]"
+    return f"{line[:_SHORT_HEAD]} ... {told} ... {line[-_TAIL:]}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from penumbra.text import line_numbers, passages
-from penumbra.text.size import head, size, tail
+from penumbra.text.size import encode, head, size, tail
 
 _DEFINITION = re.compile(
     r"(?:(?:export|public|private|protected|internal|static|abstract|final|async|default|pub(?:\([a-z]+\))?"
@@ -26,17 +26,25 @@ _DEEPEST = 8
 """Blanks in front of one."""
 _BEGINNING = 20
 _DEFINITIONS = 15
+_FAILURES = 30
 _TAIL = 6
-"""Per cent of the room for the beginning, at least, for definitions, and for the end. Passages have the
-rest, and what they leave goes to the beginning."""
+"""Per cent of the room for the beginning, at least, for definitions, for failures, and for the end. Passages
+have the rest, and what they leave goes to the beginning."""
+_MOST_FAILURES = 100
 _MARKS = 300
 """Bytes for what is said about what is missing."""
 
 
-def outline(text: str, room: int, mentioned: Mapping[str, float] = MappingProxyType({})) -> str:
+def outline(
+    text: str,
+    room: int,
+    mentioned: Mapping[str, float] = MappingProxyType({}),
+    failures: Sequence[tuple[int, int]] = (),
+) -> str:
     """The parts of a file that fit into `room` bytes. Line numbers are those of the text.
 
-    `mentioned`: the names that the conversation has used before, and how much each weighs.
+    `mentioned`: the names that the conversation has used before, and how much each weighs. `failures`: where
+    failure lines stand, in bytes, the most important ones first: they come before definitions.
     """
     room -= _MARKS
     file = _File.of(text)
@@ -44,7 +52,8 @@ def outline(text: str, room: int, mentioned: Mapping[str, float] = MappingProxyT
     end = end[end.find("\n") + 1 :] if "\n" in end[:400] else end
     last = len(file.lines) - 1 - end.count("\n")
     least = head(text, room * _BEGINNING // 100).count("\n")
-    defining = file.definitions(range(least, last), room * _DEFINITIONS // 100)
+    defining = file.failures(text, failures, range(least, last), room * _FAILURES // 100)
+    defining |= file.definitions(range(least, last), room * _DEFINITIONS // 100)
     spent = size(end) + sum(file.needs(position) for position in defining)
     left = room - spent - room * _BEGINNING // 100
     named = passages.choose(file.contents, mentioned, range(least, last), left)
@@ -104,6 +113,21 @@ class _File:
             if room < 0:
                 break
             kept.add(position)
+        return kept
+
+    def failures(self, text: str, spans: Sequence[tuple[int, int]], span: range, room: int) -> set[int]:
+        """Positions of the failure lines that fit, and of the lines around them."""
+        data = encode(text) if spans else b""
+        kept: set[int] = set()
+        for start, _ in spans[:_MOST_FAILURES]:
+            position = data.count(b"\n", 0, start)
+            around = range(max(span.start, position - 1), min(span.stop, position + 4))
+            new = [one for one in around if one not in kept]
+            room -= sum(map(self.needs, new))
+            if room < 0:
+                break
+            if position in span:
+                kept.update(new)
         return kept
 
     def numbered(self, positions: Iterable[int], first: int) -> list[str]:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from penumbra.text import json_table
-from penumbra.text.critical import critical_lines
+from penumbra.text import failure_lines, json_table
 from penumbra.text.size import encode, head, size, tail
 
 _ENDS = 3
@@ -82,7 +81,7 @@ def _headers(lines: list[str]) -> int:
 def _choose(rows: list[str], room: int) -> list[int]:
     """The rows that fit: both ends, errors, rare ones, then from the beginning on."""
     ends = [*range(min(_ENDS, len(rows))), *range(max(0, len(rows) - _ENDS), len(rows))]
-    errors = list(critical_lines(rows))
+    errors = failure_lines.ranked(rows)
     order = dict.fromkeys([*ends, *errors, *_rare(rows), *range(len(rows))])
     chosen: list[int] = []
     for at in order:

@@ -28,3 +28,11 @@ def budget(text: str, seconds: float, clock: Callable[[], float] = time.thread_t
         return never
     end = clock() + seconds
     return lambda: clock() >= end
+
+
+def of_request(seconds: float, clock: Callable[[], float] = time.thread_time) -> IsLate:
+    """The same for all results of one request, however small each is."""
+    if not seconds:
+        return never
+    end = clock() + seconds
+    return lambda: clock() >= end

@@ -1,16 +1,14 @@
 """The part of a text that fits into a limit: its head, windows around its critical lines, its tail.
 
 Works on UTF-8 bytes. Cuts lie at line ends where one is near, else between characters. Of many
-critical lines the first of each kind comes first: two lines that differ in numbers are of one kind.
+critical lines the most severe come first, and of each kind the first one.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from itertools import islice
+from collections.abc import Callable, Sequence
 
-from penumbra.text.critical import critical_spans
+from penumbra.text.failure_lines import FailureLines
 
 _WINDOWS = 16
 """Most windows in one result."""
@@ -21,22 +19,21 @@ _CONTEXT = 1_400
 """Bytes of a window, if there is room: a sixth of it in front of the critical line."""
 _NEAR = 400
 """Bytes within which a line end is near enough to cut there."""
-_CANDIDATES = 20_000
-"""Critical lines that are looked at: bounds the work on a text that is nothing but errors."""
-_DIGITS = re.compile(rb"[0-9a-f]*[0-9][0-9a-f]*")
-
 Span = tuple[int, int]
 
 
-def choose(data: bytes, room: int) -> list[Span]:
+def choose(data: bytes, room: int, telling: Sequence[Span] | None = None) -> list[Span]:
     """What is kept: spans of `data` in order, whose bytes with a marker for each gap fit into `room`.
 
-    `room` must be at least `LEAST` bytes, and less than `data` has.
+    `room` must be at least `LEAST` bytes, and less than `data` has. `telling`: the critical lines, the
+    most important ones first; None: they are looked for.
     """
+    telling = FailureLines.of(data).ranked() if telling is None else telling
     room -= 2 * MARKER
     head = _line_end(data, room // 5)
     tail = _line_start(data, len(data) - room // 4)
-    windows = _windows(data, head, tail, room - head - (len(data) - tail))
+    inner = [span for span in telling if head <= span[0] and span[1] <= tail]
+    windows = _windows(data, head, tail, room - head - (len(data) - tail), inner)
     if not windows:
         head = _line_end(data, room * 3 // 5)
         tail = _line_start(data, len(data) - (room - head))
@@ -47,23 +44,11 @@ def choose(data: bytes, room: int) -> list[Span]:
     return _merge([(0, head), *windows, (tail, len(data))])
 
 
-def _windows(data: bytes, head: int, tail: int, room: int) -> list[Span]:
-    """Windows around the critical lines between head and tail, the first of each kind first."""
-    kinds: set[bytes] = set()
-    first: list[Span] = []
-    again: list[Span] = []
-    for start, end in islice(critical_spans(data, head, tail), _CANDIDATES):
-        kind = _DIGITS.sub(b"0", data[start : min(end, start + 200)])
-        if kind not in kinds:
-            kinds.add(kind)
-            first.append((start, end))
-        elif len(again) < _WINDOWS:
-            again.append((start, end))
-        elif len(first) >= 4 * _WINDOWS:
-            break
-    context = min(_CONTEXT, room // max(1, min(len(first), _WINDOWS // 2)) - 2 * MARKER)
+def _windows(data: bytes, head: int, tail: int, room: int, telling: Sequence[Span]) -> list[Span]:
+    """Windows around the critical lines between head and tail."""
+    context = min(_CONTEXT, room // max(1, min(len(telling), _WINDOWS // 2)) - 2 * MARKER)
     kept: list[Span] = []
-    for span in first[: 4 * _WINDOWS] + again:
+    for span in telling[: 4 * _WINDOWS]:
         if len(kept) == _WINDOWS or room < 2 * MARKER:
             break
         fresh = _outside(_around(data, span, context, head, tail), kept)

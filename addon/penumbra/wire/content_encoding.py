@@ -1,20 +1,35 @@
 """Bodies as they travel: gzip, deflate, br and zstd, undone and done again.
 
 mitmproxy's own encoder is not used: with brotli it needs seconds for a megabyte on some versions.
-Decoding stops at a limit, so a small body can't become a huge one.
+A small body can become a huge one, in one coding or in several around each other. So everything is
+undone in small steps, and each of at most three codings stops at the limit: memory and time grow with
+the limit, whatever the body says.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Protocol
 
 import brotli
 import zstandard
 
+MOST_CODINGS = 3
+"""Nobody needs more than one; each costs time even if nothing comes out of it."""
+_PIECE = 65_536
+"""Plain bytes that one step makes, where the coding's library takes a bound."""
+_ZLIB_STEP, _ZSTD_STEP, _BROTLI_STEP = 4_096, 256, 32
+"""Coded bytes of one step. One block of zstd takes at least four bytes and writes up to 128 KiB, one of
+brotli takes a few and writes up to 16 MiB; behind the end of a gzip member, what is left is copied."""
+_ZSTD_WINDOW = 1 << 23
+"""What RFC 9659 allows a content coding."""
+_BROTLI_TAKES_A_BOUND = hasattr(brotli.Decompressor, "can_accept_more_data")
+
 
 class NotDecodable(ValueError):
-    """Unknown coding, or broken data. The message holds nothing of the data."""
+    """Unknown coding, too many of them, or broken data. The message holds nothing of the data."""
 
 
 class TooLarge(NotDecodable):
@@ -29,17 +44,11 @@ def codings(header: str) -> tuple[str, ...]:
 
 def decode(data: bytes, header: str, limit: int) -> bytes:
     """The plain body, at most `limit` bytes. Raises NotDecodable, TooLarge."""
-    for name in reversed(codings(header)):
-        decoder = _DECODERS.get(name)
-        if decoder is None:
-            raise NotDecodable(f"unknown coding {name[:20]!r}")
-        try:
-            data = decoder(data, limit)
-        except (zlib.error, brotli.error, zstandard.ZstdError, EOFError) as error:
-            raise NotDecodable(f"{name}: {error}") from None
-    if len(data) > limit:
-        raise TooLarge(f"more than {limit} bytes")
-    return data
+    decoder = Decoder(header, limit)
+    plain = decoder.feed(data)
+    if not decoder.is_complete:
+        raise NotDecodable("broken stream")
+    return plain
 
 
 def encode(data: bytes, header: str) -> bytes:
@@ -49,79 +58,205 @@ def encode(data: bytes, header: str) -> bytes:
     return data
 
 
-def _inflate(window: int) -> Callable[[bytes, int], bytes]:
-    def inflate(data: bytes, limit: int) -> bytes:
-        decoder = zlib.decompressobj(window)
-        plain = decoder.decompress(data, limit + 1)
-        if len(plain) > limit:
-            raise TooLarge(f"more than {limit} bytes")
-        if not decoder.eof or decoder.unused_data:
-            raise NotDecodable("broken stream")
-        return plain
+class Decoder:
+    """Undoes the codings of one body as it arrives. After an error it raises the same for ever."""
 
-    return inflate
+    def __init__(self, header: str, limit: int) -> None:
+        """`limit`: plain bytes of the whole body, and also those between two codings.
 
-
-def _deflate(data: bytes, limit: int) -> bytes:
-    # "deflate" means zlib's format, but some clients send the raw one.
-    try:
-        return _inflate(zlib.MAX_WBITS)(data, limit)
-    except zlib.error:
-        return _inflate(-zlib.MAX_WBITS)(data, limit)
-
-
-def _brotli(data: bytes, limit: int) -> bytes:
-    decoder = brotli.Decompressor()
-    plain = _Bounded(limit)
-    # One command takes at least three bytes and writes up to 16 MiB.
-    for start in range(0, len(data), 32):
-        plain.add(decoder.process(data[start : start + 32]))
-    if not decoder.is_finished():
-        raise NotDecodable("broken stream")
-    return plain.joined()
-
-
-def _zstd(data: bytes, limit: int) -> bytes:
-    decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 27)
-    decoder = decompressor.decompressobj()
-    plain = _Bounded(limit)
-    # One block takes at least four bytes and writes up to 128 KiB.
-    for start in range(0, len(data), 256):
-        piece = data[start : start + 256]
-        while piece:
-            if decoder.eof:
-                decoder = decompressor.decompressobj()
-            plain.add(decoder.decompress(piece))
-            piece = decoder.unused_data if decoder.eof else b""
-    if not decoder.eof:
-        raise NotDecodable("broken stream")
-    return plain.joined()
-
-
-class _Bounded:
-    """Pieces of a plain body, up to a limit: looked at so often that little can be written between."""
-
-    def __init__(self, limit: int) -> None:
+        Raises NotDecodable if the header names what can't be undone.
+        """
+        names = codings(header)
+        if len(names) > MOST_CODINGS:
+            raise NotDecodable(f"{len(names)} codings, at most {MOST_CODINGS} are undone")
+        for name in names:
+            if name not in _STEPS:
+                raise NotDecodable(f"unknown coding {name[:20]!r}")
+        self._steps = [_STEPS[name]() for name in reversed(names)]
+        self._names = list(reversed(names))
+        self._left = [limit] * max(1, len(names))
         self._limit = limit
-        self._size = 0
-        self._pieces: list[bytes] = []
+        self._error: NotDecodable | None = None
 
-    def add(self, piece: bytes) -> None:
-        self._pieces.append(piece)
-        self._size += len(piece)
-        if self._size > self._limit:
-            raise TooLarge(f"more than {self._limit} bytes")
+    def feed(self, data: bytes) -> bytes:
+        """What the next bytes decode to. Raises NotDecodable, TooLarge."""
+        if self._error is not None:
+            raise self._error
+        if not self._steps:
+            self._count(0, data)
+            return data
+        try:
+            pieces: Iterable[bytes] = (data,)
+            for number in range(len(self._steps)):
+                pieces = self._undone(number, pieces)
+            return b"".join(pieces)
+        except NotDecodable as error:
+            self._error = error
+            raise
 
-    def joined(self) -> bytes:
-        return b"".join(self._pieces)
+    @property
+    def has_codings(self) -> bool:
+        """There is something to undo."""
+        return bool(self._steps)
+
+    @property
+    def is_complete(self) -> bool:
+        """Every coding has come to its end, and nothing stands behind that."""
+        return self._error is None and all(step.is_complete for step in self._steps)
+
+    def _undone(self, number: int, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        step = self._steps[number]
+        try:
+            for coded in pieces:
+                for plain in step.feed(coded):
+                    self._count(number, plain)
+                    yield plain
+        except (zlib.error, brotli.error, zstandard.ZstdError, EOFError) as error:
+            raise NotDecodable(f"{self._names[number]}: {error}") from None
+
+    def _count(self, number: int, plain: bytes) -> None:
+        self._left[number] -= len(plain)
+        if self._left[number] < 0:
+            self._error = TooLarge(f"more than {self._limit:,} bytes")
+            raise self._error
 
 
-_DECODERS: dict[str, Callable[[bytes, int], bytes]] = {
-    "gzip": _inflate(zlib.MAX_WBITS | 16),
-    "x-gzip": _inflate(zlib.MAX_WBITS | 16),
-    "deflate": _deflate,
-    "br": _brotli,
-    "zstd": _zstd,
+class _Step(Protocol):
+    """One coding of one body, as it is undone."""
+
+    @property
+    def is_complete(self) -> bool: ...
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """What these bytes decode to, in pieces of a bounded size."""
+        ...
+
+
+class _Zlib:
+    """gzip, of any number of members, or deflate, which is one."""
+
+    def __init__(self, window: int) -> None:
+        self._window = window
+        self._inflate = zlib.decompressobj(window)
+        self._behind = False
+        """What follows is no member; clients ignore it."""
+
+    @property
+    def is_complete(self) -> bool:
+        return self._inflate.eof and not self._behind
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        for start in range(0, len(data), _ZLIB_STEP):
+            yield from self._inflated(data[start : start + _ZLIB_STEP])
+
+    def _inflated(self, data: bytes) -> Iterator[bytes]:
+        while data and not self._behind:
+            if self._inflate.eof:
+                if not self._is_member(data):
+                    # Zeros fill the last block of a tape, and of nothing else that is sent.
+                    self._behind = bool(data.strip(b"\0")) or not self._has_members
+                    return
+                self._inflate = zlib.decompressobj(self._window)
+            plain = self._inflate.decompress(data, _PIECE)
+            if plain:
+                yield plain
+            data = self._inflate.unused_data if self._inflate.eof else self._inflate.unconsumed_tail
+        while len(plain := self._rest()) > 0:
+            yield plain
+
+    def _rest(self) -> bytes:
+        """What the library still holds of input that it has taken."""
+        return b"" if self._inflate.eof else self._inflate.decompress(b"", _PIECE)
+
+    @property
+    def _has_members(self) -> bool:
+        return self._window == zlib.MAX_WBITS | 16
+
+    def _is_member(self, data: bytes) -> bool:
+        return self._has_members and data[:1] == b"\x1f"
+
+
+class _Deflate:
+    """It means zlib's format, but some send the raw one: the first two bytes tell."""
+
+    def __init__(self) -> None:
+        self._begun = b""
+        self._inflate: _Zlib | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        return self._inflate is not None and self._inflate.is_complete
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        if self._inflate is None:
+            data = self._begun = self._begun + data
+            if len(data) < 2:
+                return
+            zlibs = data[0] & 0x0F == 8 and int.from_bytes(data[:2], "big") % 31 == 0
+            self._inflate = _Zlib(zlib.MAX_WBITS if zlibs else -zlib.MAX_WBITS)
+            self._begun = b""
+        yield from self._inflate.feed(data)
+
+
+class _Brotli:
+    def __init__(self) -> None:
+        self._state = brotli.Decompressor()
+        self._behind = False
+
+    @property
+    def is_complete(self) -> bool:
+        return bool(self._state.is_finished()) and not self._behind
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        step = _ZLIB_STEP if _BROTLI_TAKES_A_BOUND else _BROTLI_STEP
+        for start in range(0, len(data), step):
+            if self._state.is_finished():
+                self._behind = True
+                return
+            yield from self._processed(data[start : start + step])
+
+    def _processed(self, data: bytes) -> Iterator[bytes]:
+        if not _BROTLI_TAKES_A_BOUND:
+            yield bytes(self._state.process(data))
+            return
+        plain = self._state.process(data, output_buffer_limit=_PIECE)
+        # It may hold plain bytes although it could take coded ones.
+        while plain or not self._state.can_accept_more_data():
+            yield bytes(plain)
+            if self._state.is_finished():
+                return
+            plain = self._state.process(b"", output_buffer_limit=_PIECE)
+
+
+class _Zstd:
+    """Frames behind each other."""
+
+    def __init__(self) -> None:
+        self._frames = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
+        self._frame = self._frames.decompressobj()
+        self._begun = False
+
+    @property
+    def is_complete(self) -> bool:
+        return self._begun and self._frame.eof
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        for start in range(0, len(data), _ZSTD_STEP):
+            piece = data[start : start + _ZSTD_STEP]
+            while piece:
+                if self._frame.eof:
+                    self._frame = self._frames.decompressobj()
+                self._begun = True
+                yield self._frame.decompress(piece)
+                piece = self._frame.unused_data if self._frame.eof else b""
+
+
+_STEPS: dict[str, Callable[[], _Step]] = {
+    "gzip": partial(_Zlib, zlib.MAX_WBITS | 16),
+    "x-gzip": partial(_Zlib, zlib.MAX_WBITS | 16),
+    "deflate": _Deflate,
+    "br": _Brotli,
+    "zstd": _Zstd,
 }
 
 

@@ -1,35 +1,29 @@
-"""Content codings undone as the bytes arrive, for responses that are streamed."""
+"""Responses that are streamed, decoded as they arrive, and what an upstream may be offered for that."""
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable
 
-import brotli
-import zstandard
-
-from penumbra.wire.content_encoding import codings
+from penumbra.wire.content_encoding import Decoder, NotDecodable
 
 Decode = Callable[[bytes], bytes]
-"""Takes the next bytes, gives what they decode to. Raises what the coding's library raises."""
+"""Takes the next bytes, gives what they decode to. Raises NotDecodable, and from then on always."""
 
 SUPPORTED = ("gzip", "x-gzip", "deflate", "br", "zstd")
+MOST_BYTES = 64 * 1024 * 1024
+"""Plain bytes of one answer: far more than any model writes, images included."""
 
 
-def decoder(header: str) -> Decode | None:
-    """A decoder for a Content-Encoding header; None if one of its codings is unknown."""
-    steps = []
-    for name in reversed(codings(header)):
-        if name not in _DECODERS:
-            return None
-        steps.append(_DECODERS[name]())
+def decoder(header: str, limit: int = MOST_BYTES) -> Decode | None:
+    """A decoder for a Content-Encoding header; None if its codings can't be undone.
 
-    def decode(data: bytes) -> bytes:
-        for step in steps:
-            data = step(data)
-        return data
-
-    return decode
+    What comes without coding passes whatever its size: each of its bytes was sent.
+    """
+    try:
+        undone = Decoder(header, limit)
+    except NotDecodable:
+        return None
+    return undone.feed if undone.has_codings else bytes
 
 
 def acceptable(header: str) -> str:
@@ -42,45 +36,3 @@ def acceptable(header: str) -> str:
 
 
 _ACCEPTED = (*SUPPORTED, "identity")
-
-
-def _gzip() -> Decode:
-    return zlib.decompressobj(zlib.MAX_WBITS | 32).decompress
-
-
-def _deflate() -> Decode:
-    # "deflate" means zlib's format, but some servers send the raw one.
-    chosen: list[Decode] = []
-
-    def decode(data: bytes) -> bytes:
-        if not data:
-            return b""
-        if not chosen:
-            zlib_header = data[0] & 0x0F == 8
-            window = zlib.MAX_WBITS if zlib_header else -zlib.MAX_WBITS
-            chosen.append(zlib.decompressobj(window).decompress)
-        return chosen[0](data)
-
-    return decode
-
-
-def _brotli() -> Decode:
-    state = brotli.Decompressor()
-
-    def decode(data: bytes) -> bytes:
-        return bytes(state.process(data)) if data else b""
-
-    return decode
-
-
-def _zstd() -> Decode:
-    return zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj().decompress
-
-
-_DECODERS: dict[str, Callable[[], Decode]] = {
-    "gzip": _gzip,
-    "x-gzip": _gzip,
-    "deflate": _deflate,
-    "br": _brotli,
-    "zstd": _zstd,
-}

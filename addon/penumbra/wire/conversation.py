@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
@@ -31,6 +32,42 @@ class ToolCall:
     """An object, or a string that holds JSON or free text, as the format has it."""
     heard: str | None = None
     """Of a call that is not in the request: its arguments as they were once seen."""
+
+
+class OpenCalls:
+    """Calls that no result has answered yet, in order. Everything here takes the same time for any number:
+    a request may hold as many calls as fit into it, and results in any order."""
+
+    def __init__(self) -> None:
+        self._all: OrderedDict[int, ToolCall] = OrderedDict()
+        """By identity. Ordered, since the first of a plain dict is not found at once behind removed ones."""
+        self._by_id: dict[str, OrderedDict[int, ToolCall]] = {}
+        self._by_name: dict[str, OrderedDict[int, ToolCall]] = {}
+
+    def add(self, calls: Iterable[ToolCall]) -> None:
+        """More calls, behind the others."""
+        for call in calls:
+            self._all[id(call)] = call
+            self._by_id.setdefault(call.id, OrderedDict())[id(call)] = call
+            self._by_name.setdefault(call.name, OrderedDict())[id(call)] = call
+
+    def first(self) -> ToolCall | None:
+        """The first of all."""
+        return next(iter(self._all.values()), None)
+
+    def first_with_id(self, call_id: str) -> ToolCall | None:
+        """The first that has this id."""
+        return next(iter(self._by_id.get(call_id, {}).values()), None)
+
+    def first_named(self, name: str) -> ToolCall | None:
+        """The first to this tool."""
+        return next(iter(self._by_name.get(name, {}).values()), None)
+
+    def close(self, call: ToolCall | None) -> None:
+        """A call is answered; one that is not open changes nothing."""
+        if call is not None and self._all.pop(id(call), None) is not None:
+            del self._by_id[call.id][id(call)]
+            del self._by_name[call.name][id(call)]
 
 
 @dataclass(frozen=True, slots=True)

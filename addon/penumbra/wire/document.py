@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left, insort
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -92,6 +93,9 @@ class Document:
     _objects: dict[int, tuple[Raw, dict[str, Raw]]] = field(init=False, repr=False, default_factory=dict)
     _arrays: dict[int, tuple[Raw, list[Raw]]] = field(init=False, repr=False, default_factory=dict)
     """What was opened, by the identity of its value: a request is gone through more than once."""
+    _places: list[tuple[int, int]] = field(init=False, repr=False, default_factory=list)
+    _noted: Edit | None = field(init=False, repr=False, default=None)
+    """The last edit whose place is in that list."""
 
     def __post_init__(self) -> None:
         try:
@@ -210,7 +214,20 @@ class Document:
 
     def is_edited(self, start: int, end: int) -> bool:
         """Whether something between two offsets has been edited already."""
-        return any(edit.start < end and edit.end > start for edit in self.edits)
+        places = self._edited_places()
+        # Edits don't overlap: what begins last before the end also reaches furthest.
+        at = bisect_left(places, (end, 0))
+        return at > 0 and places[at - 1][1] > start
+
+    def _edited_places(self) -> list[tuple[int, int]]:
+        """The places of all edits, in order. Whoever edits a lot asks before each edit."""
+        edits, noted = self.edits, len(self._places)
+        if noted > len(edits) or (noted and edits[noted - 1] is not self._noted):
+            self._places, noted = [], 0
+        for edit in edits[noted:]:
+            insort(self._places, (edit.start, edit.end))
+            self._noted = edit
+        return self._places
 
     def set_member(self, value: Raw, key: str, data: bytes) -> None:
         """Give an object a member, JSON, in the place of the one that it has, or behind its last."""
@@ -266,16 +283,13 @@ class Document:
     def _around(self, value: Raw) -> tuple[int, int]:
         data = self._structure
         start, end = self.place(value)
-        start = len(data[:start].rstrip(_SPACE + b":")) - 1
-        start = _string_start(data, start)
-        before = len(data[:start].rstrip(_SPACE))
+        start = _string_start(data, _before(data, start, _SPACE + b":") - 1)
+        before = _before(data, start, _SPACE)
         if data[before - 1 : before] == b",":
             return before - 1, end
-        behind = data[end:]
-        rest = behind.lstrip(_SPACE)
-        if rest[:1] == b",":
-            rest = rest[1:].lstrip(_SPACE)
-            return start, len(data) - len(rest)
+        behind = _behind(data, end)
+        if data[behind : behind + 1] == b",":
+            return start, _behind(data, behind + 1)
         return start, end
 
     def render(self) -> bytes:
@@ -293,11 +307,28 @@ class Document:
         return b"".join(pieces)
 
 
+# A look at the bytes around a place, and no copy of all that stands before or behind it: a document may
+# have as many members to be removed as it has bytes.
+
+
+def _before(data: bytes, at: int, skipped: bytes) -> int:
+    """The offset behind the last byte before `at` that is none of these."""
+    while at > 0 and data[at - 1] in skipped:
+        at -= 1
+    return at
+
+
+def _behind(data: bytes, at: int) -> int:
+    """The offset of the first byte from `at` on that is no white space."""
+    while at < len(data) and data[at] in _SPACE:
+        at += 1
+    return at
+
+
 def _string_start(data: bytes, closing: int) -> int:
     """Offset of the quote that opens the string whose closing quote stands at `closing`."""
     at = closing
     while True:
         at = data.rindex(b'"', 0, at)
-        backslashes = at - len(data[:at].rstrip(b"\\"))
-        if backslashes % 2 == 0:
+        if (at - _before(data, at, b"\\")) % 2 == 0:
             return at

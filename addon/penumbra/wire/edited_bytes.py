@@ -12,7 +12,7 @@ from typing import Protocol
 
 from penumbra.failures import place
 from penumbra.wire.answer import Answer, Failure, Turn
-from penumbra.wire.framing import Piece, Reader
+from penumbra.wire.framing import MOST_BLANK_BYTES, Piece, Reader
 from penumbra.wire.json_array import ArrayReader
 from penumbra.wire.ndjson import LineReader
 from penumbra.wire.sse import SseReader
@@ -51,7 +51,7 @@ class EditedBytes:
         """Bytes of the answer in, bytes for the client out."""
         if self._reader is None:
             self._begun += data
-            if not self._stream or not self._begun.strip():
+            if not self._stream or (not data.strip() and len(self._begun) <= MOST_BLANK_BYTES):
                 return b""
             self._reader = _reader(self._format, self._begun)
             data = bytes(self._begun)

@@ -7,6 +7,11 @@ from typing import Protocol
 
 from penumbra.wire.request_path import normal
 
+MOST_EVENT_BYTES = 32 * 1024 * 1024
+"""One event of a stream: more than the largest images. A stream whose event has no end before that goes on
+as it arrives, and nothing more of it is read."""
+MOST_BLANK_BYTES = 4_096
+"""White space that is waited behind for what tells a stream's framing."""
 _STREAMS = ("event-stream", "vnd.amazon.eventstream", "ndjson")
 _JSON_ARRAY = ":streamgeneratecontent"
 

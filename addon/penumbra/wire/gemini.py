@@ -12,7 +12,14 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Raw
 
-from penumbra.wire.conversation import Conversation, ResultText, ToolCall, short_hash, string_values
+from penumbra.wire.conversation import (
+    Conversation,
+    OpenCalls,
+    ResultText,
+    ToolCall,
+    short_hash,
+    string_values,
+)
 from penumbra.wire.document import Document, encode
 
 _STATUS = {400: "INVALID_ARGUMENT", 413: "INVALID_ARGUMENT", 503: "UNAVAILABLE"}
@@ -26,7 +33,7 @@ def read(document: Document) -> Conversation:
     contents = request.get("contents")
     items = document.items(contents)
     calls: dict[str, ToolCall] = {}
-    waiting: list[ToolCall] = []
+    waiting = OpenCalls()
     results: list[ResultText] = []
     opening: list[str] = []
     last_answer = -1
@@ -36,8 +43,9 @@ def read(document: Document) -> Conversation:
         if document.string(content.get("role")) == "model":
             if turn < len(items) - 1:
                 last_answer = turn
-            waiting += [_call(document, part) for part in parts if member(part, "functionCall") is not None]
-            calls |= {call.id: call for call in waiting if call.id}
+            made = [_call(document, part) for part in parts if member(part, "functionCall") is not None]
+            waiting.add(made)
+            calls |= {call.id: call for call in made if call.id}
             continue
         for part in parts:
             if (response := member(part, "functionResponse")) is not None:
@@ -110,16 +118,15 @@ def _call(document: Document, part: dict[str, Raw]) -> ToolCall:
 
 
 def _results(
-    document: Document, value: Raw, calls: dict[str, ToolCall], waiting: list[ToolCall], turn: int
+    document: Document, value: Raw, calls: dict[str, ToolCall], waiting: OpenCalls, turn: int
 ) -> Iterator[ResultText]:
     response = document.members(value)
     call_id = document.string(response.get("id")) or ""
     name = document.string(response.get("name")) or ""
     call = calls.get(call_id)
     if call is None:
-        call = next((one for one in waiting if one.name == name), ToolCall(call_id, name) if name else None)
-    if call in waiting:
-        waiting.remove(call)
+        call = waiting.first_named(name) or (ToolCall(call_id, name) if name else None)
+    waiting.close(call)
     body = response.get("response")
     is_error = bool(document.plain(document.members(body).get("error")))
     for text in string_values(document, body):

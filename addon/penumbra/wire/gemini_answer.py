@@ -17,6 +17,7 @@ from msgspec import Raw
 
 from penumbra.wire.answer import Failure, PhantomCall, Turn, own_error
 from penumbra.wire.document import Document, Edit, NotJson, decode, encode
+from penumbra.wire.framing import MOST_BLANK_BYTES
 from penumbra.wire.gemini import call_token, member
 from penumbra.wire.json_array import ArrayItem, ArrayReader
 from penumbra.wire.openai_chat_message import gap
@@ -95,16 +96,16 @@ class GeminiStream:
     def _read(self, data: bytes) -> Sequence[_Event]:
         if self._reader is None:
             self._blank += data
-            data = bytes(self._blank)
-            if not data.strip():
+            if not data.strip() and len(self._blank) <= MOST_BLANK_BYTES:
                 return []
+            data = bytes(self._blank)
             self._is_array = data.lstrip()[:1] == b"["
             self._reader = ArrayReader() if self._is_array else SseReader()
         return self._reader.feed(data)
 
     def _event(self, event: _Event) -> bytes:
         if event.data is None:
-            if self._is_array and b"]" in event.raw:
+            if isinstance(event, ArrayItem) and not event.is_part and b"]" in event.raw:
                 return self._hold(event) if self._turn.held else self._close(event)
             return event.raw
         try:

@@ -1,13 +1,16 @@
 """A JSON array that arrives piece by piece: bytes in, items with their exact bytes out.
 
 What stands in front of an item (the opening bracket or a comma, white space) belongs to its raw bytes,
-so that the concatenation of all of them is the stream. The interface is that of `sse`.
+so that the concatenation of all of them is the stream. The interface is that of `sse`, also in that an
+item that does not end is given up at a limit: from there on all bytes are handed on as they arrive.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+
+from penumbra.wire.framing import MOST_EVENT_BYTES
 
 _OUTSIDE = re.compile(rb'["{}\[\]]')
 _INSIDE = re.compile(rb'["\\]')
@@ -21,6 +24,8 @@ class ArrayItem:
     """The bytes on the wire, with what stands in front of the item."""
     data: bytes | None
     """The item; None for everything behind the last one."""
+    is_part: bool = False
+    """Bytes of an item that is too long to be read, or behind it."""
 
     def with_data(self, data: bytes) -> bytes:
         """The item's bytes with other JSON in its place."""
@@ -39,6 +44,9 @@ class ArrayItem:
 class ArrayReader:
     """Cuts a byte stream into the objects of one array. Time grows with the bytes, not the chunks."""
 
+    limit: int = MOST_EVENT_BYTES
+    """Bytes of one item; behind a longer one nothing is cut any more."""
+    _passing: bool = False
     _buffer: bytearray = field(default_factory=bytearray)
     _scanned: int = 0
     _depth: int = 0
@@ -50,6 +58,8 @@ class ArrayReader:
 
     def feed(self, data: bytes) -> list[ArrayItem]:
         """The items that these bytes complete."""
+        if self._passing:
+            return [ArrayItem(data, None, is_part=True)] if data else []
         self._buffer += data
         items: list[ArrayItem] = []
         while (end := self._scan()) is not None:
@@ -57,14 +67,17 @@ class ArrayReader:
             items.append(ArrayItem(raw, None if self._over else raw[self._begin :]))
             del self._buffer[:end]
             self._scanned = self._begin = 0
+        if len(self._buffer) > self.limit:
+            self._passing = True
+            items += self.close()
         return items
 
     def close(self) -> list[ArrayItem]:
         """What is left at the end of the stream."""
         rest = bytes(self._buffer)
         self._buffer.clear()
-        self._scanned = 0
-        return [ArrayItem(rest, None)] if rest else []
+        self._scanned = self._begin = 0
+        return [ArrayItem(rest, None, is_part=self._passing)] if rest else []
 
     def _scan(self) -> int | None:
         """Where the next item ends, or the array; None if that is yet to come."""

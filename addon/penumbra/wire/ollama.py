@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from msgspec import Raw
 
-from penumbra.wire.conversation import Conversation, ResultText, ToolCall, short_hash
+from penumbra.wire.conversation import Conversation, OpenCalls, ResultText, ToolCall, short_hash
 from penumbra.wire.document import Document, encode
 
 
@@ -19,7 +19,7 @@ def read(document: Document) -> Conversation:
     top = document.members(document.root)
     messages = top.get("messages")
     items = document.items(messages)
-    waiting: list[ToolCall] = []
+    waiting = OpenCalls()
     results: list[ResultText] = []
     opening: str | None = None
     last_answer = -1
@@ -30,7 +30,8 @@ def read(document: Document) -> Conversation:
         if role == "assistant":
             if turn < len(items) - 1:
                 last_answer = turn
-            waiting = [_call(document, call) for call in document.items(message.get("tool_calls"))]
+            waiting = OpenCalls()
+            waiting.add(_call(document, call) for call in document.items(message.get("tool_calls")))
         elif role == "user" and opening is None:
             opening = document.string(content)
         elif role == "tool" and content is not None and document.is_string(content):
@@ -82,15 +83,13 @@ def _call(document: Document, value: Raw) -> ToolCall:
 
 
 def _answered(
-    document: Document, message: dict[str, Raw], call_id: str, waiting: list[ToolCall]
+    document: Document, message: dict[str, Raw], call_id: str, waiting: OpenCalls
 ) -> ToolCall | None:
     """The call that a result answers; taken off `waiting`."""
     name = document.string(message.get("tool_name")) or document.string(message.get("name")) or ""
-    by_id = (call for call in waiting if call_id and call.id == call_id)
-    by_name = (call for call in waiting if not name or call.name == name)
-    call = next(by_id, None) or next(by_name, None)
-    if call is not None:
-        waiting.remove(call)
-    elif name:
+    call = waiting.first_with_id(call_id) if call_id else None
+    call = call or (waiting.first_named(name) if name else waiting.first())
+    waiting.close(call)
+    if call is None and name:
         call = ToolCall(call_id, name)
     return call

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from msgspec import Raw
 
-from penumbra.wire.conversation import Conversation, ResultText, ToolCall, joined_text, text_values
+from penumbra.wire.conversation import Conversation, OpenCalls, ResultText, ToolCall, joined_text, text_values
 from penumbra.wire.document import Document, encode
 
 
@@ -21,7 +21,7 @@ def read(document: Document) -> Conversation:
     messages = top.get("messages")
     items = document.items(messages)
     calls: dict[str, ToolCall] = {}
-    waiting: list[ToolCall] = []
+    waiting = OpenCalls()
     results: list[ResultText] = []
     last_answer = -1
     opening: str | None = None
@@ -31,8 +31,9 @@ def read(document: Document) -> Conversation:
         if role == "assistant":
             if turn < len(items) - 1:
                 last_answer = turn
-            waiting = _calls(document, message)
-            calls.update({call.id: call for call in waiting if call.id})
+            made, waiting = _calls(document, message), OpenCalls()
+            waiting.add(made)
+            calls.update({call.id: call for call in made if call.id})
         elif role == "user" and opening is None:
             opening = joined_text(document, message.get("content"))
         elif role in ("tool", "function"):
@@ -88,15 +89,14 @@ def _answered(
     message: dict[str, Raw],
     call_id: str,
     calls: dict[str, ToolCall],
-    waiting: list[ToolCall],
+    waiting: OpenCalls,
 ) -> ToolCall | None:
     """The call that a result answers; taken off `waiting`."""
     call = calls.get(call_id) if call_id else None
     name = document.string(message.get("name")) or ""
     if call is None and not call_id:
-        call = next((other for other in waiting if not name or other.name == name), None)
-    if call in waiting:
-        waiting.remove(call)
+        call = waiting.first_named(name) if name else waiting.first()
+    waiting.close(call)
     if call is None and name:
         return ToolCall(call_id, name)
     return call

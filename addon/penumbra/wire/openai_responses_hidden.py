@@ -7,8 +7,9 @@ from may be another.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from msgspec import Raw
 
@@ -158,13 +159,12 @@ def _run(request: Document, items: list[Raw], first: int, last: int) -> _Run:
         referred |= bool(reference)
     if referred:
         # A reference does not say which call it stands for; the results behind it do.
-        behind = items[last + 1 :]
-        end = next((at for at, one in enumerate(behind) if _is_answer(request, one)), len(behind))
-        calls = list(_answered(request, behind[:end])) or calls
+        behind = (items[at] for at in range(last + 1, len(items)))
+        calls = list(_answered(request, takewhile(lambda one: not _is_answer(request, one), behind))) or calls
     return _Run(first, last, tuple(calls), "".join(texts), signed, reference)
 
 
-def _answered(request: Document, items: Sequence[Raw]) -> Iterator[str]:
+def _answered(request: Document, items: Iterable[Raw]) -> Iterator[str]:
     """Ids of the calls that items are results of, in order."""
     for value in items:
         item = request.members(value)

@@ -7,6 +7,8 @@ was. Lines may end in LF, CRLF or CR, whatever the cut between two chunks.
 A blank line that ends in CR at the end of a chunk may be half of a CRLF. It is waited for only where
 the stream has used CRLF before; otherwise the event goes out at once, and a LF that follows all the
 same becomes an event of its own, without data.
+
+An event that does not end is given up at a limit: from there on all bytes are handed on as they arrive.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
+
+from penumbra.wire.framing import MOST_EVENT_BYTES
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _BOM = b"\xef\xbb\xbf"
@@ -68,6 +72,9 @@ def event_bytes(name: str, data: bytes) -> bytes:
 class SseReader:
     """Cuts a byte stream into events. Time and memory grow with the bytes, not with the chunks."""
 
+    limit: int = MOST_EVENT_BYTES
+    """Bytes of one event; behind a longer one nothing is cut any more."""
+    _passing: bool = False
     _buffer: bytearray = field(default_factory=bytearray)
     _line: int = 0
     """Offset of the line that is being read."""
@@ -78,6 +85,8 @@ class SseReader:
 
     def feed(self, data: bytes) -> list[SseEvent]:
         """The events that these bytes complete."""
+        if self._passing:
+            return [SseEvent(data, "", None)] if data else []
         self._buffer += data
         events: list[SseEvent] = []
         start = 0
@@ -97,14 +106,21 @@ class SseReader:
         del self._buffer[:start]
         self._line -= start
         self._scanned -= start
+        if len(self._buffer) > self.limit:
+            self._passing = True
+            events.append(SseEvent(self._taken(), "", None))
         return events
 
     def close(self) -> list[SseEvent]:
         """What is left at the end of the stream: an event whose blank line never came, or nothing."""
+        rest = self._taken()
+        return [_event(rest)] if rest else []
+
+    def _taken(self) -> bytes:
         rest = bytes(self._buffer)
         self._buffer.clear()
         self._line = self._scanned = 0
-        return [_event(rest)] if rest else []
+        return rest
 
 
 def _lines(raw: bytes) -> list[tuple[bytes, bytes]]:

@@ -1,0 +1,6 @@
+"""`python -m penumbra`: the same as the command."""
+
+from penumbra.cli import main
+
+if __name__ == "__main__":
+    main()

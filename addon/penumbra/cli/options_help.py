@@ -1,0 +1,31 @@
+"""Our options by group, for `penumbra run --help`."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+
+from penumbra.knobs import CONFIG_OPTION, groups
+
+_INTRODUCTION = (
+    "Options of Penumbra, each as --set NAME=VALUE, as an environment variable (PENUMBRA_MODE) or in the "
+    f"file that {CONFIG_OPTION} names:"
+)
+
+
+def text() -> str:
+    """All of them with their help."""
+    width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 110))
+    lines = textwrap.wrap(_INTRODUCTION, width)
+    for title, knobs in groups().items():
+        lines += ["", f"{title}:"]
+        for knob in knobs:
+            lines += _entry(knob.option, knob.help, width)
+    return "\n".join(lines)
+
+
+def _entry(name: str, explanation: str, width: int) -> list[str]:
+    return [
+        f"  {name}",
+        *textwrap.wrap(explanation, width, initial_indent=" " * 6, subsequent_indent=" " * 6),
+    ]

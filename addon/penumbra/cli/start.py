@@ -1,0 +1,249 @@
+"""mitmdump or mitmweb with the addon in it: loopback by default, quiet, and every failure of the start is
+one line, the last one on the screen."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import errno
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mitmproxy import ctx, options
+from mitmproxy.addons import errorcheck
+from mitmproxy.master import Master
+from mitmproxy.tools import cmdline, dump
+from mitmproxy.tools import main as tools
+from mitmproxy.tools.web.master import WebMaster
+
+from penumbra.addon import Penumbra
+from penumbra.cli import certificates, no_wrapping, options_help
+from penumbra.cli.failure import Failure
+from penumbra.cli.hints import Server, hints
+from penumbra.failures import one_line
+from penumbra.holes import Hole, holes
+from penumbra.knobs import unknown_options
+
+LOOPBACK = "127.0.0.1"
+_CONNECTIONS = ("client connect", "client disconnect", "server connect", "server disconnect")
+_FILTER_BEGINNINGS = ("~", "!", "(", '"', "'")
+_Parser = Callable[[options.Options], argparse.ArgumentParser]
+
+
+class Quiet(logging.Filter):
+    """Of what mitmproxy writes to the terminal, leaves out who connects, unless more is asked for, and
+    errors of the start, which are told at its end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_starting = True
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a record is written."""
+        if self.is_starting and record.levelno >= logging.ERROR and not record.exc_info:
+            return False
+        if ctx.options.termlog_verbosity == "debug" or record.levelno > logging.INFO:
+            return True
+        return not record.getMessage().startswith(_CONNECTIONS)
+
+
+class StartErrors(errorcheck.ErrorCheck):
+    """Ends the start at an error, as mitmproxy does, but hands the error on."""
+
+    name = "errorcheck"
+
+    def __init__(self, quiet: Quiet) -> None:
+        super().__init__()
+        self._quiet = quiet
+
+    async def shutdown_if_errored(self) -> None:
+        """Raises Failure if something has failed so far."""
+        # Not at once: whatever is being logged comes first.
+        await asyncio.sleep(0)
+        if self.logger.has_errored:
+            # What has begun a local capture in vain can bring the interpreter down as it ends.
+            captures = any(mode.startswith("local") for mode in ctx.options.mode)
+            raise Failure("\n".join(_errors(self.logger.has_errored)), is_abrupt=captures)
+
+    def finish(self) -> None:
+        """It runs: errors are logged like all else."""
+        self.logger.uninstall()
+        self._quiet.is_starting = False
+
+
+class Greeting:
+    """Says how to point an agent at the proxy, once it listens."""
+
+    def __init__(self, known: certificates.Certificates) -> None:
+        self._certificates = known
+
+    def running(self) -> None:
+        """The ports are known by now, also those that the system chose."""
+        if ctx.options.termlog_verbosity != "error":
+            print(hints(servers(), self._certificates), flush=True)
+
+
+class _Face:
+    """The arguments of one start, and what of mitmproxy they go to."""
+
+    def __init__(self, command: str, given: Sequence[str], informed: bool) -> None:
+        self.command = command
+        self.given = given
+        self.informed = informed
+        self.addon = Penumbra()
+        self.addon.is_embedded = True
+        self.quiet = Quiet()
+
+    def furnish(self, master: Master) -> None:
+        """Put our addon in where scripts are loaded, and our defaults in the place of mitmproxy's."""
+        _add_behind(master, "proxyserver", self.addon)
+        master.addons.remove(master.addons.get("errorcheck"))
+        master.addons.add(StartErrors(self.quiet))
+        master.addons.get("termlog").logger.addFilter(self.quiet)
+        master.options.update(listen_host=LOOPBACK)
+        master.options.update_known(flow_detail=0)
+
+    def parser(self, opts: options.Options) -> argparse.ArgumentParser:
+        """mitmproxy's own parser, with our options in its help."""
+        make: _Parser = cmdline.mitmweb if self.command == "web" else cmdline.mitmdump
+        parser = make(opts)
+        parser.prog = f"penumbra {self.command}"
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        parser.epilog = options_help.text()
+        parser.set_defaults(filter_args=[])
+        try:
+            # Here first, for an error is to be the last line, and help no failure.
+            parser.parse_args(self.given)
+        except SystemExit as ended:
+            raise _Done(ended.code) from None
+        return parser
+
+    def settled(self, args: argparse.Namespace) -> dict[str, Any]:
+        """All options are read: the last look before anything is opened. Raises Failure."""
+        words = list(args.filter_args)
+        if words and not words[0].startswith(_FILTER_BEGINNINGS):
+            raise Failure(
+                f"{words[0]!r} is no filter expression such as '~u {words[0]}', and {no_wrapping(words)}", 2
+            )
+        if unknown := unknown_options(ctx.options.deferred):
+            raise Failure("\n".join(unknown), code=2)
+        if (
+            self.command == "web"
+            and not self.informed
+            and (found := [hole for hole in holes() if hole.shows_flows])
+        ):
+            raise Failure(_too_open(found[0]), code=2)
+        self.addon.configure(set(ctx.options.keys()))
+        greeting = Greeting(certificates.prepare(ctx.options.confdir))
+        _add_behind(ctx.master, "proxyserver", greeting)
+        expression = " ".join(words)
+        names = ("save_stream_filter", "readfile_filter", "dumper_filter") if words else ()
+        return dict.fromkeys(names, expression)
+
+
+class _Done(Exception):
+    """All has been said; what comes with it is an exit code."""
+
+
+def start(command: str, given: Sequence[str], *, informed: bool) -> int:
+    """Runs mitmdump or mitmweb until it ends; the exit code. Raises Failure."""
+    face = _Face(command, given, informed)
+
+    class Dump(dump.DumpMaster):
+        def __init__(self, opts: options.Options) -> None:
+            super().__init__(opts)
+            face.furnish(self)
+
+    class Web(WebMaster):
+        def __init__(self, opts: options.Options) -> None:
+            super().__init__(opts)
+            face.furnish(self)
+
+    # mitmproxy's own errors of options begin with the name of the program.
+    sys.argv[0] = "penumbra"
+    try:
+        tools.run(Web if command == "web" else Dump, face.parser, given, face.settled)
+    except _Done as done:
+        return int(done.args[0] or 0)
+    except OSError as error:
+        raise Failure(_web_error(error)) from None
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 1
+    return 0
+
+
+def servers() -> list[Server]:
+    """The modes of the proxy that runs."""
+    return [
+        Server(
+            instance.mode.type_name,
+            instance.mode.data,
+            *next(iter(sorted(instance.listen_addrs, key=lambda address: ":" in address[0])), ("", 0))[:2],
+        )
+        for instance in ctx.master.addons.get("proxyserver").servers
+    ]
+
+
+def _add_behind(master: Master, name: str, addon: object) -> None:
+    master.addons.add(addon)
+    chain = master.addons.chain
+    chain.insert(chain.index(master.addons.get(name)) + 1, chain.pop())
+
+
+def _errors(records: Sequence[logging.LogRecord]) -> list[str]:
+    """One line for each thing that failed."""
+    failed = [
+        instance for instance in ctx.master.addons.get("proxyserver").servers if instance.last_exception
+    ]
+    lines = [_server_error(instance.mode, instance.last_exception) for instance in failed]
+    told = {str(instance.last_exception) for instance in failed}
+    return lines + [
+        one_line(record.getMessage().partition("\n")[0])
+        for record in records
+        if record.getMessage() not in told
+    ]
+
+
+def _server_error(mode: Any, error: BaseException) -> str:
+    """Why a mode of the proxy can't run, and what to do."""
+    if mode.type_name == "local":
+        return f"local capture can't be started ({_first_line(error)}): {_LOCAL}"
+    host, port = mode.listen_host(ctx.options.listen_host), mode.listen_port(ctx.options.listen_port)
+    place = f"port {port} on {host or 'all addresses'}"
+    number = getattr(error, "errno", None)
+    if number == errno.EADDRINUSE:
+        head = mode.full_spec.rpartition("@")[0]
+        at = f"{host}:{port + 1}" if mode.custom_listen_host else port + 1
+        other = f"--mode {head}@{at}" if mode.custom_listen_port else f"-p {port + 1}"
+        return f"{place} is taken, perhaps by another proxy: {other} takes another one"
+    if number in (errno.EACCES, errno.EPERM):
+        return f"{place} may not be opened by this user: -p names another one, above 1023"
+    if number == errno.EADDRNOTAVAIL or _NO_ADDRESS in str(error):
+        return f"this machine has no address {host}: --listen-host names another one"
+    return _first_line(error)
+
+
+_LOCAL = "it needs the rights of an administrator, and a system and a mitmproxy that can do it"
+_NO_ADDRESS = "could not bind on any address"
+"""asyncio's words, which come without a number."""
+
+
+def _first_line(error: BaseException) -> str:
+    return one_line(str(getattr(error, "strerror", None) or error).partition("\n")[0])
+
+
+def _web_error(error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE and "web_port" in ctx.options:
+        port = ctx.options.web_port
+        return f"mitmweb's port {port} is taken, perhaps by another one: --web-port {port + 1} is another"
+    return _first_line(error)
+
+
+def _too_open(hole: Hole) -> str:
+    return (
+        f"mitmweb of {hole.package} {hole.version} has a known hole ({hole.id}: {hole.what}). "
+        f"{hole.remedy[0].upper()}{hole.remedy[1:]}; or start it with --i-know: "
+        "Penumbra leads nobody to mitmweb's port, but can't vouch for the rest"
+    )

@@ -1,0 +1,35 @@
+"""`penumbra stats`: what the proxies that run here have done so far."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from penumbra.cli.failure import Failure
+from penumbra.failures import one_line
+from penumbra.insight import running
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prints the figures of each proxy. Exit code 0, or 1 if none runs."""
+    unknown = [one for one in arguments if one != "--json"]
+    if unknown:
+        raise Failure(f"stats: got {unknown[0]!r}, allowed: --json", code=2)
+    found = list(running.running(running.folder()))
+    if "--json" in arguments:
+        print(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
+    elif not found:
+        print("Penumbra: no proxy is running here.")
+    else:
+        print("\n\n".join("\n".join(_lines(one)) for one in found))
+    return 0 if found else 1
+
+
+def _lines(found: dict[str, Any]) -> list[str]:
+    minutes = max(0, int(time.time() - found.get("started", 0)) // 60)
+    ports = ", ".join(str(port) for port in found.get("ports", ())) or "none"
+    head = f"process     {found.get('pid')}, port {ports}, mode {found.get('mode')}, for {minutes:,} minutes"
+    return [head, *(one_line(line) for key in ("figures", "expansions") for line in found.get(key, ()))]

@@ -1,0 +1,62 @@
+"""Known holes in what is installed: `rules/advisories.yaml` against the installed versions."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from importlib import metadata
+
+from penumbra import rules
+
+_FOR_OLD_PYTHON = "use Python 3.12 or later: mitmproxy 11.0.2 is the last one for this Python"
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """One that an installed version has."""
+
+    package: str
+    version: str
+    id: str
+    what: str
+    remedy: str
+    shows_flows: bool
+    """mitmweb gives the flows of all clients to each of them."""
+
+
+def holes() -> list[Hole]:
+    """Those of all installed packages that the list names."""
+    packages = dict.fromkeys(entry["package"] for entry in rules.load("advisories.yaml")["holes"])
+    return [hole for package in packages for hole in holes_of(package, version_of(package))]
+
+
+def holes_of(package: str, version: str) -> list[Hole]:
+    """Those of one version; none if it is not installed (empty)."""
+    upgrade = "pip install --upgrade " + " ".join(dict.fromkeys(("mitmproxy", package)))
+    usual = _FOR_OLD_PYTHON if sys.version_info < (3, 12) else upgrade
+    return [
+        Hole(
+            package=package,
+            version=version,
+            id=entry["id"],
+            what=entry["what"],
+            remedy=entry.get("do", usual),
+            shows_flows=entry.get("shows_flows", False),
+        )
+        for entry in rules.load("advisories.yaml")["holes"]
+        if version and entry["package"] == package and _parts(version) < _parts(entry["fixed"])
+    ]
+
+
+def version_of(package: str) -> str:
+    """The installed version; empty if there is none."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _parts(version: str) -> tuple[int, ...]:
+    release = re.match(r"\d{1,9}(?:\.\d{1,9})*", version)
+    return tuple(int(part) for part in release[0].split(".")) if release else ()

@@ -1,0 +1,113 @@
+"""Where this process listens, and who must not get there through the proxy."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import socket
+
+from mitmproxy import ctx, http
+from mitmproxy.proxy.server_hooks import ServerConnectionHookData
+
+_REFUSAL = "Penumbra leads nobody to mitmweb's own port, where the flows of all clients are shown."
+_log = logging.getLogger(__name__)
+
+
+class Listening:
+    """A child addon. It says when other machines reach the proxy, and keeps mitmweb to those who
+    reach its port themselves: through the proxy every client would come from this machine."""
+
+    def running(self) -> None:
+        """Once all servers listen."""
+        wide = {f"{'*' if is_any(host) else host}:{port}" for host, port in addresses() if is_wide(host)}
+        if wide:
+            places = ", ".join(sorted(wide))
+            _log.warning(
+                f"The proxy listens at {places}: whoever reaches this machine can use it. To keep it to "
+                "itself: --listen-host 127.0.0.1, or --mode …@127.0.0.1:PORT."
+            )
+
+    async def server_connect(self, data: ServerConnectionHookData) -> None:
+        """Before any connection. A name is looked up here and connected to as it was found, so that it
+        can't mean something else a moment later."""
+        address = data.server.address
+        if address is None or address[1] != _web_port():
+            return
+        found = await _lookup(address[0], address[1])
+        if any(is_own(host) for host in found):
+            data.server.error = _REFUSAL
+            _log.warning(f"Penumbra refused a connection to mitmweb's port {address[1]}.")
+        elif found:
+            data.server.address = (found[0], address[1])
+
+    async def http_connect(self, flow: http.HTTPFlow) -> None:
+        """Also where another proxy would make the connection."""
+        await self._refuse(flow)
+
+    async def requestheaders(self, flow: http.HTTPFlow) -> None:
+        await self._refuse(flow)
+
+    async def _refuse(self, flow: http.HTTPFlow) -> None:
+        port = flow.request.port
+        if port == _web_port() and any(is_own(host) for host in await _lookup(flow.request.host, port)):
+            flow.response = http.Response.make(403, f"{_REFUSAL}\n", {"content-type": "text/plain"})
+            flow.comment = "Penumbra refused: mitmweb's own port"
+
+
+def addresses() -> list[tuple[str, int]]:
+    """What the proxy listens on."""
+    proxyserver = ctx.master.addons.get("proxyserver")
+    return [(str(address[0]), address[1]) for address in proxyserver.listen_addrs()] if proxyserver else []
+
+
+def ports() -> frozenset[int]:
+    """The ports that the proxy listens on."""
+    return frozenset(port for _, port in addresses())
+
+
+def is_wide(host: str) -> bool:
+    """Whether other machines can reach what listens on this address."""
+    try:
+        return not ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return host != "localhost"
+
+
+def is_any(host: str) -> bool:
+    """Whether it stands for all addresses of this machine."""
+    return host in ("", "0.0.0.0", "::")
+
+
+def is_own(host: str) -> bool:
+    """Whether an address leads to this machine: only such an address can be listened on."""
+    bare = host.partition("%")[0]
+    try:
+        address = ipaddress.ip_address(bare)
+    except ValueError:
+        return True
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    if address.is_loopback or address.is_unspecified:
+        return True
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((str(address), 0))
+        except OSError:
+            return False
+    return True
+
+
+def _web_port() -> int | None:
+    """mitmweb's port; None in a proxy that is no mitmweb."""
+    return ctx.options.web_port if "web_port" in ctx.options else None
+
+
+async def _lookup(host: str, port: int) -> list[str]:
+    """The addresses of a host; none if it has none, and then nothing can be connected to."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return []
+    return [str(entry[4][0]) for entry in found]

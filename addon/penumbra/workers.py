@@ -1,0 +1,127 @@
+"""Work that leaves the event loop, fairly: each caller has its own queue, and their turns go round.
+
+A caller never has more than one piece of work under way, and callers at one address never have all
+threads: whoever has little to do waits for nobody who has a lot, whatever credentials he makes up. The
+order of one caller's work is that in which it came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+T = TypeVar("T")
+_THREADS = 3
+_SWITCH_SECONDS = 0.0005
+"""How long a thread may compute while another waits. At Python's own 5 ms, the event loop would wait that
+long again and again, in every request of everybody."""
+
+
+class Caller(NamedTuple):
+    """Whose work it is."""
+
+    peer: str
+    """The address."""
+    credential: bytes
+
+
+def whose(peer: str, credential: str) -> Caller:
+    """Whose turn the work for a request takes: nobody can take that of somebody else."""
+    return Caller(peer, credential.encode("utf-8", "surrogatepass"))
+
+
+@dataclass(slots=True)
+class _Piece:
+    work: Callable[[], Any]
+    done: asyncio.Future[Any]
+
+
+@dataclass(slots=True)
+class _Peer:
+    """The work of the callers at one address."""
+
+    busy: int = 0
+    waiting: OrderedDict[bytes, deque[_Piece]] = field(default_factory=OrderedDict)
+    """By credential; the next one in front."""
+    under_way: set[bytes] = field(default_factory=set)
+
+    def next(self) -> bytes | None:
+        """Whose turn it is."""
+        return next((one for one in self.waiting if one not in self.under_way), None)
+
+
+class Workers:
+    """Threads, and who is next. `run` belongs to one event loop."""
+
+    def __init__(self, threads: int = _THREADS) -> None:
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="penumbra")
+        self._most = threads
+        self._peers: OrderedDict[str, _Peer] = OrderedDict()
+        """Those with work; the next one in front."""
+        sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_SECONDS))
+
+    def submit(self, work: Callable[[], T]) -> Future[T]:
+        """Work of nobody, at once."""
+        return self._threads.submit(work)
+
+    async def run(self, caller: Caller, work: Callable[[], T]) -> T:
+        """Do a caller's work when it is its turn."""
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        peer = self._peers.setdefault(caller.peer, _Peer())
+        peer.waiting.setdefault(caller.credential, deque()).append(_Piece(work, done))
+        self._begin()
+        return await done
+
+    def close(self) -> None:
+        """Finish what is under way."""
+        self._threads.shutdown(wait=True)
+
+    def _begin(self) -> None:
+        """Begin what can be begun."""
+        while (found := self._next()) is not None:
+            caller, peer = found
+            queue = peer.waiting[caller.credential]
+            piece = queue.popleft()
+            # Behind all others.
+            self._peers.move_to_end(caller.peer)
+            peer.waiting.move_to_end(caller.credential)
+            if not queue:
+                del peer.waiting[caller.credential]
+            if piece.done.done():
+                # Nobody waits for it any more.
+                self._forget(caller.peer, peer)
+                continue
+            peer.busy += 1
+            peer.under_way.add(caller.credential)
+            begun = asyncio.wrap_future(self._threads.submit(piece.work))
+            begun.add_done_callback(partial(self._end, caller, peer, piece))
+
+    def _next(self) -> tuple[Caller, _Peer] | None:
+        if sum(peer.busy for peer in self._peers.values()) >= self._most:
+            return None
+        for address, peer in self._peers.items():
+            if peer.busy < self._most - 1 and (credential := peer.next()) is not None:
+                return Caller(address, credential), peer
+        return None
+
+    def _end(self, caller: Caller, peer: _Peer, piece: _Piece, ended: asyncio.Future[Any]) -> None:
+        peer.busy -= 1
+        peer.under_way.discard(caller.credential)
+        self._forget(caller.peer, peer)
+        if ended.cancelled():
+            piece.done.cancel()
+        elif not piece.done.done() and (error := ended.exception()) is not None:
+            piece.done.set_exception(error)
+        elif not piece.done.done():
+            piece.done.set_result(ended.result())
+        self._begin()
+
+    def _forget(self, address: str, peer: _Peer) -> None:
+        if not peer.busy and not peer.waiting:
+            self._peers.pop(address, None)

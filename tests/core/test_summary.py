@@ -1,0 +1,69 @@
+"""What is said of a request in one line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+from penumbra.insight.summary import Summary
+from penumbra.shadow.ledger import Facts
+
+
+def shown(tool: str, how: str = "shortened", before: int = 100, after: int = 100, **facts: Any) -> Any:
+    return SimpleNamespace(
+        item=SimpleNamespace(tool=tool),
+        facts=replace(Facts(how=how, tokens_before=before, tokens_after=after), **facts),
+        new=True,
+    )
+
+
+def test_tools_stages_and_secrets_have_their_names() -> None:
+    line = Summary.of(
+        [
+            shown("Bash", after=20, stages=("terminal", "whitespace")),
+            shown("Bash", after=10, stages=("terminal",), redactions={"password": 2}),
+            shown("Read", how="duplicate", after=10, stages=("dedup",)),
+            shown("Read", how="superseded", after=10),
+            shown("Read", how="kept"),
+        ],
+        {"aws-key": 1},
+    ).line()
+    assert line == (
+        "4 of 5 results changed (Bash 2, Read 2), about 500 -> 150 tokens (-70%), "
+        "by terminal 2, dedup 1, superseded 1, whitespace 1, 3 secrets redacted (password 2, aws-key 1)"
+    )
+
+
+def test_a_result_that_was_redacted_only_says_so() -> None:
+    summary = Summary.of([shown("Bash", before=12, after=13, redactions={"password": 1})], {})
+    assert summary.line() == "1 of 1 results changed (Bash 1), 1 secret redacted (password 1)"
+
+
+def test_what_else_may_change_a_request() -> None:
+    assert Summary.of([], {}, "expand_context").line() == "tool expand_context declared"
+    assert Summary.of([], {"jwt": 1}).line() == "1 secret redacted (jwt 1)"
+    assert Summary.of([], {}, put_back=2).line() == "2 hidden exchanges put back"
+    assert Summary.of([], {}).line() == "changed"
+
+
+def test_frames_add_up() -> None:
+    one = Summary.of([shown("Bash", after=50, stages=("terminal",))], {}, "expand_context")
+    two = Summary.of([shown("Read", how="kept")], {"jwt": 1}, put_back=1)
+    both = one + two
+    assert both.line() == (
+        "1 of 2 results changed (Bash 1), about 200 -> 150 tokens (-25%), by terminal 1, "
+        "1 secret redacted (jwt 1), 1 hidden exchange put back"
+    )
+    assert both.metadata()["declared"] == "expand_context"
+
+
+def test_names_that_a_client_chose_are_no_lines_of_the_log() -> None:
+    line = Summary.of([shown("Bash\nPenumbra: all is well\x1b[2J" + "x" * 100, after=1)], {}).line()
+    assert line.isprintable()
+    assert len(line) < 200
+
+
+def test_many_names_are_counted() -> None:
+    line = Summary.of([shown(f"tool{n:02}", after=1) for n in range(11)], {}).line()
+    assert "tool07 1, 3 more)" in line

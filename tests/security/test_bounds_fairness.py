@@ -1,0 +1,111 @@
+"""Whose work comes next, counted in pieces of work: nobody waits for all that somebody else has brought."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from penumbra.workers import Caller, Workers
+
+
+class Log:
+    """Pieces of work that note when they ran, the first of them held until all are waiting."""
+
+    def __init__(self) -> None:
+        self.order: list[str] = []
+        self.gate = threading.Event()
+        self.most = 0
+        self._now = 0
+        self._lock = threading.Lock()
+
+    def piece(self, name: str):
+        def work() -> str:
+            with self._lock:
+                self._now += 1
+                self.most = max(self.most, self._now)
+            self.gate.wait(30)
+            with self._lock:
+                self._now -= 1
+                self.order.append(name)
+            return name
+
+        return work
+
+
+def _run(given: list[tuple[Caller, str]], threads: int = 3) -> tuple[Log, list[str]]:
+    log, workers = Log(), Workers(threads)
+
+    async def all_of_it() -> list[str]:
+        tasks = [asyncio.ensure_future(workers.run(caller, log.piece(name))) for caller, name in given]
+        await asyncio.sleep(0.05)
+        log.gate.set()
+        return await asyncio.gather(*tasks)
+
+    try:
+        return log, asyncio.run(all_of_it())
+    finally:
+        workers.close()
+
+
+def test_a_caller_with_little_to_do_does_not_wait_for_one_with_a_lot():
+    heavy, light = Caller("192.0.2.1", b"a"), Caller("192.0.2.2", b"b")
+    log, results = _run([(heavy, f"a{n}") for n in range(50)] + [(light, "b")])
+    assert results == [f"a{n}" for n in range(50)] + ["b"]
+    assert log.order.index("b") <= 3
+    assert [one for one in log.order if one != "b"] == [f"a{n}" for n in range(50)]
+
+
+def test_credentials_that_are_made_up_take_no_turns_of_other_addresses():
+    given = [(Caller("192.0.2.1", str(n).encode()), f"a{n}") for n in range(200)]
+    log, _ = _run([*given, (Caller("192.0.2.2", b"b"), "b")])
+    assert log.order.index("b") <= 3
+
+
+def test_callers_at_one_address_take_turns():
+    one, other = Caller("192.0.2.1", b"a"), Caller("192.0.2.1", b"b")
+    log, _ = _run([(one, f"a{n}") for n in range(30)] + [(other, f"b{n}") for n in range(3)])
+    assert log.order.index("b2") <= 10
+
+
+def test_one_piece_of_a_caller_at_a_time_and_no_address_takes_all_threads():
+    log, _ = _run([(Caller("192.0.2.1", b"a"), f"a{n}") for n in range(9)])
+    assert log.most == 1
+    log, _ = _run([(Caller("192.0.2.1", str(n).encode()), f"a{n}") for n in range(9)])
+    assert log.most == 2
+
+
+def test_work_that_nobody_waits_for_any_more_is_not_begun():
+    log, workers = Log(), Workers()
+    caller = Caller("192.0.2.1", b"a")
+
+    async def some() -> None:
+        first = asyncio.ensure_future(workers.run(caller, log.piece("first")))
+        gone = [asyncio.ensure_future(workers.run(caller, log.piece("gone"))) for _ in range(20)]
+        last = asyncio.ensure_future(workers.run(caller, log.piece("last")))
+        await asyncio.sleep(0.05)
+        for task in gone:
+            task.cancel()
+        log.gate.set()
+        assert await asyncio.gather(first, last) == ["first", "last"]
+
+    asyncio.run(some())
+    workers.close()
+    assert log.order == ["first", "last"]
+    assert not workers._peers
+
+
+def test_an_error_comes_back_to_its_caller_and_others_go_on():
+    workers, caller = Workers(), Caller("192.0.2.1", b"a")
+
+    def fails() -> None:
+        raise KeyError("here")
+
+    async def both() -> None:
+        with pytest.raises(KeyError, match="here"):
+            await workers.run(caller, fails)
+        assert await workers.run(caller, lambda: 1) == 1
+
+    asyncio.run(both())
+    workers.close()

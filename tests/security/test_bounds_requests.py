@@ -1,0 +1,185 @@
+"""What a request costs grows with its size, whatever it is made of. Counted in calls of functions."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from requests_of_many import MAKERS
+
+from penumbra import rewrite
+from penumbra.history.shelves import Shelves
+from penumbra.redaction.engine import Redactor
+from penumbra.settings import load
+from penumbra.shadow.ledger import Decision
+from penumbra.text import time_budget
+from penumbra.text.result import Redacted
+from penumbra.wire import recognise
+from penumbra.wire.answers import FORMATS
+from penumbra.wire.document import Document
+
+SETTINGS = load({}, {}, "")
+ORDERS = {
+    "in order": lambda n: range(n),
+    "reversed": lambda n: range(n - 1, -1, -1),
+    "first last": lambda n: [*range(1, n), 0],
+}
+
+
+def _work(work: Callable[[], Any]) -> int:
+    """Calls of functions, also of those written in C, and steps of generators."""
+    count = 0
+
+    def note(frame: Any, event: str, argument: Any) -> None:
+        nonlocal count
+        count += 1
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def _all_of(name: str, body: dict[str, Any]) -> rewrite.Rewritten:
+    """Everything that is done to a request, without I/O."""
+    api = recognise.by_request_line("POST", MAKERS[name][1], "application/json")
+    assert api is not None
+    document = Document(json.dumps(body).encode())
+    request = rewrite.read(document, api, SETTINGS, b"k" * 32)
+    assert request is not None
+    FORMATS[api.format].visible(document)
+    return rewrite.rewrite(request, {}, lambda text, hint: Redacted(text), None, Shelves())
+
+
+@pytest.mark.parametrize("shape", ["one turn", "turns", "without ids", "long"])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("name", MAKERS)
+def test_twice_as_many_results_are_twice_the_work(name, order, shape):
+    if name == "bedrock" and "bedrock" not in FORMATS:
+        pytest.skip("needs botocore")
+    make, more = MAKERS[name][0], {}
+    sizes = (150, 300, 600)
+    if shape == "long":
+        if order != "in order":
+            pytest.skip("says the same")
+        # So long that what they are read for is looked up, and parts of them are said by reference.
+        more, sizes = (
+            {"padding": "".join(f"line {n} of what all of them say\n" for n in range(100))},
+            (20, 40, 80),
+        )
+    elif shape != "one turn":
+        more = {"apart": True} if shape == "turns" else {"ids": False}
+    bodies = [make(ORDERS[order](size), **more) for size in sizes]
+    _all_of(name, bodies[0])
+    small, medium, large = (_work(lambda body=body: _all_of(name, body)) for body in bodies)
+    assert large - medium < 2.6 * (medium - small) + 20_000
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_results_find_their_calls_in_any_order(name):
+    api = recognise.by_request_line("POST", MAKERS[name][1], "application/json")
+    assert api is not None
+    for order in ORDERS.values():
+        document = Document(json.dumps(MAKERS[name][0](order(30))).encode())
+        for result in api.wire.read(document).results:
+            assert result.call is not None
+            number = int((document.string(result.value) or "").split()[1])
+            assert result.call.name == f"t{number % 7}"
+            if name not in ("ollama",):
+                assert json.loads(_arguments(document, result.call.arguments)) == {"n": number}
+
+
+def test_a_result_without_an_id_takes_the_first_open_call_of_its_tool():
+    for name in ("openai_chat", "gemini", "ollama"):
+        api = recognise.by_request_line("POST", MAKERS[name][1], "application/json")
+        assert api is not None
+        document = Document(json.dumps(MAKERS[name][0](range(30), ids=False)).encode())
+        taken: Counter[str] = Counter()
+        for result in api.wire.read(document).results:
+            assert result.call is not None
+            found = json.loads(_arguments(document, result.call.arguments))["n"]
+            if name != "ollama":
+                assert found % 7 == int((document.string(result.value) or "").split()[1]) % 7
+            taken[found] += 1
+        assert set(taken.values()) == {1}
+
+
+def _arguments(document: Document, value: Any) -> str:
+    return document.string(value) or document.source(value).decode()
+
+
+def test_members_are_taken_out_without_a_look_at_all_that_stands_before():
+    """The bytes that are read around each member: a document may have as many of them as it likes."""
+    looked = 0
+
+    class Bytes(bytes):
+        def __getitem__(self, key: Any) -> Any:
+            nonlocal looked
+            looked += len(range(*key.indices(len(self)))) if isinstance(key, slice) else 1
+            return super().__getitem__(key)
+
+    body = json.dumps([{"_forge": 1, "role": "user", "n": n} for n in range(2_000)]).encode()
+    document = Document(body)
+    document._structure = Bytes(body)
+    for item in document.items(document.root):
+        document.remove_member(document.members(item)["_forge"])
+    assert looked < 20 * len(body)
+    assert json.loads(document.render()) == [{"role": "user", "n": n} for n in range(2_000)]
+
+
+def test_whether_something_is_edited_is_found_without_a_look_at_every_edit():
+    document = Document(json.dumps(list(range(5_000))).encode())
+    values = document.items(document.root)
+
+    def every() -> None:
+        for value in values:
+            assert not document.is_edited(*document.place(value))
+            document.rewrite(value, b"0")
+            assert document.is_edited(*document.place(value))
+
+    assert _work(every) < 100 * len(values)
+    document.edits[:] = document.edits[:10]
+    assert document.is_edited(*document.place(values[9]))
+    assert not document.is_edited(*document.place(values[10]))
+    document.append(document.root, b"1")
+    start, end = document.place(values[-1])
+    assert not document.is_edited(start, end)
+    assert document.is_edited(start, end + 1)
+
+
+SECRET = "ghp_" + "q8Zk2mVt41Lx9RwPz0bT6cA3sD5fG7hJ9kLq"
+
+
+def test_a_request_that_takes_too_long_goes_on_with_redaction_alone_and_for_good(monkeypatch):
+    """Some results are shortened; when the time is over, the others are searched for secrets and no more."""
+    body = json.dumps(MAKERS["anthropic"][0](range(30), padding=f"  token {SECRET}  \n" * 60)).encode()
+    api = recognise.by_request_line("POST", "/v1/messages", "application/json")
+    assert api is not None
+    redact = Redactor(b"k" * 32).redact
+    counted = iter(range(1_000_000))
+    # Not of the clock: of how often it was asked.
+    monkeypatch.setattr(time_budget, "of_request", lambda seconds: lambda: next(counted) >= 10)
+
+    def sent(known: dict[bytes, Decision]) -> rewrite.Rewritten:
+        request = rewrite.read(Document(body), api, SETTINGS, b"k" * 32)
+        assert request is not None
+        return rewrite.rewrite(request, known, redact, None, Shelves())
+
+    first = sent({})
+    assert SECRET.encode() not in first.body
+    skipped = [one.facts.skipped for one in first.shown]
+    assert skipped == [()] * 10 + [("request_budget",)] * 20
+    assert all(one.facts.redactions for one in first.shown if one.facts.how != "duplicate")
+    for one in first.shown[10:]:
+        assert first.decisions[one.item.key].text == redact(one.item.text, "").text
+    # Later, with all the time there is: every result keeps the form that it got.
+    monkeypatch.undo()
+    again = sent(dict(first.decisions))
+    assert again.body == first.body
+    assert not again.decisions

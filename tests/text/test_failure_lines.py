@@ -1,0 +1,376 @@
+"""Failure lines survive whatever cuts a text."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penumbra import rules
+from penumbra.calls.log_files import is_log
+from penumbra.text import dictionary
+from penumbra.text.cap import cap
+from penumbra.text.critical import Severity, is_critical, severity
+from penumbra.text.failure_lines import HEADING
+from penumbra.text.pipeline import shorten
+from penumbra.text.result import Mode, Policy, Redacted, ToolOutput
+from penumbra.text.size import encode, size
+
+PREFIX = "<<<SHADOW:shadow_" + "0" * 32 + ">>>\n"
+FAILURES = [
+    "FAILED tests/test_pay.py::test_refund - AssertionError: assert 3 == 4",
+    "--- FAIL: TestOrders/refund (0.01s)",
+    "test ledger::tests::rounds ... FAILED",
+    "  ● Cart › adds an item",
+    "not ok 17 - closes the socket",
+    "src/app/main.ts(41,7): error TS2322: Type 'string' is not assignable to type 'number'.",
+    "error[E0308]: mismatched types in crate ledger",
+    "./pkg/store/store.go:88:14: undefined: rowCount",
+    "src/pay/refund.c:120:9: error: expected ';' before 'return'",
+    "make: *** [Makefile:31: build/refund.o] Error 1",
+    "> Task :orders:compileKotlin FAILED",
+    "FAILURE: Build failed with an exception.",
+    "[ERROR] Failed to execute goal on project orders: could not resolve dependencies",
+    "npm ERR! code ERESOLVE unable to resolve dependency tree",
+    "ERROR: Could not find a version that satisfies the requirement fastpay==9",
+    "E: Unable to locate package libpay-dev",
+    "panic: runtime error: index out of range [5] with length 3",
+    "thread 'main' panicked at src/ledger.rs:52:9:",
+    "java.lang.IllegalStateException: pool is closed",
+    "KeyError: 'refund_total'",
+    "fatal: unable to access 'https://git.example.com/pay.git/'",
+    "Killed",
+    "Segmentation fault (core dumped)",
+    "│ Error: Invalid index in module payments",
+    "bash: frobnicate: command not found",
+    "cp: cannot stat 'dist/pay.tgz': No such file or directory",
+    "##[error]Process completed with exit code 2.",
+    "CrashLoopBackOff: back-off restarting failed container pay in pod pay-7d9f8b6c5",
+]
+LEVELS = [
+    "ERROR payment gateway refused the card of order 4711",
+    "FATAL cannot open the ledger: disk is full",
+    "CRITICAL replication of shard seven has stopped",
+]
+
+
+def _stamped(line: str, n: int) -> str:
+    return f"2026-01-05T10:{n // 60 % 60:02}:{n % 60:02}.{n % 997:03}Z {line}"
+
+
+Filler = Callable[[int, random.Random], str]
+
+
+WORDS = ("mast", "keel", "bow", "stern", "rope", "knot", "sail", "hull", "wind", "tide")
+
+
+def _words(chance: random.Random, count: int) -> str:
+    return " ".join(chance.choices(WORDS, k=count))
+
+
+def _log(n: int, chance: random.Random) -> str:
+    return _stamped(f"INFO worker {n % 7} did {_words(chance, 5)} in {n % 91} ms", n)
+
+
+KINDS: dict[str, tuple[str, object, Filler]] = {
+    "cat of a log": ("Bash", {"command": "cat /var/log/app.log"}, _log),
+    "read of a log": ("Read", {"file_path": "/srv/app/run.log"}, _log),
+    "tail": ("Bash", {"command": "tail -n 9000 server.log"}, _log),
+    "docker compose logs": (
+        "Bash",
+        {"command": "docker compose logs"},
+        lambda n, chance: f"{chance.choice(['web', 'db', 'worker'])}-1  | {_log(n, chance)}",
+    ),
+    "journal": (
+        "Bash",
+        {"command": "journalctl -u pay"},
+        lambda n, chance: f"Jan 05 10:{n // 60 % 60:02}:{n % 60:02} host pay[{n % 9}]: {_words(chance, 6)}",
+    ),
+    "CI": (
+        "Bash",
+        {"command": "gh run view --log"},
+        lambda n, c: f"build\tstep\t{_stamped(_words(c, 6), n)}",
+    ),
+    "pytest": (
+        "Bash",
+        {"command": "pytest -v"},
+        lambda n, chance: (
+            f"tests/test_{chance.choice('abcdef')}.py::test_{_words(chance, 3).replace(' ', '_')}"
+            f"_error_{n} PASSED [{n % 100:3}%]"
+        ),
+    ),
+    "go test": (
+        "Bash",
+        {"command": "go test -v ./..."},
+        lambda n, chance: f"--- PASS: Test{_words(chance, 2).title().replace(' ', '')}Error{n} (0.00s)",
+    ),
+    "cargo": (
+        "Bash",
+        {"command": "cargo test"},
+        lambda n, c: f"test {_words(c, 2).replace(' ', '::')}_{n} ... ok",
+    ),
+    "jest": (
+        "Bash",
+        {"command": "npx jest"},
+        lambda n, chance: f"    ✓ fails with an error on {_words(chance, 3)} ({n % 90} ms)",
+    ),
+    "tsc": (
+        "Bash",
+        {"command": "npx tsc --listFiles"},
+        lambda n, c: f"/srv/app/{_words(c, 2).replace(' ', '/')}/{n}.ts",
+    ),
+    "make": (
+        "Bash",
+        {"command": "make -j8"},
+        lambda n, c: f"gcc -O2 -c src/{_words(c, 1)}_{n}.c -o build/{n}.o",
+    ),
+    "gradle": (
+        "Bash",
+        {"command": "./gradlew build"},
+        lambda n, c: f"> Task :{_words(c, 1)}:compile{n} UP-TO-DATE",
+    ),
+    "unknown": ("Bash", {"command": "./deploy --all"}, lambda n, c: f"step {n}: {_words(c, 7)}"),
+    "MCP": ("mcp__ci__job_output", {"job": 7}, lambda n, c: f"{n} {_words(c, 8)}"),
+    "coloured": ("Bash", {"command": "./serve"}, lambda n, c: f"\x1b[32mok\x1b[0m {_words(c, 6)} {n}"),
+}
+SIZES = [2_000, 6_000, 40_000, 200_000]
+
+
+def output(kind: str, length: int, failures: list[str], seed: int) -> str:
+    """An output of about this size, with the failures at random places."""
+    chance = random.Random(seed)
+    _, _, filler = KINDS[kind]
+    lines: list[str] = []
+    left = length
+    while left > 0:
+        lines.append(filler(len(lines), chance))
+        left -= len(lines[-1]) + 1
+    for failure in failures:
+        lines.insert(chance.randint(0, len(lines)), failure)
+    return "\n".join(lines) + "\n"
+
+
+def shown(text: str, tool: str, arguments: object, mode: Mode, **policy: object) -> str:
+    wanted = Policy(**{"mode": mode, "lossy": True, "overhead": PREFIX, **policy})
+    result = shorten(
+        ToolOutput(text, tool, arguments, "c1"), wanted, Redacted, lambda _: "shadow_" + "0" * 32
+    )
+    return dictionary.expand(result.text)
+
+
+@pytest.mark.parametrize("mode", [Mode.STANDARD, Mode.AGGRESSIVE])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("length", SIZES)
+def test_each_distinct_failure_stands_in_the_result(kind: str, length: int, mode: Mode) -> None:
+    tool, arguments, _ = KINDS[kind]
+    for seed in range(3 if length < 100_000 else 1):
+        failures = random.Random(seed + length).sample(FAILURES, 14) + LEVELS
+        text = shown(output(kind, length, failures, seed), tool, arguments, mode)
+        assert [line for line in failures if line not in text] == []
+
+
+def test_a_megabyte_keeps_each_distinct_failure() -> None:
+    for kind in ("cat of a log", "unknown", "pytest"):
+        tool, arguments, _ = KINDS[kind]
+        text = shown(output(kind, 1_000_000, FAILURES, 7), tool, arguments, Mode.STANDARD)
+        assert [line for line in FAILURES if line not in text] == []
+
+
+def _record(n: int, chance: random.Random, failure: str = "") -> dict[str, object]:
+    return {
+        "ts": f"2026-01-05T10:00:{n % 60:02}Z",
+        "level": "error" if failure else "info",
+        "msg": failure or _words(chance, 8),
+        "req": f"{chance.getrandbits(128):032x}",
+    }
+
+
+SHAPES: dict[str, tuple[str, object, Callable[[list[dict[str, object]]], str]]] = {
+    "lines": ("Bash", {"command": "docker logs web"}, lambda records: "\n".join(map(json.dumps, records))),
+    "lines of a file": (
+        "Bash",
+        {"command": "cat run.ndjson"},
+        lambda records: "\n".join(map(json.dumps, records)),
+    ),
+    "array": ("mcp__logs__query", {"q": 1}, lambda records: json.dumps(records, indent=2)),
+    "nested": (
+        "mcp__logs__query",
+        {"q": 1},
+        lambda records: json.dumps({"data": [{"n": n, "entry": [one]} for n, one in enumerate(records)]}),
+    ),
+    "mixed": (
+        "mcp__logs__query",
+        {"q": 1},
+        lambda records: json.dumps([one if n % 3 else [one] for n, one in enumerate(records)]),
+    ),
+    "a log in a string": (
+        "mcp__ci__job",
+        {"q": 1},
+        lambda records: json.dumps({"job": 7, "log": "\n".join(str(one["msg"]) for one in records)}),
+    ),
+    "around an output": (
+        "Bash",
+        {"command": "./x"},
+        lambda records: json.dumps({"output": "\n".join(str(one["msg"]) for one in records), "exit_code": 1}),
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", [Mode.STANDARD, Mode.AGGRESSIVE])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("count", [20, 200, 2_000])
+def test_failures_within_json_stand_in_the_result(shape: str, count: int, mode: Mode) -> None:
+    tool, arguments, write = SHAPES[shape]
+    chance = random.Random(count)
+    failures = chance.sample(FAILURES, 14) + LEVELS
+    records = [_record(n, chance) for n in range(count)]
+    for failure in failures:
+        records.insert(chance.randint(0, len(records)), _record(5, chance, failure))
+    text = shown(write(records), tool, arguments, mode)
+    assert [one for one in failures if one not in text and json.dumps(one)[1:-1] not in text] == []
+
+
+def test_likes_are_counted_exactly() -> None:
+    chance = random.Random(1)
+    lines = [_log(n, chance) for n in range(3_000)]
+    for n in range(500):
+        lines.insert(chance.randint(0, len(lines)), _stamped(f"ERROR order {n * 7919} refused", n))
+    lines.insert(1_500, _stamped("FATAL disk is full", 3))
+    text = shown("\n".join(lines), "Bash", {"command": "./serve"}, Mode.STANDARD)
+    assert "FATAL disk is full" in text
+    body, _, note = text.partition(HEADING)
+    told = re.search(r"ERROR order [0-9]+ refused \[([0-9]+) more like it\]", note)
+    assert told is not None
+    assert len(re.findall("ERROR order [0-9]+ refused", body)) + 1 + int(told[1]) == 500
+
+
+def test_what_does_not_fit_is_counted_and_the_most_severe_come_first() -> None:
+    chance = random.Random(2)
+    lines = [f"{_words(chance, 3)} cannot be found among {_words(chance, 3)}" for _ in range(900)]
+    lines += [f"error: {_words(chance, 4)} has no {_words(chance, 4)}" for _ in range(900)]
+    lines.insert(600, "panic: the mast is gone")
+    chance.shuffle(lines)
+    limited = cap("\n".join(lines), 3_000)
+    assert limited is not None
+    assert size(limited) <= 3_000
+    body, _, note = limited.partition(HEADING + "\n")
+    told = note.split("\n")
+    assert "panic: the mast is gone" in limited
+    rest = re.fullmatch(r"\[([0-9]+) more lines of ([0-9]+) kinds\]", told[-1])
+    assert rest is not None
+    counted = sum(
+        int((re.search(r"\[([0-9]+) more like it\]$", line) or [0, 0])[1]) + 1 for line in told[:-1]
+    )
+    in_body = sum(is_critical(line) and line in set(lines) for line in body.split("\n"))
+    assert in_body + counted + int(rest[1]) == 1_801
+    levels = [severity(encode(line)) for line in told[:-1]]
+    assert levels == sorted(levels)
+
+
+def test_names_of_failed_tests_come_before_tests_that_passed() -> None:
+    lines = [
+        f"tests/test_{'abcd'[n % 4]}.py::test_error_{WORDS[n % 10]}_{n} {'FAILED' if n % 17 == 3 else 'PASSED'} [{n // 3}%]"
+        for n in range(300)
+    ]
+    names = [line.split(" ")[0] for line in lines if "FAILED" in line]
+    for limit in (4_000, 65_536):
+        text = shown("\n".join(lines), "Bash", {"command": "./check"}, Mode.STANDARD, max_output_bytes=limit)
+        assert [name for name in names if name not in text] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tests/a.py::test_error PASSED [ 10%]",
+        "  ✓ reports an error (5 ms)",
+        "ok 3 - handles failure",
+        "--- PASS: TestError (0.00s)",
+        "=== RUN   TestFailure/error",
+        "test foo::error ... ok",
+        "ok  \tpkg/errors\t0.1s",
+        "PASS src/error.test.ts",
+        "FooTest > failure() PASSED",
+        "[       OK ] Suite.Error (0 ms)",
+        "3/12 Test #3: failed ....   Passed    0.01 sec",
+        "web-1  | 2026-01-02T03:04:05Z ✓ no error",
+    ],
+)
+def test_what_passed_is_not_critical(line: str) -> None:
+    assert not is_critical(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "how"),
+    [
+        ("FAILED tests/a.py::test_b - assert 1 == 2", Severity.FAILURE),
+        ("12 passed, 2 failed", Severity.FAILURE),
+        ("[INFO] BUILD FAILURE", Severity.FAILURE),
+        ("panic: runtime error", Severity.FAILURE),
+        ("✓ 12 ✗ 2 failed", Severity.FAILURE),
+        ("not ok 4 - x", Severity.FAILURE),
+        ('{"level":"error","msg":"x"}', Severity.ERROR),
+        ("src/a.ts(12,5): error TS2322: no", Severity.ERROR),
+        ("bash: foo: command not found", Severity.COMPLAINT),
+        ("0 failed, 12 passed", Severity.MENTION),
+        ("2026-01-02 WARN retry 10 failed for x", Severity.MENTION),
+        ("warning: unused variable: `error`", Severity.MENTION),
+        ('  File "a.py", line 3, in f', Severity.MENTION),
+        ("process exited with code 0", Severity.MENTION),
+    ],
+)
+def test_severity(line: str, how: Severity) -> None:
+    assert is_critical(line)
+    assert severity(encode(line)) is how
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from([*FAILURES, *LEVELS, "ordinary", "x" * 700 + " error: in a long line", "é" * 400]),
+        max_size=200,
+    ),
+    st.integers(300, 9_000),
+)
+def test_the_limit_holds_and_nothing_is_invented(lines: list[str], limit: int) -> None:
+    text = "\n".join(lines)
+    limited = cap(text, limit)
+    if limited is None:
+        return
+    assert size(limited) <= limit
+    for line in limited.partition(HEADING)[2].split("\n")[1:]:
+        bare = re.sub(r"(?: \[[0-9]+ bytes left out\])?(?: \[[0-9]+ more like it\])?$", "", line)
+        assert bare in text or re.fullmatch(r"\[[0-9]+ more lines? of [0-9]+ kinds?\]", line)
+
+
+def test_a_failure_within_a_block_of_passing_tests_stands() -> None:
+    lines = [
+        line for n in range(60) for line in (f"stdout | a{n}.test.ts > b {n}", "one line", f"two {n}", "")
+    ]
+    lines.insert(102, "ERROR cannot reach the ledger")
+    lines += [f" ✓ a{n}.test.ts (3 tests) 12ms" for n in range(60)] + [" Test Files  60 passed (60)"]
+    text = shown("\n".join(lines), "Bash", {"command": "npx vitest run"}, Mode.STANDARD)
+    assert "[output of tests left out: 240 lines in 60 blocks]\nERROR cannot reach the ledger\n" in text
+
+
+def test_a_failure_in_the_middle_of_a_long_line_stands() -> None:
+    line = "GET /a " + "x" * 1_900 + ' error: "the disk is full" ' + "y " * 900
+    text = shown(
+        "\n".join([line, *(f"line {n}" for n in range(60))]), "Bash", {"command": "./x"}, Mode.STANDARD
+    )
+    assert 'error: "the disk is full"' in text
+
+
+@pytest.mark.parametrize("example", rules.load("logs.yaml")["examples"], ids=str)
+def test_which_files_are_logs(example: dict[str, str]) -> None:
+    assert is_log(example["path"], example.get("text", "")) is example["log"]
+
+
+def test_code_that_someone_edits_has_no_failures() -> None:
+    source = "\n".join(f"    raise ValueError('error: {n} failed')  # FAILED {n}" for n in range(2_000))
+    text = shown(source, "Read", {"file_path": "/a/b.py"}, Mode.STANDARD)
+    assert HEADING not in text
