@@ -206,7 +206,7 @@ class Penumbra:
     def _state_of_config(self) -> tuple[int, int] | None:
         path = _config_path()
         try:
-            found = Path(path).expanduser().stat() if path else None
+            found = Path(os.path.expanduser(path)).stat() if path else None
         except OSError:
             return None
         return (found.st_mtime_ns, found.st_size) if found else None

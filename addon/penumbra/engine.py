@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
-from penumbra import failures, rewrite, threads, workers
+from penumbra import failures, readable, rewrite, threads, workers
 from penumbra.elsewhere import Elsewhere
 from penumbra.history import adoption
 from penumbra.history.shelves import Shelves
@@ -46,7 +46,7 @@ from penumbra.strategies.figures import StrategyFigures
 from penumbra.strategies.http import Http
 from penumbra.strategies.strategy import Credential
 from penumbra.text.result import Mode, Shortened
-from penumbra.wire import identity, repeated, session
+from penumbra.wire import identity, session
 from penumbra.wire.document import Document, NotJson
 from penumbra.wire.recognise import Api, claims_json, model_in
 
@@ -366,6 +366,9 @@ class Engine:
         settings, conversation = request.settings, request.conversation
         if incoming.api.kind not in ("messages", "count_tokens"):
             return None
+        if request.document.members(conversation.messages):
+            # One message that is no list of them: nothing could be put behind it.
+            return None
         # What the last request declared is what the provider holds, whatever became of its answer.
         at_stake = (settings.adopt == "auto" and not past.tool) and (
             conversation.last_thinking >= 0 or adoption.may_be_cached(request.document, request.api.cache)
@@ -458,10 +461,8 @@ class Engine:
                 threads.check(document, settings.threads, incoming.headers.get("user-agent", ""))
             scope = self.scope(incoming, document)
             request = rewrite.read(document, incoming.api, settings, scope, incoming.threshold)
-            if request and request.settings.must_search:
-                said = request.settings.redact_scope == "all"
-                if repeated.on_the_way(document, request.conversation.messages, said=said):
-                    raise Unreadable("its body says something twice on the way to a tool's result")
+            if request and readable.says_twice(request):
+                raise Unreadable("its body says something twice on the way to a tool's result")
             return request and rewrite.with_model(request, model_in(incoming.path))
         except NotJson:
             # What says that it is no JSON is no call; what is empty says nothing.
@@ -481,7 +482,6 @@ class Engine:
 
 
 def _whose(incoming: Incoming) -> workers.Caller:
-    """Whose turn the work for a request takes: nobody can take that of somebody else."""
     return workers.whose(incoming.peer, identity.credential(incoming.headers, incoming.query))
 
 

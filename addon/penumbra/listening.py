@@ -24,8 +24,8 @@ class Listening:
         if wide:
             places = ", ".join(sorted(wide))
             _log.warning(
-                f"The proxy listens at {places}: whoever reaches this machine can use it. To keep it to "
-                "itself: --listen-host 127.0.0.1, or --mode …@127.0.0.1:PORT."
+                f"The proxy listens at {places}: whoever reaches this machine can use it. "
+                "--listen-host 127.0.0.1, or --mode …@127.0.0.1:PORT, keeps it to this machine."
             )
 
     async def server_connect(self, data: ServerConnectionHookData) -> None:
@@ -39,6 +39,7 @@ class Listening:
             data.server.error = _REFUSAL
             _log.warning(f"Penumbra refused a connection to mitmweb's port {address[1]}.")
         elif found:
+            data.server.sni = data.server.sni or data.client.sni or address[0]
             data.server.address = (found[0], address[1])
 
     async def http_connect(self, flow: http.HTTPFlow) -> None:

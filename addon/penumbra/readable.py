@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from penumbra.rewrite import Request
+from penumbra.wire import repeated
+
 _CHARSETS = frozenset(("", "utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin1", "windows-1252"))
 """In which the signs of JSON are the bytes that they are in UTF-8."""
 _CHARSET = re.compile(r"charset\s{0,8}=\s{0,8}[\"']?([^\"';,\s]{0,80})", re.IGNORECASE)
@@ -24,6 +27,14 @@ def content(headers: Iterable[tuple[str, str]]) -> str:
     if any(one.lower() not in _CHARSETS for one in charsets):
         return "its content type names another encoding than UTF-8"
     return _more_than_one(headers, "content-type")
+
+
+def says_twice(request: Request) -> bool:
+    """Whether a body may be read in two ways where results of tools stand, or all that is searched."""
+    settings = request.settings
+    return settings.must_search and repeated.on_the_way(
+        request.document, request.conversation.messages, said=settings.redact_scope == "all"
+    )
 
 
 def _more_than_one(headers: Iterable[tuple[str, str]], name: str) -> str:

@@ -19,13 +19,14 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from penumbra import failures, overrides
+from penumbra import failures, overrides, searched
 from penumbra.calls import tools
 from penumbra.history import adoption, dedup, mentioned
 from penumbra.history.reread import Library, referenced
 from penumbra.history.shelves import Shelves
 from penumbra.redaction import RedactionError
 from penumbra.redaction.structured import Structured
+from penumbra.searched import Searched
 from penumbra.settings import Settings
 from penumbra.shadow.ledger import Decision, Facts
 from penumbra.text import pipeline, time_budget, tokens
@@ -84,6 +85,7 @@ class Request:
     document: Document
     conversation: Conversation
     items: tuple[Item, ...]
+    searched: tuple[Searched, ...] = ()
     structured: Structured = field(default_factory=Structured)
     mentions: mentioned.Mentions = field(default_factory=mentioned.Mentions)
 
@@ -119,9 +121,12 @@ def read(
     """
     if not api.fits(document):
         return None
-    conversation = api.wire.read(document)
+    conversation, passages = searched.with_said(document, api.wire.read(document))
     settings = _overridden(document, conversation, settings, threshold)
-    return Request(api, settings, document, conversation, tuple(_items(document, conversation, scope)))
+    others = searched.read(document, conversation, passages, scope) if settings.redact_secrets else ()
+    return Request(
+        api, settings, document, conversation, tuple(_items(document, conversation, scope)), others
+    )
 
 
 def with_model(request: Request, model: str) -> Request:
@@ -173,6 +178,8 @@ def _items(document: Document, conversation: Conversation, scope: bytes) -> Iter
     opening = hashlib.blake2b(conversation.opening.encode("utf-8", "surrogatepass"), digest_size=16).digest()
     for result in conversation.results:
         text = document.string(result.value)
+        if text and result.part is not None:
+            text = text[slice(*result.part)]
         if not text:
             continue
         digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=scope, digest_size=16).digest()
@@ -208,6 +215,8 @@ def rewrite(
     writer = _Writer(request, known, redact, shadows, forms, given, trimmed)
     for item in request.items:
         writer.write(item, shelves)
+    for other in request.searched:
+        writer.search(other)
     writer.shelve(shelves)
     return Rewritten(request.document.render(), tuple(writer.shown), writer.decisions, writer.originals)
 
@@ -324,7 +333,7 @@ class _Writer:
         decision, new = self._decision(item, shelves)
         text = item.text if decision.text is None else decision.text
         if text != item.text:
-            self.request.document.replace(item.result.value, text)
+            self._replace(item.result, text)
         if new:
             self.decisions[item.key] = decision
         facts = decision.facts
@@ -337,6 +346,27 @@ class _Writer:
             name = f"result {self.seen.name(item.result.call_id)}"
             self._refer(_Referable(item.key, mark, name, len(text), text, item.result, original))
         self.shown.append(Shown(item, facts, new))
+
+    def _replace(self, result: ResultText, text: str) -> None:
+        document = self.request.document
+        if result.part is None:
+            document.replace(result.value, text)
+        else:
+            document.edits.append(searched.part_edit(document, result.value, result.part, text))
+
+    def search(self, other: Searched) -> None:
+        """Take the secrets out of what is not shortened."""
+        request = self.request
+        decision = self.known.get(other.key) or self.decisions.get(other.key)
+        new = decision is None
+        if decision is None:
+            seen = other.turn >= self.last_known
+            if seen and other.keeps_secrets(request.settings.adopt, request.conversation, request.api.format):
+                return
+            decision = self.decisions[other.key] = other.redacted(request.document, self.redact)
+        request.document.edits += other.edits(request.document, decision)
+        if decision.text is not None:
+            self.shown.append(Shown(_item(other), decision.facts, new))
 
     def shelve(self, shelves: Shelves) -> None:
         """Give the library back for the next turn."""
@@ -494,6 +524,11 @@ class _Writer:
 
     def _ref(self, original: str) -> str:
         return self.shadows.ref(original) if self.shadows is not None else ""
+
+
+def _item(other: Searched) -> Item:
+    """What logs and figures show of it."""
+    return Item(ResultText(other.value, "", other.call, False, other.turn), "", b"", other.key)
 
 
 def _is_smaller(text: str, than: str) -> bool:

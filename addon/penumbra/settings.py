@@ -150,7 +150,7 @@ def _load(
 ) -> Settings:
     values: dict[str, Any] = {}
     if config:
-        for knob, key, value in settings_file.read(Path(config).expanduser(), variables, values):
+        for knob, key, value in settings_file.read(Path(os.path.expanduser(config)), variables, values):
             values[knob.name] = knob.read(key, value)
     for name in unknown_variables(environment):
         if near := meant(name.removeprefix(VARIABLE), _VARIABLES):
@@ -162,9 +162,19 @@ def _load(
         if options.get(knob.name, "") != "":
             values[knob.name] = knob.read(knob.option, options[knob.name])
     settings = Settings(**values)
+    _check_paths(settings, environment)
     if settings.mode is not Mode.DISABLED and (lacking := check.missing(settings)):
         raise SettingsError(lacking)
     return settings
+
+
+def _check_paths(settings: Settings, environment: Mapping[str, str]) -> None:
+    """A home that is not known would make a folder of the name `~`."""
+    path = database_path(settings, environment)
+    if path is not None and str(path).startswith("~"):
+        raise SettingsError(
+            f"penumbra_database: no home folder is known for {str(path)!r}: name a file, or set HOME"
+        )
 
 
 _VARIABLES = ("CONFIG", *(knob.name.upper() for knob in KNOBS))
@@ -188,6 +198,6 @@ def database_path(settings: Settings, environment: Mapping[str, str] = os.enviro
     if settings.database == "memory":
         return None
     if settings.database:
-        return Path(settings.database).expanduser()
-    state = environment.get("XDG_STATE_HOME") or str(Path("~/.local/state").expanduser())
+        return Path(os.path.expanduser(settings.database))
+    state = environment.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     return Path(state) / "penumbra" / "penumbra.sqlite"

@@ -442,6 +442,23 @@ def test_the_database_lies_in_the_users_state_folder(tmp_path):
     assert settings.database_path(Settings(database=str(tmp_path / "x.db"))) == tmp_path / "x.db"
 
 
+@pytest.mark.parametrize(
+    ("options", "config", "told"),
+    [
+        ({}, "", "penumbra_database: no home folder is known for '~/.local/state/"),
+        ({"database": "~/x.db"}, "", "penumbra_database: no home folder is known for '~/x.db'"),
+        ({}, "~/p.yaml", "penumbra_config: got '~/p.yaml': No such file"),
+    ],
+)
+def test_a_home_that_is_not_known_is_told(monkeypatch, options, config, told):
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    with pytest.raises(SettingsError) as error:
+        load(options, {}, config)
+    assert str(error.value).startswith(told)
+    assert load({"database": "memory"}, {}).database == "memory"
+    assert load({}, {"XDG_STATE_HOME": "/s"}).database == ""
+
+
 def test_a_key_of_the_wrong_shape_is_not_shown(config):
     with pytest.raises(SettingsError) as error:
         load({}, {}, config("pipes: {tool_output: {api: {api_key: [hunter2]}}}"))

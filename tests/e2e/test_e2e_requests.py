@@ -69,7 +69,7 @@ MODES = {
     "off": "off",
     "word": "Disabled ",
     "false": "false",
-    "object": {"mode": "none", "unknown": 1},
+    "object": {"mode": "none", "memo": True},
 }
 
 
@@ -124,6 +124,14 @@ BAD = {
         "_forge.tool_output_compression.max_output_bytes must be <= 1048576",
     ),
     "redaction": ({FORGE: {"redact_secrets": False}}, "redact_secrets"),
+    "misspelt": (
+        {FORGE: {"redact_secret": True}},
+        "_forge.tool_output_compression.redact_secret is unknown, did you mean redact_secrets?",
+    ),
+    "a misspelt member": (
+        {"tool_output_compresion": "off"},
+        "_forge.tool_output_compresion is unknown, did you mean tool_output_compression?",
+    ),
 }
 
 

@@ -234,10 +234,10 @@ def test_long_value_of_other_alphabets(lead: int) -> None:
 
 
 def test_tokens_without_anything_between_settle_at_once() -> None:
-    """What begins where another token ends was no token of its own, and becomes none."""
+    """What is left beside a placeholder goes with its whole word, not one token at a time."""
     text = "AKIA" * 400
     once = redact(text)
-    assert 1 <= len(PATTERN.findall(once)) <= 2
+    assert 1 <= len(PATTERN.findall(once)) <= 3
     assert redact(once) == once
 
 

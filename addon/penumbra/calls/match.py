@@ -124,6 +124,26 @@ def _read(line: str, rule: dict[str, Any]) -> _Match:
     )
 
 
+class Commands:
+    """A set of commands, written as in the rules of families."""
+
+    def __init__(self, lines: Sequence[str], unless: Sequence[str] = ()) -> None:
+        self._matches: dict[str, list[_Match]] = {}
+        self._globs: list[_Match] = []
+        for line in lines:
+            match = _read(line, {"name": line, "unless": unless})
+            for program in match.programs:
+                (self._globs if _is_glob(program) else self._matches.setdefault(program, [])).append(match)
+
+    def hold(self, argv: Sequence[str]) -> bool:
+        """Whether a command (without wrappers) is one of them."""
+        if not argv:
+            return False
+        operands = [word for word in argv[1:] if not word.startswith("-")]
+        globs = (one for one in self._globs if any(fnmatchcase(argv[0], program) for program in one.programs))
+        return any(one.fits(argv, operands) for one in (*self._matches.get(argv[0], ()), *globs))
+
+
 def family_of(argv: Sequence[str]) -> str:
     """The family of a command (without wrappers, see `shell.Part.argv`); empty if it has none."""
     if not argv:

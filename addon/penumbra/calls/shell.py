@@ -19,6 +19,8 @@ from penumbra.calls.wrappers import unwrap
 
 MAX_DEPTH = 8
 """How deep groups and command lines inside command lines are followed."""
+_MOST_FED = 16
+"""Commands in front of a pipe that are remembered."""
 MAX_TOKENS = 5_000
 """Words and operators of a command line that are looked at."""
 
@@ -41,6 +43,8 @@ class Part:
     """It prints a file as it is."""
     path: str = ""
     """The only file that it reads; empty if there are several or none."""
+    fed: tuple[tuple[str, ...], ...] = ()
+    """The commands whose output it was fed over a pipe, as far as it makes other text out of it."""
 
 
 @dataclass(slots=True)
@@ -208,7 +212,7 @@ class _Resolver:
         parts = self.of_node(pipeline[0])
         for node in pipeline[1:]:
             filtered = _filtered(parts, node) if parts and isinstance(node, _Simple) else None
-            parts = self.of_node(node) if filtered is None else filtered
+            parts = _fed(self.of_node(node), parts) if filtered is None else filtered
         last = pipeline[-1]
         if not last.to_file:
             return parts
@@ -240,6 +244,11 @@ class _Resolver:
         is_read = bool(read) or (rule is not None and rule.get("always", False))
         path = read[0] if len(read) == 1 else ""
         return [Part(argv, brief=is_brief(argv), read=is_read, path=path)]
+
+
+def _fed(parts: list[Part], by: list[Part]) -> list[Part]:
+    fed = tuple(argv for part in by for argv in (part.argv, *part.fed))[:_MOST_FED]
+    return [replace(part, fed=fed) for part in parts] if fed else parts
 
 
 def _filtered(parts: list[Part], node: _Simple) -> list[Part] | None:

@@ -51,16 +51,20 @@ def hints(servers: Iterable[Server], certificates: Certificates) -> str:
 
 
 def _proxy(server: Server, certificates: Certificates) -> list[str]:
+    """Lines to be pasted into any shell, so without comments: an interactive zsh takes them for words."""
     ca = shlex.quote(str(certificates.ca))
     lines = [
         "Point an agent at Penumbra, in the shell that starts the agent:",
         f"  export HTTPS_PROXY=http://{server.place}",
-        f"  export NODE_EXTRA_CA_CERTS={ca}   # Claude Code, Gemini CLI and other Node agents",
-        f"  export CODEX_CA_CERTIFICATE={ca}   # Codex",
+        f"  export NODE_EXTRA_CA_CERTS={ca}",
+        f"  export CODEX_CA_CERTIFICATE={ca}",
     ]
+    if certificates.bundle is not None:
+        lines.append(f"  export SSL_CERT_FILE={shlex.quote(str(certificates.bundle))}")
+    lines.append("NODE_EXTRA_CA_CERTS is for Claude Code, Gemini CLI and other Node agents,")
     if certificates.bundle is None:
-        return [*lines, f"  (none for Python SDKs: {certificates.problem})"]
-    return [*lines, f"  export SSL_CERT_FILE={shlex.quote(str(certificates.bundle))}   # Python SDKs"]
+        return [*lines, f"CODEX_CA_CERTIFICATE for Codex; none for Python SDKs: {certificates.problem}"]
+    return [*lines, "CODEX_CA_CERTIFICATE for Codex, SSL_CERT_FILE for Python SDKs."]
 
 
 def _other(server: Server) -> list[str]:
@@ -91,7 +95,10 @@ def _reverse(server: Server) -> list[str]:
         return [f"{server.place} leads to {server.data}."]
     variable, path = _BASES.get(host, ("", ""))
     if variable:
-        return [f"Point an agent at Penumbra by its base URL:  export {variable}=http://{server.place}{path}"]
+        return [
+            f"Point an agent at Penumbra by its base URL, {host} behind it:",
+            f"  export {variable}=http://{server.place}{path}",
+        ]
     return [f"Base URL http://{server.place} leads to {server.data}."]
 
 

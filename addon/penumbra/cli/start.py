@@ -7,6 +7,7 @@ import argparse
 import asyncio
 import errno
 import logging
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,7 +28,7 @@ from penumbra.holes import Hole, holes
 from penumbra.knobs import unknown_options
 
 LOOPBACK = "127.0.0.1"
-_CONNECTIONS = ("client connect", "client disconnect", "server connect", "server disconnect")
+_CONNECTIONS = re.compile(r"(?:client|server) (?:dis)?connect(?: |$)")
 _FILTER_BEGINNINGS = ("~", "!", "(", '"', "'")
 _Parser = Callable[[options.Options], argparse.ArgumentParser]
 
@@ -46,7 +47,7 @@ class Quiet(logging.Filter):
             return False
         if ctx.options.termlog_verbosity == "debug" or record.levelno > logging.INFO:
             return True
-        return not record.getMessage().startswith(_CONNECTIONS)
+        return not _CONNECTIONS.match(record.getMessage())
 
 
 class StartErrors(errorcheck.ErrorCheck):
@@ -170,7 +171,7 @@ def start(command: str, given: Sequence[str], *, informed: bool) -> int:
     except OSError as error:
         raise Failure(_web_error(error)) from None
     except SystemExit as ended:
-        return ended.code if isinstance(ended.code, int) else 1
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     return 0
 
 

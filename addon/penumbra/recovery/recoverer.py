@@ -93,6 +93,7 @@ class Head:
 def keys(request: rewrite.Request, past: Past) -> dict[bytes, None]:
     """What the ledger may know of a request."""
     found = dict.fromkeys(item.key for item in request.items)
+    found |= dict.fromkeys(other.key for other in request.searched)
     return found | dict.fromkeys(older_arguments.keys(request)) if _trims(request, past) else found
 
 

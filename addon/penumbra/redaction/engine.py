@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from penumbra.redaction import MAX_BYTES, RedactionError, TooLarge, placeholder
+from penumbra.redaction import MAX_BYTES, RedactionError, TooLarge, placeholder, printed
 from penumbra.redaction.assignments import Assignments
 from penumbra.redaction.columns import COLUMNS
 from penumbra.redaction.hints import Hint, read_hint
@@ -20,7 +20,7 @@ from penumbra.redaction.rule import Rule, read
 from penumbra.redaction.span import Finder, Span
 from penumbra.redaction.spread import elsewhere
 from penumbra.redaction.tokens import around, at_anchor, everywhere
-from penumbra.redaction.view import undisguised
+from penumbra.redaction.view import View, undisguised, without
 from penumbra.text.result import Redacted
 
 _PASSES = 6
@@ -92,19 +92,33 @@ class Redactor:
         return Scan(data.decode("utf-8", "surrogatepass"), dict(sorted(counts.items())), values)
 
     def _spans(self, data: bytes, hint: Hint) -> list[Span]:
+        taken = placeholder.spans(data)
+        found = self._shown(data, hint)
+        if taken:
+            found += self._hidden(data, hint, taken)
+        if not found:
+            return []
+        whole = (_whole_characters(data, _behind_escape(data, span)) for span in found)
+        spans = list(placeholder.around(_merge(list(whole)), taken, data))
+        spans = list(placeholder.around(_merge(spans + list(elsewhere(data, spans))), taken, data))
+        return inside_strings(data, spans) if is_json(data) else spans
+
+    def _shown(self, data: bytes, hint: Hint) -> list[Span]:
+        """What the text shows as it is, and without disguises."""
         found = self._seen(data, hint)
         view = undisguised(data)
         if view is not None:
-            for span in self._seen(view.data, hint):
-                start, end = view.origin(span.start, span.end)
-                found.append(replace(span, start=start, end=end))
-        if not found:
+            found += _back(view, self._seen(view.data, hint))
+        return found
+
+    def _hidden(self, data: bytes, hint: Hint, taken: list[tuple[int, int]]) -> list[Span]:
+        """What placeholders stand in or beside: anybody may write one, and it protects nothing."""
+        view = without(data, placeholder.PATTERN_BYTES)
+        if view is None:
             return []
-        taken = placeholder.spans(data)
-        whole = (_whole_characters(data, _behind_escape(data, span)) for span in found)
-        spans = _outside(_merge(list(whole)), taken)
-        spans = _outside(_merge(spans + list(elsewhere(data, spans))), taken)
-        return inside_strings(data, spans) if is_json(data) else spans
+        gaps = placeholder.Gaps(data, taken)
+        found = [span for span in self._shown(view.data, hint) if gaps.concern(span)]
+        return _back(view, [gaps.whole(span, view.data) for span in found])
 
     def _seen(self, data: bytes, hint: Hint) -> list[Span]:
         low = data.lower()
@@ -115,6 +129,8 @@ class Redactor:
             found += prefixed_tokens(data)
         if hint.loud:
             found += lone_lines(data)
+        if hint.printed:
+            found += printed.values(data, hint.printed)
         return found
 
     def _anchored(self, data: bytes, low: bytes) -> Iterator[Span]:
@@ -181,13 +197,10 @@ def _merge(spans: list[Span]) -> list[Span]:
     return merged
 
 
-def _outside(spans: list[Span], taken: list[tuple[int, int]]) -> list[Span]:
-    """Without those that touch a placeholder. Both lists are in order."""
-    kept = []
-    index = 0
+def _back(view: View, spans: list[Span]) -> list[Span]:
+    """Spans of a view, as they stand in the text."""
+    found = []
     for span in spans:
-        while index < len(taken) and taken[index][1] <= span.start:
-            index += 1
-        if index == len(taken) or taken[index][0] >= span.end:
-            kept.append(span)
-    return kept
+        start, end = view.origin(span.start, span.end)
+        found.append(replace(span, start=start, end=end))
+    return found

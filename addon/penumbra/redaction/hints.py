@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from penumbra import rules
+from penumbra.redaction.printed import Printed, printed
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,17 +18,20 @@ class Hint:
     """It is where secrets are kept: weak names count as strong ones, lone random lines go."""
     quiet: bool = False
     """It is full of hashes: only strong names and known forms count."""
+    printed: Printed | None = None
+    """A command printed it that prints a secret and nothing that says so."""
 
 
 _SPEC = rules.load("secrets/words/hints.yaml")
 _LOUD = re.compile("|".join(_SPEC["loud"]), re.IGNORECASE)
 _QUIET = re.compile("|".join(_SPEC["quiet"]), re.IGNORECASE)
-_LONGEST = 1024
+_LONGEST = 4096
 
 
 @lru_cache(maxsize=1024)
 def read_hint(text: str) -> Hint:
-    """The hint in a path or command line, of which the first 1,024 characters count."""
+    """The hint in a path or command line, of which the first 4,096 characters count."""
     text = text[:_LONGEST]
     loud = bool(_LOUD.search(text))
-    return Hint(loud, not loud and bool(_QUIET.search(text)))
+    secret = printed(text) if text else None
+    return Hint(loud, not loud and secret is None and bool(_QUIET.search(text)), secret)

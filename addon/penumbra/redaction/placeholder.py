@@ -5,6 +5,11 @@ from __future__ import annotations
 import base64
 import hmac
 import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from penumbra.redaction.span import Span
 
 _BODY = r"REDACTED:[a-z0-9][a-z0-9-]{0,39}:[a-z2-7]{6}"
 PATTERN = re.compile(rf"\[{_BODY}\]")
@@ -37,3 +42,70 @@ def spans(data: bytes) -> list[tuple[int, int]]:
     if _MARK not in data:
         return []
     return [match.span() for match in PATTERN_BYTES.finditer(data)]
+
+
+_LEAST = 4
+"""Bytes: what is shorter beside a placeholder is punctuation."""
+_TO_VALUE = re.compile(rb"[\w.-]{0,40}[\\\"' \t]{0,6}(?:[=:]|=>)[\\\"' \t>]{0,8}")
+"""What stands between a placeholder in the middle of a name, or behind it, and the name's value."""
+_GLUED = re.compile(rb"[\w/]\S{0,80}")
+"""What stands between a placeholder within a word and a value in the same word."""
+_WORD = re.compile(rb"\w*")
+_NAME_END = re.compile(rb"[\w.-]")
+
+
+def around(spans: Iterable[Span], taken: Sequence[tuple[int, int]], data: bytes) -> Iterator[Span]:
+    """What is left of the spans when placeholders are cut out of them. `taken` is in order."""
+    ends = [end for _, end in taken]
+    for span in spans:
+        index, start, pieces = bisect_right(ends, span.start), span.start, 0
+        while index < len(taken) and taken[index][0] < span.end:
+            yield from _piece(span, start, taken[index][0], data)
+            start, index, pieces = taken[index][1], index + 1, pieces + 1
+        if not pieces:
+            yield span
+        elif start < span.end:
+            yield from _piece(span, start, span.end, data)
+
+
+def _piece(span: Span, start: int, end: int, data: bytes) -> Iterator[Span]:
+    value = data[start:end]
+    start += len(value) - len(value.lstrip())
+    end -= len(value) - len(value.rstrip())
+    if end - start >= _LEAST:
+        yield replace(span, start=start, end=end, quote=b"")
+
+
+class Gaps:
+    """Where placeholders stood in a text that is read without them."""
+
+    def __init__(self, data: bytes, taken: Sequence[tuple[int, int]]) -> None:
+        self._data = data
+        self._taken = taken
+        self._at: list[int] = []
+        gone = 0
+        for start, end in taken:
+            self._at.append(start - gone)
+            gone += end - start
+
+    def whole(self, span: Span, text: bytes) -> Span:
+        """The span, to the end of its word where it begins at a placeholder: of a word that goes on, what is
+        left would look like the beginning of another one. `text`: without placeholders."""
+        index = bisect_left(self._at, span.start)
+        if index == len(self._at) or self._at[index] != span.start:
+            return span
+        rest = _WORD.match(text, span.end)
+        return replace(span, end=rest.end()) if rest else span
+
+    def concern(self, span: Span) -> bool:
+        """Whether a span of the text without placeholders was hidden, or cut off, by one of them."""
+        index = bisect_left(self._at, span.start)
+        if index < len(self._at) and self._at[index] <= span.end:
+            return True
+        if index == 0:
+            return False
+        start, end = self._taken[index - 1]
+        until = end + span.start - self._at[index - 1]
+        if _NAME_END.match(self._data, start - 1, start) and _TO_VALUE.fullmatch(self._data, end, until):
+            return True
+        return _GLUED.fullmatch(self._data, end, until) is not None

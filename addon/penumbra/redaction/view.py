@@ -74,6 +74,11 @@ def undisguised(data: bytes) -> View | None:
     return _build(data, pattern.finditer(data))
 
 
+def without(data: bytes, pattern: re.Pattern[bytes]) -> View | None:
+    """The view of a text without what matches a pattern; None if nothing does."""
+    return _build(data, pattern.finditer(data))
+
+
 @lru_cache(maxsize=1024)
 def _letter(escape: bytes) -> bytes | None:
     """The letter that a disguise stands for; empty if for none, None if the letter may not stand bare."""

@@ -54,6 +54,7 @@ def read(document: Document) -> Conversation:
         last_answer=last_answer,
         last_thinking=last_thinking,
         opening=opening or "",
+        calls=calls,
     )
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
+from penumbra.calls.tools import table
 from penumbra.wire.conversation import ToolCall
 from penumbra.wire.document import Document, NotJson
 
-_HINT_KEYS = ("command", "cmd", "file_path", "path", "absolute_path", "filePath")
+_HINT = 4_000
+"""Characters of a hint."""
 
 
 def decoded(document: Document, call: ToolCall | None) -> Any:
@@ -39,12 +42,23 @@ def strings(value: Any) -> Iterator[str]:
 def hint(arguments: Any) -> str:
     """Path or command of the call: it tells a scanner what kind of text to expect."""
     if isinstance(arguments, str):
-        return arguments[:1000]
-    if isinstance(arguments, dict):
-        for key in _HINT_KEYS:
-            value = arguments.get(key)
-            if isinstance(value, list):
-                value = " ".join(part for part in value if isinstance(part, str))
-            if isinstance(value, str) and value:
-                return value[:1000]
+        return arguments[:_HINT]
+    if not isinstance(arguments, dict):
+        return ""
+    if isinstance(arguments.get("action"), dict):
+        arguments = arguments["action"]
+    keys = table()["arguments"]
+    for key in (*keys["command"], *keys["path"]):
+        value = arguments.get(key)
+        if isinstance(value, list):
+            value = _joined([part for part in value if isinstance(part, str)])
+        if isinstance(value, str) and value:
+            return value[:_HINT]
     return ""
+
+
+def _joined(words: list[str]) -> str:
+    """Command lines one below the other; an argument vector as one line."""
+    if any("\n" in word or " " in word.strip() for word in words[:1]):
+        return "\n".join(words)
+    return shlex.join(words)

@@ -81,6 +81,7 @@ def read(document: Document) -> Conversation:
         last_answer=last_answer,
         last_thinking=last_thinking,
         opening="\n".join(opening),
+        calls=calls,
     )
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol
 
@@ -83,6 +83,8 @@ class ResultText:
     """Index of the message that the result stands in."""
     container: Raw | None = None
     """Where a result is no text but JSON: all of it, of which `value` is one string."""
+    part: tuple[int, int] | None = None
+    """Where it stands in the user's text: these characters of the string."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,8 @@ class Conversation:
     """Index of the last message with a thinking block that the API may bind to its prefix; or -1."""
     opening: str
     """Text of the first user message: what tells conversations apart where ids don't."""
+    calls: Mapping[str, ToolCall] = field(default_factory=dict)
+    """The calls that have an id."""
 
 
 class Wire(Protocol):
@@ -142,15 +146,18 @@ def joined_text(document: Document, content: Raw | None, kinds: Sequence[str] = 
 
 
 def string_values(document: Document, value: Raw | None) -> Iterator[Raw]:
-    """Every string within a value, in order; keys, and the data of files with a MIME type, are none."""
+    """Every string within a value, in order; keys are none. Of what has a MIME type, only the text."""
     waiting = [] if value is None else [value]
     while waiting:
         one = waiting.pop()
         if document.is_string(one):
             yield one
+            continue
         waiting += reversed(document.items(one))
         members = document.members(one)
-        if not members.keys() & _FILE_KEYS:
+        if members.keys() & _FILE_KEYS:
+            waiting += [member for name, member in members.items() if name == "text"]
+        else:
             waiting += reversed(members.values())
 
 

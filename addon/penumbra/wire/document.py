@@ -36,6 +36,10 @@ _BETWEEN_MEMBERS = re.compile(
     rb'[ \t\n\r]*+[{,][ \t\n\r]*+"(?:[^"\\]|\\.)*+"[ \t\n\r]*+:[ \t\n\r]*+', re.DOTALL
 )
 """What stands in front of the value of one member, behind the value of the one before it."""
+_CHARACTERS = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]+", re.DOTALL
+)
+"""What stands in a JSON string for one character, or a run of characters that stand for themselves."""
 
 
 class NotJson(ValueError):
@@ -195,6 +199,14 @@ class Document:
         start = _address(value) - self._base
         return start, start + len(memoryview(value))
 
+    def part(self, value: Raw, start: int, end: int) -> tuple[int, int]:
+        """Where the characters `start` to `end` of a string stand: offsets as of `place`."""
+        first, last = self.place(value)
+        raw = self.data[first + 1 : last - 1].decode("utf-8")
+        places = [_spelled(raw, at) for at in (start, end)]
+        begin, stop = (first + 1 + len(raw[:at].encode("utf-8")) for at in places)
+        return begin, stop
+
     @staticmethod
     def is_string(value: Raw) -> bool:
         """Whether the value is a string."""
@@ -305,6 +317,19 @@ class Document:
             at = edit.end
         pieces.append(self.data[at:])
         return b"".join(pieces)
+
+
+def _spelled(raw: str, at: int) -> int:
+    """Where the character `at` of a string begins in its JSON spelling."""
+    if "\\" not in raw:
+        return at
+    decoded = 0
+    for match in _CHARACTERS.finditer(raw):
+        length = 1 if match[0][0] == "\\" else len(match[0])
+        if at < decoded + length:
+            return match.start() + at - decoded
+        decoded += length
+    return len(raw)
 
 
 # A look at the bytes around a place, and no copy of all that stands before or behind it: a document may

@@ -60,6 +60,7 @@ def read(document: Document) -> Conversation:
         last_answer=last_answer,
         last_thinking=-1,
         opening="\n".join(opening),
+        calls=calls,
     )
 
 

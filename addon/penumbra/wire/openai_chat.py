@@ -49,6 +49,7 @@ def read(document: Document) -> Conversation:
         last_answer=last_answer,
         last_thinking=-1,
         opening=opening or "",
+        calls=calls,
     )
 
 

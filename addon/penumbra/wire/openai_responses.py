@@ -66,6 +66,7 @@ def read(document: Document) -> Conversation:
         last_answer=max((turn for turn in answers if turn < len(items) - 1), default=-1),
         last_thinking=max((turn for turn in answers if "encrypted_content" in items[turn]), default=-1),
         opening=document.string(top.get("input")) or "\n".join(opening),
+        calls=calls,
     )
 
 

@@ -37,7 +37,13 @@ FORMATS: dict[str, ModuleType] = {
     "openai_responses": openai_responses,
 }
 """The modules that read and write each format."""
-_FIRST_BYTES = {"string": b'"', "array": b"[", "object": b"{", "string or array": b'"['}
+_FIRST_BYTES = {
+    "string": b'"',
+    "array": b"[",
+    "object": b"{",
+    "string or array": b'"[',
+    "array or object": b"[{",
+}
 
 
 _MODEL = re2.compile(r"/models?/(?:(arn:.+)/[a-z-]+$|([^/]+?)(?::[a-zA-Z]+)?(?:/|$))")

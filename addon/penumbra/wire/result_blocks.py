@@ -1,0 +1,258 @@
+"""Results of tools, whatever their shape: all in them that may hold a secret, as one JSON text.
+
+The readers of the formats know which texts may be shortened. What a result holds beside them (documents,
+search hits, objects of any shape, names of members, numbers) is only searched. What must not be
+touched is left out: ids, names, signatures, encrypted content, images. `rules/results.yaml` says what
+that is.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cache, lru_cache
+from typing import Any
+
+from msgspec import Raw
+
+from penumbra import rules
+from penumbra.wire.document import Document
+
+_SCALAR = rb'"(?:[^"\\]++|\\.)*+"|[-0-9][0-9.eE+-]*+|true|false|null'
+_VALUE = re.compile(_SCALAR, re.DOTALL)
+_TOKEN = re.compile(_SCALAR + rb"|[{}\[\]:,]", re.DOTALL)
+_BASE64 = re.compile(
+    rb"(?:data:[\w.+-]{1,60}/[\w.+-]{1,80}(?:;[\w.=-]{1,80}){0,4},)?"
+    rb"((?:[A-Za-z0-9+/_-]++|\\/|\\n)*+={0,2})"
+)
+_PLAIN_NAME = re.compile(rb'"[A-Za-z_.-]{0,40}[0-9]{0,2}"')
+_SPACE = re.compile(r"\s")
+_SEALED = b'"encrypted_'
+_ADDRESS = re.compile(r"(?:https?|gs|s3|file|data):\S*\Z")
+_LITERALS = (b"t", b"f", b"n")
+_HEAD = 1_024
+_DEEPEST = 24
+"""Levels of an API's own objects; what lies deeper is of a shape that a tool likes."""
+_MESSAGE_LEVELS = 8
+"""Levels of a conversation in which results are looked for."""
+
+
+@cache
+def knowledge() -> dict[str, Any]:
+    """The content of rules/results.yaml."""
+    loaded: dict[str, Any] = rules.load("results.yaml")
+    return loaded
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A result, without what is none of a search's business."""
+
+    value: Raw
+    text: str
+    """JSON, without white space. What was left out is an empty string."""
+    places: tuple[tuple[int, int] | None, ...]
+    """For each string, number and literal of the text: where it stands in the document; None: it is to
+    stay as it is."""
+    call_id: str
+    turn: int
+    answered: bool
+    """It stands in a message that the model's provider has written."""
+
+
+def values(text: bytes) -> list[bytes]:
+    """The strings, numbers and literals of a JSON text, names of members included, in order."""
+    return _VALUE.findall(text)
+
+
+def find(document: Document, messages: Raw | None, known: Collection[Raw]) -> Iterator[Block]:
+    """The results in a conversation that hold more than the texts that are `known`."""
+    if messages is None:
+        return
+    places = frozenset(document.place(one)[0] for one in known)
+    for turn, message in enumerate(document.items(messages) or [messages]):
+        role = document.string(document.members(message).get("role"))
+        for value in _results(document, message, _MESSAGE_LEVELS):
+            block = _Reader(document, places).read(value)
+            if block is not None:
+                text, tokens = block
+                call_id = _call_id(document, value)
+                yield Block(value, text, tokens, call_id, turn, role in ("assistant", "model"))
+
+
+def _results(document: Document, value: Raw, levels: int) -> Iterator[Raw]:
+    """The outermost results within a value."""
+    members = document.members(value)
+    if members:
+        if _is_result(document, members):
+            yield value
+            return
+        named = knowledge()["blocks"]["members"]
+        for name, member in members.items():
+            if _plain(name) in named:
+                yield from document.items(member) or [member]
+            elif levels and not document.is_string(member) and not _fits(name, "harmless"):
+                yield from _results(document, member, levels - 1)
+    elif levels:
+        for item in document.items(value):
+            if not document.is_string(item):
+                yield from _results(document, item, levels - 1)
+
+
+def _is_result(document: Document, members: dict[str, Raw]) -> bool:
+    kind, role = document.string(members.get("type")), document.string(members.get("role"))
+    if kind is not None and _fits(kind.lower(), "blocks"):
+        return True
+    return role is not None and _plain(role) in knowledge()["blocks"]["roles"]
+
+
+@lru_cache(4_096)
+def _plain(name: str) -> str:
+    return name.replace("_", "").replace("-", "").lower()
+
+
+@lru_cache(16_384)
+def _fits(name: str, section: str) -> bool:
+    """Whether a name or type is one of a section of the rules."""
+    globs = knowledge()[section]
+    return any(fnmatchcase(name, glob) for glob in (globs["types"] if section == "blocks" else globs))
+
+
+def _call_id(document: Document, value: Raw) -> str:
+    members = document.members(value)
+    found = (document.string(members.get(name)) for name in knowledge()["ids"])
+    return next((one for one in found if one), "")
+
+
+@dataclass(slots=True)
+class _Reader:
+    """One result on its way into a text."""
+
+    document: Document
+    known: frozenset[int]
+    """Where the texts begin that others take care of."""
+    pieces: list[bytes] = field(default_factory=list)
+    places: list[tuple[int, int] | None] = field(default_factory=list)
+    worthy: bool = False
+    """Something was found that is to be searched."""
+
+    def read(self, value: Raw) -> tuple[str, tuple[tuple[int, int] | None, ...]] | None:
+        """The text and the places of what is in it; None if there is nothing to search."""
+        self._own(value, _DEEPEST, root=True)
+        if not self.worthy:
+            return None
+        return b"".join(self.pieces).decode("utf-8"), tuple(self.places)
+
+    def _own(self, value: Raw, levels: int, *, root: bool = False) -> None:
+        """A value of the API's own shape."""
+        document, first = self.document, bytes(memoryview(value)[:1])
+        kind = document.string(document.members(value).get("type")) if first == b"{" else None
+        if first == b"[" and levels:
+            self.pieces.append(b"[")
+            for index, item in enumerate(document.items(value)):
+                self.pieces += (b",",) if index else ()
+                self._own(item, levels - 1)
+            self.pieces.append(b"]")
+        elif first == b"{" and levels and (root or (kind is not None and _fits(kind, "types"))):
+            self.pieces.append(b"{")
+            separator = b""
+            left_out = kind in knowledge()["untouched"]
+            for name, member in document.members(value).items():
+                if left_out or self._stays(name, member):
+                    continue
+                self.pieces += (separator, json.dumps(name).encode("ascii"), b":")
+                self.places.append(None)
+                separator = b","
+                if name in knowledge()["free"]:
+                    self._free(member)
+                else:
+                    self._own(member, levels - 1)
+            self.pieces.append(b"}")
+        else:
+            self._free(value)
+
+    def _stays(self, name: str, value: Raw) -> bool:
+        """Whether a member of the API's own object is not to be read."""
+        if _fits(name, "harmless"):
+            return True
+        if _fits(name, "words"):
+            text = self.document.string(value)
+            return text is None or not _SPACE.search(text)
+        if name not in knowledge()["addresses"]:
+            return False
+        members = self.document.members(value)
+        return _ADDRESS.match(self.document.string(members.get("url", value)) or "") is not None
+
+    def _free(self, value: Raw) -> None:
+        """A value of any shape, names of members included."""
+        start, end = self.document.place(value)
+        if start in self.known:
+            self._add(b'""', None)
+            return
+        data, at, sealed = self.document.data, start, False
+        while at < end:
+            match = _TOKEN.match(data, at, end)
+            if match is None:
+                at += 1
+                continue
+            at = match.end()
+            token, place = match[0], match.span()
+            if token[0] in b"{}[]:,":
+                self.pieces.append(token)
+                continue
+            name = token[:1] == b'"' and data[at : at + 8].lstrip()[:1] == b":"
+            if token[:1] == b'"' and (sealed or place[0] in self.known or is_binary(token[1:-1])):
+                self._add(b'""', None)
+            elif token[:1] in _LITERALS:
+                self._add(token, None)
+            else:
+                self._add(token, place)
+                self.worthy = self.worthy or (not (name and _PLAIN_NAME.fullmatch(token)) and len(token) > 5)
+
+            sealed = name and token.startswith(_SEALED)
+
+    def _add(self, token: bytes, place: tuple[int, int] | None) -> None:
+        self.pieces.append(token)
+        self.places.append(place)
+
+
+def is_binary(raw: bytes) -> bool:
+    """Whether a string, as JSON spells it, is the base64 of an image, an archive or the like."""
+    if len(raw) < 8:
+        return False
+    match = _BASE64.fullmatch(raw)
+    if match is None:
+        return False
+    return _is_binary_data(match[1])
+
+
+def _is_binary_data(data: bytes) -> bool:
+    head = data[:_HEAD].replace(b"\\/", b"/").replace(b"\\n", b"").replace(b"-", b"+").replace(b"_", b"/")
+    known = knowledge()["binary"]
+    if any(head.startswith(magic.encode()) for magic in known["magic"]):
+        return len(data) >= 16
+    if len(data) < known["least"]:
+        return False
+    head = head[: len(head) // 4 * 4 - 4]
+    try:
+        decoded = base64.b64decode(head, validate=True)
+    except binascii.Error:
+        return False
+    # A key in DER begins with a sequence of some length.
+    return decoded[:1] != b"\x30" and not is_text(decoded)
+
+
+def is_text(data: bytes) -> bool:
+    """Whether bytes are mostly what people read; their last character may be cut."""
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if error.start < len(data) - 4:
+            return False
+    controls = sum(data.count(code) for code in (*range(9), *range(14, 27), *range(28, 32)))
+    return controls * 20 <= len(data)

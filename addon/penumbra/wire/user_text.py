@@ -1,0 +1,187 @@
+"""Results of tools that stand in the user's text: `rules/user_results.yaml`.
+
+Where the whole text is results, and the model asked for them in the message before, they are results as
+any other. Else they are only searched for secrets, and nothing around them changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import re2
+from msgspec import Raw
+
+from penumbra import rules
+from penumbra.wire.document import Document, encode
+
+_ANSWERED = ("assistant", "model")
+_TEXTS = (None, "text", "input_text", "output_text")
+_SAID = 100_000
+"""Characters of the model's message that are looked at, from its end."""
+_MOST = 64
+"""Results in one text that may be shortened one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A result, or what may be some, within a string."""
+
+    value: Raw
+    start: int
+    end: int
+    """Characters of the string."""
+    turn: int
+    certain: bool
+    tool: str = ""
+    command: str = ""
+
+    def arguments(self) -> str | None:
+        """What is known of its call, as a call's arguments."""
+        return encode({"command": self.command}).decode("utf-8") if self.command else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    needs: str
+    opens: Any
+    closes: Any
+    after: str
+    only_next: bool
+
+
+@cache
+def _rules() -> tuple[tuple[_Rule, ...], Any]:
+    known = rules.load("user_results.yaml")
+    found = tuple(
+        _Rule(
+            one["needs"],
+            re2.compile(one["opens"]),
+            re2.compile(one["closes"]) if "closes" in one else None,
+            one.get("after", ""),
+            one.get("only_next", False),
+        )
+        for one in known["results"]
+    )
+    return found, re2.compile(known["commands"])
+
+
+def find(document: Document, messages: Raw | None) -> Iterator[Passage]:
+    """The results in the user's texts of a conversation, in order."""
+    if messages is None:
+        return
+    said: Raw | None = None
+    command = ""
+    for turn, message in enumerate(document.items(messages) or [messages]):
+        members = document.members(message)
+        role = document.string(members.get("role"))
+        if role in _ANSWERED:
+            said = message
+        elif role in (None, "user"):
+            texts = [(one, document.string(one) or "") for one in _texts(document, message)]
+            reader = _Reader(document, said, turn, command)
+            yield from reader.read(texts)
+            command = reader.command
+            said = None if texts else said
+
+
+def _texts(document: Document, message: Raw) -> Iterator[Raw]:
+    """The strings that a message says."""
+    members = document.members(message)
+    content = members.get("content", members.get("parts")) if members else message
+    if content is None:
+        return
+    if document.is_string(content):
+        yield content
+    for entry in document.items(content) or [content]:
+        block = document.members(entry)
+        text = block.get("text")
+        if text is not None and document.is_string(text) and document.string(block.get("type")) in _TEXTS:
+            yield text
+
+
+@dataclass(slots=True)
+class _Reader:
+    """One message of the user."""
+
+    document: Document
+    said: Raw | None
+    """The model's message in front of it."""
+    turn: int
+    command: str
+    """What was run, as the last text that says so has it."""
+
+    def read(self, texts: list[tuple[Raw, str]]) -> Iterator[Passage]:
+        known, commands = _rules()
+        waiting: tuple[_Rule, Any] | None = None
+        for value, text in texts:
+            if waiting is not None and text:
+                yield self._passage(value, 0, len(text), *waiting, whole=True)
+                waiting = None
+                continue
+            if "<bash-input>" in text and (ran := commands.search(text)):
+                self.command = ran[1]
+            fits = ((rule, rule.opens.search(text)) for rule in known if rule.needs in text)
+            found = next(((rule, head) for rule, head in fits if head), None)
+            if found is None:
+                continue
+            rule, head = found
+            if rule.only_next and head.end() == len(text):
+                waiting = (rule, head)
+                continue
+            yield from self._within(value, text, rule, head)
+
+    def _within(self, value: Raw, text: str, rule: _Rule, head: Any) -> Iterator[Passage]:
+        exact = list(_exact(text, rule, head))
+        if exact:
+            for start, end, one in exact:
+                yield self._passage(value, start, end, rule, one, whole=True)
+            return
+        end = len(text)
+        if rule.closes is not None:
+            # The last end that there is: an earlier one may be part of what a tool has said.
+            end = max((close.start() for close in rule.closes.finditer(text, head.end())), default=end)
+            if rule.opens.search(text, end):
+                end = len(text)
+        yield self._passage(value, head.end(), end, rule, head, whole=False)
+
+    def _passage(self, value: Raw, start: int, end: int, rule: _Rule, head: Any, *, whole: bool) -> Passage:
+        groups = head.groupdict()
+        tool, command = groups.get("tool") or "", groups.get("command") or ""
+        return Passage(
+            value,
+            start,
+            end,
+            self.turn,
+            whole and self._asked(rule, tool),
+            tool,
+            command or self.command,
+        )
+
+    def _asked(self, rule: _Rule, tool: str) -> bool:
+        """Whether the model's message in front asks for such a result."""
+        if not rule.after or self.said is None:
+            return False
+        said = "\n".join(self.document.string(one) or "" for one in _texts(self.document, self.said))
+        pattern = rule.after.replace("{tool}", re2.escape(tool))
+        return re2.search(pattern, said[-_SAID:]) is not None
+
+
+def _exact(text: str, rule: _Rule, head: Any) -> Iterator[tuple[int, int, Any]]:
+    """(start, end, head) of each result of a text that is results and nothing else; nothing otherwise."""
+    if rule.closes is None or (rule.only_next and not rule.closes.search(text, head.end())):
+        if head.start() == 0 and not rule.opens.search(text, head.end()):
+            yield head.end(), len(text), head
+        return
+    found: list[tuple[int, int, Any]] = []
+    at = 0
+    while (one := rule.opens.match(text, at)) is not None and len(found) < _MOST:
+        close = rule.closes.search(text, one.end())
+        if close is None:
+            break
+        found.append((one.end(), close.start(), one))
+        at = close.end() + len(text[close.end() :]) - len(text[close.end() :].lstrip())
+    if at == len(text):
+        yield from found

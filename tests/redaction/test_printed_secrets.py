@@ -1,0 +1,119 @@
+"""Commands that print one bare secret: the examples of the rule file, and what agents put around."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from penumbra import rules
+from penumbra.redaction.engine import Redactor
+from penumbra.redaction.placeholder import PATTERN
+from penumbra.wire.arguments import hint
+
+REDACTOR = Redactor(b"k")
+EXAMPLES: list[dict[str, Any]] = rules.load("printed_secrets.yaml")["examples"]
+LONE = [one for one in EXAMPLES if one["secrets"] == [one["output"].strip()]]
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda one: f"{one['command']} -> {one['output']}"[:90])
+def test_examples(example: dict[str, Any]) -> None:
+    output = example["output"]
+    clean = REDACTOR.redact(output, example["command"]).text
+    expected = output
+    for secret in example["secrets"]:
+        expected = expected.replace(secret, "⟦⟧")
+    if PATTERN.fullmatch(output):
+        assert clean == output
+    else:
+        assert PATTERN.sub("⟦⟧", clean) == expected
+    assert REDACTOR.redact(clean, example["command"]).text == clean
+
+
+@pytest.mark.parametrize("example", LONE, ids=lambda one: one["command"][:60])
+@pytest.mark.parametrize(
+    "around",
+    [
+        "Exit code: 0\nWall time: 0.1 seconds\nOutput:\n{}\n",
+        "Chunk ID: 1f\nWall time: 0.0 seconds\nProcess exited with code 0\nOriginal token count: 9\nOutput:\n{}",
+        "<returncode>0</returncode>\n<output>\n{}\n</output>",
+        "{}\r\n",
+        "\x1b[32m{}\x1b[0m\n",
+    ],
+)
+def test_what_agents_put_around_changes_nothing(example: dict[str, Any], around: str) -> None:
+    secret = example["secrets"][0]
+    clean = REDACTOR.redact(around.format(secret), example["command"]).text
+    assert PATTERN.sub("⟦⟧", clean) == around.format("⟦⟧")
+
+
+@pytest.mark.parametrize("example", LONE, ids=lambda one: one["command"][:60])
+def test_in_an_agents_json(example: dict[str, Any]) -> None:
+    secret = example["secrets"][0]
+    text = json.dumps({"output": f"{secret}\n", "metadata": {"exit_code": 0, "status": "completed"}})
+    clean = REDACTOR.redact(text, example["command"]).text
+    assert json.loads(PATTERN.sub("⟦⟧", clean))["output"] == "⟦⟧\n"
+    assert json.loads(clean)["metadata"] == {"exit_code": 0, "status": "completed"}
+
+
+@pytest.mark.parametrize("example", LONE, ids=lambda one: one["command"][:60])
+@pytest.mark.parametrize(
+    "form", ["sudo {}", "cd /srv && {}", "timeout 5 {}", "set -e; {} 2>/dev/null", "A=1 {}"]
+)
+def test_through_wrappers(example: dict[str, Any], form: str) -> None:
+    if example["command"].startswith(("/", "$")) or " " not in example["command"]:
+        pytest.skip("a path")
+    clean = REDACTOR.redact(example["output"], form.format(example["command"])).text
+    assert example["secrets"][0] not in clean
+
+
+MESSAGES = [
+    "bash: gh: command not found",
+    "Error: secret not found",
+    "error: You must be logged in to the server (Unauthorized)",
+    "Usage: gh auth token [flags]",
+    "NotFoundException",
+    "Forbidden",
+    "null",
+    "An error occurred (ResourceNotFoundException) when calling the GetSecretValue operation: no such thing",
+    "/usr/local/bin/op",
+    "https://a.example/login",
+    "<none>",
+    "2026-11-22",
+]
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+@pytest.mark.parametrize("command", ["gh auth token", "echo $DB_PASSWORD", "cat /run/secrets/db_password"])
+def test_messages_stay(message: str, command: str) -> None:
+    assert REDACTOR.redact(message, command).text == message
+
+
+def test_a_long_output_is_no_bare_secret() -> None:
+    text = "\n".join(f"word{number}" for number in range(40))
+    assert REDACTOR.redact(text, "cat /run/secrets/words").text == text
+
+
+@pytest.mark.parametrize(
+    "text", ["'" * 100_000, '"a' * 50_000, "a" * 200_000, "a\\n" * 50_000, "$(" * 30_000]
+)
+def test_hostile_outputs_and_commands(text: str) -> None:
+    REDACTOR.redact(text, "gh auth token")
+    REDACTOR.redact("x", f"echo {text}"[:4_000])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"command": "gh auth token"},
+        {"command": ["bash", "-lc", "cd x && gh auth token"]},
+        {"commands": ["cd x", "gh auth token"]},
+        {"commandLine": "gh auth token"},
+        {"action": {"type": "exec", "command": ["gh", "auth", "token"]}},
+        {"file_path": "/run/secrets/db_password"},
+        "gh auth token",
+    ],
+)
+def test_the_call_tells_whatever_its_tool_calls_it(arguments: Any) -> None:
+    assert "Zk82hVtLqPxw73" not in REDACTOR.redact("Zk82hVtLqPxw73", hint(arguments)).text

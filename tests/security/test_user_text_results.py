@@ -1,0 +1,199 @@
+"""Results that agents write into the user's text: searched, and shortened where nothing else can be meant."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from penumbra import rewrite, rules
+from penumbra.history.shelves import Shelves
+from penumbra.redaction.engine import Redactor
+from penumbra.redaction.placeholder import PATTERN
+from penumbra.settings import Settings
+from penumbra.wire import recognise
+from penumbra.wire.document import Document
+from penumbra.wire.user_text import find
+from redaction_wiring.planted import GITHUB, PASSWORD
+
+REDACTOR = Redactor(b"k")
+EXAMPLES: list[dict[str, Any]] = rules.load("user_results.yaml")["examples"]
+WITH = [one for one in EXAMPLES if one["results"]]
+
+
+def contents(said: str, text: str) -> list[tuple[str, str]]:
+    return [("user", "hi"), ("assistant", said), ("user", text)]
+
+
+def anthropic(said: str, text: str) -> dict[str, Any]:
+    found = [{"role": role, "content": [{"type": "text", "text": one}]} for role, one in contents(said, text)]
+    return {"model": "claude-haiku-4-5", "max_tokens": 9, "messages": found}
+
+
+def chat(said: str, text: str) -> dict[str, Any]:
+    return {"model": "m", "messages": [{"role": role, "content": one} for role, one in contents(said, text)]}
+
+
+def responses(said: str, text: str) -> dict[str, Any]:
+    found = [
+        {
+            "role": role,
+            "content": [{"type": "output_text" if role == "assistant" else "input_text", "text": one}],
+        }
+        for role, one in contents(said, text)
+    ]
+    return {"model": "m", "input": found}
+
+
+def gemini(said: str, text: str) -> dict[str, Any]:
+    roles = {"assistant": "model"}
+    return {
+        "contents": [
+            {"role": roles.get(role, role), "parts": [{"text": one}]} for role, one in contents(said, text)
+        ]
+    }
+
+
+def converse(said: str, text: str) -> dict[str, Any]:
+    return {"messages": [{"role": role, "content": [{"text": one}]} for role, one in contents(said, text)]}
+
+
+FORMS: dict[str, Any] = {
+    "anthropic-messages": anthropic,
+    "openai-chat": chat,
+    "openai-responses": responses,
+    "gemini": gemini,
+    "bedrock-converse": converse,
+    "ollama-chat": chat,
+}
+
+
+def sent(api: str, data: bytes, known: Any = None, **settings: Any) -> rewrite.Rewritten:
+    one = next(each for each in recognise.apis() if each.id == api)
+    request = rewrite.read(Document(data), one, Settings(**settings), b"scope")
+    assert request is not None
+    return rewrite.rewrite(request, known or {}, REDACTOR.redact, None, Shelves())
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda one: one["text"][:50])
+def test_examples_of_the_rule_file(example: dict[str, Any]) -> None:
+    document = Document(json.dumps(chat(example["said"], example["text"])["messages"]).encode())
+    found = list(find(document, document.root))
+    assert [example["text"][one.start : one.end] for one in found] == example["results"]
+    for one in found:
+        assert one.certain is example["certain"]
+        assert one.tool == example.get("tool", one.tool)
+        assert one.command == example.get("command", one.command)
+
+
+@pytest.mark.parametrize("api", FORMS)
+@pytest.mark.parametrize("example", WITH, ids=lambda one: one["text"][:50])
+def test_secrets_go_and_nothing_else_changes(api: str, example: dict[str, Any]) -> None:
+    """Of the user's text not one byte, whatever its spelling."""
+    old = example["results"][-1]
+    text = example["text"]
+    document = Document(json.dumps(chat(example["said"], text)["messages"]).encode())
+    at = list(find(document, document.root))[-1].start
+    text = f"{text[:at]}a €\n{old}\nDB_PASSWORD={PASSWORD} \\ {GITHUB}{text[at + len(old) :]}"
+    data = json.dumps(FORMS[api](example["said"], text), indent=1).encode().replace(b"<", rb"\u003c")
+    done = sent(api, data)
+    body = json.loads(done.body)
+    assert PASSWORD not in done.body.decode()
+    assert GITHUB not in done.body.decode()
+    marks = PATTERN.findall(json.dumps(body))
+    assert len(marks) == 2
+    clean = text.replace(PASSWORD, marks[0]).replace(GITHUB, marks[1])
+    assert body == FORMS[api](example["said"], clean)
+    start = (
+        data.index(
+            json.dumps(text[: at + 1].replace("<", "\x00"))[1:-1].replace("\\u0000", r"\u003c").encode()
+        )
+        if at
+        else 0
+    )
+    assert done.body[:start] == data[:start]
+    assert sent(api, data, known=done.decisions).body == done.body
+    assert sent(api, data, known=done.decisions).decisions == {}
+    assert sent(api, done.body).body == done.body
+
+
+@pytest.mark.parametrize(
+    "text", ["DB_PASSWORD=" + PASSWORD, f"what is {GITHUB}?", "My Observation: " + GITHUB]
+)
+def test_what_the_user_says_stays(text: str) -> None:
+    data = json.dumps(chat("hello", text)).encode()
+    assert sent("openai-chat", data).body == data
+
+
+def test_what_the_user_says_around_a_result_stays() -> None:
+    text = f"{GITHUB} is mine <bash-stdout>{GITHUB}</bash-stdout> and {PASSWORD} too"
+    body = json.loads(sent("openai-chat", json.dumps(chat("hello", text)).encode()).body)
+    said = body["messages"][2]["content"]
+    assert said.startswith(f"{GITHUB} is mine <bash-stdout>[REDACTED:")
+    assert said.endswith(f"]</bash-stdout> and {PASSWORD} too")
+
+
+LOG = "".join(f"\x1b[32mstep {number % 3}\x1b[0m done      \n" for number in range(400)) + "ERROR: it broke\n"
+
+
+@pytest.mark.parametrize("api", FORMS)
+def test_what_is_certain_is_shortened_as_a_result(api: str) -> None:
+    said = '<tool_call>{"name": "sh", "arguments": {}}</tool_call>'
+    text = f"<tool_response>\n{LOG}</tool_response>"
+    data = json.dumps(FORMS[api](said, text)).encode()
+    done = sent(api, data)
+    assert len(done.body) < len(data) / 2
+    assert "ERROR: it broke" in done.body.decode()
+    body = json.dumps(json.loads(done.body))
+    assert "<tool_response>" in body
+    assert "</tool_response>" in body
+    assert sent(api, data, known=done.decisions).body == done.body
+
+
+@pytest.mark.parametrize("said", ["hello", "I could call a tool."])
+@pytest.mark.parametrize("behind", ["", " what is this?"])
+def test_what_is_not_certain_is_not_shortened(said: str, behind: str) -> None:
+    data = json.dumps(chat(said, f"<tool_response>\n{LOG}</tool_response>{behind}")).encode()
+    assert sent("openai-chat", data).body == data
+
+
+def test_results_of_one_text_are_shortened_each_for_itself() -> None:
+    said = "<tool_call>{}</tool_call><tool_call>{}</tool_call>"
+    text = f"<tool_response>\n{LOG}</tool_response>\n<tool_response>\n{LOG}b\n</tool_response>"
+    done = sent("openai-chat", json.dumps(chat(said, text)).encode())
+    content = json.loads(done.body)["messages"][2]["content"]
+    assert content.count("<tool_response>\n") == content.count("</tool_response>") == 2
+    assert len(done.decisions) == 2
+    assert len(content) < len(text) / 2
+
+
+def test_a_command_that_the_text_names_makes_its_result_loud() -> None:
+    said = [{"role": "user", "content": "<bash-input>gh auth token</bash-input>"}]
+    said.append(
+        {"role": "user", "content": "<bash-stdout>Zk82hVtLqPxw73</bash-stdout><bash-stderr></bash-stderr>"}
+    )
+    data = json.dumps({"model": "m", "messages": said}).encode()
+    assert "Zk82hVtLqPxw73" not in sent("openai-chat", data).body.decode()
+
+
+def test_next_block_is_the_result_of_a_header() -> None:
+    said = {"role": "assistant", "content": "<execute_command><command>make</command></execute_command>"}
+    header = {"type": "text", "text": "[execute_command for 'make'] Result:"}
+    details = {"type": "text", "text": f"<environment_details>\n{GITHUB}\n</environment_details>"}
+    blocks = [header, {"type": "text", "text": LOG + GITHUB}, details]
+    data = json.dumps({"model": "m", "messages": [said, {"role": "user", "content": blocks}]}).encode()
+    content = json.loads(sent("openai-chat", data).body)["messages"][1]["content"]
+    assert content[0] == header
+    assert content[2] == details
+    assert GITHUB not in content[1]["text"]
+    assert len(content[1]["text"]) < len(LOG) / 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["<tool_response>" * 9_000, "<tool_response>a</tool_response>" * 9_000, "Observation: a\n" * 9_000],
+)
+def test_hostile_texts(text: str) -> None:
+    data = json.dumps(chat("<tool_call>", text)).encode()
+    assert sent("openai-chat", data, redact_secrets=False).body
