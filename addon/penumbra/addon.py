@@ -7,13 +7,14 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mitmproxy import ctx, exceptions, flowfilter, http, tls
 from mitmproxy.addonmanager import Loader
 
-from penumbra import bodies, failures, listening, llm_hosts, readable
+from penumbra import bodies, failures, listening, llm_hosts, message_bound, readable
 from penumbra.commands import Commands
 from penumbra.edits import Edits
 from penumbra.engine import Accepted, Engine, Incoming, Refused, unsearched
@@ -32,6 +33,7 @@ from penumbra.refused import message_of
 from penumbra.reports import Reports
 from penumbra.rescue import Rescue
 from penumbra.settings import Settings, SettingsError, config_path, load, unknown_variables
+from penumbra.socket_rescue import SocketRescue
 from penumbra.sockets import Sockets
 from penumbra.strategies import http as http_calls
 from penumbra.told import Tells
@@ -66,7 +68,10 @@ class Penumbra:
         self.expansion.wrap = self.edits.wrap
         self.expansion.wrap = self.tells.behind(self.expansion.wrap)
         self.writes = Writes()
-        self.sockets = Sockets(self._frame, self._other_frame, self._started, self.expansion, self.writes)
+        rescue = SocketRescue(self._started, lambda: self.settings, partial(self._described, socket=True))
+        self.sockets = Sockets(
+            self._frame, self._other_frame, self._started, self.expansion, self.writes, rescue
+        )
         self.stats_file = StatsFile(own_file(), self._stats)
         self.reports = Reports(self.figures, self._write_event, self.stats_file.changed)
         self.others = OtherRequests(
@@ -104,6 +109,7 @@ class Penumbra:
         loader.add_option(CONFIG_OPTION, str, "", "YAML file with Penumbra's settings; watched for changes.")
         for knob in KNOBS:
             loader.add_option(knob.option, str, "", knob.help)
+        message_bound.install()
 
     def configure(self, updated: set[str]) -> None:
         """Read the settings anew when one of them changes. A bad value is refused in one line."""
@@ -422,7 +428,8 @@ class Penumbra:
         if changed:
             await bodies.put(flow.request, body)
         if accepted.prepared is not None and accepted.find is not None:
-            self.expansion.expect(flow, self._started().expansions, accepted.prepared, accepted.find, body)
+            expansions, prepared, find = self._started().expansions, accepted.prepared, accepted.find
+            self.expansion.expect(flow, expansions, prepared, find, body, accepted.room)
         if accepted.restoration is not None:
             self.edits.expect(flow, accepted.restoration)
         self.writes.expect(flow, incoming.api.format, body)

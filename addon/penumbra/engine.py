@@ -26,6 +26,7 @@ from penumbra.overrides import OverrideError
 from penumbra.recovery import binding, lessons, recoverer
 from penumbra.recovery.context_guard import Told
 from penumbra.recovery.resend import Given
+from penumbra.recovery.room import NOT_KNOWN, Room
 from penumbra.redaction import RedactionError, Unreadable, ruleset
 from penumbra.redaction.engine import Redactor
 from penumbra.redaction.failure import Redact, forgiving
@@ -102,6 +103,8 @@ class Accepted:
     """What its header `anthropic-beta` has to say; empty: what it says already."""
     restoration: Restoration | None = None
     """What may be put back into its answer."""
+    room: Room = NOT_KNOWN
+    """What may be put behind its answers."""
     told: Told | None = None
     """What its client is told of its size; None: what the provider says."""
     again: recoverer.Again | None = None
@@ -199,16 +202,14 @@ class Engine:
 
         `count`: how often a request was sent again already; `answer`: the body, or the data of an event.
         """
-        request = sent.request
-        record = recoverer.Sent(
-            sent.rewritten.body, incoming.path, incoming.headers, incoming.host, sent.decided
-        )
+        body = sent.rewritten.body
+        record = recoverer.Sent(body, incoming.path, incoming.headers, incoming.host, sent.decided)
         refusal = recoverer.refused(status, answer, record)
         if refusal is None:
             return None
         redact = await self._redact(settings)
         shadows = sent.prepared.shadows if sent.prepared else None
-        work = partial(recoverer.again, refusal, count, request, record, redact, shadows)
+        work = partial(recoverer.again, refusal, count, sent.request, record, redact, shadows)
         again = await self._work(_whose(incoming), True, work)
         if again is None:
             return None
@@ -217,7 +218,7 @@ class Engine:
         else:
             again = sent.again.then(again) if sent.again else again
             made = await self._rewrite(incoming, settings, again.given)
-        if made is None or not again.helps(sent.rewritten.body, made.rewritten.body):
+        if made is None or not again.helps(body, made.rewritten.body):
             return None
         return replace(made, again=again)
 
@@ -274,6 +275,7 @@ class Engine:
             hidden=hidden,
             betas=betas,
             told=recoverer.tells(request, rewritten, lesson, head),
+            room=recoverer.room_of(request, lesson, head, partial(self.conversations.learn, key)),
         )
         if incoming.api.kind != "messages":
             return accepted
@@ -482,7 +484,8 @@ class Engine:
 
 
 def _whose(incoming: Incoming) -> workers.Caller:
-    return workers.whose(incoming.peer, identity.credential(incoming.headers, incoming.query))
+    carried = [*identity.credential_headers(incoming.headers).items(), *incoming.query.items()]
+    return workers.whose(incoming.peer, repr(sorted(carried)))
 
 
 def _restores(settings: Settings) -> bool:

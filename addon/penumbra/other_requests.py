@@ -129,8 +129,8 @@ class OtherRequests:
     async def _searched(self, flow: http.HTTPFlow, body: Body, settings: Settings) -> Searched:
         request, peer = flow.request, flow.client_conn.peername
         headers = {name.lower(): value for name, value in request.headers.items()}
-        credential = identity.credential(headers, dict(request.query.items()))
-        caller = workers.whose(str(peer[0]) if peer else "", credential)
+        carried = [*identity.credential_headers(headers).items(), *request.query.items()]
+        caller = workers.whose(str(peer[0]) if peer else "", repr(sorted(carried)))
         return await self._hands.engine().elsewhere.search(body, settings, caller)
 
     def _report(self, flow: http.HTTPFlow, searched: Searched) -> None:

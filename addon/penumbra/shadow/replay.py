@@ -67,7 +67,12 @@ def next_answer(
     """
     last = history.visible[-1] if history.visible else None
     index = last.index + 1 if last else 0
-    place = start if last is None or last.answer_id else behind(last)
+    if last is not None and last.open:
+        # It goes on from what is left of an answer that broke off.
+        place = Place(last.ordinal, last.last_call, last.since)
+        calls, text = last.calls + calls, last.text + text
+    else:
+        place = start if last is None or last.answer_id else behind(last)
     return Visible(index, place.ordinal, calls, text, place.last_call, place.since, tokens=tokens)
 
 
