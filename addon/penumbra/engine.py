@@ -17,7 +17,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
-from penumbra import failures, rewrite, threads, workers
+from penumbra import failures, readable, rewrite, threads, workers
+from penumbra.elsewhere import Elsewhere
 from penumbra.history import adoption
 from penumbra.history.shelves import Shelves
 from penumbra.outside import Outside
@@ -31,6 +32,8 @@ from penumbra.redaction.engine import Redactor
 from penumbra.redaction.failure import Redact, forgiving
 from penumbra.redaction.gitleaks import Loaded
 from penumbra.redaction.spoken import Spoken
+from penumbra.refused import Refused as Refused
+from penumbra.refused import unsearched as unsearched
 from penumbra.restoring import Restoration, Restoring
 from penumbra.settings import Settings, database_path
 from penumbra.shadow import answers, expand, ledger, originals, restorations
@@ -74,15 +77,6 @@ class Incoming:
     """Value of an `X-Compression-Threshold` header."""
     socket: bool = False
     """It is a frame of a WebSocket."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A request that is answered here and not sent."""
-
-    status: int
-    body: bytes
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +147,7 @@ class Engine:
         self._outside = Outside(dispatcher, Http(listening))
         self._shelves = Shelves()
         self._spoken = Spoken()
+        self.elsewhere = Elsewhere(self._redact, self._work)
         self._workers = workers.Workers()
         # Compiled while the proxy starts; the first request waits for what is missing.
         compiled = partial(_compiled, self.key, gitleaks, settings)
@@ -468,6 +463,8 @@ class Engine:
                 threads.check(document, settings.threads, incoming.headers.get("user-agent", ""))
             scope = self.scope(incoming, document)
             request = rewrite.read(document, incoming.api, settings, scope, incoming.threshold)
+            if request and readable.says_twice(request):
+                raise Unreadable("its body says something twice on the way to a tool's result")
             return request and rewrite.with_model(request, model_in(incoming.path))
         except NotJson:
             # What says that it is no JSON is no call; what is empty says nothing.
@@ -486,16 +483,9 @@ class Engine:
         ).digest()
 
 
-def unsearched(api: Api, error: RedactionError) -> Refused:
-    """The answer to a request that could not be searched for secrets."""
-    message = f"Penumbra could not search this request for secrets and did not send it: {error}"
-    return Refused(error.status, api.wire.error(error.status, message), message)
-
-
 def _whose(incoming: Incoming) -> workers.Caller:
-    """Whose turn the work for a request takes: nobody can take that of somebody else."""
     carried = [*identity.credential_headers(incoming.headers).items(), *incoming.query.items()]
-    return workers.Caller(incoming.peer, repr(sorted(carried)).encode("utf-8", "surrogatepass"))
+    return workers.whose(incoming.peer, repr(sorted(carried)))
 
 
 def _restores(settings: Settings) -> bool:

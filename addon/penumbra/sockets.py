@@ -2,8 +2,8 @@
 
 A child addon. What the client sends is rewritten frame by frame, as bodies are; of what the provider
 sends, the phantom's part stays here. When the model asks for originals, they go to the provider in a
-frame of ours on the same socket, and the client sees one answer. Frames that are not this API's, and
-all that is not understood, go on as they came.
+frame of ours on the same socket, and the client sees one answer. Frames of the client that are not this
+API's are searched for secrets, and otherwise go on as they came; what can't be searched does not.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from penumbra.engine import Accepted, Engine, Refused
 from penumbra.expansion import MOST_RETRIES, Awaited, Expansion
 from penumbra.failures import place
 from penumbra.recovery.room import Portions
+from penumbra.redaction import RedactionError
+from penumbra.refused import unsearched
 from penumbra.shadow.exchange import Ask, Broken, Continue, Done, Exchange
 from penumbra.socket_rescue import Sending, SocketRescue
 from penumbra.wire import responses_socket
@@ -37,6 +39,8 @@ _log = logging.getLogger(__name__)
 
 Process = Callable[[http.HTTPFlow, Api, bytes], Awaitable[Accepted | Refused | None]]
 """What becomes of a frame that asks for an answer; None: it is left alone."""
+Search = Callable[[http.HTTPFlow, bytes], Awaitable[bytes]]
+"""What becomes of any other frame of the client. Raises RedactionError."""
 
 
 @dataclass
@@ -113,12 +117,14 @@ class Sockets:
     def __init__(
         self,
         process: Process,
+        search: Search,
         engine: Callable[[], Engine],
         expansion: Expansion,
         writes: Writes,
         rescue: SocketRescue,
     ) -> None:
         self._process = process
+        self._search = search
         self._engine = engine
         self._expansion = expansion
         self._writes = writes
@@ -137,7 +143,12 @@ class Sockets:
 
     def response(self, flow: http.HTTPFlow) -> None:
         """An upgrade has been answered."""
-        if flow.response is not None and flow.response.status_code != 101:
+        if flow.response is None or flow.id not in _OPENING:
+            return
+        if flow.response.status_code == 101 and flow.websocket is None:
+            # mitmproxy would pass on bytes that nobody reads.
+            flow.response = http.Response.make(502)
+        if flow.response.status_code != 101:
             _OPENING.pop(flow.id, None)
 
     def error(self, flow: http.HTTPFlow) -> None:
@@ -160,8 +171,9 @@ class Sockets:
             return
         message = flow.websocket.messages[-1]
         outside = None if message.injected else responses_socket.envelope(message.content)
-        if outside is None:
+        if message.injected or (outside is None and not message.from_client):
             return
+        outside = outside or Envelope()
         try:
             if message.from_client:
                 frame = await self._sent(flow, socket, message.content, outside, message.is_text)
@@ -174,7 +186,7 @@ class Sockets:
                 # Nothing goes on that has not been searched for secrets.
                 told = f"Penumbra could not read this request and did not send it: {place(error)}"
                 self._refuse(flow, 500, socket.api.wire.error(500, told), outside)
-        if not frame:
+        if not frame and message.content:
             message.drop()
         elif frame != message.content:
             # Of a message that keeps its length, mitmproxy would keep the old cuts.
@@ -200,7 +212,16 @@ class Sockets:
             return b""
         if outside.type in (CREATE, STEER):
             return await self._request(flow, socket, lane, frame, outside)
-        return self._renamed(socket, frame)
+        return self._renamed(socket, await self._searched(flow, socket, frame, outside))
+
+    async def _searched(self, flow: http.HTTPFlow, socket: Socket, frame: bytes, outside: Envelope) -> bytes:
+        """What goes to the provider of a frame that is none of its requests; empty if it is refused."""
+        try:
+            return await self._search(flow, frame)
+        except RedactionError as error:
+            refused = unsearched(socket.api, error)
+            self._refuse(flow, refused.status, refused.body, outside)
+            return b""
 
     async def _request(
         self, flow: http.HTTPFlow, socket: Socket, lane: Lane, frame: bytes, outside: Envelope
@@ -220,7 +241,10 @@ class Sockets:
         if outcome is not None and outcome.prepared is not None:
             # It names what it goes on from by the right id already.
             return outcome.rewritten.body
-        return self._renamed(socket, outcome.rewritten.body if outcome is not None else frame)
+        sent = (
+            await self._searched(flow, socket, frame, outside) if outcome is None else outcome.rewritten.body
+        )
+        return self._renamed(socket, sent)
 
     def _renamed(self, socket: Socket, frame: bytes) -> bytes:
         return responses_socket.renamed(frame, socket.ids) if socket.ids else frame

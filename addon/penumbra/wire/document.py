@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left, insort
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +32,10 @@ _STRING = msgspec.json.Decoder(str)
 _BRACE, _BRACKET, _QUOTE = b'{["'
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 _SPACE = b" \t\n\r"
+_BETWEEN_MEMBERS = re.compile(
+    rb'[ \t\n\r]*+[{,][ \t\n\r]*+"(?:[^"\\]|\\.)*+"[ \t\n\r]*+:[ \t\n\r]*+', re.DOTALL
+)
+"""What stands in front of the value of one member, behind the value of the one before it."""
 _CHARACTERS = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]+", re.DOTALL
 )
@@ -156,6 +161,27 @@ class Document:
             known = self._arrays[id(value)] = (value, found)
         return known[1]
 
+    def repeats(self, value: Raw) -> bool:
+        """Whether an object says the name of a member more than once; false if the value is no object."""
+        members = self.members(value)
+        # Two braces, and for every member two quotes, a colon and a comma, but for the last comma.
+        least = 1 + sum([4 + len(name) + len(memoryview(one)) for name, one in members.items()])
+        # Letters beyond ASCII, which are more bytes, are looked at more closely as well.
+        if not members or len(memoryview(value)) == least:
+            return False
+        at, end = self.place(value)
+        places = [self.place(one) for one in members.values()]
+        for start, behind in places:
+            if start < at or not _BETWEEN_MEMBERS.fullmatch(self._structure, at, start):
+                return True
+            at = behind
+        return self._structure[at:end].strip(_SPACE) != b"}"
+
+    def repeated(self, value: Raw) -> frozenset[str]:
+        """The names of members that an object says more than once."""
+        pairs = json.loads(self.source(value), object_pairs_hook=list)
+        return frozenset(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+
     def _opening(self, value: Raw) -> Raw:
         """A container that is about to be read: all of it, at every level that it lies at.
 
@@ -201,6 +227,16 @@ class Document:
     def is_string(value: Raw) -> bool:
         """Whether the value is a string."""
         return memoryview(value)[0] == _QUOTE
+
+    @staticmethod
+    def is_object(value: Raw) -> bool:
+        """Whether the value is an object."""
+        return memoryview(value)[0] == _BRACE
+
+    @staticmethod
+    def is_container(value: Raw) -> bool:
+        """Whether the value is an object or an array."""
+        return memoryview(value)[0] in (_BRACE, _BRACKET)
 
     # Editing
 
