@@ -1,120 +1,111 @@
-"""Fuzzing of redaction with atheris: no failure, nothing left to redact, JSON stays JSON."""
+"""Fuzzing: `tests/security/properties.py` says what holds for every input, here the inputs are found.
+
+With atheris they are led by what they reach in the code; without it they are random. Each target runs in a
+process of its own, one after the other. What breaks something is written to `crash-*` and named.
+"""
 
 from __future__ import annotations
 
-import json
+import argparse
+import os
+import random
+import re
+import subprocess
 import sys
+import time
+import traceback
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
 
-import atheris
-
-with atheris.instrument_imports(include=["penumbra.redaction"]):
-    from penumbra.redaction.engine import Redactor
-
-# What texts are made of, beside the fuzzer's own bytes: what rules look for, and what may stand around it.
-PIECES = (
-    *(
-        "password",
-        "api_key",
-        "token",
-        "secret",
-        "Authorization: Bearer ",
-        "Cookie: a=",
-        "kind: Secret\ndata:\n  a: ",
-    ),
-    *(
-        "ghp_",
-        "sk-ant-api03-",
-        "AKIA",
-        "eyJhbGciOiJub25lIn0.",
-        "xoxb-",
-        "AIza",
-        "-----BEGIN RSA PRIVATE KEY-----\n",
-    ),
-    *(
-        "-----END RSA PRIVATE KEY-----",
-        "postgres://app:",
-        "@db1/x",
-        "curl -u app:",
-        "--password ",
-        "- name: ",
-        "value: ",
-    ),
-    *(
-        "q8Zk2mVt41Lx9RwPz0bT6cq8Zk2mVt41Lx9R",
-        "hunter2x",
-        "0123456789abcdef0123456789abcdef",
-        "[REDACTED:key:abcdef]",
-    ),
-    *(
-        "=",
-        ": ",
-        '"',
-        "'",
-        "\\",
-        "\\n",
-        '\\"',
-        "\n",
-        "\r\n",
-        "\t",
-        ",",
-        "|",
-        "{",
-        "}",
-        "[",
-        "]",
-        "<",
-        "</",
-        ">",
-        "&",
-        "%",
-    ),
-    *(
-        "\x1b[31m",
-        "\x1b]8;;x\x07",
-        "\u200b",
-        "\\u0067",
-        "%67",
-        "\x00",
-        "\x08",
-        "é",
-        "\U0001f511",
-        "\ud83d",
-        "\u2028",
-    ),
-)
-redact = Redactor(b"key of the fuzzer").redact
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "addon"), str(ROOT / "tests" / "security")]
+TARGETS = ("redaction", "framings", "codings", "bodies", "answers", "sockets", "rules")
+_LONGEST = 2_000
+_RUNS = re.compile(r"stat::number_of_executed_units:\s+([0-9]+)")
 
 
-def text_of(source: atheris.FuzzedDataProvider) -> str:
-    """Pieces, some of them the fuzzer's own."""
-    found = []
-    while source.remaining_bytes() and len(found) < 200:
-        choice = source.ConsumeIntInRange(0, len(PIECES) + 8)
-        found.append(
-            PIECES[choice] if choice < len(PIECES) else source.ConsumeUnicode(choice - len(PIECES) + 1)
+def _target(name: str) -> Callable[[bytes], None]:
+    import properties
+
+    return properties.TARGETS[name]
+
+
+def _led(name: str, seconds: int, folder: str) -> None:
+    """One target with atheris; libFuzzer ends the process."""
+    import atheris
+
+    with atheris.instrument_imports(include=["penumbra"]):
+        target = _target(name)
+    limits = [f"-max_total_time={seconds}", f"-max_len={_LONGEST}", "-timeout=20", "-rss_limit_mb=4096"]
+    arguments = [sys.argv[0], *limits, "-print_final_stats=1", *([folder] if folder else [])]
+    atheris.Setup(arguments, target)
+    atheris.Fuzz()
+
+
+def _random(name: str, seconds: int) -> None:
+    """One target with random bytes."""
+    target, seed, runs = _target(name), random.SystemRandom().randrange(1 << 32), 0
+    chance, end = random.Random(seed), time.monotonic() + seconds
+    while time.monotonic() < end:
+        data = chance.randbytes(chance.randrange(_LONGEST if chance.random() < 0.1 else 200))
+        runs += 1
+        try:
+            target(data)
+        except Exception:
+            traceback.print_exc()
+            Path(f"crash-{name}-{seed}-{runs}").write_bytes(data)
+            print(f"crash-{name}-{seed}-{runs}: {data.hex()}", file=sys.stderr)
+            raise SystemExit(77) from None
+    print(f"stat::number_of_executed_units: {runs}", file=sys.stderr)
+
+
+def _has_atheris() -> bool:
+    return find_spec("atheris") is not None
+
+
+def _all(names: list[str], seconds: int, folder: str) -> int:
+    """Every target in a process of its own; the number of those that broke."""
+    print(
+        f"{'led by atheris' if _has_atheris() else 'random, without atheris'}, {seconds} s in all", flush=True
+    )
+    broken = 0
+    for name in names:
+        began = time.monotonic()
+        kept = Path(folder, name) if folder else None
+        if kept is not None:
+            kept.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, __file__, "--one", name, "--seconds", str(max(1, seconds // len(names)))]
+        command += ["--corpus", str(kept)] if kept is not None else []
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
         )
-    return "".join(found)
+        found = _RUNS.search(done.stdout)
+        told = "no finding" if done.returncode == 0 else f"BROKEN (status {done.returncode})"
+        runs = f"{int(found[1]):,}" if found else "?"
+        print(f"{name:10} {runs:>12} inputs  {time.monotonic() - began:7.1f} s  {told}", flush=True)
+        if done.returncode:
+            broken += 1
+            said = [line for line in done.stdout.splitlines() if not line.startswith("INFO: Instrumenting")]
+            print("\n".join(said[-60:]), flush=True)
+    return broken
 
 
-def check(text: str) -> None:
-    """Raises AssertionError, or RedactionError, if a text is treated wrongly."""
-    once = redact(text).text
-    assert redact(once).text == once, "something is left to redact"
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return
-    json.loads(once)
-
-
-def one(data: bytes) -> None:
-    text = text_of(atheris.FuzzedDataProvider(data))
-    check(text)
-    check(json.dumps({"out": text, "password": text[:40]}))
-    inner = json.dumps({"token": text})
-    json.loads(json.loads(redact(json.dumps([inner])).text)[0])
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=int, default=70, help="for all targets together")
+    parser.add_argument("--target", action="append", choices=TARGETS, help="only this one; may be repeated")
+    parser.add_argument("--corpus", default="", help="folder that keeps what was interesting")
+    parser.add_argument("--one", choices=TARGETS, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one is None:
+        raise SystemExit(min(1, _all(given.target or list(TARGETS), given.seconds, given.corpus)))
+    if _has_atheris():
+        _led(given.one, given.seconds, given.corpus)
+    else:
+        _random(given.one, given.seconds)
 
 
 if __name__ == "__main__":
-    atheris.Setup(sys.argv, one)
-    atheris.Fuzz()
+    os.environ.setdefault("PYTHONHASHSEED", "0")
+    main()

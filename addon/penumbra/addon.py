@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import logging
 import os
 import time
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mitmproxy import ctx, exceptions, flowfilter, http, tls
 from mitmproxy.addonmanager import Loader
 
-from penumbra import connected, failures, listening
+from penumbra import bodies, connected, failures, listening, llm_hosts, message_bound, readable
 from penumbra.commands import Commands
 from penumbra.edits import Edits
 from penumbra.engine import Accepted, Engine, Incoming, Refused, unsearched
@@ -23,16 +24,20 @@ from penumbra.insight.expansions import ExpansionFigures
 from penumbra.insight.running import StatsFile, own_file
 from penumbra.kept import Kept
 from penumbra.knobs import CONFIG_OPTION, KNOBS, unknown_options
+from penumbra.other_requests import Hands, OtherRequests
+from penumbra.other_sockets import OtherSockets
 from penumbra.overrides import THRESHOLD_HEADER
 from penumbra.recovery import binding
 from penumbra.redaction import RedactionError, RuleError, TooLarge, Unreadable, gitleaks, ruleset
+from penumbra.refused import message_of
 from penumbra.reports import Reports
 from penumbra.rescue import Rescue
 from penumbra.settings import Settings, SettingsError, config_path, load, unknown_variables
+from penumbra.socket_rescue import SocketRescue
 from penumbra.sockets import Sockets
 from penumbra.strategies import http as http_calls
 from penumbra.told import Tells
-from penumbra.wire import content_encoding, recognise, sigv4, upgrade
+from penumbra.wire import content_encoding, others, recognise, sigv4, upgrade
 from penumbra.wire.recognise import Api
 from penumbra.writes import Writes
 
@@ -63,13 +68,28 @@ class Penumbra:
         self.expansion.wrap = self.edits.wrap
         self.expansion.wrap = self.tells.behind(self.expansion.wrap)
         self.writes = Writes()
-        self.sockets = Sockets(self._frame, self._started, self.expansion, self.writes)
+        rescue = SocketRescue(self._started, lambda: self.settings, partial(self._described, socket=True))
+        self.sockets = Sockets(
+            self._frame, self._other_frame, self._started, self.expansion, self.writes, rescue
+        )
         self.stats_file = StatsFile(own_file(), self._stats)
         self.reports = Reports(self.figures, self._write_event, self.stats_file.changed)
+        self.others = OtherRequests(
+            Hands(
+                settings=lambda: self.settings,
+                engine=self._started,
+                is_provider=self._is_provider,
+                may_change=lambda request: not self._is_sealed(request),
+                sign=self._sign,
+                refuse=self._refuse,
+                figures=self.figures,
+            )
+        )
         commands = Commands(self.figures, self.expansion.figures)
         self.kept = Kept(lambda: self.settings.blank_flows, self.expansion.sending)
         answers = [self.rescue, self.expansion, self.edits, self.tells, self.writes, self.kept]
-        self.addons = [listening.Listening(), commands, *answers, self.sockets]
+        self.other_sockets = OtherSockets(self.others)
+        self.addons = [listening.Listening(), commands, *answers, self.sockets, self.other_sockets]
         self.is_embedded = False
         """Whether who loads the addon shows an error of an option by itself, also at the start."""
         self._running = False
@@ -89,6 +109,7 @@ class Penumbra:
         loader.add_option(CONFIG_OPTION, str, "", "YAML file with Penumbra's settings; watched for changes.")
         for knob in KNOBS:
             loader.add_option(knob.option, str, "", knob.help)
+        message_bound.install()
 
     def configure(self, updated: set[str]) -> None:
         """Read the settings anew when one of them changes. A bad value is refused in one line."""
@@ -232,10 +253,13 @@ class Penumbra:
             # The client's own request may have been signed long ago.
             self._sign(flow.request, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
             return
-        if self._is_socket(flow):
+        if not self._is_ours(flow) or self._is_ambiguous(flow, readable.hosts) or self._is_socket(flow):
             return
-        api = self._recognised(flow)
-        if api is None or self._is_sealed(flow.request):
+        api = recognise.by_request_line(flow.request.method, flow.request.path)
+        if api is None:
+            await self.others.request(flow)
+            return
+        if self._is_ambiguous(flow, readable.content) or self._is_sealed(flow.request):
             return
         try:
             await self._rewrite(flow, api)
@@ -257,6 +281,7 @@ class Penumbra:
             await self._send(flow, incoming, outcome)
         else:
             self.figures.passed["unexpected body"] += 1
+            await self.others.request(flow, api)
 
     def _unsearched(self, flow: http.HTTPFlow, api: Api, error: Exception) -> Refused | None:
         """After a failure mitmproxy would send the request as it came, with its secrets."""
@@ -286,14 +311,19 @@ class Penumbra:
             _log.warning(f"Penumbra refused a request to {flow.request.pretty_host}: {outcome.reason}")
         return outcome
 
+    async def _other_frame(self, flow: http.HTTPFlow, frame: bytes) -> bytes:
+        return await self.others.frame(flow, frame, "", known=True, strict=True)
+
     def _is_socket(self, flow: http.HTTPFlow) -> bool:
         """A WebSocket is rewritten frame by frame, or its client is sent back to HTTP."""
         request = flow.request
         policy = self.settings.websocket
-        if policy == "pass" or not self._is_ours(flow):
+        if policy == "pass":
             return False
         api = upgrade.asks_for(request.method, request.path, _headers(request))
         if api is None:
+            if self.settings.redact_secrets and upgrade.is_socket(request.method, _headers(request)):
+                self.other_sockets.expect(flow, is_provider=self._is_provider(flow))
             return False
         # Values are put back into answers over HTTP only.
         restores = self.settings.redact_secrets and self.settings.restore_secrets != "off"
@@ -339,33 +369,28 @@ class Penumbra:
     def _is_ours(self, flow: http.HTTPFlow) -> bool:
         if flow.response is not None or flow.error is not None or "penumbra" in flow.metadata:
             return False
-        names = filter(None, (connected.host(flow), connected.claimed(flow)))
-        ours = connected.mode(flow.client_conn) == "reverse" or any(
-            recognise.is_llm_host(name, self.settings.hosts) for name in names
-        )
+        ours = llm_hosts.may_be(flow, self.settings.hosts)
         return ours and (self._filter is None or bool(flowfilter.match(self._filter, flow)))
 
-    def _recognised(self, flow: http.HTTPFlow) -> Api | None:
-        request = flow.request
-        if not self._is_ours(flow):
-            return None
-        return recognise.by_request_line(
-            request.method, request.path, request.headers.get("content-type", "")
-        )
+    def _is_provider(self, flow: http.HTTPFlow) -> bool:
+        return llm_hosts.is_provider(flow, self.settings.hosts)
+
+    def _is_ambiguous(self, flow: http.HTTPFlow, read: Callable[[Iterable[tuple[str, str]]], str]) -> bool:
+        """Whether a request's head can be read in two ways, so that it is refused."""
+        why = read(flow.request.headers.items(multi=True)) if self.settings.must_search else ""
+        if why:
+            error = Unreadable(why)
+            body = others.error(flow.request.host, error.status, message_of(error))
+            self._refuse(flow, Refused(error.status, body, message_of(error)))
+        return bool(why)
 
     async def _incoming(self, flow: http.HTTPFlow, api: Api) -> Incoming | Refused | None:
         request = flow.request
-        coding = request.headers.get("content-encoding", "")
-        raw = request.raw_content or b""
         try:
-            if coding:
-                body = await asyncio.to_thread(
-                    content_encoding.decode, raw, coding, self.settings.max_body_bytes
-                )
-            else:
-                body = content_encoding.decode(raw, "", self.settings.max_body_bytes)
+            body = await bodies.decoded(request, self.settings.max_body_bytes)
         except content_encoding.NotDecodable as error:
-            if self.settings.must_search and recognise.claims_json(request.headers.get("content-type", "")):
+            says_json = recognise.claims_json(request.headers.get("content-type", ""))
+            if self.settings.must_search and (says_json or self._is_provider(flow)):
                 kind = TooLarge if isinstance(error, content_encoding.TooLarge) else Unreadable
                 return unsearched(api, kind(f"its body: {error}"))
             self.figures.passed["undecodable body"] += 1
@@ -403,9 +428,10 @@ class Penumbra:
         if accepted.betas:
             flow.request.headers[binding.HEADER] = accepted.betas
         if changed:
-            await _set_body(flow.request, body)
+            await bodies.put(flow.request, body)
         if accepted.prepared is not None and accepted.find is not None:
-            self.expansion.expect(flow, self._started().expansions, accepted.prepared, accepted.find, body)
+            expansions, prepared, find = self._started().expansions, accepted.prepared, accepted.find
+            self.expansion.expect(flow, expansions, prepared, find, body, accepted.room)
         if accepted.restoration is not None:
             self.edits.expect(flow, accepted.restoration)
         self.writes.expect(flow, incoming.api.format, body)
@@ -438,13 +464,3 @@ def _headers(request: http.Request) -> dict[str, str]:
 def _signable(request: http.Request) -> sigv4.Signable:
     headers = {"host": request.pretty_host, **_headers(request)}
     return sigv4.Signable(request.method, request.path, headers, request.raw_content or b"")
-
-
-async def _set_body(request: http.Request, body: bytes) -> None:
-    """Put a plain body in, in the coding that the headers announce."""
-    coding = request.headers.get("content-encoding", "")
-    if coding:
-        body = await asyncio.to_thread(content_encoding.encode, body, coding)
-    request.raw_content = body
-    if "transfer-encoding" not in request.headers:
-        request.headers["content-length"] = str(len(request.raw_content))

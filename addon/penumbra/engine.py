@@ -16,8 +16,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
-from penumbra import failures, rewrite, threads, workers
+from penumbra import failures, readable, rewrite, threads, workers
 from penumbra.carried import Carried
+from penumbra.elsewhere import Elsewhere
 from penumbra.history import adoption
 from penumbra.history.shelves import Shelves
 from penumbra.outside import Outside
@@ -25,11 +26,14 @@ from penumbra.overrides import OverrideError
 from penumbra.recovery import binding, lessons, recoverer
 from penumbra.recovery.context_guard import Told
 from penumbra.recovery.resend import Given
+from penumbra.recovery.room import NOT_KNOWN, Room
 from penumbra.redaction import RedactionError, Unreadable, ruleset
 from penumbra.redaction.engine import Redactor
 from penumbra.redaction.failure import Redact, forgiving
 from penumbra.redaction.gitleaks import Loaded
 from penumbra.redaction.spoken import Spoken
+from penumbra.refused import Refused as Refused
+from penumbra.refused import unsearched as unsearched
 from penumbra.restoring import Restoration, Restoring
 from penumbra.settings import Settings, database_path
 from penumbra.shadow import answers, expand, ledger, originals, restorations
@@ -78,15 +82,6 @@ class Incoming:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """A request that is answered here and not sent."""
-
-    status: int
-    body: bytes
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Accepted:
     """A request that is sent, changed or not."""
 
@@ -110,6 +105,8 @@ class Accepted:
     """What its header `anthropic-beta` has to say; empty: what it says already."""
     restoration: Restoration | None = None
     """What may be put back into its answer."""
+    room: Room = NOT_KNOWN
+    """What may be put behind its answers."""
     told: Told | None = None
     """What its client is told of its size; None: what the provider says."""
     again: recoverer.Again | None = None
@@ -153,6 +150,7 @@ class Engine:
         self._outside = Outside(dispatcher, Http(listening))
         self._shelves = Shelves()
         self._spoken = Spoken()
+        self.elsewhere = Elsewhere(self._redact, self._work)
         self._workers = workers.Workers()
         # Compiled while the proxy starts; the first request waits for what is missing.
         compiled = partial(_compiled, self.key, gitleaks, settings)
@@ -207,16 +205,14 @@ class Engine:
 
         `count`: how often a request was sent again already; `answer`: the body, or the data of an event.
         """
-        request = sent.request
-        record = recoverer.Sent(
-            sent.rewritten.body, incoming.path, incoming.headers, incoming.host, sent.decided
-        )
+        body = sent.rewritten.body
+        record = recoverer.Sent(body, incoming.path, incoming.headers, incoming.host, sent.decided)
         refusal = recoverer.refused(status, answer, record)
         if refusal is None:
             return None
         redact = await self._redact(settings)
         shadows = sent.prepared.shadows if sent.prepared else None
-        work = partial(recoverer.again, refusal, count, request, record, redact, shadows)
+        work = partial(recoverer.again, refusal, count, sent.request, record, redact, shadows)
         again = await self._work(_whose(incoming), True, work)
         if again is None:
             return None
@@ -225,7 +221,7 @@ class Engine:
         else:
             again = sent.again.then(again) if sent.again else again
             made = await self._rewrite(incoming, settings, again.given)
-        if made is None or not again.helps(sent.rewritten.body, made.rewritten.body):
+        if made is None or not again.helps(body, made.rewritten.body):
             return None
         return replace(made, again=again)
 
@@ -282,6 +278,7 @@ class Engine:
             hidden=hidden,
             betas=betas,
             told=recoverer.tells(request, rewritten, lesson, head),
+            room=recoverer.room_of(request, lesson, head, partial(self.conversations.learn, key)),
         )
         if incoming.api.kind != "messages":
             return accepted
@@ -458,6 +455,8 @@ class Engine:
             request = rewrite.read(
                 document, incoming.api, settings, who.scope, incoming.threshold, who.possession
             )
+            if request and readable.says_twice(request):
+                raise Unreadable("its body says something twice on the way to a tool's result")
             return request and rewrite.with_model(request, model_in(incoming.path))
         except NotJson:
             # What says that it is no JSON is no call; what is empty says nothing.
@@ -472,12 +471,6 @@ class Engine:
         user = document.string(metadata.get("user_id")) or ""
         headers, query = incoming.headers, incoming.query
         return identity.identify(self.key, incoming.host, incoming.peer, headers, query, user)
-
-
-def unsearched(api: Api, error: RedactionError) -> Refused:
-    """The answer to a request that could not be searched for secrets."""
-    message = f"Penumbra could not search this request for secrets and did not send it: {error}"
-    return Refused(error.status, api.wire.error(error.status, message), message)
 
 
 def _whose(incoming: Incoming) -> workers.Caller:

@@ -22,17 +22,20 @@ from mitmproxy.proxy import layer
 from penumbra import responses
 from penumbra.failures import place
 from penumbra.insight.expansions import ExpansionFigures, expansion_event
+from penumbra.recovery import portions, refusals
+from penumbra.recovery.room import NOT_KNOWN, Portions, Room
+from penumbra.redaction import RedactionError
 from penumbra.shadow.buffered import Reissue
-from penumbra.shadow.exchange import Ask, Continue, Done, Exchange
+from penumbra.shadow.exchange import Ask, Broken, Continue, Done, Exchange
 from penumbra.shadow.expansions import Answered, Expansions, Find, Prepared
-from penumbra.wire import content_stream, framing
+from penumbra.wire import content_stream, framing, upstream_error
 from penumbra.wire.answer import Answer, Failure
 
 if TYPE_CHECKING:
     from penumbra.shadow.splice import Guard, TurnEnd
 
 FALLBACK_ID = "PENUMBRA_SPLICE_UNAVAILABLE"
-_MOST_RETRIES = 2
+MOST_RETRIES = 2
 _DISCONNECT_SECONDS = 0.05
 _NOT_REPEATED = ("idempotency-key", "expect", "content-encoding", "transfer-encoding", "content-length")
 _log = logging.getLogger(__name__)
@@ -69,6 +72,7 @@ class Awaited:
     answered: list[Answered] = field(default_factory=list)
     continuations: list[str] = field(default_factory=list)
     retries: int = 0
+    portions: Portions = field(default_factory=Portions)
     done: Done | None = None
     error: str = ""
 
@@ -128,10 +132,17 @@ class Expansion:
     # What the request side calls
 
     def expect(
-        self, flow: http.HTTPFlow, expansions: Expansions, prepared: Prepared, find: Find, body: bytes
+        self,
+        flow: http.HTTPFlow,
+        expansions: Expansions,
+        prepared: Prepared,
+        find: Find,
+        body: bytes,
+        room: Room = NOT_KNOWN,
     ) -> None:
         """The flow's request declares the phantom; `body` is what will be sent, decoded."""
-        awaited = _AWAITED[flow.id] = Awaited(expansions, prepared, find, body)
+        awaited = Awaited(expansions, prepared, find, body, portions=Portions(room))
+        _AWAITED[flow.id] = awaited
         if self._splice is not None:
             self._splice.SESSIONS[flow.id] = awaited
         self.watch(flow.client_conn)
@@ -210,8 +221,8 @@ class Expansion:
         if response.status_code != 200 or not (stream or "json" in kind):
             self.forget(flow)
             return
-        wire = awaited.prepared.wire
-        answer = wire.stream(awaited.prepared.tool) if stream else wire.body(awaited.prepared.tool)
+        wire, tool, before = awaited.prepared.wire, awaited.prepared.tool, awaited.prepared.before
+        answer = wire.stream(tool, before) if stream else wire.body(tool, before)
         awaited.exchange = Exchange(wire, self.wrap(flow, answer, stream), awaited.body)
         awaited.decode = content_stream.decoder(response.headers.get("content-encoding", ""))
         if not awaited.spliceable and self._splice is not None:
@@ -237,9 +248,11 @@ class Expansion:
         elif isinstance(step, Done):
             awaited.done = step
             turn.out = step.out
+            await self.keep(awaited, step)
             if awaited.plain is not None and step.out != awaited.plain:
                 turn.body = step.out
                 responses.replace_document(turn.flow, step)
+                responses.tell_when(turn.flow, turn.continuation)
         else:
             turn.following = step
         awaited.shown += turn.out
@@ -277,7 +290,7 @@ class Expansion:
     def interrupted(self, flow: http.HTTPFlow, awaited: Awaited) -> None:
         """The client of an answer has gone away: it keeps what it has got."""
         if awaited.done is None and awaited.exchange is not None and (awaited.live or flow.websocket):
-            self._later(_remember(awaited, awaited.exchange.interrupted()))
+            self.later(_remember(awaited, awaited.exchange.interrupted()))
         self.report(flow, awaited)
 
     async def client_disconnected(self, client: connection.Client) -> None:
@@ -305,38 +318,69 @@ class Expansion:
                 if plain is None:
                     return Done(turn.body, sound=False)
                 exchange.feed(plain)
-            return await self.advance(awaited, exchange)
+            step = await self.advance(awaited, exchange)
+            return step if not isinstance(step, Broken) else exchange.failed(step.failure)
         # What the flow shows may be something else.
         answered = turn.continuation.response is not None
         body = responses.plain_body(turn.continuation, turn.answer) or b"" if answered else b""
         failure, pause = responses.failure(turn.continuation, turn.error, awaited.live, body)
         if failure is None:
-            awaited.retries = 0
             if not awaited.live:
                 exchange.feed(body)
-            return await self.advance(awaited, exchange)
-        if pause is None or turn.shown or awaited.retries >= _MOST_RETRIES:
-            return exchange.failed(failure)
+            step = await self.advance(awaited, exchange)
+            if not isinstance(step, Broken):
+                awaited.retries = 0
+                return step
+            failure, pause = step.failure, responses.pause(step.failure)
+        if not turn.shown and (smaller := await self.smaller(turn.flow, awaited, exchange, failure)):
+            return self._continuation(turn.flow, smaller, awaited)
+        if pause is None or turn.shown or awaited.retries >= MOST_RETRIES:
+            return await self.failed(turn.flow, awaited, exchange, failure)
         awaited.retries += 1
         await asyncio.sleep(pause * awaited.retries)
         exchange.again()
         return self._continuation(turn.flow, exchange.request, awaited)
 
-    async def advance(self, awaited: Awaited, exchange: Exchange) -> Continue | Done:
-        """The turn has been read: answer its calls; keep the answer if it is complete."""
-        step: Ask | Continue | Done = exchange.end_turn()
+    async def advance(self, awaited: Awaited, exchange: Exchange) -> Broken | Continue | Done:
+        """The turn has been read: answer its calls."""
+        step: Ask | Broken | Continue | Done = exchange.end_turn()
         if isinstance(step, Ask):
-            texts, answered = await awaited.expansions.texts(
-                awaited.prepared, awaited.find, step, awaited.provided
-            )
-            awaited.answered += answered
-            step = exchange.answered(texts)
-        if isinstance(step, Done) and (step.hidden is not None or (step.sound and awaited.prepared.threaded)):
-            # The client gets the end of the answer when its next request can be understood.
-            await _remember(awaited, step)
-        elif isinstance(step, Done) and step.sound:
-            self._later(_remember(awaited, step))
+            step = exchange.answered(await portions.texts(awaited, exchange, step))
+        if isinstance(step, Done) and step.sound:
+            await portions.learned(awaited.portions)
         return step
+
+    async def smaller(
+        self, flow: http.HTTPFlow, awaited: Awaited, exchange: Exchange, failure: Failure
+    ) -> bytes | None:
+        """The request with less of what was asked for, if a continuation was refused as too large."""
+        host, size = flow.request.pretty_host, len(exchange.request) // 4
+        refusal = refusals.classify(failure.status or 200, failure.body, host, size)
+        request = await portions.smaller(awaited, exchange, refusal) if refusal is not None else None
+        if refusal is not None and request is not None:
+            _log.info(f"Penumbra: {host} refused a hidden request ({refusal.rule}); asks with less")
+        return request
+
+    async def keep(self, awaited: Awaited, done: Done) -> None:
+        """Keep an answer. The client gets its end when the next request can be understood."""
+        if done.hidden is not None or done.orphans or (done.sound and awaited.prepared.threaded):
+            await _remember(awaited, done)
+        elif done.sound or done.text or done.calls:
+            self.later(_remember(awaited, done))
+
+    async def failed(
+        self, flow: http.HTTPFlow, awaited: Awaited, exchange: Exchange, failure: Failure
+    ) -> Done:
+        """A continuation can't be had: the client hears of an error, and the log what the provider said."""
+        said = upstream_error.words(failure)
+        try:
+            said = await awaited.expansions.cleaned(said)
+        except RedactionError as error:
+            said = f"({place(error)})"
+        _log.warning(
+            f"Penumbra: {flow.request.pretty_host}: a hidden request failed: {failure.message}: {said}"
+        )
+        return exchange.failed(failure)
 
     def hidden(self, parent: http.HTTPFlow, body: bytes, comment: str) -> http.HTTPFlow:
         """The flow of a hidden request, linked to the client's."""
@@ -370,16 +414,23 @@ class Expansion:
             shown.append(step.out)
             continuation = self._continuation(flow, step.request, awaited)
             error = await self._reissue.run(continuation)
-            stream = responses.is_stream(flow)
             body = responses.content(continuation)
-            failure, _ = responses.failure(continuation, error, stream, body)
-            if failure is not None:
-                awaited.done = exchange.failed(failure)
-                responses.refuse(flow, awaited.prepared, failure)
-                return
-            shown.append(exchange.feed(body))
-            step = await self.advance(awaited, exchange)
+            failure, _ = responses.failure(continuation, error, responses.is_stream(flow), body)
+            if failure is None:
+                shown.append(exchange.feed(body))
+                step = await self.advance(awaited, exchange)
+            else:
+                step = Broken(failure)
+            if isinstance(step, Broken) and (
+                smaller := await self.smaller(flow, awaited, exchange, step.failure)
+            ):
+                step = Continue(b"", smaller)
+        if isinstance(step, Broken):
+            awaited.done = await self.failed(flow, awaited, exchange, step.failure)
+            responses.refuse(flow, awaited.prepared, step.failure)
+            return
         awaited.done = step
+        await self.keep(awaited, step)
         shown.append(step.out)
         if (body := b"".join(shown)) != plain:
             flow.response.raw_content = body
@@ -422,7 +473,8 @@ class Expansion:
         if self._splice is not None:
             self._splice.SESSIONS.pop(flow.id, None)
 
-    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+    def later(self, work: Coroutine[Any, Any, None]) -> None:
+        """Work that nobody waits for."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

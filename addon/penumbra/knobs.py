@@ -234,6 +234,12 @@ KNOBS: tuple[Knob, ...] = (
         "can't be read is refused), or let it pass as it is.",
     ),
     Knob("redaction_max_bytes", read_size(1, _HUGE), "Texts above this size can't be searched for secrets."),
+    Knob(
+        "unknown_paths",
+        read_choice("redact", "pass", "refuse"),
+        "Requests to LLM hosts at paths that are not known, where they carry results of tools or secrets: "
+        "redact (their texts are searched), pass or refuse; a warning each time a path is new.",
+    ),
     Knob("allow_redaction_off", read_flag, "Let a request switch redaction off."),
     Knob(
         "restore_secrets",

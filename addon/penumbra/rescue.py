@@ -22,6 +22,7 @@ from penumbra.recovery import binding, recoverer, refusals
 from penumbra.recovery.first_events import FirstEvents, Verdict
 from penumbra.settings import Settings
 from penumbra.wire import content_encoding, content_stream
+from penumbra.wire.conversation import is_elsewhere
 
 if TYPE_CHECKING:
     from penumbra.shadow.splice import Refused
@@ -38,6 +39,14 @@ _SMALL_ANSWER = 8_192
 _log = logging.getLogger(__name__)
 
 
+def _patience(accepted: Accepted) -> float:
+    """Seconds that the beginning of an answer's stream may be held back: none if the request is small."""
+    body = accepted.rewritten.body
+    if not accepted.room.is_near(body) and not is_elsewhere(accepted.request.document):
+        return 0.0
+    return _LARGE_PATIENCE if len(body) >= _LARGE_BYTES else _PATIENCE
+
+
 @dataclass
 class Watched:
     """One request whose answer may be a refusal. What the splice calls a guard."""
@@ -47,7 +56,7 @@ class Watched:
     settings: Settings
     accepted: Accepted
     patience: float
-    """Seconds that the beginning of a stream may be held back."""
+    """Seconds that the beginning of a stream may be held back; 0: it goes out at once."""
     count: int = 0
     """How often a request was sent again."""
     asked: bool = False
@@ -84,8 +93,7 @@ class Rescue:
             return
         if incoming.api.kind not in ("messages", "compact") or not accepted.request.conversation.messages:
             return
-        patience = _LARGE_PATIENCE if len(body) >= _LARGE_BYTES else _PATIENCE
-        watched = Watched(engine, incoming, settings, accepted, patience)
+        watched = Watched(engine, incoming, settings, accepted, _patience(accepted))
         self._watched[flow.id] = watched
         self._expansion.guard(flow, watched)
 
@@ -172,7 +180,8 @@ class Rescue:
         watched.events = None
         self._expansion.forget(flow)
         if smaller.prepared is not None and smaller.find is not None:
-            self._expansion.expect(flow, watched.engine.expansions, smaller.prepared, smaller.find, body)
+            expansions, prepared, find = watched.engine.expansions, smaller.prepared, smaller.find
+            self._expansion.expect(flow, expansions, prepared, find, body, smaller.room)
         self._tell(flow, smaller)
         self._expansion.guard(flow, watched)
         _log.info(

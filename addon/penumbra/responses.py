@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 
 from mitmproxy import http
@@ -10,13 +11,15 @@ from mitmproxy import http
 from penumbra.failures import place
 from penumbra.shadow.exchange import Done
 from penumbra.shadow.expansions import Prepared
-from penumbra.wire import bedrock_invoke, content_encoding, content_stream, framing
+from penumbra.wire import bedrock_invoke, content_encoding, content_stream, framing, upstream_error
 from penumbra.wire.answer import Failure
 from penumbra.wire.answers import FORMATS
 
 _PASSING = (429, 500, 502, 503, 504, 529)
 """Statuses after which the same request may work a moment later."""
+_PAUSE = 0.5
 _LONGEST_PAUSE = 5.0
+_WHEN = ("retry-after", "x-should-retry")
 _TOKEN_HEADER = "x-amzn-bedrock-output-token-count"
 _NOT_DECODED = "Penumbra could not decode the rest of this answer"
 _log = logging.getLogger(__name__)
@@ -131,7 +134,8 @@ def is_stream(flow: http.HTTPFlow) -> bool:
 def refuse(flow: http.HTTPFlow, prepared: Prepared, failure: Failure) -> None:
     """Nothing has been sent yet: the client gets the failure as a response of its own."""
     body = prepared.wire.body(prepared.tool).fail(failure)
-    flow.response = http.Response.make(failure.status or 502, body, {"content-type": "application/json"})
+    status = upstream_error.status(failure) or 502
+    flow.response = http.Response.make(status, body, {"content-type": "application/json"})
 
 
 def failure(
@@ -147,14 +151,32 @@ def failure(
     if response.status_code == 200 and is_stream(flow) == stream:
         return None, None
     message = f"the upstream answered with status {response.status_code}"
-    return Failure(response.status_code, body, message), _pause(response)
+    failed = Failure(response.status_code, body, message, _wanted_pause(response))
+    return failed, None if response.headers.get("x-should-retry") == "false" else pause(failed)
 
 
-def _pause(response: http.Response) -> float | None:
-    if response.status_code not in _PASSING or response.headers.get("x-should-retry") == "false":
+def pause(failure: Failure) -> float | None:
+    """After how many seconds something that failed may be tried again; None: never."""
+    status = upstream_error.status(failure)
+    if (failure.body and status is None) or (status is not None and status not in _PASSING):
         return None
+    wanted = _PAUSE if failure.retry_after is None else failure.retry_after
+    return wanted if wanted <= _LONGEST_PAUSE else None
+
+
+def tell_when(flow: http.HTTPFlow, continuation: http.HTTPFlow | None) -> None:
+    """The client hears what the provider said of trying again."""
+    refused = continuation.response if continuation is not None else None
+    if flow.response is not None and refused is not None and refused.status_code >= 400:
+        for name in _WHEN:
+            if name in refused.headers:
+                flow.response.headers[name] = refused.headers[name]
+
+
+def _wanted_pause(response: http.Response) -> float | None:
+    """Seconds that the provider wants to be left alone; None if it does not say that in seconds."""
     try:
-        pause = float(response.headers.get("retry-after", "0.5"))
+        wanted = float(response.headers.get("retry-after", ""))
     except ValueError:
         return None
-    return pause if 0 <= pause <= _LONGEST_PAUSE else None
+    return wanted if 0 <= wanted < math.inf else None

@@ -72,6 +72,7 @@ class Settings:
     redact_scope: str = "results"
     redaction_failure: str = "refuse"
     redaction_max_bytes: int = MAX_BYTES
+    unknown_paths: str = "redact"
     allow_redaction_off: bool = False
     restore_secrets: str = "off"
     blank_flows: str = "off"

@@ -31,6 +31,11 @@ class Caller(NamedTuple):
     credential: bytes
 
 
+def whose(peer: str, credential: str) -> Caller:
+    """Whose turn the work for a request takes: nobody can take that of somebody else."""
+    return Caller(peer, credential.encode("utf-8", "surrogatepass"))
+
+
 @dataclass(slots=True)
 class _Piece:
     work: Callable[[], Any]

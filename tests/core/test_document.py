@@ -154,3 +154,37 @@ def test_overlapping_edits_are_an_error():
     document.replace(outer, 3)
     with pytest.raises(ValueError, match="overlap"):
         document.render()
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ('{"a":1}', set()),
+        ('{"a":1,"a":2}', {"a"}),
+        ('{ "a" : 1 ,\n"b":{"a":1,"a":2} }', set()),
+        ('{"b":1,"a":2,"b":3}', {"b"}),
+        ('{"a":1,"\\u0061":2}', {"a"}),
+        ('{"":0,"a":1,"b":2,"":2}', {""}),
+        ('{"a\\"":[1,2] ,\n"b":"x}"}', set()),
+        ('{"\\ud800":1,"x":2,"x":1}', {"x"}),
+        ('{"é":1, "x":2}', set()),
+        ('{"é":1,"é":2}', {"é"}),
+        ("{}", set()),
+        ("{ }", set()),
+        ("[1,1]", set()),
+    ],
+)
+def test_what_an_object_says_twice(text, names):
+    document = Document(text.encode())
+    assert document.repeats(document.root) is bool(names)
+    if names:
+        assert document.repeated(document.root) == names
+
+
+@settings(max_examples=200, deadline=None)
+@given(json_texts())
+def test_repeats_agrees_with_a_reader_of_pairs(text):
+    document = Document(text.encode())
+    pairs = json.loads(text, object_pairs_hook=lambda found: ("object", found))
+    names = [name for name, _ in pairs[1]] if isinstance(pairs, tuple) else []
+    assert document.repeats(document.root) is (len(set(names)) < len(names))

@@ -9,7 +9,7 @@ import pytest
 from e2e.agent import PRINTS, SESSION, AnthropicAgent, bash
 from e2e_apis.callers import PHANTOM, ResponsesAgent, ThreadAgent, hidden_results, results
 from e2e_expand.apis import both_ways
-from e2e_expand.model import CAP, COMMANDS, Model, ask, expand
+from e2e_expand.model import CAP, COMMANDS, Model, ask, expand, log, refs
 from upstream import Thinking, turn
 
 LOG = COMMANDS["cat worker.log"]
@@ -95,6 +95,31 @@ def test_a_thread_with_hidden_exchanges(stream: bool, start: Any, upstream: Any)
     upstream.script(Model(turn("Yes.")))
     assert agent.say("Still there?") == "Yes."
     assert upstream.asked()[-1].json["thread"]["type"] == "continue"
+    assert upstream.asked()[-1].status == 200
+
+
+@both_ways
+@pytest.mark.parametrize("api", APIS)
+def test_a_hidden_request_that_does_not_fit(
+    api: str, stream: bool, start: Any, upstream: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The refused one has not gone on from the answer before it: the next one may."""
+    monkeypatch.setitem(PRINTS, "cat worker.log", log("big", 380))
+
+    def asks(received: Any) -> Any:
+        upstream.window = 3_000
+        return turn("See.", expand(refs(received)[0]))
+
+    upstream.script(Model(turn(bash("cat worker.log")), asks, turn("Done.")))
+    agent = start(api, stream=stream)
+    assert agent.say("What is in the log?") == "See.Done."
+    first, second, *refused, last = upstream.asked()
+    assert (first.status, second.status, last.status) == (200, 200, 200)
+    assert 1 <= len(refused) <= 2
+    assert {one.status for one in refused} == {400}
+    upstream.window = 0
+    upstream.script(Model(turn("So.")))
+    assert agent.say("Go on.") == "So."
     assert upstream.asked()[-1].status == 200
 
 

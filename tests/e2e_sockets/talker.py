@@ -53,6 +53,8 @@ class Talker:
     socket: ClientConnection | None = None
 
     _last: str = ""
+    _asked_from: str | None = None
+    """The answer that the last request went on from."""
     _new: int = 0
 
     def say(self, words: str) -> str:
@@ -111,6 +113,8 @@ class Talker:
     def send(self, frame: Any) -> None:
         if self.socket is None:
             self.socket = opened(self.proxy, self.key)
+        if isinstance(frame, dict) and frame["type"] == "response.create":
+            self._asked_from = frame.get("previous_response_id")
         text = frame if isinstance(frame, str | bytes) else json.dumps(frame, ensure_ascii=False)
         self.socket.send(text.encode() if self.binary and isinstance(text, str) else text)
 
@@ -140,6 +144,11 @@ class Talker:
             assert event.get("output_index", place) == place
         first, last = events[0]["response"], events[-1]["response"]
         assert first["id"] == last["id"]
+        assert first["created_at"] == last["created_at"]
+        assert first["previous_response_id"] == last["previous_response_id"]
+        assert first["previous_response_id"] == self._asked_from
+        # What the provider says without being asked goes on from here.
+        self._asked_from = first["id"]
         assert last["output"] == items
         self._last = first["id"]
         return items

@@ -186,12 +186,13 @@ def test_the_same_answer_is_gone_on_from_twice(talk: Any, upstream: Any) -> None
 
 @pytest.mark.parametrize("how", ["refused", "broken"])
 def test_a_continuation_that_fails(how: str, talk: Any, upstream: Any) -> None:
-    fault = Fault(503, "Overloaded") if how == "refused" else turn("NEED", error_after=5)
+    fault = Fault(400, "Overloaded") if how == "refused" else turn("NEED", error_after=5)
     upstream.script(once(fault))
     caller = talk()
     with pytest.raises(Failed) as failed:
         caller.say("What is in the log?")
-    assert "Overloaded" in str(failed.value)
+    assert "Overloaded" not in str(failed.value)
+    assert failed.value.args[0]["type"] == "response.failed"
     assert PHANTOM not in seen(caller.frames)
     caller.reconnect()
     caller.messages.clear()

@@ -49,12 +49,14 @@ def test_what_needs_nothing_keeps_its_bytes(running: Any, api_key: str, upstream
     assert all(json.dumps(json.loads(event), ensure_ascii=False) == event for event in events)
 
 
-def test_what_is_not_known_passes(running: Any, api_key: str, upstream: Any) -> None:
+def test_what_holds_no_secret_keeps_its_bytes_whatever_it_is(
+    running: Any, api_key: str, upstream: Any
+) -> None:
     frames = [
         "hello",
         "[1,  2]",
         '{"type": "session.update" , "x":1.50}',
-        b"\x00\xff" * 5_000,
+        b'{"type":  "session.update"}',
         '{"type": 5}',
         "",
     ]

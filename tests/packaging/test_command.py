@@ -65,7 +65,7 @@ def refusals(taken):
             ["claude"],
             {},
             2,
-            "'claude' is no command (allowed: run, web or doctor), and Penumbra",
+            "'claude' is no command (allowed: run, web",
         ),
         "a program behind options": (
             ["-p", "0", "claude"],
@@ -122,7 +122,7 @@ def refusals(taken):
         ),
         "no folder for the CA": (
             ["-p", "0"],
-            {"HOME": "/dev/null"},
+            {"HOME": __file__},
             1,
             "mitmproxy's CA certificate can't be made",
         ),

@@ -58,8 +58,10 @@ def test_settings_that_endanger_are_named(tmp_path, monkeypatch):
     assert any(line.startswith("note  redact_secrets is off") for line in told)
 
 
-def test_a_home_that_cannot_be_used_is_bad(monkeypatch):
-    monkeypatch.setenv("HOME", "/dev/null")
+def test_a_home_that_cannot_be_used_is_bad(tmp_path, monkeypatch):
+    home = tmp_path / "no folder"
+    home.write_text("")
+    monkeypatch.setenv("HOME", str(home))
     (last,) = [check for check in checks({}) if "CA certificate" in check.told]
     assert last.state is State.BAD
 

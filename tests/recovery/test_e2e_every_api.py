@@ -17,9 +17,11 @@ SCHEMA = {"type": "object", "properties": {"part": {"type": "integer"}}}
 class Caller:
     """Sends one conversation of one API."""
 
-    def __init__(self, clients: Any, proxy: Any, key: str, api: str, stream: bool) -> None:
+    def __init__(
+        self, clients: Any, proxy: Any, key: str, api: str, stream: bool, model: str = "gpt-4o"
+    ) -> None:
         self._http = clients.http(proxy)
-        self._api, self._stream = api, stream
+        self._api, self._stream, self._model = api, stream, model
         self._headers = {
             "authorization": f"Bearer {key}",
             "x-api-key": key,
@@ -46,7 +48,7 @@ class Caller:
                 {"role": "tool", "tool_call_id": call["id"], "content": prose(n + 3)},
             ]
         tools = [{"type": "function", "function": {"name": "read_notes", "parameters": SCHEMA}}]
-        body = {"model": "gpt-4o", "messages": messages, "tools": tools, "stream": self._stream}
+        body = {"model": self._model, "messages": messages, "tools": tools, "stream": self._stream}
         options = {"stream_options": {"include_usage": True}} if self._stream else {}
         return "https://api.openai.com/v1/chat/completions", {**body, **options}
 
@@ -176,10 +178,10 @@ STREAMED = [
 def test_refusals_that_come_as_streams(
     body: bytes, front: bytes, proxy: Any, clients: Any, upstream: Any, api_key: str
 ) -> None:
-    caller = Caller(clients, proxy(), api_key, "chat", True)
+    caller = Caller(clients, proxy(), api_key, "chat", True, "of-which-nothing-is-known")
     data = front + b"data: " + body + b"\n\n"
     upstream.answers(Raw(200, SSE, data), turn("Taken."))
-    answer = caller.send(9)
+    answer = caller.send(12)
     assert "Taken." in answer.text
     assert b"error" not in answer.content
     assert [len(one.body) for one in upstream.asked()] == sorted(

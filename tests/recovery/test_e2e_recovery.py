@@ -290,12 +290,16 @@ EVENT = b'event: error\ndata: {"type":"error","error":{"type":"invalid_request_e
 START = b'event: message_start\ndata: {"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":1,"output_tokens":1}}}\n\n'
 
 
-@pytest.mark.parametrize(("count", "events"), [(9, START + EVENT), (24, EVENT), (200, START + EVENT)])
+@pytest.mark.parametrize(
+    ("count", "events", "model"),
+    [(12, START + EVENT, "m"), (24, EVENT, "m"), (200, START + EVENT, "claude-x")],
+)
 def test_a_stream_that_begins_with_a_refusal_is_another_stream(
-    count: int, events: bytes, client: Client, upstream: Any
+    count: int, events: bytes, model: str, client: Client, upstream: Any
 ) -> None:
+    """Where the request is within reach of a limit: of an unknown model, a small one is assumed."""
     upstream.answers(Raw(200, SSE, events), turn("Taken."))
-    answer = client.post(claude(count, stream=True), "api.anthropic.com")
+    answer = client.post(claude(count, stream=True, model=model), "api.anthropic.com")
     assert answer.status_code == 200
     assert b"Taken." in answer.content
     assert b"error" not in answer.content
@@ -304,9 +308,26 @@ def test_a_stream_that_begins_with_a_refusal_is_another_stream(
     assert after < before
 
 
+@pytest.mark.parametrize("events", [START + EVENT, EVENT])
+def test_streams_for_small_requests_wait_for_nothing(events: bytes, client: Client, upstream: Any) -> None:
+    """Far from what the model's clients believe that it takes: every byte goes out when it comes."""
+    upstream.answers(Raw(200, SSE, events))
+    answer = client.post(claude(12, stream=True), "api.anthropic.com")
+    assert (answer.status_code, answer.content) == (200, events)
+    assert len(upstream.asked()) == 1
+
+
+def test_a_learned_limit_is_in_reach_again(client: Client, upstream: Any) -> None:
+    upstream.answers(Raw(400, JSON, TOO_LONG), turn("Taken."), Raw(200, SSE, START + EVENT), turn("Next."))
+    assert client.post(claude(60), "api.anthropic.com").status_code == 200
+    answer = client.post(claude(61, stream=True), "api.anthropic.com")
+    assert b"Next." in answer.content
+    assert len(upstream.asked()) == 4
+
+
 def test_a_stream_that_can_not_be_saved_is_the_first_one_to_the_byte(client: Client, upstream: Any) -> None:
     upstream.script(lambda received: Raw(200, SSE, EVENT + b": %d\n\n" % received.number))
-    answer = client.post(claude(24, stream=True), "api.anthropic.com")
+    answer = client.post(claude(24, stream=True, model="m"), "api.anthropic.com")
     assert (answer.status_code, answer.content) == (200, EVENT + b": 0\n\n")
     assert len(upstream.asked()) == 3
 

@@ -235,3 +235,15 @@ def test_a_plan_only_ever_shrinks(entries, needed):
             entries[index][0].encode("utf-8", "surrogatepass")
         )
         assert tokens.estimate(form) < tokens.estimate(entries[index][0])
+
+
+def test_of_a_history_elsewhere_only_what_is_too_much_is_asked_for() -> None:
+    """The new messages are a small part of what counts, and nothing else can be shortened."""
+    refusal = Refusal(Kind.INPUT, "anthropic-prompt", have=201_000, limit=200_000, over=1_000)
+    assert ladder.need(refusal, 9_000, 30_000, 0, elsewhere=True) == ladder.Need(tokens=1_500)
+    assert ladder.need(refusal, 9_000, 30_000, 1, elsewhere=True) == ladder.Need(tokens=2_000)
+    assert ladder.need(refusal, 1_200, 30_000, 1, elsewhere=True) == ladder.Need(tokens=1_200)
+    unknown = Refusal(Kind.INPUT, "openrouter-names")
+    assert ladder.need(unknown, 10_000, 30_000, 0, elsewhere=True) == ladder.Need(tokens=5_250)
+    assert ladder.need(unknown, 10_000, 30_000, 1, elsewhere=True) == ladder.Need(tokens=10_000)
+    assert ladder.need(unknown, 10_000, 30_000, 2, elsewhere=True) is None

@@ -79,7 +79,7 @@ def said(api: str, status: int, body: Any) -> str:
 def test_every_api_is_named() -> None:
     assert {api.id for api in recognise.apis()} == set(PATHS)
     for name, path in PATHS.items():
-        found = recognise.by_request_line("POST", path, "")
+        found = recognise.by_request_line("POST", path)
         assert found is not None
         assert found.id == name
 
@@ -145,15 +145,38 @@ def test_an_operator_may_let_it_pass(options: Any, ask: Any, upstream: Any) -> N
 
 
 def test_what_is_no_call_passes(ask: Any, upstream: Any) -> None:
-    """Other paths, other methods, bodies that are no JSON by their own account, and empty ones."""
+    """Paths that need their bytes, texts without secrets, and empty bodies."""
     coding, body, _ = UNREADABLE["cut off"]
-    upstream.pages["/elsewhere"] = Raw(body=b"{}")
-    ask(coding, body, path="/elsewhere")
-    assert upstream.requests[-1].raw_body == body
-    for kind, plain in (("multipart/form-data; boundary=x", body), ("text/plain", b"model=m"), ("", b" ")):
+    for path in ("/v1/embeddings", "/v1/oauth/token", "/api/event_logging/batch"):
+        upstream.pages[path] = Raw(body=b"{}")
+        ask(coding, body, path=path)
+        assert upstream.requests[-1].raw_body == body
+    for kind, plain in (
+        ("multipart/form-data; boundary=x", b"--x--"),
+        ("text/plain", b"model=m"),
+        ("", b" "),
+    ):
         ask("", plain, **({"content-type": kind} if kind else {}))
         assert upstream.requests[-1].raw_body == plain
-    assert len(upstream.requests) == 4
+    assert len(upstream.requests) == 6
+
+
+@pytest.mark.parametrize(
+    "kind", ["multipart/form-data; boundary=x", "text/plain", "application/octet-stream"]
+)
+def test_what_is_no_json_by_its_own_account_is_not_sent_either(kind: str, ask: Any, upstream: Any) -> None:
+    """A provider may read it whatever it says."""
+    for name in ("a mark in front", "two bytes a letter", "not UTF-8", "deep nesting"):
+        assert ask("", UNREADABLE[name][1], **{"content-type": kind}).status_code == 400
+    assert ask("", encode("gzip", BODY.encode()), **{"content-type": kind}).status_code == 400
+    assert upstream.requests == []
+
+
+def test_nothing_is_sent_to_a_path_that_nobody_knows(ask: Any, upstream: Any) -> None:
+    for name in ("cut off", "unknown coding", "no JSON", "a mark in front", "two bytes a letter"):
+        coding, body, status = UNREADABLE[name]
+        assert ask(coding, body, path="/elsewhere").status_code == status
+    assert upstream.requests == []
 
 
 def test_json_that_is_called_a_form_is_read(ask: Any, upstream: Any) -> None:

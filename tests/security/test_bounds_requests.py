@@ -20,7 +20,8 @@ from penumbra.text import time_budget
 from penumbra.text.result import Redacted
 from penumbra.wire import recognise
 from penumbra.wire.answers import FORMATS
-from penumbra.wire.document import Document
+from penumbra.wire.conversation import string_values
+from penumbra.wire.document import Document, NotJson
 
 SETTINGS = load({}, {}, "")
 ORDERS = {
@@ -183,3 +184,16 @@ def test_a_request_that_takes_too_long_goes_on_with_redaction_alone_and_for_good
     again = sent(dict(first.decisions))
     assert again.body == first.body
     assert not again.decisions
+
+
+def test_what_is_nested_deeply_is_not_read_again_at_every_level():
+    inner = b"[" + b",".join([b"1"] * 500_000) + b"]"
+    for begin, end in ((b'{"a":', b"}"), (b"[", b"]")):
+        document = Document(begin * 900 + inner + end * 900)
+        with pytest.raises(NotJson, match="nested too deeply"):
+            list(string_values(document, document.root))
+        assert document._opened <= 60 * len(document.data)
+        # As deep as anybody writes, or deep and small.
+        for count, value in ((30, inner), (900, b'"x"')):
+            document = Document(begin * count + value + end * count)
+            list(string_values(document, document.root))

@@ -159,7 +159,7 @@ def test_what_is_not_certain_is_not_shortened(said: str, behind: str) -> None:
 
 
 def test_results_of_one_text_are_shortened_each_for_itself() -> None:
-    said = "<tool_call>{}</tool_call><tool_call>{}</tool_call>"
+    said = '<tool_call>{"name": "sh", "arguments": {}}</tool_call>' * 2
     text = f"<tool_response>\n{LOG}</tool_response>\n<tool_response>\n{LOG}b\n</tool_response>"
     done = sent("openai-chat", json.dumps(chat(said, text)).encode())
     content = json.loads(done.body)["messages"][2]["content"]
@@ -197,3 +197,16 @@ def test_next_block_is_the_result_of_a_header() -> None:
 def test_hostile_texts(text: str) -> None:
     data = json.dumps(chat("<tool_call>", text)).encode()
     assert sent("openai-chat", data, redact_secrets=False).body
+
+
+def test_what_is_read_for_an_edit_keeps_its_text() -> None:
+    said = '<tool_call>{"name": "read_file", "arguments": {"path": "src/a.py"}}</tool_call>'
+    code = "".join(f"def f{number}(a):\n    return a * {number * 7919}\n" for number in range(200))
+    data = json.dumps(chat(said, f"<tool_response>\n{code}</tool_response>")).encode()
+    assert sent("openai-chat", data).body == data
+
+
+def test_a_result_of_a_call_that_is_not_known_is_only_searched() -> None:
+    said = "Thought: let me see\n<code>\nprint(log)\n</code>"
+    data = json.dumps(chat(said, f"Observation:\n{LOG}")).encode()
+    assert sent("openai-chat", data).body == data

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from penumbra.shadow.exchange import ROUNDS, Ask, Continue, Done, Exchange
+from penumbra.shadow.exchange import ROUNDS, Ask, Broken, Continue, Done, Exchange
 from penumbra.wire.answer import AnswerFormat, Failure
 from penumbra.wire.answers import FORMATS
 from wire_answers.anthropic_streams import FIRST, MIXED, PHANTOM, SECOND, call, end, start, text
@@ -119,8 +119,9 @@ def test_a_continuation_that_breaks_off() -> None:
     one.end_turn()
     one.answered(["text"])
     one.feed(SECOND[:200])
-    done = one.end_turn()
-    assert isinstance(done, Done)
+    broken = one.end_turn()
+    assert isinstance(broken, Broken)
+    done = one.failed(broken.failure)
     assert not done.sound
     assert b"ended its answer early" in done.out
 
@@ -152,6 +153,27 @@ def test_a_client_that_leaves() -> None:
     done = one.interrupted()
     assert not done.sound
     assert done.text == "Let me see "
+    # What breaks off before anything was hidden is the client's own.
+    assert done.hidden is None
+
+
+def test_what_is_left_of_an_answer_can_be_sent_again() -> None:
+    """Wherever a continuation breaks off: what was hidden, and of the rest what the API takes."""
+    for at in range(len(SECOND)):
+        one = exchange()
+        one.feed(FIRST)
+        one.end_turn()
+        one.answered(["THE ORIGINAL"])
+        one.feed(SECOND[:at])
+        for done in (one.failed(Failure(503, b"", "x")), one.interrupted()):
+            assert not done.sound
+            assert done.hidden is not None
+            assert done.hidden.broken
+            assert json.loads(done.hidden.before[1])["content"][0]["content"] == "THE ORIGINAL"
+            last = json.loads(done.hidden.last or b'{"content":[]}')["content"]
+            assert not last or last[-1]["type"] != "thinking"
+            assert [block["id"] for block in last if block["type"] == "tool_use"] == list(done.calls)
+        assert done.text.startswith("Let me see all of it.")
 
 
 def test_an_answer_that_cannot_be_read_goes_on_as_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:

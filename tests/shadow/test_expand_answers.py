@@ -145,7 +145,7 @@ def follow(text: str, page_bytes: int, **more: Any) -> tuple[list[str], int]:
         head, _, rest = got.partition("\n")
         if not head.startswith("[Lines "):
             return [*pieces, got], count
-        body, mark, tail = rest.rpartition("[To go on: ")
+        body, mark, tail = rest.rpartition(f"[{expand.LITTLE_ROOM} To go on: ")
         if not mark:
             return [*pieces, rest], count
         lines = re.search(r'lines="([^"]+)"', tail)
@@ -168,7 +168,7 @@ def test_pages_break_between_lines_if_they_can() -> None:
     got = ask(TEXT, page_bytes=100)
     assert got.startswith("[Lines 1-13 of 100]\nline 1\n")
     assert got.endswith(
-        f'line 13\n[To go on: {TOOL}(id="{REF}", lines="14-100"). To find something: pattern="…".]'
+        f'line 13\n[{expand.LITTLE_ROOM} To go on: {TOOL}(id="{REF}", lines="14-100"). To find something: pattern="…".]'
     )
     inside = ask("x" * 300, page_bytes=100)
     assert inside.startswith("[Lines 1-1 of 1, characters 0-100 of 300]\n")
@@ -179,6 +179,27 @@ def test_pages_are_smaller_than_what_is_cut() -> None:
     assert expand.page_bytes(65_536) == expand.PAGE_BYTES < 65_536
     assert expand.page_bytes(32_768) == 24_576
     assert expand.page_bytes(100) == 16_000
+
+
+def test_a_page_of_the_usual_size_says_nothing_of_room() -> None:
+    assert expand.LITTLE_ROOM not in ask("x\n" * 20_000, page_bytes=16_000)
+    assert expand.LITTLE_ROOM in ask("x\n" * 20_000, page_bytes=15_999)
+
+
+@pytest.mark.parametrize("context", [0, 2, 50])
+def test_matches_keep_to_a_small_page_too(context: int) -> None:
+    text = "\n".join(f"{n} " + "word " * 500 for n in range(300)) + "\nNEEDLE " + "x" * 5_000
+    for page_bytes in (expand.LEAST_BYTES, 4_000):
+        for pattern in ("word", "NEEDLE"):
+            got = ask(text, page_bytes, pattern=pattern, context=context)
+            assert re.search(rf"^\d+:.*{pattern}", got, re.MULTILINE)
+            assert len(got) < page_bytes + 400
+
+
+def test_what_fits_is_shared_among_calls() -> None:
+    assert expand.share(16_000, 100_000, 2) == 16_000
+    assert expand.share(16_000, 9_000, 3) == 3_000
+    assert expand.share(16_000, 900, 3) == expand.share(16_000, 0, 1) == 0
 
 
 def test_equal_questions_are_known_as_such() -> None:

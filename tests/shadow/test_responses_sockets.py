@@ -15,12 +15,12 @@ from penumbra.redaction import RedactionError
 from penumbra.shadow import answers, originals
 from penumbra.shadow.answers import Answers
 from penumbra.shadow.database import Database
-from penumbra.shadow.exchange import Done
-from penumbra.shadow.expansions import Caller, Expansions, Prepared, Terms
+from penumbra.shadow.exchange import Ask, Done
+from penumbra.shadow.expansions import Caller, Expansions, Original, Prepared, Terms
 from penumbra.shadow.heard import Heard
 from penumbra.shadow.originals import StoredOriginals
 from penumbra.wire import chain, responses_socket
-from penumbra.wire.answer import Failure, MadeCall
+from penumbra.wire.answer import Failure, MadeCall, PhantomCall
 from penumbra.wire.document import Document
 from penumbra.wire.openai_responses_hidden import ResponsesAnswers
 from penumbra.wire.responses_socket import Envelope, SocketAnswers, envelope
@@ -212,6 +212,41 @@ def test_places_go_on_from_request_to_request() -> None:
             kept = document["input"][:1] + document["input"][1 + left_out :]
             found = await expansions.prepare("openai_responses", request(*kept), caller, strict)
             assert (found is not None) is (left_out == 0)
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize(
+    ("limit", "sizes"),
+    [
+        (None, [3_990, 3_990, 23]),
+        (13_000, [3_990, 3_990, 23]),
+        (10_000, [3_300, 3_200, 23]),
+        (3_000, [950, 800, 23]),
+        (0, [140, 140, 23]),
+    ],
+)
+def test_texts_share_what_fits(limit: int | None, sizes: list[int]) -> None:
+    """What is no longer than the sentence that says that nothing fits is given all the same."""
+    lines = "".join(f"line {n:04}\n" for n in range(399))
+
+    async def find(ref: str) -> Original | None:
+        return Original(lines)
+
+    async def go() -> None:
+        expansions, _ = made()
+        found = await prepared(expansions, request({"role": "user", "content": "hi"}), "hi")
+        assert found is not None
+        queries = ({"id": "shadow_1"}, {"id": "shadow_2"}, {"id": "shadow_1", "lines": "7"})
+        calls = tuple(PhantomCall(f"call_{n}", json.dumps(query)) for n, query in enumerate(queries))
+        provided: set[str] = set()
+        ask = Ask(calls, refused=False)
+        texts, answered = await expansions.texts(found, find, ask, provided, limit)
+        assert [one.sent for one in answered] == [len(text.encode()) for text in texts]
+        assert all(len(text) <= size + 300 for text, size in zip(texts, sizes, strict=True))
+        assert all(len(text) >= size for text, size in zip(texts, sizes, strict=True))
+        assert texts[2] == "[Lines 7-7 of 399]\nline 0006\n"
+        assert len(provided) == (1 if limit == 0 else 3)
 
     asyncio.run(go())
 

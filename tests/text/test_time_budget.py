@@ -134,6 +134,7 @@ def test_late_stages_show_in_the_event(monkeypatch):
         model="m",
         totals=Totals.of(shown),
         shown=shown,
+        outside={},
         body_before=1,
         body_after=1,
         milliseconds=1.0,

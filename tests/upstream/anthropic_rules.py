@@ -73,6 +73,11 @@ def check_messages(body: Any, beta: str, *, counting: bool) -> None:
     turns = _turns(body["messages"])
     if turns and turns[0][0] != "user":
         raise Bad('messages: first message must use the "user" role')
+    for role, placed in turns:
+        if role == "assistant" and placed and placed[-1][1]["type"] in _UNCACHED:
+            raise Bad(
+                f"messages.{placed[-1][0]}: The final block in an assistant message cannot be `thinking`."
+            )
     _check_ids(turns)
     _check_pairing(turns)
     _check_thinking(body, turns, counting)

@@ -53,6 +53,8 @@ def placed(messages: list[Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     for i, message in enumerate(messages):
         if message.keys() != {"role", "content"} or not message["content"]:
             raise Bad(f"The content field in the Message object at messages.{i} is empty.")
+        if message["role"] == "assistant" and "reasoningContent" in message["content"][-1]:
+            raise Bad(f"messages.{i}: The final block in an assistant message cannot be `thinking`.")
         for j, block in enumerate(message["content"]):
             yield f"messages.{i}.content.{j}", message["role"], block
 

@@ -42,6 +42,10 @@ class OpenAIResponses:
         """What requests may refer to by its id."""
         self._reasoning: dict[str, str] = {}
         """What was issued as encrypted: content by id."""
+        self._led_to: dict[str, tuple[str, str]] = {}
+        """By id of reasoning: the item that was issued behind it."""
+        self._needs: dict[str, str] = {}
+        """By id of a stored item: the reasoning that was issued in front of it."""
         self.cache.clear()
 
     def operation(self, received: Received) -> str:
@@ -76,11 +80,23 @@ class OpenAIResponses:
         self._check_pairing(items)
         known = len(items) - len(body["input"]) if held and isinstance(body["input"], list) else 0
         self._check_reasoning(items[known:], stored=body.get("store", True))
+        given_ids = {item.get("id") for item in items}
+        for item in items[known:]:
+            needed = self._needs.get(item.get("id", ""))
+            if needed and needed not in given_ids:
+                kind = item.get("type", "message")
+                raise Bad(
+                    f"Item '{item['id']}' of type '{kind}' was provided without its required 'reasoning' item:"
+                    f" '{needed}'."
+                )
 
     def conversation(self, body: dict[str, Any], held: Mapping[str, list[Any]]) -> list[Any]:
         """All items: those that are kept, and those of the request."""
         given = body["input"]
         new = [{"role": "user", "content": given}] if isinstance(given, str) else given
+        for one in new:
+            if one.get("type") == "item_reference" and one["id"] not in self.items:
+                raise Bad(f"Item with id '{one['id']}' not found.", "input", status=404)
         new = [self.items[one["id"]] if one.get("type") == "item_reference" else one for one in new]
         before = body.get("previous_response_id")
         kept = {**self._stored, **held}
@@ -104,7 +120,8 @@ class OpenAIResponses:
             raise Bad(f"No tool output found for function call {call}.", "input")
 
     def _check_reasoning(self, items: list[Any], *, stored: bool) -> None:
-        for item, after in itertools.zip_longest(items, items[1:]):
+        for place, item in enumerate(items):
+            after = next((one for one in items[place + 1 :] if one.get("type") != "reasoning"), {})
             if item.get("type") != "reasoning":
                 continue
             issued = self._reasoning.get(item["id"])
@@ -113,11 +130,7 @@ class OpenAIResponses:
                 raise Bad(f"The encrypted content for item {item['id']} could not be verified.")
             if not opaque and not stored:
                 raise Bad(f"Item with id '{item['id']}' not found.", "input")
-            if (
-                not after
-                or after.get("role") == "user"
-                or after.get("type", "").endswith(("_output", "reasoning"))
-            ):
+            if _identity(after) != self._led_to.get(item["id"]):
                 raise Bad(
                     f"Item '{item['id']}' of type 'reasoning' was provided without its required following item."
                 )
@@ -132,10 +145,17 @@ class OpenAIResponses:
         held: Mapping[str, list[Any]] | None = None,
     ) -> Rendered:
         items = self._items(body, answer)
+        for item, after in zip(reversed(items), [{}, *reversed(items)], strict=False):
+            if item["type"] == "reasoning":
+                more = after.get("type") == "reasoning"
+                self._led_to[item["id"]] = self._led_to[after["id"]] if more else _identity(after)
+                if body.get("store", True) and after and not more:
+                    self._needs[after["id"]] = item["id"]
         conversation = self.conversation(body, held or {})
         number = f"resp_{next(self._ids):024}"
         if body.get("store", True):
             self._stored[number] = [*conversation, *items]
+            self.items |= {item["id"]: item for item in items}
         parts = [json.dumps(item) for item in (*_tools(body), body.get("instructions"), *conversation)]
         cached, total = self.cache.read(f"{received.header('authorization')}{body['model']}", parts)
         wrote = len(json.dumps(items)) // 4
@@ -150,7 +170,7 @@ class OpenAIResponses:
         document = {
             "id": number,
             "object": "response",
-            "created_at": _CREATED,
+            "created_at": _CREATED + next(self._ids),
             "status": answer.stop or "completed",
             "error": None,
             "incomplete_details": None,
@@ -195,6 +215,17 @@ class OpenAIResponses:
                 call_id = block.id or f"call_{number}"
                 items.append({**item, "call_id": call_id, "name": block.name, "arguments": arguments})
         return items
+
+
+def _identity(item: dict[str, Any]) -> tuple[str, str]:
+    """What an item is known by, also where its id was left out; empty for what the model did not write.
+    Words may be edited."""
+    kind = item.get("type", "message")
+    if kind in _CALLS:
+        return kind, item["call_id"]
+    if kind == "message" and item.get("role") == "assistant":
+        return kind, ""
+    return "", ""
 
 
 def _tools(body: dict[str, Any]) -> list[dict[str, Any]]:

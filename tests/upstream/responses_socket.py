@@ -12,13 +12,22 @@ import json
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
+from upstream import window
 from upstream.api import Received, Refused, Rendered
 from upstream.http import Incoming
 from upstream.openai_responses import OpenAIResponses
 from upstream.script import Answer, Fault, Hangup, Turn, turn
 from upstream.websocket import Socket
+
+
+class Bounds(Protocol):
+    """What the provider takes."""
+
+    window: int
+    refuses_late: bool
+
 
 _FRAME = ("type", "generate", "stream_id")
 
@@ -33,12 +42,14 @@ class Conversation:
         record: Callable[[Incoming], Received],
         next_answer: Callable[[Received], Answer],
         errors: list[BaseException],
+        bounds: Bounds | None = None,
     ) -> None:
         self._api = api
         self._socket = socket
         self._record = record
         self._next_answer = next_answer
         self._errors = errors
+        self._bounds = bounds
         self._held: dict[str, tuple[str, list[Any]]] = {}
         """By lane: the id of the last answer, and the conversation up to it."""
         self._steers: list[Any] = []
@@ -90,6 +101,9 @@ class Conversation:
         try:
             if frame.get("generate") is not False:
                 self._api.check(received, body, held)
+                if self._bounds is not None:
+                    whole = {**body, "input": self._api.conversation(body, held)}
+                    window.check(self._api, received, whole, self._bounds.window)
             body["stream"] = True
             answer = self._next_answer(received) if frame.get("generate") is not False else turn()
             if isinstance(answer, Fault):
@@ -97,6 +111,10 @@ class Conversation:
         except Refused as refusal:
             received.status, received.problem = refusal.status, refusal.problem
             self._forget(body.get("previous_response_id"))
+            if self._bounds is not None and self._bounds.refuses_late:
+                for event in window.failed_events(refusal.body, body.get("previous_response_id")):
+                    await self._send(event, lane)
+                return
             await self._send({"type": "error", "status": refusal.status, **refusal.body}, lane)
             return
         if isinstance(answer, Hangup):

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from upstream import tls
+from upstream import tls, window
 from upstream.anthropic import Anthropic
 from upstream.api import Api, Received, Refused, Rendered
 from upstream.bedrock import Bedrock
@@ -57,6 +57,10 @@ class Upstream:
         """Path -> answer, for paths that are no API's."""
         self.errors: list[BaseException] = []
         """What went wrong in here; a test that ends with one in it is broken."""
+        self.window = 0
+        """Tokens that the context of every model holds; 0: any number."""
+        self.refuses_late = False
+        """A Responses stream begins before it is looked whether its request fits."""
         self._script: list[Answer] | Script = []
         self._connections = itertools.count()
         self._open: set[asyncio.Task[None]] = set()
@@ -76,6 +80,7 @@ class Upstream:
         self.pages.clear()
         self.errors.clear()
         self._script = []
+        self.window, self.refuses_late = 0, False
         for api in self.apis:
             api.reset()
 
@@ -130,7 +135,7 @@ class Upstream:
 
     async def _converse(self, incoming: Incoming, socket: Socket) -> None:
         conversation = Conversation(
-            self.openai_responses, socket, self._record, self._next_answer, self.errors
+            self.openai_responses, socket, self._record, self._next_answer, self.errors, self
         )
         await conversation.run(incoming)
 
@@ -166,8 +171,15 @@ class Upstream:
             direct = api.direct(operation, received, body)
             if direct is None:
                 api.check(received, body)
+                window.check(api, received, self._whole(api, received, body), self.window)
         except Refused as refusal:
             received.problem = refusal.problem
+            if self.refuses_late and api is self.openai_responses and body.get("stream"):
+                failed = window.failed_events(refusal.body, body.get("previous_response_id"))
+                events = [f"data: {json.dumps(one)}\n\n" for one in failed]
+                head = (("content-type", "text/event-stream"),)
+                await self._send_raw(received, reply, Raw(200, head, "".join(events).encode()))
+                return
             await self._send_document(received, reply, refusal.status, refusal.body)
             return
         if direct is not None:
@@ -192,6 +204,14 @@ class Upstream:
             pass
         status = 413 if problem.endswith("too large") else 400
         raise Refused(status, api.fault(status, problem), problem)
+
+    def _whole(self, api: Api, received: Received, body: Any) -> Any:
+        """A request with the history that the provider keeps."""
+        if api is self.openai_responses:
+            return {**body, "input": self.openai_responses.conversation(body, {})}
+        if api is self.anthropic:
+            return self.anthropic.threads.whole(body, received.header("anthropic-beta") or "")
+        return body
 
     def _next_answer(self, received: Received) -> Answer:
         if callable(self._script):

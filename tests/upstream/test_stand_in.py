@@ -90,8 +90,16 @@ REFUSED = {
         "Expected `thinking` or `redacted_thinking`, but found `tool_use`",
     ),
     "unsigned thinking": (
-        conversation("hi", [{"type": "thinking", "thinking": "a", "signature": "b"}], "go"),
+        conversation(
+            "hi",
+            [{"type": "thinking", "thinking": "a", "signature": "b"}, {"type": "text", "text": "c"}],
+            "go",
+        ),
         "Invalid `signature` in `thinking` block",
+    ),
+    "thinking that led to nothing": (
+        conversation("hi", [{"type": "thinking", "thinking": "a", "signature": "b"}], "go"),
+        "final block in an assistant message",
     ),
     "binding controls without the beta": (
         conversation("hi", thinking={"type": "adaptive", "block_binding": {}}),

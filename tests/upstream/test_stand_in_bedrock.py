@@ -81,9 +81,17 @@ REFUSED = {
     "five marks": (conversation([say(), *[CACHE] * 5]), "more than 4 cache points"),
     "unsigned reasoning": (
         conversation(
-            [say()], [{"reasoningContent": {"reasoningText": {"text": "a", "signature": "b"}}}], [say()]
+            [say()],
+            [{"reasoningContent": {"reasoningText": {"text": "a", "signature": "b"}}}, say()],
+            [say()],
         ),
         "Invalid `signature` in `thinking` block",
+    ),
+    "reasoning that led to nothing": (
+        conversation(
+            [say()], [{"reasoningContent": {"reasoningText": {"text": "a", "signature": "b"}}}], [say()]
+        ),
+        "final block in an assistant message",
     ),
 }
 

@@ -10,6 +10,7 @@ from typing import Any
 import anthropic
 import pytest
 
+from penumbra.wire import upstream_error
 from penumbra.wire.answer import Failure, PhantomCall
 from penumbra.wire.anthropic_answer import AnthropicBody, AnthropicStream
 from wire_answers.anthropic_streams import (
@@ -198,23 +199,32 @@ def test_malformed_arguments_are_kept_for_the_answer_but_not_sent_back(arguments
     assert json.loads(turn.message)["content"][0]["input"] == kept
 
 
-def test_the_providers_own_error_ends_the_answer() -> None:
+def test_an_error_of_the_same_kind_ends_the_answer() -> None:
     answer = stream()
     answer.feed(FIRST)
     answer.end_turn()
     answer.go_on()
-    own = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}, "request_id": "r"}
-    failure = Failure(529, json.dumps(own, indent=1).encode(), "status 529")
-    assert events(answer.fail(failure)) == [own]
+    error = {"type": "overloaded_error", "message": f"{PHANTOM} is too much"}
+    own = {"type": "error", "error": error, "request_id": "r"}
+    failure = Failure(529, json.dumps(own, indent=1).encode(), "status 529", 7.0)
+    message = "status 529. Please try again in 7s."
+    told = {"type": "error", "error": {"type": "overloaded_error", "message": message}}
+    assert events(answer.fail(failure)) == [told]
+    for status, kind in ((429, "rate_limit_error"), (400, "invalid_request_error"), (503, "api_error")):
+        (other,) = events(answer.fail(Failure(status, b"<html>", "x")))
+        assert other["error"] == {"type": kind, "message": "x"}
     other = events(answer.fail(Failure(502, b"<html>", "the upstream answered 502")))[0]
     assert other == {"type": "error", "error": {"type": "api_error", "message": "the upstream answered 502"}}
 
 
-def test_an_error_event_is_passed_on_and_not_doubled() -> None:
+def test_an_error_event_of_the_first_turn_is_passed_on_and_not_doubled() -> None:
     error = event("error", error={"type": "overloaded_error", "message": "Overloaded"})
     out, (_, turn) = every_cut(stream, [FIRST, start(1) + text(0, "half") + error])
-    assert out.endswith(error)
+    assert error not in out
     assert turn.failed
+    assert turn.failure is not None
+    assert upstream_error.status(turn.failure) == 529
+    assert upstream_error.words(turn.failure) == "overloaded_error Overloaded"
     answer = stream()
     answer.feed(FIRST + error)
     assert answer.end_turn().failed
@@ -370,3 +380,27 @@ def test_newer_members_of_answers_stay() -> None:
     ]
     said = json.loads(byte_by_byte(lambda: AnthropicBody(PHANTOM), bodies)[0])
     assert said == {**document, "content": [{"type": "text", "text": "a"}]}
+
+
+def test_what_is_left_of_a_message_that_breaks_off() -> None:
+    """Text as far as it came, closed calls and closed thinking in front of them; nothing that the API
+    would refuse."""
+    whole = (
+        start(1)
+        + thinking(0, "So.", "sig-9")
+        + text(1, "It fails")
+        + call(2, "Bash", "toolu_r", '{"command":"ls"}')
+        + call(3, PHANTOM, "toolu_p", "{}")
+        + thinking(4, "More.", "sig-10")
+    )
+    for at in range(len(whole) + 1):
+        answer = stream()
+        answer.feed(whole[:at])
+        turn = answer.end_turn()
+        assert not turn.finished
+        content = json.loads(turn.message)["content"] if turn.message else []
+        assert [block["id"] for block in content if block["type"] == "tool_use"] == list(turn.real_calls)
+        assert all(block["signature"] for block in content if block["type"] == "thinking")
+        assert not content or content[-1]["type"] != "thinking"
+        assert PHANTOM not in str(content)
+    assert [block["type"] for block in content] == ["thinking", "text", "tool_use"]

@@ -192,13 +192,21 @@ def test_answers_that_are_none() -> None:
 @pytest.mark.parametrize("frame", ["sse", "array"])
 def test_a_continuation_that_fails(frame: str) -> None:
     for failure, expected in (
-        (Failure(429, b'[{"error":{"code":429,"message":"slow"}}]', "x"), {"code": 429, "message": "slow"}),
+        (
+            Failure(None, b'[{"error":{"code":429,"message":"slow"}}]', "x"),
+            {"code": 429, "message": "x", "status": "RESOURCE_EXHAUSTED"},
+        ),
         (Failure(None, b"", "lost"), {"code": 502, "message": "lost", "status": "INTERNAL"}),
     ):
         answer = made()
         out = answer.feed(asking(frame))
         answer.end_turn()
-        out += answer.go_on() + answer.fail(failure)
+        out += answer.go_on()
+        # The error of the continuation, and the end of the array that it stands in.
+        error = b'{"error":{"code":503,"message":"m"}}'
+        assert answer.feed(b"[" + error + b"]" if frame == "array" else b"data: " + error + b"\n\n") == b""
+        assert answer.end_turn().failed
+        out += answer.fail(failure)
         if frame == "array":
             assert json.loads(out)[-1] == {"error": expected}
         else:

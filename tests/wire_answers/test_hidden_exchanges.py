@@ -248,6 +248,22 @@ def test_a_history_that_the_provider_keeps() -> None:
     assert ANTHROPIC.visible(document({"thread": {"type": "create"}, "messages": []})) == []
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_hidden_turn_of_a_thread_carries_the_mark_of_the_cache(place: int) -> None:
+    """Only the new messages travel: what the client has marked is not among them any more."""
+    mark = {"type": "ephemeral", "ttl": "1h"}
+    asked = [user(told("r")), user(told("s"))]
+    asked[place]["content"][-1]["cache_control"] = mark
+    thread = {"type": "continue", "previous_message_id": "msg_0"}
+    request = encoded({"messages": asked, "thread": thread})
+    for answer in ("msg_1", "msg_2"):
+        turn = Turn(encoded(assistant(use("p"), use("q"))), answer_id=answer)
+        results = [encoded(told("p", "ALL")), encoded(told("q", "ALL"))]
+        request = ANTHROPIC.extended(request, ANTHROPIC.continuation(turn, results), answer)
+        (message,) = json.loads(request)["messages"]
+        assert [block.get("cache_control") for block in message["content"]] == [None, mark]
+
+
 def chat_call(call_id: str, name: str = "bash") -> dict[str, Any]:
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": "{}"}}
 

@@ -273,15 +273,20 @@ def test_malformed_arguments() -> None:
 
 def test_errors() -> None:
     own = {"error": {"message": "Overloaded", "type": "overloaded", "code": 529}}
+    told = {"error": {"message": "x", "type": "overloaded", "param": None, "code": 529}}
     answer = stream()
     answer.feed(FIRST)
-    assert values(answer.fail(Failure(529, json.dumps(own).encode(), "x"))) == [own]
+    assert values(answer.fail(Failure(529, json.dumps(own).encode(), "x"))) == [told]
     other = values(answer.fail(Failure(None, b"", "connection lost")))[0]["error"]
     assert (other["message"], other["type"]) == ("connection lost", "server_error")
     error = f"data: {json.dumps(own)}\n\n".encode()
-    out, (_, turn) = every_cut(stream, [FIRST, chunk(1, role="assistant") + error])
-    assert out.endswith(error)
+    out, (_, turn) = every_cut(stream, [FIRST, chunk(1, role="assistant") + error + DONE])
+    assert error not in out
+    assert DONE not in out
     assert turn.failed
+    assert turn.failure is not None
+    out, (turn,) = every_cut(stream, [FIRST + error])
+    assert out.endswith(error)
 
 
 @pytest.mark.parametrize(

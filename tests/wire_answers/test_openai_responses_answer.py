@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from openai.types.responses import Response
 
+from penumbra.wire import upstream_error
 from penumbra.wire.answer import Failure, PhantomCall
 from penumbra.wire.openai_responses_answer import ResponsesBody, ResponsesStream
 from wire_answers.drive import byte_by_byte, chunks, drive, every_cut
@@ -190,9 +191,11 @@ def test_errors_of_the_provider_reach_the_client(event: bytes) -> None:
 def test_a_continuation_that_fails() -> None:
     provider = b'{"error":{"message":"Slow down.","type":"tokens","param":null,"code":"rate_limit_exceeded"}}'
     for failure, code, text in (
-        (Failure(429, provider, "x"), "rate_limit_exceeded", "Slow down."),
+        (Failure(429, provider, "x"), "rate_limit_exceeded", "x"),
+        (Failure(None, provider, "x", 1.5), "rate_limit_exceeded", "x. Please try again in 1.5s."),
         (Failure(None, b"", "connection lost"), "server_error", "connection lost"),
-        (Failure(500, b'{"error":"odd"}', "x"), "server_error", "odd"),
+        (Failure(500, b'{"error":"odd"}', "x"), "server_error", "x"),
+        (Failure(400, f'{{"error":{{"code":"no_{PHANTOM}"}}}}'.encode(), "x"), "server_error", "x"),
     ):
         answer = made()
         out = answer.feed(ASKING)
@@ -277,7 +280,67 @@ def test_errors_of_documents() -> None:
     assert turn.failed
     answer = ResponsesBody(PHANTOM)
     assert json.loads(answer.fail(Failure(400, b'{"error":{"message":"m"}}', "x"))) == {
-        "error": {"message": "m"}
+        "error": {"message": "x", "type": "invalid_request_error", "param": None, "code": None}
     }
     made_up = json.loads(answer.fail(Failure(None, b"", "lost")))
     assert made_up["error"] == {"message": "lost", "type": "server_error", "param": None, "code": None}
+
+
+def test_an_answer_says_the_same_of_itself_to_its_end() -> None:
+    """Its id, its time and the answer before it are those of the first event, and the client's words."""
+
+    def named(number: int, *items: dict[str, Any], before: str) -> bytes:
+        told = f'"object": "response", "previous_response_id": "{before}"'.encode()
+        return stream(number, *items).replace(b'"object": "response"', told)
+
+    turns = [named(0, phantom(1), before="resp_hidden"), named(1, message(2, "Done."), before="resp_0")]
+    out, _ = byte_by_byte(lambda: ResponsesStream(PHANTOM, "resp_known"), turns)
+    told = [event["response"] for event in values(out) if "response" in event]
+    for name, value in (
+        ("id", "resp_0"),
+        ("previous_response_id", "resp_known"),
+        ("created_at", 1_790_000_000),
+    ):
+        assert {one[name] for one in told} == {value}
+    plain = named(0, message(2, "Done."), before="resp_known")
+    out, _ = byte_by_byte(lambda: ResponsesStream(PHANTOM, "resp_known"), [plain])
+    assert [event["response"]["id"] for event in values(out) if "response" in event] == ["resp_0", "resp_0"]
+    answer, _ = byte_by_byte(
+        lambda: ResponsesBody(PHANTOM, "resp_known"),
+        [document(0, message(0, "x"), previous_response_id="resp_hidden")],
+    )
+    assert json.loads(answer)["previous_response_id"] == "resp_known"
+
+
+def test_an_error_of_a_continuation_is_kept_from_the_client() -> None:
+    for error in (
+        {"type": "error", "code": "server_error", "message": f"no {PHANTOM}"},
+        {"type": "error", "status": 503, "error": {"message": f"no {PHANTOM}", "code": "slow_down"}},
+        {"type": "response.failed", "response": {"error": {"code": "server_error", "message": "no"}}},
+    ):
+        failing = stream(1, message(2, "Half."), status="incomplete")
+        failing = failing[: failing.index(b"event: response.incomplete")] + written(error["type"], error)
+        out, turns = byte_by_byte(made, [ASKING, failing])
+        assert PHANTOM.encode() not in out
+        assert b"server_error" not in out
+        failure = turns[-1].failure
+        assert failure is not None
+        assert upstream_error.status(failure) in (500, 503)
+        assert (
+            upstream_error.words(failure).split()[-2 if "code" in error or "status" in error else -1] == "no"
+        )
+
+
+def test_reasoning_that_has_lost_what_it_led_to() -> None:
+    items = (reasoning(0), message(1, "See."), reasoning(2), reasoning(3), phantom(4))
+    _, (turn,) = byte_by_byte(made, [stream(0, *items)])
+    assert turn.orphans == ("gAAA2", "rs_2", "gAAA3", "rs_3")
+    whole = stream(0, *items, call(5), reasoning(6))
+    cut = whole[: whole.index(b"event: response.completed")]
+    for at in range(len(cut)):
+        answer = made()
+        answer.feed(cut[:at])
+        turn = answer.end_turn()
+        left = json.loads(b"[" + (turn.message or b"") + b"]")
+        assert not left or left[-1]["type"] != "reasoning"
+        assert PHANTOM not in str(left)

@@ -66,10 +66,11 @@ _STEPS = (
 )
 
 
-def need(refusal: Refusal, estimated: int, sent: int, resend: int) -> Need | None:
+def need(refusal: Refusal, estimated: int, sent: int, resend: int, *, elsewhere: bool = False) -> Need | None:
     """What a refusal asks for; None if shortening can't answer it.
 
     `estimated`: tokens and `sent`: bytes of the request that was refused; `resend` counts from 0.
+    `elsewhere`: its history is at the provider, and counts with it.
     """
     if refusal.leave or resend >= RESENDS:
         return None
@@ -80,6 +81,10 @@ def need(refusal: Refusal, estimated: int, sent: int, resend: int) -> Need | Non
         if refusal.limit and refusal.limit < sent:
             return Need(bytes=sent - int(refusal.limit * budget.SLACK))
         return Need(bytes=int(sent * share))
+    if elsewhere:
+        # What is here can't make up for all that is there: enough for this request has to do.
+        over = refusal.over or int(estimated * share)
+        return Need(tokens=max(1, min(estimated, over + (resend + 1) * over // 2)))
     if refusal.over is None:
         if refusal.limit and refusal.limit < estimated:
             return Need(tokens=max(estimated - int(refusal.limit * budget.SLACK), int(estimated * share / 2)))

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 
 import orjson
 
+from penumbra.recovery.refusals import Kind, Refusal
 from penumbra.shadow.database import Database
 
 SCHEMA = (
@@ -54,6 +55,28 @@ class Lesson:
             other.drop or self.drop,
             other.arguments or self.arguments,
         )
+
+
+def learned_from(refusal: Refusal, estimated: int) -> Lesson:
+    """What a conversation's later requests have to keep to.
+
+    `estimated`: tokens of the refused body, 0 where that is not all of what counts.
+    """
+    if refusal.kind is Kind.FIELD:
+        return Lesson(most=refusal.limit or 0)
+    if refusal.kind is Kind.BYTES:
+        return Lesson(bytes=refusal.limit or 0)
+    if refusal.limit is None or (refusal.have is not None and refusal.have <= refusal.limit):
+        # Without numbers, or with some that can't be what the request was refused for.
+        return Lesson()
+    if refusal.kind is Kind.RESERVE:
+        return Lesson(window=refusal.limit)
+    window = 0 if refusal.kind is Kind.WINDOW else refusal.limit
+    if not estimated:
+        return Lesson(window=window)
+    if refusal.have:
+        return Lesson(tokens=estimated * refusal.limit // refusal.have, window=window)
+    return Lesson(tokens=min(refusal.limit, estimated), window=window)
 
 
 @dataclass(frozen=True, slots=True)

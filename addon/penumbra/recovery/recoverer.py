@@ -16,9 +16,9 @@ from penumbra import failures, rewrite
 from penumbra.history import budget, compaction, older_arguments, repack, windows
 from penumbra.history.budget import SLACK
 from penumbra.history.shelves import Shelves
-from penumbra.recovery import binding, ladder, refusals, resend
+from penumbra.recovery import binding, ladder, refusals, resend, room
 from penumbra.recovery.context_guard import Told, told
-from penumbra.recovery.lessons import Lesson, Past
+from penumbra.recovery.lessons import Lesson, Past, learned_from
 from penumbra.recovery.refusals import Kind, Refusal
 from penumbra.recovery.resend import Given
 from penumbra.redaction import RedactionError
@@ -26,6 +26,7 @@ from penumbra.settings import Settings
 from penumbra.shadow.ledger import Decision
 from penumbra.text import tokens
 from penumbra.text.result import Mode, Redacted, Shortened
+from penumbra.wire.conversation import is_elsewhere
 from penumbra.wire.document import Document
 
 Redacting = Callable[[str, str], Redacted]
@@ -297,6 +298,12 @@ def tells(request: rewrite.Request, rewritten: rewrite.Rewritten, lesson: Lesson
     return told(lesson, window.believed, cut)
 
 
+def room_of(request: rewrite.Request, lesson: Lesson, sent: Head, learn: room.Learn) -> room.Room:
+    """How much may be put behind the answers to a request."""
+    window = windows.of(request.conversation.model, sent.headers, sent.path)
+    return room.of(lesson, window, again=request.settings.recover == "auto", learn=learn)
+
+
 def refused(status: int, body: bytes, sent: Sent) -> Refusal | None:
     """The refusal in an answer that shortening may help against; None if it is none."""
     name = sent.host.rpartition(":")[0] or sent.host
@@ -321,7 +328,8 @@ def again(
     if not may_shorten(request.settings):
         return None
     estimated = tokens.estimate(sent.body.decode("utf-8", "replace"))
-    needed = ladder.need(refusal, estimated, len(sent.body), count)
+    elsewhere = is_elsewhere(request.document)
+    needed = ladder.need(refusal, estimated, len(sent.body), count, elsewhere=elsewhere)
     if needed is None:
         return None
     if refusal.kind in (Kind.INPUT, Kind.BYTES, Kind.WINDOW) and (
@@ -332,7 +340,7 @@ def again(
     given = resend.smaller(request, sent.decided, needed, redact, shadows, parameters)
     if not given.decisions:
         return None
-    return Again(refusal, given.plus(Given(lesson=_lesson(refusal, estimated))))
+    return Again(refusal, given.plus(Given(lesson=learned_from(refusal, 0 if elsewhere else estimated))))
 
 
 def _bounded(request: rewrite.Request, sent: Sent, needed: ladder.Need, estimated: int) -> bytes | None:
@@ -345,20 +353,3 @@ def _bounded(request: rewrite.Request, sent: Sent, needed: ladder.Need, estimate
     missing = needed.bytes or needed.tokens * len(sent.body) // max(1, estimated)
     budget_bytes = compaction.size_of(document, format_name) - missing
     return compaction.bound(sent.body, format_name, budget_bytes, prompted=found.prompted)
-
-
-def _lesson(refusal: Refusal, estimated: int) -> Lesson:
-    """What a conversation's later requests have to keep to."""
-    if refusal.kind is Kind.FIELD:
-        return Lesson(most=refusal.limit or 0)
-    if refusal.kind is Kind.BYTES:
-        return Lesson(bytes=refusal.limit or 0)
-    if refusal.limit is None or (refusal.have is not None and refusal.have <= refusal.limit):
-        # Without numbers, or with some that can't be what the request was refused for.
-        return Lesson()
-    if refusal.kind is Kind.RESERVE:
-        return Lesson(window=refusal.limit)
-    window = 0 if refusal.kind is Kind.WINDOW else refusal.limit
-    if refusal.have:
-        return Lesson(tokens=estimated * refusal.limit // refusal.have, window=window)
-    return Lesson(tokens=min(refusal.limit, estimated), window=window)

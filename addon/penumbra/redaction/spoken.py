@@ -75,9 +75,7 @@ class Spoken:
         counts.update(redacted.counts)
         clean = None
         if redacted.text != text:
-            new = redacted.text
-            if _is_json(text) and not _is_json(new):
-                new = encode({"redacted": new}).decode("utf-8")
+            new = still_json(text, redacted.text)
             clean = encode(new) if is_string else new.encode("utf-8", "surrogatepass")
         self._remember(key, clean)
         return clean
@@ -91,6 +89,13 @@ class Spoken:
             while self._bytes > self._most and len(self._known) > 1:
                 _, oldest = self._known.popitem(last=False)
                 self._bytes -= _weight(oldest)
+
+
+def still_json(text: str, new: str) -> str:
+    """What a text becomes, as JSON if the text is."""
+    if _is_json(text) and not _is_json(new):
+        return encode({"redacted": new}).decode("utf-8")
+    return new
 
 
 def _is_json(text: str) -> bool:

@@ -43,7 +43,7 @@ class Structured:
         """
         if id(container) not in self._known:
             # With the value itself, so that its id can't become another's.
-            self._known[id(container)] = (container, _beside(document.source(container), redact))
+            self._known[id(container)] = (container, surrounded(document.source(container), redact))
         beside = self._known[id(container)][1].get(text)
         if beside is None:
             return redact(text)
@@ -122,14 +122,15 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _beside(source: bytes, redact: Callable[[str], Redacted]) -> Mapping[str, str]:
-    """Texts of one line in a JSON value -> what is left of them. Equal texts share what became of one."""
+def surrounded(source: bytes, redact: Callable[[str], Redacted]) -> Mapping[str, str]:
+    """Texts of one line in a JSON value -> what is left of them, for what stands around them. Equal texts
+    share what became of one."""
     text = source.decode("utf-8")
     clean = redact(text).text
     if clean == text:
         return {}
     try:
-        before, after = (list(_leaves(json.loads(one, object_pairs_hook=_values))) for one in (text, clean))
+        before, after = (list(leaves(json.loads(one, object_pairs_hook=_values))) for one in (text, clean))
     except ValueError:
         # A mask stands for the whole; each text is searched, and masked, by itself.
         return {}
@@ -146,12 +147,12 @@ def _values(pairs: list[tuple[str, Any]]) -> list[Any]:
     return [value for _, value in pairs]
 
 
-def _leaves(value: Any) -> Iterator[Any]:
+def leaves(value: Any) -> Iterator[Any]:
     """All values that are no containers, in order."""
     waiting = [value]
     while waiting:
         one = waiting.pop()
-        if isinstance(one, list):
+        if isinstance(one, list | tuple):
             waiting += reversed(one)
         else:
             yield one

@@ -98,6 +98,13 @@ def signature_key(owner: bytes, signature: str) -> bytes:
     return digest.digest()
 
 
+def orphan_key(scope: bytes, known_by: str) -> bytes:
+    """What reasoning is found by that has lost the things that it led to; empty: any of the caller's."""
+    digest = hashlib.blake2b(key=scope[:64], digest_size=_KEY_BYTES, person=b"penumbra orphan")
+    digest.update(known_by.encode("utf-8", "surrogatepass"))
+    return digest.digest()
+
+
 def call_key(scope: bytes, call_id: str) -> bytes:
     """What a call is found by, whoever gives its result."""
     digest = hashlib.blake2b(key=scope[:64], digest_size=_KEY_BYTES, person=b"penumbra call")

@@ -3,11 +3,14 @@
         feed ──► end_turn ──► Done      no phantom call, or beside real calls: the client goes on
                     │
                    Ask ──► answered ──► Continue    the request for the next turn; feed it again
-                                   └──► Done
+                    │               └──► Done
+                 Broken ──► again                   the same request once more
+                        └──► failed ──► Done
 
 After `ROUNDS` rounds the calls are refused; if the model still asks for nothing else, one more request
 forbids all calls, so that it has to say something. Whoever does the I/O may end everything with
-`failed` while a continuation is under way.
+`failed` while a continuation is under way. What the client has got by then it may send again, with what
+it did not see missing: so the end of a broken answer says, too, what was hidden.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from penumbra.failures import place
+from penumbra.wire import upstream_error
 from penumbra.wire.answer import Answer, AnswerFormat, Failure, Hidden, MadeCall, PhantomCall, Turn
 
 ROUNDS = 5
@@ -39,6 +43,13 @@ class Continue:
     out: bytes
     """Bytes for the client before it."""
     request: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A continuation has ended in the middle, or with an error that the client has not got."""
+
+    failure: Failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +80,10 @@ class Done:
     """The client got a complete message; False: an error, or a stream that broke off."""
     status: int | None = None
     """HTTP status of an error that takes the place of a JSON answer."""
+    orphans: tuple[str, ...] = ()
+    """Reasoning that the client got, without what it led to: see `Turn.orphans`."""
+    pending: tuple[bytes, ...] = ()
+    """Results that the provider has not taken, for calls of the last of the ids."""
 
 
 class Exchange:
@@ -83,7 +98,16 @@ class Exchange:
         self.rounds = 0
         """Turns that were continued."""
         self._hidden: list[bytes] = []
+        self._pending: tuple[bytes, ...] = ()
+        self._covered = 0
+        """How many turns are in what is hidden."""
+        self._before = request
+        """What the last turn was an answer to."""
         self._broken = False
+        self._ended: Turn | None = None
+        """The current turn, once it has ended."""
+        self._shown = False
+        """The client has got something."""
 
     @property
     def keep_alive(self) -> bytes:
@@ -100,20 +124,22 @@ class Exchange:
         if self._broken:
             return data
         try:
-            return self._answer.feed(data)
+            out = self._answer.feed(data)
+            self._shown |= bool(out)
+            return out
         except Exception as error:
             _log.error("penumbra: an answer goes on as it comes: %s", place(error))
             self._broken = True
             return data
 
-    def end_turn(self) -> Ask | Done:
+    def end_turn(self) -> Ask | Broken | Done:
         """The upstream's answer has ended."""
         if self._broken:
             return Done(b"", sound=False)
-        turn = self._answer.end_turn()
-        self.turns.append(turn)
+        turn = self._ended = self._answer.end_turn()
         if not turn.finished or turn.failed:
             return self._broken_off(turn)
+        self.turns.append(turn)
         if not turn.phantoms or not turn.continuable:
             return self._done(turn)
         return Ask(turn.phantoms, refused=self.rounds >= ROUNDS)
@@ -125,36 +151,83 @@ class Exchange:
         if turn.real_calls:
             return self._done(turn, tuple(results))
         self._hidden += self._wire.continuation(turn, results)
+        self._covered = len(self.turns)
         if self.rounds > ROUNDS + 1:
             return self._done(Turn(finished=True))
-        messages = self._wire.continuation(turn, results)
-        self.request = self._wire.extended(self.request, messages, turn.answer_id)
-        if self.rounds == ROUNDS + 1:
-            self.request = self._wire.without_calls(self.request)
         self.rounds += 1
+        self._before = self.request
+        self._go_on_with(results)
         return Continue(self._answer.go_on(), self.request)
+
+    def reanswered(self, texts: Sequence[str]) -> Continue | None:
+        """Go on with smaller texts for the same calls, since the request was not taken; nothing of what
+        came instead was shown. None: they are no smaller."""
+        turn, refused = self.turns[-1], sum(map(len, self._pending))
+        results = [self._wire.result(call, text) for call, text in zip(turn.phantoms, texts, strict=True)]
+        messages = self._wire.continuation(turn, results)
+        self._hidden[len(self._hidden) - len(messages) :] = messages
+        self._go_on_with(results)
+        self._answer.restart()
+        return Continue(b"", self.request) if sum(map(len, results)) < refused else None
+
+    def _go_on_with(self, results: Sequence[bytes]) -> None:
+        turn = self.turns[-1]
+        messages = self._wire.continuation(turn, results)
+        self._pending, self._ended = tuple(results), None
+        self.request = self._wire.extended(self._before, messages, turn.answer_id)
+        if self.rounds == ROUNDS + 2:
+            self.request = self._wire.without_calls(self.request)
 
     def failed(self, failure: Failure) -> Done:
         """The continuation can't be had."""
+        left = self._left()
         out = b"" if self._broken else self._answer.fail(failure)
-        return Done(out, sound=False, status=failure.status or 502)
+        return replace(left, out=out, status=upstream_error.status(failure) or 502)
 
     def interrupted(self) -> Done:
         """The client went away: what it has got of the answer."""
-        if not self._broken:
-            self.turns.append(self._answer.end_turn())
-        last = self.turns[-1] if self.turns else Turn()
-        text = "".join(turn.text for turn in self.turns)
-        return Done(b"", last.real_calls, text, tokens=last.tokens, sound=False)
+        return self._left()
 
-    def again(self) -> None:
-        """The continuation is asked for again; the client has seen nothing of it."""
+    def again(self, request: bytes = b"") -> None:
+        """The continuation is asked for again; the client has seen nothing of it.
+
+        `request`: what asks for it, if that is not the same.
+        """
+        self.request = request or self.request
+        self._ended = None
         self._answer.restart()
 
-    def _broken_off(self, turn: Turn) -> Done:
-        if turn.failed or not self.rounds:
-            return Done(self._answer.finish(), sound=False)
-        return self.failed(Failure(None, b"", "the upstream ended its answer early"))
+    def _broken_off(self, turn: Turn) -> Broken | Done:
+        if self.rounds:
+            message = "the upstream ended its answer early"
+            return Broken(turn.failure or Failure(None, b"", message))
+        return replace(self._left(), out=self._answer.finish())
+
+    def _left(self) -> Done:
+        """What the client has got of an answer that was not completed, and may send again."""
+        if self._broken:
+            return Done(b"", sound=False)
+        ended = self._ended if self._ended is not None else self._answer.end_turn()
+        # A turn whose calls were never answered is one that broke off, too.
+        last = Turn() if self.turns and ended is self.turns[-1] else ended
+        turns = [*self.turns, last] if self._shown else []
+        text = "".join(turn.text for turn in turns)
+        said = last.text.strip() or last.real_calls
+        hidden = None
+        covered = self.rounds > 0 and self._covered == len(self.turns)
+        if turns and covered and (last.message or not said):
+            signed = any(turn.signatures for turn in turns)
+            hidden = Hidden(tuple(self._hidden), last.message, signed=signed, broken=True)
+        ours = self.rounds or any(turn.phantoms for turn in turns)
+        orphans = _orphans(turns) if ours else ()
+        calls = last.real_calls if turns else ()
+        done = Done(b"", calls, text, hidden, tokens=last.tokens, sound=False, orphans=orphans)
+        if not turns:
+            return done
+        signature, late = _signed(turns)
+        ids = tuple(turn.answer_id for turn in self.turns if turn.answer_id)
+        done = replace(done, signature=signature, signed_late=late, ids=ids, item=last.item)
+        return replace(done, pending=self._pending) if covered else done
 
     def _done(self, turn: Turn, results: tuple[bytes, ...] = ()) -> Done:
         """The end; `turn` is the last one that later requests are to know of."""
@@ -167,10 +240,20 @@ class Exchange:
         if (self._hidden or results) and (results or not turn.phantoms):
             shown = any(each.signatures for each in self.turns)
             hidden = Hidden(tuple(self._hidden), turn.message, results, shown)
-        signed = [number for number, each in enumerate(self.turns) if each.signatures]
-        signature = self.turns[signed[-1]].signatures[-1] if signed else ""
-        late = bool(signed and signed[-1])
+        signature, late = _signed(self.turns)
         ids = tuple(each.answer_id for each in self.turns)
         out, last = self._answer.finish(), self.turns[-1]
         done = Done(out, calls, text, hidden, signature, late, ids)
-        return replace(done, made=last.made, tokens=last.tokens, item=last.item)
+        done = replace(done, made=last.made, tokens=last.tokens, item=last.item)
+        # Where the exchange can't be put back, its reasoning can't stay either.
+        return replace(done, orphans=_orphans(self.turns)) if hidden is not None else done
+
+
+def _orphans(turns: Sequence[Turn]) -> tuple[str, ...]:
+    return tuple(one for turn in turns for one in turn.orphans)
+
+
+def _signed(turns: Sequence[Turn]) -> tuple[str, bool]:
+    """The last reasoning of an answer, and whether it came behind something hidden."""
+    signed = [number for number, each in enumerate(turns) if each.signatures]
+    return turns[signed[-1]].signatures[-1] if signed else "", bool(signed and signed[-1])

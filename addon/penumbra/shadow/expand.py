@@ -22,6 +22,8 @@ PAGE_BYTES = 48_000
 """Largest page, in UTF-8 bytes."""
 _SMALLEST_PAGE = 16_000
 """More calls for smaller pages would cost more than they save."""
+LEAST_BYTES = 400
+"""What is smaller tells nothing."""
 _PATTERN_CHARACTERS = 1_000
 _PROGRAM_STEPS = 1_500
 """Steps of a compiled pattern; each may be taken for every byte of a text."""
@@ -39,6 +41,11 @@ REFUSED = (
     "You may ask again after the next message."
 )
 PROVIDED = "This has already been provided: see the earlier result of this same call."
+NO_ROOM = (
+    "Not given: this does not fit into the conversation any more. Ask for a small part of it with `lines` or "
+    "`pattern`, or go on with what you have."
+)
+LITTLE_ROOM = "Little room is left in this conversation: ask for `lines` or `pattern`."
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,12 @@ class Query:
         """Equal for queries that have the same answer."""
         parts = (self.ref, self.pattern, self.ignore_case, self.context, self.first, self.last, self.offset)
         return encode(parts if self.pattern else (self.ref, *parts[4:])).decode()
+
+
+def share(page_bytes: int, limit: int, calls: int) -> int:
+    """The page for one of so many calls whose answers may have `limit` bytes together; 0: none."""
+    page = min(page_bytes, limit // max(1, calls))
+    return page if page >= LEAST_BYTES else 0
 
 
 def page_bytes(max_output_bytes: int) -> int:
@@ -151,7 +164,8 @@ def _page(text: str, start: int, end: int, query: Query, tool: str, page_bytes: 
     place = f"Lines {_line_at(text, start):,}-{last_line:,} of {total:,}"
     if text[stop - 1] != "\n" or (start and text[start - 1] != "\n"):
         place += f", characters {start:,}-{stop:,} of {len(text):,}"
-    more = f'[To go on: {tool}(id="{query.ref}", {after}). To find something: pattern="…".]'
+    little = f"{LITTLE_ROOM} " if page_bytes < _SMALLEST_PAGE else ""
+    more = f'[{little}To go on: {tool}(id="{query.ref}", {after}). To find something: pattern="…".]'
     gap = "" if text[stop - 1] == "\n" else "\n"
     return f"[{place}]\n{text[start:stop]}{gap}{more}"
 
@@ -234,6 +248,7 @@ def _search(lines: list[str], pattern: Any, first: int, last: int, clock: Callab
 
 def _groups(lines: list[str], hits: dict[int, int], context: int, page_bytes: int) -> tuple[int, str]:
     """Rows for as many hits as a page holds, at least one, and how many those are."""
+    most = min(_LINE_CHARACTERS, page_bytes // 4)
     rows: list[str] = []
     size = shown = written = 0
     numbers = sorted(hits)
@@ -241,27 +256,35 @@ def _groups(lines: list[str], hits: dict[int, int], context: int, page_bytes: in
         limit = numbers[place + 1] - 1 if place + 1 < len(numbers) else len(lines)
         begin = max(written + 1, number - context)
         block = ["--"] if rows and begin > written + 1 else []
-        block += [_row(lines, line, None) for line in range(begin, number)]
-        block.append(_row(lines, number, hits[number]))
+        block += [_row(lines, line, None, most) for line in range(begin, number)]
+        block.append(_row(lines, number, hits[number], most))
         written = min(number + context, limit, len(lines))
-        block += [_row(lines, line, None) for line in range(number + 1, written + 1)]
-        size += sum(len(row.encode("utf-8", "surrogatepass")) + 1 for row in block)
+        block += [_row(lines, line, None, most) for line in range(number + 1, written + 1)]
+        size += _bytes_of(block)
         if rows and size > page_bytes:
             break
+        if size > page_bytes:
+            # Without what stands around it.
+            block, written = [_row(lines, number, hits[number], most)], number
+            size = _bytes_of(block)
         rows += block
         shown += 1
     return shown, "\n".join(rows)
 
 
-def _row(lines: list[str], number: int, hit: int | None) -> str:
-    """One numbered line; of a very long one the part around the hit (a byte offset)."""
+def _bytes_of(rows: list[str]) -> int:
+    return sum(len(row.encode("utf-8", "surrogatepass")) + 1 for row in rows)
+
+
+def _row(lines: list[str], number: int, hit: int | None, most: int) -> str:
+    """One numbered line; of one that is longer than `most` the part around the hit (a byte offset)."""
     line = lines[number - 1]
     mark = "-" if hit is None else ":"
-    if len(line) <= _LINE_CHARACTERS:
+    if len(line) <= most:
         return f"{number}{mark}{line}"
     before = line.encode("utf-8", "surrogatepass")[: hit or 0]
-    at = max(0, len(before.decode("utf-8", "surrogatepass")) - _LINE_CHARACTERS // 2)
-    part = line[at : at + _LINE_CHARACTERS]
+    at = max(0, len(before.decode("utf-8", "surrogatepass")) - most // 2)
+    part = line[at : at + most]
     return f"{number}{mark}{part} [characters {at + 1:,}-{at + len(part):,} of {len(line):,} in this line]"
 
 

@@ -17,13 +17,14 @@ from functools import cache
 
 from penumbra.failures import place
 from penumbra.shadow import answers, expand, phantom, replay
-from penumbra.shadow.answers import Answers, Known, signature_key, text_hash
+from penumbra.shadow.answers import Answers, Known, orphan_key, signature_key, text_hash
 from penumbra.shadow.answers import key as answer_key
 from penumbra.shadow.exchange import Ask, Done
 from penumbra.shadow.heard import Heard
 from penumbra.shadow.originals import Originals
 from penumbra.shadow.refs import Shadows
 from penumbra.shadow.replay import History, Replayed
+from penumbra.text.size import size
 from penumbra.wire import chain
 from penumbra.wire.answer import AnswerFormat, Hidden, PhantomCall, Visible
 from penumbra.wire.answers import FORMATS
@@ -128,6 +129,11 @@ class Prepared:
     earlier: bytes = b""
     """That conversation."""
 
+    @property
+    def before(self) -> str:
+        """The id by which the client names the answer that it goes on from; empty if it names none."""
+        return self.history.visible[0].answer_id if self.history.is_elsewhere else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Answered:
@@ -171,7 +177,7 @@ class Expansions:
     async def prepare(
         self, format_name: str, document: Document, caller: Caller, terms: Terms, before: Chain | None = None
     ) -> Prepared | None:
-        """Edit a request; None if the phantom does not belong there, and nothing was edited.
+        """Edit a request; None if the phantom does not belong there.
 
         `before`: what stands in front of its messages, if that was read already.
         """
@@ -179,6 +185,41 @@ class Expansions:
         if wire is None:
             _say_unread(format_name)
             return None
+        prepared = await self._prepare(wire, format_name, document, caller, terms, before)
+        await self._take_out_orphans(wire, document, caller)
+        await self._name_latest(wire, document, caller)
+        return prepared
+
+    async def _name_latest(self, wire: AnswerFormat, document: Document, caller: Caller) -> None:
+        """Prompts are compared with that of an answer's last turn, which is the longest."""
+        named = wire.compared_with(document)
+        if named is None or not (answer_id := document.string(named)):
+            return
+        key = answer_key(caller.elsewhere(answer_id), Visible(-1, 0, (), "", "", 0, answer_id=answer_id))
+        known = (await self._answers.known([key])).get(key)
+        if known is None or known.scope != caller.scope:
+            return
+        if known.hidden is not None and known.hidden.answer_id:
+            document.replace(named, known.hidden.answer_id)
+
+    async def _take_out_orphans(self, wire: AnswerFormat, document: Document, caller: Caller) -> None:
+        """What clients keep of answers that broke off, and the provider refuses ever after."""
+        reasoning, scope = wire.reasoning(document), caller.owner
+        if not reasoning or not await self._answers.known([orphan_key(scope, "")]):
+            return
+        keys = {one.index: orphan_key(scope, one.known_by) for one in reasoning}
+        known = await self._answers.known(keys.values())
+        wire.take_out(document, [index for index, key in keys.items() if key in known])
+
+    async def _prepare(
+        self,
+        wire: AnswerFormat,
+        format_name: str,
+        document: Document,
+        caller: Caller,
+        terms: Terms,
+        before: Chain | None,
+    ) -> Prepared | None:
         tools = wire.tools(document)
         owner = _owner(format_name, caller)
         history, held = await self._history(wire, document, caller, owner, before)
@@ -269,21 +310,25 @@ class Expansions:
         await self._originals.put(prepared.shadows.scope, originals)
 
     async def texts(
-        self, prepared: Prepared, find: Find, ask: Ask, provided: set[str]
+        self, prepared: Prepared, find: Find, ask: Ask, provided: set[str], limit: int | None = None
     ) -> tuple[list[str], list[Answered]]:
-        """The texts for the calls of an Ask. `provided` remembers the queries of one answer."""
+        """The texts for the calls of an Ask. `provided` remembers the queries of one answer; `limit`:
+        bytes that the originals among the texts may have together, None: any number."""
         texts: list[str] = []
         answered: list[Answered] = []
-        for call in ask.calls:
-            text, original, ref = await self._text(prepared, find, call, ask.refused, provided)
+        for number, call in enumerate(ask.calls):
+            calls = len(ask.calls) - number
+            page = self._page_bytes if limit is None else expand.share(self._page_bytes, limit, calls)
+            text, original, ref = await self._text(prepared, find, call, ask.refused, provided, page)
             texts.append(text)
             sent = len(text.encode("utf-8", "surrogatepass"))
+            limit = None if limit is None else max(0, limit - sent)
             tool, family = (original.tool, original.family) if original else ("", "")
             answered.append(Answered(ref, original is not None, sent, tool, family))
         return texts, answered
 
     async def _text(
-        self, prepared: Prepared, find: Find, call: PhantomCall, refused: bool, provided: set[str]
+        self, prepared: Prepared, find: Find, call: PhantomCall, refused: bool, provided: set[str], page: int
     ) -> tuple[str, Original | None, str]:
         if refused:
             return expand.REFUSED, None, ""
@@ -299,8 +344,11 @@ class Expansions:
             return expand.unknown(query.ref), None, query.ref
         if query.identity() in provided:
             return expand.PROVIDED, original, query.ref
+        most = max(page, expand.LEAST_BYTES)
+        text = await asyncio.to_thread(expand.answer, original.text, query, prepared.tool, most)
+        if not page and size(text) > size(expand.NO_ROOM):
+            return expand.NO_ROOM, original, query.ref
         provided.add(query.identity())
-        text = await asyncio.to_thread(expand.answer, original.text, query, prepared.tool, self._page_bytes)
         return text, original, query.ref
 
     async def _original(self, prepared: Prepared, find: Find, ref: str) -> Original | None:
@@ -316,11 +364,15 @@ class Expansions:
     async def remember(self, prepared: Prepared, done: Done) -> None:
         """Keep an answer, as it will look in the next request."""
         caller, owner, behind = prepared.caller, prepared.owner, prepared.replayed.behind
-        visible = Visible(0, 0, done.calls, done.text, "", 0, tokens=done.tokens)
-        before = prepared.history.before
+        for known_by in ("", *done.orphans) if done.orphans else ():
+            await self._answers.record(orphan_key(caller.owner, known_by), Known("", ""))
+        begun, before = prepared.history.begun, prepared.history.front
+        calls = begun.calls + done.calls if begun is not None else done.calls
+        text = begun.text + done.text if begun is not None else done.text
+        visible = Visible(0, 0, calls, text, "", 0, tokens=done.tokens)
         key, *others = answers.keys(owner, replace(visible, item=done.item), before)
         room = prepared.shadows.scope
-        known = Known(prepared.tool, text_hash(done.text), (), done.hidden, room, caller.scope)
+        known = Known(prepared.tool, text_hash(text), (), done.hidden, room, caller.scope)
         if done.signed_late and done.hidden is not None:
             behind += (key,)
         if done.signature and behind:
@@ -331,17 +383,23 @@ class Expansions:
         if prepared.threaded and done.ids:
             await self._heard.record(caller.scope, done.made)
             await self._remember_id(prepared, done)
+        elif done.hidden is not None and done.ids:
+            await self._remember_id(prepared, done)
         if done.calls and not done.sound:
             # Of an answer that broke off, clients keep the text and not the calls.
             words = replace(visible, calls=(), tokens=())
-            await self._answers.record(answer_key(owner, words, before), known)
+            await self._answers.record(answer_key(owner, words, before), replace(known, hidden=None))
         if done.sound and prepared.inherit is not None:
             await self._originals.put(room, await prepared.inherit(prepared))
+
+    async def cleaned(self, text: str) -> str:
+        """A text without its secrets. Raises RedactionError."""
+        return await self._heard.cleaned(text)
 
     async def _remember_id(self, prepared: Prepared, done: Done) -> None:
         """The next request names an answer by the id that the client has got: of its first turn from a
         stream, of its last turn from a document. Both are kept."""
-        results, caller = done.hidden.results if done.hidden else (), prepared.caller
+        results, caller = done.pending or (done.hidden.results if done.hidden else ()), prepared.caller
         calls = [chain.call(one.name, one.arguments) for one in done.made]
         history = chain.answered(prepared.history.before, chain.plain(done.text), calls)
         for answer_id in dict.fromkeys((done.ids[0], done.ids[-1])):

@@ -41,6 +41,10 @@ class Heard:
         found = await self._answers.known(keys)
         return {keys[key]: one.call for key, one in found.items() if one.call is not None}
 
+    async def cleaned(self, text: str) -> str:
+        """A text without its secrets. Raises RedactionError."""
+        return await self._clean(text)
+
     async def _arguments(self, call: MadeCall) -> str:
         if len(call.arguments) > _LONGEST_ARGUMENTS:
             return ""

@@ -31,6 +31,10 @@ class History:
     """The key of the last reasoning in each; None where there is none."""
     before: bytes
     """The chain in front of the answer to this request."""
+    front: bytes
+    """The same as later requests show it: in front of what the answer goes on from, too."""
+    begun: Visible | None = None
+    """What is left of an answer that broke off, where this one is written into the same message."""
 
     @property
     def is_elsewhere(self) -> bool:
@@ -63,7 +67,9 @@ def read(visible: Sequence[Visible], owner: bytes, elsewhere: bytes, chain: Sequ
         for one in visible
     )
     signed = (answers.signature_key(owner, one.signature) if one.signature else None for one in visible)
-    return History(tuple(visible), keys, tuple(signed), chain[-1])
+    begun = visible[-1] if visible and visible[-1].open else None
+    front = chain[begun.index] if begun is not None else chain[-1]
+    return History(tuple(visible), keys, tuple(signed), chain[-1], front, begun)
 
 
 def forgotten(result: bytes) -> bytes:

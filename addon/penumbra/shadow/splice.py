@@ -63,7 +63,7 @@ class Guard(Protocol):
     """Who looks at a response before anything of it goes to the client."""
 
     patience: float
-    """Seconds after which a stream's head and beginning go out, whatever they are."""
+    """Seconds after which a stream's head and beginning go out, whatever they are; 0: at once."""
 
     def first(self, headers: http.Headers, data: bytes) -> bool | None:
         """The first bytes of a stream with these headers, piece by piece. True: it is a refusal, False:
@@ -230,7 +230,7 @@ class SpliceStream(HttpStream):
 
     def start_response_stream(self) -> layer.CommandGenerator[None]:
         guard = GUARDS.get(self.flow.id)
-        if guard is not None and self.headers is not None:
+        if guard is not None and guard.patience and self.headers is not None:
             self.held, self.patience = [], commands.RequestWakeup(guard.patience)
             self.server_state = self.state_look
             yield self.patience

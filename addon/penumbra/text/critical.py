@@ -146,10 +146,12 @@ def is_critical(line: str) -> bool:
 
 
 def severity(line: bytes) -> Severity:
-    """How much a critical line says."""
-    said = _NOTHING.sub(b"", line) if _NOTHING.search(line) else line
-    if not _PATTERN.search(said):
-        return Severity.MENTION
+    """How much a critical line says, of one that `_PATTERN` finds."""
+    said = line
+    if _NOTHING.search(line):
+        said = _NOTHING.sub(b"", line)
+        if not _PATTERN.search(said):
+            return Severity.MENTION
     if _CALM.search(said):
         return Severity.FAILURE if _ENDING.search(said) else Severity.MENTION
     if _FAILURE.search(said):

@@ -8,7 +8,8 @@
 Two ways to find phrases, both linear in the text. `lzw` reads it as LZW does, each phrase growing
 by a token when it is met again. `repair` joins neighbouring tokens that stand together often, all
 pairs of a round at once, so that phrases double in length. Entries are plain text, never made of
-other entries. Reversible: `expand` puts the phrases back. Critical lines stay as they are.
+other entries. Reversible: `expand` puts the phrases back. The first failure line of each kind stays as
+it is.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import re
 from collections import Counter
 from itertools import pairwise
 
-from penumbra.text.critical import critical_lines
+from penumbra.text import failure_lines
 from penumbra.text.size import size
 
 LIMIT = 50_000
@@ -44,7 +45,7 @@ _ENTRY = re.compile(r"(<<FORGE_(?:LZW|REPAIR)_[0-9]+_[0-9]+>>) = (\".*\")")
 _PRIVATE = 0xE000
 """First of the private-use characters that stand for entries while the text is searched."""
 _CRITICAL = chr(_PRIVATE + _ENTRIES)
-"""Stands for a critical line, which is left as it is."""
+"""Stands for a line that is left as it is."""
 
 
 def shorten(text: str, method: str) -> str | None:
@@ -76,7 +77,7 @@ def _shorten(text: str, method: str) -> str | None:
     if not stem or any(_PRIVATE <= ord(character) <= _PRIVATE + _ENTRIES for character in set(text)):
         return None
     lines = text.split("\n")
-    critical = [(position, lines[position]) for position in critical_lines(lines)]
+    critical = [(position, lines[position]) for position in failure_lines.firsts(lines)]
     for position, _ in critical:
         lines[position] = _CRITICAL
     others = "\n".join(lines)

@@ -34,6 +34,12 @@ class _Hunk:
     lines: list[str]
     shown: int = 0
     """Lines that are shown."""
+    old: int = 0
+    """Lines that it has of the old file."""
+
+    def add(self, line: str) -> None:
+        self.lines.append(line)
+        self.old += line[:1] in (" ", "", "-")
 
     def size(self) -> int:
         return size("\n".join(self.lines)) + 1
@@ -59,6 +65,12 @@ class _File:
     name: str
     header: list[str]
     hunks: list[_Hunk] = field(default_factory=list)
+    opened: bool = False
+    """Some hunk of it is shown, and so its header."""
+
+    def opening(self) -> int:
+        """Bytes that its first hunk costs beyond itself."""
+        return 0 if self.opened else sum(size(line) + 1 for line in self.header)
 
 
 def sample(text: str, room: int) -> str | None:
@@ -80,7 +92,7 @@ def _files(lines: list[str]) -> tuple[list[str], list[_File]]:
     files: list[_File] = []
     for line in lines:
         if files and files[-1].hunks and line[:1] in (" ", "+"):
-            files[-1].hunks[-1].lines.append(line)
+            files[-1].hunks[-1].add(line)
             continue
         found = _FILE.match(line) if line[:4] in ("diff", "--- ") else None
         inside = bool(files) and not files[-1].hunks and line[:4] == "--- "
@@ -91,7 +103,7 @@ def _files(lines: list[str]) -> tuple[list[str], list[_File]]:
         elif line[:2] == "@@":
             files[-1].hunks.append(_Hunk([line]))
         elif files[-1].hunks:
-            files[-1].hunks[-1].lines.append(line)
+            files[-1].hunks[-1].add(line)
         else:
             files[-1].header.append(line)
     return before, files
@@ -105,8 +117,7 @@ def _is_over(file: _File) -> bool:
     counts = re.match(r"@@ -[0-9]+(?:,([0-9]+))? \+[0-9]+(?:,([0-9]+))? @@", hunk.lines[0])
     if counts is None:
         return True
-    same = sum(line[:1] in (" ", "") for line in hunk.lines[1:])
-    return hunk.removed() + same >= int(counts[1] or 1)
+    return hunk.old >= int(counts[1] or 1)
 
 
 def _name(found: re.Match[str]) -> str:
@@ -116,23 +127,30 @@ def _name(found: re.Match[str]) -> str:
 
 def _choose(files: list[_File], room: int) -> None:
     """Mark hunks as shown: the first of each file, the second of each, and so on while they fit."""
-    for turn in range(max(len(file.hunks) for file in files)):
-        for file in files:
-            if turn >= len(file.hunks):
+    waiting = [(file, iter(file.hunks)) for file in files]
+    while waiting:
+        still = []
+        for file, hunks in waiting:
+            hunk = next(hunks, None)
+            if hunk is None:
                 continue
-            hunk = file.hunks[turn]
-            cost = hunk.size() + (0 if any(other.shown for other in file.hunks) else _size(file.header))
+            still.append((file, hunks))
+            cost = hunk.size() + file.opening()
             if cost <= room:
                 hunk.shown = len(hunk.lines)
+                file.opened = True
                 room -= cost
+        waiting = still
     _begin([(file, hunk) for file in files for hunk in file.hunks if not hunk.shown], room)
 
 
 def _begin(hunks: list[tuple[_File, _Hunk]], room: int) -> None:
     """Show the beginnings of hunks that are too large, each with its share of what room is left."""
     for index, (file, hunk) in enumerate(hunks):
+        if room < _BEGINNING:
+            return
         share = max(room // (len(hunks) - index), min(room, 2 * _BEGINNING))
-        share -= 2 * _NOTE + (0 if any(other.shown for other in file.hunks) else _size(file.header))
+        share -= 2 * _NOTE + file.opening()
         if share < _BEGINNING:
             continue
         used = count = 0
@@ -140,13 +158,9 @@ def _begin(hunks: list[tuple[_File, _Hunk]], room: int) -> None:
             used += size(hunk.lines[count]) + 1
             count += 1
         if count > 1:
-            cost = used + 2 * _NOTE
-            room -= cost + (0 if any(other.shown for other in file.hunks) else _size(file.header))
+            room -= used + 2 * _NOTE + file.opening()
+            file.opened = True
             hunk.shown = count
-
-
-def _size(lines: list[str]) -> int:
-    return sum(size(line) + 1 for line in lines)
 
 
 def _shown(file: _File) -> list[str]:

@@ -30,7 +30,7 @@ from penumbra.text.failure_lines import FailureLines
 from penumbra.text.outline import outline
 from penumbra.text.result import Mode
 from penumbra.text.size import encode, exceeds, size
-from penumbra.text.stage import Shape, Source
+from penumbra.text.stage import Shape, Source, is_readable
 
 
 class Kind(StrEnum):
@@ -155,12 +155,14 @@ def _heading(kind: Kind, source: Source) -> str:
 
 
 def _body(text: str, data: bytes, kind: Kind, room: int, source: Source, found: FailureLines) -> str:
-    if kind is Kind.FILE:
-        return outline(text, room, source.mentioned(), found.ranked())
-    if kind is Kind.HITS:
-        return web_hits.sample(text, room)
     sample: str | None = None
-    if kind is Kind.SEARCH:
+    if not is_readable(text):
+        pass
+    elif kind is Kind.FILE:
+        return outline(text, room, source.mentioned(), found.ranked())
+    elif kind is Kind.HITS:
+        return web_hits.sample(text, room)
+    elif kind is Kind.SEARCH:
         sample = search_hits.sample(text, room)
     elif kind is Kind.JSON:
         sample = row_sample.sample(text, room) or json_prune.prune(text, room)

@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from penumbra.text import time_budget
 from penumbra.text.critical import Severity, counts, critical_lines, is_passing, next_match, severity
 from penumbra.text.size import encode, head, size
 
@@ -36,6 +37,8 @@ _NOTE = 26
 """Bytes for how many more there are like a line."""
 _LINES = 400
 """Lines in a text of which each is told by itself, if there is room."""
+_SEARCHES = 1_000
+"""Kinds up to which each is looked for anywhere in what is shown: bounds the work."""
 _KINDS = 20_000
 """Kinds that are told apart; what comes behind them is counted as one more."""
 _VARYING = re.compile(
@@ -88,8 +91,11 @@ class FailureLines:
             # All places stay where they are.
             data = data.replace(b"\\r\\n", b"   \n").replace(b"\\n", b" \n")
         found = cls(is_escaped=is_escaped)
-        position = 0
+        position = number = 0
         while (match := next_match(data, position)) is not None:
+            number += 1
+            if not number % time_budget.PIECE:
+                time_budget.check()
             start, end = _unit(data, position, *match)
             found._add(data, start, end)
             position = max(end, match[1])
@@ -111,9 +117,9 @@ class FailureLines:
 
     def _severity(self, line: bytes) -> Severity | None:
         """How severe a line is; None if it says what passed."""
-        if counts(line):
-            return None if is_passing(line) else severity(line)
         template = line.translate(None, _DIGITS)
+        if len(template) < len(line) and counts(line):
+            return None if is_passing(line) else severity(line)
         if template in self._templates:
             return self._templates[template]
         if len(self._templates) >= _KINDS:
@@ -150,12 +156,14 @@ class FailureLines:
         if not wanted:
             return Missing([[]])
         there = FailureLines.of(shown, self.is_escaped)
-        kinds = {key: _left(kind, there.kinds.get(key), shown) for key, kind in wanted.items()}
+        # Of more kinds than can be shown, a line that stands there under another number may be told twice.
+        seen = shown if len(wanted) <= _SEARCHES else b""
+        kinds = {key: _left(kind, there.kinds.get(key), seen) for key, kind in wanted.items()}
         kinds = {key: kind for key, kind in kinds.items() if kind.count > 0}
         if len(self.lines) == _LINES:
             return Missing([list(kinds.values())])
         lines = (
-            _left(line, there.lines.get(spelled), shown)
+            _left(line, there.lines.get(spelled), seen)
             for spelled, line in self.lines.items()
             if self._keys[spelled] in kinds
         )
@@ -186,7 +194,7 @@ class Missing:
             if level == len(self.levels):
                 self._merge()
             chosen = self.levels[level]
-            if sum(map(_needs, chosen)) + _OVERHEAD <= room:
+            if _LEAST * len(chosen) <= room and sum(map(_needs, chosen)) + _OVERHEAD <= room:
                 break
         return sorted(chosen, key=lambda kind: kind.severity)
 
@@ -227,6 +235,8 @@ class Missing:
 
 
 _LEVELS = 4
+_LEAST = 2
+"""Bytes that no line takes less than."""
 _OVERHEAD = len(HEADING) + 1 + 40
 
 
@@ -246,21 +256,21 @@ def write(
     `share`: how much of the room they may take from the rest.
     """
     most = max(0, min(int(room * share), room - least))
-    given = 0
-    shown, note = "", ""
+    given = spare = 0
+    shown, missing = "", Missing([[]])
     for attempt in range(_ATTEMPTS):
         shown = body(room - given)
         missing = found.without(encode(shown), weakest)
         spare = room + more - size(shown) - 1
         needs = missing.needs(more + most) if missing else 0
-        note = missing.written(min(spare, more + most)) if missing else ""
         if needs <= spare or given >= most:
             break
         given = most if attempt + 2 == _ATTEMPTS else min(most, given + needs - spare)
+    note = missing.written(min(spare, more + most)) if missing else ""
     return shown + ("" if not note or shown.endswith("\n") else "\n") + note
 
 
-_ATTEMPTS = 4
+_ATTEMPTS = 3
 """How often a text is written: each time with less room for all but its failure lines."""
 
 
@@ -341,6 +351,16 @@ def within(text: str, most: int) -> list[str] | None:
 
 def ranked(lines: Sequence[str]) -> list[int]:
     """Positions of the failure lines: the first of each kind by severity, then the others in order."""
+    first, again = _by_kind(lines)
+    return [position for _, position in sorted(first)] + again
+
+
+def firsts(lines: Sequence[str]) -> list[int]:
+    """Positions of the first failure line of each kind, in order."""
+    return [position for _, position in _by_kind(lines)[0]]
+
+
+def _by_kind(lines: Sequence[str]) -> tuple[list[tuple[Severity, int]], list[int]]:
     first: list[tuple[Severity, int]] = []
     again: list[int] = []
     kinds: set[bytes] = set()
@@ -352,4 +372,4 @@ def ranked(lines: Sequence[str]) -> list[int]:
         else:
             kinds.add(key)
             first.append((severity(data), position))
-    return [position for _, position in sorted(first)] + again
+    return first, again

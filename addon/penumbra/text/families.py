@@ -22,6 +22,7 @@ from penumbra.calls.classify import Call, printing_parts
 from penumbra.calls.envelope import split_envelope
 from penumbra.calls.match import families, family_of
 from penumbra.calls.shell import Part, parse
+from penumbra.text import time_budget
 from penumbra.text.family_patterns import Pattern
 from penumbra.text.family_steps import Step, step
 from penumbra.text.result import Loss
@@ -167,6 +168,8 @@ def _run(lines: list[str], steps: Sequence[Step], lossy: bool) -> tuple[list[str
     kept = fewer = lines
     loss = Loss.NONE
     for entry in steps:
+        if len(lines) > time_budget.PIECE:
+            time_budget.check()
         if entry.loss is Loss.LOSSY:
             after = entry.apply(fewer) if lossy else fewer
             fewer = fewer if after == fewer else after

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from penumbra.text import time_budget
+
 _LONGEST_CYCLE = 8
 
 
@@ -22,7 +24,9 @@ def fold(text: str) -> str | None:
         return None
     folded: list[str] = []
     done = 0
-    for position in starts:
+    for number, position in enumerate(starts):
+        if not (number + 1) % time_budget.PIECE:
+            time_budget.check()
         if position < done:
             continue
         period, repeats = _cycle(lines, position)

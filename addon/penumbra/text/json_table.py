@@ -18,11 +18,16 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from penumbra.text import json_minify
+from penumbra.text import json_minify, time_budget
 from penumbra.text.size import encode
 
 _LEAST_ROWS = 3
 _MOST_COLUMNS = 60
+_MOST_OBJECTS = 200_000
+"""Objects in a text: each of them becomes a row in memory, some forty times as large as the shortest is."""
+_SPARSEST = 8
+"""A table with fewer than one value for so many cells is given up before its columns are built."""
+_MOST_INNER = 12
 _DEPTH = 4
 _SHARED_PREFIX = 20
 """Characters that all strings of a column must begin with to have them written once."""
@@ -40,7 +45,7 @@ Row = dict[str, str]
 
 def to_tables(text: str) -> str | None:
     """The JSON or JSON Lines with its arrays of objects as tables; None if it has none."""
-    if not json_minify.may_be_json(text):
+    if not json_minify.may_be_json(text) or text.count("{") > _MOST_OBJECTS:
         return None
     try:
         return _tables(json_minify.minify(text) or text)
@@ -52,7 +57,7 @@ def _tables(text: str) -> str | None:
     body = text.strip(" \t\r\n")
     lines = body.split("\n")
     if len(lines) >= _LEAST_ROWS and all(line[:1] == "{" and line.rstrip()[-1:] == "}" for line in lines):
-        rows = [_row(line) for line in lines]
+        rows = _rows(lines)
         if None not in rows:
             table = _write([row for row in rows if row is not None], "{} lines of JSON")
             return "\n".join(table) if table else None
@@ -86,7 +91,7 @@ class _Writer:
 
     def _array(self, source: str) -> str:
         items = [bytes(item).decode("utf-8", "surrogatepass") for item in _ITEMS.decode(encode(source))]
-        rows = [_row(item) for item in items]
+        rows = _rows(items)
         if len(rows) < _LEAST_ROWS or None in rows:
             return source
         name = f"table {self.count + 1}"
@@ -96,6 +101,18 @@ class _Writer:
         self.count += 1
         self.tables += table
         return f'"[{name}]"'
+
+
+def _rows(sources: Sequence[str]) -> list[Row | None]:
+    """The rows, up to the first that is none."""
+    rows: list[Row | None] = []
+    for number, source in enumerate(sources):
+        if not (number + 1) % time_budget.PIECE:
+            time_budget.check()
+        rows.append(_row(source))
+        if rows[-1] is None:
+            break
+    return rows
 
 
 def _row(source: str) -> Row | None:
@@ -115,6 +132,8 @@ def _quote(text: str) -> str:
 def _write(rows: Sequence[Row], title: str) -> list[str] | None:
     """Header and rows of a table; None if the objects have too little in common."""
     columns = _columns(rows, "")
+    if columns is None:
+        return None
     cells = sum(len(values) - values.count(None) for values in columns.values())
     if not 0 < len(columns) <= _MOST_COLUMNS or 2 * cells < len(rows) * len(columns):
         return None
@@ -133,16 +152,31 @@ def _write(rows: Sequence[Row], title: str) -> list[str] | None:
     return [f"[{header}]", *("\t".join(row) for row in zip(*written, strict=True))]
 
 
-def _columns(rows: Sequence[Row], prefix: str) -> dict[str, list[str | None]]:
-    """The values of each key over all rows, None where it is missing; inner objects as dotted keys."""
+def _columns(rows: Sequence[Row], prefix: str) -> dict[str, list[str | None]] | None:
+    """The values of each key over all rows, None where it is missing; inner objects as dotted keys.
+
+    None if there are too many keys, or most of the cells would be empty: both are counted first.
+    """
+    keys: dict[str, None] = {}
+    for row in rows:
+        keys.update(dict.fromkeys(row))
+        if len(keys) > _MOST_COLUMNS:
+            return None
+    if len(rows) * len(keys) > _SPARSEST * sum(map(len, rows)):
+        return None
     columns: dict[str, list[str | None]] = {}
-    for key in dict.fromkeys(key for row in rows for key in row):
+    for key in keys:
+        if len(rows) > time_budget.PIECE:
+            time_budget.check()
         values = [row.get(key) for row in rows]
         inner = _inner(values) if "." not in key and prefix.count(".") < _DEPTH else None
         if inner is None:
             columns[prefix + key] = values
-        else:
-            columns |= _columns(inner, f"{prefix}{key}.")
+            continue
+        found = _columns(inner, f"{prefix}{key}.")
+        if found is None or len(columns) + len(found) > _MOST_COLUMNS:
+            return None
+        columns |= found
     return columns
 
 
@@ -154,8 +188,12 @@ def _inner(values: Sequence[str | None]) -> list[Row] | None:
     if any(row is None or any("." in key for key in row) for row in rows):
         return None
     found = [row for row in rows if row is not None]
-    keys = {key for row in found for key in row}
-    return found if 2 * sum(map(len, found)) >= len(keys) * len(found) and len(keys) <= 12 else None
+    keys: set[str] = set()
+    for row in found:
+        keys.update(row)
+        if len(keys) > _MOST_INNER:
+            return None
+    return found if 2 * sum(map(len, found)) >= len(keys) * len(found) else None
 
 
 def _shared_prefix(values: Sequence[str | None]) -> str:

@@ -71,7 +71,9 @@ def thin(text: str) -> str | None:
     thinned = found.contents.copy()
     for position in kept:
         thinned[position] = f"{found.numbers[position]}{separator}{thinned[position]}"
-    return "\n".join([LEGEND + found.head, *thinned])
+    whole = "\n".join([LEGEND + found.head, *thinned])
+    # A content may look like a line that is numbered in another way.
+    return whole if separator_of(whole.split("\n", _HEADER)[:_HEADER]) == separator else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ import re
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from penumbra.text import time_budget
+
 _PAGE = re.compile(
     r"\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!--[^>]{0,500}-->\s*)?<(?:!doctype html|html)[\s>]", re.IGNORECASE
 )
@@ -61,7 +63,8 @@ def _is_deep(text: str) -> bool:
     if text.count("<") - text.count("</") <= _DEEPEST:
         return False
     depth = deepest = 0
-    for closing, name in _TAG.findall(text):
+    for found in _TAG.finditer(text):
+        closing, name = found.groups()
         if name.lower() in _CHILDLESS:
             continue
         depth = max(0, depth - 1) if closing else depth + 1
@@ -85,7 +88,11 @@ class _Writer:
         """Write everything below a node, without recursion: pages nest as deep as they like."""
         # A name is that of an element whose end is reached.
         stack: list[LexborNode | str] = [root]
+        nodes = 0
         while stack:
+            nodes += 1
+            if not nodes % time_budget.PIECE:
+                time_budget.check()
             node = stack.pop()
             if isinstance(node, str):
                 self._leave(node)
@@ -141,7 +148,7 @@ class _Writer:
             self.parts.append("- ")
         elif tag in _HEADINGS:
             self.parts.append("#" * int(tag[1]) + " ")
-        elif tag in ("td", "th") and "".join(self.parts).strip():
+        elif tag in ("td", "th") and any(part.strip() for part in self.parts):
             self.parts.append(" | ")
         elif tag == "pre":
             self.verbatim += 1

@@ -46,7 +46,7 @@ from penumbra.text import (
 )
 from penumbra.text.result import Loss, Mode, Policy, Redact, Shortened, ToolOutput
 from penumbra.text.size import exceeds, size
-from penumbra.text.stage import Shape, Source, Stage
+from penumbra.text.stage import Shape, Source, Stage, is_readable
 
 Transform = Callable[[str], str | None]
 Apply = Callable[[str, Source], str | None]
@@ -64,6 +64,8 @@ _CLEARLY = 128
 _BEGINNING = 20_000
 """Characters in which a diff must show itself."""
 _DIFF = re.compile(r"^(?:diff --git |@@ -[0-9]|--- \S.*\n\+\+\+ \S)", re.MULTILINE)
+_OF_ANY_SIZE = frozenset({"evidence"})
+"""Stages that don't look at the lines of a text that is too large for that."""
 _log = logging.getLogger(__name__)
 
 
@@ -189,6 +191,8 @@ class _Run:
     scanned: str = ""
     """The text that was last searched for secrets."""
     known: Call | None = None
+    readable: bool = True
+    """The stages that look at lines may run."""
 
     @property
     def call(self) -> Call:
@@ -263,6 +267,7 @@ class _Run:
             return
         self.text = body
         self.cost = None
+        self.readable = is_readable(body)
         source = Source(
             call=self.call,
             # No stage asks what a text looks like that is quoted later.
@@ -293,7 +298,11 @@ class _Run:
         if self.call.category in _QUOTED or self._passes_over("command_family"):
             return False
         try:
-            found = families.apply(self.text, self.call, lossy=self.policy.lossy)
+            with time_budget.watched(self.is_late):
+                found = families.apply(self.text, self.call, lossy=self.policy.lossy)
+        except time_budget.Overrun:
+            self._gave_up("command_family")
+            return False
         except Exception as error:
             _failed("command_family", error)
             return False
@@ -319,24 +328,32 @@ class _Run:
     def step(self, stage: Stage, source: Source) -> None:
         """Run one stage, and keep what it made if that is better."""
         try:
-            new = stage.apply(self.text, source)
+            with time_budget.watched(self.is_late):
+                new = stage.apply(self.text, source)
             if (
                 new is None
                 or new == self.text
                 or not self._accepts(new, stage.loss, stage.trusted, stage.deletes)
             ):
                 return
+        except time_budget.Overrun:
+            self._gave_up(stage.name)
+            return
         except Exception as error:
             _failed(stage.name, error)
             return
         self._keep(stage.name, stage.loss, new)
 
     def _passes_over(self, stage: str) -> bool:
-        """Whether the time is over; the stage is remembered then."""
-        late = self.is_late()
-        if late and stage not in self.skipped:
-            self.skipped.append(stage)
+        """Whether the time is over, or the text too large for it; the stage is remembered then."""
+        late = self.is_late() or not (self.readable or stage in _OF_ANY_SIZE)
+        if late:
+            self._gave_up(stage)
         return late
+
+    def _gave_up(self, stage: str) -> None:
+        if stage not in self.skipped:
+            self.skipped.append(stage)
 
     def apply(self, name: str, loss: Loss, transform: Callable[[str], str | None]) -> None:
         """Run a lossy transform that need not save anything, as long as it costs nothing."""

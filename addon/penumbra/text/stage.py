@@ -10,6 +10,16 @@ from penumbra.calls.classify import Call
 from penumbra.text.result import Loss, Mode, Policy
 from penumbra.text.size import size
 
+LONGEST = 8_000_000
+"""Characters of a text above which no stage that looks at its lines runs."""
+MOST_LINES = 400_000
+"""The same for its lines: each of them is an object in memory, however short it is."""
+
+
+def is_readable(text: str) -> bool:
+    """Whether the stages may look at a text line by line. Counted before any of them does."""
+    return len(text) <= LONGEST and text.count("\n") <= MOST_LINES
+
 
 class Shape(StrEnum):
     """What a text is by its looks; confirms or contradicts what the call says."""

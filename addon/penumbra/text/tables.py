@@ -12,10 +12,16 @@ import re2
 
 from penumbra.text.size import encode
 
-_ASCII_RULE = re.compile(r"^[ \t]*(?:[|+]?[ \t]*:?-{2,}[-+|: \t=]*|\+[-=+]{2,}\+[ \t]*)$")
-_BOX_RULE = re.compile(r"^[ \t]*[├┌└╞╔╚╠┼─═╪┬┴┤┐┘╡╗╝╣╬╦╩+]{3,}[ \t]*$")
-_RULE = re2.compile(f"(?m){_ASCII_RULE.pattern}".encode())
+_ASCII = r"^[ \t]*(?:[|+]?[ \t]*:?-{2,}[-+|: \t=]*|\+[-=+]{2,}\+[ \t]*)$"
+_ASCII_RULE = re2.compile(_ASCII)
+_BOX_RULE = re2.compile(r"^[ \t]*[├┌└╞╔╚╠┼─═╪┬┴┤┐┘╡╗╝╣╬╦╩+]{3,}[ \t]*$")
+_RULE = re2.compile(f"(?m){_ASCII}".encode())
 """Finds a rule in a text: without one there is no table."""
+_ASCII_MARKS = frozenset("|+:-")
+_BOX_MARKS = frozenset("├┌└╞╔╚╠┼─═╪┬┴┤┐┘╡╗╝╣╬╦╩+")
+"""How rules begin: a fast no for most lines."""
+_LONGEST_RULE = 4_000
+"""Characters of a line above which it rules no table that anybody reads."""
 _DASHES = re.compile(r"-{4,}")
 _BOX_DASHES = re.compile(r"([─═])\1{3,}")
 _DOUBLE = re.compile(r"={4,}")
@@ -43,15 +49,16 @@ def tighten(text: str) -> str | None:
 
 def _bar(line: str) -> str:
     """The character that separates the cells of this row or rule; empty if it is neither."""
-    if "│" in line or _BOX_RULE.match(line):
+    if "│" in line or _is_rule(line, "│"):
         return "│"
-    if "|" in line or ("-+-" in line and _ASCII_RULE.match(line)) or line.startswith("+-"):
+    if "|" in line or ("-+-" in line and _is_rule(line, "|")) or line.startswith("+-"):
         return "|"
     return ""
 
 
 def _is_rule(line: str, bar: str) -> bool:
-    return bool((_ASCII_RULE if bar == "|" else _BOX_RULE).match(line))
+    marks, rule = (_ASCII_MARKS, _ASCII_RULE) if bar == "|" else (_BOX_MARKS, _BOX_RULE)
+    return len(line) <= _LONGEST_RULE and line.lstrip(" \t")[:1] in marks and bool(rule.match(line))
 
 
 def _tighten(lines: list[str], start: int, end: int, bar: str) -> bool:

@@ -1,15 +1,23 @@
 """How much time the stages of one result may take.
 
-All stages are linear, so only a text that is very large, or of a kind that nobody has thought of, takes
-long. A stage under way can't be stopped; those behind it are passed over and named in the decision,
-which the ledger keeps: the form is final, although it depends on a clock. Smaller texts always get all
-stages, on any machine.
+All stages are linear, and bounded by what they count first, so only a text that is very large, or of a kind
+that nobody has thought of, takes long. The stages that come too late are passed over and named in the
+decision, which the ledger keeps: the form is final, although it depends on a clock. Smaller texts always get
+all stages, on any machine.
+
+A stage under way gives up by itself: those that walk over lines, rows or nodes in Python call `check` between
+pieces of work, and what they have done is thrown away. What runs in C (one search, one decoding, one parse)
+is linear and not interrupted. A stage in a process of its own could be ended anywhere, but would cost a copy
+of every text and a second interpreter; an exception thrown into a running thread may strike where a lock is
+held or a cache half written.
 """
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 SMALL = 65_536
 """Characters of a text below which no clock is asked."""
@@ -36,3 +44,31 @@ def of_request(seconds: float, clock: Callable[[], float] = time.thread_time) ->
         return never
     end = clock() + seconds
     return lambda: clock() >= end
+
+
+class Overrun(Exception):
+    """A stage has noticed that the time is over."""
+
+
+_watch = threading.local()
+
+
+@contextmanager
+def watched(is_late: IsLate) -> Iterator[None]:
+    """Let the stage that runs in here notice when it is late."""
+    before = getattr(_watch, "is_late", never)
+    _watch.is_late = is_late
+    try:
+        yield
+    finally:
+        _watch.is_late = before
+
+
+def check() -> None:
+    """To be called by a stage between pieces of its work. Raises Overrun once the time is over."""
+    if getattr(_watch, "is_late", never)():
+        raise Overrun
+
+
+PIECE = 4_096
+"""Lines, rows or nodes of one piece of work."""

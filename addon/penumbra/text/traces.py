@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from penumbra.text import time_budget
+
 _FRAME = re.compile(
     r'[ \t]+File "(?P<python>[^"]+)", line [0-9]+'
     r"|[ \t]+at (?P<at>[^\n]{1,400})\Z"  # JavaScript, Java, Kotlin, C#
@@ -75,6 +77,8 @@ def _frames(lines: Sequence[str]) -> dict[int, Frame]:
     """Frames by their first line."""
     frames: dict[int, Frame] = {}
     for position, line in enumerate(lines):
+        if not (position + 1) % time_budget.PIECE:
+            time_budget.check()
         if len(line) > 500 or line[:1] not in (" ", "\t", "#"):
             continue
         found = _FRAME.match(line)

@@ -15,6 +15,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from penumbra.text import time_budget
+
 _LEAST = 3
 """Mappings below which a list stays a list."""
 _MOST_KEYS = 24
@@ -48,6 +50,8 @@ def to_tables(text: str) -> str | None:
     position = 0
     changed = False
     while position < len(lines):
+        if not (position + 1) % time_budget.PIECE:
+            time_budget.check()
         items = _items(lines, position) if "- " in lines[position][:_LONGEST] else []
         table = _table(items) if len(items) >= _LEAST else None
         if table is not None:

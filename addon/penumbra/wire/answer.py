@@ -10,11 +10,13 @@ JSON answers and streams share the interface: a JSON answer gives no bytes befor
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
-from penumbra.wire.document import Document, NotJson, decode
+from msgspec import Raw
+
+from penumbra.wire.document import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +39,30 @@ class MadeCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a continuation failed."""
+
+    status: int | None
+    """HTTP status, if there was an answer."""
+    body: bytes
+    """Body of that answer, decoded, or the event that was the error: for the log."""
+    message: str
+    """Plain words of ours, which the client gets."""
+    retry_after: float | None = None
+    """Seconds that the provider wants to be left alone."""
+
+
+ENDED_IN_AN_ERROR = "the upstream ended its answer with an error"
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
     """One upstream turn, complete, as the model wrote it."""
 
     message: bytes | None = None
     """The assistant message as a request would carry it, JSON, phantom calls included.
-    None if there is nothing in it that the API would take back."""
+    None if there is nothing in it that the API would take back. Of a turn that broke off: what of it
+    the API takes back although the rest is missing, so without calls of the phantom."""
     phantoms: tuple[PhantomCall, ...] = ()
     real_calls: tuple[str, ...] = ()
     """Ids of the calls that the client will answer, in order; empty ones if they have none."""
@@ -54,10 +74,14 @@ class Turn:
     """The visible text."""
     signatures: tuple[str, ...] = ()
     """What the provider uses to recognise its own reasoning (signatures, encrypted blocks)."""
+    orphans: tuple[str, ...] = ()
+    """What reasoning is known by behind which the client sees nothing, where the API refuses that."""
     finished: bool = False
     """The provider said that the turn is over; False for a stream that just ended."""
     failed: bool = False
-    """The provider reported an error within the turn, which the client has got."""
+    """The provider reported an error within the turn."""
+    failure: Failure | None = None
+    """That error, where the client has not got it: it is not about the client's request."""
     continuable: bool = True
     """Results can be put behind this turn; False for a refusal, or for several choices."""
     answer_id: str = ""
@@ -66,28 +90,6 @@ class Turn:
     """The id of the last item that the client sees, where requests may refer to items by their ids."""
     usage: Mapping[str, int] = field(default_factory=dict)
     """The provider's own token figures of this turn, flat, by the provider's names."""
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a continuation failed."""
-
-    status: int | None
-    """HTTP status, if there was an answer."""
-    body: bytes
-    """Body of that answer, decoded."""
-    message: str
-    """Plain words, for the case that the body is not the provider's own error."""
-
-
-def own_error(failure: Failure) -> dict[str, Any] | None:
-    """The provider's own error, if its answer was one; some put it into a list."""
-    try:
-        body = decode(failure.body)
-    except NotJson:
-        return None
-    body = body[0] if isinstance(body, list) and body else body
-    return body if isinstance(body, dict) and body.get("error") else None
 
 
 class Answer(Protocol):
@@ -122,7 +124,7 @@ class Answer(Protocol):
         ...
 
     def fail(self, failure: Failure) -> bytes:
-        """The continuation failed: the end of the answer, in the provider's own shape of an error."""
+        """The continuation failed: the end of the answer, in the API's own shape of an error."""
         ...
 
 
@@ -192,6 +194,8 @@ class Visible:
     ids are those of many conversations."""
     item: str = ""
     """The id of its last item, of which the request has no more than that."""
+    open: bool = False
+    """The request ends with it, and clients write what is said next into the same message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,16 +212,31 @@ class Hidden:
     """The client got to see reasoning that the provider would recognise."""
     answer_id: str = ""
     """The id of the last turn's answer, where the client knows another one."""
+    broken: bool = False
+    """The answer was never completed: nothing was said behind the last message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """Reasoning in a request to an API that refuses some."""
+
+    index: int
+    """Its place in the array of messages."""
+    known_by: str
+    """See `Turn.orphans`."""
 
 
 class AnswerFormat(Protocol):
     """How one API writes answers, and what can be put into its requests. Stateless."""
 
-    def stream(self, phantom: str) -> Answer:
-        """An answer that arrives as a stream; `phantom` is the name of the phantom tool."""
+    def stream(self, phantom: str, before: str = "") -> Answer:
+        """An answer that arrives as a stream; `phantom` is the name of the phantom tool.
+
+        `before`: the id by which the client named the answer that it goes on from.
+        """
         ...
 
-    def body(self, phantom: str) -> Answer:
+    def body(self, phantom: str, before: str = "") -> Answer:
         """An answer that arrives as one JSON document."""
         ...
 
@@ -256,6 +275,18 @@ class AnswerFormat(Protocol):
         """Put a hidden exchange in front of and into a message. False if it can't stand there."""
         ...
 
+    def reasoning(self, request: Document) -> list[Reasoning]:
+        """The reasoning in a request, where the API refuses what is without the things that it led to."""
+        ...
+
+    def take_out(self, request: Document, places: Collection[int]) -> None:
+        """Remove the messages at these places."""
+        ...
+
+    def compared_with(self, request: Document) -> Raw | None:
+        """The id of an answer that is named only so that the provider compares the prompts of both."""
+        ...
+
     def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
         """Reasoning from message `first` on belongs to another conversation: keep the request valid.
 
@@ -263,6 +294,20 @@ class AnswerFormat(Protocol):
         API allows that. Whether anything was changed.
         """
         ...
+
+
+class Usual:
+    """What most APIs have in common: reasoning is not refused for what does not follow it, and no answer is
+    named that the request does not go on from."""
+
+    def reasoning(self, request: Document) -> list[Reasoning]:
+        return []
+
+    def take_out(self, request: Document, places: Collection[int]) -> None:
+        return None
+
+    def compared_with(self, request: Document) -> Raw | None:
+        return None
 
 
 def read_visible(

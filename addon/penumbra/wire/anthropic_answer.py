@@ -13,10 +13,11 @@ from typing import Any
 
 from msgspec import Raw
 
-from penumbra.wire.answer import Failure, MadeCall, PhantomCall, Turn, own_error
+from penumbra.wire.answer import ENDED_IN_AN_ERROR, Failure, MadeCall, PhantomCall, Turn
 from penumbra.wire.document import Document, Edit, NotJson, decode, encode
 from penumbra.wire.framing import Piece, Reader
 from penumbra.wire.sse import SseReader, event_bytes
+from penumbra.wire.upstream_error import told
 from penumbra.wire.usage import added, flat, only, plus
 from penumbra.wire.whole_answer import WholeAnswer
 
@@ -24,6 +25,17 @@ _SUMMED = ("output_tokens", "server_tool_use.")
 _FROM_LAST_CALL = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 SIGNATURES = {"thinking": "signature", "redacted_thinking": "data"}
 """Kinds of thinking blocks, and the member by which the provider recognises each."""
+_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
 _NO_CONTINUATION = ("refusal", "model_context_window_exceeded")
 
 
@@ -44,7 +56,7 @@ class AnthropicStream:
             "message_start": self._message_start,
             "content_block_start": self._block_start,
             "content_block_delta": self._block_delta,
-            "content_block_stop": self._block_event,
+            "content_block_stop": self._block_stop,
             "message_delta": self._message_delta,
             "message_stop": self._message_stop,
             "error": self._error,
@@ -81,9 +93,13 @@ class AnthropicStream:
         return b"".join(out)
 
     def fail(self, failure: Failure) -> bytes:
-        return b"" if self._turn.failed else event_bytes("error", error_body(failure))
+        if self._turn.failed and not self._continued:
+            return b""
+        return event_bytes("error", error_body(failure, self._phantom))
 
     def _event(self, event: Piece) -> bytes:
+        if self._turn.failure is not None:
+            return b""
         if event.data is None:
             return event.raw
         try:
@@ -105,6 +121,7 @@ class AnthropicStream:
 
     def _block_start(self, event: Piece, value: dict[str, Any]) -> bytes:
         index, content = value.get("index"), value.get("content_block")
+        self._turn.open = index if isinstance(index, int) else -1
         if not isinstance(index, int) or not isinstance(content, dict):
             return event.raw
         block = self._turn.blocks[index] = _Block(content)
@@ -122,6 +139,10 @@ class AnthropicStream:
         block, delta = self._turn.blocks.get(_index(value)), value.get("delta")
         if block and isinstance(delta, dict):
             block.add(delta)
+        return self._block_event(event, value)
+
+    def _block_stop(self, event: Piece, value: dict[str, Any]) -> bytes:
+        self._turn.open = -1
         return self._block_event(event, value)
 
     def _block_event(self, event: Piece, value: dict[str, Any]) -> bytes:
@@ -155,7 +176,10 @@ class AnthropicStream:
     def _error(self, event: Piece, value: dict[str, Any]) -> bytes:
         self._turn.failed = True
         self._turn.held.clear()
-        return event.raw
+        if not self._continued:
+            return event.raw
+        self._turn.failure = Failure(None, event.data or b"", ENDED_IN_AN_ERROR)
+        return b""
 
     def _new_reader(self) -> Reader:
         return SseReader()
@@ -237,17 +261,24 @@ class _StreamTurn:
     usage: dict[str, int] = field(default_factory=dict)
     stop_reason: str = ""
     answer_id: str = ""
+    open: int = -1
+    """The block that is under way."""
     finished: bool = False
     failed: bool = False
+    failure: Failure | None = None
     rest: bytes = b""
 
     def read(self) -> Turn:
         blocks = [self.blocks[index] for index in sorted(self.blocks)]
         returnable = [block for block in blocks if _returnable(block.kind, block.text("text"))]
+        real_calls = self.real_calls
+        if not self.finished:
+            returnable = self._complete(returnable)
+            real_calls = [str(block.start.get("id")) for block in returnable if block.kind == "tool_use"]
         return Turn(
             message=_message([block.json() for block in returnable]),
             phantoms=tuple(PhantomCall(str(p.start.get("id")), p.arguments()) for p in self.phantoms),
-            real_calls=tuple(self.real_calls),
+            real_calls=tuple(real_calls),
             text="".join(block.text("text") for block in blocks if block.kind == "text"),
             signatures=tuple(filter(None, (b.text(SIGNATURES.get(b.kind, "")) for b in blocks))),
             made=tuple(
@@ -255,10 +286,24 @@ class _StreamTurn:
             ),
             finished=self.finished,
             failed=self.failed,
+            failure=self.failure,
             continuable=self.stop_reason not in _NO_CONTINUATION,
             answer_id=self.answer_id,
             usage=self.usage,
         )
+
+    def _complete(self, blocks: list[_Block]) -> list[_Block]:
+        """What of a message that broke off can be sent: of what is under way only text, no call that
+        nobody answers, and no thinking at the end."""
+        under_way = self.blocks.get(self.open)
+        kept = [
+            block
+            for block in blocks
+            if block not in self.phantoms and (block is not under_way or block.kind == "text")
+        ]
+        while kept and kept[-1].kind in SIGNATURES:
+            kept.pop()
+        return kept
 
 
 class AnthropicBody(WholeAnswer):
@@ -297,7 +342,7 @@ class AnthropicBody(WholeAnswer):
         return document.render()
 
     def fail(self, failure: Failure) -> bytes:
-        return error_body(failure)
+        return error_body(failure, self._phantom)
 
     def _read(self) -> Turn:
         try:
@@ -347,11 +392,12 @@ def _made(document: Document, block: dict[str, Raw]) -> MadeCall:
     return MadeCall(call_id, name, arguments)
 
 
-def error_body(failure: Failure) -> bytes:
-    """An error object as the API writes it: the provider's own words if there are any."""
-    if (body := own_error(failure)) is not None and isinstance(body["error"], dict):
-        return encode({"type": "error", **body})
-    return encode({"type": "error", "error": {"type": "api_error", "message": failure.message}})
+def error_body(failure: Failure, phantom: str) -> bytes:
+    """An error object as the API writes it, in words of ours."""
+    error = told(failure, phantom)
+    known = error.type if error.type.endswith("_error") or error.type in _TYPES.values() else ""
+    kind = known or _TYPES.get(error.status or 0, "api_error")
+    return encode({"type": "error", "error": {"type": kind, "message": error.message}})
 
 
 def _kind(event: Piece) -> str:

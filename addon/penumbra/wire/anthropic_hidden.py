@@ -7,7 +7,18 @@ from dataclasses import replace
 
 from msgspec import Raw
 
-from penumbra.wire.answer import Answer, Hidden, PhantomCall, Said, Tool, Tools, Turn, Visible, read_visible
+from penumbra.wire.answer import (
+    Answer,
+    Hidden,
+    PhantomCall,
+    Said,
+    Tool,
+    Tools,
+    Turn,
+    Usual,
+    Visible,
+    read_visible,
+)
 from penumbra.wire.anthropic_answer import SIGNATURES, AnthropicBody, AnthropicStream
 from penumbra.wire.document import Document, Edit, encode
 
@@ -18,13 +29,13 @@ _ELSEWHERE = -1
 _NO_CALLS = b'{"type":"none"}'
 
 
-class AnthropicAnswers:
+class AnthropicAnswers(Usual):
     """See AnswerFormat."""
 
-    def stream(self, phantom: str) -> Answer:
+    def stream(self, phantom: str, before: str = "") -> Answer:
         return AnthropicStream(phantom)
 
-    def body(self, phantom: str) -> Answer:
+    def body(self, phantom: str, before: str = "") -> Answer:
         return AnthropicBody(phantom)
 
     def tools(self, request: Document) -> Tools:
@@ -54,8 +65,11 @@ class AnthropicAnswers:
         top = document.members(document.root)
         if "thread" in top:
             # The provider has all the rest, this answer included.
+            marked = [one for one in _messages(document) if _cache_mark(document, one) is not None]
+            # What the client marks is not sent again: the mark goes on to what is new.
+            new = self.marked(messages[-1], document, marked[-1]) if marked else messages[-1]
             start, end = document.place(top["messages"])
-            document.edits.append(Edit(start, end, b"[" + messages[-1] + b"]"))
+            document.edits.append(Edit(start, end, b"[" + new + b"]"))
             document.replace(top["thread"], {"type": "continue", "previous_message_id": answer_id})
         else:
             document.append(top["messages"], b",".join(messages))
@@ -65,6 +79,10 @@ class AnthropicAnswers:
         document = Document(request)
         document.set_member(document.root, "tool_choice", _NO_CALLS)
         return document.render()
+
+    def compared_with(self, request: Document) -> Raw | None:
+        diagnostics = request.members(request.members(request.root).get("diagnostics"))
+        return diagnostics.get("previous_message_id")
 
     def said(self, document: Document, block: Raw) -> Said:
         """A content block of an assistant message."""
@@ -115,6 +133,7 @@ class AnthropicAnswers:
         texts = [*hidden.before, *([hidden.last] if hidden.last else [])]
         if hidden.signed and not visible.signed:
             texts = [text for text in map(self._without_thinking, texts) if text]
+        texts = self.joined(texts, request, behind)
         texts[-1] = self.marked(texts[-1], request, message)
         start, end = request.place(message)
         request.edits.append(Edit(start, end, b",".join(texts)))
@@ -133,6 +152,10 @@ class AnthropicAnswers:
             return False
         items = _messages(request)
         return sum(self._remove_thinking(request, items[index]) for index in signed) > 0
+
+    def joined(self, texts: list[bytes], request: Document, behind: Raw | None) -> list[bytes]:
+        """Messages that are put in front of another; the API joins those of one role itself."""
+        return texts
 
     def marked(self, text: bytes, request: Document, message: Raw) -> bytes:
         """A message with the mark up to which the client wants its prompt cached, if `message` has it."""

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 
 from msgspec import Raw
 
-from penumbra.wire.answer import Failure, PhantomCall, Turn
+from penumbra.wire.answer import ENDED_IN_AN_ERROR, Failure, PhantomCall, Turn
 from penumbra.wire.bedrock import error, said
 from penumbra.wire.bedrock_block import Block
 from penumbra.wire.document import Document, NotJson, decode, encode
 from penumbra.wire.event_stream import MessageReader, StreamMessage, message_bytes
+from penumbra.wire.upstream_error import told
 from penumbra.wire.usage import added, flat, only, plus
 from penumbra.wire.whole_answer import WholeAnswer
 
@@ -44,12 +45,13 @@ class ConverseStream:
         self._started = False
         self._blocks_shown = 0
         self._hidden_figures: dict[str, int] = {}
+        self._continued = False
         self._turn = _StreamTurn()
         self._handlers: dict[str, Callable[[StreamMessage, Document, _Members], bytes]] = {
             "messageStart": self._message_start,
             "contentBlockStart": self._block_start,
             "contentBlockDelta": self._block_delta,
-            "contentBlockStop": self._block_event,
+            "contentBlockStop": self._block_stop,
             "messageStop": self._message_stop,
             "metadata": self._metadata,
         }
@@ -68,6 +70,7 @@ class ConverseStream:
     def go_on(self) -> bytes:
         rest = self._turn.rest
         self._hidden_figures = plus(self._hidden_figures, summed(self._turn.figures))
+        self._continued = True
         self.restart()
         return rest
 
@@ -80,15 +83,20 @@ class ConverseStream:
         return b"".join(out)
 
     def fail(self, failure: Failure) -> bytes:
-        return b"" if self._turn.failed else exception(failure)
+        return b"" if self._turn.failed and not self._continued else exception(failure, self._phantom)
 
     def _message(self, message: StreamMessage) -> bytes:
+        if self._turn.failure is not None:
+            return b""
         if message.data is None:
             return message.raw
         if message.is_exception:
             self._turn.failed = True
             self._turn.held.clear()
-            return message.raw
+            if not self._continued:
+                return message.raw
+            self._turn.failure = raised(message)
+            return b""
         handler = self._handlers.get(message.event)
         try:
             document = Document(message.data)
@@ -117,8 +125,13 @@ class ConverseStream:
     def _block(self, document: Document, members: _Members) -> Block:
         """The block that an event is about."""
         found = document.plain(members.get("contentBlockIndex"))
-        self._turn.index = found if isinstance(found, int) else -1
+        self._turn.index = self._turn.open = found if isinstance(found, int) else -1
         return self._turn.blocks.setdefault(self._turn.index, Block())
+
+    def _block_stop(self, message: StreamMessage, document: Document, members: _Members) -> bytes:
+        out = self._block_event(message, document, members)
+        self._turn.open = -1
+        return out
 
     def _block_event(self, message: StreamMessage, document: Document, members: _Members) -> bytes:
         self._block(document, members)
@@ -166,6 +179,8 @@ class _StreamTurn:
     """Where the client sees a block; None: nowhere."""
     index: int = -1
     """Of the block that is being read."""
+    open: int = -1
+    """Of the block that is under way."""
     phantoms: list[Block] = field(default_factory=list)
     real_calls: list[str] = field(default_factory=list)
     held: list[StreamMessage] = field(default_factory=list)
@@ -173,6 +188,7 @@ class _StreamTurn:
     stop_reason: str = ""
     finished: bool = False
     failed: bool = False
+    failure: Failure | None = None
     rest: bytes = b""
 
     @property
@@ -181,17 +197,36 @@ class _StreamTurn:
 
     def read(self) -> Turn:
         blocks = [self.blocks[index] for index in sorted(self.blocks)]
+        returnable = blocks if self.finished else self._complete(blocks)
+        real_calls = self.real_calls
+        if not self.finished:
+            real_calls = [block.call_id for block in returnable if block.is_call()]
         return Turn(
-            message=_message([data for data in (block.json() for block in blocks) if data]),
+            message=_message([data for data in (block.json() for block in returnable) if data]),
             phantoms=tuple(PhantomCall(block.call_id, block.arguments()) for block in self.phantoms),
-            real_calls=tuple(self.real_calls),
+            real_calls=tuple(real_calls),
             text="".join(block.text for block in blocks),
             signatures=tuple(filter(None, (block.signature for block in blocks))),
             finished=self.finished,
             failed=self.failed,
+            failure=self.failure,
             continuable=self.stop_reason in _CONTINUABLE and all(block.known for block in blocks),
             usage=tokens(self.figures),
         )
+
+    def _complete(self, blocks: list[Block]) -> list[Block]:
+        """What of a message that broke off can be sent: of what is under way only text, no call that
+        nobody answers, and no reasoning at the end."""
+        under_way = self.blocks.get(self.open)
+        kept = [
+            block
+            for block in blocks
+            if block not in self.phantoms
+            and (block is not under_way or not (block.is_call() or block.is_reasoning))
+        ]
+        while kept and kept[-1].is_reasoning:
+            kept.pop()
+        return kept
 
 
 class ConverseBody(WholeAnswer):
@@ -222,7 +257,7 @@ class ConverseBody(WholeAnswer):
         return document.render()
 
     def fail(self, failure: Failure) -> bytes:
-        return error_body(failure)
+        return error_body(failure, self._phantom)
 
     def _read(self) -> Turn:
         try:
@@ -279,31 +314,36 @@ def put_right(document: Document, hidden: dict[str, int], *, only_phantoms: bool
             document.replace(members[name], new)
 
 
-def error_body(failure: Failure) -> bytes:
-    """An error object as the API writes it: the provider's own words if there are any.
+def error_body(failure: Failure, phantom: str) -> bytes:
+    """An error object as the API writes it, in words of ours.
 
     The API names the error in a header, which is not at hand; its clients look into the object too.
     """
-    return error(failure.status or 502, _words(failure) or failure.message)
+    described = told(failure, phantom)
+    return error(described.status or 502, described.message)
 
 
-def exception(failure: Failure) -> bytes:
+def exception(failure: Failure, phantom: str) -> bytes:
     """The same within a stream."""
+    described = told(failure, phantom)
+    known = described.type if described.type.endswith("Exception") else ""
     headers = {
-        ":exception-type": _EXCEPTIONS.get(failure.status or 0, "internalServerException"),
+        ":exception-type": known or _EXCEPTIONS.get(described.status or 0, "internalServerException"),
         ":content-type": "application/json",
         ":message-type": "exception",
     }
-    return message_bytes(headers, encode({"message": _words(failure) or failure.message}))
+    return message_bytes(headers, encode({"message": described.message}))
 
 
-def _words(failure: Failure) -> str | None:
+def raised(message: StreamMessage) -> Failure:
+    """The failure that an exception within a stream is."""
     try:
-        body = decode(failure.body)
+        said = decode(message.data or b"")
     except NotJson:
-        return None
-    found = (body.get("message") or body.get("Message")) if isinstance(body, dict) else None
-    return found if isinstance(found, str) else None
+        said = {}
+    text = said.get("message") if isinstance(said, dict) else ""
+    error = {"type": message.exception, "message": text}
+    return Failure(None, encode({"error": error}), ENDED_IN_AN_ERROR)
 
 
 def _content(document: Document) -> _Members:

@@ -63,6 +63,11 @@ class Block:
         """What the provider recognises its reasoning by; empty if there is none."""
         return self._text("reasoning signature") or self._redacted()
 
+    @property
+    def is_reasoning(self) -> bool:
+        """Whether the block is the model's reasoning."""
+        return any(name.startswith("reasoning") for name in (*self._texts, *self._lists))
+
     def arguments(self) -> str:
         """The JSON text of a call's input, as the model wrote it."""
         return self._text("input") or "{}"

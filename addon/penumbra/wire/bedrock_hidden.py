@@ -20,10 +20,10 @@ _DROP_BETA = b"thinking-binding-controls"
 class InvokeAnswers(AnthropicAnswers):
     """See AnswerFormat."""
 
-    def stream(self, phantom: str) -> Answer:
+    def stream(self, phantom: str, before: str = "") -> Answer:
         return InvokeStream(phantom)
 
-    def body(self, phantom: str) -> Answer:
+    def body(self, phantom: str, before: str = "") -> Answer:
         return InvokeBody(phantom)
 
     def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
@@ -33,10 +33,10 @@ class InvokeAnswers(AnthropicAnswers):
 class ConverseAnswers(AnthropicAnswers):
     """See AnswerFormat."""
 
-    def stream(self, phantom: str) -> Answer:
+    def stream(self, phantom: str, before: str = "") -> Answer:
         return ConverseStream(phantom)
 
-    def body(self, phantom: str) -> Answer:
+    def body(self, phantom: str, before: str = "") -> Answer:
         return ConverseBody(phantom)
 
     def tools(self, request: Document) -> Tools:
@@ -71,6 +71,18 @@ class ConverseAnswers(AnthropicAnswers):
 
     def thinking(self, request: Document) -> Raw | None:
         return request.members(_more(request)).get("thinking")
+
+    def joined(self, texts: list[bytes], request: Document, behind: Raw | None) -> list[bytes]:
+        # Roles have to alternate: results that no answer follows go into the message behind them.
+        last = Document(texts[-1])
+        said = last.members(last.root)
+        content = request.members(behind).get("content")
+        roles = last.string(said.get("role")), request.string(request.members(behind).get("role"))
+        if roles != ("user", "user") or content is None or len(texts) == 1:
+            return texts
+        blocks = [last.source(block) for block in last.items(said.get("content"))]
+        request.insert(content, 0, b",".join(blocks))
+        return texts[:-1]
 
     def marked(self, text: bytes, request: Document, message: Raw) -> bytes:
         # A mark is a block of its own here.

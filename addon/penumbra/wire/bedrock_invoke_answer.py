@@ -9,10 +9,11 @@ from __future__ import annotations
 import binascii
 from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
+from typing import Any
 
 from penumbra.wire.answer import Failure
 from penumbra.wire.anthropic_answer import AnthropicBody, AnthropicStream
-from penumbra.wire.bedrock_answer import error_body, exception
+from penumbra.wire.bedrock_answer import error_body, exception, raised
 from penumbra.wire.document import Document, NotJson
 from penumbra.wire.event_stream import MessageReader, StreamMessage
 from penumbra.wire.framing import Piece, Reader
@@ -74,7 +75,13 @@ class InvokeStream(AnthropicStream):
         return super().go_on()
 
     def fail(self, failure: Failure) -> bytes:
-        return b"" if self._turn.failed else exception(failure)
+        return b"" if self._turn.failed and not self._continued else exception(failure, self._phantom)
+
+    def _error(self, event: Piece, value: dict[str, Any]) -> bytes:
+        out = super()._error(event, value)
+        if self._turn.failure is not None and isinstance(event, Chunk):
+            self._turn.failure = raised(event.message)
+        return out
 
     def _new_reader(self) -> Reader:
         return ChunkReader()
@@ -98,7 +105,7 @@ class InvokeBody(AnthropicBody):
     """An answer that arrives as one JSON document."""
 
     def fail(self, failure: Failure) -> bytes:
-        return error_body(failure)
+        return error_body(failure, self._phantom)
 
 
 def _event(message: StreamMessage) -> bytes | None:

@@ -179,3 +179,11 @@ def is_telling(call_id: str) -> bool:
     """Whether a call's id alone tells its conversation. The same ids come with every request."""
     parts = (part for part in _PARTS.split(call_id) if not part.isalpha())
     return sum(map(len, parts)) >= _TELLING_ID
+
+
+def is_elsewhere(request: Document) -> bool:
+    """The provider keeps the history, or a part of it: the request has only what is new."""
+    members = request.members(request.root)
+    thread = request.members(members.get("thread"))
+    named = [members.get(name) for name in ("previous_response_id", "conversation", "cachedContent")]
+    return any(request.plain(one) for one in (*named, thread.get("previous_message_id")))

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left, insort
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,10 +32,18 @@ _STRING = msgspec.json.Decoder(str)
 _BRACE, _BRACKET, _QUOTE = b'{["'
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 _SPACE = b" \t\n\r"
+_BETWEEN_MEMBERS = re.compile(
+    rb'[ \t\n\r]*+[{,][ \t\n\r]*+"(?:[^"\\]|\\.)*+"[ \t\n\r]*+:[ \t\n\r]*+', re.DOTALL
+)
+"""What stands in front of the value of one member, behind the value of the one before it."""
 _CHARACTERS = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]+", re.DOTALL
 )
 """What stands in a JSON string for one character, or a run of characters that stand for themselves."""
+_MOST_LEVELS = 50
+"""How often the bytes of a document may be read, on average; its values lie so many levels deep."""
+_LEAST_OPENED = 8_000_000
+"""Bytes that may be read of any document, however small."""
 
 
 class NotJson(ValueError):
@@ -92,6 +101,8 @@ class Document:
     _objects: dict[int, tuple[Raw, dict[str, Raw]]] = field(init=False, repr=False, default_factory=dict)
     _arrays: dict[int, tuple[Raw, list[Raw]]] = field(init=False, repr=False, default_factory=dict)
     """What was opened, by the identity of its value: a request is gone through more than once."""
+    _opened: int = field(init=False, repr=False, default=0)
+    """Bytes of all that was opened."""
     _places: list[tuple[int, int]] = field(init=False, repr=False, default_factory=list)
     _noted: Edit | None = field(init=False, repr=False, default=None)
     """The last edit whose place is in that list."""
@@ -132,7 +143,7 @@ class Document:
             return {}
         known = self._objects.get(id(value))
         if known is None:
-            found = _OBJECT.decode(value) if memoryview(value)[0] == _BRACE else {}
+            found = _OBJECT.decode(self._opening(value)) if memoryview(value)[0] == _BRACE else {}
             # With the value itself, so that its id can't become another's.
             known = self._objects[id(value)] = (value, found)
         return known[1]
@@ -146,9 +157,40 @@ class Document:
             return []
         known = self._arrays.get(id(value))
         if known is None:
-            found = _ARRAY.decode(value) if memoryview(value)[0] == _BRACKET else []
+            found = _ARRAY.decode(self._opening(value)) if memoryview(value)[0] == _BRACKET else []
             known = self._arrays[id(value)] = (value, found)
         return known[1]
+
+    def repeats(self, value: Raw) -> bool:
+        """Whether an object says the name of a member more than once; false if the value is no object."""
+        members = self.members(value)
+        # Two braces, and for every member two quotes, a colon and a comma, but for the last comma.
+        least = 1 + sum([4 + len(name) + len(memoryview(one)) for name, one in members.items()])
+        # Letters beyond ASCII, which are more bytes, are looked at more closely as well.
+        if not members or len(memoryview(value)) == least:
+            return False
+        at, end = self.place(value)
+        places = [self.place(one) for one in members.values()]
+        for start, behind in places:
+            if start < at or not _BETWEEN_MEMBERS.fullmatch(self._structure, at, start):
+                return True
+            at = behind
+        return self._structure[at:end].strip(_SPACE) != b"}"
+
+    def repeated(self, value: Raw) -> frozenset[str]:
+        """The names of members that an object says more than once."""
+        pairs = json.loads(self.source(value), object_pairs_hook=list)
+        return frozenset(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+
+    def _opening(self, value: Raw) -> Raw:
+        """A container that is about to be read: all of it, at every level that it lies at.
+
+        Raises NotJson where that would be far more than the document.
+        """
+        self._opened += len(memoryview(value))
+        if self._opened > max(_MOST_LEVELS * len(self.data), _LEAST_OPENED):
+            raise NotJson("nested too deeply")
+        return value
 
     def string(self, value: Raw | None) -> str | None:
         """The text of a string value; None if the value is absent or no string."""
@@ -185,6 +227,16 @@ class Document:
     def is_string(value: Raw) -> bool:
         """Whether the value is a string."""
         return memoryview(value)[0] == _QUOTE
+
+    @staticmethod
+    def is_object(value: Raw) -> bool:
+        """Whether the value is an object."""
+        return memoryview(value)[0] == _BRACE
+
+    @staticmethod
+    def is_container(value: Raw) -> bool:
+        """Whether the value is an object or an array."""
+        return memoryview(value)[0] in (_BRACE, _BRACKET)
 
     # Editing
 

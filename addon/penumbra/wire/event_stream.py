@@ -34,6 +34,8 @@ class StreamMessage:
     """The payload; None for bytes that are no message."""
     event: str = ""
     """Type of the event; empty for an exception and for bytes that are no message."""
+    exception: str = ""
+    """Type of the exception."""
 
     @property
     def is_exception(self) -> bool:
@@ -103,7 +105,9 @@ class MessageReader:
 def _read(raw: bytes, message: EventStreamMessage) -> StreamMessage:
     headers = message.headers
     is_event = headers.get(":message-type") == "event"
-    return StreamMessage(raw, message.payload, str(headers.get(":event-type") or "?") if is_event else "")
+    if is_event:
+        return StreamMessage(raw, message.payload, str(headers.get(":event-type") or "?"))
+    return StreamMessage(raw, message.payload, exception=str(headers.get(":exception-type") or ""))
 
 
 def _header(name: bytes, value: bytes) -> bytes:

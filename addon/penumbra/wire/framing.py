@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from penumbra.wire.request_path import normal
+
 MOST_EVENT_BYTES = 32 * 1024 * 1024
 """One event of a stream: more than the largest images. A stream whose event has no end before that goes on
 as it arrives, and nothing more of it is read."""
@@ -52,4 +54,4 @@ def is_stream(content_type: str, path: str) -> bool:
     kind = content_type.lower()
     if any(name in kind for name in _STREAMS):
         return True
-    return "json" in kind and path.partition("?")[0].lower().endswith(_JSON_ARRAY)
+    return "json" in kind and normal(path).lower().endswith(_JSON_ARRAY)

@@ -15,13 +15,14 @@ from typing import Any
 
 from msgspec import Raw
 
-from penumbra.wire.answer import Failure, PhantomCall, Turn, own_error
+from penumbra.wire.answer import ENDED_IN_AN_ERROR, Failure, PhantomCall, Turn
 from penumbra.wire.document import Document, Edit, NotJson, decode, encode
 from penumbra.wire.framing import MOST_BLANK_BYTES
 from penumbra.wire.gemini import call_token, member
 from penumbra.wire.json_array import ArrayItem, ArrayReader
 from penumbra.wire.openai_chat_message import gap
 from penumbra.wire.sse import SseEvent, SseReader, event_bytes
+from penumbra.wire.upstream_error import told
 from penumbra.wire.usage import added, flat, only, plus
 from penumbra.wire.whole_answer import WholeAnswer
 
@@ -86,9 +87,9 @@ class GeminiStream:
         return b"".join([rest, *(self._end(event) for event in held)])
 
     def fail(self, failure: Failure) -> bytes:
-        if self._turn.failed:
+        if self._turn.failed and not self._continued:
             return b""
-        body = error_body(failure)
+        body = error_body(failure, self._phantom)
         if not self._is_array:
             return event_bytes("", body)
         return (b"," if self._begun else b"[") + body + b"]"
@@ -104,6 +105,8 @@ class GeminiStream:
         return self._reader.feed(data)
 
     def _event(self, event: _Event) -> bytes:
+        if self._turn.failure is not None:
+            return b""
         if event.data is None:
             if isinstance(event, ArrayItem) and not event.is_part and b"]" in event.raw:
                 return self._hold(event) if self._turn.held else self._close(event)
@@ -116,7 +119,10 @@ class GeminiStream:
         if "error" in response:
             self._turn.failed = True
             self._turn.held.clear()
-            return self._write(event, document)
+            if not self._continued:
+                return self._write(event, document)
+            self._turn.failure = Failure(None, event.data, ENDED_IN_AN_ERROR)
+            return b""
         found = self._turn.read_parts(document, response, self._phantom)
         ends = self._turn.note_end(document, response)
         self._seam.close(document, found.shown)
@@ -225,6 +231,7 @@ class _Turn:
     reason: str = ""
     finished: bool = False
     failed: bool = False
+    failure: Failure | None = None
     single: bool = True
     rest: bytes = b""
 
@@ -277,8 +284,10 @@ class _Turn:
         return ends
 
     def read(self) -> Turn:
+        calls = bool(self.phantoms or self.real_calls)
         return Turn(
-            message=_message(self.parts),
+            # What would have come beside a call, nobody knows.
+            message=_message(self.parts) if self.finished or not calls else None,
             phantoms=tuple(self.phantoms),
             real_calls=tuple(self.real_calls),
             tokens=tuple(self.tokens),
@@ -286,6 +295,7 @@ class _Turn:
             signatures=tuple(self.signatures),
             finished=self.finished,
             failed=self.failed,
+            failure=self.failure,
             continuable=self.single and self.reason in _CONTINUABLE,
             usage=self.usage,
         )
@@ -335,7 +345,7 @@ class GeminiBody(WholeAnswer):
         return document.render()
 
     def fail(self, failure: Failure) -> bytes:
-        return error_body(failure)
+        return error_body(failure, self._phantom)
 
     def _visible(self) -> list[bytes]:
         """The parts of the current turn that the client gets, its text apart from that of earlier ones."""
@@ -405,13 +415,12 @@ def sum_usage(document: Document, response: dict[str, Raw], hidden: dict[str, in
             document.replace(response[name], summed)
 
 
-def error_body(failure: Failure) -> bytes:
-    """An error object as the API writes it: the provider's own words if there are any."""
-    if (body := own_error(failure)) is not None:
-        return encode(body)
-    code = failure.status or 502
-    status = _STATUS.get(code, "INTERNAL")
-    return encode({"error": {"code": code, "message": failure.message, "status": status}})
+def error_body(failure: Failure, phantom: str) -> bytes:
+    """An error object as the API writes it, in words of ours."""
+    error = told(failure, phantom)
+    code = error.status or 502
+    state = error.state or _STATUS.get(code, "INTERNAL")
+    return encode({"error": {"code": code, "message": error.message, "status": state}})
 
 
 def _identity(document: Document, call: dict[str, Raw]) -> str:

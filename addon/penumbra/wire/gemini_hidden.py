@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from msgspec import Raw
 
-from penumbra.wire.answer import Hidden, PhantomCall, Tool, Tools, Turn, Visible, read_visible
+from penumbra.wire.answer import Hidden, PhantomCall, Tool, Tools, Turn, Usual, Visible, read_visible
 from penumbra.wire.document import Document, Edit, decode, encode
 from penumbra.wire.gemini import call_token, inner, inner_root, member
 from penumbra.wire.gemini_answer import GeminiBody, GeminiStream
@@ -20,13 +20,13 @@ _SCHEMAS = ("parametersJsonSchema", "parameters_json_schema")
 _NO_CALLS = b'{"mode":"NONE"}'
 
 
-class GeminiAnswers:
+class GeminiAnswers(Usual):
     """See AnswerFormat."""
 
-    def stream(self, phantom: str) -> GeminiStream:
+    def stream(self, phantom: str, before: str = "") -> GeminiStream:
         return GeminiStream(phantom)
 
-    def body(self, phantom: str) -> GeminiBody:
+    def body(self, phantom: str, before: str = "") -> GeminiBody:
         return GeminiBody(phantom)
 
     def tools(self, request: Document) -> Tools:

@@ -13,11 +13,12 @@ from typing import Any
 
 from msgspec import Raw
 
-from penumbra.wire.answer import Failure, PhantomCall, Turn, own_error
+from penumbra.wire.answer import ENDED_IN_AN_ERROR, Failure, PhantomCall, Turn
 from penumbra.wire.document import Document, Edit, NotJson, encode
 from penumbra.wire.ndjson import JsonLine, LineReader
 from penumbra.wire.ollama import call_token
 from penumbra.wire.openai_chat_message import gap
+from penumbra.wire.upstream_error import told
 from penumbra.wire.usage import added, flat, only, plus
 from penumbra.wire.whole_answer import WholeAnswer
 
@@ -36,6 +37,7 @@ class OllamaStream:
         self._last_text = ""
         self._gap_due = False
         self._hidden_usage: dict[str, int] = {}
+        self._continued = False
         self._turn = _Turn()
 
     @property
@@ -53,6 +55,7 @@ class OllamaStream:
         out = [self._turn.rest, *(_without_end(line) for line in self._turn.held)]
         self._hidden_usage = plus(self._hidden_usage, only(self._turn.usage, _SUMMED))
         self._gap_due = bool(self._last_text)
+        self._continued = True
         self.restart()
         return b"".join(out)
 
@@ -65,9 +68,13 @@ class OllamaStream:
         return b"".join([rest, *(line.raw for line in held)])
 
     def fail(self, failure: Failure) -> bytes:
-        return b"" if self._turn.failed else error_body(failure) + b"\n"
+        if self._turn.failed and not self._continued:
+            return b""
+        return error_body(failure, self._phantom) + b"\n"
 
     def _line(self, line: JsonLine) -> bytes:
+        if self._turn.failure is not None:
+            return b""
         try:
             document = Document(line.raw)
         except NotJson:
@@ -76,7 +83,10 @@ class OllamaStream:
         if "error" in members:
             self._turn.failed = True
             self._turn.held.clear()
-            return line.raw
+            if not self._continued:
+                return line.raw
+            self._turn.failure = Failure(None, line.raw, ENDED_IN_AN_ERROR)
+            return b""
         message = document.members(members.get("message"))
         hides = self._turn.note(document, members, message, self._phantom)
         self._text(document, message)
@@ -115,6 +125,7 @@ class _Turn:
     reason: str = ""
     finished: bool = False
     failed: bool = False
+    failure: Failure | None = None
     rest: bytes = b""
 
     def note(
@@ -149,13 +160,15 @@ class _Turn:
         if self.calls:
             source = source[:-1] + b',"tool_calls":[' + b",".join(self.calls) + b"]}"
         return Turn(
-            message=source if text or self.calls else None,
+            # What would have come beside a call, nobody knows.
+            message=source if (self.finished if self.calls else text) else None,
             phantoms=tuple(self.phantoms),
             real_calls=tuple(self.real_calls),
             tokens=tuple(self.tokens),
             text=text,
             finished=self.finished,
             failed=self.failed,
+            failure=self.failure,
             continuable=self.reason in ("", "stop"),
             usage=self.usage,
         )
@@ -205,7 +218,7 @@ class OllamaBody(WholeAnswer):
         return document.render()
 
     def fail(self, failure: Failure) -> bytes:
-        return error_body(failure)
+        return error_body(failure, self._phantom)
 
 
 def is_phantom(document: Document, call: Raw, phantom: str) -> bool:
@@ -235,9 +248,9 @@ def sum_usage(document: Document, members: dict[str, Raw], hidden: dict[str, int
             document.replace(members[name], added({name: number}, hidden)[name])
 
 
-def error_body(failure: Failure) -> bytes:
-    """An error object as the API writes it: the provider's own words if there are any."""
-    return encode(own_error(failure) or {"error": failure.message})
+def error_body(failure: Failure, phantom: str) -> bytes:
+    """An error object as the API writes it, in words of ours."""
+    return encode({"error": told(failure, phantom).message})
 
 
 def _identity(document: Document, call: Raw) -> str:

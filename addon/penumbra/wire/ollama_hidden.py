@@ -6,19 +6,19 @@ from collections.abc import Sequence
 
 from msgspec import Raw
 
-from penumbra.wire.answer import Hidden, PhantomCall, Tool, Tools, Turn, Visible, read_visible
+from penumbra.wire.answer import Hidden, PhantomCall, Tool, Tools, Turn, Usual, Visible, read_visible
 from penumbra.wire.document import Document, Edit, decode, encode
 from penumbra.wire.ollama import call_token
 from penumbra.wire.ollama_answer import OllamaBody, OllamaStream
 
 
-class OllamaAnswers:
+class OllamaAnswers(Usual):
     """See AnswerFormat."""
 
-    def stream(self, phantom: str) -> OllamaStream:
+    def stream(self, phantom: str, before: str = "") -> OllamaStream:
         return OllamaStream(phantom)
 
-    def body(self, phantom: str) -> OllamaBody:
+    def body(self, phantom: str, before: str = "") -> OllamaBody:
         return OllamaBody(phantom)
 
     def tools(self, request: Document) -> Tools:

@@ -16,10 +16,11 @@ from typing import Any
 
 from msgspec import Raw
 
-from penumbra.wire.answer import Failure, PhantomCall, Turn, own_error
+from penumbra.wire.answer import ENDED_IN_AN_ERROR, Failure, PhantomCall, Turn
 from penumbra.wire.document import Document, Edit, NotJson, decode, encode
 from penumbra.wire.openai_chat_message import Message, call_token, from_members, gap, merged
 from penumbra.wire.sse import SseEvent, SseReader, event_bytes
+from penumbra.wire.upstream_error import told
 from penumbra.wire.usage import added, flat, only, plus
 from penumbra.wire.whole_answer import WholeAnswer
 
@@ -75,9 +76,13 @@ class ChatStream:
         return b"".join(out)
 
     def fail(self, failure: Failure) -> bytes:
-        return b"" if self._turn.failed else event_bytes("", error_body(failure))
+        if self._turn.failed and not self._continued:
+            return b""
+        return event_bytes("", error_body(failure, self._phantom))
 
     def _event(self, event: SseEvent) -> bytes:
+        if self._turn.failure is not None:
+            return b""
         if event.data is None:
             return event.raw
         if event.data.strip() == _DONE:
@@ -93,7 +98,10 @@ class ChatStream:
         if value.get("error"):
             self._turn.failed = True
             self._turn.held.clear()
-            return event.raw
+            if not self._continued:
+                return event.raw
+            self._turn.failure = Failure(None, event.data, ENDED_IN_AN_ERROR)
+            return b""
         return self._chunk(event, document, value)
 
     def _chunk(self, event: SseEvent, document: Document, value: dict[str, Any]) -> bytes:
@@ -249,6 +257,7 @@ class _StreamTurn:
     reason: str = ""
     finished: bool = False
     failed: bool = False
+    failure: Failure | None = None
     rest: bytes = b""
 
     @property
@@ -281,13 +290,15 @@ class _StreamTurn:
         real = [number for number, call in self.calls.items() if call.real is not False]
         names = {number: self.message.call_name(number) for number in real}
         return Turn(
-            message=self.message.json(),
+            # Of a call that breaks off nobody knows what it should have been.
+            message=self.message.json() if self.finished or not self.calls else None,
             phantoms=tuple(PhantomCall(ids[n], self.message.call_arguments(n)) for n in phantoms),
             real_calls=tuple(ids[n] for n in real),
             tokens=tuple(call_token(names[n], self.message.call_arguments(n)) for n in real),
             text=self.message.text,
             finished=self.finished,
             failed=self.failed,
+            failure=self.failure,
             continuable=len(self.choices) <= 1 and self.reason not in _NO_CONTINUATION,
             usage=self.usage,
         )
@@ -346,7 +357,7 @@ class ChatBody(WholeAnswer):
         return document.render()
 
     def fail(self, failure: Failure) -> bytes:
-        return error_body(failure)
+        return error_body(failure, self._phantom)
 
     def _show(self, document: Document, choice: dict[str, Raw], shown: str) -> None:
         """Take the phantom's calls out of a choice, and put the text of earlier turns in."""
@@ -452,9 +463,11 @@ def called(document: Document, item: Raw) -> tuple[str, str]:
     return document.string(function.get("name")) or "", arguments
 
 
-def error_body(failure: Failure) -> bytes:
-    """An error object as the API writes it: the provider's own words if there are any."""
-    if (body := own_error(failure)) is not None:
-        return encode(body)
-    kind = "invalid_request_error" if failure.status and failure.status < 500 else "server_error"
-    return encode({"error": {"message": failure.message, "type": kind, "param": None, "code": None}})
+def error_body(failure: Failure, phantom: str) -> bytes:
+    """An error object as the API writes it, in words of ours."""
+    error = told(failure, phantom)
+    status = error.status or 502
+    kind = error.type if error.type != "error" else ""
+    code = error.code or ("rate_limit_exceeded" if status == 429 else None)
+    kind = kind or ("invalid_request_error" if status < 500 and status != 429 else "server_error")
+    return encode({"error": {"message": error.message, "type": kind, "param": None, "code": code}})

@@ -6,20 +6,20 @@ from collections.abc import Sequence
 
 from msgspec import Raw
 
-from penumbra.wire.answer import Hidden, PhantomCall, Tool, Tools, Turn, Visible, read_visible
+from penumbra.wire.answer import Hidden, PhantomCall, Tool, Tools, Turn, Usual, Visible, read_visible
 from penumbra.wire.conversation import is_telling
 from penumbra.wire.document import Document, Edit, encode
 from penumbra.wire.openai_chat_answer import ChatBody, ChatStream, called
 from penumbra.wire.openai_chat_message import call_token
 
 
-class ChatAnswers:
+class ChatAnswers(Usual):
     """See AnswerFormat."""
 
-    def stream(self, phantom: str) -> ChatStream:
+    def stream(self, phantom: str, before: str = "") -> ChatStream:
         return ChatStream(phantom)
 
-    def body(self, phantom: str) -> ChatBody:
+    def body(self, phantom: str, before: str = "") -> ChatBody:
         return ChatBody(phantom)
 
     def tools(self, request: Document) -> Tools:

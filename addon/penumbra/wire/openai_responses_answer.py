@@ -14,11 +14,12 @@ from typing import Any
 
 from msgspec import Raw
 
-from penumbra.wire.answer import Failure, MadeCall, PhantomCall, Turn, own_error
+from penumbra.wire.answer import ENDED_IN_AN_ERROR, Failure, MadeCall, PhantomCall, Turn
 from penumbra.wire.conversation import joined_text
-from penumbra.wire.document import Document, Edit, NotJson, decode, encode
+from penumbra.wire.document import Document, Edit, NotJson, encode
 from penumbra.wire.openai_responses import CALLS, TEXTS, call_id, kind
 from penumbra.wire.sse import EventReader, SseEvent, SseReader, event_bytes
+from penumbra.wire.upstream_error import told
 from penumbra.wire.usage import added, flat, only, plus
 from penumbra.wire.whole_answer import WholeAnswer
 
@@ -26,6 +27,9 @@ _SUMMED = ("output_tokens",)
 _BEGINS = ("response.created", "response.in_progress", "response.queued")
 _ENDS = ("response.completed", "response.incomplete")
 _FAILED = ("response.failed", "error")
+_BEFORE = "previous_response_id"
+_KEPT = ("id", "created_at", _BEFORE)
+"""What an answer says of itself: of all its events, and of all the turns behind it."""
 
 
 class ResponsesStream:
@@ -36,11 +40,16 @@ class ResponsesStream:
     def __init__(
         self,
         phantom: str,
+        before: str = "",
         reader: Callable[[], EventReader] = SseReader,
         write: Callable[[str, bytes], bytes] = event_bytes,
     ) -> None:
-        """`reader` cuts a turn's bytes into events; `write` makes an event of a name and its data."""
+        """`before`: the id by which the client named the answer that it goes on from.
+
+        `reader` cuts a turn's bytes into events; `write` makes an event of a name and its data.
+        """
         self._phantom = phantom
+        self._before = before
         self._new_reader, self._write = reader, write
         self._reader = reader()
         self._sequence = -1
@@ -51,6 +60,8 @@ class ResponsesStream:
         """The answer as the first event described it."""
         self._hidden_usage: dict[str, int] = {}
         self._continued = False
+        self._begun = False
+        """The client has got the beginning of a turn that was had once more."""
         self._turn = _StreamTurn()
 
     @property
@@ -62,7 +73,8 @@ class ResponsesStream:
 
     def end_turn(self) -> Turn:
         self._turn.rest = b"".join([self._event(event) for event in self._reader.close()])
-        return _turn(self._turn.sources(), self._turn.end, self._phantom, self._turn.failed)
+        turn = self._turn
+        return _turn(turn.sources(), turn.end, self._phantom, turn.failed, turn.failure)
 
     def go_on(self) -> bytes:
         turn = self._turn
@@ -74,6 +86,7 @@ class ResponsesStream:
 
     def restart(self) -> None:
         self._turn, self._reader = _StreamTurn(), self._new_reader()
+        self._begun = bool(self._first)
 
     def finish(self) -> bytes:
         held, self._turn.held = self._turn.held, []
@@ -81,14 +94,16 @@ class ResponsesStream:
         return b"".join([rest, *(self._end(event, Document(event.data or b"")) for event in held)])
 
     def fail(self, failure: Failure) -> bytes:
-        if self._turn.failed:
+        if self._turn.failed and not self._continued:
             return b""
         self._sequence += 1
-        response = {**self._first, "status": "failed", "error": _error(failure)}
+        response = {**self._first, "status": "failed", "error": _error(failure, self._phantom)}
         value = {"type": "response.failed", "response": response, "sequence_number": self._sequence}
         return self._write("response.failed", encode(value))
 
     def _event(self, event: SseEvent) -> bytes:
+        if self._turn.failure is not None:
+            return b""
         if event.data is None:
             return event.raw
         try:
@@ -110,14 +125,21 @@ class ResponsesStream:
         if name in _FAILED or "error" in members:
             self._turn.failed = True
             self._turn.held.clear()
+            if self._continued:
+                status = document.plain(members.get("status"))
+                status = status if isinstance(status, int) else None
+                self._turn.failure = Failure(status, event.data, ENDED_IN_AN_ERROR)
+                return b""
+            name_before(document, document.members(members.get("response")), self._before)
             scrub(document, document.members(members.get("response")), self._phantom)
         return self._item_event(event, document, members, name)
 
     def _begin(self, event: SseEvent, document: Document, members: dict[str, Raw]) -> bytes:
-        if self._continued:
+        if self._continued or self._begun:
             return b""
         response = members.get("response")
         scrub(document, document.members(response), self._phantom)
+        name_before(document, document.members(response), self._before)
         if not self._first and response is not None:
             rendered = Document(document.render())
             described = rendered.plain(rendered.members(rendered.root)["response"])
@@ -157,8 +179,12 @@ class ResponsesStream:
         # Some servers leave the items of a stream out of its last event.
         left_out = bool(self._turn.items) and not document.items(response.get("output"))
         show(document, response, self._phantom, [] if left_out else self._shown, self._hidden_usage)
-        if self._continued and "id" in response and "id" in self._first:
-            document.replace(response["id"], self._first["id"])
+        later = self._continued or self._begun
+        if not later:
+            name_before(document, response, self._before)
+        for name in _KEPT if later else ():
+            if name in response and name in self._first:
+                document.replace(response[name], self._first[name])
         return self._numbered(event, document, members)
 
 
@@ -170,6 +196,7 @@ class _StreamTurn:
     held: list[SseEvent] = field(default_factory=list)
     end: dict[str, Any] = field(default_factory=dict)
     failed: bool = False
+    failure: Failure | None = None
     rest: bytes = b""
 
     def sources(self) -> list[bytes]:
@@ -179,8 +206,9 @@ class _StreamTurn:
 class ResponsesBody(WholeAnswer):
     """An answer that arrives as one JSON document."""
 
-    def __init__(self, phantom: str) -> None:
+    def __init__(self, phantom: str, before: str = "") -> None:
         super().__init__(phantom)
+        self._before = before
         self._shown: list[bytes] = []
 
     def end_turn(self) -> Turn:
@@ -210,10 +238,11 @@ class ResponsesBody(WholeAnswer):
             return body
         members = document.members(document.root)
         show(document, members, self._phantom, self._shown, self._hidden_usage)
+        name_before(document, members, self._before)
         return document.render()
 
     def fail(self, failure: Failure) -> bytes:
-        return error_body(failure)
+        return error_body(failure, self._phantom)
 
 
 def is_phantom(document: Document, item: Raw | None, phantom: str) -> bool:
@@ -233,6 +262,13 @@ def scrub(document: Document, response: dict[str, Raw], phantom: str) -> None:
     ]
     if len(kept) < len(items):
         _set_items(document, response["tools"], kept)
+
+
+def name_before(document: Document, response: dict[str, Raw], before: str) -> None:
+    """An answer names the one before it as the client does, who may know it by another id."""
+    named = response.get(_BEFORE)
+    if before and named is not None and document.string(named) not in (None, before):
+        document.replace(named, before)
 
 
 def show(
@@ -266,12 +302,19 @@ def _set_items(document: Document, array: Raw, items: Sequence[bytes]) -> None:
     document.edits.append(Edit(start, end, b"[" + b",".join(items) + b"]"))
 
 
-def _turn(items: Sequence[bytes], end: dict[str, Any], phantom: str, failed: bool = False) -> Turn:
+def _turn(
+    items: Sequence[bytes],
+    end: dict[str, Any],
+    phantom: str,
+    failed: bool = False,
+    failure: Failure | None = None,
+) -> Turn:
     """What is to be known of a turn: `items` as the model wrote them, `end` the finished answer."""
     phantoms: list[PhantomCall] = []
     real_calls: list[str] = []
     texts: list[str] = []
     signatures: list[str] = []
+    orphans: list[str] = []
     made: list[MadeCall] = []
     last = ""
     for source in items:
@@ -283,6 +326,8 @@ def _turn(items: Sequence[bytes], end: dict[str, Any], phantom: str, failed: boo
             phantoms.append(PhantomCall(call_id(document, name, item), arguments))
             continue
         last = document.string(item.get("id")) or ""
+        # Clients send it again whole, or refer to it by its id.
+        orphans = [*orphans, known_by(document, item), last] if name == "reasoning" else []
         if found := call_id(document, name, item):
             real_calls.append(found)
             made += [call] if (call := _made(document, name, item, found)) else []
@@ -291,20 +336,42 @@ def _turn(items: Sequence[bytes], end: dict[str, Any], phantom: str, failed: boo
         elif "encrypted_content" in item:
             signatures.append(document.string(item["encrypted_content"]) or "")
     status = end.get("status")
+    whole = status in ("completed", "incomplete")
     return Turn(
-        message=b",".join(items) or None,
+        message=b",".join(items if whole else _followed(items, phantom)) or None,
         phantoms=tuple(phantoms),
         real_calls=tuple(real_calls),
         text="".join(texts),
         signatures=tuple(signatures),
-        finished=status in ("completed", "incomplete"),
+        orphans=tuple(dict.fromkeys(filter(None, orphans))),
+        finished=whole,
         failed=failed,
+        failure=failure,
         continuable=status == "completed",
         usage=flat(end.get("usage")),
         answer_id=str(end.get("id") or ""),
         made=tuple(made),
         item=last,
     )
+
+
+def known_by(document: Document, item: dict[str, Raw]) -> str:
+    """What reasoning is known by, whatever else a client leaves out of it."""
+    opaque = document.string(item.get("encrypted_content"))
+    return opaque or document.string(item.get("id")) or ""
+
+
+def _followed(items: Sequence[bytes], phantom: str) -> list[bytes]:
+    """What of a turn that broke off can be sent: no call that nobody answers, and no reasoning that
+    nothing follows."""
+    kept: list[bytes] = []
+    for source in reversed(items):
+        document = Document(source)
+        item = document.members(document.root)
+        lonely = kind(document, item) == "reasoning" and not kept
+        if not lonely and not is_phantom(document, document.root, phantom):
+            kept.append(source)
+    return kept[::-1]
 
 
 def _made(document: Document, name: str, item: dict[str, Raw], found: str) -> MadeCall | None:
@@ -319,18 +386,19 @@ def _made(document: Document, name: str, item: dict[str, Raw], found: str) -> Ma
     return MadeCall(found, document.string(item.get("name")) or default, text)
 
 
-def error_body(failure: Failure) -> bytes:
-    """An error object as the API writes it: the provider's own words if there are any."""
-    if (body := own_error(failure)) is not None:
-        return encode(body)
-    name = "invalid_request_error" if failure.status and failure.status < 500 else "server_error"
-    return encode({"error": {"message": failure.message, "type": name, "param": None, "code": None}})
+def error_body(failure: Failure, phantom: str) -> bytes:
+    """An error object as the API writes it, in words of ours."""
+    error = told(failure, phantom)
+    status = error.status or 502
+    kind = error.type if error.type not in ("error", "response.failed") else ""
+    code = error.code or ("rate_limit_exceeded" if status == 429 else None)
+    kind = kind or ("invalid_request_error" if status < 500 and status != 429 else "server_error")
+    return encode({"error": {"message": error.message, "type": kind, "param": None, "code": code}})
 
 
-def _error(failure: Failure) -> dict[str, str]:
+def _error(failure: Failure, phantom: str) -> dict[str, str]:
     """Code and message of an answer that failed."""
-    error = decode(error_body(failure))["error"]
-    told = error if isinstance(error, dict) else {"message": str(error)}
-    code = told.get("code")
-    message = str(told.get("message") or failure.message)
-    return {"code": code if isinstance(code, str) and code else "server_error", "message": message}
+    error = told(failure, phantom)
+    code = str(error.code) if isinstance(error.code, str) else ""
+    other = "rate_limit_exceeded" if error.status == 429 else "server_error"
+    return {"code": code or other, "message": error.message}

@@ -7,31 +7,41 @@ from may be another.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from msgspec import Raw
 
-from penumbra.wire.answer import Hidden, PhantomCall, Tool, Tools, Turn, Visible, read_visible
+from penumbra.wire.answer import (
+    Hidden,
+    PhantomCall,
+    Reasoning,
+    Tool,
+    Tools,
+    Turn,
+    Usual,
+    Visible,
+    read_visible,
+)
 from penumbra.wire.conversation import joined_text
 from penumbra.wire.document import Document, Edit, encode
 from penumbra.wire.openai_responses import TEXTS, call_id, is_answer, kind
-from penumbra.wire.openai_responses_answer import ResponsesBody, ResponsesStream
+from penumbra.wire.openai_responses_answer import ResponsesBody, ResponsesStream, known_by
 
 _OWN_TOOLS = ("function", "custom", "local_shell", "shell", "apply_patch", "computer", "computer_use_preview")
 _BEFORE = "previous_response_id"
 _ELSEWHERE = -1
 
 
-class ResponsesAnswers:
+class ResponsesAnswers(Usual):
     """See AnswerFormat."""
 
-    def stream(self, phantom: str) -> ResponsesStream:
-        return ResponsesStream(phantom)
+    def stream(self, phantom: str, before: str = "") -> ResponsesStream:
+        return ResponsesStream(phantom, before)
 
-    def body(self, phantom: str) -> ResponsesBody:
-        return ResponsesBody(phantom)
+    def body(self, phantom: str, before: str = "") -> ResponsesBody:
+        return ResponsesBody(phantom, before)
 
     def tools(self, request: Document) -> Tools:
         top = request.members(request.root)
@@ -60,7 +70,7 @@ class ResponsesAnswers:
     def extended(self, request: bytes, messages: Sequence[bytes], answer_id: str = "") -> bytes:
         document = Document(request)
         top = document.members(document.root)
-        added = b",".join(_storable(document, messages))
+        added = b",".join(storable(document, messages))
         if (text := document.string(top["input"])) is not None:
             start, end = document.place(top["input"])
             first = encode({"role": "user", "content": text})
@@ -79,7 +89,11 @@ class ResponsesAnswers:
         first = [Visible(_ELSEWHERE, 0, (), "", "", 0, answer_id=before)] if before else []
         runs = list(_runs(request))
         found = read_visible([(run.first, run.calls, run.text, run.signed) for run in runs])
-        return first + [replace(visible, item=run.item) for visible, run in zip(found, runs, strict=True)]
+        last = len(_items(request)) - 1
+        return first + [
+            replace(visible, item=run.item, open=run.last == last)
+            for visible, run in zip(found, runs, strict=True)
+        ]
 
     def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
         top = request.members(request.root)
@@ -94,11 +108,35 @@ class ResponsesAnswers:
             return True
         run = next(run for run in _runs(request) if run.first == visible.index)
         start, end = request.place(items[run.first])[0], request.place(items[run.last])[1]
-        if request.is_edited(start, end):
+        # An answer that goes on from what is left of another is one run with it in later requests.
+        if request.is_edited(start, end) or (hidden.broken and visible.open):
             return False
         messages = [*hidden.before, *([hidden.last] if hidden.last else []), *hidden.results]
-        request.edits.append(Edit(start, end, b",".join(_storable(request, messages))))
+        request.edits.append(Edit(start, end, b",".join(storable(request, messages))))
         return True
+
+    def reasoning(self, request: Document) -> list[Reasoning]:
+        found = []
+        for place, value in enumerate(_items(request)):
+            item = request.members(value)
+            name = kind(request, item)
+            known = known_by(request, item) if name in ("reasoning", "item_reference") else ""
+            found += [Reasoning(place, known)] if known else []
+        return found
+
+    def take_out(self, request: Document, places: Collection[int]) -> None:
+        bounds = [request.place(item) for item in _items(request)]
+        kept = [place for place in range(len(bounds)) if place not in places]
+        for place in sorted(places):
+            before = max((one for one in kept if one < place), default=None)
+            behind = place + 1 < len(bounds)
+            # With the comma in front of it, and at the beginning with the one behind it.
+            if before is not None:
+                start, end = bounds[place - 1][1], bounds[place][1]
+            else:
+                start, end = bounds[place][0], bounds[place + 1][0] if behind else bounds[place][1]
+            if not request.is_edited(start, end):
+                request.edits.append(Edit(start, end, b""))
 
     def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
         # The API itself leaves out reasoning that is bound to something else. It refuses reasoning
@@ -177,6 +215,10 @@ def _is_answer(request: Document, value: Raw) -> bool:
     return is_answer(request, kind(request, item), item)
 
 
+def _items(request: Document) -> list[Raw]:
+    return request.items(request.members(request.root).get("input"))
+
+
 def _tool_items(request: Document, top: dict[str, Raw]) -> Iterator[dict[str, Raw]]:
     """Items that declare tools, as Codex sends them."""
     for value in request.items(top.get("input")):
@@ -203,7 +245,7 @@ def _forced(request: Document, top: dict[str, Raw]) -> bool:
     return bool(choice == "required")
 
 
-def _storable(request: Document, messages: Sequence[bytes]) -> list[bytes]:
+def storable(request: Document, messages: Sequence[bytes]) -> list[bytes]:
     """Items as this request may send them: what was not stored can't be referred to by its id alone."""
     if request.plain(request.members(request.root).get("store")) is not False:
         return list(messages)

@@ -10,7 +10,6 @@ from fnmatch import fnmatchcase
 from functools import cache
 from types import ModuleType
 from typing import Any, cast
-from urllib.parse import unquote
 
 import re2
 
@@ -26,8 +25,9 @@ from penumbra.wire import (
 )
 from penumbra.wire.conversation import Wire
 from penumbra.wire.document import Document
+from penumbra.wire.request_path import normal
 
-_FORMATS: dict[str, ModuleType] = {
+FORMATS: dict[str, ModuleType] = {
     "anthropic": anthropic,
     "bedrock": bedrock,
     "bedrock_invoke": bedrock_invoke,
@@ -36,6 +36,7 @@ _FORMATS: dict[str, ModuleType] = {
     "openai_chat": openai_chat,
     "openai_responses": openai_responses,
 }
+"""The modules that read and write each format."""
 _FIRST_BYTES = {
     "string": b'"',
     "array": b"[",
@@ -45,7 +46,8 @@ _FIRST_BYTES = {
 }
 
 
-_MODEL = re2.compile(r"/models?/([^/]+?)(?::[a-zA-Z]+)?(?:/|$)")
+_MODEL = re2.compile(r"/models?/(?:(arn:.+)/[a-z-]+$|([^/]+?)(?::[a-zA-Z]+)?(?:/|$))")
+"""The id of a model on Amazon Bedrock may be an ARN, whose slash need not be escaped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +96,9 @@ def apis() -> tuple[Api, ...]:
             format=entry["format"],
             kind=entry["kind"],
             method=entry["method"],
-            path=re2.compile(entry["path"]),
+            path=re2.compile(f"(?i){entry['path']}"),
             body=tuple((key, _FIRST_BYTES[kind]) for key, kind in entry["body"].items()),
-            wire=cast(Wire, _FORMATS[entry["format"]]),
+            wire=cast(Wire, FORMATS[entry["format"]]),
             cache=caches[entry["format"]],
         )
         for name, entry in known["apis"].items()
@@ -104,32 +106,40 @@ def apis() -> tuple[Api, ...]:
 
 
 @cache
-def _hosts() -> tuple[str, ...]:
+def _hosts() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Of providers, and local ones."""
     known = rules.load("providers.yaml")
-    return (*(host for hosts in known["providers"].values() for host in hosts), *known["local"])
+    return tuple(host for hosts in known["providers"].values() for host in hosts), tuple(known["local"])
 
 
 def is_llm_host(host: str, extra: tuple[str, ...] = ()) -> bool:
     """Whether LLM calls to a host are ours to read; `extra` are the operator's own globs."""
+    return is_provider(host, extra) or _is_one(host, _hosts()[1])
+
+
+def is_provider(host: str, extra: tuple[str, ...] = ()) -> bool:
+    """Whether a host is there for LLM calls; what is local may be anything."""
+    return _is_one(host, (*_hosts()[0], *extra))
+
+
+def _is_one(host: str, patterns: tuple[str, ...]) -> bool:
     host = host.lower().rstrip(".").strip("[]")
-    return any(fnmatchcase(host, pattern.lower()) for pattern in (*_hosts(), *extra))
+    return any(fnmatchcase(host, pattern.lower()) for pattern in patterns)
 
 
 def model_in(path: str) -> str:
     """The model that a path names, for APIs whose bodies don't; empty if it names none."""
-    found = _MODEL.search(unquote(path.partition("?")[0]))
-    return found[1] if found else ""
+    found = _MODEL.search(normal(path))
+    return (found[1] or found[2]) if found else ""
 
 
-def by_request_line(method: str, path: str, content_type: str) -> Api | None:
+def by_request_line(method: str, path: str) -> Api | None:
     """The API that a request to an LLM host may be, before its body is looked at.
 
-    `path` may carry a query. The content type may be any but that of a form with parts: many servers
-    read JSON whatever it says, and `curl -d` calls it a form.
+    `path` may carry a query. The content type does not count: many servers read JSON whatever it says,
+    and `curl -d` calls it a form.
     """
-    if content_type.lower().startswith("multipart/"):
-        return None
-    bare = path.partition("?")[0]
+    bare, method = normal(path), method.upper()
     return next((api for api in apis() if api.method == method and api.path.fullmatch(bare)), None)
 
 

@@ -18,10 +18,16 @@ _MESSAGE = "WebSocket is not supported here; use HTTP."
 def asks_for(method: str, path: str, headers: Mapping[str, str]) -> Api | None:
     """The API whose requests would be the frames, of a request for a WebSocket where the Responses API is;
     None for all others. Header names in lower case."""
-    if method != "GET" or headers.get("upgrade", "").lower() != "websocket":
+    if not is_socket(method, headers):
         return None
-    api = by_request_line("POST", path, "")
+    api = by_request_line("POST", path)
     return api if api is not None and api.id == "openai-responses" else None
+
+
+def is_socket(method: str, headers: Mapping[str, str]) -> bool:
+    """Whether a request asks for a WebSocket. Header names in lower case."""
+    asked = {name.strip().lower() for name in headers.get("upgrade", "").split(",")}
+    return method.upper() == "GET" and "websocket" in asked
 
 
 def refusal() -> bytes:

@@ -17,6 +17,34 @@ def flat(usage: Any) -> dict[str, int]:
     return found
 
 
+_HELD = frozenset(
+    (
+        "input_tokens",
+        "cache_creation_input_tokens",
+        "cache_read_input_tokens",
+        "output_tokens",
+        "prompt_tokens",
+        "completion_tokens",
+        "promptTokenCount",
+        "toolUsePromptTokenCount",
+        "candidatesTokenCount",
+        "thoughtsTokenCount",
+        "prompt_eval_count",
+        "eval_count",
+        "inputTokens",
+        "cacheReadInputTokens",
+        "cacheWriteInputTokens",
+        "outputTokens",
+    )
+)
+"""Figures of every API that count each token of a turn once: what went in, and what came out."""
+
+
+def held(figures: Mapping[str, int]) -> int:
+    """Tokens that a context holds once a turn with these figures (flat) stands in it; 0: not known."""
+    return sum(number for name, number in figures.items() if name in _HELD)
+
+
 def only(figures: Mapping[str, int], prefixes: tuple[str, ...]) -> dict[str, int]:
     """The figures whose names begin with one of the prefixes."""
     return {name: number for name, number in figures.items() if name.startswith(prefixes)}

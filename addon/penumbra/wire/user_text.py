@@ -15,7 +15,7 @@ import re2
 from msgspec import Raw
 
 from penumbra import rules
-from penumbra.wire.document import Document, encode
+from penumbra.wire.document import Document, NotJson, decode, encode
 
 _ANSWERED = ("assistant", "model")
 _TEXTS = (None, "text", "input_text", "output_text")
@@ -37,9 +37,13 @@ class Passage:
     certain: bool
     tool: str = ""
     command: str = ""
+    said: str = ""
+    """The arguments of its call, as the model wrote them."""
 
     def arguments(self) -> str | None:
         """What is known of its call, as a call's arguments."""
+        if self.said:
+            return self.said
         return encode({"command": self.command}).decode("utf-8") if self.command else None
 
 
@@ -49,6 +53,7 @@ class _Rule:
     opens: Any
     closes: Any
     after: str
+    calls: Any
     only_next: bool
 
 
@@ -61,6 +66,7 @@ def _rules() -> tuple[tuple[_Rule, ...], Any]:
             re2.compile(one["opens"]),
             re2.compile(one["closes"]) if "closes" in one else None,
             one.get("after", ""),
+            re2.compile(one["calls"]) if "calls" in one else None,
             one.get("only_next", False),
         )
         for one in known["results"]
@@ -118,7 +124,7 @@ class _Reader:
         waiting: tuple[_Rule, Any] | None = None
         for value, text in texts:
             if waiting is not None and text:
-                yield self._passage(value, 0, len(text), *waiting, whole=True)
+                yield self._passage(value, 0, len(text), *waiting, number=(0, 1))
                 waiting = None
                 continue
             if "<bash-input>" in text and (ran := commands.search(text)):
@@ -136,8 +142,8 @@ class _Reader:
     def _within(self, value: Raw, text: str, rule: _Rule, head: Any) -> Iterator[Passage]:
         exact = list(_exact(text, rule, head))
         if exact:
-            for start, end, one in exact:
-                yield self._passage(value, start, end, rule, one, whole=True)
+            for index, (start, end, one) in enumerate(exact):
+                yield self._passage(value, start, end, rule, one, number=(index, len(exact)))
             return
         end = len(text)
         if rule.closes is not None:
@@ -145,28 +151,46 @@ class _Reader:
             end = max((close.start() for close in rule.closes.finditer(text, head.end())), default=end)
             if rule.opens.search(text, end):
                 end = len(text)
-        yield self._passage(value, head.end(), end, rule, head, whole=False)
+        yield self._passage(value, head.end(), end, rule, head)
 
-    def _passage(self, value: Raw, start: int, end: int, rule: _Rule, head: Any, *, whole: bool) -> Passage:
+    def _passage(
+        self, value: Raw, start: int, end: int, rule: _Rule, head: Any, number: tuple[int, int] | None = None
+    ) -> Passage:
+        """`number`: the text is results and nothing else, and this is which of how many."""
         groups = head.groupdict()
         tool, command = groups.get("tool") or "", groups.get("command") or ""
-        return Passage(
-            value,
-            start,
-            end,
-            self.turn,
-            whole and self._asked(rule, tool),
-            tool,
-            command or self.command,
-        )
+        said = ""
+        if number is not None and rule.calls is not None:
+            tool, command, said = self._call(rule, *number)
+        # Of a call that nobody knows anything can be the result, also what is quoted later.
+        certain = number is not None and bool(tool or command) and self._asked(rule, tool)
+        return Passage(value, start, end, self.turn, certain, tool, command or self.command, said)
 
     def _asked(self, rule: _Rule, tool: str) -> bool:
         """Whether the model's message in front asks for such a result."""
-        if not rule.after or self.said is None:
+        if not rule.after:
             return False
-        said = "\n".join(self.document.string(one) or "" for one in _texts(self.document, self.said))
         pattern = rule.after.replace("{tool}", re2.escape(tool))
-        return re2.search(pattern, said[-_SAID:]) is not None
+        return re2.search(pattern, self._said()) is not None
+
+    def _call(self, rule: _Rule, index: int, count: int) -> tuple[str, str, str]:
+        """Tool, command and arguments of the call that a result answers, as the model wrote it."""
+        calls = [match[1] for match in rule.calls.finditer(self._said())]
+        if len(calls) != count:
+            return "", "", ""
+        try:
+            call = decode(calls[index].encode("utf-8", "surrogatepass"))
+        except NotJson:
+            return "", calls[index], ""
+        if not isinstance(call, dict) or not isinstance(call.get("name"), str):
+            return "", "", ""
+        return call["name"], "", encode(call.get("arguments", {})).decode("utf-8")
+
+    def _said(self) -> str:
+        if self.said is None:
+            return ""
+        texts = (self.document.string(one) or "" for one in _texts(self.document, self.said))
+        return "\n".join(texts)[-_SAID:]
 
 
 def _exact(text: str, rule: _Rule, head: Any) -> Iterator[tuple[int, int, Any]]:

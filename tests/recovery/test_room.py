@@ -1,0 +1,164 @@
+"""How much of an original may be given, by what is known of the context."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from penumbra.history.windows import Window
+from penumbra.recovery import portions, room
+from penumbra.recovery.lessons import Lesson
+from penumbra.recovery.refusals import Kind, Refusal
+from penumbra.recovery.room import TRIES, Portions, Room
+from penumbra.shadow.exchange import Ask
+from penumbra.wire.answer import PhantomCall
+from penumbra.wire.usage import flat, held
+
+ASK = Ask((PhantomCall("call_1", "{}"),), refused=False)
+BODY = b"x" * 30_000
+TOO_LONG = Refusal(Kind.INPUT, "anthropic-prompt", have=201_000, limit=200_000, over=1_000)
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {
+            "input_tokens": 5,
+            "cache_creation_input_tokens": 20,
+            "cache_read_input_tokens": 70,
+            "cache_creation": {"ephemeral_5m_input_tokens": 20},
+            "output_tokens": 5,
+        },
+        {
+            "prompt_tokens": 95,
+            "completion_tokens": 5,
+            "total_tokens": 100,
+            "prompt_tokens_details": {"cached_tokens": 64},
+        },
+        {
+            "input_tokens": 95,
+            "input_tokens_details": {"cached_tokens": 64},
+            "output_tokens": 5,
+            "output_tokens_details": {"reasoning_tokens": 4},
+            "total_tokens": 100,
+        },
+        {
+            "promptTokenCount": 90,
+            "cachedContentTokenCount": 64,
+            "toolUsePromptTokenCount": 5,
+            "candidatesTokenCount": 2,
+            "thoughtsTokenCount": 3,
+            "totalTokenCount": 100,
+        },
+        {"prompt_eval_count": 95, "eval_count": 5, "total_duration": 1 << 40},
+        {
+            "inputTokens": 25,
+            "cacheReadInputTokens": 70,
+            "outputTokens": 5,
+            "totalTokens": 100,
+            "cacheWriteInputTokens": 0,
+        },
+    ],
+)
+def test_what_a_turn_has_taken_is_known_for_every_api(usage: dict[str, Any]) -> None:
+    assert held(flat(usage)) == 100
+
+
+def test_half_of_what_is_left_may_be_given() -> None:
+    known = Room(tokens=200_000)
+    assert known.left({"input_tokens": 190_000}, BODY, elsewhere=False) == 10_000 * 3 // 2
+    # Without figures the body tells, if all of the history is in it.
+    assert known.left({}, BODY, elsewhere=False) == 190_000 * 3 // 2
+    assert known.left({}, BODY, elsewhere=True) is None
+    # What took more than should fit has another limit.
+    assert known.left({"input_tokens": 200_001}, BODY, elsewhere=False) is None
+    assert Room().left({"input_tokens": 5}, BODY, elsewhere=False) is None
+    assert Room(body_bytes=41_000).left({}, BODY, elsewhere=False) == 5_000
+    assert Room(body_bytes=30_500).left({}, BODY, elsewhere=False) == 0
+
+
+def test_what_was_learned_counts_before_what_is_believed() -> None:
+    assert room.of(Lesson(), Window(0, 200_000), again=True).tokens == 200_000
+    assert room.of(Lesson(), Window(128_000, 200_000), again=True).tokens == 128_000
+    assert room.of(Lesson(window=64_000, bytes=5), Window(0, 200_000), again=True) == Room(64_000, 5)
+    assert room.of(Lesson(), Window(), again=True) == Room()
+
+
+def made(known: Room, *texts: str) -> Portions:
+    one = Portions(known)
+    assert one.limit(ASK, {"before"}, {}, BODY, elsewhere=False) is None
+    one.gave(list(texts))
+    return one
+
+
+def test_less_and_less_and_then_nothing() -> None:
+    one = made(Room(), "y" * 40_000)
+    limits = []
+    unknown = Refusal(Kind.INPUT, "openrouter-names")
+    while (limit := one.less(unknown, BODY, elsewhere=False)) is not None:
+        limits.append(limit)
+        one.gave(["z" * limit])
+    assert limits == [20_000, 2_500, 0]
+    assert len(limits) == TRIES
+    # Nothing more is given in this answer: it is full.
+    assert one.limit(ASK, set(), {}, BODY, elsewhere=False) == 0
+
+
+def test_a_refusal_with_numbers_says_how_much_less() -> None:
+    one = made(Room(), "y" * 40_000)
+    assert one.less(TOO_LONG, BODY, elsewhere=False) == (40_000 - 4_000) // 2
+    assert one.room.tokens == 200_000
+    assert one.lesson.window == 200_000
+    one = made(Room(), "y" * 40_000)
+    too_many = Refusal(Kind.BYTES, "bytes", limit=29_000)
+    assert one.less(too_many, BODY, elsewhere=False) == (40_000 - 1_000) // 2
+    assert one.room.body_bytes == 29_000
+
+
+def test_once_the_limit_is_told_the_figures_of_the_turn_say_what_is_left() -> None:
+    one = made(Room(), "y" * 40_000)
+    limit = one.less(TOO_LONG, BODY, elsewhere=False) or 0
+    one.gave(["z" * limit])
+    assert one.limit(ASK, set(), {"input_tokens": 190_000}, BODY, elsewhere=False) == 15_000
+    # Without figures nothing is known but that the texts were too much.
+    assert one.limit(ASK, set(), {}, BODY, elsewhere=True) == 0
+
+
+def test_small_texts_are_given_up_at_once() -> None:
+    one = made(Room(), "y" * 500)
+    assert one.less(TOO_LONG, BODY, elsewhere=False) == 0
+    assert one.less(TOO_LONG, BODY, elsewhere=False) is None
+
+
+def test_what_is_none_of_ours_is_left_alone() -> None:
+    binding = Refusal(Kind.BINDING, "anthropic-binding")
+    assert made(Room(), "y" * 40_000).less(binding, BODY, elsewhere=False) is None
+    assert made(Room(again=False), "y" * 40_000).less(TOO_LONG, BODY, elsewhere=False) is None
+    assert Portions().less(TOO_LONG, BODY, elsewhere=False) is None
+
+
+def test_of_a_history_elsewhere_only_the_window_is_learned() -> None:
+    one = made(Room(), "y" * 40_000)
+    one.less(TOO_LONG, BODY, elsewhere=True)
+    assert one.lesson == Lesson(window=200_000)
+
+
+def test_what_is_learned_is_remembered_when_the_provider_has_taken_it() -> None:
+    remembered: list[Lesson] = []
+
+    async def learn(lesson: Lesson) -> None:
+        remembered.append(lesson)
+
+    one = made(Room(learn=learn), "y" * 40_000)
+
+    async def go() -> None:
+        await portions.learned(one)
+        assert remembered == []
+        one.less(TOO_LONG, BODY, elsewhere=True)
+        for _ in range(2):
+            await portions.learned(one)
+        assert remembered == [Lesson(window=200_000)]
+
+    asyncio.run(go())

@@ -1,0 +1,226 @@
+"""Bodies of any shape: which of their strings are searched, and that nothing else changes."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import replace
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+
+from penumbra.elsewhere import Elsewhere, Searched
+from penumbra.redaction import RedactionError, TooLarge, Unreadable, default
+from penumbra.redaction.anywhere import Anywhere
+from penumbra.redaction.failure import forgiving
+from penumbra.settings import Settings
+from penumbra.wire.document import Document
+from redaction_wiring.planted import GITHUB, PASSWORD
+from security.test_unsearched_endpoints import search
+
+TEXT = f"see GITHUB_TOKEN={GITHUB}"
+IMAGE = base64.b64encode(bytes(range(256)) * 8).decode()
+
+
+def result(output: Any) -> dict[str, Any]:
+    return {"type": "function_call_output", "call_id": "call_1", "output": output}
+
+
+SEARCHED: dict[str, Any] = {
+    "a result's text": {"items": [result(TEXT)]},
+    "a word of a result": {"items": [result(GITHUB)]},
+    "what a name tells": {"items": [result({"env": {"DB_PASSWORD": PASSWORD}})]},
+    "what a pair tells": {"items": [result([{"name": "DB_PASSWORD", "value": PASSWORD}])]},
+    "JSON in a string": {"items": [result(json.dumps({"env": {"DB_PASSWORD": PASSWORD}}))]},
+    "any member of a result": {"items": [{"type": "x_call_output", "foo": {"bar": [[GITHUB]]}}]},
+    "a name in a result": {"items": [result({"name": GITHUB, "id": GITHUB})]},
+    "a type that nobody knows": {"x": {"y": {"type": "tool-result", "z": GITHUB}}},
+    "a role": {"x": [{"role": "tool", "y": GITHUB}]},
+    "output of a call": {"items": [{"type": "mcp_call", "id": "m", "output": TEXT}]},
+    "text beside calls": {"messages": [{"role": "assistant", "content": TEXT, "tool_calls": []}]},
+    "a prompt of one word": {"prompt": f"GITHUB_TOKEN={GITHUB}"},
+    "text under any name": {"foo": {"bar": TEXT}},
+    "names below a text": {"content": {"password": PASSWORD, "headers": f"authorization: Bearer {GITHUB}"}},
+    "deep": {"a": [{"b": [{"c": [{"d": [result([TEXT])]}]}]}]},
+    "an image beside": {
+        "items": [result([{"type": "image", "data": IMAGE}, {"type": "text", "text": TEXT}])]
+    },
+    "a list of strings": [TEXT, TEXT],
+    "two spellings of one letter": {"items": [result("GITHUB_TOKEN=" + GITHUB)]},
+}
+LEFT: dict[str, Any] = {
+    "credentials for the provider": {
+        "requests": [{"params": {"mcp_servers": [{"url": "u", "authorization_token": f"Bearer {GITHUB}"}]}}]
+    },
+    "headers of tools": {
+        "input": "hi",
+        "tools": [{"type": "mcp", "headers": {"authorization": f"Bearer {GITHUB}"}}],
+    },
+    "a key that is set": {"name": "n", "api_key": GITHUB},
+    "one word outside of texts": {"value": GITHUB},
+    "what a tool was called with": {"items": [{"type": "function_call", "call_id": "c", "arguments": TEXT}]},
+    "calls of a message": {
+        "messages": [{"role": "assistant", "tool_calls": [{"function": {"arguments": TEXT}}]}]
+    },
+    "a login": {"grant_type": "x", "assertion": TEXT},
+    "signatures": {"items": [{**result("x"), "signature": GITHUB, "encrypted_content": GITHUB}]},
+    "images": {"items": [result([{"type": "image", "data": IMAGE + GITHUB.replace("_", "")}])]},
+    "ids": {"items": [{**result("x"), "id": "fc_68a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f607"}]},
+}
+SPELLINGS: tuple[dict[str, Any], ...] = ({}, {"indent": 1}, {"ensure_ascii": False, "separators": (",", ":")})
+
+
+def strings(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [text for one in inner for text in strings(one)]
+
+
+@pytest.mark.parametrize("name", SEARCHED)
+def test_what_is_searched(name: str) -> None:
+    for spelling in SPELLINGS:
+        body = json.dumps(SEARCHED[name], **spelling).encode()
+        found = search(body)
+        assert GITHUB.encode() not in found.body
+        assert PASSWORD.encode() not in found.body
+        assert b"[REDACTED:" in found.body
+        # Nothing but strings that held a secret is another one.
+        before, after = json.loads(body), json.loads(found.body)
+        pairs = zip(strings(before), strings(after), strict=True)
+        assert all((old == new) is (GITHUB not in old and PASSWORD not in old) for old, new in pairs)
+        assert search(found.body).body is found.body
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_is_left(name: str) -> None:
+    for spelling in SPELLINGS:
+        body = json.dumps(LEFT[name], **spelling).encode()
+        assert search(body).body is body
+
+
+def test_escapes_hide_nothing() -> None:
+    escaped = json.dumps({"items": [result(TEXT)]}).replace("ghp_", "\\u0067h\\u0070_").encode()
+    assert GITHUB[4:].encode() not in search(escaped).body
+
+
+def test_arguments_of_calls_are_searched_where_all_is() -> None:
+    settings = replace(Settings(), redact_scope="all")
+    for name in ("what a tool was called with", "calls of a message"):
+        found = search(json.dumps(LEFT[name]).encode(), settings=settings)
+        assert GITHUB.encode() not in found.body
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"items":[{"role":"tool","content":"' + TEXT + '","content":"x"}]}',
+        '{"prompt":"x","prompt":"' + TEXT + '"}',
+        '{"items":[{"type":"x_call_output","output":{"' + GITHUB + '":1}}]}',
+    ],
+)
+def test_a_secret_that_can_t_be_replaced_is_refused(body: str) -> None:
+    with pytest.raises(Unreadable) as refused:
+        search(body.encode())
+    assert GITHUB not in str(refused.value)
+
+
+def test_what_stands_twice_without_a_secret_stays() -> None:
+    body = b'{"items":[{"role":"tool","content":"a","content":"b"}],"top_p":1,"top_p":2}'
+    assert search(body).body is body
+
+
+def test_an_item_is_the_same_whatever_stands_beside_it() -> None:
+    """Also when a later item shows what a word of an earlier one is."""
+    items = [result(f"the word is {PASSWORD}"), result({"DB_PASSWORD": PASSWORD})]
+    alone = search(json.dumps({"items": items[:1]}).encode()).body
+    both = search(json.dumps({"items": items}).encode()).body
+    assert both.startswith(alone[:-2])
+
+
+class Counting:
+    """Counts what is asked for."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def __call__(self, text: str, hint: str) -> Any:
+        self.asked += 1
+        return default().redact(text, hint)
+
+
+def test_what_was_searched_is_remembered() -> None:
+    anywhere, count = Anywhere(), Counting()
+    rendered = []
+    for size in (3, 3, 4):
+        body = json.dumps({"items": [result(f"{n} {TEXT}") for n in range(size)]}).encode()
+        document = Document(body)
+        before = count.asked
+        found = anywhere.redact(document, count, said=False)
+        assert found.results
+        rendered.append((document.render(), count.asked - before))
+    assert rendered[0][0] == rendered[1][0]
+    assert rendered[1][1] == 0
+    assert 0 < rendered[2][1] < rendered[0][1]
+    small = Anywhere(memory=1)
+    for _ in range(2):
+        document = Document(body)
+        small.redact(document, count, said=False)
+        assert document.render() == rendered[2][0]
+
+
+def test_failures_follow_the_setting() -> None:
+    def fails(text: str, hint: str) -> Any:
+        if len(text) > 100:
+            raise TooLarge("x")
+        return default().redact(text, hint)
+
+    def under(failure: str) -> Searched:
+        async def redact(settings: Settings) -> Any:
+            return forgiving(fails, failure)
+
+        async def work(caller: Any, heavy: bool, work: Any) -> Searched:
+            done: Searched = work()
+            return done
+
+        return search(json.dumps({"items": [result("x " * 60)]}).encode(), Elsewhere(redact, work))
+
+    with pytest.raises(RedactionError):
+        under("refuse")
+    masked = json.loads(under("mask").body)
+    assert masked["items"][0]["output"] == "[REDACTED:unscanned:120 bytes]"
+    assert masked["items"][0]["call_id"] == "call_1"
+    assert b"x x x" in under("pass").body
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/graphql", "application/xml", ""])
+def test_text_is_searched_as_text(kind: str) -> None:
+    for text in (TEXT, f"größer\n{TEXT}\n"):
+        found = search(text.encode(), kind=kind)
+        assert GITHUB.encode() not in found.body
+        assert found.body.startswith(text.partition(GITHUB)[0].encode())
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32", "utf-8-sig"])
+@pytest.mark.parametrize("kind", ["application/json", "text/plain", "application/octet-stream", ""])
+def test_json_in_another_encoding_is_refused(encoding: str, kind: str) -> None:
+    body = json.dumps({"items": [result(TEXT)]}).encode(encoding)
+    for strict in (False, True):
+        with pytest.raises(Unreadable):
+            search(body, kind=kind, strict=strict)
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "text/plain; charset=latin-1"])
+def test_text_in_another_encoding_is_refused_where_it_holds_a_secret(kind: str) -> None:
+    for encoding in ("utf-16", "latin-1"):
+        with pytest.raises(Unreadable):
+            search(f"größer {TEXT}".encode(encoding), kind=kind)
+        clean = "größer".encode(encoding)
+        assert search(clean, kind=kind).body is clean
+
+
+def test_a_form_where_json_is_wanted_hides_nothing() -> None:
+    escaped = "messages=" + "".join(f"%{ord(letter):02X}" for letter in TEXT)
+    found = search(escaped.encode(), kind="application/x-www-form-urlencoded", strict=True)
+    assert GITHUB not in unquote(found.body.decode())

@@ -1,0 +1,313 @@
+"""Secrets in requests that are spelled oddly, or are no LLM calls, through one running proxy."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from penumbra import rules
+from redaction_wiring.planted import GITHUB, anthropic
+from security.test_unsearched_paths import SPELLINGS
+from upstream import Raw, decode, encode
+
+TEXT = f"GITHUB_TOKEN={GITHUB}\n"
+BODY = json.dumps(anthropic(TEXT)).encode()
+KEYS = {"x-api-key": "k", "anthropic-version": "1", "content-type": "application/json"}
+
+
+@pytest.fixture
+def running(proxy: Any) -> Any:
+    return proxy("reverse")
+
+
+@pytest.fixture
+def send(running: Any, upstream: Any) -> Iterator[Any]:
+    """`send(target, body, *headers, method="POST")`: status, and the body that arrived, if one did."""
+    connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=60)
+
+    def send(target: str, body: bytes, *more: tuple[str, str], method: str = "POST") -> tuple[int, Any]:
+        connection.putrequest(method, target)
+        named = {name.lower() for name, _ in more}
+        for name, value in [*((n, v) for n, v in KEYS.items() if n not in named), *more]:
+            connection.putheader(name, value)
+        connection.putheader("content-length", str(len(body)))
+        connection.endheaders(body)
+        earlier = len(upstream.requests)
+        answer = connection.getresponse()
+        said = answer.read()
+        arrived = upstream.requests[earlier:]
+        assert arrived or b"could not search" in said, (answer.status, said)
+        return answer.status, arrived[-1] if arrived else None
+
+    yield send
+    connection.close()
+
+
+def without_secret(received: Any) -> bool:
+    body = decode(received.header("content-encoding") or "", received.raw_body)
+    return GITHUB.encode() not in body and b"[REDACTED:" in body
+
+
+@pytest.mark.parametrize("target", [one for one in SPELLINGS if one.startswith("/")])
+def test_paths(target: str, send: Any) -> None:
+    _, received = send(target, BODY)
+    assert received.target == target
+    assert without_secret(received)
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "QUERY", "post", "GET"])
+def test_methods(method: str, send: Any) -> None:
+    """An API that takes another method takes the same bodies."""
+    _, received = send("/v1/messages", BODY, method=method)
+    assert received.method == method
+    assert without_secret(received)
+
+
+def test_paths_over_http2(proxy: Any, clients: Any, upstream: Any) -> None:
+    client = clients.http(proxy("regular"), http2=True)
+    for path in (
+        "/v1//messages/",
+        "/v1/%6Dessages",
+        "/v1/messages;a=b",
+        "/v1/sessions/s/events",
+        "/v9/unknown",
+    ):
+        answer = client.post(f"https://api.anthropic.com{path}", content=BODY, headers=KEYS)
+        assert answer.http_version == "HTTP/2"
+        assert upstream.requests[-1].target == path
+        assert without_secret(upstream.requests[-1])
+
+
+REPEATED = {
+    "messages": b'{"messages":[],' + BODY[1:],
+    "messages behind": BODY[:-1] + b',"messages":[]}',
+    "messages, escaped": BODY[:-1] + b',"m\\u0065ssages":[]}',
+    "messages in capitals": BODY[:-1] + b', "Messages" : []}',
+    "content": BODY.replace(
+        b'"content": [{"type": "tool_result"', b'"content": "x", "content": [{"type": "tool_result"'
+    ),
+    "role": BODY.replace(b'"role": "user"', b'"role": "user", "role": "assistant"'),
+    "type": BODY.replace(b'"type": "tool_result"', b'"type": "tool_result", "type": "text"'),
+    "text": BODY.replace(b'"type": "text"', b'"text": "x", "type": "text"'),
+    "both spellings": BODY.replace(b'"tool_use_id"', b'"toolUseId": "x", "tool_use_id"'),
+}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_what_stands_twice_on_the_way_to_a_result_is_refused(name: str, send: Any) -> None:
+    assert REPEATED[name] != BODY
+    assert send("/v1/messages", REPEATED[name]) == (400, None)
+
+
+def test_what_stands_twice_elsewhere_keeps_its_bytes(send: Any) -> None:
+    body = json.dumps(anthropic("all is well")).encode()
+    for old, new in (
+        (
+            b'"max_tokens": 9',
+            b'"max_tokens": 9, "top_p":1,"top_p":0.5, "metadata": {"user_id":"a","user_id":"b"}',
+        ),
+        (b'"command": "cat x"', b'"command": "ls", "command" : "cat x"'),
+    ):
+        odd = body.replace(old, new)
+        assert odd != body
+        _, received = send("/v1/messages", odd)
+        assert received.raw_body == odd
+
+
+def test_two_headers_that_disagree_are_refused(send: Any, proxy: Any, upstream: Any) -> None:
+    for first in ("application/json", "text/plain"):
+        assert send("/v1/messages", BODY, ("Content-Type", first), ("content-type", "a/b")) == (400, None)
+    # In reverse mode mitmproxy itself leaves one host.
+    connection = http.client.HTTPConnection("127.0.0.1", proxy("regular").port, timeout=60)
+    for host in ("api.openai.com", "example.com"):
+        connection.putrequest("POST", "http://api.openai.com/v1/chat/completions", skip_host=True)
+        for name, value in (("Host", "api.openai.com"), ("host", host), *KEYS.items()):
+            connection.putheader(name, value)
+        connection.putheader("content-length", str(len(BODY)))
+        connection.endheaders(BODY)
+        answer = connection.getresponse()
+        assert (answer.status, b"more than one host header" in answer.read()) == (400, True)
+    connection.close()
+    assert upstream.requests == []
+
+
+def test_another_encoding_of_letters_is_refused(send: Any) -> None:
+    for charset in ("utf-16", "UTF-7", '"utf-32"', "ebcdic-cp-us"):
+        assert send("/v1/messages", BODY, ("Content-Type", f"application/json; charset={charset}")) == (
+            400,
+            None,
+        )
+    _, received = send("/v1/messages", BODY, ("Content-Type", "application/json;charset=UTF-8"))
+    assert without_secret(received)
+
+
+UNFIT = {
+    "no list": {"model": "m", "messages": TEXT},
+    "an object for a list": {"model": "m", "messages": anthropic(TEXT)["messages"][2]},
+    "other members": {"conversation": anthropic(TEXT)["messages"]},
+    "a list": [anthropic(TEXT)],
+    "a string": TEXT,
+}
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_bodies_that_lack_what_a_call_has_are_searched(name: str, send: Any) -> None:
+    # With a parameter, which the stand-in takes for another path.
+    for target in ("/v1/messages;a", "/v1/chat/completions;a", "/v1/responses;a", "/api/chat;a"):
+        _, received = send(target, json.dumps(UNFIT[name]).encode())
+        assert without_secret(received)
+
+
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-ndjson", "application/x-www-form-urlencoded", "a/b"]
+)
+def test_content_types(kind: str, send: Any) -> None:
+    for target in ("/v1/messages", "/v1/threads/t/messages", "/v9/unknown"):
+        _, received = send(target, BODY, ("Content-Type", kind))
+        assert without_secret(received)
+    for target in ("/v1/threads/t/messages", "/v9/unknown"):
+        _, received = send(target, BODY + b"\n" + BODY, ("Content-Type", kind))
+        assert without_secret(received)
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd"])
+def test_content_codings(coding: str, send: Any) -> None:
+    for target in ("/v1/threads/t/messages", "/v9/unknown"):
+        _, received = send(target, encode(coding, BODY), ("content-encoding", coding))
+        assert received.header("content-encoding") == coding
+        assert without_secret(received)
+
+
+def examples() -> Iterator[tuple[bool, Any]]:
+    for entry in rules.load("providers.yaml")["others"].values():
+        for example in entry["examples"]:
+            yield entry["does"] == "pass", example
+
+
+def test_every_kind_of_request(send: Any, running: Any) -> None:
+    for passes, example in examples():
+        body = example["body"].replace("{secret}", f"see GITHUB_TOKEN={GITHUB}").encode()
+        for target in (example["path"], f"/{example['path']}"):
+            _, received = send(target, body, method=example.get("method", "POST"))
+            assert received is not None, target
+            if passes or GITHUB.encode() not in body:
+                assert received.raw_body == body
+            else:
+                assert without_secret(received)
+
+
+def batch(text: str) -> bytes:
+    line = {"custom_id": "1", "method": "POST", "url": "/v1/chat/completions", "body": {"messages": []}}
+    line["body"] = {"model": "m", "messages": [{"role": "tool", "tool_call_id": "c", "content": text}]}
+    return json.dumps(line).encode() + b"\n"
+
+
+def form(purpose: str, content: bytes) -> bytes:
+    return (
+        b'--b0\r\ncontent-disposition: form-data; name="purpose"\r\n\r\n' + purpose.encode() + b"\r\n--b0\r\n"
+        b'content-disposition: form-data; name="file"; filename="a.jsonl"\r\n\r\n'
+        + content
+        + b"\r\n--b0--\r\n"
+    )
+
+
+def test_uploads(send: Any) -> None:
+    """A batch of requests carries results; any other file is its owner's."""
+    kind = ("Content-Type", 'multipart/form-data; boundary="b0"')
+    clean = batch("all is well")
+    _, received = send("/v1/files", form("batch", clean + batch(TEXT) + clean), kind)
+    head, _, tail = form("batch", clean + b"|" + clean).partition(b"|")
+    assert received.raw_body.startswith(head)
+    assert received.raw_body.endswith(tail)
+    assert without_secret(received)
+    for content in (
+        TEXT.encode(),
+        b"\x89PNG\r\n--b\r\n" + TEXT.encode(),
+        b'{"text":"' + GITHUB.encode() + b'"}\n',
+    ):
+        _, received = send("/v1/files", form("user_data", content), kind)
+        assert received.raw_body == form("user_data", content)
+    _, received = send("/upload/v1beta/files", batch(TEXT), ("Content-Type", "application/octet-stream"))
+    assert without_secret(received)
+
+
+def test_unknown_paths(send: Any, running: Any) -> None:
+    """Secrets go, one warning is written for each kind of path, and all else keeps its bytes."""
+    for number in range(3):
+        _, received = send(f"/v9/things/thing_{number}/results?x=1", BODY)
+        assert without_secret(received)
+    warnings = [line for line in running.log().split("\n") if "does not know" in line]
+    assert sum("/v9/things/*/results" in line for line in warnings) == 1
+    assert GITHUB not in running.log()
+    for body, kind in (
+        (b'{"text" : "all is well", "a":1,"a":2}', "application/json"),
+        (b"\x00\xff\xfe" + TEXT.encode(), "application/octet-stream"),
+        (b"grant_type=refresh_token&refresh_token=" + GITHUB.encode(), "application/x-www-form-urlencoded"),
+        (b'{"grant_type":"x","assertion":"a ' + GITHUB.encode() + b'"}', "application/json"),
+        (
+            b'{"api_key":"' + GITHUB.encode() + b'","headers":{"a":"Bearer ' + GITHUB.encode() + b'"}}',
+            "a/json",
+        ),
+        (b'{"value":"' + GITHUB.encode() + b'"}', "application/json"),
+        (b"", "application/json"),
+    ):
+        _, received = send("/v9/other", body, ("Content-Type", kind))
+        assert received.raw_body == body
+
+
+def test_what_becomes_of_unknown_paths_is_the_operators_choice(
+    own_proxy: Any, clients: Any, upstream: Any
+) -> None:
+    running = own_proxy("reverse", penumbra_unknown_paths="pass")
+    client = clients.http(running)
+    upstream.pages["/v9/x"] = Raw(body=b"{}")
+    assert client.post(f"{running.url}/v9/x", content=BODY, headers=KEYS).status_code == 200
+    assert client.post(f"{running.url}/v9/x", content=BODY[:-1], headers=KEYS).status_code == 200
+    assert [received.raw_body for received in upstream.requests] == [BODY, BODY[:-1]]
+    assert running.log().count("does not know") == 1
+    running.set("penumbra_unknown_paths", "refuse")
+    for body in (BODY, json.dumps({"prompt": TEXT}).encode()):
+        answer = client.post(f"{running.url}/v9/x", content=body, headers=KEYS)
+        assert answer.status_code == 400
+        assert "path is not known" in answer.text
+    assert client.post(f"{running.url}/v9/x", json={"prompt": "all is well"}).status_code == 200
+    assert len(upstream.requests) == 3
+    running.set("penumbra_redact_secrets", "false")
+    client.post(f"{running.url}/v9/x", content=BODY, headers=KEYS)
+    assert upstream.requests[-1].raw_body == BODY
+
+
+def test_what_runs_locally_may_be_anything(proxy: Any, clients: Any, upstream: Any) -> None:
+    """In a forward proxy, a host of one's own is no provider: unknown paths there are not looked at."""
+    client = clients.http(proxy("regular"))
+    base = f"http://localhost:{upstream.port}"
+    for path, content in (
+        ("/api/users", BODY),
+        ("/api/chat", b"form=1"),
+        ("/api/chat", b'{"id":"1","messages":{}}'),
+    ):
+        client.post(
+            base + path,
+            content=content,
+            headers={"content-type": "application/json"}
+            if content == BODY
+            else {"content-type": "text/plain"},
+        )
+        assert upstream.requests[-1].raw_body == content
+    client.post(f"{base}/v1/completions", json={"prompt": TEXT})
+    assert without_secret(upstream.requests[-1])
+
+
+def test_the_same_bytes_each_time(send: Any) -> None:
+    items = [
+        {"type": "function_call_output", "call_id": f"call_{n}", "output": f"{n} {TEXT}"} for n in range(3)
+    ]
+    bodies = [json.dumps({"items": items[:count]}).encode() for count in (1, 2, 3, 3)]
+    arrived = [send("/v1/conversations/c/items", body)[1].raw_body for body in bodies]
+    assert arrived[2] == arrived[3]
+    assert arrived[2].startswith(arrived[1][:-2])
+    assert arrived[1].startswith(arrived[0][:-2])

@@ -1,0 +1,94 @@
+"""Every kind of request of the rule file that is no LLM call: what is searched, and what passes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from penumbra import rules
+from penumbra.elsewhere import Body, Elsewhere, Searched
+from penumbra.redaction import default
+from penumbra.settings import Settings
+from penumbra.wire import others, recognise
+from penumbra.workers import Caller
+from redaction_wiring.planted import GITHUB
+
+KNOWN = rules.load("providers.yaml")
+
+
+def cases(section: str) -> Iterator[Any]:
+    for name, entry in KNOWN[section].items():
+        for example in entry["examples"]:
+            yield pytest.param(name, example, id=f"{name} {example['path']}")
+
+
+async def _redact(settings: Settings) -> Any:
+    return default().redact
+
+
+async def _work(caller: Caller, heavy: bool, work: Any) -> Searched:
+    done: Searched = work()
+    return done
+
+
+def search(data: bytes, elsewhere: Elsewhere | None = None, *, kind: str = "", **more: Any) -> Searched:
+    settings = more.pop("settings", Settings())
+    steps = (elsewhere or Elsewhere(_redact, _work)).search(
+        Body(data, kind, **more), settings, Caller("", b"")
+    )
+    try:
+        steps.send(None)
+    except StopIteration as done:
+        found: Searched = done.value
+        return found
+    raise AssertionError
+
+
+@pytest.mark.parametrize(("name", "example"), list(cases("others")))
+def test_every_example(name: str, example: Any) -> None:
+    assert recognise.is_llm_host(example["host"])
+    assert recognise.by_request_line(example.get("method", "POST"), example["path"]) is None
+    found = others.by_path(example["path"])
+    assert found is not None
+    assert found.id == name
+    if found.passes or "{secret}" not in example["body"]:
+        return
+    # On a line with its name, as files and logs have them, and alone, as a tool may print it.
+    for text in (f"line one\\nGITHUB_TOKEN={GITHUB}\\n", f"see {GITHUB} there"):
+        body = example["body"].replace("{secret}", text).encode()
+        searched = search(body, files=found.files)
+        assert GITHUB.encode() not in searched.body
+        before, after = json.loads(body), json.loads(searched.body)
+        assert _shape(before) == _shape(after)
+        assert searched.body.count(b"[REDACTED:") == example["body"].count("{secret}")
+
+
+def _shape(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _shape(one) for name, one in value.items()}
+    return [_shape(one) for one in value] if isinstance(value, list) else type(value)
+
+
+@pytest.mark.parametrize(("name", "example"), list(cases("sockets")))
+def test_every_socket(name: str, example: Any) -> None:
+    found = others.socket_by_path(example["path"])
+    assert found is not None
+    assert found.id == name
+    frame = example["frame"].replace("{secret}", f"GITHUB_TOKEN={GITHUB}").encode()
+    searched = search(frame, strict=True)
+    assert GITHUB.encode() not in searched.body
+    assert 'say "why"' in json.dumps(json.loads(found.refusal('say "why"')), ensure_ascii=False).replace(
+        "\\", ""
+    )
+
+
+def test_errors_have_the_shape_of_their_host() -> None:
+    assert json.loads(others.error("api.anthropic.com", 400, "m"))["type"] == "error"
+    assert json.loads(others.error("generativelanguage.googleapis.com", 400, "m"))["error"]["code"] == 400
+    assert (
+        json.loads(others.error("bedrock-agent-runtime.eu-west-1.amazonaws.com", 400, "m"))["message"] == "m"
+    )
+    assert json.loads(others.error("llm.example.org", 400, "m"))["error"]["message"] == "m"
