@@ -324,7 +324,7 @@ def bodies(data: bytes) -> None:
     source = Source(data)
     name = source.one(tuple(name for name in MAKERS if name in FORMATS))
     make, path = MAKERS[name]
-    api = by_request_line("POST", path, "application/json")
+    api = by_request_line("POST", path)
     assert api is not None
     mode = source.one(_MODES)
     count, apart, ids = 1 + source.number(5), bool(source.number(2)), bool(source.number(2))

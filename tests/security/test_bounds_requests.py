@@ -49,7 +49,7 @@ def _work(work: Callable[[], Any]) -> int:
 
 def _all_of(name: str, body: dict[str, Any]) -> rewrite.Rewritten:
     """Everything that is done to a request, without I/O."""
-    api = recognise.by_request_line("POST", MAKERS[name][1], "application/json")
+    api = recognise.by_request_line("POST", MAKERS[name][1])
     assert api is not None
     document = Document(json.dumps(body).encode())
     request = rewrite.read(document, api, SETTINGS, b"k" * 32)
@@ -84,7 +84,7 @@ def test_twice_as_many_results_are_twice_the_work(name, order, shape):
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_results_find_their_calls_in_any_order(name):
-    api = recognise.by_request_line("POST", MAKERS[name][1], "application/json")
+    api = recognise.by_request_line("POST", MAKERS[name][1])
     assert api is not None
     for order in ORDERS.values():
         document = Document(json.dumps(MAKERS[name][0](order(30))).encode())
@@ -98,7 +98,7 @@ def test_results_find_their_calls_in_any_order(name):
 
 def test_a_result_without_an_id_takes_the_first_open_call_of_its_tool():
     for name in ("openai_chat", "gemini", "ollama"):
-        api = recognise.by_request_line("POST", MAKERS[name][1], "application/json")
+        api = recognise.by_request_line("POST", MAKERS[name][1])
         assert api is not None
         document = Document(json.dumps(MAKERS[name][0](range(30), ids=False)).encode())
         taken: Counter[str] = Counter()
@@ -160,7 +160,7 @@ SECRET = "ghp_" + "q8Zk2mVt41Lx9RwPz0bT6cA3sD5fG7hJ9kLq"
 def test_a_request_that_takes_too_long_goes_on_with_redaction_alone_and_for_good(monkeypatch):
     """Some results are shortened; when the time is over, the others are searched for secrets and no more."""
     body = json.dumps(MAKERS["anthropic"][0](range(30), padding=f"  token {SECRET}  \n" * 60)).encode()
-    api = recognise.by_request_line("POST", "/v1/messages", "application/json")
+    api = recognise.by_request_line("POST", "/v1/messages")
     assert api is not None
     redact = Redactor(b"k" * 32).redact
     counted = iter(range(1_000_000))

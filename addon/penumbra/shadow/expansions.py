@@ -263,7 +263,7 @@ class Expansions:
         named = visible[0].answer_id if visible else ""
         if not named:
             found = before or chain.of(document, caller.scope)
-            return replay.read(visible, owner, b"", found.history), None
+            return replay.read(visible, owner, b"", found), None
         elsewhere = caller.elsewhere(named)
         one = answer_key(elsewhere, visible[0])
         held = (await self._answers.known([one])).get(one)
@@ -272,7 +272,7 @@ class Expansions:
             results = tuple(map(replay.forgotten, held.hidden.results))
             held = replace(held, hidden=replace(held.hidden, results=results))
         found = chain.of(document, caller.scope, held.history if held is not None else chain.START)
-        return replay.read(visible, owner, elsewhere, found.history), held
+        return replay.read(visible, owner, elsewhere, found), held
 
     async def _belongs(
         self,
@@ -400,8 +400,10 @@ class Expansions:
         """The next request names an answer by the id that the client has got: of its first turn from a
         stream, of its last turn from a document. Both are kept."""
         results, caller = done.pending or (done.hidden.results if done.hidden else ()), prepared.caller
-        calls = [chain.call(one.name, one.arguments) for one in done.made]
-        history = chain.answered(prepared.history.before, chain.plain(done.text), calls)
+        history = prepared.history.before
+        if prepared.history.answers:
+            calls = [chain.call(one.name, one.arguments) for one in done.made]
+            history = chain.answered(history, chain.plain(done.text), calls)
         for answer_id in dict.fromkeys((done.ids[0], done.ids[-1])):
             visible = Visible(-1, 0, (), "", "", 0, answer_id=answer_id)
             hidden = Hidden((), None, results, answer_id=done.ids[-1])

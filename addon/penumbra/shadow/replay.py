@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from penumbra.shadow import answers, expand
 from penumbra.shadow.answers import Known
 from penumbra.wire.answer import AnswerFormat, Hidden, Visible
+from penumbra.wire.chain import Chain
 from penumbra.wire.document import Document, decode, encode
 
 _TEXTS = {"content", "output"}
@@ -35,6 +36,8 @@ class History:
     """The same as later requests show it: in front of what the answer goes on from, too."""
     begun: Visible | None = None
     """What is left of an answer that broke off, where this one is written into the same message."""
+    answers: bool = True
+    """What was answered counts in the chain."""
 
     @property
     def is_elsewhere(self) -> bool:
@@ -57,19 +60,20 @@ class Replayed:
     """Reasoning was dropped, or the provider was asked to drop it."""
 
 
-def read(visible: Sequence[Visible], owner: bytes, elsewhere: bytes, chain: Sequence[bytes]) -> History:
+def read(visible: Sequence[Visible], owner: bytes, elsewhere: bytes, chain: Chain) -> History:
     """The answers of a request. `owner`: whose history it is; `elsewhere`: whose, if the provider has it.
 
-    `chain`: what stands in front of each message of the request, and at last of the answer to it.
+    `chain`: of the request's messages.
     """
+    before = chain.history
     keys = tuple(
-        answers.key(elsewhere, one) if one.answer_id else answers.key(owner, one, chain[one.index])
+        answers.key(elsewhere, one) if one.answer_id else answers.key(owner, one, before[one.index])
         for one in visible
     )
     signed = (answers.signature_key(owner, one.signature) if one.signature else None for one in visible)
     begun = visible[-1] if visible and visible[-1].open else None
-    front = chain[begun.index] if begun is not None else chain[-1]
-    return History(tuple(visible), keys, tuple(signed), chain[-1], front, begun)
+    front = before[begun.index] if begun is not None else before[-1]
+    return History(tuple(visible), keys, tuple(signed), before[-1], front, begun, chain.answers)
 
 
 def forgotten(result: bytes) -> bytes:

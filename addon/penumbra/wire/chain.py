@@ -44,6 +44,8 @@ class Chain:
     """Of all that was said, called and answered."""
     calls: tuple[bytes, ...] = (START,)
     """Of the calls alone: they stay when a client clears old results."""
+    answers: bool = True
+    """What was answered counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +98,12 @@ def read(document: Document, messages: Raw | None, scope: bytes, start: bytes = 
     """The chain of a request's messages; `start`: of what the provider has of it already."""
     if messages is None:
         return Chain((start,), (START,))
-    if document.is_string(messages):
-        return Chain((start, said(start, _of_client(document, messages, "user"))), (START, START))
     # Where the provider stores items, their ids may stand for answers: then what the client says counts.
     top = document.members(document.root)
     referable = "input" in top and document.plain(top.get("store")) is not False
+    if document.is_string(messages):
+        told = said(start, _of_client(document, messages, "user"))
+        return Chain((start, told), (START, START), not referable)
     history, calls = [start], [START]
     text, made = b"", list[bytes]()
     for message in document.items(messages):
@@ -117,7 +120,7 @@ def read(document: Document, messages: Raw | None, scope: bytes, start: bytes = 
             text, made = b"", []
         history.append(state)
         calls.append(_link(calls[-1], b"calls", *piece.calls) if piece.calls else calls[-1])
-    return Chain(tuple(history), tuple(calls))
+    return Chain(tuple(history), tuple(calls), not referable)
 
 
 def of(document: Document, scope: bytes, start: bytes = START) -> Chain:
