@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
+from typing import Any
 
 import re2
 
@@ -123,15 +124,25 @@ _CALM = re2.compile(
 """A level that is none of an error."""
 _ENDING = re2.compile(rf"\b(?:FAILED|FAILURES?|FAIL)\b|{_SOME_FAILED}|{_FAILED_SOME}".encode())
 """How something ended; said at any level."""
-_COUNTED = re2.compile(
-    rb"(?i)\b[0-9]+ (?:\w+ )?(?:fail|error|problem|warn|vuln|exception)"
-    rb"|(?:failed|failing|failures?|errors?|exceptions?)\"?[:=] *[0-9]|\bexit|\bcode\b"
+
+
+def _set_of(*patterns: Any) -> re2.Set:
+    """Finds in one walk over a line which of the patterns it holds."""
+    options = re2.Options()
+    options.max_mem = _SET_MEMORY
+    found = re2.Set.SearchSet(options)
+    for pattern in patterns:
+        found.Add(pattern.pattern)
+    found.Compile()
+    return found
+
+
+_SET_MEMORY = 1 << 25
+_MARKS = (_PASSED, _FAILED_TOO, _NOTHING, _CALM, _ENDING, _FAILURE, _ERROR, _COMPLAINT)
+_SET = _set_of(*_MARKS)
+_HAS_PASSED, _HAS_FAILED, _IS_NOTHING, _IS_CALM, _IS_ENDING, _IS_FAILURE, _IS_ERROR, _IS_COMPLAINT = range(
+    len(_MARKS)
 )
-
-
-def counts(line: bytes) -> bool:
-    """Whether it is a number that tells how severe a line is."""
-    return bool(_COUNTED.search(line))
 
 
 def is_passing(line: bytes) -> bool:
@@ -147,18 +158,30 @@ def is_critical(line: str) -> bool:
 
 def severity(line: bytes) -> Severity:
     """How much a critical line says, of one that `_PATTERN` finds."""
-    said = line
-    if _NOTHING.search(line):
+    return _severity(line, _SET.Match(line) or ())
+
+
+def severity_unless_passing(line: bytes) -> Severity | None:
+    """The same; None of a line that says what passed."""
+    marks = _SET.Match(line) or ()
+    if _HAS_PASSED in marks and _HAS_FAILED not in marks:
+        return None
+    return _severity(line, marks)
+
+
+def _severity(line: bytes, marks: Sequence[int]) -> Severity:
+    if _IS_NOTHING in marks:
         said = _NOTHING.sub(b"", line)
         if not _PATTERN.search(said):
             return Severity.MENTION
-    if _CALM.search(said):
-        return Severity.FAILURE if _ENDING.search(said) else Severity.MENTION
-    if _FAILURE.search(said):
+        marks = _SET.Match(said) or ()
+    if _IS_CALM in marks:
+        return Severity.FAILURE if _IS_ENDING in marks else Severity.MENTION
+    if _IS_FAILURE in marks:
         return Severity.FAILURE
-    if _ERROR.search(said):
+    if _IS_ERROR in marks:
         return Severity.ERROR
-    return Severity.COMPLAINT if _COMPLAINT.search(said) else Severity.MENTION
+    return Severity.COMPLAINT if _IS_COMPLAINT in marks else Severity.MENTION
 
 
 def critical_lines(lines: Sequence[str]) -> Iterator[int]:

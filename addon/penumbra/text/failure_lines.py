@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from penumbra.text import time_budget
-from penumbra.text.critical import Severity, counts, critical_lines, is_passing, next_match, severity
+from penumbra.text.critical import Severity, critical_lines, next_match, severity, severity_unless_passing
 from penumbra.text.size import encode, head, size
 
 HEADING = "[failures in what is left out:]"
@@ -51,7 +51,7 @@ _NUMBER = re.compile(rb"[0-9]+")
 _WORD_WITH_NUMBER = re.compile(rb"\w*[0-9]\w*")
 _NUMBERED = re.compile(rb"(?m)^ {2,10}[0-9]{1,4}\) \S[^\n]*")
 """How some test runners name what failed, where they say that something is failing."""
-_DIGITS = b"0123456789"
+_KEYS = {how: how.to_bytes() for how in Severity}
 
 
 @dataclass(slots=True)
@@ -61,6 +61,8 @@ class Kind:
     severity: Severity
     line: bytes
     """The first of them."""
+    likeness: bytes
+    """What they have in common."""
     count: int = 1
     last: bytes = b""
 
@@ -76,21 +78,27 @@ class FailureLines:
     """Each line by itself; of the first `_LINES` different ones."""
     _keys: dict[bytes, bytes] = field(default_factory=dict)
     """Of what kind each of these lines is."""
-    _templates: dict[bytes, Severity | None] = field(default_factory=dict)
-    """How severe lines are, by what is left of them without digits; None: they say what passed."""
+    _classes: dict[bytes, tuple[Severity, bytes] | None] = field(default_factory=dict)
+    """How severe each line that was met is, and what is like it; None: it says what passed. A text and what
+    is shown of it have this in common."""
 
     is_escaped: bool = False
     """Line ends are written as in a JSON string."""
 
     @classmethod
-    def of(cls, data: bytes, is_escaped: bool | None = None) -> FailureLines:
-        """What a text holds. Linear in it. `is_escaped` None: told from the text."""
+    def of(
+        cls, data: bytes, is_escaped: bool | None = None, whole: FailureLines | None = None
+    ) -> FailureLines:
+        """What a text holds. Linear in it. `is_escaped` None: told from the text. `whole`: what a text holds
+        of which this is a part."""
         if is_escaped is None:
             is_escaped = data.count(b"\\n") > data.count(b"\n")
         if is_escaped:
             # All places stay where they are.
             data = data.replace(b"\\r\\n", b"   \n").replace(b"\\n", b" \n")
         found = cls(is_escaped=is_escaped)
+        if whole is not None:
+            found._classes = whole._classes
         position = number = 0
         while (match := next_match(data, position)) is not None:
             number += 1
@@ -101,7 +109,8 @@ class FailureLines:
             position = max(end, match[1])
         if b" failing" in data or b"failures:" in data or b"There w" in data:
             for named in _NUMBERED.finditer(data):
-                found._note(data, named.start(), min(named.end(), named.start() + _LONGEST), Severity.FAILURE)
+                start, end = named.start(), min(named.end(), named.start() + _LONGEST)
+                found._note(data[start:end], start, end, Severity.FAILURE, _kind(data[start:end]))
         return found
 
     def _add(self, data: bytes, start: int, end: int) -> None:
@@ -111,27 +120,21 @@ class FailureLines:
             known.count += 1
             self.kinds[self._keys[line]].count += 1
             return
-        how = self._severity(line)
-        if how is not None:
-            self._note(data, start, end, how)
+        classed = self._classes[line] if line in self._classes else self._class(line)
+        if classed is not None:
+            self._note(line, start, end, *classed)
 
-    def _severity(self, line: bytes) -> Severity | None:
-        """How severe a line is; None if it says what passed."""
-        template = line.translate(None, _DIGITS)
-        if len(template) < len(line) and counts(line):
-            return None if is_passing(line) else severity(line)
-        if template in self._templates:
-            return self._templates[template]
-        if len(self._templates) >= _KINDS:
-            self._templates.clear()
-        how = self._templates[template] = None if is_passing(line) else severity(line)
-        return how
+    def _class(self, line: bytes) -> tuple[Severity, bytes] | None:
+        how = severity_unless_passing(line)
+        if len(self._classes) >= _KINDS:
+            self._classes.clear()
+        classed = self._classes[line] = None if how is None else (how, _kind(line))
+        return classed
 
-    def _note(self, data: bytes, start: int, end: int, how: Severity) -> None:
-        line = data[start:end]
-        key = how.to_bytes() + _kind(line)
+    def _note(self, line: bytes, start: int, end: int, how: Severity, likeness: bytes) -> None:
+        key = _KEYS[how] + likeness
         if len(self.lines) < _LINES:
-            self.lines[line] = Kind(how, line)
+            self.lines[line] = Kind(how, line, likeness)
             self._keys[line] = key
         kind = self.kinds.get(key)
         if kind is not None:
@@ -139,11 +142,11 @@ class FailureLines:
             kind.last = line
             return
         if len(self.kinds) >= _KINDS:
-            key = how.to_bytes()
+            key = _KEYS[how]
             if (kind := self.kinds.get(key)) is not None:
                 kind.count += 1
                 return
-        self.kinds[key] = Kind(how, line)
+        self.kinds[key] = Kind(how, line, likeness)
         self.spans.append((how, start, end))
 
     def ranked(self) -> list[tuple[int, int]]:
@@ -155,7 +158,7 @@ class FailureLines:
         wanted = {key: kind for key, kind in self.kinds.items() if kind.severity <= weakest}
         if not wanted:
             return Missing([[]])
-        there = FailureLines.of(shown, self.is_escaped)
+        there = FailureLines.of(shown, self.is_escaped, self)
         # Of more kinds than can be shown, a line that stands there under another number may be told twice.
         seen = shown if len(wanted) <= _SEARCHES else b""
         kinds = {key: _left(kind, there.kinds.get(key), seen) for key, kind in wanted.items()}
@@ -174,7 +177,9 @@ def _left(kind: Kind, there: Kind | None, shown: bytes) -> Kind:
     """What of a kind is not shown."""
     stands = kind.line.strip()[:_SHOWN] in shown
     count = kind.count - (there.count if there is not None else stands)
-    return Kind(kind.severity, kind.last if stands and kind.last else kind.line, count)
+    if stands and kind.last:
+        return Kind(kind.severity, kind.last, kind.likeness, count)
+    return Kind(kind.severity, kind.line, kind.likeness, count)
 
 
 @dataclass(slots=True)
@@ -207,11 +212,11 @@ class Missing:
         varying = _NUMBER if len(self.levels) < _LEVELS - 1 else _WORD_WITH_NUMBER
         merged: dict[tuple[Severity, bytes], Kind] = {}
         for kind in self.levels[-1]:
-            key = (kind.severity, varying.sub(b"#", _kind(kind.line)))
+            key = (kind.severity, varying.sub(b"#", kind.likeness))
             if key in merged:
                 merged[key].count += kind.count
             else:
-                merged[key] = Kind(kind.severity, kind.line, kind.count)
+                merged[key] = Kind(kind.severity, kind.line, kind.likeness, kind.count)
         self.levels.append(list(merged.values()))
 
     def written(self, room: int) -> str:
@@ -303,7 +308,13 @@ def _whole_characters(data: bytes, start: int, end: int) -> tuple[int, int]:
 
 def _kind(line: bytes) -> bytes:
     """What lines have in common that differ in times, numbers and ids alone."""
-    return b" ".join(_VARYING.sub(b"#", line[:_LONGEST]).split())
+    # Nothing that varies goes over a blank, and there is a digit in it.
+    return b" ".join(
+        [
+            word if word.isalpha() else b"#" if word.isdigit() else _VARYING.sub(b"#", word)
+            for word in line[:_LONGEST].split()
+        ]
+    )
 
 
 def _needs(kind: Kind) -> int:
@@ -342,7 +353,8 @@ def within(text: str, most: int) -> list[str] | None:
         )
         position = max(end, match[1])
         piece = data[start:end]
-        if not is_passing(piece) and severity(piece) <= Severity.ERROR:
+        how = severity_unless_passing(piece)
+        if how is not None and how <= Severity.ERROR:
             kinds.setdefault(_kind(piece), piece.decode("utf-8", "surrogatepass"))
         if len(kinds) > most:
             return None
