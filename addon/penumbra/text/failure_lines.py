@@ -51,6 +51,7 @@ _NUMBER = re.compile(rb"[0-9]+")
 _WORD_WITH_NUMBER = re.compile(rb"\w*[0-9]\w*")
 _NUMBERED = re.compile(rb"(?m)^ {2,10}[0-9]{1,4}\) \S[^\n]*")
 """How some test runners name what failed, where they say that something is failing."""
+_DIGITS = b"0123456789"
 _KEYS = {how: how.to_bytes() for how in Severity}
 
 
@@ -199,7 +200,7 @@ class Missing:
             if level == len(self.levels):
                 self._merge()
             chosen = self.levels[level]
-            if _LEAST * len(chosen) <= room and sum(map(_needs, chosen)) + _OVERHEAD <= room:
+            if _fit(chosen, room - _OVERHEAD):
                 break
         return sorted(chosen, key=lambda kind: kind.severity)
 
@@ -212,7 +213,10 @@ class Missing:
         varying = _NUMBER if len(self.levels) < _LEVELS - 1 else _WORD_WITH_NUMBER
         merged: dict[tuple[Severity, bytes], Kind] = {}
         for kind in self.levels[-1]:
-            key = (kind.severity, varying.sub(b"#", kind.likeness))
+            same = kind.likeness
+            if len(same.translate(None, _DIGITS)) < len(same):
+                same = varying.sub(b"#", same)
+            key = (kind.severity, same)
             if key in merged:
                 merged[key].count += kind.count
             else:
@@ -240,8 +244,6 @@ class Missing:
 
 
 _LEVELS = 4
-_LEAST = 2
-"""Bytes that no line takes less than."""
 _OVERHEAD = len(HEADING) + 1 + 40
 
 
@@ -319,6 +321,14 @@ def _kind(line: bytes) -> bytes:
 
 def _needs(kind: Kind) -> int:
     return min(len(kind.line.rstrip()), _SHOWN + 40) + 1 + (_NOTE if kind.count > 1 else 0)
+
+
+def _fit(kinds: Sequence[Kind], room: int) -> bool:
+    for kind in kinds:
+        room -= _needs(kind)
+        if room < 0:
+            return False
+    return room >= 0
 
 
 def _told(kind: Kind) -> str:
