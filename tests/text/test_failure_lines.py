@@ -16,7 +16,7 @@ from penumbra.calls.log_files import is_log
 from penumbra.text import dictionary
 from penumbra.text.cap import cap
 from penumbra.text.critical import Severity, is_critical, severity
-from penumbra.text.failure_lines import HEADING
+from penumbra.text.failure_lines import HEADING, FailureLines
 from penumbra.text.pipeline import shorten
 from penumbra.text.result import Mode, Policy, Redacted, ToolOutput
 from penumbra.text.size import encode, size
@@ -374,3 +374,14 @@ def test_code_that_someone_edits_has_no_failures() -> None:
     source = "\n".join(f"    raise ValueError('error: {n} failed')  # FAILED {n}" for n in range(2_000))
     text = shown(source, "Read", {"file_path": "/a/b.py"}, Mode.STANDARD)
     assert HEADING not in text
+
+
+@pytest.mark.parametrize(
+    "line", ["error: a\udcffb", "x \ud800 FAILED to start \udfff y", "ERROR " + "\udc80 y" * 300]
+)
+def test_a_line_with_half_a_character_is_one_line(line: str) -> None:
+    found = FailureLines.of(f"before\n{line}\nERROR: second\nafter".encode("utf-8", "surrogatepass"))
+    assert [kind.count for kind in found.kinds.values()][-1] == 1
+    assert [kind.line for kind in found.kinds.values()][-1] == b"ERROR: second"
+    if len(line) < 100:
+        assert next(iter(found.kinds.values())).line.decode("utf-8", "surrogatepass") == line

@@ -40,6 +40,7 @@ _PATTERN = re2.compile(
         r"|✗|✘|❌|✖)"
     ).encode()
 )
+_TO_LINE_END = re2.compile(rb"(?:" + _PATTERN.pattern + rb")[^\n]*")
 _STARTED = (
     r"(?:[✓✔√✅☑]|=== (?:RUN|PAUSE|CONT|NAME)\b|--- PASS:|\(pass\)"
     r"|ok(?: [0-9]|\s+\S+\s+(?:[0-9.]+s|\(cached\)))"
@@ -197,6 +198,16 @@ def critical_lines(lines: Sequence[str]) -> Iterator[int]:
         if end < 0:
             return
         position, start = position + 1, end + 1
+
+
+def candidates(data: bytes, start: int) -> Iterator[tuple[int, int]]:
+    """(start, end) of what makes each line critical at or behind `start`, up to the line's end, in bytes.
+
+    Whether the lines say that something passed is not asked.
+    """
+    for found in _TO_LINE_END.finditer(data, start):
+        left, right = found.span()
+        yield max(left, data.rfind(b"\n", left, right) + 1), right
 
 
 def next_match(data: bytes, start: int) -> tuple[int, int] | None:

@@ -15,13 +15,21 @@ only in times, numbers and ids; where that is not enough, also in the numbers wi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from penumbra.text import time_budget
-from penumbra.text.critical import Severity, critical_lines, next_match, severity, severity_unless_passing
+from penumbra.text.critical import (
+    Severity,
+    candidates,
+    critical_lines,
+    next_match,
+    severity,
+    severity_unless_passing,
+)
 from penumbra.text.size import encode, head, size
 
+Span = tuple[int, int]
 HEADING = "[failures in what is left out:]"
 _LONGEST = 600
 """Bytes of a line that is a message as a whole; of a longer one only what stands around its failure is."""
@@ -100,14 +108,8 @@ class FailureLines:
         found = cls(is_escaped=is_escaped)
         if whole is not None:
             found._classes = whole._classes
-        position = number = 0
-        while (match := next_match(data, position)) is not None:
-            number += 1
-            if not number % time_budget.PIECE:
-                time_budget.check()
-            start, end = _unit(data, position, *match)
+        for start, end in _units(data):
             found._add(data, start, end)
-            position = max(end, match[1])
         if b" failing" in data or b"failures:" in data or b"There w" in data:
             for named in _NUMBERED.finditer(data):
                 start, end = named.start(), min(named.end(), named.start() + _LONGEST)
@@ -281,7 +283,29 @@ _ATTEMPTS = 3
 """How often a text is written: each time with less room for all but its failure lines."""
 
 
-def _unit(data: bytes, position: int, left: int, right: int) -> tuple[int, int]:
+def _units(data: bytes) -> Iterator[Span]:
+    """Where things are said that may be failures: lines, and parts of long lines."""
+    position = number = 0
+    lines = candidates(data, position)
+    while (found := next(lines, None)) is not None:
+        number += 1
+        if not number % time_budget.PIECE:
+            time_budget.check()
+        left, end = found
+        start = data.rfind(b"\n", position, left) + 1
+        # What is no character, as half of a surrogate pair, ends what is found.
+        is_line = (start or not position) and data[end : end + 1] in (b"", b"\n")
+        if is_line and end - start <= _LONGEST:
+            yield start, end
+            position = end
+        elif (match := next_match(data, position)) is not None:
+            unit = _unit(data, position, *match)
+            yield unit
+            position = max(unit[1], match[1])
+            lines = candidates(data, position)
+
+
+def _unit(data: bytes, position: int, left: int, right: int) -> Span:
     """What is said around a match: its line, or the part of a long line."""
     start = data.rfind(b"\n", position, left) + 1
     is_rest = not start and position > 0
