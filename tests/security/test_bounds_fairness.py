@@ -11,7 +11,7 @@ from penumbra.workers import Caller, Workers
 
 
 class Log:
-    """Pieces of work that note when they ran, the first of them held until all are waiting."""
+    """Pieces of work that note when they began, the first of them held until all are waiting."""
 
     def __init__(self) -> None:
         self.order: list[str] = []
@@ -25,10 +25,10 @@ class Log:
             with self._lock:
                 self._now += 1
                 self.most = max(self.most, self._now)
+                self.order.append(name)
             self.gate.wait(30)
             with self._lock:
                 self._now -= 1
-                self.order.append(name)
             return name
 
         return work

@@ -65,14 +65,14 @@ def test_twice_as_many_results_are_twice_the_work(name, order, shape):
     if name == "bedrock" and "bedrock" not in FORMATS:
         pytest.skip("needs botocore")
     make, more = MAKERS[name][0], {}
-    sizes = (150, 300, 600)
+    sizes = (60, 120, 240)
     if shape == "long":
         if order != "in order":
             pytest.skip("says the same")
         # So long that what they are read for is looked up, and parts of them are said by reference.
         more, sizes = (
             {"padding": "".join(f"line {n} of what all of them say\n" for n in range(100))},
-            (20, 40, 80),
+            (10, 20, 40),
         )
     elif shape != "one turn":
         more = {"apart": True} if shape == "turns" else {"ids": False}
