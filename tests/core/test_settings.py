@@ -437,6 +437,8 @@ def test_the_policy_is_lossy_only_where_the_model_can_ask_or_the_operator_said_s
 
 def test_the_database_lies_in_the_users_state_folder(tmp_path):
     assert settings.database_path(Settings(database="memory")) is None
+    # As SQLite has it: no file of that name is made.
+    assert settings.database_path(Settings(database=":memory:")) is None
     found = settings.database_path(Settings(), {"XDG_STATE_HOME": str(tmp_path)})
     assert found == tmp_path / "penumbra" / "penumbra.sqlite"
     assert settings.database_path(Settings(database=str(tmp_path / "x.db"))) == tmp_path / "x.db"
