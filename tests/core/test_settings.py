@@ -402,6 +402,9 @@ def test_what_looks_like_a_secret_is_not_shown_either(config):
         ("llm example", "for example llm.example.com or *.example.com"),
         ("a;b", "for example llm.example.com or *.example.com"),
         ("http://", "for example llm.example.com or *.example.com"),
+        (".example.com", "did you mean '*.example.com'?"),
+        ("llm..example.com", "for example llm.example.com or *.example.com"),
+        (".", "for example llm.example.com or *.example.com"),
     ],
 )
 def test_hosts_that_can_never_match_are_refused(value, allowed):

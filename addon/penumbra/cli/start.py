@@ -20,7 +20,7 @@ from mitmproxy.tools import main as tools
 from mitmproxy.tools.web.master import WebMaster
 
 from penumbra.addon import Penumbra
-from penumbra.cli import certificates, no_wrapping, options_help
+from penumbra.cli import FILTER_BEGINNINGS, certificates, no_wrapping, options_help
 from penumbra.cli.failure import Failure
 from penumbra.cli.hints import Server, hints
 from penumbra.failures import one_line
@@ -31,7 +31,6 @@ LOOPBACK = "127.0.0.1"
 _CONNECTIONS = re.compile(r"(?:client|server) (?:dis)?connect(?: |$)|Streaming (?:request to|response from) ")
 _COLUMNS = ("tls", "icon", "path", "comment", "method", "status", "size", "time")
 """Of mitmweb's list of flows: its own, and the comment, which is where Penumbra says what it has done."""
-FILTER_BEGINNINGS = ("~", "!", "(", '"', "'")
 _Parser = Callable[[options.Options], argparse.ArgumentParser]
 
 
