@@ -23,7 +23,7 @@ from penumbra.insight import events, figures
 from penumbra.insight.expansions import ExpansionFigures
 from penumbra.insight.running import StatsFile, own_file
 from penumbra.kept import Kept
-from penumbra.knobs import CONFIG_OPTION, KNOBS, unknown_options
+from penumbra.knobs import CONFIG_OPTION, KNOBS, unknown_options, unprefixed_options
 from penumbra.other_requests import Hands, OtherRequests
 from penumbra.other_sockets import OtherSockets
 from penumbra.overrides import THRESHOLD_HEADER
@@ -132,6 +132,8 @@ class Penumbra:
         """Say that the addon is there; a misspelt option would otherwise be ignored for ever."""
         for line in unknown_options(ctx.options.deferred):
             _log.error(line)
+        for line in unprefixed_options(ctx.options.deferred):
+            _log.warning(line)
         for name in unknown_variables(os.environ):
             _log.warning(f"{name}: Penumbra reads no variable of this name.")
         self._running = True

@@ -462,7 +462,8 @@ class Expansion:
                 sound=sound,
             )
         )
-        note = f"{len(awaited.answered)} originals asked for, {calls} hidden calls"
+        count = len(awaited.answered)
+        note = f"{count} original{'s' * (count != 1)} asked for, {calls} hidden call{'s' * (calls != 1)}"
         flow.comment = f"{flow.comment}; {note}" if flow.comment else f"Penumbra: {note}"
         flow.metadata["penumbra_continuations"] = list(awaited.continuations)
         _log.info(f"Penumbra: {flow.request.pretty_host}: {note}")

@@ -328,6 +328,16 @@ def groups() -> dict[str, list[Knob]]:
     return found
 
 
+def unprefixed_options(names: Iterable[str]) -> list[str]:
+    """One line for each name of an option that is ours but for its beginning."""
+    known = {knob.name for knob in KNOBS}
+    return [
+        f"{name}: mitmproxy has no such option, did you mean {PREFIX}{name}?"
+        for name in names
+        if name in known
+    ]
+
+
 def unknown_options(names: Iterable[str]) -> list[str]:
     """One line for each name of an option that should be ours and is not."""
     known = ["config", *(knob.name for knob in KNOBS)]

@@ -164,7 +164,10 @@ def read_hosts(value: Any) -> tuple[str, ...]:
             bare = bare.rpartition(":")[0]
         if bare != name and _HOST.fullmatch(bare):
             raise SettingsError(f"names of hosts, without scheme, port or path, did you mean {bare!r}?")
-        if not _HOST.fullmatch(name):
+        # As NO_PROXY has it, where a dot at the beginning stands for all names that end so.
+        if name.startswith(".") and _HOST.fullmatch(name[1:]):
+            raise SettingsError(f"names of hosts, did you mean '*{name}'?")
+        if not _HOST.fullmatch(name) or name.startswith(".") or ".." in name:
             raise SettingsError("names of hosts, for example llm.example.com or *.example.com")
     return names
 

@@ -54,8 +54,9 @@ class Reports:
         if not (summary.changed or summary.secrets):
             _log.debug(f"Penumbra: {host} {incoming.api.id}: {summary.line()}")
             return
+        new = Summary.of((entry for entry in rewritten.shown if entry.new), accepted.hidden)
         _log.info(
-            f"Penumbra: {host} {incoming.api.id}: {summary.line()}, "
+            f"Penumbra: {host} {incoming.api.id}: {summary.line(new)}, "
             f"{len(incoming.body):,} -> {len(rewritten.body):,} bytes, {accepted.milliseconds:.1f} ms"
         )
         self._write(

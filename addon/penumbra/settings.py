@@ -195,7 +195,7 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
 
 def database_path(settings: Settings, environment: Mapping[str, str] = os.environ) -> Path | None:
     """Where the database lies; None for `memory`."""
-    if settings.database == "memory":
+    if settings.database in ("memory", ":memory:"):
         return None
     if settings.database:
         return Path(os.path.expanduser(settings.database))

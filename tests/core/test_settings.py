@@ -402,6 +402,9 @@ def test_what_looks_like_a_secret_is_not_shown_either(config):
         ("llm example", "for example llm.example.com or *.example.com"),
         ("a;b", "for example llm.example.com or *.example.com"),
         ("http://", "for example llm.example.com or *.example.com"),
+        (".example.com", "did you mean '*.example.com'?"),
+        ("llm..example.com", "for example llm.example.com or *.example.com"),
+        (".", "for example llm.example.com or *.example.com"),
     ],
 )
 def test_hosts_that_can_never_match_are_refused(value, allowed):
@@ -437,6 +440,8 @@ def test_the_policy_is_lossy_only_where_the_model_can_ask_or_the_operator_said_s
 
 def test_the_database_lies_in_the_users_state_folder(tmp_path):
     assert settings.database_path(Settings(database="memory")) is None
+    # As SQLite has it: no file of that name is made.
+    assert settings.database_path(Settings(database=":memory:")) is None
     found = settings.database_path(Settings(), {"XDG_STATE_HOME": str(tmp_path)})
     assert found == tmp_path / "penumbra" / "penumbra.sqlite"
     assert settings.database_path(Settings(database=str(tmp_path / "x.db"))) == tmp_path / "x.db"

@@ -10,11 +10,13 @@ from penumbra.insight.summary import Summary
 from penumbra.shadow.ledger import Facts
 
 
-def shown(tool: str, how: str = "shortened", before: int = 100, after: int = 100, **facts: Any) -> Any:
+def shown(
+    tool: str, how: str = "shortened", before: int = 100, after: int = 100, new: bool = True, **facts: Any
+) -> Any:
     return SimpleNamespace(
         item=SimpleNamespace(tool=tool),
         facts=replace(Facts(how=how, tokens_before=before, tokens_after=after), **facts),
-        new=True,
+        new=new,
     )
 
 
@@ -38,6 +40,21 @@ def test_tools_stages_and_secrets_have_their_names() -> None:
 def test_a_result_that_was_redacted_only_says_so() -> None:
     summary = Summary.of([shown("Bash", before=12, after=13, redactions={"password": 1})], {})
     assert summary.line() == "1 of 1 results changed (Bash 1), 1 secret redacted (password 1)"
+
+
+def test_the_log_names_what_is_new_in_a_request_that_carries_much_more() -> None:
+    results = [
+        shown("Bash", after=20, stages=("terminal",), redactions={"password": 1}, new=False),
+        shown("Read", after=60, stages=("line_numbers", "redaction"), redactions={"jwt": 1}),
+    ]
+    whole, new = Summary.of(results, {}), Summary.of(results[1:], {})
+    assert whole.line(new) == (
+        "2 of 2 results changed (new: Read 1), about 200 -> 80 tokens (-60%), by line_numbers 1, "
+        "2 secrets redacted (new: jwt 1)"
+    )
+    assert whole.line(Summary.of([], {})) == (
+        "2 of 2 results changed, about 200 -> 80 tokens (-60%), 2 secrets redacted"
+    )
 
 
 def test_what_else_may_change_a_request() -> None:

@@ -293,5 +293,5 @@ def test_hidden_calls_are_flows_of_their_own(start: Any, own_proxy: Any, upstrea
         assert "continues" not in json.dumps(first["metadata"])
         assert hidden["metadata"]["penumbra"]["continues"]
         assert len(parent["metadata"]["penumbra_continuations"]) == 1
-        assert parent["comment"].endswith("1 originals asked for, 1 hidden calls")
+        assert parent["comment"].endswith("1 original asked for, 1 hidden call")
         assert hidden["comment"].startswith("Penumbra: continues ")

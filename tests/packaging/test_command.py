@@ -1,17 +1,22 @@
 """The command `penumbra` as a user meets it: what it says, where it listens, how it fails."""
 
 import json
+import logging
 import os
 import socket
 import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from mitmproxy import ctx
 
 from mitm import eventually
 from penumbra import __version__
+from penumbra.cli import USAGE, main
+from penumbra.cli.start import Quiet
 from penumbra.knobs import KNOBS, groups
 from penumbra.rules import load as load_rules
 
@@ -73,6 +78,7 @@ def refusals(taken):
             2,
             "'claude' is no filter expression such as",
         ),
+        "a bad filter first": (["~nonsense ("], {}, 1, "nvalid filter expression"),
         "a misspelt command": (["wbe"], {}, 2, "'wbe' is no command, did you mean web?"),
         "a misspelt option": (
             ["--set", "penumbra_mod=safe"],
@@ -291,6 +297,37 @@ def test_it_listens_on_loopback_and_is_quiet(home):
         assert eventually(lambda: "error establishing server connection" in running.log())
     for words in ("client connect", "client disconnect", "GET http"):
         assert words not in running.log()
+
+
+def test_of_streams_there_is_a_line_only_when_it_is_asked_for(monkeypatch):
+    asked = SimpleNamespace(termlog_verbosity="info")
+    monkeypatch.setattr(ctx, "options", asked, raising=False)
+    quiet = Quiet()
+    for words in ("Streaming response from api.anthropic.com.", "Streaming request to api.anthropic.com."):
+        line = logging.makeLogRecord({"msg": words, "levelno": logging.INFO})
+        asked.termlog_verbosity = "info"
+        assert not quiet.filter(line)
+        asked.termlog_verbosity = "debug"
+        assert quiet.filter(line)
+
+
+@pytest.mark.parametrize("command", [["stats"], ["doctor"], []])
+def test_help_is_there_for_every_command_of_ours(command, capsys):
+    for flag in ("-h", "--help"):
+        with pytest.raises(SystemExit) as ended:
+            main([*command, flag])
+        assert ended.value.code == 0
+        assert capsys.readouterr().out == USAGE
+
+
+def test_an_option_of_ours_without_its_beginning_is_named(home):
+    with Running(home, "-p0", "--set", "redact_scope=all") as running:
+        assert eventually(
+            lambda: (
+                "redact_scope: mitmproxy has no such option, did you mean penumbra_redact_scope?"
+                in running.log()
+            )
+        )
 
 
 def test_told_to_listen_wider_it_says_so_and_shows_connections_when_asked(home):

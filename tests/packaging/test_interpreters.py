@@ -24,7 +24,7 @@ def install(folder, name, version):
     program.chmod(0o755)
 
 
-def found(tmp_path):
+def found(tmp_path, **more):
     """The versions that are found, in their order."""
     ran = subprocess.run(
         [
@@ -34,7 +34,7 @@ def found(tmp_path):
             ". scripts/interpreters; for found in $(pythons); do python_version $found; done",
         ],
         cwd=ROOT,
-        env={"PATH": f"{tmp_path / 'bin'}:{tmp_path / 'tools'}"},
+        env={"PATH": f"{tmp_path / 'bin'}:{tmp_path / 'tools'}", "HOME": str(tmp_path / "home"), **more},
         capture_output=True,
         text=True,
         timeout=60,
@@ -67,3 +67,14 @@ def test_the_newest_that_is_known_to_work_comes_first(tmp_path, on_path, of_pyen
         pyenv.write_text(PYENV.format(root=tmp_path / "pyenv"))
         pyenv.chmod(0o755)
     assert found(tmp_path) == expected
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_pyenv_need_not_be_on_the_path(tmp_path, named):
+    """Its stand-ins can be there alone, as where an editor or a service starts the scripts."""
+    root = tmp_path / ("elsewhere" if named else "home/.pyenv")
+    (tmp_path / "bin").mkdir()
+    install(tmp_path / "bin", "python3.13", "broken")
+    install(tmp_path / "bin", "python3", "3.11")
+    install(root / "versions/3.13.0/bin", "python", "3.13")
+    assert found(tmp_path, **({"PYENV_ROOT": str(root)} if named else {})) == ["3.13", "3.11"]

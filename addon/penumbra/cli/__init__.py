@@ -38,6 +38,10 @@ Examples:
   penumbra web --set penumbra_intercept=all
 """
 COMMANDS = ("run", "web", "stats", "doctor", "help")
+_OURS = ("stats", "doctor")
+"""Commands that mitmproxy's parser does not know."""
+FILTER_BEGINNINGS = ("~", "!", "(", '"', "'")
+"""Of mitmproxy's filter expressions, where no bare words are meant."""
 _INTERRUPTED = 130
 """As shells have it for a program that Ctrl-C ended."""
 I_KNOW = "--i-know"
@@ -61,7 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _obey(given: list[str]) -> int:
-    if given[:1] in (["-h"], ["--help"], ["help"]):
+    asked = given[1:] if given[:1] and given[0] in _OURS else given[:1]
+    if asked in (["-h"], ["--help"], ["help"]):
         print(USAGE, end="")
         return 0
     command = given.pop(0) if given[:1] and given[0] in COMMANDS else "run"
@@ -76,7 +81,7 @@ def _obey(given: list[str]) -> int:
         from penumbra.cli import doctor
 
         return doctor.main(given)
-    if given and not given[0].startswith("-"):
+    if given and not given[0].startswith(("-", *FILTER_BEGINNINGS)):
         raise Failure(_no_command(given[0]), code=2)
     if "--" in given:
         raise Failure(no_wrapping(given[given.index("--") + 1 :]), code=2)

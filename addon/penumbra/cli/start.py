@@ -20,7 +20,7 @@ from mitmproxy.tools import main as tools
 from mitmproxy.tools.web.master import WebMaster
 
 from penumbra.addon import Penumbra
-from penumbra.cli import certificates, no_wrapping, options_help
+from penumbra.cli import FILTER_BEGINNINGS, certificates, no_wrapping, options_help
 from penumbra.cli.failure import Failure
 from penumbra.cli.hints import Server, hints
 from penumbra.failures import one_line
@@ -28,14 +28,15 @@ from penumbra.holes import Hole, holes
 from penumbra.knobs import unknown_options
 
 LOOPBACK = "127.0.0.1"
-_CONNECTIONS = re.compile(r"(?:client|server) (?:dis)?connect(?: |$)")
-_FILTER_BEGINNINGS = ("~", "!", "(", '"', "'")
+_CONNECTIONS = re.compile(r"(?:client|server) (?:dis)?connect(?: |$)|Streaming (?:request to|response from) ")
+_COLUMNS = ("tls", "icon", "path", "comment", "method", "status", "size", "time")
+"""Of mitmweb's list of flows: its own, and the comment, which is where Penumbra says what it has done."""
 _Parser = Callable[[options.Options], argparse.ArgumentParser]
 
 
 class Quiet(logging.Filter):
-    """Of what mitmproxy writes to the terminal, leaves out who connects, unless more is asked for, and
-    errors of the start, which are told at its end."""
+    """Of what mitmproxy writes to the terminal, leaves out who connects and what is streamed, unless more is
+    asked for, and errors of the start, which are told at its end."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,7 +105,7 @@ class _Face:
         master.addons.add(StartErrors(self.quiet))
         master.addons.get("termlog").logger.addFilter(self.quiet)
         master.options.update(listen_host=LOOPBACK)
-        master.options.update_known(flow_detail=0)
+        master.options.update_known(flow_detail=0, web_columns=_COLUMNS)
 
     def parser(self, opts: options.Options) -> argparse.ArgumentParser:
         """mitmproxy's own parser, with our options in its help."""
@@ -124,7 +125,7 @@ class _Face:
     def settled(self, args: argparse.Namespace) -> dict[str, Any]:
         """All options are read: the last look before anything is opened. Raises Failure."""
         words = list(args.filter_args)
-        if words and not words[0].startswith(_FILTER_BEGINNINGS):
+        if words and not words[0].startswith(FILTER_BEGINNINGS):
             raise Failure(
                 f"{words[0]!r} is no filter expression such as '~u {words[0]}', and {no_wrapping(words)}", 2
             )

@@ -7,6 +7,7 @@ left behind is taken away by the next reader.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -48,7 +49,8 @@ class StatsFile:
         """The process ends."""
         if self._due is not None:
             self._due.cancel()
-        self._path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self._path.unlink()
 
     def _write(self) -> None:
         self._due = None
@@ -76,7 +78,8 @@ def running(where: Path) -> Iterator[dict[str, Any]]:
         if not path.stem.isdecimal():
             continue
         if not _lives(int(path.stem)):
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                path.unlink()
             continue
         try:
             found = orjson.loads(path.read_bytes())

@@ -83,21 +83,24 @@ class Summary:
             self.put_back + other.put_back,
         )
 
-    def line(self) -> str:
+    def line(self, new: Summary | None = None) -> str:
         """Such as `2 of 5 results changed (Bash 2), about 8,000 -> 2,000 tokens (-75%), by terminal 2,
-        3 secrets redacted (password 3)`."""
+        3 secrets redacted (password 3)`. With `new`, what is summed up of new results, only their names are
+        named: a request carries all earlier results again, and would name more with every turn."""
+        named, mark = (self, "") if new is None else (new, "new: ")
         parts = []
         if self.results:
-            parts.append(f"{self.changed:,} of {self.results:,} results changed{_names(self.tools)}")
+            parts.append(f"{self.changed:,} of {self.results:,} results changed{_names(named.tools, mark)}")
         if self.tokens_after < self.tokens_before:
             share = (self.tokens_before - self.tokens_after) / self.tokens_before
             parts.append(f"about {self.tokens_before:,} -> {self.tokens_after:,} tokens (-{share:.0%})")
-        if self.stages:
-            parts.append(f"by {_counted(self.stages)}")
+        # Of secrets it is said below.
+        if stages := Counter({name: count for name, count in named.stages.items() if name != "redaction"}):
+            parts.append(f"by {_counted(stages)}")
         if self.secrets:
             count = self.secrets.total()
             noun = "secret" if count == 1 else "secrets"
-            parts.append(f"{count:,} {noun} redacted{_names(self.secrets)}")
+            parts.append(f"{count:,} {noun} redacted{_names(named.secrets, mark)}")
         if self.put_back:
             noun = "exchange" if self.put_back == 1 else "exchanges"
             parts.append(f"{self.put_back:,} hidden {noun} put back")
@@ -125,8 +128,8 @@ def _name(text: str) -> str:
     return text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…"
 
 
-def _names(counts: Counter[str]) -> str:
-    return f" ({_counted(counts)})" if counts else ""
+def _names(counts: Counter[str], mark: str = "") -> str:
+    return f" ({mark}{_counted(counts)})" if counts else ""
 
 
 def _counted(counts: Counter[str]) -> str:
