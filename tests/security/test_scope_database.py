@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from security.test_scope import ASK, CALL, LOG, begun, result
 
 from penumbra.engine import Engine
 from penumbra.insight.events import EventLog
@@ -22,7 +23,6 @@ from penumbra.shadow.ledger import Decision, Facts, Ledger
 from penumbra.shadow.originals import StoredOriginals
 from penumbra.shadow.seal import Seal
 from security.scopes import APIS, HIDDEN, Callers, database
-from security.test_scope import ASK, CALL, LOG, begun, result
 
 SCHEMA = (*ledger.SCHEMA, *answers.SCHEMA, *originals.SCHEMA)
 KEY = b"k" * 32
