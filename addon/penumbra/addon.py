@@ -24,6 +24,7 @@ from penumbra.insight.expansions import ExpansionFigures
 from penumbra.insight.running import StatsFile, own_file
 from penumbra.kept import Kept
 from penumbra.knobs import CONFIG_OPTION, KNOBS, unknown_options
+from penumbra.only_http import OnlyHttp
 from penumbra.other_requests import Hands, OtherRequests
 from penumbra.other_sockets import OtherSockets
 from penumbra.overrides import THRESHOLD_HEADER
@@ -89,7 +90,8 @@ class Penumbra:
         self.kept = Kept(lambda: self.settings.blank_flows, self.expansion.sending)
         answers = [self.rescue, self.expansion, self.edits, self.tells, self.writes, self.kept]
         self.other_sockets = OtherSockets(self.others)
-        self.addons = [listening.Listening(), commands, *answers, self.sockets, self.other_sockets]
+        first = [listening.Listening(), commands, OnlyHttp(self._is_searched)]
+        self.addons = [*first, *answers, self.sockets, self.other_sockets]
         self.is_embedded = False
         """Whether who loads the addon shows an error of an option by itself, also at the start."""
         self._running = False
@@ -237,8 +239,9 @@ class Penumbra:
         """Tunnel what is none of ours: only known LLM hosts are decrypted."""
         if self.settings.intercept == "all" or connected.mode(data.context.client) == "reverse":
             return
-        address = data.context.server.address
-        host = data.client_hello.sni or (address[0] if address else "")
+        if (address := data.context.server.address) is None:
+            return  # A client that speaks TLS with the proxy itself: where it wants to go comes later.
+        host = data.client_hello.sni or address[0]
         if not recognise.is_llm_host(host, self.settings.hosts):
             data.ignore_connection = True
 
@@ -371,6 +374,9 @@ class Penumbra:
             return False
         ours = llm_hosts.may_be(flow, self.settings.hosts)
         return ours and (self._filter is None or bool(flowfilter.match(self._filter, flow)))
+
+    def _is_searched(self, host: str) -> bool:
+        return self.settings.redact_secrets and recognise.is_llm_host(host, self.settings.hosts)
 
     def _is_provider(self, flow: http.HTTPFlow) -> bool:
         return llm_hosts.is_provider(flow, self.settings.hosts)
