@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
+import time
 from typing import Any
 
 import pytest
@@ -60,6 +61,7 @@ def test_first_bytes_that_look_like_nothing(pieces: list[bytes], proxy: Any, ups
         with running.trust().wrap_socket(tunnel, server_hostname="api.openai.com") as secure:
             for piece in [*pieces, rest]:
                 secure.sendall(piece)
+                time.sleep(0.1)  # So that the proxy reads the pieces one by one.
             with contextlib.suppress(OSError):
                 secure.recv(4096)
     assert all(SECRET.encode() not in one.raw_body for one in upstream.requests)
