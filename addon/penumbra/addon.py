@@ -19,6 +19,7 @@ from penumbra.commands import Commands
 from penumbra.edits import Edits
 from penumbra.engine import Accepted, Engine, Incoming, Refused, unsearched
 from penumbra.expansion import Expansion
+from penumbra.failures import one_line
 from penumbra.insight import events, figures
 from penumbra.insight.expansions import ExpansionFigures
 from penumbra.insight.running import StatsFile, own_file
@@ -53,6 +54,8 @@ _ENGINE_SETTINGS = (
     "redaction_max_bytes",
 )
 """What is read when the engine is made; a change makes another one."""
+_MOST_HOSTS = 1_000
+"""That are warned of."""
 _log = logging.getLogger(__name__)
 
 
@@ -291,7 +294,7 @@ class Penumbra:
         where = failures.place(error)
         if self.settings.redact_secrets:
             return unsearched(api, RedactionError(where))
-        _log.warning(f"Penumbra leaves a request to {flow.request.pretty_host} alone: {where}")
+        _log.warning(f"Penumbra leaves a request to {connected.shown(flow)} alone: {where}")
         return None
 
     async def _frame(self, flow: http.HTTPFlow, api: Api, frame: bytes) -> Accepted | Refused | None:
@@ -311,7 +314,7 @@ class Penumbra:
             outcome = self._unsearched(flow, api, error)
         if isinstance(outcome, Refused):
             self.figures.refused += 1
-            _log.warning(f"Penumbra refused a request to {flow.request.pretty_host}: {outcome.reason}")
+            _log.warning(f"Penumbra refused a request to {connected.shown(flow)}: {outcome.reason}")
         return outcome
 
     async def _other_frame(self, flow: http.HTTPFlow, frame: bytes) -> bytes:
@@ -350,10 +353,11 @@ class Penumbra:
         if keys is not None and keys.made(_signable(request)):
             return False
         self.figures.passed["signed"] += 1
-        if request.pretty_host not in self._sealed_hosts:
-            self._sealed_hosts.add(request.pretty_host)
+        host = one_line(request.host)
+        if host not in self._sealed_hosts and len(self._sealed_hosts) < _MOST_HOSTS:
+            self._sealed_hosts.add(host)
             _log.warning(
-                f"Penumbra leaves requests to {request.pretty_host} alone: they are signed. Use an API key, "
+                f"Penumbra leaves requests to {host} alone: they are signed. Use an API key, "
                 "or penumbra_aws_signing=environment and the client's own keys."
             )
         return True
@@ -400,7 +404,7 @@ class Penumbra:
                 kind = TooLarge if isinstance(error, content_encoding.TooLarge) else Unreadable
                 return unsearched(api, kind(f"its body: {error}"))
             self.figures.passed["undecodable body"] += 1
-            _log.warning(f"Penumbra leaves a request to {request.pretty_host} alone: {error}")
+            _log.warning(f"Penumbra leaves a request to {connected.shown(flow)} alone: {error}")
             return None
         return self._described(flow, api, body)
 
@@ -424,7 +428,7 @@ class Penumbra:
         flow.response = http.Response.make(refused.status, refused.body, {"content-type": "application/json"})
         flow.metadata["penumbra"] = {"refused": refused.status}
         flow.comment = f"Penumbra refused: {refused.reason}"
-        _log.warning(f"Penumbra refused a request to {flow.request.pretty_host}: {refused.reason}")
+        _log.warning(f"Penumbra refused a request to {connected.shown(flow)}: {refused.reason}")
 
     async def _send(self, flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted) -> None:
         body = accepted.rewritten.body

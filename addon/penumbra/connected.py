@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from mitmproxy import ctx, http
 
+from penumbra.failures import one_line
+
 _ADDRESSED = ("transparent", "local", "wireguard", "tun")
 """Modes in which clients don't tell the proxy a name, but connect to an address."""
+
+_LONGEST = 253
+"""Characters of a name."""
 
 
 def mode(client: object) -> str:
@@ -23,6 +28,11 @@ def host(flow: http.HTTPFlow) -> str:
         # The client's TLS may end at the proxy itself. Its name then is the proxy's, or anybody's.
         return request.host
     return server.sni or flow.client_conn.sni or request.host
+
+
+def shown(flow: http.HTTPFlow) -> str:
+    """The name that its client gives a host, as it may stand in a log."""
+    return one_line(flow.request.pretty_host[:_LONGEST])
 
 
 def claimed(flow: http.HTTPFlow) -> str:

@@ -17,16 +17,18 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 import re2
 
 from penumbra import rules
+from penumbra.short_texts import remembered
 from penumbra.wire.document import NotJson, decode
 
 _KEY_HEADERS = ("x-api-key", "api-key", "x-goog-api-key")
 _OTHERS = re2.compile("[^a-z]+")
+_LONGEST_NAME = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,17 +158,19 @@ def _known() -> _Known:
     )
 
 
-@lru_cache(1024)
+@remembered(1_024)
 def _is_header(name: str) -> bool:
     return name in _known().headers or _tells(name)
 
 
-@lru_cache(1024)
+@remembered(1_024)
 def _is_query(name: str) -> bool:
     return name.lower() in _known().queries or _tells(name.lower())
 
 
 def _tells(name: str) -> bool:
+    if len(name) > _LONGEST_NAME:
+        return True  # Nobody names anything like this: apart rather than together, and at once.
     known = _known()
     return name not in known.unlike and not known.words.isdisjoint(_OTHERS.split(name))
 
