@@ -54,3 +54,19 @@ def test_names_that_nobody_gives_are_credentials_at_once() -> None:
     name = "a1-" * 100_000
     assert identity._is_header(name)
     assert identity._is_query(name)
+
+
+@pytest.mark.parametrize("where", ["_is_header", "_is_query"])
+def test_more_names_than_anybody_gives_are_not_looked_at(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them count: another value is another caller."""
+    looked: list[str] = []
+    monkeypatch.setattr(identity, where, lambda name: bool(looked.append(name)))
+    many = {f"a{number}": "v" for number in range(20_000)}
+
+    def scope(names: dict[str, str]) -> bytes:
+        of = (names, {}) if where == "_is_header" else ({}, names)
+        return identity.identify(b"k", "h:443", "peer", *of).scope
+
+    assert scope(many) == scope(dict(reversed(many.items())))
+    assert scope(many) != scope(many | {"a7": "w"})
+    assert not looked

@@ -28,7 +28,8 @@ from penumbra.wire.document import NotJson, decode
 
 _KEY_HEADERS = ("x-api-key", "api-key", "x-goog-api-key")
 _OTHERS = re2.compile("[^a-z]+")
-_LONGEST_NAME = 256
+_LONGEST_NAME = _MOST_NAMES = 256
+"""Nobody gives longer ones, or more. What does is not looked at closely: all of it counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ def _credentials(
     """Kind, name and value of each credential, in an order that does not depend on the request's."""
     for name in sorted(headers):
         value = headers[name]
-        if not value or not _is_header(name):
+        if not value or not (len(headers) > _MOST_NAMES or _is_header(name)):
             continue
         if name == "cookie":
             yield from (("cookie", one, content) for one, content in _cookies(value))
@@ -83,7 +84,7 @@ def _credentials(
         else:
             yield "header", name, value
     for name in sorted(query):
-        if query[name] and _is_query(name):
+        if query[name] and (len(query) > _MOST_NAMES or _is_query(name)):
             yield "query", name, query[name]
 
 
