@@ -19,11 +19,13 @@ from penumbra.commands import Commands
 from penumbra.edits import Edits
 from penumbra.engine import Accepted, Engine, Incoming, Refused, unsearched
 from penumbra.expansion import Expansion
+from penumbra.failures import one_line
 from penumbra.insight import events, figures
 from penumbra.insight.expansions import ExpansionFigures
 from penumbra.insight.running import StatsFile, own_file
 from penumbra.kept import Kept
 from penumbra.knobs import CONFIG_OPTION, KNOBS, unknown_options, unprefixed_options
+from penumbra.only_http import OnlyHttp
 from penumbra.other_requests import Hands, OtherRequests
 from penumbra.other_sockets import OtherSockets
 from penumbra.overrides import THRESHOLD_HEADER
@@ -52,6 +54,8 @@ _ENGINE_SETTINGS = (
     "redaction_max_bytes",
 )
 """What is read when the engine is made; a change makes another one."""
+_MOST_HOSTS = 1_000
+"""That are warned of."""
 _log = logging.getLogger(__name__)
 
 
@@ -89,7 +93,8 @@ class Penumbra:
         self.kept = Kept(lambda: self.settings.blank_flows, self.expansion.sending)
         answers = [self.rescue, self.expansion, self.edits, self.tells, self.writes, self.kept]
         self.other_sockets = OtherSockets(self.others)
-        self.addons = [listening.Listening(), commands, *answers, self.sockets, self.other_sockets]
+        first = [listening.Listening(), commands, OnlyHttp(self._is_searched)]
+        self.addons = [*first, *answers, self.sockets, self.other_sockets]
         self.is_embedded = False
         """Whether who loads the addon shows an error of an option by itself, also at the start."""
         self._running = False
@@ -239,8 +244,9 @@ class Penumbra:
         """Tunnel what is none of ours: only known LLM hosts are decrypted."""
         if self.settings.intercept == "all" or connected.mode(data.context.client) == "reverse":
             return
-        address = data.context.server.address
-        host = data.client_hello.sni or (address[0] if address else "")
+        if (address := data.context.server.address) is None:
+            return  # A client that speaks TLS with the proxy itself: where it wants to go comes later.
+        host = data.client_hello.sni or address[0]
         if not recognise.is_llm_host(host, self.settings.hosts):
             data.ignore_connection = True
 
@@ -290,7 +296,7 @@ class Penumbra:
         where = failures.place(error)
         if self.settings.redact_secrets:
             return unsearched(api, RedactionError(where))
-        _log.warning(f"Penumbra leaves a request to {flow.request.pretty_host} alone: {where}")
+        _log.warning(f"Penumbra leaves a request to {connected.shown(flow)} alone: {where}")
         return None
 
     async def _frame(self, flow: http.HTTPFlow, api: Api, frame: bytes) -> Accepted | Refused | None:
@@ -310,7 +316,7 @@ class Penumbra:
             outcome = self._unsearched(flow, api, error)
         if isinstance(outcome, Refused):
             self.figures.refused += 1
-            _log.warning(f"Penumbra refused a request to {flow.request.pretty_host}: {outcome.reason}")
+            _log.warning(f"Penumbra refused a request to {connected.shown(flow)}: {outcome.reason}")
         return outcome
 
     async def _other_frame(self, flow: http.HTTPFlow, frame: bytes) -> bytes:
@@ -349,10 +355,11 @@ class Penumbra:
         if keys is not None and keys.made(_signable(request)):
             return False
         self.figures.passed["signed"] += 1
-        if request.pretty_host not in self._sealed_hosts:
-            self._sealed_hosts.add(request.pretty_host)
+        host = one_line(request.host)
+        if host not in self._sealed_hosts and len(self._sealed_hosts) < _MOST_HOSTS:
+            self._sealed_hosts.add(host)
             _log.warning(
-                f"Penumbra leaves requests to {request.pretty_host} alone: they are signed. Use an API key, "
+                f"Penumbra leaves requests to {host} alone: they are signed. Use an API key, "
                 "or penumbra_aws_signing=environment and the client's own keys."
             )
         return True
@@ -373,6 +380,9 @@ class Penumbra:
             return False
         ours = llm_hosts.may_be(flow, self.settings.hosts)
         return ours and (self._filter is None or bool(flowfilter.match(self._filter, flow)))
+
+    def _is_searched(self, host: str) -> bool:
+        return self.settings.redact_secrets and recognise.is_llm_host(host, self.settings.hosts)
 
     def _is_provider(self, flow: http.HTTPFlow) -> bool:
         return llm_hosts.is_provider(flow, self.settings.hosts)
@@ -396,7 +406,7 @@ class Penumbra:
                 kind = TooLarge if isinstance(error, content_encoding.TooLarge) else Unreadable
                 return unsearched(api, kind(f"its body: {error}"))
             self.figures.passed["undecodable body"] += 1
-            _log.warning(f"Penumbra leaves a request to {request.pretty_host} alone: {error}")
+            _log.warning(f"Penumbra leaves a request to {connected.shown(flow)} alone: {error}")
             return None
         return self._described(flow, api, body)
 
@@ -420,7 +430,7 @@ class Penumbra:
         flow.response = http.Response.make(refused.status, refused.body, {"content-type": "application/json"})
         flow.metadata["penumbra"] = {"refused": refused.status}
         flow.comment = f"Penumbra refused: {refused.reason}"
-        _log.warning(f"Penumbra refused a request to {flow.request.pretty_host}: {refused.reason}")
+        _log.warning(f"Penumbra refused a request to {connected.shown(flow)}: {refused.reason}")
 
     async def _send(self, flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted) -> None:
         body = accepted.rewritten.body

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from mitmproxy import http
 
-from penumbra import failures, responses
+from penumbra import connected, failures, responses
 from penumbra.restoring import Restoration
 from penumbra.shadow.exchange import Done
 from penumbra.wire import content_stream
@@ -102,7 +102,7 @@ class Edits:
         note = f"{restoration.calls} calls edit files with {len(restoration.used)} values put back"
         flow.metadata[METADATA] = len(restoration.used)
         flow.comment = f"{flow.comment}; {note}" if flow.comment else f"Penumbra: {note}"
-        _log.info(f"Penumbra: {flow.request.pretty_host}: {note}")
+        _log.info(f"Penumbra: {connected.shown(flow)}: {note}")
 
     def _put_in(self, flow: http.HTTPFlow, expected: _Expected) -> None:
         """A response that nobody has read yet is complete, and none of it was sent."""

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mitmproxy import connection, ctx, http
 from mitmproxy.proxy import layer
 
-from penumbra import responses
-from penumbra.failures import place
+from penumbra import connected, responses
+from penumbra.failures import one_line, place
 from penumbra.insight.expansions import ExpansionFigures, expansion_event
 from penumbra.recovery import portions, refusals
 from penumbra.recovery.room import NOT_KNOWN, Portions, Room
@@ -354,7 +354,7 @@ class Expansion:
         self, flow: http.HTTPFlow, awaited: Awaited, exchange: Exchange, failure: Failure
     ) -> bytes | None:
         """The request with less of what was asked for, if a continuation was refused as too large."""
-        host, size = flow.request.pretty_host, len(exchange.request) // 4
+        host, size = connected.shown(flow), len(exchange.request) // 4
         refusal = refusals.classify(failure.status or 200, failure.body, host, size)
         request = await portions.smaller(awaited, exchange, refusal) if refusal is not None else None
         if refusal is not None and request is not None:
@@ -378,7 +378,7 @@ class Expansion:
         except RedactionError as error:
             said = f"({place(error)})"
         _log.warning(
-            f"Penumbra: {flow.request.pretty_host}: a hidden request failed: {failure.message}: {said}"
+            f"Penumbra: {connected.shown(flow)}: a hidden request failed: {failure.message}: {one_line(said)}"
         )
         return exchange.failed(failure)
 
@@ -466,7 +466,7 @@ class Expansion:
         note = f"{count} original{'s' * (count != 1)} asked for, {calls} hidden call{'s' * (calls != 1)}"
         flow.comment = f"{flow.comment}; {note}" if flow.comment else f"Penumbra: {note}"
         flow.metadata["penumbra_continuations"] = list(awaited.continuations)
-        _log.info(f"Penumbra: {flow.request.pretty_host}: {note}")
+        _log.info(f"Penumbra: {connected.shown(flow)}: {note}")
 
     def forget(self, flow: http.HTTPFlow) -> None:
         """Nothing is awaited of a flow any more."""

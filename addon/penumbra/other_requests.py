@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from mitmproxy import http
 
-from penumbra import bodies, failures, readable, workers
+from penumbra import bodies, connected, failures, readable, workers
 from penumbra.elsewhere import Body, Searched
 from penumbra.engine import Engine
 from penumbra.insight.figures import Figures
@@ -138,9 +138,7 @@ class OtherRequests:
         flow.metadata["penumbra"] = {"api": "other", "changed": True}
         flow.comment = "Penumbra: secrets redacted"
         counts = ", ".join(f"{rule} {count}" for rule, count in sorted(searched.counts.items()))
-        _log.info(
-            f"Penumbra: {flow.request.pretty_host}: redacted in another request: {counts or 'as before'}"
-        )
+        _log.info(f"Penumbra: {connected.shown(flow)}: redacted in another request: {counts or 'as before'}")
 
     def _refuse(self, flow: http.HTTPFlow, error: RedactionError, unfit: Api | None) -> None:
         told = message_of(error)
@@ -153,7 +151,7 @@ class OtherRequests:
         pattern = "/".join(
             "*" if _VARIABLE.fullmatch(one) else one for one in normal(flow.request.path).split("/")
         )
-        where = f"{flow.request.pretty_host}{pattern}"[:200]
+        where = f"{connected.shown(flow)}{pattern}"[:200]
         if where in self._warned or len(self._warned) >= _MOST_WARNINGS:
             return
         self._warned.add(where)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from mitmproxy import ctx, http
 from mitmproxy.proxy.layers import websocket as layers
 
+from penumbra import connected
 from penumbra.other_requests import OtherRequests
 from penumbra.redaction import RedactionError
 from penumbra.refused import message_of
@@ -84,7 +85,7 @@ class OtherSockets:
             )
         except RedactionError as error:
             told = message_of(error)
-            _log.warning(f"Penumbra refused a frame to {flow.request.pretty_host}: {told}")
+            _log.warning(f"Penumbra refused a frame to {connected.shown(flow)}: {told}")
             message.drop()
             refusal = watched.kind.refusal(told)
             ctx.master.commands.call("inject.websocket", flow, True, refusal, True)

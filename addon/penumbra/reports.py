@@ -11,8 +11,8 @@ from typing import Any
 
 from mitmproxy import http
 
+from penumbra import connected
 from penumbra.engine import Accepted, Incoming
-from penumbra.failures import one_line
 from penumbra.insight import events
 from penumbra.insight.figures import Figures, Totals
 from penumbra.insight.summary import Summary
@@ -37,7 +37,7 @@ class Reports:
 
     def accepted(self, flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted) -> None:
         """A request, or a frame of a socket, is sent on."""
-        host, rewritten, prepared = one_line(flow.request.pretty_host), accepted.rewritten, accepted.prepared
+        host, rewritten, prepared = connected.shown(flow), accepted.rewritten, accepted.prepared
         if accepted.line:
             _log.info(f"Penumbra: {host}: {accepted.line}")
         summary = Summary.of(

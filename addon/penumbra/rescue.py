@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from mitmproxy import http
 
-from penumbra import failures
+from penumbra import connected, failures
 from penumbra.engine import Accepted, Engine, Incoming
 from penumbra.expansion import Expansion
 from penumbra.recovery import binding, recoverer, refusals
@@ -185,7 +185,7 @@ class Rescue:
         self._tell(flow, smaller)
         self._expansion.guard(flow, watched)
         _log.info(
-            f"Penumbra: {flow.request.pretty_host} refused a request ({again.refusal.rule}, "
+            f"Penumbra: {connected.shown(flow)} refused a request ({again.refusal.rule}, "
             f"{again.refusal.kind}); sends it again with {before:,} -> {len(body):,} bytes"
         )
         return self._expansion.hidden(flow, body, "takes the place of a refused request,")

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from mitmproxy import http
 
+from penumbra import connected
 from penumbra.failures import place
 from penumbra.shadow.exchange import Done
 from penumbra.shadow.expansions import Prepared
@@ -96,7 +97,7 @@ def plain_body(flow: http.HTTPFlow, body: bytes) -> bytes | None:
             body, flow.response.headers.get("content-encoding", ""), content_stream.MOST_BYTES
         )
     except content_encoding.NotDecodable as error:
-        _log.warning(f"penumbra: a response of {flow.request.pretty_host} could not be read: {error}")
+        _log.warning(f"penumbra: a response of {connected.shown(flow)} could not be read: {error}")
         return None
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from mitmproxy import http
 
+from penumbra import connected
 from penumbra.engine import Accepted, Engine, Incoming
 from penumbra.failures import place
 from penumbra.recovery import refusals
@@ -81,14 +82,14 @@ class SocketRescue:
         sending.accepted = made
         sending.count += 1
         _log.info(
-            f"Penumbra: {flow.request.pretty_host} refused a request on a socket ({made.again.refusal.rule}, "
+            f"Penumbra: {connected.shown(flow)} refused a request on a socket ({made.again.refusal.rule}, "
             f"{made.again.refusal.kind}); sends it again with {before:,} -> {after:,} bytes"
         )
         return True
 
     async def _made(self, flow: http.HTTPFlow, api: Api, sending: Sending, refusal: bytes) -> Accepted | None:
         status = _status(refusal)
-        host, size = flow.request.pretty_host, len(sending.accepted.rewritten.body) // 4
+        host, size = connected.shown(flow), len(sending.accepted.rewritten.body) // 4
         found = refusals.classify(status, refusal, host, size)
         if found is None or found.leave or found.kind is Kind.BINDING:
             return None

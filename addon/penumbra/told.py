@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from mitmproxy import http
 
-from penumbra import responses
+from penumbra import connected, responses
 from penumbra.engine import Accepted
 from penumbra.recovery.context_guard import Told
 from penumbra.wire import content_stream
@@ -123,4 +123,4 @@ def _report(flow: http.HTTPFlow, telling: _Telling) -> None:
     factor = told.believed / told.limit
     note = f"told {factor:.2f} times the input tokens: of {told.believed:,} only {told.limit:,} fit"
     flow.comment = f"{flow.comment}; {note}" if flow.comment else f"Penumbra: {note}"
-    _log.info(f"Penumbra: {flow.request.pretty_host}: {note}; in truth {real}")
+    _log.info(f"Penumbra: {connected.shown(flow)}: {note}; in truth {real}")

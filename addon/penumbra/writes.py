@@ -6,7 +6,7 @@ import logging
 
 from mitmproxy import http
 
-from penumbra import failures, responses
+from penumbra import connected, failures, responses
 from penumbra.redaction import leaving
 from penumbra.redaction.placeholder import PATTERN_BYTES
 from penumbra.wire.answers import FORMATS
@@ -55,7 +55,7 @@ class Writes:
         flow.marked = MARK
         flow.metadata[METADATA] = found
         flow.comment = f"{flow.comment}; {note}" if flow.comment else f"Penumbra: {note}"
-        _log.warning(f"Penumbra: {flow.request.pretty_host}: {note}")
+        _log.warning(f"Penumbra: {connected.shown(flow)}: {note}")
 
     def error(self, flow: http.HTTPFlow) -> None:
         """A flow has ended before its response."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 from penumbra import rules
+from penumbra.short_texts import remembered
 
 CATEGORIES = frozenset(
     {"read", "edit", "write", "bash", "glob", "list", "grep", "web", "subagent", "plan", "other"}
@@ -34,7 +35,7 @@ def _names() -> tuple[dict[str, str], dict[str, str]]:
     return exact, folded
 
 
-@lru_cache(maxsize=4096)
+@remembered(4_096)
 def category(name: str) -> str:
     """The category of a tool, `name` as the agent spells it; `"other"` if nothing is known."""
     exact, folded = _names()
@@ -49,7 +50,7 @@ def category(name: str) -> str:
     return "other"
 
 
-@lru_cache(maxsize=4096)
+@remembered(4_096)
 def skips(name: str, skip_tools: frozenset[str]) -> bool:
     """True if the operator excluded this tool.
 

@@ -8,9 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from penumbra.insight.figures import counted_as
 from penumbra.shadow.expansions import Answered
 
 _CONVERSATIONS = 200
+
+_MOST_FIGURES = 200
 
 
 @dataclass(slots=True)
@@ -36,7 +39,9 @@ class Counts:
         self.sent += sum(one.sent for one in answered)
         self.calls += calls
         for turn in tokens:
-            self.tokens.update(turn)
+            # Names come from the upstream.
+            known = {name: count for name, count in turn.items() if name in self.tokens}
+            self.tokens.update(turn if len(self.tokens) < _MOST_FIGURES else known)
 
     def line(self) -> str:
         """The sums as text."""
@@ -73,7 +78,8 @@ class ExpansionFigures:
             self.conversations.popitem(last=False)
         for target in (self.all, counts):
             target.add(answered, calls, tokens)
-        self.by_tool.update(one.tool or "(unknown)" for one in answered)
+        for one in answered:
+            self.by_tool[counted_as(self.by_tool, one.tool)] += 1
         self.by_family.update(one.family or "(none)" for one in answered)
 
     def lines(self) -> list[str]:

@@ -7,8 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from penumbra.failures import one_line
 from penumbra.rewrite import Shown
 from penumbra.strategies.figures import StrategyFigures
+
+_MOST_TOOLS, _LONGEST_NAME = 1_000, 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,7 @@ class Figures:
             self.redactions.update(entry.facts.redactions)
             saved = entry.facts.tokens_before - entry.facts.tokens_after
             if saved:
-                self.saved_by_tool[entry.item.tool or "(unknown)"] += saved
+                self.saved_by_tool[counted_as(self.saved_by_tool, entry.item.tool)] += saved
 
     def totals(self) -> dict[str, Any]:
         """The figures for programs; counts, and estimated tokens."""
@@ -116,6 +119,12 @@ class Figures:
                 top = ", ".join(f"{name} {count:,}" for name, count in counter.most_common(12))
                 lines.append(f"{title:<11} {top}")
         return lines + self.strategies.lines()
+
+
+def counted_as(counter: Counter[str], tool: str) -> str:
+    """The name that a tool is counted under: a client may call its tools anything, and have any number."""
+    name = one_line(tool[:_LONGEST_NAME]) or "(unknown)"
+    return name if name in counter or len(counter) < _MOST_TOOLS else "(others)"
 
 
 def _change(before: int, after: int) -> str:

@@ -15,7 +15,7 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import astuple, dataclass, field, replace
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 import re2
@@ -25,6 +25,7 @@ from penumbra import rules
 from penumbra.redaction import Unreadable
 from penumbra.redaction.spoken import still_json
 from penumbra.redaction.structured import leaves, surrounded
+from penumbra.short_texts import remembered
 from penumbra.text.result import Redacted
 from penumbra.wire.document import Document, Edit, encode
 
@@ -55,14 +56,14 @@ def _logins() -> frozenset[str]:
     return frozenset(rules.load("providers.yaml")["strings"]["logins"])
 
 
-@lru_cache(8192)
+@remembered(8_192)
 def _kind(name: str) -> str:
     """What a member's name tells of what is below it; empty: nothing."""
     patterns = _patterns()
     return next((kind for kind in _KINDS if patterns[kind].fullmatch(name)), "")
 
 
-@lru_cache(8192)
+@remembered(8_192)
 def _is(kind: str, value: str) -> bool:
     return bool(_patterns()[kind].fullmatch(value))
 

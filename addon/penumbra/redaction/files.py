@@ -12,12 +12,13 @@ import posixpath
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, Literal
 
 from penumbra import rules
 from penumbra.calls import tools
 from penumbra.calls.classify import classify
+from penumbra.short_texts import remembered
 
 Kind = Literal["path", "patch", ""]
 """How a call names the file that it edits: in a member, or within a patch; empty: it is no edit."""
@@ -53,7 +54,7 @@ def _path_words() -> frozenset[str]:
     return frozenset(_table()["path_words"])
 
 
-@lru_cache(maxsize=4096)
+@remembered(4_096)
 def names_file(member: str) -> bool:
     """Whether a member of a call's arguments may name a file, by its name."""
     if member in folder_keys():

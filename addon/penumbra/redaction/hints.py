@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 
 from penumbra import rules
 from penumbra.redaction.printed import Printed, printed
+from penumbra.short_texts import remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ _QUIET = re.compile("|".join(_SPEC["quiet"]), re.IGNORECASE)
 _LONGEST = 4096
 
 
-@lru_cache(maxsize=1024)
+@remembered(1_024)
 def read_hint(text: str) -> Hint:
     """The hint in a path or command line, of which the first 4,096 characters count."""
     text = text[:_LONGEST]

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import lru_cache
 from typing import Any
 
 from penumbra import rules
+from penumbra.short_texts import remembered
 
 
 class Strength(IntEnum):
@@ -59,7 +59,7 @@ class Names:
         self._short_endings = tuple(spec["short_endings"].split())
         self._short_ending_owners = _words(spec["short_ending_owners"])
         self._ending_exceptions = _words(spec["ending_exceptions"])
-        self.judge = lru_cache(maxsize=8192)(self._judge)
+        self.judge = remembered(8_192)(self._judge)
 
     def _judge(self, name: str) -> Name:
         words = [word.lower() for word in _WORD.findall(name)]

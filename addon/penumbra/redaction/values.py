@@ -11,13 +11,13 @@ import math
 import re
 from collections import Counter
 from enum import Enum
-from functools import lru_cache
 
 import ahocorasick_rs
 import re2
 
 from penumbra import rules
 from penumbra.redaction.names import Strength
+from penumbra.short_texts import remembered
 
 
 class Style(Enum):
@@ -171,7 +171,7 @@ def is_unmistakable(value: str, strength: Strength) -> bool:
     return kinds(value) == 3
 
 
-@lru_cache(maxsize=4096)
+@remembered(4_096)
 def is_secret(value: str, strength: Strength, style: Style) -> bool:
     """Whether the value beside a name of that strength is to be taken out."""
     # What a value is shows in its beginning; a longer look would make hostile texts slow.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 import re2
@@ -22,6 +22,7 @@ from penumbra.calls.classify import Call, printing_parts
 from penumbra.calls.envelope import split_envelope
 from penumbra.calls.match import families, family_of
 from penumbra.calls.shell import Part, parse
+from penumbra.short_texts import remembered
 from penumbra.text import time_budget
 from penumbra.text.family_patterns import Pattern
 from penumbra.text.family_steps import Step, step
@@ -208,7 +209,7 @@ def _by_announcements(body: str, inner: Pattern, lossy: bool, depth: int) -> Fam
     return _joined(pieces, lines[done:])
 
 
-@lru_cache(maxsize=512)
+@remembered(512)
 def _announced(command: str) -> tuple[str, bool]:
     """The family of an announced command, empty if it has none or several, and whether it is filtered."""
     printing = printing_parts(parse(command))

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
+
+from penumbra.short_texts import remembered
 
 _HIT = re.compile(r"((?:[A-Za-z]:)?[^:\n]{1,400}):([0-9]{1,8}):")
 _NEAR = re.compile(r"-([0-9]{1,8})-")
@@ -91,7 +92,7 @@ def _paths(lines: list[str]) -> list[str]:
     return paths
 
 
-@lru_cache(maxsize=1_024)
+@remembered(1_024)
 def _is_path(name: str) -> bool:
     """Whether this may name a file: a time of day or a word may not."""
     return ("/" in name or "." in name or "\\" in name) and not name[0].isspace() and not name[:1].isdigit()

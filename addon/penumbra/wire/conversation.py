@@ -13,11 +13,11 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Protocol
 
 from msgspec import Raw
 
+from penumbra.short_texts import remembered
 from penumbra.wire.document import Document
 
 _FILE_KEYS = {"mimeType", "mime_type"}
@@ -174,7 +174,7 @@ _TELLING_ID = 20
 _PARTS = re.compile("[^0-9A-Za-z]+")
 
 
-@lru_cache(16_384)
+@remembered(16_384)
 def is_telling(call_id: str) -> bool:
     """Whether a call's id alone tells its conversation. The same ids come with every request."""
     parts = (part for part in _PARTS.split(call_id) if not part.isalpha())

@@ -17,16 +17,19 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 import re2
 
 from penumbra import rules
+from penumbra.short_texts import remembered
 from penumbra.wire.document import NotJson, decode
 
 _KEY_HEADERS = ("x-api-key", "api-key", "x-goog-api-key")
 _OTHERS = re2.compile("[^a-z]+")
+_LONGEST_NAME = _MOST_NAMES = 256
+"""Nobody gives longer ones, or more. What does is not looked at closely: all of it counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,7 @@ def _credentials(
     """Kind, name and value of each credential, in an order that does not depend on the request's."""
     for name in sorted(headers):
         value = headers[name]
-        if not value or not _is_header(name):
+        if not value or not (len(headers) > _MOST_NAMES or _is_header(name)):
             continue
         if name == "cookie":
             yield from (("cookie", one, content) for one, content in _cookies(value))
@@ -81,7 +84,7 @@ def _credentials(
         else:
             yield "header", name, value
     for name in sorted(query):
-        if query[name] and _is_query(name):
+        if query[name] and (len(query) > _MOST_NAMES or _is_query(name)):
             yield "query", name, query[name]
 
 
@@ -156,17 +159,19 @@ def _known() -> _Known:
     )
 
 
-@lru_cache(1024)
+@remembered(1_024)
 def _is_header(name: str) -> bool:
     return name in _known().headers or _tells(name)
 
 
-@lru_cache(1024)
+@remembered(1_024)
 def _is_query(name: str) -> bool:
     return name.lower() in _known().queries or _tells(name.lower())
 
 
 def _tells(name: str) -> bool:
+    if len(name) > _LONGEST_NAME:
+        return True  # Nobody names anything like this: apart rather than together, and at once.
     known = _known()
     return name not in known.unlike and not known.words.isdisjoint(_OTHERS.split(name))
 

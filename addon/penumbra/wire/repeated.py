@@ -7,10 +7,10 @@ camel and snake case, for the same. Anywhere but on the way to a tool result tha
 from __future__ import annotations
 
 from collections import Counter
-from functools import lru_cache
 
 from msgspec import Raw
 
+from penumbra.short_texts import remembered
 from penumbra.wire.document import Document
 
 _WAY = frozenset(
@@ -74,7 +74,7 @@ def _differ_in_spelling(members: dict[str, Raw], names: frozenset[str]) -> bool:
     return any(count > 1 and name in names for name, count in Counter(folded).items())
 
 
-@lru_cache(1024)
+@remembered(1_024)
 def _folded(name: str) -> str:
     """A name without what some readers of JSON overlook."""
     return name.replace("_", "").lower()

@@ -7,8 +7,9 @@ whoever spells a path oddly must not get past the search for secrets.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from urllib.parse import unquote
+
+from penumbra.short_texts import remembered
 
 _ROUNDS = 3
 """As often percent escapes may stand inside of one another."""
@@ -16,7 +17,7 @@ _BEHIND = re.compile(r"[?#]")
 _PARAMETERS = re.compile(r";[^/]*")
 
 
-@lru_cache(1024)
+@remembered(1_024)
 def normal(path: str) -> str:
     """The path without query and fragment, escapes, parameters, empty and relative segments, and a
     closing slash."""

@@ -15,12 +15,13 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 from msgspec import Raw
 
 from penumbra import rules
+from penumbra.short_texts import remembered
 from penumbra.wire.document import Document
 
 _SCALAR = rb'"(?:[^"\\]++|\\.)*+"|[-0-9][0-9.eE+-]*+|true|false|null'
@@ -111,12 +112,12 @@ def _is_result(document: Document, members: dict[str, Raw]) -> bool:
     return role is not None and _plain(role) in knowledge()["blocks"]["roles"]
 
 
-@lru_cache(4_096)
+@remembered(4_096)
 def _plain(name: str) -> str:
     return name.replace("_", "").replace("-", "").lower()
 
 
-@lru_cache(16_384)
+@remembered(16_384)
 def _fits(name: str, section: str) -> bool:
     """Whether a name or type is one of a section of the rules."""
     globs = knowledge()[section]

@@ -33,10 +33,14 @@ def identify(headers: Mapping[str, str], document: Document, opening: str) -> st
     return f"opening {stable(opening)}"
 
 
-@lru_cache(64)
 def stable(text: str) -> str:
     """A text without what may change from request to request; white space counts as one space."""
-    text = text[:_LONGEST_OPENING].encode("utf-8", "replace").decode()
+    return _stable(text[:_LONGEST_OPENING])
+
+
+@lru_cache(64)
+def _stable(text: str) -> str:
+    text = text.encode("utf-8", "replace").decode()
     for pattern in _volatile():
         text = pattern.sub("", text)
     return " ".join(text.split())

@@ -1,0 +1,72 @@
+"""What is remembered of what comes from outside has a bound in bytes, not only in entries."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from penumbra.calls import tools
+from penumbra.redaction import anywhere, hints, names
+from penumbra.text import families, grouping
+from penumbra.wire import conversation, identity, repeated, request_path, result_blocks, session
+
+_JUDGE = names.Names().judge
+REMEMBERED: dict[str, Callable[[str], Any]] = {
+    "ids of calls": conversation.is_telling,
+    "openings": session.stable,
+    "tools": tools.category,
+    "skipped tools": lambda text: tools.skips(text, frozenset(("x",))),
+    "hints": hints.read_hint,
+    "announced commands": families._announced,
+    "paths of hits": grouping._is_path,
+    "names": _JUDGE,
+    "members": anywhere._kind,
+    "types": lambda text: anywhere._is("roles", text),
+    "members of results": lambda text: result_blocks._fits(text, "blocks"),
+    "roles": result_blocks._plain,
+    "doubled members": repeated._folded,
+    "paths": request_path.normal,
+    "headers": identity._is_header,
+    "keys of queries": identity._is_query,
+}
+
+
+class Text(str):
+    """One that can be asked whether it is still there."""
+
+
+@pytest.mark.parametrize("kind", REMEMBERED)
+def test_long_texts_are_not_kept(kind: str) -> None:
+    text = Text("1/" + "a1b." * 40_000)
+    REMEMBERED[kind](text)
+    there = weakref.ref(text)
+    del text
+    gc.collect()
+    assert there() is None
+
+
+def test_names_that_nobody_gives_are_credentials_at_once() -> None:
+    """They keep callers apart, and are not cut into words: that took a second for 80 KB."""
+    name = "a1-" * 100_000
+    assert identity._is_header(name)
+    assert identity._is_query(name)
+
+
+@pytest.mark.parametrize("where", ["_is_header", "_is_query"])
+def test_more_names_than_anybody_gives_are_not_looked_at(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them count: another value is another caller."""
+    looked: list[str] = []
+    monkeypatch.setattr(identity, where, lambda name: bool(looked.append(name)))
+    many = {f"a{number}": "v" for number in range(20_000)}
+
+    def scope(names: dict[str, str]) -> bytes:
+        of = (names, {}) if where == "_is_header" else ({}, names)
+        return identity.identify(b"k", "h:443", "peer", *of).scope
+
+    assert scope(many) == scope(dict(reversed(many.items())))
+    assert scope(many) != scope(many | {"a7": "w"})
+    assert not looked
