@@ -16,13 +16,14 @@ def test_figures() -> None:
     figures.add(b"\x01" * 32, ANSWERED, 2, TOKENS)
     figures.add(b"\x01" * 32, ANSWERED[:1], 1, TOKENS)
     figures.add(b"\x02" * 32, ANSWERED[1:], 0, [])
-    total, tools, families, first, second = figures.lines()
+    total, tools, families, heading, first, second = figures.lines()
     assert total == (
         "expansions  4 asked in 3 answers, 2 found, 2 missed, 2,120 bytes given, 3 extra calls "
         "(input_tokens 200, output_tokens 14)"
     )
     assert tools == "by tool     Bash 2, (unknown) 2"
     assert families == "by family   logs 2, (none) 2"
+    assert heading == "the latest conversations:"
     assert first.startswith("01010101    3 asked in 2 answers, 2 found, 1 missed")
     assert second == "02020202    1 asked in 1 answers, 0 found, 1 missed, 60 bytes given, 0 extra calls"
 

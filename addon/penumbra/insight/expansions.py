@@ -91,7 +91,7 @@ class ExpansionFigures:
             top = ", ".join(f"{name} {count:,}" for name, count in counter.most_common(12))
             lines.append(f"{title:<11} {top}")
         latest = list(self.conversations.items())[-20:]
-        return lines + [f"{name:<11} {counts.line()}" for name, counts in latest]
+        return [*lines, "the latest conversations:", *(f"{name:<11} {one.line()}" for name, one in latest)]
 
 
 def expansion_event(

@@ -18,6 +18,7 @@ from penumbra.redaction import files
 from penumbra.redaction.files import Folder
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.vault import Values
+from penumbra.wire.arguments import strings
 
 _HEAD = "[REDACTED:"
 _BEGUN = re.compile(r"[a-z0-9][a-z0-9-]{0,39}(?::[a-z2-7]{0,6})?|")
@@ -165,17 +166,17 @@ def json_marks(text: str, folder: Folder, how: Edited) -> list[tuple[str, str]]:
     if len(workdirs) > 1 or not all(isinstance(one, str) for one in workdirs):
         return []
     workdir = workdirs[0] if workdirs else None
-    strings = list(_strings(arguments))
+    texts = list(strings(arguments))
     if how.member:
         path = arguments.get(how.member)
         if named != [how.member] or not isinstance(path, str):
             return []
-        if how.in_lines and any(_is_header(line) for line in _lines(strings)):
+        if how.in_lines and any(_is_header(line) for line in _lines(texts)):
             return []
         file = folder.file(path, workdir)
-        return [(match[0], file) for one in strings for match in PATTERN.finditer(one)]
-    patches = [one for one in strings if one.startswith(_FIRST)]
-    if named or len(patches) != 1 or any(PATTERN.search(one) for one in strings if one not in patches):
+        return [(match[0], file) for one in texts for match in PATTERN.finditer(one)]
+    patches = [one for one in texts if one.startswith(_FIRST)]
+    if named or len(patches) != 1 or any(PATTERN.search(one) for one in texts if one not in patches):
         return []
     return patch_marks(patches[0], folder, workdir)
 
@@ -206,8 +207,8 @@ def _is_header(line: str) -> bool:
     return line.strip().startswith("***")
 
 
-def _lines(strings: list[str]) -> Iterator[str]:
-    for one in strings:
+def _lines(texts: list[str]) -> Iterator[str]:
+    for one in texts:
         yield from _ODD_BREAKS.sub("\n", one).split("\n")
 
 
@@ -247,12 +248,3 @@ def _keys(value: Any) -> Iterator[str]:
     elif isinstance(value, list):
         for one in value:
             yield from _keys(one)
-
-
-def _strings(value: Any) -> Iterator[str]:
-    """Every string that is a value, in order."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _strings(one)
