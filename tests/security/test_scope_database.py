@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from security.test_scope import ASK, CALL, LOG, begun, result
+from security.test_tenants import ASK, CALL, LOG, begun, result
 
 from penumbra.engine import Engine
 from penumbra.insight.events import EventLog
