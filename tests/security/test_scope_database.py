@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from security.test_tenants import ASK, CALL, LOG, begun, result
 
 from penumbra.engine import Engine
 from penumbra.insight.events import EventLog
@@ -23,6 +22,7 @@ from penumbra.shadow.ledger import Decision, Facts, Ledger
 from penumbra.shadow.originals import StoredOriginals
 from penumbra.shadow.seal import Seal
 from security.scopes import APIS, HIDDEN, Callers, database
+from security.test_tenants import ASK, CALL, LOG, begun, result
 
 SCHEMA = (*ledger.SCHEMA, *answers.SCHEMA, *originals.SCHEMA)
 KEY = b"k" * 32

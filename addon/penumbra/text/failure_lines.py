@@ -298,11 +298,17 @@ def _units(data: bytes) -> Iterator[Span]:
         if is_line and end - start <= _LONGEST:
             yield start, end
             position = end
-        elif (match := next_match(data, position)) is not None:
+            continue
+        # A candidate runs to its line's end: asked for each part, a long line would be read over and over.
+        while (match := next_match(data, position)) is not None and match[0] < end:
             unit = _unit(data, position, *match)
             yield unit
             position = max(unit[1], match[1])
-            lines = candidates(data, position)
+            number += 1
+            if not number % time_budget.PIECE:
+                time_budget.check()
+        lines = candidates(data, max(position, end))
+        position = max(position, end)
 
 
 def _unit(data: bytes, position: int, left: int, right: int) -> Span:
