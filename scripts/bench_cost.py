@@ -27,20 +27,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from penumbra import rewrite
-from penumbra.history.cache_cost import Forecast, prices
-from penumbra.history.shelves import Shelves
-from penumbra.recovery import recoverer
-from penumbra.recovery.lessons import Past
+from penumbra.apis import recognise
+from penumbra.apis.formats import FORMATS
+from penumbra.compress import token_estimate
+from penumbra.compress.result import Mode
+from penumbra.config.settings import Settings
+from penumbra.conversation import recoverer, rewrite
+from penumbra.conversation.cache_price import Forecast, prices
+from penumbra.conversation.line_index import LineIndexes
+from penumbra.expand import tool
+from penumbra.expand.reference import Shadows
 from penumbra.redaction import default
-from penumbra.settings import Settings
-from penumbra.shadow import phantom
-from penumbra.shadow.ledger import Decision
-from penumbra.shadow.refs import Shadows
-from penumbra.text import tokens
-from penumbra.text.result import Mode
-from penumbra.wire import recognise
-from penumbra.wire.answers import FORMATS
+from penumbra.store.conversations import ConversationState
+from penumbra.store.decisions import Decision
 from penumbra.wire.document import Document
 
 RECORDING = Path(__file__).with_name("demo_conversation.json")
@@ -125,8 +124,8 @@ class Forwarder:
         self._settings = settings
         self._redact = redact
         self._known: dict[bytes, Decision] = {}
-        self._shelves = Shelves()
-        self._past = Past()
+        self._line_indexes = LineIndexes()
+        self._past = ConversationState()
         self.lines: list[str] = []
 
     def forward(self, body: Body) -> bytes:
@@ -136,12 +135,12 @@ class Forwarder:
         if request is None:
             return data
         wire = FORMATS[api.format]
-        name = phantom.name_for(wire.tools(request.document))
+        name = tool.name_for(wire.tools(request.document))
         if name is not None:
-            wire.declare(request.document, phantom.tool(name))
-        shadows = Shadows(b"k" * 32, b"c" * 32, name or phantom.NAMES[0], True)
+            wire.declare(request.document, tool.tool(name))
+        shadows = Shadows(b"k" * 32, b"c" * 32, name or tool.NAMES[0], True)
         made, line = recoverer.rewritten(
-            request, self._known, {}, self._past, self._redact, shadows, None, self._shelves
+            request, self._known, {}, self._past, self._redact, shadows, None, self._line_indexes
         )
         self._known |= made.decisions
         self._past = replace(self._past, idle=5.0)
@@ -185,7 +184,7 @@ class Bill:
     def add(self, body: bytes) -> None:
         """One request."""
         now = parts(body)
-        sizes = [self._sizes.setdefault(part, tokens.estimate(part)) for part in now]
+        sizes = [self._sizes.setdefault(part, token_estimate.estimate(part)) for part in now]
         same = 0
         while same < min(len(now), len(self._before)) and now[same] == self._before[same]:
             same += 1

@@ -15,10 +15,10 @@ from collections.abc import Iterable, Sequence
 
 from bench_outputs import Outputs, Result, hostile
 
+from penumbra.compress import pipeline
+from penumbra.compress.result import Mode, Policy, Redact, Redacted, ToolOutput
+from penumbra.compress.size import size
 from penumbra.redaction.engine import Redactor
-from penumbra.text import pipeline
-from penumbra.text.result import Mode, Policy, Redact, Redacted, ToolOutput
-from penumbra.text.size import size
 
 PREFIX = f"<<<SHADOW:shadow_{'0' * 32}>>>\n"
 LINE = "{:<30}" + "{:>14}" * 4

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from mitm import Mitmdump, NotStarted
-from penumbra.text import tokens
-from upstream import Answer, Received, Text, ToolCall, Turn, Upstream
+from penumbra.compress import token_estimate
+from upstream import Received, Response, Text, ToolCall, Turn, Upstream
 
 RECORDING = Path(__file__).with_name("demo_conversation.json")
 URL = "https://api.anthropic.com/v1/messages"
@@ -93,7 +93,7 @@ class Recording:
         """All calls in their order."""
         return [step for _, steps in self.turns for step in steps]
 
-    def answers(self) -> Iterator[Answer]:
+    def answers(self) -> Iterator[Response]:
         """What the model says and calls, request by request."""
         for say, steps in self.turns:
             calls = [ToolCall(step.tool, step.arguments, step.id) for step in steps]
@@ -229,7 +229,7 @@ def play(recording: Recording, proxy: Mitmdump, upstream: Upstream, events: Path
         for step in steps:
             unchanged = {
                 "bytes": [len(step.result.encode())] * 2,
-                "tokens": [tokens.estimate(step.result)] * 2,
+                "tokens": [token_estimate.estimate(step.result)] * 2,
             }
             paper.row(step, found.get(step.id, {**unchanged, "stages": [], "redactions": {}}))
     return sent
@@ -243,11 +243,11 @@ def totals(
     arrived = [len(request.raw_body) for request in requests]
     before = {step.id: step.result for _, steps in recording.turns for step in steps}
     after = texts(requests[-1].json)
-    once = [sum(map(tokens.estimate, side.values())) for side in (before, after)]
+    once = [sum(map(token_estimate.estimate, side.values())) for side in (before, after)]
     carried = [pair for request in requests for pair in texts(request.json).items()]
     paid = [
-        sum(tokens.estimate(before[name]) for name, _ in carried),
-        sum(tokens.estimate(text) for _, text in carried),
+        sum(token_estimate.estimate(before[name]) for name, _ in carried),
+        sum(token_estimate.estimate(text) for _, text in carried),
     ]
     leaked = [name for name, value in secrets.items() if any(value.encode() in r.raw_body for r in requests)]
     paper.say("-" * paper.width, weak=True)

@@ -14,34 +14,37 @@ from typing import Any
 from mitmproxy import ctx, exceptions, flowfilter, http, tls
 from mitmproxy.addonmanager import Loader
 
-from penumbra import bodies, connected, failures, listening, llm_hosts, message_bound, readable
-from penumbra.commands import Commands
-from penumbra.edits import Edits
-from penumbra.engine import Accepted, Engine, Incoming, Refused, unsearched
-from penumbra.expansion import Expansion
-from penumbra.failures import one_line
-from penumbra.insight import events, figures
-from penumbra.insight.expansions import ExpansionFigures
-from penumbra.insight.running import StatsFile, own_file
-from penumbra.kept import Kept
-from penumbra.knobs import CONFIG_OPTION, KNOBS, unknown_options, unprefixed_options
-from penumbra.only_http import OnlyHttp
-from penumbra.other_requests import Hands, OtherRequests
-from penumbra.other_sockets import OtherSockets
-from penumbra.overrides import THRESHOLD_HEADER
-from penumbra.recovery import binding
+from penumbra import errors
+from penumbra.apis import other_paths, recognise, websocket_upgrade
+from penumbra.apis.recognise import Api
+from penumbra.config.options import CONFIG_OPTION, KNOBS, unknown_options, unprefixed_options
+from penumbra.config.per_request import THRESHOLD_HEADER
+from penumbra.config.settings import Settings, SettingsError, config_path, load, unknown_variables
+from penumbra.conversation import ambiguity
+from penumbra.conversation.engine import Accepted, Engine, Incoming, Refused, unsearched
+from penumbra.conversation.refused import message_of
+from penumbra.errors import one_line
+from penumbra.external import http as http_calls
+from penumbra.flow import bodies, destination, listening, llm_hosts, websocket_limit
+from penumbra.flow.commands import Commands
+from penumbra.flow.only_http import OnlyHttp
+from penumbra.flow.other_requests import Hands, OtherRequests
+from penumbra.flow.other_websockets import OtherSockets
+from penumbra.flow.overflow_retry import OverflowRetry
+from penumbra.flow.placeholder_warning import PlaceholderWarning
+from penumbra.flow.privacy import FlowPrivacy
+from penumbra.flow.report import Reports
+from penumbra.flow.secret_restoration import SecretRestoration
+from penumbra.flow.tool_loop import Expansion
+from penumbra.flow.usage_scaling import UsageScaling
+from penumbra.flow.websocket import Sockets
+from penumbra.flow.websocket_retry import SocketRescue
+from penumbra.metrics import events, totals
+from penumbra.metrics.expansions import ExpansionFigures
+from penumbra.metrics.running import StatsFile, own_file
 from penumbra.redaction import RedactionError, RuleError, TooLarge, Unreadable, gitleaks, ruleset
-from penumbra.refused import message_of
-from penumbra.reports import Reports
-from penumbra.rescue import Rescue
-from penumbra.settings import Settings, SettingsError, config_path, load, unknown_variables
-from penumbra.socket_rescue import SocketRescue
-from penumbra.sockets import Sockets
-from penumbra.strategies import http as http_calls
-from penumbra.told import Tells
-from penumbra.wire import content_encoding, others, recognise, sigv4, upgrade
-from penumbra.wire.recognise import Api
-from penumbra.writes import Writes
+from penumbra.retry import thinking_binding
+from penumbra.wire import content_encoding, sigv4
 
 _THRESHOLD = "penumbra_threshold"
 """What a WebSocket's opening said about all of its frames, in the metadata of its flow."""
@@ -64,14 +67,14 @@ class Penumbra:
 
     def __init__(self) -> None:
         self.settings = Settings()
-        self.figures = figures.Figures()
+        self.figures = totals.Figures()
         self.expansion = Expansion(ExpansionFigures(), self._write_event)
-        self.tells = Tells()
-        self.rescue = Rescue(self.expansion, self.tells.expect)
-        self.edits = Edits()
+        self.tells = UsageScaling()
+        self.rescue = OverflowRetry(self.expansion, self.tells.expect)
+        self.edits = SecretRestoration()
         self.expansion.wrap = self.edits.wrap
         self.expansion.wrap = self.tells.behind(self.expansion.wrap)
-        self.writes = Writes()
+        self.writes = PlaceholderWarning()
         rescue = SocketRescue(self._started, lambda: self.settings, partial(self._described, socket=True))
         self.sockets = Sockets(
             self._frame, self._other_frame, self._started, self.expansion, self.writes, rescue
@@ -90,7 +93,7 @@ class Penumbra:
             )
         )
         commands = Commands(self.figures, self.expansion.figures)
-        self.kept = Kept(lambda: self.settings.blank_flows, self.expansion.sending)
+        self.kept = FlowPrivacy(lambda: self.settings.blank_flows, self.expansion.sending)
         answers = [self.rescue, self.expansion, self.edits, self.tells, self.writes, self.kept]
         self.other_sockets = OtherSockets(self.others)
         first = [listening.Listening(), commands, OnlyHttp(self._is_searched)]
@@ -114,7 +117,7 @@ class Penumbra:
         loader.add_option(CONFIG_OPTION, str, "", "YAML file with Penumbra's settings; watched for changes.")
         for knob in KNOBS:
             loader.add_option(knob.option, str, "", knob.help)
-        message_bound.install()
+        websocket_limit.install()
 
     def configure(self, updated: set[str]) -> None:
         """Read the settings anew when one of them changes. A bad value is refused in one line."""
@@ -242,7 +245,7 @@ class Penumbra:
 
     def tls_clienthello(self, data: tls.ClientHelloData) -> None:
         """Tunnel what is none of ours: only known LLM hosts are decrypted."""
-        if self.settings.intercept == "all" or connected.mode(data.context.client) == "reverse":
+        if self.settings.intercept == "all" or destination.mode(data.context.client) == "reverse":
             return
         if (address := data.context.server.address) is None:
             return  # A client that speaks TLS with the proxy itself: where it wants to go comes later.
@@ -261,13 +264,13 @@ class Penumbra:
             # The client's own request may have been signed long ago.
             self._sign(flow.request, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
             return
-        if not self._is_ours(flow) or self._is_ambiguous(flow, readable.hosts) or self._is_socket(flow):
+        if not self._is_ours(flow) or self._is_ambiguous(flow, ambiguity.hosts) or self._is_socket(flow):
             return
         api = recognise.by_request_line(flow.request.method, flow.request.path)
         if api is None:
             await self.others.request(flow)
             return
-        if self._is_ambiguous(flow, readable.content) or self._is_sealed(flow.request):
+        if self._is_ambiguous(flow, ambiguity.content) or self._is_sealed(flow.request):
             return
         try:
             await self._rewrite(flow, api)
@@ -293,10 +296,10 @@ class Penumbra:
 
     def _unsearched(self, flow: http.HTTPFlow, api: Api, error: Exception) -> Refused | None:
         """After a failure mitmproxy would send the request as it came, with its secrets."""
-        where = failures.place(error)
+        where = errors.place(error)
         if self.settings.redact_secrets:
             return unsearched(api, RedactionError(where))
-        _log.warning(f"Penumbra leaves a request to {connected.shown(flow)} alone: {where}")
+        _log.warning(f"Penumbra leaves a request to {destination.shown(flow)} alone: {where}")
         return None
 
     async def _frame(self, flow: http.HTTPFlow, api: Api, frame: bytes) -> Accepted | Refused | None:
@@ -316,7 +319,7 @@ class Penumbra:
             outcome = self._unsearched(flow, api, error)
         if isinstance(outcome, Refused):
             self.figures.refused += 1
-            _log.warning(f"Penumbra refused a request to {connected.shown(flow)}: {outcome.reason}")
+            _log.warning(f"Penumbra refused a request to {destination.shown(flow)}: {outcome.reason}")
         return outcome
 
     async def _other_frame(self, flow: http.HTTPFlow, frame: bytes) -> bytes:
@@ -328,9 +331,11 @@ class Penumbra:
         policy = self.settings.websocket
         if policy == "pass":
             return False
-        api = upgrade.asks_for(request.method, request.path, _headers(request))
+        api = websocket_upgrade.asks_for(request.method, request.path, _headers(request))
         if api is None:
-            if self.settings.redact_secrets and upgrade.is_socket(request.method, _headers(request)):
+            if self.settings.redact_secrets and websocket_upgrade.is_socket(
+                request.method, _headers(request)
+            ):
                 self.other_sockets.expect(flow, is_provider=self._is_provider(flow))
             return False
         # Values are put back into answers over HTTP only.
@@ -341,8 +346,10 @@ class Penumbra:
                 flow.metadata[_THRESHOLD] = threshold
             return True
         content = {"content-type": "application/json", "upgrade": "HTTP/1.1", "connection": "upgrade"}
-        flow.response = http.Response.make(upgrade.REFUSAL_STATUS, upgrade.refusal(), content)
-        flow.metadata["penumbra"] = {"refused": upgrade.REFUSAL_STATUS}
+        flow.response = http.Response.make(
+            websocket_upgrade.REFUSAL_STATUS, websocket_upgrade.refusal(), content
+        )
+        flow.metadata["penumbra"] = {"refused": websocket_upgrade.REFUSAL_STATUS}
         flow.comment = "Penumbra refused a WebSocket: the client goes on over HTTP"
         return True
 
@@ -392,7 +399,7 @@ class Penumbra:
         why = read(flow.request.headers.items(multi=True)) if self.settings.must_search else ""
         if why:
             error = Unreadable(why)
-            body = others.error(flow.request.host, error.status, message_of(error))
+            body = other_paths.error(flow.request.host, error.status, message_of(error))
             self._refuse(flow, Refused(error.status, body, message_of(error)))
         return bool(why)
 
@@ -406,7 +413,7 @@ class Penumbra:
                 kind = TooLarge if isinstance(error, content_encoding.TooLarge) else Unreadable
                 return unsearched(api, kind(f"its body: {error}"))
             self.figures.passed["undecodable body"] += 1
-            _log.warning(f"Penumbra leaves a request to {connected.shown(flow)} alone: {error}")
+            _log.warning(f"Penumbra leaves a request to {destination.shown(flow)} alone: {error}")
             return None
         return self._described(flow, api, body)
 
@@ -420,7 +427,7 @@ class Penumbra:
             headers=_headers(request),
             query=dict(request.query.items()),
             peer=str(peer[0]) if peer else "",
-            host=f"{connected.host(flow)}:{request.port}",
+            host=f"{destination.host(flow)}:{request.port}",
             path=request.path,
             threshold=request.headers.get(THRESHOLD_HEADER, flow.metadata.get(_THRESHOLD)),
         )
@@ -430,7 +437,7 @@ class Penumbra:
         flow.response = http.Response.make(refused.status, refused.body, {"content-type": "application/json"})
         flow.metadata["penumbra"] = {"refused": refused.status}
         flow.comment = f"Penumbra refused: {refused.reason}"
-        _log.warning(f"Penumbra refused a request to {connected.shown(flow)}: {refused.reason}")
+        _log.warning(f"Penumbra refused a request to {destination.shown(flow)}: {refused.reason}")
 
     async def _send(self, flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted) -> None:
         body = accepted.rewritten.body
@@ -438,7 +445,7 @@ class Penumbra:
         headers = _headers(flow.request)
         flow.request.headers.pop(THRESHOLD_HEADER, None)
         if accepted.betas:
-            flow.request.headers[binding.HEADER] = accepted.betas
+            flow.request.headers[thinking_binding.HEADER] = accepted.betas
         if changed:
             await bodies.put(flow.request, body)
         if accepted.prepared is not None and accepted.find is not None:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.calls.classify import MAX_LINE, classify
-from penumbra.calls.tools import CATEGORIES, category, skips, table
+from penumbra.compress.calls.classify import MAX_LINE, classify
+from penumbra.compress.calls.tools import CATEGORIES, category, skips, table
 
 EXAMPLES: list[dict[str, str]] = table()["examples"]
 

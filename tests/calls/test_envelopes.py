@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penumbra.calls.envelope import split_envelope, tells_failure
-from penumbra.calls.tools import table
+from penumbra.compress.calls.envelope import split_envelope, tells_failure
+from penumbra.compress.calls.tools import table
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.calls.json_envelope import MAX_OUTPUTS, outputs
+from penumbra.compress.calls.json_envelope import MAX_OUTPUTS, outputs
 
 TEXT = "first line\nsecond \u001b[1mline\u001b[0m\n"
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.calls.programs import knowledge
-from penumbra.calls.shell import MAX_DEPTH, parse, parse_argv
+from penumbra.compress.calls.programs import knowledge
+from penumbra.compress.calls.shell import MAX_DEPTH, parse, parse_argv
 
 
 def programs(line: str) -> list[str]:

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.calls.classify import Call, classify
-from penumbra.calls.match import families, family_of
-from penumbra.calls.shell import parse
-from penumbra.text.families import MAX_ANNOUNCEMENTS, apply
-from penumbra.text.result import Loss
-from penumbra.text.size import size
+from penumbra.compress.calls.classify import Call, classify
+from penumbra.compress.calls.match import families, family_of
+from penumbra.compress.calls.shell import parse
+from penumbra.compress.families.shorten import MAX_ANNOUNCEMENTS, apply
+from penumbra.compress.result import Loss
+from penumbra.compress.size import size
 
 
 def family(line: str) -> str:

@@ -11,12 +11,12 @@ import pytest
 import re2
 
 from penumbra import rules
-from penumbra.calls.classify import Call, classify
-from penumbra.calls.match import families
-from penumbra.calls.tools import category
-from penumbra.text.families import apply
-from penumbra.text.result import Loss
-from penumbra.text.size import size
+from penumbra.compress.calls.classify import Call, classify
+from penumbra.compress.calls.match import families
+from penumbra.compress.calls.tools import category
+from penumbra.compress.families.shorten import apply
+from penumbra.compress.result import Loss
+from penumbra.compress.size import size
 
 EXAMPLES: list[dict[str, Any]] = [
     example for _, content in rules.load_folder("commands") for example in content.get("examples", ())
@@ -168,8 +168,8 @@ def test_patterns_need_no_backtracking(rule: dict[str, Any]) -> None:
 DIGEST = """
 import hashlib, sys
 from penumbra import rules
-from penumbra.calls.classify import classify
-from penumbra.text.families import apply
+from penumbra.compress.calls.classify import classify
+from penumbra.compress.families.shorten import apply
 digest = hashlib.sha256()
 for _, content in rules.load_folder("commands"):
     for example in content.get("examples", ()):

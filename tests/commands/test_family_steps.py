@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.text.family_patterns import LINE_LIMIT
-from penumbra.text.family_steps import step
-from penumbra.text.result import Loss
+from penumbra.compress.families.patterns import LINE_LIMIT
+from penumbra.compress.families.steps import step
+from penumbra.compress.result import Loss
 
 
 def run(rule: dict[str, Any], text: str) -> str:

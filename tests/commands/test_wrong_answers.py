@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penumbra.calls.classify import classify
-from penumbra.text.families import apply
+from penumbra.compress.calls.classify import classify
+from penumbra.compress.families.shorten import apply
 
 
 def shortened(line: str, text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penumbra import rules
-from penumbra.wire import chain
+from penumbra.conversation import prefix_hash
 from penumbra.wire.document import Document
 
 KNOWN = rules.load("history.yaml")
@@ -18,9 +18,9 @@ OUT = {"role": "tool", "tool_call_id": "call_0", "content": "out"}
 DONE = {"role": "assistant", "content": "Done."}
 
 
-def read(*messages: Any, start: bytes = chain.START) -> chain.Chain:
+def read(*messages: Any, start: bytes = prefix_hash.START) -> prefix_hash.Chain:
     document = Document(json.dumps({"m": messages}).encode())
-    return chain.read(document, document.members(document.root)["m"], b"scope", start)
+    return prefix_hash.read(document, document.members(document.root)["m"], b"scope", start)
 
 
 def behind(message: Any) -> bytes:
@@ -65,14 +65,14 @@ def test_the_cut_of_an_answer_and_system_messages_say_nothing() -> None:
 
 def test_a_history_goes_on_where_the_provider_keeps_it() -> None:
     whole = read(ASK, CALL, OUT, DONE, ASK)
-    first = chain.answered(read(ASK).history[-1], b"", [chain.call("f", "{}")])
-    second = chain.answered(read(OUT, start=first).history[-1], chain.plain("Do ne."), [])
+    first = prefix_hash.answered(read(ASK).history[-1], b"", [prefix_hash.call("f", "{}")])
+    second = prefix_hash.answered(read(OUT, start=first).history[-1], prefix_hash.plain("Do ne."), [])
     assert read(ASK, start=second).history[-1] == whole.history[-1]
 
 
 def test_a_text_alone_is_what_the_user_says() -> None:
     document = Document(b'{"m":"Fix the test."}')
-    assert chain.read(document, document.members(document.root)["m"], b"").history == read(ASK).history
+    assert prefix_hash.read(document, document.members(document.root)["m"], b"").history == read(ASK).history
 
 
 def test_what_is_nested_deeply_counts_as_it_is() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penumbra import rules
-from penumbra.wire.identity import Identity, credential_headers, identify
+from penumbra.apis.identity import Identity, credential_headers, identify
 
 KNOWN = rules.load("credentials.yaml")
 KEY = b"k" * 32

@@ -9,11 +9,11 @@ import time
 
 import pytest
 
-from penumbra.shadow import ledger
-from penumbra.shadow.database import MOVED_ID, WARNING_ID, Database
-from penumbra.shadow.key_file import WARNING_ID as KEY_WARNING_ID
-from penumbra.shadow.key_file import installation_key
-from penumbra.shadow.ledger import Decision, Facts, Ledger
+from penumbra.store import decisions as ledger
+from penumbra.store.database import MOVED_ID, WARNING_ID, Database
+from penumbra.store.decisions import Decision, Facts, Ledger
+from penumbra.store.key_file import WARNING_ID as KEY_WARNING_ID
+from penumbra.store.key_file import installation_key
 
 DAY = 86_400.0
 MEGABYTE = 1024 * 1024

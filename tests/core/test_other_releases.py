@@ -6,15 +6,15 @@ import json
 import orjson
 import pytest
 
-from penumbra import rewrite
-from penumbra.history.shelves import Shelves
-from penumbra.settings import Settings
-from penumbra.shadow import ledger
-from penumbra.shadow.database import Database
-from penumbra.shadow.ledger import Decision, Facts, Ledger
-from penumbra.text import pipeline
-from penumbra.text.result import Redacted, Shortened
-from penumbra.wire import recognise
+from penumbra.apis import recognise
+from penumbra.compress import pipeline
+from penumbra.compress.result import Redacted, Shortened
+from penumbra.config.settings import Settings
+from penumbra.conversation import rewrite
+from penumbra.conversation.line_index import LineIndexes
+from penumbra.store import decisions
+from penumbra.store.database import Database
+from penumbra.store.decisions import Decision, Facts, Ledger
 from penumbra.wire.document import Document
 
 API = next(entry for entry in recognise.apis() if entry.id == "anthropic-messages")
@@ -39,10 +39,10 @@ def turn(path, count, settings):
     """One request through a process of its own that shares nothing but the database."""
 
     async def work():
-        book = Ledger(Database(path, ledger.SCHEMA), 86_400.0, 1 << 26)
+        book = Ledger(Database(path, decisions.SCHEMA), 86_400.0, 1 << 26)
         request = rewrite.read(Document(conversation(count)), API, settings, b"k" * 32)
         known = await book.known([item.key for item in request.items])
-        rewritten = rewrite.rewrite(request, known, lambda text, hint: Redacted(text), None, Shelves())
+        rewritten = rewrite.rewrite(request, known, lambda text, hint: Redacted(text), None, LineIndexes())
         await book.record(rewritten.decisions)
         book._database.close()
         return rewritten
@@ -70,7 +70,7 @@ def test_forms_that_were_sent_stay(tmp_path, monkeypatch, count):
 
 def test_facts_of_any_release_can_be_read(tmp_path):
     async def work():
-        database = Database(tmp_path / "p", ledger.SCHEMA)
+        database = Database(tmp_path / "p", decisions.SCHEMA)
         newer = orjson.dumps({"how": "shortened", "stages": ["cap"], "of_a_later_release": [1]})
         seal = database.seal("decisions")
         written = {b"newer": newer, b"older": b"{}", b"no facts": b"[1]", b"no text": b"{"}

@@ -2,9 +2,9 @@
 
 import pytest
 
-from penumbra.overrides import OverrideError, apply, apply_threshold
-from penumbra.settings import Settings
-from penumbra.text.result import Mode
+from penumbra.compress.result import Mode
+from penumbra.config.per_request import OverrideError, apply, apply_threshold
+from penumbra.config.settings import Settings
 
 PATH = "_forge.tool_output_compression"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penumbra.knobs import KNOBS
+from penumbra.config.options import KNOBS
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

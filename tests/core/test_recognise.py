@@ -3,7 +3,7 @@
 import pytest
 
 from penumbra import rules
-from penumbra.wire import recognise
+from penumbra.apis import recognise
 from penumbra.wire.document import Document, NotJson
 
 EXAMPLES = rules.load("providers.yaml")["examples"]

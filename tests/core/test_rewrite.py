@@ -9,14 +9,14 @@ from dataclasses import replace
 
 import pytest
 
-from penumbra import rewrite
-from penumbra.history.reread import expand
-from penumbra.history.shelves import Shelves
-from penumbra.overrides import OverrideError
+from penumbra.apis import recognise
+from penumbra.compress.result import Mode, Redacted
+from penumbra.config.per_request import OverrideError
+from penumbra.config.settings import Settings
+from penumbra.conversation import rewrite
+from penumbra.conversation.back_references import expand
+from penumbra.conversation.line_index import LineIndexes
 from penumbra.redaction import RedactionError
-from penumbra.settings import Settings
-from penumbra.text.result import Mode, Redacted
-from penumbra.wire import recognise
 from penumbra.wire.document import Document
 
 SCOPE = b"s" * 32
@@ -61,12 +61,12 @@ def go(
     name="anthropic-messages",
     shadows=None,
     redact=redact,
-    shelves=None,
+    line_indexes=None,
     **more,
 ):
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     request = rewrite.read(Document(data), api(name), settings or Settings(), SCOPE, **more)
-    return rewrite.rewrite(request, known or {}, redact, shadows, shelves or Shelves())
+    return rewrite.rewrite(request, known or {}, redact, shadows, line_indexes or LineIndexes())
 
 
 def contents(rewritten):
@@ -268,10 +268,10 @@ def test_what_is_known_of_a_conversation_changes_the_cost_only():
         SOURCE + "\n# end",
         PRETTY + "\n",
     ]
-    shelves, kept, fresh = Shelves(), {}, {}
+    line_indexes, kept, fresh = LineIndexes(), {}, {}
     for count in range(1, len(texts) + 1):
         data = body(*reads(*texts[:count]))
-        with_shelves = go(data, known=kept, shelves=shelves)
+        with_shelves = go(data, known=kept, line_indexes=line_indexes)
         without = go(data, known=fresh)
         assert with_shelves.body == without.body
         kept.update(with_shelves.decisions)

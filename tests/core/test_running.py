@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penumbra.insight.running import StatsFile, running
+from penumbra.metrics.running import StatsFile, running
 
 
 def test_a_folder_that_cannot_be_written_is_no_failure(tmp_path: Path) -> None:

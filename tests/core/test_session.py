@@ -6,8 +6,8 @@ import pytest
 import re2
 
 from penumbra import rules
+from penumbra.apis.session import identify, stable
 from penumbra.wire.document import Document
-from penumbra.wire.session import identify, stable
 
 KNOWN = rules.load("sessions.yaml")
 

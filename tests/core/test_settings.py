@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 
-from penumbra import settings
-from penumbra.knobs import KNOBS
-from penumbra.settings import Settings, SettingsError, load
-from penumbra.text.result import Mode
+from penumbra.compress.result import Mode
+from penumbra.config import settings
+from penumbra.config.options import KNOBS
+from penumbra.config.settings import Settings, SettingsError, load
 
 EXTERNAL = """
 providers:

@@ -6,8 +6,8 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from penumbra.insight.summary import Summary
-from penumbra.shadow.ledger import Facts
+from penumbra.metrics.summary import Summary
+from penumbra.store.decisions import Facts
 
 
 def shown(

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penumbra import threads
-from penumbra.wire import upgrade
+from penumbra.apis import websocket_upgrade
+from penumbra.conversation import message_threads
 from penumbra.wire.document import Document
 from penumbra.wire.framing import is_stream
 
@@ -19,8 +19,8 @@ SDK = "Anthropic/Python 2.11.0"
 def refused(policy: str, user_agent: str, thread: Any = "none") -> bool:
     body = {"messages": []} if thread == "none" else {"messages": [], "thread": thread}
     try:
-        threads.check(Document(json.dumps(body).encode()), policy, user_agent)
-    except threads.ThreadRefused as error:
+        message_threads.check(Document(json.dumps(body).encode()), policy, user_agent)
+    except message_threads.ThreadRefused as error:
         details = json.loads(error.body)["error"]
         assert details["type"] == "invalid_request_error"
         assert details["details"] == {"error_code": "thread_unsupported_request"}
@@ -51,7 +51,7 @@ def test_threads_are_refused_where_the_client_goes_on_without() -> None:
     ],
 )
 def test_which_websockets_are_sent_back(method: str, path: str, headers: dict[str, str], found: bool) -> None:
-    api = upgrade.asks_for(method, path, headers)
+    api = websocket_upgrade.asks_for(method, path, headers)
     assert (api.id if api else "") == ("openai-responses" if found else "")
 
 

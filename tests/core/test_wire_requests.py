@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from penumbra.wire import anthropic, openai_chat
+from penumbra.apis import anthropic, openai_chat
 from penumbra.wire.document import Document
 
 

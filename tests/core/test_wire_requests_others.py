@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from penumbra.wire import bedrock, bedrock_invoke, gemini, ollama
+from penumbra.apis import bedrock, bedrock_invoke, gemini, ollama
 from penumbra.wire.document import Document
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from penumbra.wire import openai_responses
+from penumbra.apis import openai_responses
 from penumbra.wire.document import Document
 
 

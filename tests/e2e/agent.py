@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from upstream import Answer, Received, Text, Thinking, ToolCall, turn
+from upstream import Received, Response, Text, Thinking, ToolCall, turn
 
 GREEN, RED, RESET = "\x1b[32m", "\x1b[31m", "\x1b[0m"
 
@@ -97,7 +97,7 @@ def read(path: str = "src/orders.py", **more: Any) -> ToolCall:
     return ToolCall("Read", {"file_path": path}, **more)
 
 
-SESSION: tuple[Answer, ...] = (
+SESSION: tuple[Response, ...] = (
     turn("I will look around.", bash("ls"), bash("pytest -v")),
     turn(read()),
     turn(
@@ -108,7 +108,7 @@ SESSION: tuple[Answer, ...] = (
 )
 """A conversation of five requests, with parallel calls and one repeated result."""
 
-THINKING_SESSION: tuple[Answer, ...] = (
+THINKING_SESSION: tuple[Response, ...] = (
     turn(Thinking("First the tests."), bash("pytest -v")),
     turn(Thinking("Now the users."), Text("Users next."), bash("curl -s localhost:8000/users")),
     turn(Thinking("That is all."), "Done."),

@@ -249,5 +249,5 @@ def _blocks(message: Any) -> list[Any]:
 
 
 def hidden_results(received: Received) -> list[str]:
-    """The texts that a request gives as answers to calls of the phantom, in order."""
+    """The texts that a request gives as answers to calls of the injected tool, in order."""
     return [text for name, text in results(received.json) if name == PHANTOM]

@@ -268,7 +268,7 @@ def tool_names(received: Received) -> list[str]:
 
 
 def hidden_results(received: Received) -> list[str]:
-    """The texts that a request gives as answers to calls of the phantom, in order."""
+    """The texts that a request gives as answers to calls of the injected tool, in order."""
     return [text for name, text in results(received.json) if name == PHANTOM]
 
 

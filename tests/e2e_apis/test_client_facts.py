@@ -209,7 +209,7 @@ def test_newer_parts_of_anthropics_requests_are_left_alone(
     ((name, shown),) = results(sent)
     assert name == "Bash"
     assert len(shown) < len(LOG)
-    # All but the one result and the phantom is as it was.
+    # All but the one result and the injected tool is as it was.
     sent["messages"][2]["content"][0]["content"] = LOG
     assert [tool["name"] for tool in sent["tools"]] == ["Bash", "Read", PHANTOM]
     assert {**sent, "tools": sent["tools"][:-1]} == body

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from e2e_apis.callers import PHANTOM
-from upstream import Answer, Received, ToolCall, turn
+from upstream import Received, Response, ToolCall, turn
 
 CAP = "4096"
 """Results above this size (bytes) lose something in these tests."""
@@ -26,7 +26,7 @@ def log(name: str = "worker", lines: int = 150) -> str:
 COMMANDS = {f"cat {name}.log": log(name) for name in ("worker", "db", "web")}
 _SHADOW = re.compile(r"<<<SHADOW:(shadow_[0-9a-f]{32})>>>")
 
-Step = Answer | Callable[[Received], Answer]
+Step = Response | Callable[[Received], Response]
 
 
 def refs(received: Received) -> list[str]:
@@ -35,7 +35,7 @@ def refs(received: Received) -> list[str]:
 
 
 def expand(ref: str, **more: Any) -> ToolCall:
-    """A call of the phantom."""
+    """A call of the injected tool."""
     return ToolCall(PHANTOM, {"id": ref, **more})
 
 
@@ -50,7 +50,7 @@ class Model:
     def __init__(self, *steps: Step) -> None:
         self._steps = list(steps)
 
-    def __call__(self, received: Received) -> Answer:
+    def __call__(self, received: Received) -> Response:
         step = self._steps.pop(0) if self._steps else turn("Understood.")
         return step(received) if callable(step) else step
 

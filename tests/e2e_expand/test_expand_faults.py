@@ -316,7 +316,7 @@ def test_byte_by_byte(api: Api, crlf: bool, clients: Any, api_key: str, running:
 
 
 PATCHED = """
-from penumbra.shadow import splice
+from penumbra.flow import splice
 {patch}
 from penumbra.addon import Penumbra
 addons = [Penumbra()]

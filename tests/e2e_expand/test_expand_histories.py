@@ -1,4 +1,4 @@
-"""What clients do to their histories, and where the phantom belongs."""
+"""What clients do to their histories, and where the injected tool belongs."""
 
 from __future__ import annotations
 

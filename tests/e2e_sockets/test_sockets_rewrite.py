@@ -122,7 +122,7 @@ def test_what_can_t_be_searched_is_not_sent(talk: Any, proxy: Any, upstream: Any
 def test_results_have_the_form_that_they_would_have_over_http(
     talk: Any, clients: Any, api_key: str, proxy: Any, upstream: Any
 ) -> None:
-    """Although their calls are at the provider; also without a phantom whose answers are read."""
+    """Although their calls are at the provider; also without an injected tool whose answers are read."""
     forms = []
     for can in ("true", "false"):
         running = proxy("regular", penumbra_max_output_bytes=CAP, penumbra_enable_expand_context=can)

@@ -9,21 +9,20 @@ from typing import Any
 
 import pytest
 
-from penumbra import rewrite
-from penumbra.history.shelves import Shelves
-from penumbra.history.superseded import Parameters
-from penumbra.recovery import recoverer
-from penumbra.recovery.lessons import Lesson, Past
-from penumbra.settings import Settings
-from penumbra.shadow.ledger import Decision
-from penumbra.shadow.refs import Shadows
-from penumbra.text.result import Redacted
+from penumbra.apis.recognise import apis
+from penumbra.compress.result import Redacted
+from penumbra.config.settings import Settings
+from penumbra.conversation import recoverer, rewrite
+from penumbra.conversation.line_index import LineIndexes
+from penumbra.conversation.superseded import Parameters
+from penumbra.expand.reference import Shadows
+from penumbra.store.conversations import ConversationState, LearnedLimits
+from penumbra.store.decisions import Decision
 from penumbra.wire.document import Document
-from penumbra.wire.recognise import apis
 
 SHADOWS = Shadows(b"k", b"s" * 32, "expand_context", True)
 ASKED = Parameters.read({"compactArguments": True, "toolIdentifierFields": {"write_file": ["path"]}})
-JUST_NOW, LATER = Past(10.0), Past(100_000.0)
+JUST_NOW, LATER = ConversationState(10.0), ConversationState(100_000.0)
 
 
 def content(seed: int, lines: int = 60) -> str:
@@ -80,7 +79,7 @@ class Talk:
                 {"role": "tool", "tool_call_id": name, "content": "ok"},
             ]
 
-    def send(self, past: Past = JUST_NOW, **more: Any) -> list[dict[str, Any]]:
+    def send(self, past: ConversationState = JUST_NOW, **more: Any) -> list[dict[str, Any]]:
         """One request; the arguments of its calls as they are sent."""
         key = {"openai_responses": "input", "gemini": "contents"}.get(self.api.format, "messages")
         messages = self.messages
@@ -91,7 +90,7 @@ class Talk:
         assert request is not None
         known = {key: self.known[key] for key in recoverer.keys(request, past) if key in self.known}
         made, self.line = recoverer.rewritten(
-            request, known, {}, past, lambda text, hint: Redacted(text), self.shadows, None, Shelves()
+            request, known, {}, past, lambda text, hint: Redacted(text), self.shadows, None, LineIndexes()
         )
         self.known |= made.decisions
         self.originals |= made.originals
@@ -149,7 +148,7 @@ def test_the_older_of_two_writes_loses_its_content_once_that_pays_and_keeps_its_
     assert talk.send()[0] == old
     assert talk.sent.startswith(before)
     talk.settings = replace(talk.settings, tool_compaction=Parameters(), supersede="off")
-    assert talk.send(Past(10.0, Lesson(arguments=True)))[0] == old
+    assert talk.send(ConversationState(10.0, LearnedLimits(arguments=True)))[0] == old
     assert talk.sent.startswith(before)
 
 

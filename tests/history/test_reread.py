@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.history.reread import Library, expand, reread
-from penumbra.text import line_numbers
+from penumbra.compress.stages import line_numbers
+from penumbra.conversation.back_references import LineIndex, expand, reread
 
 
 def code(first: int, last: int) -> list[str]:
@@ -72,9 +72,9 @@ def test_a_text_with_markers_is_left_alone() -> None:
 
 def test_the_first_of_two_places_is_meant() -> None:
     twice = [*code(0, 12), "between " * 3, *code(0, 12)]
-    library = Library()
-    library.note("result c", "\n".join(twice))
-    result = library.restate("\n".join(code(0, 12)))
+    line_index = LineIndex()
+    line_index.note("result c", "\n".join(twice))
+    result = line_index.restate("\n".join(code(0, 12)))
     assert result is not None
     assert expand(result, {"result c": "\n".join(twice)}) == "\n".join(code(0, 12))
 
@@ -91,13 +91,13 @@ def test_what_a_call_has_written_is_referred_to_as_such() -> None:
 
 def test_two_arguments_of_a_call_that_begin_and_end_alike_are_told_apart() -> None:
     old, new = [*code(0, 6), "x = 1", *code(7, 20)], [*code(0, 6), "x = 2", *code(7, 20)]
-    library = Library()
+    line_index = LineIndex()
     for argument in (old, new):
-        library.note("call c", "\n".join(argument))
-    result = library.restate("\n".join(new))
+        line_index.note("call c", "\n".join(argument))
+    result = line_index.restate("\n".join(new))
     # From the first line on, the place that the reference names would be the one in the old text.
     assert result is None or "19 lines" not in result
-    whole = library.restate("\n".join(old))
+    whole = line_index.restate("\n".join(old))
     assert whole is not None
     assert "[18 lines: same as in call c]" in whole
 
@@ -105,7 +105,7 @@ def test_two_arguments_of_a_call_that_begin_and_end_alike_are_told_apart() -> No
 def test_a_text_that_repeats_itself_says_so() -> None:
     block = code(0, 10)
     text = numbered([*block, "between the two of them", *block, *code(20, 30)])
-    result = Library().restate(text)
+    result = LineIndex().restate(text)
     assert result is not None
     lines = result.split("\n")
     assert lines[11:14] == [
@@ -118,10 +118,10 @@ def test_a_text_that_repeats_itself_says_so() -> None:
 
 def test_nothing_is_referred_to_that_is_a_reference_itself() -> None:
     block, other = code(0, 10), code(50, 54)
-    library = Library()
-    library.note("result a", "\n".join(block))
+    line_index = LineIndex()
+    line_index.note("result a", "\n".join(block))
     text = "\n".join([*block, *other, *block])
-    result = library.restate(text)
+    result = line_index.restate(text)
     assert result is not None
     assert result.count("same as in result a") == 2
     assert "above" not in result
@@ -131,9 +131,9 @@ def test_nothing_is_referred_to_that_is_a_reference_itself() -> None:
 def test_of_a_text_that_lost_something_only_its_own_lines_are_referred_to() -> None:
     old = code(0, 40)
     shown = [*old[:10], "[20 lines, 900 bytes left out]", *old[30:]]
-    library = Library()
-    library.note("result c", "\n".join(shown), "\n".join(old))
-    result = library.restate("\n".join([*old[:10], "[20 lines, 900 bytes left out]", *old[30:], "more"]))
+    line_index = LineIndex()
+    line_index.note("result c", "\n".join(shown), "\n".join(old))
+    result = line_index.restate("\n".join([*old[:10], "[20 lines, 900 bytes left out]", *old[30:], "more"]))
     assert result is not None
     assert result.split("\n") == [
         *(old[0], "[8 lines: same as in result c]", old[9]),
@@ -142,7 +142,7 @@ def test_of_a_text_that_lost_something_only_its_own_lines_are_referred_to() -> N
         "more",
     ]
     # What stands between the two parts is not there to be referred to.
-    whole = library.restate("\n".join(old))
+    whole = line_index.restate("\n".join(old))
     assert whole is not None
     assert "\n".join(old[10:30]) in whole
 
@@ -155,12 +155,12 @@ pool = st.sampled_from(
 @settings(max_examples=150)
 @given(st.lists(st.lists(pool, max_size=40), min_size=1, max_size=3), st.lists(pool, max_size=60))
 def test_every_reference_can_be_followed(earlier: list[list[str]], new: list[str]) -> None:
-    library = Library()
+    line_index = LineIndex()
     sources = {f"result call_{n}": "\n".join(lines) for n, lines in enumerate(earlier)}
     for name, text in sources.items():
-        library.note(name, text)
+        line_index.note(name, text)
     text = "\n".join(new)
-    result = library.restate(text)
+    result = line_index.restate(text)
     if result is not None:
         assert expand(result, sources) == text
         assert len(result) < len(text) + 60 * result.count("same as in")

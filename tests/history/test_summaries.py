@@ -7,16 +7,14 @@ from typing import Any
 
 import pytest
 
-from penumbra import rewrite
-from penumbra.history import compaction
-from penumbra.history.shelves import Shelves
-from penumbra.recovery import recoverer
-from penumbra.recovery.lessons import Lesson, Past
-from penumbra.settings import Settings
-from penumbra.text import tokens
-from penumbra.text.result import Mode, Redacted
+from penumbra.apis.recognise import apis
+from penumbra.compress import token_estimate
+from penumbra.compress.result import Mode, Redacted
+from penumbra.config.settings import Settings
+from penumbra.conversation import recoverer, rewrite, summary_requests
+from penumbra.conversation.line_index import LineIndexes
+from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.wire.document import Document
-from penumbra.wire.recognise import apis
 
 CLAUDE = "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n\nYour task is to create a detailed summary of the conversation so far."
 TOOLS = [{"name": "read_notes", "input_schema": {"type": "object"}}]
@@ -40,7 +38,7 @@ def session(count: int, **more: Any) -> dict[str, Any]:
 
 def sent(
     body: dict[str, Any],
-    lesson: Lesson | None = None,
+    lesson: LearnedLimits | None = None,
     name: str = "anthropic-messages",
     path: str = "/v1/messages",
     **settings: Any,
@@ -54,11 +52,11 @@ def sent(
         request,
         {},
         {},
-        Past(None, lesson or Lesson()),
+        ConversationState(None, lesson or LearnedLimits()),
         lambda text, hint: Redacted(text),
         None,
         None,
-        Shelves(),
+        LineIndexes(),
         recoverer.Head(path, {}),
     )
     value: dict[str, Any] = json.loads(result.body)
@@ -72,19 +70,19 @@ def is_bounded(body: dict[str, Any], key: str = "messages") -> bool:
 def test_what_shares_the_cache_changes_only_where_it_would_not_fit() -> None:
     body = session(70)
     assert sent(body) == body
-    made = sent(body, Lesson(window=30_000))
+    made = sent(body, LearnedLimits(window=30_000))
     assert is_bounded(made)
-    assert tokens.estimate(json.dumps(made)) <= 30_000 * 0.9
+    assert token_estimate.estimate(json.dumps(made)) <= 30_000 * 0.9
     assert made["messages"][-1] == body["messages"][-1]
-    assert sent(body, Lesson(window=300_000)) == body
+    assert sent(body, LearnedLimits(window=300_000)) == body
 
 
 def test_a_window_that_is_known_for_sure_is_kept_to() -> None:
     body = session(400, model="claude-3-5-haiku-latest")
-    assert tokens.estimate(json.dumps(body)) > 200_000
+    assert token_estimate.estimate(json.dumps(body)) > 200_000
     made = sent(body)
     assert is_bounded(made)
-    assert tokens.estimate(json.dumps(made)) < 200_000
+    assert token_estimate.estimate(json.dumps(made)) < 200_000
     unknown = session(400, model="claude-x")
     assert sent(unknown) == unknown
 
@@ -98,7 +96,9 @@ def test_what_is_not_cached_has_a_budget(shape: dict[str, Any]) -> None:
     made = sent(body)
     assert is_bounded(made)
     assert (
-        compaction.BUDGET * 0.7 < sum(len(json.dumps(one)) for one in made["messages"]) <= compaction.BUDGET
+        summary_requests.BUDGET * 0.7
+        < sum(len(json.dumps(one)) for one in made["messages"])
+        <= summary_requests.BUDGET
     )
     small = session(20, model="something-new", **shape)
     assert sent(small) == small
@@ -139,7 +139,7 @@ def test_codex_endpoint_has_no_prompt_and_its_last_result_may_be_shortened(path:
     body = {"model": "something-new", "input": items(120)}
     made = sent(body, name="openai-responses-compact", path=path)
     assert is_bounded(made, "input")
-    assert sum(len(json.dumps(one)) for one in made["input"]) <= compaction.BUDGET
+    assert sum(len(json.dumps(one)) for one in made["input"]) <= summary_requests.BUDGET
     last = made["input"][-1]
     assert last["call_id"] == "c119"
     assert len(last["output"]) <= 2_900
@@ -164,7 +164,7 @@ def test_a_history_at_the_provider_can_not_be_bounded() -> None:
 def test_codex_trigger_is_bounded_where_the_window_is_known() -> None:
     tools = [{"type": "function", "name": "read", "parameters": {}}]
     body = {"model": "gpt-4o", "tools": tools, "input": [*items(400), {"type": "compaction_trigger"}]}
-    assert tokens.estimate(json.dumps(body)) > 128_000
+    assert token_estimate.estimate(json.dumps(body)) > 128_000
     made = sent(body, name="openai-responses", path="/v1/responses")
     assert is_bounded(made, "input")
     assert made["input"][-1] == {"type": "compaction_trigger"}
@@ -177,7 +177,7 @@ def test_codex_trigger_is_bounded_where_the_window_is_known() -> None:
 
 
 def bound(body: dict[str, Any], format_name: str, budget: int) -> dict[str, Any]:
-    made = compaction.bound(json.dumps(body).encode(), format_name, budget)
+    made = summary_requests.bound(json.dumps(body).encode(), format_name, budget)
     assert made is not None
     value: dict[str, Any] = json.loads(made)
     return value
@@ -223,8 +223,8 @@ def test_converse_keeps_calls_with_their_results() -> None:
         ]
     messages.append({"role": "user", "content": [{"text": "Summarize the conversation so far."}]})
     body = {"messages": messages}
-    found = compaction.recognise(Document(json.dumps(body).encode()), "bedrock")
-    assert found == compaction.Compaction("generic", shares_cache=False, prompted=True)
+    found = summary_requests.recognise(Document(json.dumps(body).encode()), "bedrock")
+    assert found == summary_requests.Compaction("generic", shares_cache=False, prompted=True)
     made = bound(body, "bedrock", 30_000)["messages"]
     assert made[0]["content"][0]["text"].startswith("[Compact input budget applied]")
     assert made[-1] == messages[-1]
@@ -260,5 +260,5 @@ HEADERS = [
 def test_headers_that_say_so(format_name: str, headers: dict[str, str], expected: str | None) -> None:
     key = "input" if format_name == "openai_responses" else "messages"
     document = Document(json.dumps({key: [{"role": "user", "content": "hi"}]}).encode())
-    found = compaction.recognise(document, format_name, "/v1/x", headers)
+    found = summary_requests.recognise(document, format_name, "/v1/x", headers)
     assert (found.id if found else None) == expected

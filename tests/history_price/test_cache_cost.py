@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.history.cache_cost import Change, Forecast, Prices, decide, prices, remaining_turns, table
-from penumbra.wire import recognise
+from penumbra.apis import recognise
+from penumbra.conversation.cache_price import Change, Forecast, Prices, decide, prices, remaining_turns, table
 
 ANTHROPIC = Prices(read=0.1, write=1.25, minimum=1024, step=1, cold=600)
 

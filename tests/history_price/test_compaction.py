@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from penumbra.history.compaction import bound, matches, recognise, table
+from penumbra.conversation.summary_requests import bound, matches, recognise, table
 from penumbra.wire.document import Document
 
 EXAMPLES = [

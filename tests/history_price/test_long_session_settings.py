@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from penumbra.history.superseded import Parameters
-from penumbra.settings import Settings, SettingsError, load
+from penumbra.config.settings import Settings, SettingsError, load
+from penumbra.conversation.superseded import Parameters
 
 YAML = """
 penumbra:

@@ -7,20 +7,18 @@ from typing import Any
 
 import pytest
 
-from penumbra import rewrite
-from penumbra.history import bound_thinking, repack
-from penumbra.history.shelves import Shelves
-from penumbra.history.superseded import Parameters
-from penumbra.recovery import recoverer
-from penumbra.recovery.lessons import Lesson, Past
-from penumbra.settings import Settings
-from penumbra.shadow.refs import Shadows
-from penumbra.text.result import Redacted
-from penumbra.wire import recognise
+from penumbra.apis import recognise
+from penumbra.compress.result import Redacted
+from penumbra.config.settings import Settings
+from penumbra.conversation import bound_thinking, recoverer, repack, rewrite
+from penumbra.conversation.line_index import LineIndexes
+from penumbra.conversation.superseded import Parameters
+from penumbra.expand.reference import Shadows
+from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.wire.document import Document
 
 SCOPE = b"s" * 32
-JUST_NOW = Past(idle=3.0)
+JUST_NOW = ConversationState(idle=3.0)
 SHADOWS = Shadows(b"k" * 32, b"c" * 32, "expand_context", True)
 
 
@@ -66,9 +64,11 @@ class Talk:
             {"model": self.model, "max_tokens": 9, "system": system, "messages": self.messages}
         ).encode()
 
-    def send(self, past: Past = JUST_NOW, shadows: Any = SHADOWS) -> list[str]:
+    def send(self, past: ConversationState = JUST_NOW, shadows: Any = SHADOWS) -> list[str]:
         request = rewrite.read(Document(self.body()), self.api, self.settings, SCOPE)
-        made, self.line = recoverer.rewritten(request, self.known, {}, past, redact, shadows, None, Shelves())
+        made, self.line = recoverer.rewritten(
+            request, self.known, {}, past, redact, shadows, None, LineIndexes()
+        )
         self.known = {**self.known, **made.decisions}
         self.originals |= made.originals
         self.sent = made.body
@@ -123,7 +123,7 @@ def test_after_a_long_pause_the_cache_is_cold_and_it_goes():
     talk.call("Read", prose(77), **STALE)
     for n in range(30):
         talk.call("Grep", prose(n + 2, 60), pattern=str(n))
-    talk.send(Past())
+    talk.send(ConversationState())
     talk.known.clear()
     talk.settings = Settings(adopt="compress", supersede="priced")
     talk.send()
@@ -131,11 +131,11 @@ def test_after_a_long_pause_the_cache_is_cold_and_it_goes():
     first = talk.send()
     assert not first[0].startswith("<<<SHADOW:")
     talk.call("Bash", "done", command="true")
-    cold = talk.send(Past(idle=3600.0))
+    cold = talk.send(ConversationState(idle=3600.0))
     assert cold[0].startswith("<<<SHADOW:")
     assert "cold" in talk.line
     talk.call("Bash", "done again", command="false")
-    assert talk.send(Past(idle=1.0))[: len(cold)] == cold
+    assert talk.send(ConversationState(idle=1.0))[: len(cold)] == cold
 
 
 @pytest.mark.parametrize("drop", [False, True])
@@ -223,12 +223,12 @@ def test_a_learned_limit_is_kept_before_sending():
         talk.send()
     large = len(talk.sent)
     talk.call("Grep", prose(99, 60), pattern="z")
-    talk.send(Past(1.0, Lesson(tokens=5_000)))
+    talk.send(ConversationState(1.0, LearnedLimits(tokens=5_000)))
     assert len(talk.sent) < large * 0.7
     talk.call("Grep", prose(100, 60), pattern="zz")
-    assert max(map(len, talk.send(Past(1.0, Lesson(most=512))))) <= 512
+    assert max(map(len, talk.send(ConversationState(1.0, LearnedLimits(most=512))))) <= 512
     talk.call("Grep", prose(101, 60), pattern="zzz")
-    talk.send(Past(1.0, Lesson(bytes=4_000)))
+    talk.send(ConversationState(1.0, LearnedLimits(bytes=4_000)))
     assert len(talk.sent) < 12_000
 
 
@@ -238,7 +238,9 @@ def test_nothing_to_do_is_the_same_object():
     talk.call("Bash", "ok too", command="true")
     data = talk.body()
     request = rewrite.read(Document(data), talk.api, talk.settings, SCOPE)
-    made, line = recoverer.rewritten(request, {}, {}, Past(), redact, SHADOWS, None, Shelves())
+    made, line = recoverer.rewritten(
+        request, {}, {}, ConversationState(), redact, SHADOWS, None, LineIndexes()
+    )
     assert made.body is data
     assert line == ""
 
@@ -249,8 +251,8 @@ def test_unless_asked_for_only_a_long_pause_changes_what_was_sent():
     first = talk.send()
     talk.call("Edit", "ok", **EDITED)
     assert talk.send()[:1] == first
-    assert talk.send(Past(idle=5.0))[:1] == first
-    after = talk.send(Past(idle=3600.0))
+    assert talk.send(ConversationState(idle=5.0))[:1] == first
+    after = talk.send(ConversationState(idle=3600.0))
     assert after[0].startswith("<<<SHADOW:")
     talk.call("Bash", "done", command="true")
-    assert talk.send(Past(idle=1.0))[: len(after)] == after
+    assert talk.send(ConversationState(idle=1.0))[: len(after)] == after

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.history.superseded import Parameters, Result, find, form, group, older, trim, trimmed
+from penumbra.conversation.superseded import Parameters, Result, find, form, group, older, trim, trimmed
 
 BIG = "x" * 500
 

@@ -17,7 +17,7 @@ from mitm import eventually
 from penumbra import __version__
 from penumbra.cli import USAGE, main
 from penumbra.cli.start import Quiet
-from penumbra.knobs import KNOBS, groups
+from penumbra.config.options import KNOBS, groups
 from penumbra.rules import load as load_rules
 
 ROOT = Path(__file__).resolve().parents[2]

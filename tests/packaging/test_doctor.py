@@ -7,9 +7,9 @@ import pytest
 
 from penumbra import rules
 from penumbra.cli import doctor
+from penumbra.cli.advisories import holes, holes_of
 from penumbra.cli.doctor import State, checks
 from penumbra.cli.failure import Failure
-from penumbra.holes import holes, holes_of
 
 RULES = rules.load("advisories.yaml")
 

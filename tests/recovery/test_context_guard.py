@@ -8,35 +8,35 @@ from typing import Any
 
 import pytest
 
-from penumbra.history import windows
-from penumbra.recovery.context_guard import Told, told
-from penumbra.recovery.lessons import Lesson
-from penumbra.wire.edited_bytes import EditedBytes
-from penumbra.wire.told_usage import ToldUsage
+from penumbra.apis.edited_bytes import EditedBytes
+from penumbra.apis.scaled_usage import ScaledUsage
+from penumbra.conversation import context_windows
+from penumbra.conversation.usage_scaling import UsageScale, told
+from penumbra.store.conversations import LearnedLimits
 from recovery.test_e2e_recovery import JSON, Client, chat, claude
 from upstream import Raw, Text, ToolCall, turn
 
 # What is known of windows
 
 
-@pytest.mark.parametrize("example", windows.table()["examples"], ids=str)
+@pytest.mark.parametrize("example", context_windows.table()["examples"], ids=str)
 def test_the_examples_of_the_rule_file(example: Any) -> None:
-    found = windows.of(example.get("model", ""), example.get("headers", {}), example.get("path", ""))
+    found = context_windows.of(example.get("model", ""), example.get("headers", {}), example.get("path", ""))
     assert (found.tokens, found.believed) == (example["window"], example["believed"])
 
 
 @pytest.mark.parametrize(
     ("lesson", "believed", "cut", "expected"),
     [
-        (Lesson(), 200_000, True, None),
-        (Lesson(tokens=9), 200_000, True, None),
-        (Lesson(window=100_000), 200_000, False, Told(100_000, 200_000)),
-        (Lesson(window=100_000), 200_000, True, Told(85_000, 200_000)),
-        (Lesson(window=200_000), 200_000, False, None),
-        (Lesson(window=200_000), 200_000, True, Told(170_000, 200_000)),
-        (Lesson(window=400_000), 200_000, True, None),
-        (Lesson(window=100_000), 0, True, None),
-        (Lesson(window=4_000), 1_048_576, False, None),
+        (LearnedLimits(), 200_000, True, None),
+        (LearnedLimits(tokens=9), 200_000, True, None),
+        (LearnedLimits(window=100_000), 200_000, False, UsageScale(100_000, 200_000)),
+        (LearnedLimits(window=100_000), 200_000, True, UsageScale(85_000, 200_000)),
+        (LearnedLimits(window=200_000), 200_000, False, None),
+        (LearnedLimits(window=200_000), 200_000, True, UsageScale(170_000, 200_000)),
+        (LearnedLimits(window=400_000), 200_000, True, None),
+        (LearnedLimits(window=100_000), 0, True, None),
+        (LearnedLimits(window=4_000), 1_048_576, False, None),
     ],
 )
 def test_nothing_is_told_before_a_limit_is_known(lesson: Any, believed: Any, cut: Any, expected: Any) -> None:
@@ -44,7 +44,7 @@ def test_nothing_is_told_before_a_limit_is_known(lesson: Any, believed: Any, cut
 
 
 def test_a_count_is_never_smaller_and_exact_in_parts_of_the_window() -> None:
-    one = Told(64_000, 200_000)
+    one = UsageScale(64_000, 200_000)
     assert [one.count(n) for n in (0, 1, 64_000, 32_001)] == [0, 4, 200_000, 100_004]
 
 
@@ -101,7 +101,7 @@ CASES = [
 
 @pytest.mark.parametrize(("format_name", "before", "after"), CASES)
 def test_input_figures_change_and_nothing_else(format_name: str, before: str, after: str) -> None:
-    assert ToldUsage(format_name, double).document(before.encode()).decode() == after
+    assert ScaledUsage(format_name, double).document(before.encode()).decode() == after
 
 
 WORDS = '{"type":"content_block_delta","delta":{"text":"\\"input_tokens\\": 7"}}'
@@ -112,7 +112,7 @@ START, DELTA = CASES[0], CASES[1]
 def test_a_stream_is_changed_event_by_event(size: int) -> None:
     events = [START[1], WORDS, DELTA[1]]
     stream = b": hi\r\n\r\n" + b"".join(b"event: x\r\ndata: %s\r\n\r\n" % one.encode() for one in events)
-    usage = ToldUsage("anthropic", double)
+    usage = ScaledUsage("anthropic", double)
     edited = EditedBytes(usage, "anthropic", stream=True)
     made = (
         b"".join(edited.feed(stream[at : at + size]) for at in range(0, len(stream), size)) + edited.close()
@@ -131,10 +131,10 @@ def test_other_framings_and_what_is_no_json(format_name: str) -> None:
         "ollama": "%s\n%s\n",
         "openai_chat": "data: %s\n\ndata: %s\n\ndata: [DONE]\n\n",
     }
-    edited = EditedBytes(ToldUsage(format_name, double), format_name, stream=True)
+    edited = EditedBytes(ScaledUsage(format_name, double), format_name, stream=True)
     sent = (framing[format_name] % (before, before)).encode()
     assert edited.feed(sent) + edited.close() == (framing[format_name] % (after, after)).encode()
-    whole = EditedBytes(ToldUsage(format_name, double), format_name, stream=False)
+    whole = EditedBytes(ScaledUsage(format_name, double), format_name, stream=False)
     assert whole.feed(b"<html> prompt_tokens") + whole.close() == b"<html> prompt_tokens"
 
 

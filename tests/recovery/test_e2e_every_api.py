@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penumbra.recovery.refusals import table
+from penumbra.retry.refusals import table
 from recovery.test_e2e_recovery import JSON, SSE, claude, prose
 from upstream import Raw, turn
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penumbra.recovery.refusals import table
+from penumbra.retry.refusals import table
 from upstream import Raw, Text, ToolCall, turn
 
 CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
@@ -481,7 +481,7 @@ def documents_with_status_200(client: Client, upstream: Any) -> None:
 
 
 PLAIN = """\
-from penumbra.shadow import splice
+from penumbra.flow import splice
 splice.incompatible = lambda: "this is a test"
 from penumbra.addon import Penumbra
 addons = [Penumbra()]

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.history.budget import Part, excess, order
-from penumbra.recovery import forms, ladder
-from penumbra.recovery.ladder import Need, Text
-from penumbra.recovery.refusals import Kind, Refusal
-from penumbra.text import tokens
+from penumbra.compress import token_estimate
+from penumbra.conversation import shrink_result, shrink_to_fit
+from penumbra.conversation.budget import Part, excess, order
+from penumbra.conversation.shrink_to_fit import Need, Text
+from penumbra.retry.refusals import Kind, Refusal
 
 LOG = "\n".join(f"line {n}: everything is as it should be" for n in range(400))
 ERROR = "ERROR in worker.py:88: the queue is closed"
@@ -26,7 +26,7 @@ def missing(form):
 
 def test_plain_text_keeps_head_tail_and_the_error_and_counts_what_is_missing():
     text = LOG[:8000] + "\n" + ERROR + "\n" + LOG[8000:]
-    form = forms.shorten(text, 1000)
+    form = shrink_result.shorten(text, 1000)
     assert len(form.encode()) <= 1000
     assert form.startswith("line 0:")
     assert form.endswith(text[-30:])
@@ -43,13 +43,13 @@ def test_plain_text_keeps_head_tail_and_the_error_and_counts_what_is_missing():
 @pytest.mark.parametrize("limit", [60, 100, 239, 240, 512, 4000])
 def test_no_form_is_larger_than_its_limit(limit):
     for text in (LOG, "ü" * 6000, "😀" * 3000, json.dumps({"result": LOG}), json.dumps([LOG] * 9)):
-        form = forms.shorten(text, limit)
+        form = shrink_result.shorten(text, limit)
         assert form is None or len(form.encode()) <= limit
 
 
 def test_a_json_object_keeps_its_keys_and_the_end_of_its_text():
     text = json.dumps({"status": "failed", "result": LOG + "\n" + ERROR, "exit": 1})
-    form = json.loads(forms.shorten(text, 1000))
+    form = json.loads(shrink_result.shorten(text, 1000))
     assert list(form) == ["status", "result", "exit", "truncated", "originalLength"]
     assert (form["status"], form["exit"], form["truncated"], form["originalLength"]) == (
         "failed",
@@ -64,7 +64,7 @@ def test_a_json_object_keeps_its_keys_and_the_end_of_its_text():
 def test_an_object_whose_fat_value_is_no_text_says_how_much_is_missing():
     rows = [{"id": n, "name": f"row {n}"} for n in range(200)]
     text = json.dumps({"rows": rows, "next": None})
-    form = json.loads(forms.shorten(text, 512))
+    form = json.loads(shrink_result.shorten(text, 512))
     assert form == {
         "rows": f"[omitted {len(json.dumps(rows))} chars due to provider limits]",
         "next": None,
@@ -75,19 +75,19 @@ def test_an_object_whose_fat_value_is_no_text_says_how_much_is_missing():
 
 def test_an_object_of_numbers_keeps_their_spelling():
     text = '{"rate": 1.10, "big": 12345678901234567890123, "result": "' + "x" * 2000 + '"}'
-    form = forms.shorten(text, 400)
+    form = shrink_result.shorten(text, 400)
     assert '"rate":1.10' in form
     assert "12345678901234567890123" in form
 
 
 def test_what_fits_once_its_escapes_are_gone_is_not_said_to_be_cut():
-    form = forms.shorten(json.dumps({"text": "0" * 17 + "\x1f" * 47 + "Ķ" * 40}), 492)
+    form = shrink_result.shorten(json.dumps({"text": "0" * 17 + "\x1f" * 47 + "Ķ" * 40}), 492)
     assert form is None or OMITTED.search(form)
 
 
 def test_an_array_keeps_its_first_items_and_its_last():
     text = json.dumps([{"n": n} for n in range(300)])
-    form = json.loads(forms.shorten(text, 512))
+    form = json.loads(shrink_result.shorten(text, 512))
     assert form[0] == {"n": 0}
     assert form[-1] == {"n": 299}
     (marker,) = (item for item in form if isinstance(item, str))
@@ -97,15 +97,15 @@ def test_an_array_keeps_its_first_items_and_its_last():
 
 def test_an_object_with_truncated_of_its_own_keeps_it():
     text = json.dumps({"truncated": "no", "output": LOG})
-    form = json.loads(forms.shorten(text, 600))
+    form = json.loads(shrink_result.shorten(text, 600))
     assert form["truncated"] == "no"
     assert "originalLength" not in form
 
 
 def test_small_texts_have_no_smaller_form():
-    assert forms.shorten("short", 512) is None
-    assert forms.shorten("x" * 30, 20) is None
-    assert forms.shorten(json.dumps({"output": "x" * 40}), 50) is None
+    assert shrink_result.shorten("short", 512) is None
+    assert shrink_result.shorten("x" * 30, 20) is None
+    assert shrink_result.shorten(json.dumps({"output": "x" * 40}), 50) is None
 
 
 @settings(max_examples=150, deadline=None)
@@ -120,7 +120,7 @@ def test_small_texts_have_no_smaller_form():
     st.integers(min_value=-5, max_value=1500),
 )
 def test_a_form_fits_and_shrinks_and_json_objects_stay_json(text, limit):
-    form = forms.shorten(text, limit)
+    form = shrink_result.shorten(text, limit)
     if form is not None:
         size = len(form.encode("utf-8", "surrogatepass"))
         assert size <= limit
@@ -161,13 +161,13 @@ def text(index, original, **part):
 
 def test_the_fattest_old_result_goes_first_and_no_more_than_needed():
     texts = [text(0, LOG[:6000]), text(1, LOG), text(2, LOG[:9000]), text(3, LOG * 2, unread=True)]
-    assert list(ladder.plan(texts, Need(bytes=2000))) == [1]
-    assert sorted(ladder.plan(texts, Need(bytes=16_000))) == [1, 2]
+    assert list(shrink_to_fit.plan(texts, Need(bytes=2000))) == [1]
+    assert sorted(shrink_to_fit.plan(texts, Need(bytes=16_000))) == [1, 2]
 
 
 def test_the_unread_tail_is_last_and_keeps_more():
     texts = [text(0, LOG), text(1, LOG * 3, unread=True)]
-    plan = ladder.plan(texts, Need(bytes=30_000))
+    plan = shrink_to_fit.plan(texts, Need(bytes=30_000))
     assert sorted(plan) == [0, 1]
     assert len(plan[0]) < 1100
     assert 12_000 < len(plan[1]) <= 16_000
@@ -175,35 +175,35 @@ def test_the_unread_tail_is_last_and_keeps_more():
 
 def test_superseded_results_go_before_a_fatter_one():
     texts = [text(0, LOG[:6000], superseded=True), text(1, LOG)]
-    assert list(ladder.plan(texts, Need(bytes=1000))) == [0]
+    assert list(shrink_to_fit.plan(texts, Need(bytes=1000))) == [0]
 
 
 def test_the_prefix_counts():
     one = Text(Part(0, 0), LOG, LOG, prefix="<<<SHADOW:shadow_" + "0" * 32 + ">>>\n")
-    form = ladder.plan([one], Need(most=512))[0]
+    form = shrink_to_fit.plan([one], Need(most=512))[0]
     assert form.startswith(one.prefix)
     assert len(form) <= 512
 
 
 def test_only_texts_above_the_most_are_touched_newest_included():
     texts = [text(0, "x" * 512), text(1, "y " * 300), text(2, LOG, unread=True)]
-    plan = ladder.plan(texts, Need(most=512))
+    plan = shrink_to_fit.plan(texts, Need(most=512))
     assert sorted(plan) == [1, 2]
     assert all(len(form) <= 512 for form in plan.values())
 
 
 def test_all_that_can_be_had_is_had_when_the_need_is_larger():
-    plan = ladder.plan([text(0, LOG), text(1, LOG, unread=True)], Need(tokens=10**9))
+    plan = shrink_to_fit.plan([text(0, LOG), text(1, LOG, unread=True)], Need(tokens=10**9))
     assert len(plan[0]) <= 400
     assert len(plan[1]) <= 1500
 
 
 def test_numbers_of_a_refusal_are_measured_in_our_tokens():
     refusal = Refusal(Kind.INPUT, "x", have=400, limit=200, over=200)
-    first, second = (ladder.need(refusal, 1000, 4000, resend).tokens for resend in (0, 1))
+    first, second = (shrink_to_fit.need(refusal, 1000, 4000, resend).tokens for resend in (0, 1))
     assert first == 1000 * (400 - 170) // 400
     assert second > first
-    assert ladder.need(refusal, 1000, 4000, 2) is None
+    assert shrink_to_fit.need(refusal, 1000, 4000, 2) is None
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_numbers_of_a_refusal_are_measured_in_our_tokens():
     ],
 )
 def test_what_a_refusal_asks_for(refusal, needed):
-    assert ladder.need(refusal, 1000, 4000, 0) == needed
+    assert shrink_to_fit.need(refusal, 1000, 4000, 0) == needed
 
 
 @settings(max_examples=60, deadline=None)
@@ -230,20 +230,20 @@ def test_what_a_refusal_asks_for(refusal, needed):
 )
 def test_a_plan_only_ever_shrinks(entries, needed):
     texts = [text(index, original, unread=unread) for index, (original, unread) in enumerate(entries)]
-    for index, form in ladder.plan(texts, Need(tokens=needed)).items():
+    for index, form in shrink_to_fit.plan(texts, Need(tokens=needed)).items():
         assert len(form.encode("utf-8", "surrogatepass")) < len(
             entries[index][0].encode("utf-8", "surrogatepass")
         )
-        assert tokens.estimate(form) < tokens.estimate(entries[index][0])
+        assert token_estimate.estimate(form) < token_estimate.estimate(entries[index][0])
 
 
 def test_of_a_history_elsewhere_only_what_is_too_much_is_asked_for() -> None:
     """The new messages are a small part of what counts, and nothing else can be shortened."""
     refusal = Refusal(Kind.INPUT, "anthropic-prompt", have=201_000, limit=200_000, over=1_000)
-    assert ladder.need(refusal, 9_000, 30_000, 0, elsewhere=True) == ladder.Need(tokens=1_500)
-    assert ladder.need(refusal, 9_000, 30_000, 1, elsewhere=True) == ladder.Need(tokens=2_000)
-    assert ladder.need(refusal, 1_200, 30_000, 1, elsewhere=True) == ladder.Need(tokens=1_200)
+    assert shrink_to_fit.need(refusal, 9_000, 30_000, 0, elsewhere=True) == shrink_to_fit.Need(tokens=1_500)
+    assert shrink_to_fit.need(refusal, 9_000, 30_000, 1, elsewhere=True) == shrink_to_fit.Need(tokens=2_000)
+    assert shrink_to_fit.need(refusal, 1_200, 30_000, 1, elsewhere=True) == shrink_to_fit.Need(tokens=1_200)
     unknown = Refusal(Kind.INPUT, "openrouter-names")
-    assert ladder.need(unknown, 10_000, 30_000, 0, elsewhere=True) == ladder.Need(tokens=5_250)
-    assert ladder.need(unknown, 10_000, 30_000, 1, elsewhere=True) == ladder.Need(tokens=10_000)
-    assert ladder.need(unknown, 10_000, 30_000, 2, elsewhere=True) is None
+    assert shrink_to_fit.need(unknown, 10_000, 30_000, 0, elsewhere=True) == shrink_to_fit.Need(tokens=5_250)
+    assert shrink_to_fit.need(unknown, 10_000, 30_000, 1, elsewhere=True) == shrink_to_fit.Need(tokens=10_000)
+    assert shrink_to_fit.need(unknown, 10_000, 30_000, 2, elsewhere=True) is None

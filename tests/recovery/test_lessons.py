@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from penumbra.recovery.first_events import FirstEvents, Verdict
-from penumbra.recovery.lessons import SCHEMA, Conversations, Lesson, Past
-from penumbra.shadow.database import Database
+from penumbra.retry.first_events import FirstEvents, Verdict
+from penumbra.store.conversations import SCHEMA, Conversations, ConversationState, LearnedLimits
+from penumbra.store.database import Database
 
 
 class Clock:
@@ -28,22 +28,22 @@ def test_idle_times_and_lessons_survive_a_restart(tmp_path: Path) -> None:
     async def first() -> None:
         database = Database(tmp_path / "x.sqlite", SCHEMA)
         known = Conversations(database, 86_400, clock)
-        assert await known.past(b"a") == Past()
+        assert await known.past(b"a") == ConversationState()
         await known.sent(b"a", "expand_context")
-        await known.learn(b"a", Lesson(tokens=9))
+        await known.learn(b"a", LearnedLimits(tokens=9))
         clock.now += 30
-        assert await known.past(b"a") == Past(30.0, Lesson(tokens=9), "expand_context")
-        await known.learn(b"a", Lesson(most=512))
+        assert await known.past(b"a") == ConversationState(30.0, LearnedLimits(tokens=9), "expand_context")
+        await known.learn(b"a", LearnedLimits(most=512))
         database.close()
 
     async def second() -> None:
         database = Database(tmp_path / "x.sqlite", SCHEMA)
         known = Conversations(database, 86_400, clock)
         past = await known.past(b"a")
-        assert (past.lesson, past.tool) == (Lesson(tokens=9, most=512), "expand_context")
+        assert (past.lesson, past.tool) == (LearnedLimits(tokens=9, most=512), "expand_context")
         assert past.idle is not None
         assert 600 <= past.idle <= 700
-        assert await known.past(b"b") == Past()
+        assert await known.past(b"b") == ConversationState()
         database.close()
 
     asyncio.run(first())
@@ -61,7 +61,7 @@ def test_what_was_not_used_for_long_is_forgotten() -> None:
         clock.now += 1000
         for number in range(250):
             await known.sent(b"new %d" % number)
-        assert await Conversations(database, 100, clock).past(b"old") == Past()
+        assert await Conversations(database, 100, clock).past(b"old") == ConversationState()
         assert (await Conversations(database, 100, clock).past(b"new 0")).idle is not None
         database.close()
 

@@ -7,17 +7,16 @@ from typing import Any
 
 import pytest
 
-from penumbra import rewrite
-from penumbra.history.shelves import Shelves
-from penumbra.history.superseded import Parameters
-from penumbra.recovery import resend
-from penumbra.recovery.ladder import Need
-from penumbra.settings import Settings
-from penumbra.shadow.ledger import Decision
-from penumbra.shadow.refs import Shadows
-from penumbra.text.result import Redacted
+from penumbra.apis.recognise import apis
+from penumbra.compress.result import Redacted
+from penumbra.config.settings import Settings
+from penumbra.conversation import rewrite, shrunk_request
+from penumbra.conversation.line_index import LineIndexes
+from penumbra.conversation.shrink_to_fit import Need
+from penumbra.conversation.superseded import Parameters
+from penumbra.expand.reference import Shadows
+from penumbra.store.decisions import Decision
 from penumbra.wire.document import Document
-from penumbra.wire.recognise import apis
 
 SHADOWS = Shadows(b"k", b"s" * 32, "expand_context", True)
 SOURCE = "\n".join(f"    value_{n} = compute({n}, other={n * 7919 % 1009})" for n in range(300))
@@ -47,7 +46,7 @@ def request(*texts: str) -> rewrite.Request:
 def written(*texts: str, known: Any = None, given: Any = None) -> tuple[dict[bytes, Decision], list[str]]:
     one = request(*texts)
     made = rewrite.rewrite(
-        one, known or {}, lambda text, hint: Redacted(text), SHADOWS, Shelves(), {}, given or {}
+        one, known or {}, lambda text, hint: Redacted(text), SHADOWS, LineIndexes(), {}, given or {}
     )
     contents = [
         message["content"][0]["content"]
@@ -58,7 +57,7 @@ def written(*texts: str, known: Any = None, given: Any = None) -> tuple[dict[byt
 
 
 def smaller(decided: Any, needed: Need, *texts: str) -> Any:
-    return resend.smaller(
+    return shrunk_request.smaller(
         request(*texts), decided, needed, lambda text, hint: Redacted(text), SHADOWS, Parameters()
     )
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.recovery.refusals import MAX_BODY_BYTES, Kind, classify, error_objects, table
+from penumbra.retry.refusals import MAX_BODY_BYTES, Kind, classify, error_objects, table
 
 EXAMPLES = [
     pytest.param(rule, example, id=f"{rule['id']}-{number}")

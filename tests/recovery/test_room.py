@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from penumbra.history.windows import Window
-from penumbra.recovery import portions, room
-from penumbra.recovery.lessons import Lesson
-from penumbra.recovery.refusals import Kind, Refusal
-from penumbra.recovery.room import TRIES, Portions, Room
-from penumbra.shadow.exchange import Ask
-from penumbra.wire.answer import PhantomCall
-from penumbra.wire.usage import flat, held
+from penumbra.apis.base import InjectedCall
+from penumbra.apis.usage import flat, held
+from penumbra.conversation.context_windows import Window
+from penumbra.expand import portions, room
+from penumbra.expand.loop import Ask
+from penumbra.expand.room import TRIES, Portions, Room
+from penumbra.retry.refusals import Kind, Refusal
+from penumbra.store.conversations import LearnedLimits
 
-ASK = Ask((PhantomCall("call_1", "{}"),), refused=False)
+ASK = Ask((InjectedCall("call_1", "{}"),), refused=False)
 BODY = b"x" * 30_000
 TOO_LONG = Refusal(Kind.INPUT, "anthropic-prompt", have=201_000, limit=200_000, over=1_000)
 
@@ -80,10 +80,10 @@ def test_half_of_what_is_left_may_be_given() -> None:
 
 
 def test_what_was_learned_counts_before_what_is_believed() -> None:
-    assert room.of(Lesson(), Window(0, 200_000), again=True).tokens == 200_000
-    assert room.of(Lesson(), Window(128_000, 200_000), again=True).tokens == 128_000
-    assert room.of(Lesson(window=64_000, bytes=5), Window(0, 200_000), again=True) == Room(64_000, 5)
-    assert room.of(Lesson(), Window(), again=True) == Room()
+    assert room.of(LearnedLimits(), Window(0, 200_000), again=True).tokens == 200_000
+    assert room.of(LearnedLimits(), Window(128_000, 200_000), again=True).tokens == 128_000
+    assert room.of(LearnedLimits(window=64_000, bytes=5), Window(0, 200_000), again=True) == Room(64_000, 5)
+    assert room.of(LearnedLimits(), Window(), again=True) == Room()
 
 
 def made(known: Room, *texts: str) -> Portions:
@@ -142,13 +142,13 @@ def test_what_is_none_of_ours_is_left_alone() -> None:
 def test_of_a_history_elsewhere_only_the_window_is_learned() -> None:
     one = made(Room(), "y" * 40_000)
     one.less(TOO_LONG, BODY, elsewhere=True)
-    assert one.lesson == Lesson(window=200_000)
+    assert one.lesson == LearnedLimits(window=200_000)
 
 
 def test_what_is_learned_is_remembered_when_the_provider_has_taken_it() -> None:
-    remembered: list[Lesson] = []
+    remembered: list[LearnedLimits] = []
 
-    async def learn(lesson: Lesson) -> None:
+    async def learn(lesson: LearnedLimits) -> None:
         remembered.append(lesson)
 
     one = made(Room(learn=learn), "y" * 40_000)
@@ -159,6 +159,6 @@ def test_what_is_learned_is_remembered_when_the_provider_has_taken_it() -> None:
         one.less(TOO_LONG, BODY, elsewhere=True)
         for _ in range(2):
             await portions.learned(one)
-        assert remembered == [Lesson(window=200_000)]
+        assert remembered == [LearnedLimits(window=200_000)]
 
     asyncio.run(go())

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from penumbra import rules
+from penumbra.apis.arguments import hint
 from penumbra.redaction.engine import Redactor
 from penumbra.redaction.placeholder import PATTERN
-from penumbra.wire.arguments import hint
 
 REDACTOR = Redactor(b"k")
 EXAMPLES: list[dict[str, Any]] = rules.load("printed_secrets.yaml")["examples"]

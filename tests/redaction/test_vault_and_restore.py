@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penumbra import rules
-from penumbra.redaction import files, placeholder
-from penumbra.redaction.files import Folder
-from penumbra.redaction.restore import Restorer, restorer
-from penumbra.redaction.vault import Read, Values, Vault, exact
+from penumbra.redaction import placeholder
+from penumbra.redaction.restore import files
+from penumbra.redaction.restore.files import Folder
+from penumbra.redaction.restore.values import Restorer, restorer
+from penumbra.redaction.restore.vault import Read, Values, Vault, exact
 
 VALUE = 'p"ss\\wörd\U0001f511'
 LINES = "one\ntwo"

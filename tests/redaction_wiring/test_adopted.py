@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from penumbra import rewrite
-from penumbra.history.shelves import Shelves
+from penumbra.apis import recognise
+from penumbra.config.settings import Settings
+from penumbra.conversation import rewrite
+from penumbra.conversation.line_index import LineIndexes
 from penumbra.redaction.engine import Redactor
 from penumbra.redaction.placeholder import PATTERN
-from penumbra.settings import Settings
-from penumbra.wire import recognise
 from penumbra.wire.document import Document
 from redaction_wiring.planted import GITHUB, anthropic
 
@@ -46,7 +46,7 @@ def sent(api: str, body: Any, adopt: str = "auto") -> tuple[str, rewrite.Rewritt
     known = next(one for one in recognise.apis() if one.id == api)
     request = rewrite.read(Document(json.dumps(body).encode()), known, Settings(adopt=adopt), b"scope")
     assert request is not None
-    rewritten = rewrite.rewrite(request, {}, Redactor(b"k").redact, None, Shelves())
+    rewritten = rewrite.rewrite(request, {}, Redactor(b"k").redact, None, LineIndexes())
     return rewritten.body.decode(), rewritten
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.wire.edited_bytes import EditedBytes
-from penumbra.wire.edited_calls import EDITS
+from penumbra.apis.edited_bytes import EditedBytes
+from penumbra.apis.edited_calls import EDITS
 from penumbra.wire.event_stream import MessageReader, message_bytes
 
 TEXT = json.dumps({"p": 'a "b" <x>', "q": ["<x", "é<x><x>"]}, ensure_ascii=False)

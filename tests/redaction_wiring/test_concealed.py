@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penumbra.apis.made_calls import past_calls
 from penumbra.redaction import placeholder
-from penumbra.redaction.arguments import Stretch, aligned, found, leaves, sent_stretches, swept
-from penumbra.shadow import restorations
-from penumbra.shadow.database import Database
-from penumbra.shadow.restorations import Restorations
+from penumbra.redaction.restore.arguments import Stretch, aligned, found, leaves, sent_stretches, swept
+from penumbra.store import restorations
+from penumbra.store.database import Database
+from penumbra.store.restorations import Restorations
 from penumbra.wire.document import Document
-from penumbra.wire.made_calls import past_calls
 from redaction_wiring.test_scope import BODIES
 
 VALUE = 'p"ss\\wörd \U0001f511\n/x!'

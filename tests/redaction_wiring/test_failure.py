@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from penumbra.compress.result import Redacted
 from penumbra.redaction import RedactionError
 from penumbra.redaction.failure import forgiving, mask
-from penumbra.text.result import Redacted
 from redaction_wiring.planted import GITHUB, anthropic, results
 
 LONG = f"GITHUB_TOKEN={GITHUB}\n" * 40

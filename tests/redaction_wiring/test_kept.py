@@ -15,8 +15,8 @@ from mitmproxy.io import FlowReader
 from e2e_expand.apis import APIS, Api
 from e2e_expand.model import CAP, log, refs
 from mitm import Mitmdump
+from penumbra.expand import tool
 from penumbra.redaction.placeholder import PATTERN
-from penumbra.shadow import phantom
 from redaction_wiring.disk import PATH, Disk, give_tools
 from redaction_wiring.planted import GITHUB, PASSWORD, anthropic
 from upstream import ToolCall, turn
@@ -34,8 +34,8 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
 
 
 def expand(received: Any) -> ToolCall:
-    """A call of the phantom, as it is called where values are put back."""
-    return ToolCall(phantom.EDITING_NAMES["expand_context"], {"id": refs(received)[-1]})
+    """A call of the injected tool, as it is called where values are put back."""
+    return ToolCall(tool.EDITING_NAMES["expand_context"], {"id": refs(received)[-1]})
 
 
 def session(upstream: Any) -> None:

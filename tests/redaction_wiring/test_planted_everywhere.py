@@ -22,7 +22,7 @@ import pytest
 import zstandard
 
 from mitm import Mitmdump
-from penumbra.shadow.seal import Seal
+from penumbra.store.seal import Seal
 from upstream import Raw, ToolCall, decode, encode, turn
 
 KEYS = {"x-api-key": "k", "authorization": "Bearer k", "x-goog-api-key": "k", "anthropic-version": "1"}

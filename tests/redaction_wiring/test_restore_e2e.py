@@ -9,8 +9,8 @@ import pytest
 
 from e2e_apis.callers import assert_prefix_kept
 from e2e_expand.apis import APIS, Api, both_ways, every_api
+from penumbra.expand import tool
 from penumbra.redaction.placeholder import PATTERN
-from penumbra.shadow import phantom
 from redaction_wiring.disk import PATH, Disk, give_tools, made_calls
 from redaction_wiring.planted import PASSWORD
 from upstream import Raw, Received, Thinking, ToolCall, turn
@@ -78,7 +78,7 @@ def test_an_edit_gets_the_value_and_nothing_else_does(
     assert made_calls(requests[-1].json, "Edit") == [edit(requests[1])]
     assert_prefix_kept(requests)
     assert PASSWORD not in running.log()
-    assert (phantom.EDITING_LEGEND.encode() in requests[0].body) == (expand == "true")
+    assert (tool.EDITING_LEGEND.encode() in requests[0].body) == (expand == "true")
 
 
 def start(name: str, clients: Any, running: Any, api_key: str, **more: Any) -> Any:

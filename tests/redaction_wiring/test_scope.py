@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penumbra.apis import recognise
+from penumbra.compress.result import Redacted
 from penumbra.redaction.engine import Redactor
+from penumbra.redaction.outside_results import OutsideResults
 from penumbra.redaction.placeholder import PATTERN
-from penumbra.redaction.spoken import Spoken
-from penumbra.text.result import Redacted
-from penumbra.wire import recognise
 from penumbra.wire.document import Document
 from redaction_wiring.planted import GITHUB, PASSWORD, anthropic
 
@@ -128,10 +128,10 @@ def wire(name: str) -> Any:
 
 
 def cleaned(
-    name: str, body: Any, redact: Callable[[str, str], Redacted], spoken: Spoken | None = None
+    name: str, body: Any, redact: Callable[[str, str], Redacted], spoken: OutsideResults | None = None
 ) -> bytes:
     document = Document(json.dumps(body).encode())
-    (spoken or Spoken()).redact(document, wire(name).spoken(document), redact)
+    (spoken or OutsideResults()).redact(document, wire(name).spoken(document), redact)
     return document.render()
 
 
@@ -157,7 +157,7 @@ def test_each_text_is_searched_once(redactor: Redactor) -> None:
         seen.append(text)
         return redactor.redact(text, hint)
 
-    spoken = Spoken()
+    spoken = OutsideResults()
     first = cleaned("openai-chat", BODIES["openai-chat"], redact, spoken)
     assert sorted(seen) == sorted([SAYS, TEXT_INPUT])
     assert cleaned("openai-chat", BODIES["openai-chat"], redact, spoken) == first
@@ -165,7 +165,7 @@ def test_each_text_is_searched_once(redactor: Redactor) -> None:
 
 
 def test_memory_is_bounded(redactor: Redactor) -> None:
-    spoken = Spoken(memory=1000)
+    spoken = OutsideResults(memory=1000)
     seen: list[str] = []
 
     def redact(text: str, hint: str) -> Redacted:

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from penumbra import rewrite
-from penumbra.history.shelves import Shelves
+from penumbra.apis import recognise
+from penumbra.compress.result import Redacted
+from penumbra.config.settings import Settings
+from penumbra.conversation import rewrite
+from penumbra.conversation.line_index import LineIndexes
 from penumbra.redaction import RedactionError
 from penumbra.redaction.engine import Redactor
 from penumbra.redaction.failure import forgiving
 from penumbra.redaction.placeholder import PATTERN
-from penumbra.settings import Settings
-from penumbra.text.result import Redacted
-from penumbra.wire import recognise
 from penumbra.wire.document import Document
 from redaction_wiring.planted import GITHUB, PASSWORD
 
@@ -48,7 +48,7 @@ def sent(api: str, response: Any, redact: Any = None, **settings: Any) -> tuple[
     document = Document(json.dumps(FORMS[api](response)).encode())
     request = rewrite.read(document, known, Settings(**settings), b"scope")
     assert request is not None
-    rewritten = rewrite.rewrite(request, {}, redact or Redactor(b"k").redact, None, Shelves())
+    rewritten = rewrite.rewrite(request, {}, redact or Redactor(b"k").redact, None, LineIndexes())
     counts: Counter[str] = Counter()
     for one in rewritten.shown:
         counts.update(one.facts.redactions)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from penumbra.engine import unsearched
+from penumbra.apis import recognise
+from penumbra.conversation.engine import unsearched
 from penumbra.redaction import RedactionError, TooLarge, Unreadable
-from penumbra.wire import recognise
 from redaction_wiring.planted import GITHUB, anthropic
 from upstream import Raw, encode
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from penumbra.redaction import leaving
+from penumbra.apis.formats import FORMATS
+from penumbra.expand import tool
+from penumbra.redaction import written_placeholders
 from penumbra.redaction.placeholder import PATTERN, make
-from penumbra.shadow import phantom
-from penumbra.wire.answers import FORMATS
 from redaction_wiring.planted import PASSWORD
 from upstream import ToolCall, turn
 
@@ -92,20 +92,20 @@ def test_calls_are_counted_wherever_the_placeholder_stands() -> None:
         "content": content,
         "stop_reason": "tool_use",
     }
-    assert leaving.calls(FORMATS["anthropic"], json.dumps(message).encode(), stream=False) == 2
-    assert leaving.calls(FORMATS["anthropic"], b"no answer", stream=False) == 0
+    assert written_placeholders.calls(FORMATS["anthropic"], json.dumps(message).encode(), stream=False) == 2
+    assert written_placeholders.calls(FORMATS["anthropic"], b"no answer", stream=False) == 0
 
 
-@pytest.mark.parametrize("name", phantom.EDITING_NAMES.values())
+@pytest.mark.parametrize("name", tool.EDITING_NAMES.values())
 def test_where_values_are_put_back_the_legend_says_so(name: str) -> None:
-    assert phantom.tool(name).description.endswith(phantom.EDITING_LEGEND)
-    assert PATTERN.search(phantom.EDITING_LEGEND) is None
+    assert tool.tool(name).description.endswith(tool.EDITING_LEGEND)
+    assert PATTERN.search(tool.EDITING_LEGEND) is None
 
 
-@pytest.mark.parametrize("name", phantom.NAMES)
+@pytest.mark.parametrize("name", tool.NAMES)
 def test_the_legend_stands_in_the_phantom_whatever_was_redacted(name: str) -> None:
-    assert phantom.tool(name).description.endswith(phantom.LEGEND)
-    assert PATTERN.search(phantom.LEGEND) is None
+    assert tool.tool(name).description.endswith(tool.LEGEND)
+    assert PATTERN.search(tool.LEGEND) is None
 
 
 def test_the_legend_is_sent_from_the_first_request_on(
@@ -119,4 +119,4 @@ def test_the_legend_is_sent_from_the_first_request_on(
         client.post(f"{running.url}{path}", json=each, headers=headers)
     tools = [received.json["tools"] for received in upstream.requests[-2:]]
     assert tools[0] == tools[1]
-    assert tools[0][-1]["description"].endswith(phantom.LEGEND)
+    assert tools[0][-1]["description"].endswith(tool.LEGEND)

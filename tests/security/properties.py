@@ -15,22 +15,22 @@ from typing import Any, TypeVar
 
 from requests_of_many import MAKERS
 
-from penumbra import rewrite
-from penumbra.history.shelves import Shelves
-from penumbra.overrides import OverrideError
+from penumbra.apis import responses_socket
+from penumbra.apis.formats import FORMATS
+from penumbra.apis.recognise import Api, by_request_line
+from penumbra.compress.families.patterns import Pattern
+from penumbra.config.per_request import OverrideError
+from penumbra.config.settings import Settings, load
+from penumbra.conversation import rewrite
+from penumbra.conversation.line_index import LineIndexes
+from penumbra.expand.loop import Ask, Continue, Done, ToolLoop
 from penumbra.redaction import RedactionError
 from penumbra.redaction.engine import Redactor
-from penumbra.settings import Settings, load
-from penumbra.shadow.exchange import Ask, Continue, Done, Exchange
-from penumbra.text.family_patterns import Pattern
-from penumbra.wire import responses_socket
-from penumbra.wire.answers import FORMATS
 from penumbra.wire.content_encoding import Decoder, NotDecodable, decode, encode
 from penumbra.wire.document import Document, NotJson
 from penumbra.wire.framing import Reader
 from penumbra.wire.json_array import ArrayReader
 from penumbra.wire.ndjson import LineReader
-from penumbra.wire.recognise import Api, by_request_line
 from penumbra.wire.sse import SseReader
 
 T = TypeVar("T")
@@ -362,7 +362,7 @@ def _rewritten(api: Api, raw: bytes, settings: Settings) -> None:
         request = rewrite.read(document, api, settings, b"k" * 32)
         if request is None:
             return
-        done = rewrite.rewrite(request, {}, _redactor().redact, None, Shelves())
+        done = rewrite.rewrite(request, {}, _redactor().redact, None, LineIndexes())
     except (NotJson, OverrideError, RedactionError):
         return
     json.loads(done.body)
@@ -379,7 +379,7 @@ def _rewritten(api: Api, raw: bytes, settings: Settings) -> None:
         assert SECRET not in shown, "a secret went out"
     again = rewrite.read(Document(raw), api, settings, b"k" * 32)
     assert again is not None
-    repeated = rewrite.rewrite(again, done.decisions, _redactor().redact, None, Shelves())
+    repeated = rewrite.rewrite(again, done.decisions, _redactor().redact, None, LineIndexes())
     assert repeated.body == done.body, "the first form was not final"
 
 
@@ -437,7 +437,7 @@ def _own(taken: bytes) -> bytes:
 
 def answers(data: bytes) -> None:
     """A stream in any cut is the same for the client, whatever is in it; one as providers write them,
-    which may break off or have unknown events in between, comes out as it came in without the phantom."""
+    which may break off or have unknown events in between, comes out as it came in without the injected tool."""
     source = Source(data)
     name = source.one(tuple(_EVENTS))
     own = _own if name != "ollama" else bytes
@@ -467,7 +467,7 @@ def _sown(source: Source, events: Sequence[bytes]) -> Iterator[bytes | None]:
 def _driven(name: str, parts: Iterable[bytes]) -> tuple[bytes, str]:
     wire = FORMATS[name]
     request = b'{"messages":[],"input":[],"contents":[]}'
-    exchange = Exchange(wire, wire.stream(PHANTOM), request)
+    exchange = ToolLoop(wire, wire.stream(PHANTOM), request)
     out = b"".join([exchange.feed(part) for part in parts])
     step: Ask | Continue | Done = exchange.end_turn()
     if isinstance(step, Ask):
@@ -504,10 +504,10 @@ _SOCKET = (
 
 
 def sockets(data: bytes) -> None:
-    """Frames that make no sense are no error, and frames without the phantom go on as they came."""
+    """Frames that make no sense are no error, and frames without the injected tool go on as they came."""
     source = Source(data)
     wire = responses_socket.SocketAnswers()
-    exchange = Exchange(wire, wire.stream(PHANTOM), b'{"type":"response.create","input":[]}')
+    exchange = ToolLoop(wire, wire.stream(PHANTOM), b'{"type":"response.create","input":[]}')
     plain = True
     while not source.is_over:
         frame = b"".join(source.some(_SOCKET, bytes, 6))

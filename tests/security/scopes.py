@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from penumbra.engine import Accepted, Engine, Incoming
-from penumbra.settings import Settings
-from penumbra.shadow.exchange import Done
-from penumbra.wire.answer import Hidden, MadeCall
-from penumbra.wire.answers import FORMATS
+from penumbra.apis.base import Hidden, MadeCall
+from penumbra.apis.formats import FORMATS
+from penumbra.apis.recognise import apis
+from penumbra.config.settings import Settings
+from penumbra.conversation.engine import Accepted, Engine, Incoming
+from penumbra.expand.loop import Done
 from penumbra.wire.document import Document
-from penumbra.wire.recognise import apis
 
 Turn = tuple[str, ...]
 """`("user", text)`, `("call", id, command)`, `("result", id, text)` or `("said", text)`."""

@@ -7,10 +7,10 @@ from zlib import crc32
 
 import pytest
 
-from penumbra.wire.edited_bytes import EditedBytes
+from penumbra.apis.edited_bytes import EditedBytes
+from penumbra.apis.gemini_response import GeminiStream
 from penumbra.wire.event_stream import MessageReader
 from penumbra.wire.framing import MOST_BLANK_BYTES, Piece
-from penumbra.wire.gemini_answer import GeminiStream
 from penumbra.wire.json_array import ArrayReader
 from penumbra.wire.ndjson import LineReader
 from penumbra.wire.sse import SseReader

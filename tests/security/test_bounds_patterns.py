@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from penumbra.shadow import expand
+from penumbra.expand import query as expand
 
 REF = "shadow_" + "0" * 32
 TEXT = "".join(f"line {number}\n" for number in range(1, 101))

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from requests_of_many import MAKERS
 
-from penumbra import rewrite
-from penumbra.history.shelves import Shelves
+from penumbra.apis import recognise
+from penumbra.apis.formats import FORMATS
+from penumbra.apis.parts import string_values
+from penumbra.compress import time_budget
+from penumbra.compress.result import Redacted
+from penumbra.config.settings import load
+from penumbra.conversation import rewrite
+from penumbra.conversation.line_index import LineIndexes
 from penumbra.redaction.engine import Redactor
-from penumbra.settings import load
-from penumbra.shadow.ledger import Decision
-from penumbra.text import time_budget
-from penumbra.text.result import Redacted
-from penumbra.wire import recognise
-from penumbra.wire.answers import FORMATS
-from penumbra.wire.conversation import string_values
+from penumbra.store.decisions import Decision
 from penumbra.wire.document import Document, NotJson
 
 SETTINGS = load({}, {}, "")
@@ -55,7 +55,7 @@ def _all_of(name: str, body: dict[str, Any]) -> rewrite.Rewritten:
     request = rewrite.read(document, api, SETTINGS, b"k" * 32)
     assert request is not None
     FORMATS[api.format].visible(document)
-    return rewrite.rewrite(request, {}, lambda text, hint: Redacted(text), None, Shelves())
+    return rewrite.rewrite(request, {}, lambda text, hint: Redacted(text), None, LineIndexes())
 
 
 @pytest.mark.parametrize("shape", ["one turn", "turns", "without ids", "long"])
@@ -170,7 +170,7 @@ def test_a_request_that_takes_too_long_goes_on_with_redaction_alone_and_for_good
     def sent(known: dict[bytes, Decision]) -> rewrite.Rewritten:
         request = rewrite.read(Document(body), api, SETTINGS, b"k" * 32)
         assert request is not None
-        return rewrite.rewrite(request, known, redact, None, Shelves())
+        return rewrite.rewrite(request, known, redact, None, LineIndexes())
 
     first = sent({})
     assert SECRET.encode() not in first.body

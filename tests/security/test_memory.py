@@ -9,26 +9,27 @@ from typing import Any
 
 import pytest
 
-from penumbra.calls import tools
-from penumbra.redaction import anywhere, hints, names
-from penumbra.text import families, grouping
-from penumbra.wire import conversation, identity, repeated, request_path, result_blocks, session
+from penumbra.apis import identity, parts, repeated_members, request_path, result_blocks, session
+from penumbra.compress.calls import tools
+from penumbra.compress.families import shorten
+from penumbra.compress.stages import grouping
+from penumbra.redaction import hints, names, unknown_json
 
 _JUDGE = names.Names().judge
 REMEMBERED: dict[str, Callable[[str], Any]] = {
-    "ids of calls": conversation.is_telling,
+    "ids of calls": parts.is_telling,
     "openings": session.stable,
     "tools": tools.category,
     "skipped tools": lambda text: tools.skips(text, frozenset(("x",))),
     "hints": hints.read_hint,
-    "announced commands": families._announced,
+    "announced commands": shorten._announced,
     "paths of hits": grouping._is_path,
     "names": _JUDGE,
-    "members": anywhere._kind,
-    "types": lambda text: anywhere._is("roles", text),
+    "members": unknown_json._kind,
+    "types": lambda text: unknown_json._is("roles", text),
     "members of results": lambda text: result_blocks._fits(text, "blocks"),
     "roles": result_blocks._plain,
-    "doubled members": repeated._folded,
+    "doubled members": repeated_members._folded,
     "paths": request_path.normal,
     "headers": identity._is_header,
     "keys of queries": identity._is_query,

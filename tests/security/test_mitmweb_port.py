@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from mitm import ADDON, eventually
-from penumbra.listening import is_own
+from penumbra.flow.listening import is_own
 
 HAS_HOLE = metadata.version("mitmproxy") == "11.0.2"
 REFUSAL = "Penumbra leads nobody to mitmweb's own port"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from penumbra.insight.expansions import ExpansionFigures
-from penumbra.insight.figures import counted_as
-from penumbra.shadow.expansions import Answered
-from penumbra.wire.answers import FORMATS
-from penumbra.wire.usage import added, flat
+from penumbra.apis.formats import FORMATS
+from penumbra.apis.usage import added, flat
+from penumbra.expand.expansions import Answered
+from penumbra.metrics.expansions import ExpansionFigures
+from penumbra.metrics.totals import counted_as
 from security.test_scope_host import tunnelled
 
 ODD = "api.openai.com\x1b]0;title\x07\u2028[00:00:00.000] Penumbra: all is well"

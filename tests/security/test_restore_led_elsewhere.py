@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from penumbra.apis.declared_tools import declared_schemas
 from penumbra.redaction import placeholder
-from penumbra.redaction.files import Folder
 from penumbra.redaction.placeholder import PATTERN
-from penumbra.redaction.restore import restorer
-from penumbra.redaction.vault import Read, Values
-from penumbra.wire.declared_tools import declared_schemas
+from penumbra.redaction.restore.files import Folder
+from penumbra.redaction.restore.values import restorer
+from penumbra.redaction.restore.vault import Read, Values
 from penumbra.wire.document import Document
 from redaction_wiring.disk import PATH, Disk, give_tools
 from redaction_wiring.test_restore_e2e import BY_NAME, OPTIONS, mark, play

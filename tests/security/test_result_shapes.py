@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from penumbra import rewrite, rules
-from penumbra.history.shelves import Shelves
+from penumbra import rules
+from penumbra.apis import recognise
+from penumbra.apis.result_blocks import find, values
+from penumbra.config.settings import Settings
+from penumbra.conversation import rewrite
+from penumbra.conversation.line_index import LineIndexes
 from penumbra.redaction.engine import Redactor
-from penumbra.settings import Settings
-from penumbra.wire import recognise
 from penumbra.wire.document import Document
-from penumbra.wire.result_blocks import find, values
 from redaction_wiring.planted import GITHUB, PASSWORD
 
 REDACTOR = Redactor(b"k")
@@ -399,7 +400,7 @@ def sent(api: str, body: Any, settings: Settings | None = None, known: Any = Non
     document = Document(body if isinstance(body, bytes) else json.dumps(body).encode())
     request = rewrite.read(document, one, settings or Settings(), b"scope")
     assert request is not None
-    return rewrite.rewrite(request, known or {}, REDACTOR.redact, None, Shelves())
+    return rewrite.rewrite(request, known or {}, REDACTOR.redact, None, LineIndexes())
 
 
 def decoded(body: bytes) -> str:

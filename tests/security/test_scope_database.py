@@ -10,21 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from penumbra.engine import Engine
-from penumbra.insight.events import EventLog
-from penumbra.settings import Settings
-from penumbra.shadow import answers, ledger, originals
-from penumbra.shadow.answers import Answers, Known
-from penumbra.shadow.database import MOVED_ID, VERSION, WARNING_ID, Database
-from penumbra.shadow.key_file import WARNING_ID as KEY_WARNING_ID
-from penumbra.shadow.key_file import installation_key
-from penumbra.shadow.ledger import Decision, Facts, Ledger
-from penumbra.shadow.originals import StoredOriginals
-from penumbra.shadow.seal import Seal
+from penumbra.config.settings import Settings
+from penumbra.conversation.engine import Engine
+from penumbra.metrics.events import EventLog
+from penumbra.store import decisions, exchanges, originals
+from penumbra.store.database import MOVED_ID, VERSION, WARNING_ID, Database
+from penumbra.store.decisions import Decision, Facts, Ledger
+from penumbra.store.exchanges import Answers, Known
+from penumbra.store.key_file import WARNING_ID as KEY_WARNING_ID
+from penumbra.store.key_file import installation_key
+from penumbra.store.originals import StoredOriginals
+from penumbra.store.seal import Seal
 from security.scopes import APIS, HIDDEN, Callers, database
 from security.test_tenants import ASK, CALL, LOG, begun, result
 
-SCHEMA = (*ledger.SCHEMA, *answers.SCHEMA, *originals.SCHEMA)
+SCHEMA = (*decisions.SCHEMA, *exchanges.SCHEMA, *originals.SCHEMA)
 KEY = b"k" * 32
 
 

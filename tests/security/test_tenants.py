@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from penumbra.wire.answer import Hidden
+from penumbra.apis.base import Hidden
 from security.scopes import APIS, HIDDEN, Api, Callers, database, shown
 
 LOG = "\n".join(

@@ -10,11 +10,11 @@ from urllib.parse import unquote
 
 import pytest
 
-from penumbra.elsewhere import Elsewhere, Searched
+from penumbra.config.settings import Settings
 from penumbra.redaction import RedactionError, TooLarge, Unreadable, default
-from penumbra.redaction.anywhere import Anywhere
 from penumbra.redaction.failure import forgiving
-from penumbra.settings import Settings
+from penumbra.redaction.other_bodies import Elsewhere, Searched
+from penumbra.redaction.unknown_json import Anywhere
 from penumbra.wire.document import Document
 from redaction_wiring.planted import GITHUB, PASSWORD
 from security.test_unsearched_endpoints import search

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from penumbra import rules
-from penumbra.elsewhere import Body, Elsewhere, Searched
+from penumbra.apis import other_paths, recognise
+from penumbra.config.settings import Settings
 from penumbra.redaction import default
-from penumbra.settings import Settings
-from penumbra.wire import others, recognise
+from penumbra.redaction.other_bodies import Body, Elsewhere, Searched
 from penumbra.workers import Caller
 from redaction_wiring.planted import GITHUB
 
@@ -51,7 +51,7 @@ def search(data: bytes, elsewhere: Elsewhere | None = None, *, kind: str = "", *
 def test_every_example(name: str, example: Any) -> None:
     assert recognise.is_llm_host(example["host"])
     assert recognise.by_request_line(example.get("method", "POST"), example["path"]) is None
-    found = others.by_path(example["path"])
+    found = other_paths.by_path(example["path"])
     assert found is not None
     assert found.id == name
     if found.passes or "{secret}" not in example["body"]:
@@ -74,7 +74,7 @@ def _shape(value: Any) -> Any:
 
 @pytest.mark.parametrize(("name", "example"), list(cases("sockets")))
 def test_every_socket(name: str, example: Any) -> None:
-    found = others.socket_by_path(example["path"])
+    found = other_paths.socket_by_path(example["path"])
     assert found is not None
     assert found.id == name
     frame = example["frame"].replace("{secret}", f"GITHUB_TOKEN={GITHUB}").encode()
@@ -86,9 +86,12 @@ def test_every_socket(name: str, example: Any) -> None:
 
 
 def test_errors_have_the_shape_of_their_host() -> None:
-    assert json.loads(others.error("api.anthropic.com", 400, "m"))["type"] == "error"
-    assert json.loads(others.error("generativelanguage.googleapis.com", 400, "m"))["error"]["code"] == 400
+    assert json.loads(other_paths.error("api.anthropic.com", 400, "m"))["type"] == "error"
     assert (
-        json.loads(others.error("bedrock-agent-runtime.eu-west-1.amazonaws.com", 400, "m"))["message"] == "m"
+        json.loads(other_paths.error("generativelanguage.googleapis.com", 400, "m"))["error"]["code"] == 400
     )
-    assert json.loads(others.error("llm.example.org", 400, "m"))["error"]["message"] == "m"
+    assert (
+        json.loads(other_paths.error("bedrock-agent-runtime.eu-west-1.amazonaws.com", 400, "m"))["message"]
+        == "m"
+    )
+    assert json.loads(other_paths.error("llm.example.org", 400, "m"))["error"]["message"] == "m"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penumbra.wire import recognise, upgrade
+from penumbra.apis import recognise, websocket_upgrade
+from penumbra.apis.request_path import normal
 from penumbra.wire.framing import is_stream
-from penumbra.wire.request_path import normal
 
 SPELLINGS = [
     "/v1/messages",
@@ -51,7 +51,7 @@ def test_another_path_stays_another(path: str) -> None:
 @pytest.mark.parametrize("path", ["/v1/responses/", "//v1/responses?x", "/v1/Responses;a", "/v1/%72esponses"])
 @pytest.mark.parametrize("asked", ["websocket", "WebSocket", "h2c, websocket"])
 def test_sockets_are_recognised_too(path: str, asked: str) -> None:
-    api = upgrade.asks_for("GET", path, {"upgrade": asked})
+    api = websocket_upgrade.asks_for("GET", path, {"upgrade": asked})
     assert api is not None
     assert api.id == "openai-responses"
 

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from penumbra import rewrite, rules
-from penumbra.history.shelves import Shelves
+from penumbra import rules
+from penumbra.apis import recognise
+from penumbra.apis.user_text import find
+from penumbra.config.settings import Settings
+from penumbra.conversation import rewrite
+from penumbra.conversation.line_index import LineIndexes
 from penumbra.redaction.engine import Redactor
 from penumbra.redaction.placeholder import PATTERN
-from penumbra.settings import Settings
-from penumbra.wire import recognise
 from penumbra.wire.document import Document
-from penumbra.wire.user_text import find
 from redaction_wiring.planted import GITHUB, PASSWORD
 
 REDACTOR = Redactor(b"k")
@@ -73,7 +74,7 @@ def sent(api: str, data: bytes, known: Any = None, **settings: Any) -> rewrite.R
     one = next(each for each in recognise.apis() if each.id == api)
     request = rewrite.read(Document(data), one, Settings(**settings), b"scope")
     assert request is not None
-    return rewrite.rewrite(request, known or {}, REDACTOR.redact, None, Shelves())
+    return rewrite.rewrite(request, known or {}, REDACTOR.redact, None, LineIndexes())
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda one: one["text"][:50])

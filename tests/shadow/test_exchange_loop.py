@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from penumbra.shadow.exchange import ROUNDS, Ask, Broken, Continue, Done, Exchange
-from penumbra.wire.answer import AnswerFormat, Failure
-from penumbra.wire.answers import FORMATS
+from penumbra.apis.base import Failure, ResponseFormat
+from penumbra.apis.formats import FORMATS
+from penumbra.expand.loop import ROUNDS, Ask, Broken, Continue, Done, ToolLoop
 from wire_answers.anthropic_streams import FIRST, MIXED, PHANTOM, SECOND, call, end, start, text
 
 REQUEST = b'{"model":"m","messages":[{"role":"user","content":"x"}]}'
-WIRE: AnswerFormat = FORMATS["anthropic"]
+WIRE: ResponseFormat = FORMATS["anthropic"]
 
 
-def exchange() -> Exchange:
-    return Exchange(WIRE, WIRE.stream(PHANTOM), REQUEST)
+def exchange() -> ToolLoop:
+    return ToolLoop(WIRE, WIRE.stream(PHANTOM), REQUEST)
 
 
 def test_a_hidden_turn() -> None:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.shadow import expand
-from penumbra.shadow.expand import Query, answer, parse
+from penumbra.expand import query as expand
+from penumbra.expand.query import Query, answer, parse
 
 REF = "shadow_" + "0123456789abcdef" * 2
 TEXT = "\n".join(f"line {n}" for n in range(1, 101)) + "\n"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from penumbra.insight.expansions import ExpansionFigures, expansion_event
-from penumbra.shadow.expansions import Answered
-from penumbra.wire.usage import added, flat, only, plus
+from penumbra.apis.usage import added, flat, only, plus
+from penumbra.expand.expansions import Answered
+from penumbra.metrics.expansions import ExpansionFigures, expansion_event
 
 ANSWERED = [Answered("shadow_1", True, 1000, "Bash", "logs"), Answered("shadow_2", False, 60, "", "")]
 TOKENS = [{"input_tokens": 100, "output_tokens": 7}]

@@ -8,56 +8,57 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penumbra.shadow import phantom, refs
-from penumbra.wire.answer import Tools
+from penumbra.apis.base import Tools
+from penumbra.expand import reference
+from penumbra.expand import tool as injected_tool
 
 KEY = b"k" * 32
 
 
 @given(st.text(), st.binary(max_size=40))
 def test_a_ref_is_a_pure_function_of_key_scope_and_text(text: str, scope: bytes) -> None:
-    ref = refs.ref(KEY, scope, text)
+    ref = reference.ref(KEY, scope, text)
     assert re.fullmatch(r"shadow_[0-9a-f]{32}", ref)
-    assert ref == refs.ref(KEY, scope, text)
-    assert len({ref, refs.ref(b"o" * 32, scope, text), refs.ref(KEY, scope + b"x", text)}) == 3
-    assert refs.ref(KEY, scope, text + "x") != ref
+    assert ref == reference.ref(KEY, scope, text)
+    assert len({ref, reference.ref(b"o" * 32, scope, text), reference.ref(KEY, scope + b"x", text)}) == 3
+    assert reference.ref(KEY, scope, text + "x") != ref
 
 
 def test_scope_and_text_do_not_run_into_each_other() -> None:
-    assert refs.ref(KEY, b"a", "bc") != refs.ref(KEY, b"ab", "c")
+    assert reference.ref(KEY, b"a", "bc") != reference.ref(KEY, b"ab", "c")
 
 
 def test_refs_stay_the_same_in_later_versions() -> None:
     """They stand in conversations that are still going on."""
-    assert refs.ref(KEY, b"scope", "text") == "shadow_5d1ad8deddb3906d9991e95e6423cf97"
+    assert reference.ref(KEY, b"scope", "text") == "shadow_5d1ad8deddb3906d9991e95e6423cf97"
 
 
 @pytest.mark.parametrize(
     "text", ["", "shadow_", "shadow_" + "g" * 32, "x shadow_" + "a" * 32, "shadow_" + "A" * 32]
 )
 def test_what_is_no_ref(text: str) -> None:
-    assert not refs.is_ref(text)
-    assert refs.is_ref("shadow_" + "a" * 32)
+    assert not reference.is_ref(text)
+    assert reference.is_ref("shadow_" + "a" * 32)
 
 
 def test_prefix() -> None:
     ref = "shadow_" + "a" * 32
-    assert refs.prefix(ref, "expand_context", False) == f"<<<SHADOW:{ref}>>>\n"
-    assert refs.prefix(ref, "expand_context", True) == (
+    assert reference.prefix(ref, "expand_context", False) == f"<<<SHADOW:{ref}>>>\n"
+    assert reference.prefix(ref, "expand_context", True) == (
         f"<<<SHADOW:{ref}>>>\n[Shortened. expand_context with this id gives the full text.]\n"
     )
     for hint in (True, False):
-        shadows = refs.Shadows(KEY, b"scope", "expand_context", hint)
+        shadows = reference.Shadows(KEY, b"scope", "expand_context", hint)
         assert len(shadows.overhead()) == len(shadows.prefix(shadows.ref("text")))
 
 
 def test_where_the_phantom_belongs() -> None:
     def name(*names: str, own: int = 1, forced: bool = False, continuable: bool = True) -> str | None:
-        return phantom.name_for(Tools(names, own, forced, continuable))
+        return injected_tool.name_for(Tools(names, own, forced, continuable))
 
     assert name("a") == "expand_context"
     assert name("a", "expand_context") == "penumbra_expand_context"
-    assert name(*phantom.NAMES) is None
+    assert name(*injected_tool.NAMES) is None
     assert name("a", own=0) is None
     assert name("a", forced=True) is None
     assert name("a", "b", forced=True) == "expand_context"
@@ -65,6 +66,6 @@ def test_where_the_phantom_belongs() -> None:
 
 
 def test_the_declaration_is_constant() -> None:
-    tool = phantom.tool("expand_context")
-    assert tool == phantom.tool("expand_context")
+    tool = injected_tool.tool("expand_context")
+    assert tool == injected_tool.tool("expand_context")
     assert b'"required":["id"]' in tool.parameters

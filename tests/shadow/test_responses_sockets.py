@@ -11,19 +11,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penumbra.apis import responses_socket
+from penumbra.apis.base import Failure, InjectedCall, MadeCall
+from penumbra.apis.openai_responses_hidden import ResponsesAnswers
+from penumbra.apis.responses_socket import Envelope, SocketAnswers, envelope
+from penumbra.conversation import prefix_hash
+from penumbra.expand.expansions import Caller, Expansions, Original, Prepared, Terms
+from penumbra.expand.loop import Ask, Done
 from penumbra.redaction import RedactionError
-from penumbra.shadow import answers, originals
-from penumbra.shadow.answers import Answers
-from penumbra.shadow.database import Database
-from penumbra.shadow.exchange import Ask, Done
-from penumbra.shadow.expansions import Caller, Expansions, Original, Prepared, Terms
-from penumbra.shadow.heard import Heard
-from penumbra.shadow.originals import StoredOriginals
-from penumbra.wire import chain, responses_socket
-from penumbra.wire.answer import Failure, MadeCall, PhantomCall
+from penumbra.store import exchanges, originals
+from penumbra.store.database import Database
+from penumbra.store.exchanges import Answers
+from penumbra.store.originals import StoredOriginals
+from penumbra.store.tool_calls import ToolCallCache
 from penumbra.wire.document import Document
-from penumbra.wire.openai_responses_hidden import ResponsesAnswers
-from penumbra.wire.responses_socket import Envelope, SocketAnswers, envelope
 from wire_answers import responses_streams as streams
 
 TOOL = {"type": "function", "name": "Bash", "parameters": {}}
@@ -101,13 +102,13 @@ def test_an_answer_that_fails_ends_in_one_frame() -> None:
     assert failed["response"]["error"]["message"] == "gone"
 
 
-def made(clean: Callable[[str], Coroutine[Any, Any, str]] | None = None) -> tuple[Expansions, Heard]:
+def made(clean: Callable[[str], Coroutine[Any, Any, str]] | None = None) -> tuple[Expansions, ToolCallCache]:
     async def nothing(text: str) -> str:
         return text
 
-    database = Database(None, (*answers.SCHEMA, *originals.SCHEMA))
+    database = Database(None, (*exchanges.SCHEMA, *originals.SCHEMA))
     seen = Answers(database, 60)
-    heard = Heard(seen, clean or nothing)
+    heard = ToolCallCache(seen, clean or nothing)
     return Expansions(b"k" * 32, seen, StoredOriginals(database, 60, 1_000_000), heard), heard
 
 
@@ -163,7 +164,7 @@ def test_tools_of_a_former_request_are_still_there() -> None:
         assert document.edits == []
         assert again.shadows.scope == first.shadows.scope
         assert await prepared(expansions, request(before="resp_unknown", tools=[])) is None
-        # Another history of which nothing is known never gets the phantom, now or later.
+        # Another history of which nothing is known never gets the injected tool, now or later.
         assert await prepared(expansions, request(before="resp_unknown")) is None
         assert await prepared(expansions, request(before="resp_unknown")) is None
 
@@ -176,7 +177,7 @@ def test_what_settled_nothing_leaves_it_open() -> None:
         await expansions.leave_undecided(Caller(b"p" * 32, "session"), "resp_1")
         found = await prepared(expansions, request({"role": "user", "content": "hi"}, before="resp_1"), "hi")
         assert found is not None
-        alone = chain.of(request({"role": "user", "content": "hi"}), b"")
+        alone = prefix_hash.of(request({"role": "user", "content": "hi"}), b"")
         assert found.history.before == alone.history[-1]
 
     asyncio.run(go())
@@ -238,7 +239,7 @@ def test_texts_share_what_fits(limit: int | None, sizes: list[int]) -> None:
         found = await prepared(expansions, request({"role": "user", "content": "hi"}), "hi")
         assert found is not None
         queries = ({"id": "shadow_1"}, {"id": "shadow_2"}, {"id": "shadow_1", "lines": "7"})
-        calls = tuple(PhantomCall(f"call_{n}", json.dumps(query)) for n, query in enumerate(queries))
+        calls = tuple(InjectedCall(f"call_{n}", json.dumps(query)) for n, query in enumerate(queries))
         provided: set[str] = set()
         ask = Ask(calls, refused=False)
         texts, answered = await expansions.texts(found, find, ask, provided, limit)
@@ -254,8 +255,8 @@ def test_texts_share_what_fits(limit: int | None, sizes: list[int]) -> None:
 def test_both_framings_show_the_same_answer() -> None:
     """Hidden turns, server-sent and frame by frame: one event out for one in, or none."""
     turns = [
-        streams.stream(1, streams.reasoning(1), streams.message(2, "Let me see."), streams.phantom(3)),
-        streams.stream(2, streams.phantom(4), streams.phantom(5)),
+        streams.stream(1, streams.reasoning(1), streams.message(2, "Let me see."), streams.injected_tool(3)),
+        streams.stream(2, streams.injected_tool(4), streams.injected_tool(5)),
         streams.stream(3, streams.custom(6), streams.message(7, "Done, ü.")),
     ]
     sent, framed = ResponsesAnswers().stream(streams.PHANTOM), SocketAnswers().stream(streams.PHANTOM)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from penumbra.shadow import answers, originals
-from penumbra.shadow.answers import Answers, Known
-from penumbra.shadow.database import Database
-from penumbra.shadow.originals import StoredOriginals
-from penumbra.wire.answer import Hidden, Visible
+from penumbra.apis.base import Hidden, Visible
+from penumbra.store import exchanges, originals
+from penumbra.store.database import Database
+from penumbra.store.exchanges import Answers, Known
+from penumbra.store.originals import StoredOriginals
 
 ONE, TWO = b"1" * 32, b"2" * 32
 LONG = "toolu_0123456789abcdefghijkl"
@@ -27,7 +27,7 @@ class Clock:
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    made = Database(tmp_path / "state" / "penumbra.sqlite", (*answers.SCHEMA, *originals.SCHEMA))
+    made = Database(tmp_path / "state" / "penumbra.sqlite", (*exchanges.SCHEMA, *originals.SCHEMA))
     yield made
     made.close()
 
@@ -85,7 +85,7 @@ def test_originals_beyond_the_size_leave_oldest_first(database: Database) -> Non
 
 def test_answers_outlive_the_process(database: Database) -> None:
     hidden = Hidden((b"{}", b"[]"), None, (b'"x"',), signed=True)
-    known = Known("expand_context", answers.text_hash("a b"), (b"k" * 16,), hidden)
+    known = Known("expand_context", exchanges.text_hash("a b"), (b"k" * 16,), hidden)
 
     async def go() -> None:
         await Answers(database, 60).record(b"1" * 16, known)
@@ -117,13 +117,13 @@ def test_answers_expire(database: Database) -> None:
 
 
 def test_memory_of_answers_has_a_limit(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "_MEMORY_BYTES", 300)
+    monkeypatch.setattr(exchanges, "_MEMORY_BYTES", 300)
 
     async def go() -> None:
         store = Answers(database, 60)
         keys = [bytes([n]) * 16 for n in range(20)]
         for one in keys:
-            await store.record(one, Known("t", answers.text_hash(str(one))))
+            await store.record(one, Known("t", exchanges.text_hash(str(one))))
         assert len(store._memory) < 20
         assert len(await store.known(keys)) == 20
 
@@ -137,7 +137,7 @@ def visible(
 
 
 def test_keys() -> None:
-    key = answers.key
+    key = exchanges.key
     telling = key(ONE, visible((LONG,), "text"))
     assert telling == key(ONE, visible((LONG,), "other text", 9, "x", 4))
     assert telling != key(TWO, visible((LONG,), "text"))
@@ -149,7 +149,7 @@ def test_keys() -> None:
     assert words != key(ONE, visible(text="other words"))
     short = key(ONE, visible(("call_0",), "words"))
     assert short != key(ONE, visible(("call_0",), "other"))
-    assert answers.signature_key(ONE, "s") not in (
-        answers.signature_key(TWO, "s"),
-        answers.signature_key(ONE, "t"),
+    assert exchanges.signature_key(ONE, "s") not in (
+        exchanges.signature_key(TWO, "s"),
+        exchanges.signature_key(ONE, "t"),
     )

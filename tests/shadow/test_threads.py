@@ -6,13 +6,13 @@ import asyncio
 import json
 from typing import Any
 
-from penumbra.shadow import answers, originals
-from penumbra.shadow.answers import Answers
-from penumbra.shadow.database import Database
-from penumbra.shadow.exchange import Ask, Continue, Done, Exchange
-from penumbra.shadow.expansions import Caller, Expansions, Original, Prepared, Terms
-from penumbra.shadow.heard import Heard
-from penumbra.shadow.originals import StoredOriginals
+from penumbra.expand.expansions import Caller, Expansions, Original, Prepared, Terms
+from penumbra.expand.loop import Ask, Continue, Done, ToolLoop
+from penumbra.store import exchanges, originals
+from penumbra.store.database import Database
+from penumbra.store.exchanges import Answers
+from penumbra.store.originals import StoredOriginals
+from penumbra.store.tool_calls import ToolCallCache
 from penumbra.wire.document import Document
 from wire_answers.anthropic_streams import MIXED, PHANTOM, call, end, start, text
 
@@ -24,9 +24,9 @@ async def clean(text: str) -> str:
 
 
 def made() -> Expansions:
-    database = Database(None, (*answers.SCHEMA, *originals.SCHEMA))
+    database = Database(None, (*exchanges.SCHEMA, *originals.SCHEMA))
     seen = Answers(database, 60)
-    return Expansions(b"k" * 32, seen, StoredOriginals(database, 60, 1_000_000), Heard(seen, clean))
+    return Expansions(b"k" * 32, seen, StoredOriginals(database, 60, 1_000_000), ToolCallCache(seen, clean))
 
 
 def request(thread: dict[str, Any], *messages: Any) -> Document:
@@ -52,7 +52,7 @@ def test_a_thread_from_its_first_request_on() -> None:
         ref = first.shadows.ref("THE ORIGINAL")
         await expansions.keep(first, {ref: "THE ORIGINAL"})
         asked = start(1) + call(0, PHANTOM, "toolu_p", json.dumps({"id": ref})) + end("tool_use", 1)
-        exchange = Exchange(first.wire, first.wire.stream(first.tool), document.render())
+        exchange = ToolLoop(first.wire, first.wire.stream(first.tool), document.render())
         exchange.feed(asked)
         ask = exchange.end_turn()
         assert isinstance(ask, Ask)
@@ -75,7 +75,7 @@ def test_a_thread_from_its_first_request_on() -> None:
         assert body["thread"]["previous_message_id"] == "msg_2"
         assert [tool["name"] for tool in body["tools"]] == ["Bash", PHANTOM]
         assert second.shadows.ref("THE ORIGINAL") == ref
-        exchange = Exchange(second.wire, second.wire.stream(second.tool), document.render())
+        exchange = ToolLoop(second.wire, second.wire.stream(second.tool), document.render())
         exchange.feed(MIXED.replace(b"msg_0", b"msg_3").replace(b"shadow_0", ref.encode()))
         ask = exchange.end_turn()
         assert isinstance(ask, Ask)

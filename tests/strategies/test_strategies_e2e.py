@@ -21,7 +21,7 @@ from e2e.test_e2e_prefix import assert_prefix_kept
 from e2e_apis.callers import hidden_results
 from e2e_expand.model import Model, refs
 from e2e_expand.model import ask as asks_for
-from penumbra.strategies.http import HEADER
+from penumbra.external.http import HEADER
 from strategies.service import Does, Service
 from upstream import turn
 

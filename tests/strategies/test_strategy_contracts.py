@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from penumbra.settings import Api as ApiSettings
-from penumbra.settings import Provider
-from penumbra.strategies import api, contracts
-from penumbra.strategies.external_provider import ExternalProvider
-from penumbra.strategies.http import HEADER, Http, is_ours, trust
-from penumbra.strategies.strategy import Answer, Credential, Failure, Task
+from penumbra.config.settings import Api as ApiSettings
+from penumbra.config.settings import Provider
+from penumbra.external import api, contracts
+from penumbra.external.external_provider import ExternalProvider
+from penumbra.external.http import HEADER, Http, is_ours, trust
+from penumbra.external.strategy import Credential, Failure, Response, Task
 from strategies.service import Asked, Does, Service
 from upstream import turn
 
@@ -27,10 +27,10 @@ def strategy(name: str, url: str, http: Http, timeout: float = 20.0, **more: Any
     return ExternalProvider(name, Provider(model="small", api_key="key-1", endpoint=url), timeout, http)
 
 
-def ask(name: str, service: Service, task: Task = TASK, **more: Any) -> Answer:
+def ask(name: str, service: Service, task: Task = TASK, **more: Any) -> Response:
     """What one call gives."""
 
-    async def call() -> Answer:
+    async def call() -> Response:
         http = Http()
         try:
             return await strategy(name, service.url, http, **more).shorten(task)
@@ -43,7 +43,7 @@ def ask(name: str, service: Service, task: Task = TASK, **more: Any) -> Answer:
 @pytest.mark.parametrize("name", CONTRACTS)
 def test_a_text_is_shortened(name: str, service: Service) -> None:
     service.does(text="short")
-    assert ask(name, service) == Answer("short", 1000, 40)
+    assert ask(name, service) == Response("short", 1000, 40)
     [asked] = service.asked
     assert asked.text == TEXT
     assert not is_ours(asked.headers[HEADER])
@@ -222,7 +222,7 @@ def test_a_strict_provider_takes_the_request_over_http2(
     trust.cache_clear()
     upstream.answers(turn("in short"))
 
-    async def call() -> Answer:
+    async def call() -> Response:
         http = Http()
         try:
             return await strategy(name, f"https://localhost:{upstream.tls_port}", http).shorten(TASK)

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
+from penumbra.config.settings import Api as ApiSettings
+from penumbra.external.api import Api
+from penumbra.external.compressed import SCHEMA, Compressed, key
+from penumbra.external.dispatch import Ask, Dispatcher, Outcome, Shared
+from penumbra.external.http import Http
+from penumbra.external.limits import Limits
+from penumbra.external.prices import Reader
+from penumbra.external.simple import Simple
+from penumbra.external.strategy import Credential, Task
 from penumbra.redaction import RedactionError
-from penumbra.settings import Api as ApiSettings
-from penumbra.shadow.database import Database
-from penumbra.strategies.api import Api
-from penumbra.strategies.compressed import SCHEMA, Compressed, key
-from penumbra.strategies.dispatch import Ask, Dispatcher, Outcome, Shared
-from penumbra.strategies.http import Http
-from penumbra.strategies.limits import Limits
-from penumbra.strategies.prices import Reader
-from penumbra.strategies.simple import Simple
-from penumbra.strategies.strategy import Credential, Task
+from penumbra.store.database import Database
 from strategies.service import Asked, Does, Service
 
 SECRET = b"k" * 32

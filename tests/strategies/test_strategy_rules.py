@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penumbra import rules
-from penumbra.strategies import answer, prices
-from penumbra.strategies.contracts import CONTRACTS
-from penumbra.strategies.http import is_this_machine, leads_here
-from penumbra.strategies.question import LIMIT, question, without_injected
-from penumbra.strategies.simple import first_words
-from penumbra.wire import anthropic, gemini, openai_chat, openai_responses
+from penumbra.apis import anthropic, gemini, openai_chat, openai_responses
+from penumbra.external import answer, prices
+from penumbra.external.contracts import CONTRACTS
+from penumbra.external.http import is_this_machine, leads_here
+from penumbra.external.question import LIMIT, question, without_injected
+from penumbra.external.simple import first_words
 from penumbra.wire.document import Document
 
 RULES = rules.load("strategies.yaml")

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from penumbra.text import pipeline, stage, time_budget
-from penumbra.text.result import Mode, Policy, Redacted, Shortened, ToolOutput
+from penumbra.compress import pipeline, stage, time_budget
+from penumbra.compress.result import Mode, Policy, Redacted, Shortened, ToolOutput
 
 Call = tuple[str, object]
 SHELL: Call = ("Bash", {"command": "./x"})

@@ -5,8 +5,8 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.text.diff_hunks import sample
-from penumbra.text.size import size
+from penumbra.compress.size import size
+from penumbra.compress.stages.diff_hunks import sample
 
 MORE = re.compile(r"\[(\d+) more lines? of this hunk left out: \+(\d+) -(\d+)\]")
 WHOLE = re.compile(r"\[(?:\d+ of \d+ hunks|(?P<name>\S+): \d+ hunks) left out: \+(\d+) -(\d+)\]")

@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penumbra import rules
-from penumbra.calls.log_files import is_log
-from penumbra.text import dictionary
-from penumbra.text.cap import cap
-from penumbra.text.critical import Severity, is_critical, severity
-from penumbra.text.failure_lines import HEADING, FailureLines
-from penumbra.text.pipeline import shorten
-from penumbra.text.result import Mode, Policy, Redacted, ToolOutput
-from penumbra.text.size import encode, size
+from penumbra.compress.calls.log_files import is_log
+from penumbra.compress.critical_lines import Severity, is_critical, severity
+from penumbra.compress.failure_lines import HEADING, FailureLines
+from penumbra.compress.pipeline import shorten
+from penumbra.compress.result import Mode, Policy, Redacted, ToolOutput
+from penumbra.compress.size import encode, size
+from penumbra.compress.stages import dictionary
+from penumbra.compress.stages.truncate import cap
 
 PREFIX = "<<<SHADOW:shadow_" + "0" * 32 + ">>>\n"
 FAILURES = [

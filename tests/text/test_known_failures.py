@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from penumbra.text.pipeline import shorten
-from penumbra.text.result import Mode, Policy, Redacted, Shortened, ToolOutput
+from penumbra.compress.pipeline import shorten
+from penumbra.compress.result import Mode, Policy, Redacted, Shortened, ToolOutput
 
 PREFIX = "<<<SHADOW:shadow_" + "0" * 32 + ">>>\n"
 MODES = [Mode.SAFE, Mode.STANDARD, Mode.AGGRESSIVE]

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from penumbra.text.pipeline import shorten
-from penumbra.text.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
-from penumbra.text.size import size
+from penumbra.compress.pipeline import shorten
+from penumbra.compress.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
+from penumbra.compress.size import size
 
 PREFIX = "<<<SHADOW:shadow_" + "0" * 32 + ">>>\n"
 WORDS = [

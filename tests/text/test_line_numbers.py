@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.text import line_numbers
-from penumbra.text.line_numbers import LEGEND, restore, split, thin, unpad
+from penumbra.compress.stages import line_numbers
+from penumbra.compress.stages.line_numbers import LEGEND, restore, split, thin, unpad
 
 
 def numbered(lines: list[str], first: int = 1, separator: str = "→", width: int = 6) -> str:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.text.outline import outline
-from penumbra.text.size import size
+from penumbra.compress.size import size
+from penumbra.compress.stages.outline import outline
 
 MARK = re.compile(
     r"\[(\d+)(?: of the next (\d+))? lines, (\d+) bytes left out"
@@ -130,7 +130,7 @@ def test_every_line_is_the_one_that_its_number_says_and_every_count_is_right(
 
 
 SCRIPT = """
-from penumbra.text.outline import outline
+from penumbra.compress.stages.outline import outline
 lines = [f"{'def' if n % 9 == 0 else 'call'} thing_{n % 700}(other_{n % 331}, third_{n % 123})" for n in range(3_000)]
 names = {f"thing_{n}": 0.3 + n / 1_000 for n in range(0, 700, 7)} | {f"other_{n}": 0.7 for n in range(0, 331, 5)}
 print(outline("\\n".join(lines), 9_000, names))

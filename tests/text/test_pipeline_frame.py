@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
+from penumbra.compress import pipeline
+from penumbra.compress.pipeline import shorten
+from penumbra.compress.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
+from penumbra.compress.stage import Stage
 from penumbra.redaction import RedactionError
-from penumbra.text import pipeline
-from penumbra.text.pipeline import shorten
-from penumbra.text.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
-from penumbra.text.stage import Stage
 
 SECRET = "hunter2hunter2"
 
@@ -155,8 +155,8 @@ def test_structure_comes_before_the_cap() -> None:
 
 def test_same_bytes_in_every_process() -> None:
     program = (
-        "from penumbra.text.pipeline import shorten\n"
-        "from penumbra.text.result import *\n"
+        "from penumbra.compress.pipeline import shorten\n"
+        "from penumbra.compress.result import *\n"
         "text = ''.join(f'line {n % 7} error {n}\\n' for n in range(9000)) + '{\"a\": 1}   \\n' * 40\n"
         "out = ToolOutput(text, 'Bash', {'command': 'x'})\n"
         "print(shorten(out, Policy(lossy=True, max_output_bytes=9000), Redacted, lambda t: 'r').text)\n"

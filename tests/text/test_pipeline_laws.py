@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.text.critical import is_critical, keeps_critical
-from penumbra.text.pipeline import shorten
-from penumbra.text.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
-from penumbra.text.size import size
+from penumbra.compress.critical_lines import is_critical, keeps_critical
+from penumbra.compress.pipeline import shorten
+from penumbra.compress.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
+from penumbra.compress.size import size
 
 PREFIX = "<<<SHADOW:shadow_" + "0" * 32 + ">>>\n"
 CALLS: list[tuple[str, object]] = [

@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penumbra import rules
-from penumbra.calls.tools import category
-from penumbra.text.critical import is_critical
-from penumbra.text.pipeline import shorten
-from penumbra.text.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
-from penumbra.text.size import size
+from penumbra.compress.calls.tools import category
+from penumbra.compress.critical_lines import is_critical
+from penumbra.compress.pipeline import shorten
+from penumbra.compress.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
+from penumbra.compress.size import size
 
 PREFIX = "<<<SHADOW:shadow_" + "0" * 32 + ">>>\n"
 LINES = [
@@ -98,8 +98,8 @@ def test_examples_through_the_whole_pipeline(example: tuple[str, str]) -> None:
 DIGEST = """
 import hashlib
 from penumbra import rules
-from penumbra.text.pipeline import shorten
-from penumbra.text.result import *
+from penumbra.compress.pipeline import shorten
+from penumbra.compress.result import *
 digest = hashlib.sha256()
 for _, content in rules.load_folder("commands"):
     for example in content["examples"]:

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.text import binary, folding, long_lines, size, tables, tokens, whitespace
-from penumbra.text.cap import cap
-from penumbra.text.json_minify import minify
+from penumbra.compress import size, token_estimate
+from penumbra.compress.stages import binary, folding, long_lines, tables, whitespace
+from penumbra.compress.stages.json_minify import minify
+from penumbra.compress.stages.truncate import cap
 
 anything = st.text(st.characters(), max_size=200)
 
@@ -29,23 +30,26 @@ anything = st.text(st.characters(), max_size=200)
     ],
 )
 def test_estimate_is_near_a_real_tokenizer(text: str, real: int, tolerance: float) -> None:
-    assert abs(tokens.estimate(text) - real) <= tolerance * real
+    assert abs(token_estimate.estimate(text) - real) <= tolerance * real
 
 
 def test_estimate_of_nothing_and_of_little() -> None:
-    assert tokens.estimate("") == 0
-    assert tokens.estimate("\u200b") == 1
+    assert token_estimate.estimate("") == 0
+    assert token_estimate.estimate("\u200b") == 1
 
 
 @settings(max_examples=100)
 @given(anything, anything)
 def test_estimate_hardly_falls_when_text_is_added(text: str, more: str) -> None:
-    assert tokens.estimate(text + more) >= tokens.estimate(text) - 1
+    assert token_estimate.estimate(text + more) >= token_estimate.estimate(text) - 1
 
 
 def test_estimate_adds_up_over_its_chunks() -> None:
     text = "some words, 123 numbers\n" * 10_000
-    assert abs(tokens.estimate(text) - 10_000 * tokens.estimate("some words, 123 numbers\n")) < 10_000
+    assert (
+        abs(token_estimate.estimate(text) - 10_000 * token_estimate.estimate("some words, 123 numbers\n"))
+        < 10_000
+    )
 
 
 # --- sizes --------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.text import dictionary, grouping, logs, markup, traces
-from penumbra.text.json_table import to_tables
+from penumbra.compress.stages import dictionary, grouping, logs, markup, traces
+from penumbra.compress.stages.json_table import to_tables
 
 
 # --- JSON tables --------------------------------------------------------------------------------
@@ -266,23 +266,25 @@ def test_python_library_frames_are_counted() -> None:
 
 
 def test_java_causes_stay() -> None:
-    library = "".join(f"\tat org.springframework.web.Servlet.call{n}(Servlet.java:{n})\n" for n in range(6))
+    line_index = "".join(
+        f"\tat org.springframework.web.Servlet.call{n}(Servlet.java:{n})\n" for n in range(6)
+    )
     text = (
         "java.lang.IllegalStateException: bad\n\tat com.acme.App.run(App.java:3)\n"
-        + library
+        + line_index
         + "\tat com.acme.Main.main(Main.java:9)\nCaused by: java.io.IOException: disk\n\tat com.acme.Disk.read(Disk.java:5)\n\t... 12 more\n"
     )
     folded = traces.fold(text)
-    assert folded == text.replace(library, "\t[6 library frames left out]\n")
+    assert folded == text.replace(line_index, "\t[6 library frames left out]\n")
 
 
 def test_javascript_frames() -> None:
-    library = "".join(
+    line_index = "".join(
         f"    at next ({where}:{n}:3)\n"
         for n, where in enumerate(["node:internal/x", "/p/node_modules/e/l.js"] * 2)
     )
-    text = "TypeError: x\n    at mine (/p/src/a.js:1:2)\n" + library + "    at main (/p/src/b.js:3:4)\n"
-    assert traces.fold(text) == text.replace(library, "    [4 library frames left out]\n")
+    text = "TypeError: x\n    at mine (/p/src/a.js:1:2)\n" + line_index + "    at main (/p/src/b.js:3:4)\n"
+    assert traces.fold(text) == text.replace(line_index, "    [4 library frames left out]\n")
 
 
 def test_own_frames_are_never_folded() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.text.terminal import render
+from penumbra.compress.stages.terminal import render
 
 ESC = "\x1b"
 

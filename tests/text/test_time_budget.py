@@ -4,15 +4,15 @@ import json
 
 import pytest
 
-from penumbra import rewrite
-from penumbra.history.shelves import Shelves
-from penumbra.insight.events import request_event
-from penumbra.insight.figures import Totals
-from penumbra.readers import SettingsError, read_time_limit
-from penumbra.settings import Settings
-from penumbra.text import pipeline, time_budget
-from penumbra.text.result import Mode, Policy, Redacted, ToolOutput
-from penumbra.wire import recognise
+from penumbra.apis import recognise
+from penumbra.compress import pipeline, time_budget
+from penumbra.compress.result import Mode, Policy, Redacted, ToolOutput
+from penumbra.config.parsers import SettingsError, read_time_limit
+from penumbra.config.settings import Settings
+from penumbra.conversation import rewrite
+from penumbra.conversation.line_index import LineIndexes
+from penumbra.metrics.events import request_event
+from penumbra.metrics.totals import Totals
 from penumbra.wire.document import Document
 
 API = next(entry for entry in recognise.apis() if entry.id == "anthropic-messages")
@@ -108,7 +108,7 @@ def body():
 
 def send(known):
     request = rewrite.read(Document(body()), API, Settings(adopt="compress"), b"k" * 32)
-    return rewrite.rewrite(request, known, lambda text, hint: Redacted(text), None, Shelves())
+    return rewrite.rewrite(request, known, lambda text, hint: Redacted(text), None, LineIndexes())
 
 
 def test_a_form_that_was_late_is_remembered_with_what_it_lacks(monkeypatch):

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.text.pipeline import shorten
-from penumbra.text.result import Mode, Policy, Redacted, ToolOutput
-from penumbra.text.size import size
-from penumbra.text.web_hits import is_hits, sample
+from penumbra.compress.pipeline import shorten
+from penumbra.compress.result import Mode, Policy, Redacted, ToolOutput
+from penumbra.compress.size import size
+from penumbra.compress.stages.web_hits import is_hits, sample
 
 WORDS = [
     "sail",

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.text.pipeline import shorten
-from penumbra.text.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
-from penumbra.text.size import size
+from penumbra.compress.pipeline import shorten
+from penumbra.compress.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
+from penumbra.compress.size import size
 
 PREFIX = "<<<SHADOW:shadow_" + "0" * 32 + ">>>\n"
 TESTS = (

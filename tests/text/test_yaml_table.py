@@ -9,9 +9,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.text.pipeline import shorten
-from penumbra.text.result import Loss, Policy, Redacted, ToolOutput
-from penumbra.text.yaml_table import to_tables
+from penumbra.compress.pipeline import shorten
+from penumbra.compress.result import Loss, Policy, Redacted, ToolOutput
+from penumbra.compress.stages.yaml_table import to_tables
 
 POD = """\
 kind: Pod

@@ -10,12 +10,12 @@ Each API is one module with the interface of `api.Api`; the server knows nothing
 from upstream.api import Received
 from upstream.encodings import decode, encode
 from upstream.script import (
-    Answer,
     Delivery,
     Fault,
     Hangup,
     Raw,
     RedactedThinking,
+    Response,
     Text,
     Thinking,
     ToolCall,
@@ -25,13 +25,13 @@ from upstream.script import (
 from upstream.server import Upstream
 
 __all__ = [
-    "Answer",
     "Delivery",
     "Fault",
     "Hangup",
     "Raw",
     "Received",
     "RedactedThinking",
+    "Response",
     "Text",
     "Thinking",
     "ToolCall",

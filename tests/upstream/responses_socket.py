@@ -18,7 +18,7 @@ from upstream import window
 from upstream.api import Received, Refused, Rendered
 from upstream.http import Incoming
 from upstream.openai_responses import OpenAIResponses
-from upstream.script import Answer, Fault, Hangup, Turn, turn
+from upstream.script import Fault, Hangup, Response, Turn, turn
 from upstream.websocket import Socket
 
 
@@ -40,7 +40,7 @@ class Conversation:
         api: OpenAIResponses,
         socket: Socket,
         record: Callable[[Incoming], Received],
-        next_answer: Callable[[Received], Answer],
+        next_answer: Callable[[Received], Response],
         errors: list[BaseException],
         bounds: Bounds | None = None,
     ) -> None:

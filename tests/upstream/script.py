@@ -115,4 +115,4 @@ class Hangup:
     """The connection dies before a byte of the answer."""
 
 
-Answer = Turn | Fault | Raw | Hangup
+Response = Turn | Fault | Raw | Hangup

@@ -25,10 +25,10 @@ from upstream.ollama import Ollama
 from upstream.openai_chat import OpenAIChat
 from upstream.openai_responses import OpenAIResponses
 from upstream.responses_socket import Conversation
-from upstream.script import Answer, Delivery, Fault, Hangup, Raw, Turn, turn
+from upstream.script import Delivery, Fault, Hangup, Raw, Response, Turn, turn
 from upstream.websocket import Socket
 
-Script = Callable[[Received], Answer]
+Script = Callable[[Received], Response]
 DEFAULT_ANSWER = turn("Understood.")
 
 
@@ -61,7 +61,7 @@ class Upstream:
         """Tokens that the context of every model holds; 0: any number."""
         self.refuses_late = False
         """A Responses stream begins before it is looked whether its request fits."""
-        self._script: list[Answer] | Script = []
+        self._script: list[Response] | Script = []
         self._connections = itertools.count()
         self._open: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
@@ -84,7 +84,7 @@ class Upstream:
         for api in self.apis:
             api.reset()
 
-    def answers(self, *answers: Answer) -> None:
+    def answers(self, *answers: Response) -> None:
         """The next requests to the model get these, in order; after the last one, `Understood.`"""
         self._script = list(answers)
 
@@ -213,7 +213,7 @@ class Upstream:
             return self.anthropic.threads.whole(body, received.header("anthropic-beta") or "")
         return body
 
-    def _next_answer(self, received: Received) -> Answer:
+    def _next_answer(self, received: Received) -> Response:
         if callable(self._script):
             return self._script(received)
         return self._script.pop(0) if self._script else DEFAULT_ANSWER

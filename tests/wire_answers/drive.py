@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from penumbra.wire.answer import Answer, Turn
+from penumbra.apis.base import Response, Turn
 
 
 def chunks(data: bytes, size: int) -> Iterator[bytes]:
@@ -13,7 +13,7 @@ def chunks(data: bytes, size: int) -> Iterator[bytes]:
 
 
 def drive(
-    answer: Answer, turns: list[bytes], cut: Callable[[bytes], Iterator[bytes]]
+    answer: Response, turns: list[bytes], cut: Callable[[bytes], Iterator[bytes]]
 ) -> tuple[bytes, list[Turn]]:
     """All turns but the last are continued, whatever they say."""
     out = b""
@@ -26,14 +26,14 @@ def drive(
     return out, seen
 
 
-def byte_by_byte(make: Callable[[], Answer], turns: list[bytes]) -> tuple[bytes, list[Turn]]:
+def byte_by_byte(make: Callable[[], Response], turns: list[bytes]) -> tuple[bytes, list[Turn]]:
     """The turns in one piece each, and byte by byte; checked to agree."""
     whole = drive(make(), turns, lambda data: chunks(data, max(1, len(data))))
     assert drive(make(), turns, lambda data: chunks(data, 1)) == whole
     return whole
 
 
-def every_cut(make: Callable[[], Answer], turns: list[bytes]) -> tuple[bytes, list[Turn]]:
+def every_cut(make: Callable[[], Response], turns: list[bytes]) -> tuple[bytes, list[Turn]]:
     """The same for every place where the turns can be cut in two, and byte by byte; checked to agree."""
     whole = byte_by_byte(make, turns)
     for at in range(1, max(map(len, turns))):

@@ -39,7 +39,7 @@ def call(number: int, name: str = "shell", arguments: str = '{"command":"ls"}') 
     return {**item, "name": name, "arguments": arguments}
 
 
-def phantom(number: int) -> dict[str, Any]:
+def injected_tool(number: int) -> dict[str, Any]:
     return call(number, PHANTOM, '{"id":"shadow_é"}')
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import anthropic
 import pytest
 
-from penumbra.wire import upstream_error
-from penumbra.wire.answer import Failure, PhantomCall
-from penumbra.wire.anthropic_answer import AnthropicBody, AnthropicStream
+from penumbra.apis import upstream_error
+from penumbra.apis.anthropic_response import AnthropicBody, AnthropicStream
+from penumbra.apis.base import Failure, InjectedCall
 from wire_answers.anthropic_streams import (
     FIRST,
     MIXED,
@@ -52,7 +52,7 @@ def test_a_stream_without_the_phantom_is_not_touched() -> None:
     for data in (SECOND, SECOND.replace(b"\n", b"\r\n"), b": hi\n\n" + SECOND + event("brand_new", x=1)):
         out, turns = every_cut(stream, [data])
         assert out == data
-        assert turns[0].phantoms == ()
+        assert turns[0].injected == ()
         assert turns[0].real_calls == ("toolu_r1",)
         assert turns[0].finished
 
@@ -63,7 +63,7 @@ def test_words_about_the_phantom_are_words() -> None:
     data = start() + text(0, words) + call(1, "Bash", "toolu_r", json.dumps({"command": PHANTOM}))
     out, (turn,) = every_cut(stream, [data + end("tool_use", 3)])
     assert out == data + end("tool_use", 3)
-    assert turn.phantoms == ()
+    assert turn.injected == ()
 
 
 def test_two_turns_are_one_message() -> None:
@@ -90,9 +90,9 @@ def test_two_turns_are_one_message() -> None:
     assert message["stop_reason"] == "tool_use"
     starts = [one["index"] for one in events(out) if one["type"] == "content_block_start"]
     assert starts == [0, 1, 2, 3, 4]
-    assert first.phantoms == (PhantomCall("toolu_p0", '{"id": "shadow_0"}'),)
+    assert first.injected == (InjectedCall("toolu_p0", '{"id": "shadow_0"}'),)
     assert first.real_calls == ()
-    assert second.phantoms == ()
+    assert second.injected == ()
 
 
 def test_usage_is_output_of_all_turns_and_input_of_the_last() -> None:
@@ -194,7 +194,7 @@ def test_pings_pass_while_something_is_held() -> None:
 def test_malformed_arguments_are_kept_for_the_answer_but_not_sent_back(arguments: str, kept: object) -> None:
     data = start() + call(0, PHANTOM, "toolu_p", arguments) + end("max_tokens", 1)
     _, (turn,) = drive(stream(), [data], lambda data: chunks(data, 5))
-    assert turn.phantoms == (PhantomCall("toolu_p", arguments or "{}"),)
+    assert turn.injected == (InjectedCall("toolu_p", arguments or "{}"),)
     assert turn.message is not None
     assert json.loads(turn.message)["content"][0]["input"] == kept
 
@@ -236,7 +236,7 @@ def test_a_stream_that_just_ends_is_not_finished() -> None:
     _, (turn,) = drive(
         stream(), [FIRST[: FIRST.index(b"event: message_delta")]], lambda data: chunks(data, 50)
     )
-    assert turn.phantoms
+    assert turn.injected
     assert not turn.finished
 
 
@@ -309,7 +309,7 @@ def test_json_turns_are_one_message() -> None:
         "output_tokens_details": {"thinking_tokens": 2},
     }
     assert answer["stop_reason"] == "end_turn"
-    assert first.phantoms == (PhantomCall("p", '{\n        "id": "shadow_0",\n        "n": 7\n      }'),)
+    assert first.injected == (InjectedCall("p", '{\n        "id": "shadow_0",\n        "n": 7\n      }'),)
     assert first.signatures == ("s",)
     assert first.message is not None
     assert len(json.loads(first.message)["content"]) == 3

@@ -12,12 +12,12 @@ from botocore.loaders import Loader
 from botocore.model import ServiceModel
 from botocore.parsers import EventStreamJSONParser
 
-from penumbra.redaction import leaving
+from penumbra.apis import upstream_error
+from penumbra.apis.base import Failure, InjectedCall
+from penumbra.apis.bedrock_response import ConverseBody, ConverseStream
+from penumbra.apis.formats import FORMATS
+from penumbra.redaction import written_placeholders
 from penumbra.redaction.placeholder import make
-from penumbra.wire import upstream_error
-from penumbra.wire.answer import Failure, PhantomCall
-from penumbra.wire.answers import FORMATS
-from penumbra.wire.bedrock_answer import ConverseBody, ConverseStream
 from upstream.amazon import event
 from wire_answers.bedrock_streams import (
     FIRST,
@@ -75,7 +75,7 @@ def test_a_stream_without_the_phantom_is_not_touched() -> None:
     for data in (SECOND, SECOND + event("somethingNew", {"x": 1}), b"no stream at all, only text", b""):
         out, turns = byte_by_byte(stream, [data])
         assert out == data
-        assert turns[0].phantoms == ()
+        assert turns[0].injected == ()
     _, (turn,) = every_cut(stream, [SECOND])
     assert (turn.real_calls, turn.text, turn.finished) == (("tooluse_r1",), "It fails in é.", True)
     assert (turn.signatures, turn.usage["outputTokens"]) == (("sig-1",), 5)
@@ -85,7 +85,7 @@ def test_words_about_the_phantom_are_words() -> None:
     data = start() + text(0, f"I could call {PHANTOM}.") + call(1, "Bash", "t", json.dumps({"x": PHANTOM}))
     out, (turn,) = byte_by_byte(stream, [data + end("tool_use", 3)])
     assert out == data + end("tool_use", 3)
-    assert turn.phantoms == ()
+    assert turn.injected == ()
 
 
 def test_two_turns_are_one_message() -> None:
@@ -98,7 +98,7 @@ def test_two_turns_are_one_message() -> None:
     found = metadata(out)
     assert found["usage"] == {"inputTokens": 40, "outputTokens": 12, "totalTokens": 52}
     assert found["metrics"] == {"latencyMs": 120}
-    assert first.phantoms == (PhantomCall("tooluse_p0", '{"id": "shadow_0"}'),)
+    assert first.injected == (InjectedCall("tooluse_p0", '{"id": "shadow_0"}'),)
     assert json.loads(first.message or b"") == {
         "role": "assistant",
         "content": [
@@ -136,7 +136,7 @@ def test_a_phantom_beside_real_calls() -> None:
     ]
     assert [number for number, _ in blocks(out)] == [0, 1]
     assert events(out)[-2]["messageStop"]["stopReason"] == "tool_use"
-    assert (turn.real_calls, len(turn.phantoms)) == (("tooluse_r0",), 1)
+    assert (turn.real_calls, len(turn.injected)) == (("tooluse_r0",), 1)
 
 
 def test_only_a_phantom_ends_the_turn() -> None:
@@ -282,7 +282,7 @@ def test_documents_become_one() -> None:
     assert found["metrics"] == {"latencyMs": 20}
     assert json.loads(first.message or b"")["content"] == [thought, {"text": "See."}, ASKS]
     assert (first.signatures, first.usage["inputTokens"]) == (("S",), 50)
-    assert [(one.id, json.loads(one.arguments)) for one in first.phantoms] == [("p", {"id": "x"})]
+    assert [(one.id, json.loads(one.arguments)) for one in first.injected] == [("p", {"id": "x"})]
     assert (second.text, second.real_calls) == ("Done.", ("r",))
     out, _ = byte_by_byte(body, [document({"text": "a"}, ASKS)])
     assert (json.loads(out)["stopReason"], len(json.loads(out)["output"]["message"]["content"])) == (
@@ -307,7 +307,14 @@ def test_failures_are_the_apis_own() -> None:
 def test_placeholders_that_are_written_are_found() -> None:
     mark = make("password", b"k", b"v")
     written = {"toolUse": {"toolUseId": "r", "name": "Write", "input": {"content": [f"PASSWORD={mark}"]}}}
-    assert leaving.calls(FORMATS["bedrock"], document({"text": mark}, written), stream=False) == 1
+    assert (
+        written_placeholders.calls(FORMATS["bedrock"], document({"text": mark}, written), stream=False) == 1
+    )
     data = start() + call(0, "Write", "r", json.dumps({"content": mark})) + end("tool_use", 1)
-    assert leaving.calls(FORMATS["bedrock"], data, stream=True) == 1
-    assert leaving.calls(FORMATS["bedrock"], start() + text(0, mark) + end("end_turn", 1), stream=True) == 0
+    assert written_placeholders.calls(FORMATS["bedrock"], data, stream=True) == 1
+    assert (
+        written_placeholders.calls(
+            FORMATS["bedrock"], start() + text(0, mark) + end("end_turn", 1), stream=True
+        )
+        == 0
+    )

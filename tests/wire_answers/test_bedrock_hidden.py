@@ -1,4 +1,4 @@
-"""The phantom and hidden exchanges in requests of Bedrock's Converse and InvokeModel."""
+"""The injected tool and hidden exchanges in requests of Bedrock's Converse and InvokeModel."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penumbra.wire.answer import Hidden, PhantomCall, Tool, Turn
-from penumbra.wire.answers import FORMATS
+from penumbra.apis.base import Hidden, InjectedCall, Tool, Turn
+from penumbra.apis.formats import FORMATS
 from penumbra.wire.document import Document
 
 CONVERSE, INVOKE = FORMATS["bedrock"], FORMATS["bedrock_invoke"]
@@ -96,7 +96,7 @@ def test_what_requests_say_about_tools() -> None:
 
 
 def test_results_and_longer_requests() -> None:
-    result = CONVERSE.result(PhantomCall("p", "{}"), "ALL")
+    result = CONVERSE.result(InjectedCall("p", "{}"), "ALL")
     assert json.loads(result) == told("p", "ALL")
     request = b'{"messages": [ {"role":"user","content":[{"text":"x"}]} ], "z": 1.0}'
     turn = Turn(encoded(assistant(use("p"))))

@@ -9,8 +9,8 @@ from typing import Any
 from anthropic.lib.bedrock._stream_decoder import AWSEventStreamDecoder
 from botocore.eventstream import EventStreamBuffer
 
-from penumbra.wire.answer import Failure
-from penumbra.wire.bedrock_invoke_answer import InvokeBody, InvokeStream
+from penumbra.apis.base import Failure
+from penumbra.apis.bedrock_invoke_response import InvokeBody, InvokeStream
 from upstream.amazon import event
 from wire_answers import anthropic_streams as anthropic
 from wire_answers.bedrock_streams import METRICS, PHANTOM, chunk, chunked
@@ -37,7 +37,7 @@ def test_a_stream_without_the_phantom_is_not_touched() -> None:
     for data in (SECOND, chunk(b"no json") + SECOND + event("new", {}), odd + SECOND, b"no stream at all"):
         out, turns = byte_by_byte(stream, [data])
         assert out == data
-        assert turns[0].phantoms == ()
+        assert turns[0].injected == ()
 
 
 def test_two_turns_are_one_message() -> None:
@@ -55,7 +55,7 @@ def test_two_turns_are_one_message() -> None:
         "invocationLatency": 18,
         "firstByteLatency": 4,
     }
-    assert [len(first.phantoms), second.real_calls] == [1, ("toolu_r1",)]
+    assert [len(first.injected), second.real_calls] == [1, ("toolu_r1",)]
     # Numbers are changed, and what hides the length of the message stays.
     buffer = EventStreamBuffer()
     buffer.add_data(out)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penumbra import rules
-from penumbra.wire.openai_chat_answer import ChatBody
+from penumbra.apis.openai_chat_response import ChatBody
 
 KNOWN = rules.load("providers.yaml")["deviations"]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from penumbra.wire.answer import Failure
-from penumbra.wire.gemini_answer import GeminiBody, GeminiStream
+from penumbra.apis.base import Failure
+from penumbra.apis.gemini_response import GeminiBody, GeminiStream
 from wire_answers.drive import byte_by_byte, chunks, drive, every_cut
 
 PHANTOM = "expand_context"
@@ -101,7 +101,7 @@ def test_two_turns_are_one_answer(frame: str) -> None:
     assert sum("finishReason" in one["candidates"][0] for one in found) == 1
     assert found[-1]["usageMetadata"]["candidatesTokenCount"] == 14
     assert found[-1]["usageMetadata"]["totalTokenCount"] == 114
-    assert json.loads(first.phantoms[0].arguments) == {"id": "shadow_1"}
+    assert json.loads(first.injected[0].arguments) == {"id": "shadow_1"}
     assert (first.text, first.signatures, len(second.real_calls)) == ('Let me see "é', ("SIG",), 1)
 
 
@@ -232,7 +232,7 @@ def test_documents_become_one(wrap: bool) -> None:
     )
     assert list(all_parts([found])) == [{"text": "See."}, {"text": "\n\nDone."}, call("run")]
     assert found["usageMetadata"]["candidatesTokenCount"] == 10
-    assert json.loads(first.phantoms[0].id) == {"id": "p", "name": PHANTOM}
+    assert json.loads(first.injected[0].id) == {"id": "p", "name": PHANTOM}
     assert (last.text, len(last.real_calls)) == ("Done.", 1)
 
 

@@ -1,4 +1,4 @@
-"""The phantom and hidden exchanges in the requests of each API."""
+"""The injected tool and hidden exchanges in the requests of each API."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penumbra.wire.answer import Hidden, PhantomCall, Tool, Turn
-from penumbra.wire.answers import FORMATS
+from penumbra.apis.base import Hidden, InjectedCall, Tool, Turn
+from penumbra.apis.formats import FORMATS
 from penumbra.wire.document import Document
 
 ANTHROPIC, CHAT = FORMATS["anthropic"], FORMATS["openai_chat"]
@@ -292,7 +292,7 @@ def test_put_back_in_a_chat_request() -> None:
             encoded({"role": "tool", "content": "ALL"}),
         ),
         encoded({"role": "assistant", "tool_calls": [chat_call("q"), chat_call("r")]}),
-        (CHAT.result(PhantomCall("q", "{}"), "MORE"),),
+        (CHAT.result(InjectedCall("q", "{}"), "MORE"),),
     )
     message = {"role": "assistant", "tool_calls": [chat_call("r")], "cache_control": {"type": "ephemeral"}}
     found = document({"messages": [message, {"role": "tool", "tool_call_id": "r", "content": "x"}]})

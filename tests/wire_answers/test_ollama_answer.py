@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from ollama import ChatResponse
 
-from penumbra.wire.answer import Failure
-from penumbra.wire.ollama_answer import OllamaBody, OllamaStream
+from penumbra.apis.base import Failure
+from penumbra.apis.ollama_response import OllamaBody, OllamaStream
 from wire_answers.drive import byte_by_byte, every_cut
 
 PHANTOM = "expand_context"
@@ -68,7 +68,7 @@ def test_two_turns_are_one_message() -> None:
     assert calls == ["run"]
     assert [one.done for one in answers] == [False] * (len(answers) - 1) + [True]
     assert (answers[-1].eval_count, answers[-1].prompt_eval_count) == (12, 50)
-    assert json.loads(first.phantoms[0].arguments) == {"id": "shadow_1"}
+    assert json.loads(first.injected[0].arguments) == {"id": "shadow_1"}
     assert json.loads(first.message or b"") == {
         "role": "assistant",
         "content": "Let me see é.",
@@ -84,7 +84,7 @@ def test_everything_in_the_last_line() -> None:
     out, (turn,) = byte_by_byte(made, [lines(piece("One.", call(PHANTOM), call("run"), done=3))])
     (answer,) = read(out)
     assert [one.function.name for one in answer.message.tool_calls or ()] == ["run"]
-    assert len(turn.real_calls) == len(turn.phantoms) == 1
+    assert len(turn.real_calls) == len(turn.injected) == 1
     out, _ = byte_by_byte(made, [lines(piece("", call(PHANTOM), done=3))])
     assert read(out)[0].message.tool_calls is None
 

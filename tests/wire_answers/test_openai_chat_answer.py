@@ -9,8 +9,8 @@ import pytest
 from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletionChunk
 
-from penumbra.wire.answer import Failure, PhantomCall
-from penumbra.wire.openai_chat_answer import ChatBody, ChatStream
+from penumbra.apis.base import Failure, InjectedCall
+from penumbra.apis.openai_chat_response import ChatBody, ChatStream
 from wire_answers.drive import chunks, drive, every_cut
 
 PHANTOM = "expand_context"
@@ -134,7 +134,7 @@ def test_two_turns_are_one_message() -> None:
     assert completion["usage"]["prompt_tokens"] == 150
     assert completion["usage"]["total_tokens"] == 200
     assert completion["usage"]["completion_tokens_details"]["reasoning_tokens"] == 2
-    assert first.phantoms == (PhantomCall("call_p0", '{"id": "shadow_0"}'),)
+    assert first.injected == (InjectedCall("call_p0", '{"id": "shadow_0"}'),)
     assert first.usage["completion_tokens"] == 20
     assert second.text == "It fails in é."
 
@@ -206,10 +206,10 @@ def test_a_name_in_pieces_is_waited_for() -> None:
 
     out, (turn,) = every_cut(stream, [named("expand", "_con", "text")])
     assert b"expand" not in out
-    assert turn.phantoms == (PhantomCall("c", "{}"),)
+    assert turn.injected == (InjectedCall("c", "{}"),)
     for pieces in (("expand", "_it"), ("expand",), ("expand_context", "_more")):
         out, (turn,) = every_cut(stream, [named(*pieces)])
-        assert turn.phantoms == ()
+        assert turn.injected == ()
         (call,) = sdk_message(out)["choices"][0]["message"]["tool_calls"]
         assert (call["function"]["name"], call["function"]["arguments"]) == ("".join(pieces), "{}")
 
@@ -222,7 +222,7 @@ def test_calls_without_an_index_and_calls_that_share_one() -> None:
     for calls in (whole, [{**call, "index": 0} for call in whole]):
         data = chunk(0, role="assistant", content="", tool_calls=calls) + chunk(0, reason="tool_calls") + DONE
         out, (turn,) = every_cut(stream, [data])
-        assert [call.id for call in turn.phantoms] == ["p"]
+        assert [call.id for call in turn.injected] == ["p"]
         assert turn.real_calls == ("r",)
         assert PHANTOM.encode() not in out
         assert b'"bash"' in out
@@ -258,7 +258,7 @@ def test_everything_before_the_phantom_has_gone_out_when_it_begins() -> None:
 def test_several_choices_are_not_continued() -> None:
     other = chunk(0, content="x").replace(b'"index": 0', b'"index": 1')
     _, (turn,) = drive(stream(), [other + FIRST], lambda data: chunks(data, 50))
-    assert turn.phantoms
+    assert turn.injected
     assert not turn.continuable
 
 
@@ -266,7 +266,7 @@ def test_malformed_arguments() -> None:
     calls = [fragment(0, '{"id": "sha', id="p", type="function", name=PHANTOM)]
     data = chunk(0, role="assistant", tool_calls=calls) + chunk(0, reason="length") + DONE
     _, (turn,) = every_cut(stream, [data])
-    assert turn.phantoms == (PhantomCall("p", '{"id": "sha'),)
+    assert turn.injected == (InjectedCall("p", '{"id": "sha'),)
     assert turn.message is not None
     assert json.loads(turn.message)["tool_calls"][0]["function"]["arguments"] == "{}"
 
@@ -342,7 +342,7 @@ def test_json_turns_are_one_message() -> None:
     assert answer["usage"] == {"prompt_tokens": 9, "completion_tokens": 8, "total_tokens": 17}
     assert first.message is not None
     assert json.loads(first.message) == {"role": "assistant", "content": "one", "tool_calls": [ASK]}
-    assert first.phantoms == (PhantomCall("p", '{"id": "shadow_0"}'),)
+    assert first.injected == (InjectedCall("p", '{"id": "shadow_0"}'),)
 
 
 def test_json_with_real_calls_beside_the_phantom() -> None:
@@ -365,7 +365,7 @@ def test_json_that_only_calls_the_phantom_ends_its_turn() -> None:
 def test_json_with_malformed_arguments() -> None:
     data = completion({"content": None, "tool_calls": [function("p", PHANTOM, '{"id')]}, "tool_calls")
     _, (turn,) = drive(body(), [data], lambda data: chunks(data, 10))
-    assert turn.phantoms == (PhantomCall("p", '{"id'),)
+    assert turn.injected == (InjectedCall("p", '{"id'),)
     assert turn.message is not None
     assert json.loads(turn.message)["tool_calls"][0]["function"]["arguments"] == "{}"
 

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from openai.types.responses import Response
 
-from penumbra.wire import upstream_error
-from penumbra.wire.answer import Failure, PhantomCall
-from penumbra.wire.openai_responses_answer import ResponsesBody, ResponsesStream
+from penumbra.apis import upstream_error
+from penumbra.apis.base import Failure, InjectedCall
+from penumbra.apis.openai_responses_response import ResponsesBody, ResponsesStream
 from wire_answers.drive import byte_by_byte, chunks, drive, every_cut
 from wire_answers.responses_streams import (
     PHANTOM,
     call,
     custom,
+    injected_tool,
     message,
-    phantom,
     reasoning,
     response,
     sdk_response,
@@ -41,9 +41,9 @@ def without_tools(data: bytes) -> bytes:
     return data
 
 
-ASKING = stream(0, reasoning(0), message(1, "Let me see."), phantom(2))
+ASKING = stream(0, reasoning(0), message(1, "Let me see."), injected_tool(2))
 ANSWERING = stream(1, reasoning(10), message(11, "It fails."), call(12), custom(13))
-MIXED = stream(0, call(0), phantom(1), custom(2), message(3, "."))
+MIXED = stream(0, call(0), injected_tool(1), custom(2), message(3, "."))
 
 
 def test_only_the_echoed_tools_of_a_plain_stream_change() -> None:
@@ -80,7 +80,7 @@ def test_two_turns_are_one_answer() -> None:
     assert answer["usage"]["input_tokens_details"] == {"cached_tokens": 5, "cache_write_tokens": 0}
     assert [value["type"] for value in values(out)].count("response.created") == 1
     Response.model_validate(answer)
-    assert first.phantoms == (PhantomCall("call_2", '{"id":"shadow_é"}'),)
+    assert first.injected == (InjectedCall("call_2", '{"id":"shadow_é"}'),)
     assert (first.text, first.real_calls, first.signatures) == ("Let me see.", (), ("gAAA0",))
     assert (second.text, second.real_calls) == ("It fails.", ("call_12", "call_13"))
     assert first.usage["output_tokens"] == 10
@@ -88,25 +88,32 @@ def test_two_turns_are_one_answer() -> None:
 
 
 def test_wherever_the_bytes_are_cut() -> None:
-    for turns in ([stream(0, phantom(0)), stream(1, message(1, "é"))], [stream(0, call(0), phantom(1))]):
+    for turns in (
+        [stream(0, injected_tool(0)), stream(1, message(1, "é"))],
+        [stream(0, call(0), injected_tool(1))],
+    ):
         out, _ = every_cut(made, turns)
         assert PHANTOM.encode() not in out
         assert len(sdk_response(out)["output"]) == 1
 
 
 def test_three_turns_with_two_calls_in_one() -> None:
-    asking = stream(1, phantom(20), message(21, "Also."), phantom(22))
+    asking = stream(1, injected_tool(20), message(21, "Also."), injected_tool(22))
     out, turns = byte_by_byte(made, [ASKING, asking, stream(2, message(30, "Done."))])
     answer = sdk_response(out)
     assert [item["id"] for item in answer["output"]] == ["rs_0", "msg_1", "msg_21", "msg_30"]
     assert answer["usage"]["output_tokens"] == 60
-    assert [found.id for found in turns[1].phantoms] == ["call_20", "call_22"]
+    assert [found.id for found in turns[1].injected] == ["call_20", "call_22"]
 
 
 def test_the_turn_is_kept_as_the_model_wrote_it() -> None:
     _, (turn,) = byte_by_byte(made, [ASKING])
     assert turn.message is not None
-    assert json.loads(b"[" + turn.message + b"]") == [reasoning(0), message(1, "Let me see."), phantom(2)]
+    assert json.loads(b"[" + turn.message + b"]") == [
+        reasoning(0),
+        message(1, "Let me see."),
+        injected_tool(2),
+    ]
     written_as = json.dumps(reasoning(0), ensure_ascii=False).encode()
     assert written_as in turn.message
 
@@ -116,18 +123,18 @@ def test_real_calls_beside_the_phantom_keep_their_order() -> None:
     answer = sdk_response(out)
     assert [item["id"] for item in answer["output"]] == ["fc_0", "ctc_2", "msg_3"]
     assert turn.real_calls == ("call_0", "call_2")
-    assert [found.id for found in turn.phantoms] == ["call_1"]
+    assert [found.id for found in turn.injected] == ["call_1"]
     assert PHANTOM.encode() not in out
 
 
 def test_a_turn_of_nothing_but_the_phantom() -> None:
-    out, (turn,) = byte_by_byte(made, [stream(0, phantom(0))])
+    out, (turn,) = byte_by_byte(made, [stream(0, injected_tool(0))])
     assert values(out)[-1]["response"]["output"] == []
     assert (turn.real_calls, turn.text) == ((), "")
 
 
 def test_servers_that_leave_the_items_out_of_the_last_event() -> None:
-    asking = stream(0, message(1, "See."), phantom(2), output=False)
+    asking = stream(0, message(1, "See."), injected_tool(2), output=False)
     out, (turn, _) = byte_by_byte(made, [asking, stream(1, message(3, "Done."), output=False)])
     assert values(out)[-1]["response"]["output"] == []
     assert turn.message is not None
@@ -149,7 +156,7 @@ def test_events_go_out_at_once_and_the_end_is_held() -> None:
 
 
 def test_an_incomplete_turn_is_not_continued() -> None:
-    out, (turn,) = byte_by_byte(made, [stream(0, message(0, "Half"), phantom(1), status="incomplete")])
+    out, (turn,) = byte_by_byte(made, [stream(0, message(0, "Half"), injected_tool(1), status="incomplete")])
     assert turn.finished
     assert not turn.continuable
     assert [item["id"] for item in values(out)[-1]["response"]["output"]] == ["msg_0"]
@@ -216,7 +223,7 @@ def test_a_turn_that_is_had_again() -> None:
     out = answer.feed(ASKING)
     answer.end_turn()
     out += answer.go_on()
-    answer.feed(stream(1, phantom(10)))
+    answer.feed(stream(1, injected_tool(10)))
     answer.restart()
     out += answer.feed(ANSWERING)
     answer.end_turn()
@@ -249,24 +256,25 @@ def test_a_plain_document_changes_in_its_tools_only() -> None:
 
 def test_documents_become_one() -> None:
     answer, (first, last) = body(
-        document(0, reasoning(0), message(1, "See."), phantom(2)), document(1, message(3, "Done."), call(4))
+        document(0, reasoning(0), message(1, "See."), injected_tool(2)),
+        document(1, message(3, "Done."), call(4)),
     )
     assert [item["id"] for item in answer["output"]] == ["rs_0", "msg_1", "msg_3", "fc_4"]
     assert answer["usage"]["output_tokens"] == 30
     assert answer["usage"]["total_tokens"] == 230
-    assert (first.phantoms[0].id, last.real_calls) == ("call_2", ("call_4",))
+    assert (first.injected[0].id, last.real_calls) == ("call_2", ("call_4",))
     assert (answer["id"], last.answer_id) == ("resp_1", "resp_1")
     Response.model_validate(answer)
 
 
 def test_a_mixed_document() -> None:
-    answer, (turn,) = body(document(0, call(0), phantom(1)))
+    answer, (turn,) = body(document(0, call(0), injected_tool(1)))
     assert [item["id"] for item in answer["output"]] == ["fc_0"]
     assert turn.real_calls == ("call_0",)
 
 
 def test_as_many_shown_before_as_hidden_now() -> None:
-    answer, _ = body(document(0, message(0, "a"), phantom(1)), document(1, call(2), phantom(3)))
+    answer, _ = body(document(0, message(0, "a"), injected_tool(1)), document(1, call(2), injected_tool(3)))
     assert [item["id"] for item in answer["output"]] == ["msg_0", "fc_2"]
 
 
@@ -293,7 +301,7 @@ def test_an_answer_says_the_same_of_itself_to_its_end() -> None:
         told = f'"object": "response", "previous_response_id": "{before}"'.encode()
         return stream(number, *items).replace(b'"object": "response"', told)
 
-    turns = [named(0, phantom(1), before="resp_hidden"), named(1, message(2, "Done."), before="resp_0")]
+    turns = [named(0, injected_tool(1), before="resp_hidden"), named(1, message(2, "Done."), before="resp_0")]
     out, _ = byte_by_byte(lambda: ResponsesStream(PHANTOM, "resp_known"), turns)
     told = [event["response"] for event in values(out) if "response" in event]
     for name, value in (
@@ -332,7 +340,7 @@ def test_an_error_of_a_continuation_is_kept_from_the_client() -> None:
 
 
 def test_reasoning_that_has_lost_what_it_led_to() -> None:
-    items = (reasoning(0), message(1, "See."), reasoning(2), reasoning(3), phantom(4))
+    items = (reasoning(0), message(1, "See."), reasoning(2), reasoning(3), injected_tool(4))
     _, (turn,) = byte_by_byte(made, [stream(0, *items)])
     assert turn.orphans == ("gAAA2", "rs_2", "gAAA3", "rs_3")
     whole = stream(0, *items, call(5), reasoning(6))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from penumbra import __version__
 from penumbra.cli.failure import Failure
-from penumbra.failures import one_line
+from penumbra.errors import one_line
 
 USAGE = """\
 usage: penumbra [run|web] [arguments of mitmdump or mitmweb]

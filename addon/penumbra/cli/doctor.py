@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from penumbra import rules
+from penumbra.cli.advisories import holes_of, version_of
 from penumbra.cli.failure import Failure
-from penumbra.holes import holes_of, version_of
 
 
 class State(IntEnum):
@@ -73,7 +73,7 @@ def _versions() -> Iterator[Check]:
 
 
 def _settings(environment: Mapping[str, str]) -> Iterator[Check]:
-    from penumbra.settings import SettingsError, config_path, load, unknown_variables
+    from penumbra.config.settings import SettingsError, config_path, load, unknown_variables
 
     try:
         settings = load({}, environment, config_path("", environment))

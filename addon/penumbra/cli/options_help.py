@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import textwrap
 
-from penumbra.knobs import CONFIG_OPTION, groups
+from penumbra.config.options import CONFIG_OPTION, groups
 
 _INTRODUCTION = (
     "Options of Penumbra, each as --set NAME=VALUE, as an environment variable (PENUMBRA_MODE) or in the "

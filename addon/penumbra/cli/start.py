@@ -21,11 +21,11 @@ from mitmproxy.tools.web.master import WebMaster
 
 from penumbra.addon import Penumbra
 from penumbra.cli import FILTER_BEGINNINGS, certificates, no_wrapping, options_help
+from penumbra.cli.advisories import Hole, holes
 from penumbra.cli.failure import Failure
 from penumbra.cli.hints import Server, hints
-from penumbra.failures import one_line
-from penumbra.holes import Hole, holes
-from penumbra.knobs import unknown_options
+from penumbra.config.options import unknown_options
+from penumbra.errors import one_line
 
 LOOPBACK = "127.0.0.1"
 _CONNECTIONS = re.compile(r"(?:client|server) (?:dis)?connect(?: |$)|Streaming (?:request to|response from) ")

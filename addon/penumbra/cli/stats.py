@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 
 from penumbra.cli.failure import Failure
-from penumbra.failures import one_line
-from penumbra.insight import running
+from penumbra.errors import one_line
+from penumbra.metrics import running
 
 
 def main(arguments: Sequence[str]) -> int:

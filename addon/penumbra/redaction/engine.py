@@ -7,21 +7,22 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from penumbra.redaction import MAX_BYTES, RedactionError, TooLarge, placeholder, printed
-from penumbra.redaction.assignments import Assignments
-from penumbra.redaction.columns import COLUMNS
+from penumbra.compress.result import Redacted
+from penumbra.redaction import MAX_BYTES, RedactionError, TooLarge, placeholder
+from penumbra.redaction.finders import printed
+from penumbra.redaction.finders.assignments import Assignments
+from penumbra.redaction.finders.columns import COLUMNS
+from penumbra.redaction.finders.pem import KEYS
+from penumbra.redaction.finders.places import FINDERS, lone_lines
+from penumbra.redaction.finders.prefixed import prefixed_tokens
+from penumbra.redaction.finders.spread import elsewhere
+from penumbra.redaction.finders.tokens import around, at_anchor, everywhere
 from penumbra.redaction.hints import Hint, read_hint
 from penumbra.redaction.json_text import inside_strings, is_json
 from penumbra.redaction.locate import Anchors
-from penumbra.redaction.pem import KEYS
-from penumbra.redaction.places import FINDERS, lone_lines
-from penumbra.redaction.prefixed import prefixed_tokens
 from penumbra.redaction.rule import Rule, read
 from penumbra.redaction.span import Finder, Span
-from penumbra.redaction.spread import elsewhere
-from penumbra.redaction.tokens import around, at_anchor, everywhere
 from penumbra.redaction.view import View, undisguised, without
-from penumbra.text.result import Redacted
 
 _PASSES = 6
 _ESCAPE = re.compile(rb"u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrtbf]")

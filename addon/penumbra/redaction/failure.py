@@ -9,8 +9,8 @@ import logging
 import re
 from collections.abc import Callable
 
+from penumbra.compress.result import Redacted
 from penumbra.redaction import RedactionError
-from penumbra.text.result import Redacted
 
 Redact = Callable[[str, str], Redacted]
 """Takes a text and a hint (path or command). Raises RedactionError."""

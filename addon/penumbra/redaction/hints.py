@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from penumbra import rules
-from penumbra.redaction.printed import Printed, printed
+from penumbra.redaction.finders.printed import Printed, printed
 from penumbra.short_texts import remembered
 
 

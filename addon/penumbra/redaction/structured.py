@@ -17,10 +17,10 @@ from typing import Any
 
 from msgspec import Raw
 
+from penumbra.apis.result_blocks import is_text, values
+from penumbra.compress.result import Redacted
 from penumbra.redaction import RedactionError
-from penumbra.text.result import Redacted
 from penumbra.wire.document import Document, decode, encode
-from penumbra.wire.result_blocks import is_text, values
 
 _PLACEHOLDER = re.compile(r"\[REDACTED:([a-z0-9-]{1,40}):[a-z2-7]{6}\]")
 _WRAPPED = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")

@@ -1,1 +1,1 @@
-"""How each API writes a conversation: bytes in, turns and places to edit out. No I/O, no mitmproxy."""
+"""Bytes only: JSON documents, framings of streams, content codings. No I/O, no mitmproxy."""

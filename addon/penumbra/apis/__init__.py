@@ -1,0 +1,1 @@
+"""How each LLM API writes requests and responses: bytes in, places to edit out. No I/O."""

@@ -1,0 +1,237 @@
+"""Anthropic Messages: the injected tool and hidden exchanges in requests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from msgspec import Raw
+
+from penumbra.apis.anthropic_response import SIGNATURES, AnthropicBody, AnthropicStream
+from penumbra.apis.base import (
+    Hidden,
+    InjectedCall,
+    Response,
+    Said,
+    Tool,
+    Tools,
+    Turn,
+    Usual,
+    Visible,
+    read_visible,
+)
+from penumbra.wire.document import Document, Edit, encode
+
+# Tools with a version in their type are the provider's. These few are run by the client all the same.
+_RUN_BY_CLIENT = ("custom", "bash_", "text_editor_", "computer_", "memory_")
+_ELSEWHERE = -1
+"""Index of an answer that is not in the request."""
+_NO_CALLS = b'{"type":"none"}'
+
+
+class AnthropicAnswers(Usual):
+    """See AnswerFormat."""
+
+    def stream(self, injected_tool: str, before: str = "") -> Response:
+        return AnthropicStream(injected_tool)
+
+    def body(self, injected_tool: str, before: str = "") -> Response:
+        return AnthropicBody(injected_tool)
+
+    def tools(self, request: Document) -> Tools:
+        top = request.members(request.root)
+        names, own = [], 0
+        for item in request.items(top.get("tools")):
+            tool = request.members(item)
+            names.append(request.string(tool.get("name")) or "")
+            own += (request.string(tool.get("type")) or "custom").startswith(_RUN_BY_CLIENT)
+        choice = request.string(request.members(top.get("tool_choice")).get("type"))
+        return Tools(tuple(names), own, choice in ("any", "tool"), True, threaded="thread" in top)
+
+    def declare(self, request: Document, tool: Tool) -> None:
+        head = encode({"name": tool.name, "description": tool.description})
+        declaration = head[:-1] + b',"input_schema":' + tool.parameters + b"}"
+        request.append(request.members(request.root)["tools"], declaration)
+
+    def result(self, call: InjectedCall, text: str) -> bytes:
+        return encode({"type": "tool_result", "tool_use_id": call.id, "content": text})
+
+    def continuation(self, turn: Turn, results: Sequence[bytes]) -> tuple[bytes, ...]:
+        answers = b'{"role":"user","content":[' + b",".join(results) + b"]}"
+        return (turn.message, answers) if turn.message else (answers,)
+
+    def extended(self, request: bytes, messages: Sequence[bytes], answer_id: str = "") -> bytes:
+        document = Document(request)
+        top = document.members(document.root)
+        if "thread" in top:
+            # The provider has all the rest, this answer included.
+            marked = [one for one in _messages(document) if _cache_mark(document, one) is not None]
+            # What the client marks is not sent again: the mark goes on to what is new.
+            new = self.marked(messages[-1], document, marked[-1]) if marked else messages[-1]
+            start, end = document.place(top["messages"])
+            document.edits.append(Edit(start, end, b"[" + new + b"]"))
+            document.replace(top["thread"], {"type": "continue", "previous_message_id": answer_id})
+        else:
+            document.append(top["messages"], b",".join(messages))
+        return document.render()
+
+    def without_calls(self, request: bytes) -> bytes:
+        document = Document(request)
+        document.set_member(document.root, "tool_choice", _NO_CALLS)
+        return document.render()
+
+    def compared_with(self, request: Document) -> Raw | None:
+        diagnostics = request.members(request.members(request.root).get("diagnostics"))
+        return diagnostics.get("previous_message_id")
+
+    def said(self, document: Document, block: Raw) -> Said:
+        """A content block of an assistant message."""
+        members = document.members(block)
+        kind = document.string(members.get("type")) or ""
+        if kind == "tool_use":
+            return Said(call=document.string(members.get("id")) or "")
+        if kind == "text":
+            return Said(text=document.string(members.get("text")) or "")
+        return (
+            Said(signature=document.string(members.get(SIGNATURES[kind])) or "")
+            if kind in SIGNATURES
+            else Said()
+        )
+
+    def thinking(self, request: Document) -> Raw | None:
+        """What a request says about thinking."""
+        return request.members(request.root).get("thinking")
+
+    def visible(self, request: Document) -> list[Visible]:
+        found, signatures = [], []
+        for index, item in enumerate(_messages(request)):
+            message = request.members(item)
+            if request.string(message.get("role")) != "assistant":
+                continue
+            blocks = [self.said(request, part) for part in request.items(message.get("content"))]
+            calls = tuple(block.call for block in blocks if block.call is not None)
+            text = request.string(message.get("content")) or "".join(block.text for block in blocks)
+            signed = [block.signature for block in blocks if block.signature is not None]
+            found.append((index, calls, text, bool(signed)))
+            signatures.append(signed[-1] if signed else "")
+        pairs = zip(read_visible(found), signatures, strict=True)
+        before = _continued(request)
+        first = [Visible(_ELSEWHERE, 0, (), "", "", 0, answer_id=before)] if before else []
+        return first + [replace(visible, signature=signature) for visible, signature in pairs]
+
+    def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
+        items = _messages(request)
+        if visible.index == _ELSEWHERE:
+            return _put_into_thread(request, items, hidden)
+        message = items[visible.index]
+        if request.is_edited(*request.place(message)):
+            return False
+        behind = items[visible.index + 1] if visible.index + 1 < len(items) else None
+        answers = None if behind is None else request.members(behind)
+        if hidden.results and (answers is None or not _put_results(request, answers, hidden)):
+            return False
+        texts = [*hidden.before, *([hidden.last] if hidden.last else [])]
+        if hidden.signed and not visible.signed:
+            texts = [text for text in map(self._without_thinking, texts) if text]
+        texts = self.joined(texts, request, behind)
+        texts[-1] = self.marked(texts[-1], request, message)
+        start, end = request.place(message)
+        request.edits.append(Edit(start, end, b",".join(texts)))
+        return True
+
+    def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
+        signed = [one.index for one in self.visible(request) if one.signed and one.index >= first]
+        thinking = self.thinking(request)
+        kind = request.string(request.members(thinking).get("type"))
+        if not signed or kind == "disabled":
+            return False
+        if offered and thinking is not None:
+            return _ask_to_drop(request, thinking)
+        if kind == "enabled":
+            # Such requests must carry the thinking of the turn that is under way.
+            return False
+        items = _messages(request)
+        return sum(self._remove_thinking(request, items[index]) for index in signed) > 0
+
+    def joined(self, texts: list[bytes], request: Document, behind: Raw | None) -> list[bytes]:
+        """Messages that are put in front of another; the API joins those of one role itself."""
+        return texts
+
+    def marked(self, text: bytes, request: Document, message: Raw) -> bytes:
+        """A message with the mark up to which the client wants its prompt cached, if `message` has it."""
+        mark = _cache_mark(request, message)
+        document = Document(text)
+        blocks = document.items(document.members(document.root).get("content"))
+        if mark is not None and blocks and self.said(document, blocks[-1]).signature is None:
+            members = document.members(blocks[-1])
+            if "cache_control" not in members:
+                document.add_member(blocks[-1], "cache_control", mark)
+        return document.render()
+
+    def _without_thinking(self, message: bytes) -> bytes:
+        """A message without its thinking; empty if nothing else is in it."""
+        document = Document(message)
+        self._remove_thinking(document, document.root)
+        return document.render() if document.members(document.root) else b""
+
+    def _remove_thinking(self, document: Document, message: Raw) -> bool:
+        """Take the thinking out of a message that has other content too."""
+        content = document.members(message).get("content")
+        blocks = document.items(content)
+        kept = [document.source(block) for block in blocks if self.said(document, block).signature is None]
+        if (
+            content is None
+            or not kept
+            or len(kept) == len(blocks)
+            or document.is_edited(*document.place(message))
+        ):
+            return False
+        document.rewrite(content, b"[" + b",".join(kept) + b"]")
+        return True
+
+
+def _continued(request: Document) -> str:
+    """The id of the answer that a request continues whose history the provider keeps."""
+    thread = request.members(request.members(request.root).get("thread"))
+    return request.string(thread.get("previous_message_id")) or ""
+
+
+def _put_into_thread(request: Document, items: list[Raw], hidden: Hidden) -> bool:
+    """The provider has what was hidden; what it lacks are results beside those of real calls."""
+    if hidden.results and not (items and _put_results(request, request.members(items[0]), hidden)):
+        return False
+    thread = request.members(request.members(request.root).get("thread"))
+    if hidden.answer_id:
+        request.replace(thread["previous_message_id"], hidden.answer_id)
+    return True
+
+
+def _put_results(request: Document, message: dict[str, Raw], hidden: Hidden) -> bool:
+    """Results belong beside those of the real calls, in front of everything else."""
+    if request.string(message.get("role")) != "user" or not request.items(message.get("content")):
+        return False
+    request.insert(message["content"], 0, b",".join(hidden.results))
+    return True
+
+
+def _messages(request: Document) -> list[Raw]:
+    return request.items(request.members(request.root).get("messages"))
+
+
+def _ask_to_drop(request: Document, thinking: Raw) -> bool:
+    members = request.members(thinking)
+    wish = {"prefix_mismatch_behavior": "drop_block"}
+    if "block_binding" not in members:
+        request.add_member(thinking, "block_binding", encode(wish))
+    elif request.plain(members["block_binding"]) != wish:
+        request.replace(members["block_binding"], wish)
+    return True
+
+
+def _cache_mark(request: Document, message: Raw) -> bytes | None:
+    """The mark up to which the client wants its prompt cached, if it stands on this message."""
+    for block in reversed(request.items(request.members(message).get("content"))):
+        mark = request.members(block).get("cache_control")
+        if mark is not None:
+            return request.source(mark)
+    return None

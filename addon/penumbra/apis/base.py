@@ -1,0 +1,326 @@
+"""What the loop, the splice and the replay know of an API: one small interface.
+
+An *answer* is what the client sees as one message. Behind it stand one or more upstream *turns*: each
+turn that ends in nothing but calls of the injected tool is continued without the client. An `Response`
+takes the bytes of turn after turn and gives the bytes of one message; an `ResponseFormat` knows how its
+API writes answers, and how a conversation in a request is continued and mended.
+
+JSON answers and streams share the interface: a JSON answer gives no bytes before `finish`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from msgspec import Raw
+
+from penumbra.wire.document import Document
+
+
+@dataclass(frozen=True, slots=True)
+class InjectedCall:
+    """One call of the injected tool."""
+
+    id: str
+    arguments: str
+    """JSON text as the model wrote it; may be cut off or no JSON at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class MadeCall:
+    """One call of a client's tool."""
+
+    id: str
+    name: str
+    arguments: str
+    """As the model wrote them: JSON, or free text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a continuation failed."""
+
+    status: int | None
+    """HTTP status, if there was an answer."""
+    body: bytes
+    """Body of that answer, decoded, or the event that was the error: for the log."""
+    message: str
+    """Plain words of ours, which the client gets."""
+    retry_after: float | None = None
+    """Seconds that the provider wants to be left alone."""
+
+
+ENDED_IN_AN_ERROR = "the upstream ended its answer with an error"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One upstream turn, complete, as the model wrote it."""
+
+    message: bytes | None = None
+    """The assistant message as a request would carry it, JSON, calls of the injected tool included.
+    None if there is nothing in it that the API would take back. Of a turn that broke off: what of it
+    the API takes back although the rest is missing, so without calls of the injected tool."""
+    injected: tuple[InjectedCall, ...] = ()
+    real_calls: tuple[str, ...] = ()
+    """Ids of the calls that the client will answer, in order; empty ones if they have none."""
+    tokens: tuple[str, ...] = ()
+    """What each of them is known by where ids are missing or not unique: see `Visible.tokens`."""
+    made: tuple[MadeCall, ...] = ()
+    """Those of them that a later request may give results for without repeating the call."""
+    text: str = ""
+    """The visible text."""
+    signatures: tuple[str, ...] = ()
+    """What the provider uses to recognise its own reasoning (signatures, encrypted blocks)."""
+    orphans: tuple[str, ...] = ()
+    """What reasoning is known by behind which the client sees nothing, where the API refuses that."""
+    finished: bool = False
+    """The provider said that the turn is over; False for a stream that just ended."""
+    failed: bool = False
+    """The provider reported an error within the turn."""
+    failure: Failure | None = None
+    """That error, where the client has not got it: it is not about the client's request."""
+    continuable: bool = True
+    """Results can be put behind this turn; False for a refusal, or for several choices."""
+    answer_id: str = ""
+    """The provider's id of this answer."""
+    item: str = ""
+    """The id of the last item that the client sees, where requests may refer to items by their ids."""
+    usage: Mapping[str, int] = field(default_factory=dict)
+    """The provider's own token figures of this turn, flat, by the provider's names."""
+
+
+class Response(Protocol):
+    """One message for the client, made of one or more upstream turns. Never raises on odd input."""
+
+    keep_alive: bytes
+    """Bytes that may be sent between two events while nothing else is; empty if the API has none."""
+
+    @property
+    def holding(self) -> bool:
+        """Something is held back right now."""
+        ...
+
+    def feed(self, data: bytes) -> bytes:
+        """Bytes of the current turn (no content encoding) in, bytes for the client out."""
+        ...
+
+    def end_turn(self) -> Turn:
+        """The upstream's answer has ended. What was held is still held."""
+        ...
+
+    def go_on(self) -> bytes:
+        """A continuation follows: what is still to be sent of this turn. Its end is dropped."""
+        ...
+
+    def restart(self) -> None:
+        """The current turn will be had once more from its beginning; nothing of it was shown."""
+        ...
+
+    def finish(self) -> bytes:
+        """No continuation follows: the end of the message, put right for what the client saw."""
+        ...
+
+    def fail(self, failure: Failure) -> bytes:
+        """The continuation failed: the end of the answer, in the API's own shape of an error."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """The declaration of a tool, in no API's words."""
+
+    name: str
+    description: str
+    parameters: bytes
+    """A JSON schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What a request says about tools."""
+
+    names: tuple[str, ...]
+    """Of all of them."""
+    own: int
+    """How many of them the client runs itself."""
+    forced: bool
+    """The model has to call one."""
+    continuable: bool
+    """Results can be put behind an answer to this request, for instance because it has only one."""
+    threaded: bool = False
+    """The provider keeps the history, and knows it by the id of its last answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What one content block of an assistant message says, where messages are made of blocks."""
+
+    call: str | None = None
+    """Id of a call that the client answers."""
+    name: str = ""
+    arguments: str = ""
+    """JSON text."""
+    text: str = ""
+    signature: str | None = None
+    """What the provider recognises reasoning by, empty if nothing; None: it is no reasoning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visible:
+    """An assistant message of a request, as far as a hidden exchange is recognised by it."""
+
+    index: int
+    """Its place in the array of messages."""
+    ordinal: int
+    """How many assistant messages stand before it."""
+    calls: tuple[str, ...]
+    """Ids of its tool calls, in order; empty ones if they have none."""
+    text: str
+    last_call: str
+    """Id of the last tool call before this message; empty if there is none."""
+    since: int
+    """How many assistant messages stand between that call and this message."""
+    signed: bool = False
+    """It has reasoning that the provider would recognise."""
+    signature: str = ""
+    """By what the provider recognises the last of it."""
+    answer_id: str = ""
+    """Of an answer that is not in the request, but named by it: its id. The rest is empty."""
+    tokens: tuple[str, ...] = ()
+    """A short hash of name and arguments of each call, where the API's clients may drop ids or the
+    ids are those of many conversations."""
+    item: str = ""
+    """The id of its last item, of which the request has no more than that."""
+    open: bool = False
+    """The request ends with it, and clients write what is said next into the same message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """What happened between provider and proxy while the client waited for one answer."""
+
+    before: tuple[bytes, ...]
+    """Messages of the turns that were continued, with their results, each JSON."""
+    last: bytes | None
+    """The assistant message of the last turn, JSON, injected calls included; None if it was empty."""
+    results: tuple[bytes, ...] = ()
+    """Results of injected calls that stand beside real calls in `last`; JSON, in the API's form."""
+    signed: bool = False
+    """The client got to see reasoning that the provider would recognise."""
+    answer_id: str = ""
+    """The id of the last turn's answer, where the client knows another one."""
+    broken: bool = False
+    """The answer was never completed: nothing was said behind the last message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """Reasoning in a request to an API that refuses some."""
+
+    index: int
+    """Its place in the array of messages."""
+    known_by: str
+    """See `Turn.orphans`."""
+
+
+class ResponseFormat(Protocol):
+    """How one API writes answers, and what can be put into its requests. Stateless."""
+
+    def stream(self, injected_tool: str, before: str = "") -> Response:
+        """An answer that arrives as a stream; `injected tool` is the name of the injected tool.
+
+        `before`: the id by which the client named the answer that it goes on from.
+        """
+        ...
+
+    def body(self, injected_tool: str, before: str = "") -> Response:
+        """An answer that arrives as one JSON document."""
+        ...
+
+    def tools(self, request: Document) -> Tools:
+        """What a request says about tools."""
+        ...
+
+    def declare(self, request: Document, tool: Tool) -> None:
+        """Put a tool behind the last of a request that has some."""
+        ...
+
+    def result(self, call: InjectedCall, text: str) -> bytes:
+        """One result, JSON: an item for `Hidden.results`."""
+        ...
+
+    def continuation(self, turn: Turn, results: Sequence[bytes]) -> tuple[bytes, ...]:
+        """The messages that continue a conversation behind a turn: the turn itself and its results."""
+        ...
+
+    def extended(self, request: bytes, messages: Sequence[bytes], answer_id: str = "") -> bytes:
+        """The request with these messages behind its last one.
+
+        `answer_id`: of the answer that they continue, for requests whose history the provider keeps.
+        """
+        ...
+
+    def without_calls(self, request: bytes) -> bytes:
+        """The request, in which no tool may be called although all stay declared."""
+        ...
+
+    def visible(self, request: Document) -> list[Visible]:
+        """The assistant messages of a request, in order."""
+        ...
+
+    def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
+        """Put a hidden exchange in front of and into a message. False if it can't stand there."""
+        ...
+
+    def reasoning(self, request: Document) -> list[Reasoning]:
+        """The reasoning in a request, where the API refuses what is without the things that it led to."""
+        ...
+
+    def take_out(self, request: Document, places: Collection[int]) -> None:
+        """Remove the messages at these places."""
+        ...
+
+    def compared_with(self, request: Document) -> Raw | None:
+        """The id of an answer that is named only so that the provider compares the prompts of both."""
+        ...
+
+    def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
+        """Reasoning from message `first` on belongs to another conversation: keep the request valid.
+
+        `offered`: the request may ask the provider to drop it; otherwise it is left out where the
+        API allows that. Whether anything was changed.
+        """
+        ...
+
+
+class Usual:
+    """What most APIs have in common: reasoning is not refused for what does not follow it, and no answer is
+    named that the request does not go on from."""
+
+    def reasoning(self, request: Document) -> list[Reasoning]:
+        return []
+
+    def take_out(self, request: Document, places: Collection[int]) -> None:
+        return None
+
+    def compared_with(self, request: Document) -> Raw | None:
+        return None
+
+
+def read_visible(
+    messages: Sequence[tuple[int, tuple[str, ...], str, bool]], tokens: Sequence[tuple[str, ...]] = ()
+) -> list[Visible]:
+    """Assistant messages with what stands before each, from (index, calls, text, signed).
+
+    `tokens`: those of each message, for APIs that need them.
+    """
+    found: list[Visible] = []
+    last_call, since = "", 0
+    for ordinal, (index, calls, text, signed) in enumerate(messages):
+        known_by = tokens[ordinal] if tokens else ()
+        found.append(Visible(index, ordinal, calls, text, last_call, since, signed, tokens=known_by))
+        last_call, since = (calls[-1], 0) if calls else (last_call, since + 1)
+    return found

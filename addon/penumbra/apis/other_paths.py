@@ -1,0 +1,91 @@
+"""What LLM hosts take beside LLM calls, by path: what passes, what is searched for secrets, which sockets
+there are, and how an error looks there.
+
+The knowledge is `rules/providers.yaml`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Any
+
+import re2
+
+from penumbra import rules
+from penumbra.apis.recognise import FORMATS
+from penumbra.apis.request_path import normal
+from penumbra.wire.document import encode
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """One kind of request that is no LLM call."""
+
+    id: str
+    path: Any
+    passes: bool
+    """Its bodies go on as they are."""
+    files: bool
+    """Its bodies are files, of which batches of requests are searched alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class SocketKind:
+    """One kind of WebSocket whose frames are searched."""
+
+    id: str
+    path: Any
+    error: str
+
+    def refusal(self, message: str) -> bytes:
+        """The frame that tells a client why another was not sent."""
+        return self.error.replace("{message}", encode(message).decode("utf-8")).encode("utf-8")
+
+
+UNKNOWN_SOCKET = SocketKind("unknown", None, '{"type":"error","error":{"message":{message}}}')
+
+
+@cache
+def _known() -> Any:
+    return rules.load("providers.yaml")
+
+
+@cache
+def others() -> tuple[Other, ...]:
+    """Every kind of the rule file, in its order."""
+    return tuple(
+        Other(name, re2.compile(f"(?i){entry['path']}"), entry["does"] == "pass", entry.get("files", False))
+        for name, entry in _known()["others"].items()
+    )
+
+
+@cache
+def sockets() -> tuple[SocketKind, ...]:
+    """Every kind of socket of the rule file."""
+    return tuple(
+        SocketKind(name, re2.compile(f"(?i){entry['path']}"), entry["error"])
+        for name, entry in _known()["sockets"].items()
+    )
+
+
+def by_path(path: str) -> Other | None:
+    """What a request to this path of an LLM host is; None: nobody knows."""
+    bare = normal(path)
+    return next((one for one in others() if one.path.fullmatch(bare)), None)
+
+
+def socket_by_path(path: str) -> SocketKind | None:
+    """What a WebSocket at this path of an LLM host is; None: nobody knows."""
+    bare = normal(path)
+    return next((one for one in sockets() if one.path.fullmatch(bare)), None)
+
+
+def error(host: str, status: int, message: str) -> bytes:
+    """An error body as the provider at a host writes it."""
+    shapes, host = _known()["errors"], host.lower()
+    for provider, hosts in _known()["providers"].items():
+        if provider in shapes and any(fnmatchcase(host, pattern) for pattern in hosts):
+            return bytes(FORMATS[shapes[provider]].error(status, message))
+    return bytes(FORMATS["openai_chat"].error(status, message))

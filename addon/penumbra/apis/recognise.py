@@ -1,0 +1,140 @@
+"""Which requests are LLM calls: by host, method, path and content type first, then by body shape.
+
+The knowledge is `rules/providers.yaml`. A request that is not recognised is nobody's business here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from types import ModuleType
+from typing import Any, cast
+
+import re2
+
+from penumbra import rules
+from penumbra.apis import anthropic, bedrock, bedrock_invoke, gemini, ollama, openai_chat, openai_responses
+from penumbra.apis.parts import Wire
+from penumbra.apis.request_path import normal
+from penumbra.wire.document import Document
+
+FORMATS: dict[str, ModuleType] = {
+    "anthropic": anthropic,
+    "bedrock": bedrock,
+    "bedrock_invoke": bedrock_invoke,
+    "gemini": gemini,
+    "ollama": ollama,
+    "openai_chat": openai_chat,
+    "openai_responses": openai_responses,
+}
+"""The modules that read and write each format."""
+_FIRST_BYTES = {
+    "string": b'"',
+    "array": b"[",
+    "object": b"{",
+    "string or array": b'"[',
+    "array or object": b"[{",
+}
+
+
+_MODEL = re2.compile(r"/models?/(?:(arn:.+)/[a-z-]+$|([^/]+?)(?::[a-zA-Z]+)?(?:/|$))")
+"""The id of a model on Amazon Bedrock may be an ARN, whose slash need not be escaped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """What a provider keeps of the prompts that it has seen."""
+
+    explicit: bool
+    """Only what the request marks is kept."""
+    marker: bytes
+    """Bytes that a request with marks contains."""
+    minimum_tokens: int
+    """Shorter prefixes are never kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One kind of LLM call."""
+
+    id: str
+    format: str
+    kind: str
+    """`messages`, `count_tokens` or `compact`."""
+    method: str
+    path: Any
+    body: tuple[tuple[str, bytes], ...]
+    wire: Wire
+    cache: Cache
+
+    def fits(self, document: Document) -> bool:
+        """Whether a body has the members that such a call has."""
+        top = document.members(document.root)
+        return all(name in top and memoryview(top[name])[0] in first_bytes for name, first_bytes in self.body)
+
+
+@cache
+def apis() -> tuple[Api, ...]:
+    """Every API of the rule file, in its order."""
+    known = rules.load("providers.yaml")
+    caches = {
+        name: Cache(entry["kind"] == "explicit", entry.get("marker", "").encode(), entry["minimum_tokens"])
+        for name, entry in known["caches"].items()
+    }
+    return tuple(
+        Api(
+            id=name,
+            format=entry["format"],
+            kind=entry["kind"],
+            method=entry["method"],
+            path=re2.compile(f"(?i){entry['path']}"),
+            body=tuple((key, _FIRST_BYTES[kind]) for key, kind in entry["body"].items()),
+            wire=cast(Wire, FORMATS[entry["format"]]),
+            cache=caches[entry["format"]],
+        )
+        for name, entry in known["apis"].items()
+    )
+
+
+@cache
+def _hosts() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Of providers, and local ones."""
+    known = rules.load("providers.yaml")
+    return tuple(host for hosts in known["providers"].values() for host in hosts), tuple(known["local"])
+
+
+def is_llm_host(host: str, extra: tuple[str, ...] = ()) -> bool:
+    """Whether LLM calls to a host are ours to read; `extra` are the operator's own globs."""
+    return is_provider(host, extra) or _is_one(host, _hosts()[1])
+
+
+def is_provider(host: str, extra: tuple[str, ...] = ()) -> bool:
+    """Whether a host is there for LLM calls; what is local may be anything."""
+    return _is_one(host, (*_hosts()[0], *extra))
+
+
+def _is_one(host: str, patterns: tuple[str, ...]) -> bool:
+    host = host.lower().rstrip(".").strip("[]")
+    return any(fnmatchcase(host, pattern.lower()) for pattern in patterns)
+
+
+def model_in(path: str) -> str:
+    """The model that a path names, for APIs whose bodies don't; empty if it names none."""
+    found = _MODEL.search(normal(path))
+    return (found[1] or found[2]) if found else ""
+
+
+def by_request_line(method: str, path: str) -> Api | None:
+    """The API that a request to an LLM host may be, before its body is looked at.
+
+    `path` may carry a query. The content type does not count: many servers read JSON whatever it says,
+    and `curl -d` calls it a form.
+    """
+    bare, method = normal(path), method.upper()
+    return next((api for api in apis() if api.method == method and api.path.fullmatch(bare)), None)
+
+
+def claims_json(content_type: str) -> bool:
+    """Whether the body of a request of this content type, or of none, should be JSON."""
+    return not content_type or "json" in content_type.lower()

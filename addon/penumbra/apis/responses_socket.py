@@ -1,0 +1,219 @@
+"""OpenAI Responses over WebSocket: the same requests and events, one to a frame.
+
+The provider keeps the last answer of a connection for as long as the connection lives, whatever
+`store` says, and forgets what came before: a hidden turn is continued from its own id, and nothing
+but results travel. Requests of one lane (`stream_id`) are answered one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from penumbra.apis.base import Tools, Turn
+from penumbra.apis.openai_responses_hidden import ResponsesAnswers, storable
+from penumbra.apis.openai_responses_response import ResponsesStream
+from penumbra.wire.document import Document, NotJson, decode, encode
+from penumbra.wire.sse import SseEvent
+
+CREATE = "response.create"
+STEER = "response.steer"
+BEGIN = "response.created"
+NAMING = frozenset((BEGIN, "response.queued", "response.in_progress"))
+"""Events before the last that describe the whole answer, and name the one before it."""
+ITEM_DONE = "response.output_item.done"
+_FAILS = frozenset(("response.failed", "error"))
+_ENDS = frozenset(("response.completed", "response.incomplete", "response.failed", "error"))
+_BEFORE = "previous_response_id"
+_NAMED = (_BEFORE, "response_id")
+_MAX_TRANSCRIPT_BYTES = 32_000_000
+
+
+class Envelope(msgspec.Struct, frozen=True):
+    """What is to be known of a frame before it is opened; what it lacks is empty."""
+
+    type: str = ""
+    stream_id: str | None = None
+    previous_response_id: str | None = None
+
+    @property
+    def lane(self) -> str:
+        """Frames of one lane are in order; of several, in none."""
+        return self.stream_id or ""
+
+    @property
+    def fails(self) -> bool:
+        """The frame is an error, or the end of an answer that failed."""
+        return self.type in _FAILS
+
+    @property
+    def says(self) -> bool:
+        """The frame holds something of an answer; those before it only announce one."""
+        return self.type.startswith("response.") and self.type not in NAMING and not self.fails
+
+    @property
+    def ends(self) -> bool:
+        """The frame is the last one of an answer."""
+        return self.type in _ENDS
+
+
+_ENVELOPE = msgspec.json.Decoder(Envelope)
+
+
+def envelope(frame: bytes) -> Envelope | None:
+    """The outside of a frame; None if it is none of this API's."""
+    try:
+        found = _ENVELOPE.decode(frame)
+        return found if found.type else None
+    except (msgspec.DecodeError, RecursionError):
+        pass
+    try:
+        document = Document(frame)
+    except NotJson:
+        return None
+    members = document.members(document.root)
+    kind, *ids = (document.string(members.get(name)) for name in Envelope.__struct_fields__)
+    return Envelope(kind, *ids) if kind else None
+
+
+def answer_id(frame: bytes) -> str:
+    """The id of the answer that a frame begins; empty if it has none."""
+    document = Document(frame)
+    response = document.members(document.members(document.root).get("response"))
+    return document.string(response.get("id")) or ""
+
+
+def renamed(frame: bytes, ids: dict[str, str]) -> bytes:
+    """A frame that names answers by other ids; the very same object if it names none of them."""
+    try:
+        document = Document(frame)
+    except NotJson:
+        return frame
+    members = document.members(document.root)
+    for name in _NAMED:
+        named = document.string(members.get(name))
+        if named and named in ids:
+            document.replace(members[name], ids[named])
+    return document.render()
+
+
+def told(frame: bytes, ids: dict[str, str], lane: str, asked_from: str = "") -> bytes:
+    """A frame for the client, which knows answers by other ids than the provider.
+
+    `asked_from`: what the client wanted to go on from where the provider got all of it instead.
+    """
+    try:
+        document = Document(frame)
+    except NotJson:
+        return frame
+    top = document.members(document.root)
+    before = document.members(top.get("response")).get(_BEFORE)
+    named = document.string(before)
+    if before is not None and named in ids:
+        document.replace(before, ids[named])
+    elif before is not None and named is None and asked_from:
+        document.replace(before, asked_from)
+    if lane and "stream_id" not in top:
+        document.add_member(document.root, "stream_id", encode(lane))
+    return document.render()
+
+
+class Transcript:
+    """What was said in one lane, as the provider has got it.
+
+    A request that fails takes away from the connection what it wanted to go on from, so that it can only
+    be asked again with everything that came before it.
+    """
+
+    def __init__(self) -> None:
+        self._answer_id = ""
+        self._items: list[bytes] | None = []
+        """None: not all of it is known."""
+
+    def answered(self, frame: bytes, turn: Turn) -> None:
+        """A request has been answered to the end."""
+        document = Document(frame)
+        before = document.string(document.members(document.root).get(_BEFORE))
+        known = [] if not before else self._items if before == self._answer_id else None
+        self._answer_id = turn.answer_id
+        self._items = None
+        if known is None:
+            return
+        self._items = [*known, *_input(document), *([turn.message] if turn.message else [])]
+        if sum(map(len, self._items)) > _MAX_TRANSCRIPT_BYTES:
+            self._items = None
+
+    def lose(self) -> None:
+        """Something is said that is not known here."""
+        self._items = None
+
+    def whole(self, frame: bytes) -> bytes | None:
+        """A request that failed, so that it can be asked again; None if it can't."""
+        document = Document(frame)
+        top = document.members(document.root)
+        before = document.string(top.get(_BEFORE))
+        if not before or document.plain(top.get("store")) is not False:
+            return frame
+        if self._items is None or before != self._answer_id:
+            return None
+        items = storable(document, [*self._items, *_input(document)])
+        document.rewrite(top["input"], b"[" + b",".join(items) + b"]")
+        document.remove_member(top[_BEFORE])
+        return document.render()
+
+
+def _input(document: Document) -> list[bytes]:
+    """The items of a request."""
+    given = document.members(document.root).get("input")
+    if (text := document.string(given)) is not None:
+        return [encode({"role": "user", "content": text})]
+    return [document.source(item) for item in document.items(given)]
+
+
+def refusal(status: int, body: bytes, lane: str) -> bytes:
+    """The frame for what HTTP would answer with this status and this body of an error."""
+    frame = {"type": "error", "status": status, "error": decode(body)["error"]}
+    return encode({**frame, "stream_id": lane} if lane else frame)
+
+
+class Frame(SseEvent):
+    """One event that is a frame of its own."""
+
+    __slots__ = ()
+
+    def with_data(self, data: bytes) -> bytes:
+        return data
+
+
+@dataclass(frozen=True, slots=True)
+class FrameReader:
+    """Every piece is a whole event."""
+
+    def feed(self, data: bytes) -> Sequence[SseEvent]:
+        return [Frame(data, "", data)]
+
+    def close(self) -> Sequence[SseEvent]:
+        return []
+
+
+class SocketAnswers(ResponsesAnswers):
+    """See AnswerFormat."""
+
+    def stream(self, injected_tool: str, before: str = "") -> ResponsesStream:
+        return ResponsesStream(injected_tool, before, FrameReader, lambda name, data: data)
+
+    def tools(self, request: Document) -> Tools:
+        return replace(super().tools(request), threaded=True)
+
+    def extended(self, request: bytes, messages: Sequence[bytes], answer_id: str = "") -> bytes:
+        # The first message is the turn itself, which the provider has.
+        document = Document(request)
+        top = document.members(document.root)
+        document.rewrite(top["input"], b"[" + b",".join(messages[1:]) + b"]")
+        if (before := top.get("previous_response_id")) is not None:
+            document.replace(before, answer_id)
+        else:
+            document.add_member(document.root, "previous_response_id", encode(answer_id))
+        return document.render()

@@ -1,0 +1,124 @@
+"""What is told of an error that the provider gave to a request which the client did not make.
+
+Its words speak of that request, and may name what stands there alone, so none of them go on. What
+clients act by does: the status, the names of the kind of error, and how long to wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+from penumbra.apis.base import Failure
+from penumbra.wire.document import NotJson, decode
+
+_LONGEST_NAME = 64
+_LONGEST_WORDS = 400
+_STATUS: Mapping[str, int] = {
+    # Anthropic
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+    # OpenAI; what is out of quota stays so, and has no status here.
+    "context_length_exceeded": 400,
+    "rate_limit_exceeded": 429,
+    "server_error": 500,
+    "server_is_overloaded": 503,
+    "slow_down": 503,
+    # Google
+    "INVALID_ARGUMENT": 400,
+    "PERMISSION_DENIED": 403,
+    "RESOURCE_EXHAUSTED": 429,
+    "INTERNAL": 500,
+    "UNAVAILABLE": 503,
+    "DEADLINE_EXCEEDED": 504,
+    # Amazon
+    "validationException": 400,
+    "modelTimeoutException": 408,
+    "modelStreamErrorException": 424,
+    "throttlingException": 429,
+    "internalServerException": 500,
+    "serviceUnavailableException": 503,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class UsageScale:
+    """An error, without the provider's words."""
+
+    status: int | None
+    """HTTP status, or what stands for it in the error itself."""
+    message: str
+    type: str = ""
+    code: str | int = ""
+    state: str = ""
+    """Google's name of the status."""
+
+
+def told(failure: Failure, hidden: str) -> UsageScale:
+    """What the client is told. `hidden`: the name of a tool that it does not know."""
+    error = _error(failure.body)
+    kind, state = (_name(error.get(key), hidden) for key in ("type", "status"))
+    number = error.get("code")
+    code: str | int = number if _is_status(number) else _name(number, hidden)
+    said = [_STATUS.get(str(one)) for one in (code, kind, state)]
+    told_status = code if isinstance(code, int) else next((one for one in said if one), None)
+    status = failure.status if failure.status is not None and failure.status >= 400 else told_status
+    message = failure.message
+    if failure.retry_after is not None:
+        message += f". Please try again in {failure.retry_after:g}s."
+    return UsageScale(status, message, kind, code, state)
+
+
+def status(failure: Failure) -> int | None:
+    """The HTTP status of a failure, or what stands for it in the error itself."""
+    return told(failure, "").status
+
+
+def words(failure: Failure) -> str:
+    """What the provider itself said, in one line and not all of it; nobody has looked for secrets yet."""
+    error = _error(failure.body)
+    names = [str(error[key]) for key in ("type", "code", "status") if error.get(key)]
+    message = error.get("message") or error.get("Message") or ""
+    line = " ".join([*names, " ".join(str(message).split())])
+    return line[:_LONGEST_WORDS]
+
+
+def _error(body: bytes) -> dict[str, Any]:
+    """The object that says what is wrong, wherever the APIs put it."""
+    try:
+        value = decode(body)
+    except NotJson:
+        return {}
+    value = value[0] if isinstance(value, list) and value else value
+    if not isinstance(value, dict):
+        return {}
+    holders = (value, value.get("response"))
+    for holder in holders:
+        found = holder.get("error") if isinstance(holder, dict) else None
+        if isinstance(found, dict):
+            return found
+        if isinstance(found, str) and found:
+            return {"message": found}
+    # An event of the name `error` is the object itself.
+    return {key: one for key, one in value.items() if (key, one) != ("type", "error")}
+
+
+def _name(value: object, hidden: str) -> str:
+    """A value that is the name of a kind of error, and nothing that somebody wrote."""
+    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_NAME or (hidden and hidden in value):
+        return ""
+    plain = value.replace("_", "").replace(".", "").replace("-", "")
+    return value if plain.isascii() and plain.isalnum() else ""
+
+
+def _is_status(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and 400 <= value < 600

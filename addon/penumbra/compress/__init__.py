@@ -1,0 +1,1 @@
+"""One tool result: what ran, and what may be left out of what it printed."""

@@ -1,0 +1,165 @@
+"""What a tool call ran: its category, command, family and path.
+
+This is the first witness for what a tool result is; the shape of the text is only asked whether
+it contradicts. Nothing here raises, whatever the arguments are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from penumbra.compress.calls.match import family_of
+from penumbra.compress.calls.programs import knowledge
+from penumbra.compress.calls.shell import Part, parse, parse_argv
+from penumbra.compress.calls.tools import category, first_of, table, verb
+
+MAX_LINE = 200_000
+"""Command lines above this many characters are not parsed."""
+_REMEMBERED = 512
+"""Command lines whose calls are remembered: agents run the same ones again and again."""
+_SHORT_LINE = 4_000
+"""Characters of a command line that may be remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One tool call, as far as it tells what its result is."""
+
+    category: str = "other"
+    """A category of `tools.CATEGORIES`. A shell call that shows files, alone or among
+    other things, is `read`."""
+    command: tuple[str, ...] = ()
+    """Program and arguments of the command that shaped the output, its wrappers taken off. Of a
+    chain, the last one that printed something. Empty if no command is known."""
+    family: str = ""
+    """Name of the command family (rules/commands); empty if none, or if several made the output."""
+    path: str = ""
+    """The file that was read or edited, or the folder that was searched; empty if unknown."""
+    mixed: bool = False
+    """Commands of different families made the output one after the other."""
+    shell: bool = False
+    """The call ran a command line."""
+    cut: bool = False
+    """Only some of the output's lines are shown (`| tail -50`)."""
+    selected: bool = False
+    """The lines passed a filter (`| grep x`, `| sort`)."""
+    parts: tuple[Part, ...] = ()
+    """All commands that printed something, in order, `echo` included."""
+    line: str = ""
+    """The command line as the agent wrote it, for those who show it."""
+
+
+def classify(tool: str, arguments: Any) -> Call:
+    """What a call of `tool` was. `arguments`: usually a dict; a str for freeform tools; or None."""
+    given: Mapping[str, Any] = arguments if isinstance(arguments, Mapping) else {}
+    if isinstance(given.get("action"), Mapping):
+        given = given["action"]
+    kind = verb(tool, given) or category(tool)
+    keys = table()["arguments"]
+    command = first_of(given, keys["command"])
+    if isinstance(arguments, str) and kind == "bash":
+        command = arguments
+    runs = kind == "bash" or (kind == "other" and first_of(given, keys["command"][:4]) is not None)
+    if runs and command is not None:
+        call = _shell_call(kind, command)
+        if call is not None:
+            return call
+    path = first_of(given, keys["path"])
+    if isinstance(path, list):
+        path = path[0] if len(path) == 1 and isinstance(path[0], str) else ""
+    return Call(category=kind, family=table()["families"].get(kind, ""), path=path or "")
+
+
+def _shell_call(kind: str, command: str | list[Any]) -> Call | None:
+    if isinstance(command, list):
+        words = [word for word in command if isinstance(word, str)]
+        if not words:
+            return None
+        line = "\n".join(words) if _are_lines(words) else ""
+        parts = parse(line) if line else parse_argv(words)
+        return _call(kind, parts, line or " ".join(words))
+    if len(command) > MAX_LINE:
+        return Call(category=kind, shell=True, line=command)
+    return _remembered(kind, command) if len(command) <= _SHORT_LINE else _line_call(kind, command)
+
+
+def _line_call(kind: str, command: str) -> Call:
+    code = _code_mode(command)
+    if code:
+        return _call(kind, tuple(part for line in code for part in parse(line)), "\n".join(code))
+    return _call(kind, parse(command), command)
+
+
+_remembered = lru_cache(maxsize=_REMEMBERED)(_line_call)
+
+
+def _are_lines(words: list[str]) -> bool:
+    """True for a list of command lines, False for an argument vector."""
+    return " " in words[0].strip() or (len(words) == 1 and "\n" in words[0])
+
+
+def printing_parts(parts: Iterable[Part]) -> list[Part]:
+    """The parts that make an output what it is: no echoes, and no one-liners beside others."""
+    own = [part for part in parts if not part.echo]
+    return [part for part in own if not part.brief] or own
+
+
+def _call(kind: str, parts: tuple[Part, ...], line: str) -> Call:
+    printing = printing_parts(parts) or list(parts[:1])
+    if not printing:
+        return Call(category=kind, shell=True, line=line)
+    names = [family_of(part.argv) for part in printing]
+    same = len(printing) == 1 or (len(set(names)) == 1 and names[0] != "")
+    reads = all(part.read for part in printing)
+    last = printing[-1]
+    if any(part.read for part in printing):
+        kind = "read"
+    elif printing[0].argv[0] in knowledge()["edits"]:
+        kind = "edit"
+    return Call(
+        category=kind,
+        command=last.argv,
+        family=names[0] if same and not reads else "",
+        path=last.path if len(printing) == 1 else "",
+        mixed=not same and not reads,
+        shell=True,
+        cut=any(part.cut for part in printing),
+        selected=any(part.selected for part in printing),
+        parts=parts,
+        line=line,
+    )
+
+
+_TOOL_CALL = re.compile(r"\b(?:exec_command|shell_command|shell)\s*\(")
+_COMMAND_KEY = re.compile(r"[\"']?\b(?:cmd|command)[\"']?\s*:\s*(?=[\"'`])")
+_STRING = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|`((?:[^`\\]|\\.)*)`", re.DOTALL)
+
+
+def _code_mode(source: str) -> list[str]:
+    """The command lines in JavaScript that calls `tools.exec_command({cmd: "..."})`."""
+    if "tools." not in source or not _TOOL_CALL.search(source):
+        return []
+    return list(_string_values(source, _COMMAND_KEY.finditer(source)))
+
+
+def _string_values(source: str, keys: Iterable[re.Match[str]]) -> Iterable[str]:
+    end = 0
+    for key in keys:
+        if key.start() < end:
+            continue
+        found = _STRING.match(source, key.end())
+        if found:
+            end = found.end()
+            yield _unescaped(next(group for group in found.groups() if group is not None))
+
+
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_CONTROLS = {"n": "\n", "t": "\t", "r": "\r"}
+
+
+def _unescaped(literal: str) -> str:
+    return _ESCAPE.sub(lambda found: _CONTROLS.get(found.group(1), found.group(1)), literal)

@@ -1,0 +1,92 @@
+"""Outputs that an agent hands over as members of JSON: `{"output":"...","exit_code":0}`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from penumbra.compress.calls.tools import table
+
+MAX_OUTPUTS = 16
+"""Outputs in one text; a list with more is data."""
+MAX_REST = 4_000
+"""Characters that may stand beside the outputs: what has more is data that happens to hold texts."""
+_RAW = msgspec.json.Decoder(msgspec.Raw)
+_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_STRING = msgspec.json.Decoder(str)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One output within a JSON text."""
+
+    start: int
+    end: int
+    """Where its string stands in the text, quotes included, in characters."""
+    text: str
+    asked: str
+    """Command line or path that it answers, if the JSON says so; else empty."""
+
+
+def outputs(text: str) -> list[Output]:
+    """The outputs that a JSON text is an envelope of, in order; empty if it is none. Never raises."""
+    if text[:1] not in ("{", "[", " ", "\t", "\r", "\n"):
+        return []
+    body = text.strip(" \t\r\n")
+    if body[:1] not in ("{", "[") or body[-1:] not in ("}", "]") or "\\" not in body:
+        return []
+    try:
+        data = body.encode("utf-8", "surrogatepass")
+        _RAW.decode(data)
+        found = list(_of_object(data, "") if data[:1] == b"{" else _of_list(data))
+        placed = _placed(text, found)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return []
+    rest = len(text) - sum(output.end - output.start for output in placed)
+    return placed if 0 < len(placed) <= MAX_OUTPUTS and rest <= MAX_REST else []
+
+
+def _of_list(data: bytes) -> Iterator[tuple[bytes, str]]:
+    """The outputs of a list of answers, each of which says what it answers."""
+    for item in _ITEMS.decode(data)[: MAX_OUTPUTS + 1]:
+        asked = _asked(bytes(item))
+        if asked:
+            yield from _of_object(bytes(item), asked)
+
+
+def _of_object(data: bytes, asked: str) -> Iterator[tuple[bytes, str]]:
+    known = table()["envelopes"]["json"]
+    for key, raw in _MEMBERS.decode(data).items():
+        value = bytes(raw)
+        if key in known["outputs"] and value[:1] == b'"':
+            yield value, asked
+        elif key == known["blocks"] and value[:1] == b"[":
+            for block in _ITEMS.decode(value)[: MAX_OUTPUTS + 1]:
+                members = _MEMBERS.decode(bytes(block)) if bytes(block)[:1] == b"{" else {}
+                inner: Any = members.get(known["text"])
+                if inner is not None and bytes(inner)[:1] == b'"':
+                    yield bytes(inner), asked
+
+
+def _asked(data: bytes) -> str:
+    members = _MEMBERS.decode(data) if data[:1] == b"{" else {}
+    for key in table()["envelopes"]["json"]["asks"]:
+        if key in members and bytes(members[key])[:1] == b'"':
+            return _STRING.decode(bytes(members[key]))
+    return ""
+
+
+def _placed(text: str, found: list[tuple[bytes, str]]) -> list[Output]:
+    """The outputs with their places; those that are empty, or stand in the text twice, are no outputs."""
+    placed: list[Output] = []
+    for literal, asked in found:
+        source = literal.decode("utf-8", "surrogatepass")
+        start = text.find(source)
+        inner = _STRING.decode(literal)
+        if "\n" in inner and text.find(source, start + 1) < 0:
+            placed.append(Output(start, start + len(source), inner, asked))
+    return placed

@@ -1,0 +1,69 @@
+"""Whether a file holds what programs have printed (rules/logs.yaml)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Any
+
+import re2
+
+from penumbra import rules
+from penumbra.compress.size import encode
+
+_LOOKED_AT = 240
+"""Lines of a text that are looked at, spread over it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    names: Sequence[str]
+    unclear: frozenset[str]
+    line: Any
+    beginning: int
+    share: float
+
+
+@cache
+def _rules() -> _Rules:
+    table = rules.load("logs.yaml")
+    pattern = "|".join(f"(?:{line})" for line in table["lines"])
+    return _Rules(
+        tuple(table["names"]),
+        frozenset(table["unclear"]),
+        re2.compile(pattern.encode()),
+        table["beginning"],
+        table["share"],
+    )
+
+
+def is_log(path: str, text: str) -> bool:
+    """Whether the file of this path (empty if there is none), or text, is a log."""
+    table = _rules()
+    path = path.replace("\\", "/").lower()
+    name = path.rsplit("/", 1)[-1]
+    if any(fnmatchcase(path if "/" in glob else name, glob) for glob in table.names):
+        return True
+    if name.partition(".")[2].rpartition(".")[2] not in table.unclear:
+        return False
+    lines = [line for line in _spread(text) if line.strip()]
+    found = sum(table.line.search(encode(line[: table.beginning])) is not None for line in lines)
+    return bool(lines) and found >= table.share * len(lines)
+
+
+_PIECES = 12
+_PIECE = 2_400
+_LINE = re.compile(r"[^\n]+")
+
+
+def _spread(text: str) -> list[str]:
+    """Lines from several places of a text."""
+    if len(text) <= _PIECES * _PIECE:
+        return _LINE.findall(text)[:_LOOKED_AT]
+    step = len(text) // _PIECES
+    pieces = (text[at : at + _PIECE] for at in range(0, step * _PIECES, step))
+    # The first and the last line of a piece are cut.
+    return [line for piece in pieces for line in _LINE.findall(piece)[1:-1][: _LOOKED_AT // _PIECES]]

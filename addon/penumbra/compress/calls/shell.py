@@ -1,0 +1,265 @@
+"""Which commands of a command line made the output that an agent sees.
+
+A command line is read into pipelines of simple commands and groups. Each pipeline is then reduced
+to the command that shaped its output: filters behind a pipe either let lines through, cut or
+select some, or make other text (then they are the command). Programs that only run another one
+(sudo, timeout, npx, docker exec, bash -c, ...) are taken off. Commands that print nothing are left
+out. Nothing here raises, and the cost is linear in the length of the line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from penumbra.compress.calls.lexer import Kind, Lexer, Token
+from penumbra.compress.calls.programs import effect, files, is_brief, is_silent, knowledge, reading_rule
+from penumbra.compress.calls.wrappers import unwrap
+
+MAX_DEPTH = 8
+"""How deep groups and command lines inside command lines are followed."""
+_MOST_FED = 16
+"""Commands in front of a pipe that are remembered."""
+MAX_TOKENS = 5_000
+"""Words and operators of a command line that are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One command that printed something, without its wrappers and the options before its subcommand."""
+
+    argv: tuple[str, ...]
+    """Program (base name) and arguments as the shell would pass them."""
+    cut: bool = False
+    """Only some of its lines are shown: one end, or a range."""
+    selected: bool = False
+    """Its lines passed a filter that leaves some out or orders them anew."""
+    echo: bool = False
+    """It prints its own arguments: a seam between others."""
+    brief: bool = False
+    """It prints a line or two."""
+    read: bool = False
+    """It prints a file as it is."""
+    path: str = ""
+    """The only file that it reads; empty if there are several or none."""
+    fed: tuple[tuple[str, ...], ...] = ()
+    """The commands whose output it was fed over a pipe, as far as it makes other text out of it."""
+
+
+@dataclass(slots=True)
+class _Simple:
+    words: list[str] = field(default_factory=list)
+    to_file: str = ""
+
+
+@dataclass(slots=True)
+class _Group:
+    pipelines: list[list[_Simple | _Group]] = field(default_factory=list)
+    to_file: str = ""
+
+
+_Node = _Simple | _Group
+_OPENERS = {
+    "{": "}",
+    "if": "fi",
+    "for": "done",
+    "while": "done",
+    "until": "done",
+    "select": "done",
+    "case": "esac",
+}
+_SKIPPED = {"then", "else", "elif", "do", "!", "coproc"}
+_TERMINALS = {"/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/fd/1", "/dev/fd/2"}
+
+
+def parse(line: str, depth: int = 0) -> tuple[Part, ...]:
+    """The commands of `line` whose output is shown, in order, `echo` included."""
+    if depth > MAX_DEPTH:
+        return ()
+    parser = _Parser(list(islice(Lexer(line).tokens(), MAX_TOKENS)))
+    return tuple(_Resolver(depth).of_pipelines(parser.pipelines(None, 0)))
+
+
+def parse_argv(argv: Sequence[str]) -> tuple[Part, ...]:
+    """The same for a command that was given as an argument vector, without a shell."""
+    return tuple(_Resolver(0).of_node(_Simple(list(argv))))
+
+
+class _Parser:
+    """Tokens to pipelines. Unmatched closers are dropped, unmatched openers end with the input."""
+
+    def __init__(self, tokens: list[Token]) -> None:
+        self._tokens = tokens
+        self._at = 0
+
+    def pipelines(self, closer: str | None, depth: int) -> list[list[_Node]]:
+        found: list[list[_Node]] = []
+        current: list[_Node] = []
+        while self._at < len(self._tokens):
+            token = self._tokens[self._at]
+            if token.kind is Kind.OPERATOR and token.text in ("|", "|&"):
+                self._at += 1
+                while self._peek("\n"):
+                    self._at += 1
+                continue
+            if self._closes(token, closer):
+                self._at += 1
+                break
+            if token.kind is Kind.OPERATOR and token.text != "(":
+                self._at += 1
+                if not (closer == "esac" and token.text == ")"):
+                    found.append(current)
+                current = []
+                continue
+            node = self._command(token, depth)
+            if node is not None:
+                current.append(node)
+        found.append(current)
+        return [pipeline for pipeline in found if pipeline]
+
+    def _peek(self, operator: str) -> bool:
+        if self._at >= len(self._tokens):
+            return False
+        token = self._tokens[self._at]
+        return token.kind is Kind.OPERATOR and token.text == operator
+
+    def _closes(self, token: Token, closer: str | None) -> bool:
+        if closer is None or token.text != closer or token.quoted:
+            return False
+        return token.kind is (Kind.OPERATOR if closer == ")" else Kind.WORD)
+
+    def _command(self, token: Token, depth: int) -> _Node | None:
+        if token.text == "(" and token.kind is Kind.OPERATOR:
+            return self._group(")", depth)
+        if token.kind is Kind.WORD and not token.quoted:
+            if token.text in _SKIPPED:
+                self._at += 1
+                return None
+            if token.text in _OPENERS:
+                if token.text in ("for", "select", "case"):
+                    self._skip_head(token.text == "case")
+                return self._group(_OPENERS[token.text], depth)
+        simple = self._simple()
+        if len(simple.words) == 1 and self._peek("("):
+            self._at += 1
+            if self._peek(")"):
+                self._at += 1
+                self._skip_function(depth)
+                return None
+        return simple
+
+    def _group(self, closer: str, depth: int) -> _Group:
+        self._at += 1
+        group = _Group(self.pipelines(closer, depth + 1) if depth < MAX_DEPTH else [])
+        while self._at < len(self._tokens) and self._tokens[self._at].kind is Kind.REDIRECT:
+            group.to_file = _to_file(self._tokens[self._at]) or group.to_file
+            self._at += 1
+        return group
+
+    def _skip_head(self, case: bool) -> None:
+        """Moves to the last token before the body of `for ... do` or `case ... in`."""
+        while self._at + 1 < len(self._tokens):
+            following = self._tokens[self._at + 1]
+            if following.kind is Kind.OPERATOR and following.text in (";", "\n"):
+                return
+            if following.kind is Kind.WORD and following.text == "do":
+                return
+            self._at += 1
+            if case and following.text == "in":
+                return
+
+    def _skip_function(self, depth: int) -> None:
+        while self._peek("\n"):
+            self._at += 1
+        if self._at < len(self._tokens) and self._tokens[self._at].text == "{":
+            self._group("}", depth)
+
+    def _simple(self) -> _Simple:
+        simple = _Simple()
+        while self._at < len(self._tokens):
+            token = self._tokens[self._at]
+            if token.kind is Kind.OPERATOR:
+                break
+            if token.kind is Kind.REDIRECT:
+                simple.to_file = _to_file(token) or simple.to_file
+            else:
+                simple.words.append(token.text)
+            self._at += 1
+        return simple
+
+
+def _to_file(token: Token) -> str:
+    """The file that a redirect sends standard output to; empty if the agent still sees it."""
+    if token.text != "1>" or token.target.startswith("&") or token.target in _TERMINALS:
+        return ""
+    return token.target or "?"
+
+
+class _Resolver:
+    """Pipelines to the parts that printed something."""
+
+    def __init__(self, depth: int) -> None:
+        self._depth = depth
+        self._written: dict[str, Part] = {}
+        """What an earlier command of the line wrote to a file that a later one shows."""
+
+    def of_pipelines(self, pipelines: list[list[_Node]]) -> list[Part]:
+        """The parts of a list of pipelines, in order."""
+        return [part for pipeline in pipelines for part in self._of_pipeline(pipeline)]
+
+    def _of_pipeline(self, pipeline: list[_Node]) -> list[Part]:
+        parts = self.of_node(pipeline[0])
+        for node in pipeline[1:]:
+            filtered = _filtered(parts, node) if parts and isinstance(node, _Simple) else None
+            parts = _fed(self.of_node(node), parts) if filtered is None else filtered
+        last = pipeline[-1]
+        if not last.to_file:
+            return parts
+        if len(parts) == 1:
+            self._written[last.to_file] = parts[0]
+        return []
+
+    def of_node(self, node: _Node) -> list[Part]:
+        """The parts of one command or group, its redirects left to the caller."""
+        if isinstance(node, _Group):
+            if self._depth >= MAX_DEPTH:
+                return []
+            self._depth += 1
+            parts = self.of_pipelines(node.pipelines)
+            self._depth -= 1
+            return parts
+        argv, script = unwrap(tuple(node.words))
+        if script is not None:
+            return list(parse(script, self._depth + 1))
+        if not argv or is_silent(argv):
+            return []
+        if argv[0] in knowledge()["echoes"]:
+            return [Part(argv, echo=True)]
+        rule = reading_rule(argv)
+        read = [] if rule is None else files(argv, rule)
+        written = self._written.get(read[0]) if len(read) == 1 else None
+        if written is not None:
+            return [replace(written, cut=written.cut or argv[0] != "cat")]
+        is_read = bool(read) or (rule is not None and rule.get("always", False))
+        path = read[0] if len(read) == 1 else ""
+        return [Part(argv, brief=is_brief(argv), read=is_read, path=path)]
+
+
+def _fed(parts: list[Part], by: list[Part]) -> list[Part]:
+    fed = tuple(argv for part in by for argv in (part.argv, *part.fed))[:_MOST_FED]
+    return [replace(part, fed=fed) for part in parts] if fed else parts
+
+
+def _filtered(parts: list[Part], node: _Simple) -> list[Part] | None:
+    """The parts as a filter leaves them; None if it makes other text out of them."""
+    if any(word in ("xargs", "parallel") for word in node.words):
+        return None
+    does = effect(unwrap(tuple(node.words))[0])
+    if does == "through":
+        return parts
+    if does == "cut":
+        return [replace(part, cut=True) for part in parts]
+    if does == "select":
+        return [replace(part, selected=True) for part in parts]
+    return None

@@ -1,0 +1,129 @@
+"""Takes off what only runs another command: `sudo`, `timeout 60`, `npx -y`, `bash -lc '...'`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from penumbra.compress.calls.programs import knowledge, program_name
+
+MAX_WRAPPERS = 16
+"""How many wrappers around each other are taken off."""
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+_SCRIPT_CLUSTER = re.compile(r"-[a-z]*c$")
+
+
+@dataclass(frozen=True, slots=True)
+class _Operands:
+    """What stands behind a wrapper's own options."""
+
+    words: tuple[str, ...]
+    script: str | None = None
+
+
+def unwrap(argv: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
+    """(command, None), or (anything, script) if the command is a command line of its own.
+
+    The command begins with a program's base name, and options before its subcommand are taken
+    off. It is empty if there were only assignments.
+    """
+    for _ in range(MAX_WRAPPERS):
+        argv = _after_assignments(argv)
+        if not argv:
+            return (), None
+        argv = (program_name(argv[0]), *argv[1:])
+        argv = _without_global_options(argv)
+        rule, length = _wrapper(argv)
+        if rule is None:
+            return argv, None
+        inner = _inside(argv[length:], rule)
+        if inner is None:
+            return argv, None
+        if inner.script is not None:
+            return argv, inner.script
+        if not inner.words:
+            return argv, None
+        argv = inner.words
+    return argv, None
+
+
+@cache
+def _wrappers() -> dict[tuple[str, ...], dict[str, Any]]:
+    return {tuple(key.split()): rule for key, rule in knowledge()["wrappers"].items()}
+
+
+@cache
+def _options() -> dict[tuple[str, ...], frozenset[str]]:
+    return {tuple(key.split()): frozenset(names) for key, names in knowledge()["options"].items()}
+
+
+def _after_assignments(argv: tuple[str, ...]) -> tuple[str, ...]:
+    start = 0
+    while start < len(argv) and _ASSIGNMENT.match(argv[start]):
+        start += 1
+    return argv[start:]
+
+
+def _wrapper(argv: tuple[str, ...]) -> tuple[dict[str, Any] | None, int]:
+    for length in (3, 2, 1):
+        rule = _wrappers().get(argv[:length])
+        if rule is not None and len(argv) >= length:
+            return rule, length
+    return None, 0
+
+
+def _without_global_options(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """`git -C x --no-pager diff` as `git diff`; twice for `docker compose -f x up`."""
+    for length in (1, 2):
+        takes = _options().get(argv[:length])
+        if takes is None:
+            continue
+        at = length
+        while at < len(argv) and argv[at][:1] in ("-", "+") and argv[at] != "--":
+            at += 2 if argv[at] in takes else 1
+        if at < len(argv):
+            argv = (*argv[:length], *argv[at:])
+    return argv
+
+
+def _inside(words: tuple[str, ...], rule: dict[str, Any]) -> _Operands | None:
+    """The command behind a wrapper's name and options; None if the wrapper runs none."""
+    values, scripts, modules = rule.get("values", ()), rule.get("script", ()), rule.get("module", ())
+    at, skipped, dashes = 0, 0, False
+    while at < len(words):
+        word = words[at]
+        if word == "--":
+            at, dashes = at + 1, True
+            break
+        if word in scripts or ("-c" in scripts and _SCRIPT_CLUSTER.match(word)):
+            return _script(words[at + 1 :], rule)
+        if word in modules:
+            return _Operands(words[at + 1 :])
+        if rule.get("assignments") and _ASSIGNMENT.match(word):
+            at += 1
+        elif word[:1] == "-" and len(word) > 1:
+            at += 2 if word in values else 1
+        elif skipped < rule.get("operands", 0):
+            at, skipped = at + 1, skipped + 1
+        else:
+            break
+    if rule.get("only"):
+        return None
+    if rule.get("dashes") and not dashes and at >= len(words):
+        return None
+    return _joined(words[at:], rule)
+
+
+def _script(words: tuple[str, ...], rule: dict[str, Any]) -> _Operands:
+    """The command line behind `-c`; PowerShell and cmd take all the words that follow."""
+    whole = any(option.startswith("/") or option == "-Command" for option in rule["script"])
+    return _Operands((), " ".join(words) if whole else "".join(words[:1]))
+
+
+def _joined(words: tuple[str, ...], rule: dict[str, Any]) -> _Operands | None:
+    if not words:
+        return None
+    return _Operands((), " ".join(words)) if rule.get("joined") else _Operands(words)

@@ -1,0 +1,427 @@
+"""The failure lines of a text that is shown in part: none of them is lost without a word.
+
+Whatever cuts a text is asked for a form that leaves room for the failure lines which it would lose. Those
+stand below it, the most severe first:
+
+    [failures in what is left out:]
+    FAILED tests/test_a.py::test_b - assert 1 == 2
+    2026-01-02T03:04:05Z ERROR order 4711 refused [41 more like it]
+    [7 more lines of 3 kinds]
+
+Where not every line fits, lines of one kind stand once, with the number of the others: lines that differ
+only in times, numbers and ids; where that is not enough, also in the numbers within names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from penumbra.compress import time_budget
+from penumbra.compress.critical_lines import (
+    Severity,
+    candidates,
+    critical_lines,
+    next_match,
+    severity,
+    severity_unless_passing,
+)
+from penumbra.compress.size import encode, head, size
+
+Span = tuple[int, int]
+HEADING = "[failures in what is left out:]"
+_LONGEST = 600
+"""Bytes of a line that is a message as a whole; of a longer one only what stands around its failure is."""
+_SHOWN = 400
+"""Bytes of a line that are shown."""
+_AHEAD = 160
+_BEHIND = 240
+"""Bytes around a failure within a longer line."""
+_BEFORE = 40
+_AFTER = 120
+"""The same where a line is to stay short."""
+_NOTE = 26
+"""Bytes for how many more there are like a line."""
+_LINES = 400
+"""Lines in a text of which each is told by itself, if there is room."""
+_SEARCHES = 1_000
+"""Kinds up to which each is looked for anywhere in what is shown: bounds the work."""
+_KINDS = 20_000
+"""Kinds that are told apart; what comes behind them is counted as one more."""
+_VARYING = re.compile(
+    rb"0x[0-9a-fA-F]+|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"
+    rb"|\b(?=[a-f]*[0-9])[0-9a-f]{7,64}\b"
+    rb"|(?<!\w)[0-9]+(?:[.:,/TZ+-][0-9]+)*(?:Z|[a-zA-Z\xc2\xb5%]{1,3})?(?!\w)"
+)
+"""Times, numbers and ids that stand by themselves."""
+_NUMBER = re.compile(rb"[0-9]+")
+_WORD_WITH_NUMBER = re.compile(rb"\w*[0-9]\w*")
+_NUMBERED = re.compile(rb"(?m)^ {2,10}[0-9]{1,4}\) \S[^\n]*")
+"""How some test runners name what failed, where they say that something is failing."""
+_DIGITS = b"0123456789"
+_KEYS = {how: how.to_bytes() for how in Severity}
+
+
+@dataclass(slots=True)
+class Kind:
+    """Lines that say the same but for what varies."""
+
+    severity: Severity
+    line: bytes
+    """The first of them."""
+    likeness: bytes
+    """What they have in common."""
+    count: int = 1
+    last: bytes = b""
+
+
+@dataclass(slots=True)
+class FailureLines:
+    """The failure lines of one text, by kind and, while they are few, one by one."""
+
+    kinds: dict[bytes, Kind] = field(default_factory=dict)
+    spans: list[tuple[Severity, int, int]] = field(default_factory=list)
+    """The first line of each kind, and where it stands in the text, in bytes."""
+    lines: dict[bytes, Kind] = field(default_factory=dict)
+    """Each line by itself; of the first `_LINES` different ones."""
+    _keys: dict[bytes, bytes] = field(default_factory=dict)
+    """Of what kind each of these lines is."""
+    _classes: dict[bytes, tuple[Severity, bytes] | None] = field(default_factory=dict)
+    """How severe each line that was met is, and what is like it; None: it says what passed. A text and what
+    is shown of it have this in common."""
+
+    is_escaped: bool = False
+    """Line ends are written as in a JSON string."""
+
+    @classmethod
+    def of(
+        cls, data: bytes, is_escaped: bool | None = None, whole: FailureLines | None = None
+    ) -> FailureLines:
+        """What a text holds. Linear in it. `is_escaped` None: told from the text. `whole`: what a text holds
+        of which this is a part."""
+        if is_escaped is None:
+            is_escaped = data.count(b"\\n") > data.count(b"\n")
+        if is_escaped:
+            # All places stay where they are.
+            data = data.replace(b"\\r\\n", b"   \n").replace(b"\\n", b" \n")
+        found = cls(is_escaped=is_escaped)
+        if whole is not None:
+            found._classes = whole._classes
+        for start, end in _units(data):
+            found._add(data, start, end)
+        if b" failing" in data or b"failures:" in data or b"There w" in data:
+            for named in _NUMBERED.finditer(data):
+                start, end = named.start(), min(named.end(), named.start() + _LONGEST)
+                found._note(data[start:end], start, end, Severity.FAILURE, _kind(data[start:end]))
+        return found
+
+    def _add(self, data: bytes, start: int, end: int) -> None:
+        line = data[start:end]
+        known = self.lines.get(line)
+        if known is not None:
+            known.count += 1
+            self.kinds[self._keys[line]].count += 1
+            return
+        classed = self._classes[line] if line in self._classes else self._class(line)
+        if classed is not None:
+            self._note(line, start, end, *classed)
+
+    def _class(self, line: bytes) -> tuple[Severity, bytes] | None:
+        how = severity_unless_passing(line)
+        if len(self._classes) >= _KINDS:
+            self._classes.clear()
+        classed = self._classes[line] = None if how is None else (how, _kind(line))
+        return classed
+
+    def _note(self, line: bytes, start: int, end: int, how: Severity, likeness: bytes) -> None:
+        key = _KEYS[how] + likeness
+        if len(self.lines) < _LINES:
+            self.lines[line] = Kind(how, line, likeness)
+            self._keys[line] = key
+        kind = self.kinds.get(key)
+        if kind is not None:
+            kind.count += 1
+            kind.last = line
+            return
+        if len(self.kinds) >= _KINDS:
+            key = _KEYS[how]
+            if (kind := self.kinds.get(key)) is not None:
+                kind.count += 1
+                return
+        self.kinds[key] = Kind(how, line, likeness)
+        self.spans.append((how, start, end))
+
+    def ranked(self) -> list[tuple[int, int]]:
+        """Where the first line of each kind stands, the most severe ones first."""
+        return [(start, end) for _, start, end in sorted(self.spans)]
+
+    def without(self, shown: bytes, weakest: Severity) -> Missing:
+        """Those that do not stand in what is shown, down to the weakest that matters."""
+        wanted = {key: kind for key, kind in self.kinds.items() if kind.severity <= weakest}
+        if not wanted:
+            return Missing([[]])
+        there = FailureLines.of(shown, self.is_escaped, self)
+        # Of more kinds than can be shown, a line that stands there under another number may be told twice.
+        seen = shown if len(wanted) <= _SEARCHES else b""
+        kinds = {key: _left(kind, there.kinds.get(key), seen) for key, kind in wanted.items()}
+        kinds = {key: kind for key, kind in kinds.items() if kind.count > 0}
+        if len(self.lines) == _LINES:
+            return Missing([list(kinds.values())])
+        lines = (
+            _left(line, there.lines.get(spelled), seen)
+            for spelled, line in self.lines.items()
+            if self._keys[spelled] in kinds
+        )
+        return Missing([[line for line in lines if line.count > 0], list(kinds.values())])
+
+
+def _left(kind: Kind, there: Kind | None, shown: bytes) -> Kind:
+    """What of a kind is not shown."""
+    stands = kind.line.strip()[:_SHOWN] in shown
+    count = kind.count - (there.count if there is not None else stands)
+    if stands and kind.last:
+        return Kind(kind.severity, kind.last, kind.likeness, count)
+    return Kind(kind.severity, kind.line, kind.likeness, count)
+
+
+@dataclass(slots=True)
+class Missing:
+    """Failure lines that a form of a text does not show."""
+
+    levels: list[list[Kind]]
+    """Each line by itself, if they are not too many; then lines of a kind together, ever more of them."""
+
+    def __bool__(self) -> bool:
+        return bool(self.levels[-1])
+
+    def fitting(self, room: int) -> Sequence[Kind]:
+        """The lines one by one, or the fewest kinds that they must be put into to fit; most severe first."""
+        chosen: Sequence[Kind] = ()
+        for level in range(_LEVELS):
+            if level == len(self.levels):
+                self._merge()
+            chosen = self.levels[level]
+            if _fit(chosen, room - _OVERHEAD):
+                break
+        return sorted(chosen, key=lambda kind: kind.severity)
+
+    def needs(self, room: int) -> int:
+        """Bytes that they take, in the form that they have in so much room."""
+        return _OVERHEAD + sum(map(_needs, self.fitting(room)))
+
+    def _merge(self) -> None:
+        """The next level: what varies within names no longer tells kinds apart."""
+        varying = _NUMBER if len(self.levels) < _LEVELS - 1 else _WORD_WITH_NUMBER
+        merged: dict[tuple[Severity, bytes], Kind] = {}
+        for kind in self.levels[-1]:
+            same = kind.likeness
+            if len(same.translate(None, _DIGITS)) < len(same):
+                same = varying.sub(b"#", same)
+            key = (kind.severity, same)
+            if key in merged:
+                merged[key].count += kind.count
+            else:
+                merged[key] = Kind(kind.severity, kind.line, kind.likeness, kind.count)
+        self.levels.append(list(merged.values()))
+
+    def written(self, room: int) -> str:
+        """Those that fit, and how many there are besides; empty if not even that can be said."""
+        kinds = self.fitting(room)
+        room -= _OVERHEAD
+        if not kinds or room < 0:
+            return ""
+        told: list[str] = []
+        for kind in kinds:
+            room -= _needs(kind)
+            if room < 0:
+                break
+            told.append(_told(kind))
+        if len(told) < len(kinds):
+            rest = kinds[len(told) :]
+            count = sum(kind.count for kind in rest)
+            lines = "line" if count == 1 else "lines"
+            told.append(f"[{count} more {lines} of {len(rest)} {'kind' if len(rest) == 1 else 'kinds'}]")
+        return "\n".join([HEADING, *told])
+
+
+_LEVELS = 4
+_OVERHEAD = len(HEADING) + 1 + 40
+
+
+def write(
+    found: FailureLines,
+    room: int,
+    body: Callable[[int], str],
+    weakest: Severity,
+    *,
+    least: int = 0,
+    more: int = 0,
+    share: float = 0.75,
+) -> str:
+    """What `body` makes of a text in `room` bytes, with those of its failure lines that this leaves out.
+
+    `least`: the smallest room that `body` takes; `more`: bytes beyond the room that failure lines may have;
+    `share`: how much of the room they may take from the rest.
+    """
+    most = max(0, min(int(room * share), room - least))
+    given = spare = 0
+    shown, missing = "", Missing([[]])
+    for attempt in range(_ATTEMPTS):
+        shown = body(room - given)
+        missing = found.without(encode(shown), weakest)
+        spare = room + more - size(shown) - 1
+        needs = missing.needs(more + most) if missing else 0
+        if needs <= spare or given >= most:
+            break
+        given = most if attempt + 2 == _ATTEMPTS else min(most, given + needs - spare)
+    note = missing.written(min(spare, more + most)) if missing else ""
+    return shown + ("" if not note or shown.endswith("\n") else "\n") + note
+
+
+_ATTEMPTS = 3
+"""How often a text is written: each time with less room for all but its failure lines."""
+
+
+def _units(data: bytes) -> Iterator[Span]:
+    """Where things are said that may be failures: lines, and parts of long lines."""
+    position = number = 0
+    lines = candidates(data, position)
+    while (found := next(lines, None)) is not None:
+        number += 1
+        if not number % time_budget.PIECE:
+            time_budget.check()
+        left, end = found
+        start = data.rfind(b"\n", position, left) + 1
+        # What is no character, as half of a surrogate pair, ends what is found.
+        is_line = (start or not position) and data[end : end + 1] in (b"", b"\n")
+        if is_line and end - start <= _LONGEST:
+            yield start, end
+            position = end
+            continue
+        # A candidate runs to its line's end: asked for each part, a long line would be read over and over.
+        while (match := next_match(data, position)) is not None and match[0] < end:
+            unit = _unit(data, position, *match)
+            yield unit
+            position = max(unit[1], match[1])
+            number += 1
+            if not number % time_budget.PIECE:
+                time_budget.check()
+        lines = candidates(data, max(position, end))
+        position = max(position, end)
+
+
+def _unit(data: bytes, position: int, left: int, right: int) -> Span:
+    """What is said around a match: its line, or the part of a long line."""
+    start = data.rfind(b"\n", position, left) + 1
+    is_rest = not start and position > 0
+    start = start or position
+    end = data.find(b"\n", right, right + _LONGEST)
+    if end < 0:
+        end = min(len(data), right + _LONGEST)
+    if end - start <= _LONGEST and not is_rest:
+        return start, end
+    start, end = max(start, left - _AHEAD), min(end, right + _BEHIND)
+    opening = data.rfind(b"{", start, left)
+    start = max(start, data.rfind(b'","', start, left)) if opening < 0 else opening
+    closing = data.find(b"}", right, end) if opening >= 0 else -1
+    if closing >= 0:
+        end = closing + 1
+    return _whole_characters(data, start, end)
+
+
+def _whole_characters(data: bytes, start: int, end: int) -> tuple[int, int]:
+    while start < end and data[start] & 0xC0 == 0x80:
+        start += 1
+    while end < len(data) and data[end] & 0xC0 == 0x80:
+        end += 1
+    return start, end
+
+
+def _kind(line: bytes) -> bytes:
+    """What lines have in common that differ in times, numbers and ids alone."""
+    # Nothing that varies goes over a blank, and there is a digit in it.
+    return b" ".join(
+        [
+            word if word.isalpha() else b"#" if word.isdigit() else _VARYING.sub(b"#", word)
+            for word in line[:_LONGEST].split()
+        ]
+    )
+
+
+def _needs(kind: Kind) -> int:
+    return min(len(kind.line.rstrip()), _SHOWN + 40) + 1 + (_NOTE if kind.count > 1 else 0)
+
+
+def _fit(kinds: Sequence[Kind], room: int) -> bool:
+    for kind in kinds:
+        room -= _needs(kind)
+        if room < 0:
+            return False
+    return room >= 0
+
+
+def _told(kind: Kind) -> str:
+    line = kind.line.rstrip()
+    told = line.decode("utf-8", "surrogatepass")
+    if len(line) > _SHOWN:
+        told = head(told, _SHOWN)
+        told += f" [{len(line) - size(told)} bytes left out]"
+    return f"{told} [{kind.count - 1} more like it]" if kind.count > 1 else told
+
+
+def failing(lines: Sequence[str]) -> list[int]:
+    """Positions of the lines that report a failure, and not only mention one."""
+    found = ((position, encode(lines[position][:_LONGEST])) for position in critical_lines(lines))
+    return [position for position, line in found if severity(line) <= Severity.ERROR]
+
+
+def told(lines: Sequence[str]) -> list[str]:
+    """Lines as they are told where not all of them fit: each kind once, with the number of the others."""
+    found = FailureLines.of(encode("\n".join(lines)), is_escaped=False)
+    return [_told(kind) for kind in found.kinds.values()]
+
+
+def within(text: str, most: int) -> list[str] | None:
+    """What stands around the failures in a part of a line, each kind once; None if there are more kinds."""
+    data = encode(text)
+    kinds: dict[bytes, str] = {}
+    position = 0
+    while (match := next_match(data, position)) is not None:
+        start, end = _whole_characters(
+            data, max(position, match[0] - _BEFORE), min(match[1] + _AFTER, len(data))
+        )
+        position = max(end, match[1])
+        piece = data[start:end]
+        how = severity_unless_passing(piece)
+        if how is not None and how <= Severity.ERROR:
+            kinds.setdefault(_kind(piece), piece.decode("utf-8", "surrogatepass"))
+        if len(kinds) > most:
+            return None
+    return list(kinds.values())
+
+
+def ranked(lines: Sequence[str]) -> list[int]:
+    """Positions of the failure lines: the first of each kind by severity, then the others in order."""
+    first, again = _by_kind(lines)
+    return [position for _, position in sorted(first)] + again
+
+
+def firsts(lines: Sequence[str]) -> list[int]:
+    """Positions of the first failure line of each kind, in order."""
+    return [position for _, position in _by_kind(lines)[0]]
+
+
+def _by_kind(lines: Sequence[str]) -> tuple[list[tuple[Severity, int]], list[int]]:
+    first: list[tuple[Severity, int]] = []
+    again: list[int] = []
+    kinds: set[bytes] = set()
+    for position in critical_lines(lines):
+        data = encode(lines[position][:_LONGEST])
+        key = _kind(data)
+        if key in kinds:
+            again.append(position)
+        else:
+            kinds.add(key)
+            first.append((severity(data), position))
+    return first, again

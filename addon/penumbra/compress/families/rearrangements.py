@@ -1,0 +1,180 @@
+"""Steps of a family rule after which a reader still has everything: said once, said shorter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import compress
+
+from penumbra.compress.critical_lines import critical_lines
+from penumbra.compress.families.patterns import LINE_LIMIT, Pattern, written
+
+
+@dataclass(slots=True)
+class Group:
+    """Runs of lines with the same beginning: the beginning once, then the rests."""
+
+    pattern: Pattern
+    also: re.Pattern[str] | None
+    through: Pattern | None
+    header: str
+    line: str
+    least: int
+
+    def __call__(self, lines: list[str]) -> list[str]:
+        keyed = self._keyed(lines)
+        if not any(keyed):
+            return lines
+        before, _, after = self.line.partition("{rest}")
+        # Then a run of one line is too short, and the next line tells that it is one.
+        is_easy = self.least > 1 and self.through is None
+        keyed.append(None)
+        out: list[str] = []
+        position = 0
+        while position < len(lines):
+            entry = keyed[position]
+            following = keyed[position + 1]
+            if entry is None or (is_easy and (following is None or following[0] != entry[0])):
+                out.append(lines[position])
+                position += 1
+                continue
+            end = self._end(lines, keyed, position, entry[0])
+            if end - position - keyed[position:end].count(None) >= self.least:
+                out.append(written(self.header, {"key": entry[0]}))
+                out += [
+                    lines[at] if found is None else before + found[1] + after
+                    for at, found in enumerate(keyed[position:end], position)
+                ]
+            else:
+                out += lines[position:end]
+            position = end
+        return out
+
+    def _keyed(self, lines: list[str]) -> list[tuple[str, str] | None]:
+        """(key, rest) of every line that has one; context lines take the key of a neighbour."""
+        is_short = max(map(len, lines), default=0) <= LINE_LIMIT
+        beginnings = lines if is_short else [line[:LINE_LIMIT] for line in lines]
+        keyed = [
+            (found.group("key"), line[found.start("rest") :]) if found else None
+            for line, found in zip(lines, self.pattern.matches(beginnings), strict=True)
+        ]
+        if self.also is not None:
+            self._context(lines, keyed, range(len(lines)))
+            self._context(lines, keyed, range(len(lines) - 1, -1, -1))
+        return keyed
+
+    def _context(self, lines: list[str], keyed: list[tuple[str, str] | None], order: range) -> None:
+        key = ""
+        assert self.also is not None
+        for position in order:
+            entry, line = keyed[position], lines[position]
+            if entry is not None:
+                key = entry[0]
+            elif key and line.startswith(key):
+                found = self.also.match(line, len(key), len(key) + LINE_LIMIT)
+                if found:
+                    keyed[position] = (key, line[found.start("rest") :])
+
+    def _end(self, lines: list[str], keyed: list[tuple[str, str] | None], start: int, key: str) -> int:
+        position = end = start + 1
+        while position < len(lines):
+            entry = keyed[position]
+            if entry is not None and entry[0] == key:
+                position += 1
+                end = position
+            elif entry is None and self.through is not None and self.through.match(lines[position]):
+                position += 1
+            else:
+                break
+        return end
+
+
+@dataclass(slots=True)
+class Hoist:
+    """Columns that say the same in all lines of a run are said once before it."""
+
+    pattern: Pattern
+    columns: Sequence[str]
+    fields: Mapping[str, str]
+    least: int
+
+    def __call__(self, lines: list[str]) -> list[str]:
+        out: list[str] = []
+        run: list[re.Match[str]] = []
+        for line, found in zip(lines, self.pattern.matches(lines), strict=True):
+            if found:
+                run.append(found)
+                continue
+            out += self._hoisted(run)
+            out.append(line)
+            run = []
+        return out + self._hoisted(run)
+
+    def _hoisted(self, run: list[re.Match[str]]) -> list[str]:
+        if not run:
+            return []
+        constant = {
+            name: run[0].group(name)
+            for name in self.fields
+            if len(run) >= self.least and all(found.group(name) == run[0].group(name) for found in run)
+        }
+        kept = [name for name in self.columns if name not in constant]
+        lines = [" ".join(found.group(name) for name in kept) for found in run]
+        if not constant:
+            return lines
+        said = ", ".join(f"{self.fields[name]} {value}" for name, value in constant.items())
+        return [f"[{said} in each of the next {len(run)} lines]", *lines]
+
+
+@dataclass(slots=True)
+class Same:
+    """Lines that say the same all over the text are said once, where the first of them stood."""
+
+    pattern: Pattern
+    say: str
+    least: int
+
+    def __call__(self, lines: list[str]) -> list[str]:
+        places = self.pattern.places(lines)
+        if len(places) < self.least or len({lines[position] for position in places}) > 1:
+            return lines
+        gone = set(places)
+        said = written(self.say, {"n": len(places), "line": lines[places[0]].strip()})
+        first = places[0]
+        return [
+            said if position == first else line
+            for position, line in enumerate(lines)
+            if position == first or position not in gone
+        ]
+
+
+def drop(pattern: Pattern, safe: bool) -> Callable[[list[str]], list[str]]:
+    """Takes out lines that are decoration."""
+
+    def run(lines: list[str]) -> list[str]:
+        places = pattern.places(lines)
+        gone = set(places)
+        if not safe:
+            gone.difference_update(places[at] for at in critical_lines([lines[place] for place in places]))
+        return [line for place, line in enumerate(lines) if place not in gone] if gone else lines
+
+    return run
+
+
+def rewrite(pattern: Pattern, to: str) -> Callable[[list[str]], list[str]]:
+    """Writes lines that match anew from their named groups."""
+
+    form = pattern.form(to).format
+
+    def run(lines: list[str]) -> list[str]:
+        matches = list(pattern.matches(lines))
+        if not any(matches):
+            return lines
+        new = list(lines)
+        for position, found in compress(enumerate(matches), matches):
+            assert found is not None
+            new[position] = form(*found.groups(""))
+        return new
+
+    return run

@@ -1,0 +1,444 @@
+"""What becomes of one tool result.
+
+    redaction -> terminal -> binary -> structure (JSON, tables, repetitions, blanks) -> cap -> redaction
+
+Structure comes before the cap, so that the cap cuts what is left. Each stage is judged alone: it
+must not cost bytes, must save estimated tokens, and, if it leaves something out, must keep every
+critical line. A stage that raises is passed over; a redaction that raises ends the whole.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from penumbra import errors
+from penumbra.compress import critical_lines, time_budget, token_estimate, wrapped
+from penumbra.compress.calls.classify import Call, classify
+from penumbra.compress.calls.envelope import split_envelope, tells_failure
+from penumbra.compress.families import shorten as families
+from penumbra.compress.result import Loss, Mode, Policy, Redact, Shortened, ToolOutput
+from penumbra.compress.size import exceeds, size
+from penumbra.compress.stage import Shape, Source, Stage, is_readable
+from penumbra.compress.stages import (
+    binary,
+    dictionary,
+    excerpt,
+    folding,
+    grouping,
+    json_minify,
+    json_table,
+    line_numbers,
+    logs,
+    long_lines,
+    markup,
+    row_sample,
+    search_hits,
+    tables,
+    terminal,
+    traces,
+    truncate,
+    whitespace,
+    yaml_table,
+)
+
+Transform = Callable[[str], str | None]
+Apply = Callable[[str, Source], str | None]
+
+_RANK = {mode: rank for rank, mode in enumerate(Mode)}
+_QUOTED = frozenset({"read", "edit", "write"})
+_OURS = re.compile(
+    r"<<<SHADOW:shadow_[0-9a-f]{32}>>>|\[Forge (?:LZW|RePair) Dictionary\]\n|\[patterns; \"~A 1 2\""
+    r"|\[every 10th line is numbered\]\n|\[[^\n;]{1,400} in part; [0-9]+ bytes, |\[[0-9]+ lines of JSON; "
+    r"|(?:\{[^\n]{0,4000}\n)?\[table 1: [0-9]+ objects; "
+)
+"""How texts begin that went through a pipeline before."""
+_CLEARLY = 128
+"""Bytes that a deleting stage must save for its tokens not to be estimated."""
+_BEGINNING = 20_000
+"""Characters in which a diff must show itself."""
+_DIFF = re.compile(r"^(?:diff --git |@@ -[0-9]|--- \S.*\n\+\+\+ \S)", re.MULTILINE)
+_OF_ANY_SIZE = frozenset({"evidence"})
+"""Stages that don't look at the lines of a text that is too large for that."""
+_log = logging.getLogger(__name__)
+
+
+def _unless(*shapes: Shape) -> Callable[[Transform], Apply]:
+    """Turn a transform of a text into that of a stage which passes over these shapes."""
+
+    def with_shapes(transform: Transform) -> Apply:
+        return lambda text, source: None if source.shape in shapes else transform(text)
+
+    return with_shapes
+
+
+def _line_numbers(text: str, source: Source) -> str | None:
+    """Every tenth number where the model can ask for the original, all of them where it can't."""
+    return line_numbers.thin(text) if source.policy.lossy else line_numbers.unpad(text)
+
+
+def _hits(text: str, source: Source) -> str | None:
+    return grouping.group(text) if search_hits.is_search(source.call) else None
+
+
+def _logs(text: str, source: Source) -> str | None:
+    """Logs come from commands; lists of paths or hits, and separated values, only look like one.
+
+    A log that stays too long for its account is better told in part as it is.
+    """
+    is_log = source.call.category in ("bash", "other") and not search_hits.is_search(source.call)
+    factored = logs.factor(text) if is_log and source.shape is Shape.PLAIN else None
+    if factored is None or row_sample.is_separated(text):
+        return None
+    if not source.policy.lossy:
+        return factored
+    return factored if size(factored) <= excerpt.limit_of(excerpt.kind_of(source), source) else None
+
+
+def _long_lines(text: str, source: Source) -> str | None:
+    return None if source.shape is Shape.JSON or source.call.category == "subagent" else long_lines.clip(text)
+
+
+def _log_noise(text: str, source: Source) -> str | None:
+    return logs.without_noise(text) if source.shape is Shape.PLAIN else None
+
+
+def _dictionary(text: str, source: Source) -> str | None:
+    return None if source.shape is Shape.DIFF else dictionary.shorten(text, source.policy.method)
+
+
+_PLAIN = _unless(Shape.JSON, Shape.DIFF)
+
+STRUCTURE: tuple[Stage, ...] = (
+    Stage("line_numbers", Mode.STANDARD, Loss.REVERSIBLE, _line_numbers, quoted=True, deletes=True),
+    Stage(
+        "web_page",
+        Mode.STANDARD,
+        Loss.LOSSY,
+        lambda text, _: markup.to_text(text),
+        trusted=True,
+        deletes=True,
+    ),
+    Stage("json_minify", Mode.STANDARD, Loss.NONE, lambda text, _: json_minify.minify(text)),
+    Stage("json_table", Mode.STANDARD, Loss.NONE, lambda text, _: json_table.to_tables(text)),
+    Stage("yaml_table", Mode.STANDARD, Loss.NONE, _PLAIN(yaml_table.to_tables)),
+    Stage("table_whitespace", Mode.STANDARD, Loss.NONE, _PLAIN(tables.tighten)),
+    Stage("group_hits", Mode.STANDARD, Loss.REVERSIBLE, _hits),
+)
+"""The stages in front of the command family, in order; and behind it, if it laid something bare."""
+AFTER_FAMILY: tuple[Stage, ...] = (
+    Stage("stack_traces", Mode.STANDARD, Loss.LOSSY, _PLAIN(traces.fold), trusted=True, deletes=True),
+    Stage("fold_repeated", Mode.STANDARD, Loss.REVERSIBLE, _PLAIN(folding.fold), deletes=True),
+    Stage("whitespace", Mode.STANDARD, Loss.NONE, _PLAIN(whitespace.trim), deletes=True),
+    Stage("log_patterns", Mode.STANDARD, Loss.REVERSIBLE, _logs),
+    Stage("long_lines", Mode.STANDARD, Loss.LOSSY, _long_lines, trusted=True, deletes=True),
+    Stage("log_noise", Mode.AGGRESSIVE, Loss.LOSSY, _log_noise),
+    Stage("evidence", Mode.STANDARD, Loss.LOSSY, excerpt.account, quoted=True, trusted=True, deletes=True),
+    Stage("dictionary", Mode.AGGRESSIVE, Loss.REVERSIBLE, _dictionary),
+)
+"""The stages behind it."""
+
+
+def shorten(
+    output: ToolOutput,
+    policy: Policy,
+    redact: Redact,
+    ref: Callable[[str], str],
+    is_late: time_budget.IsLate = time_budget.never,
+) -> Shortened:
+    """The form of one result that is to be forwarded.
+
+    A pure function of its inputs. `ref` names the shadow of a redacted original. Once `is_late` says so,
+    only the stages run that every result must pass. Raises RedactionError; any other failure leaves the
+    text as it was before the failing stage.
+    """
+    run = _Run(output, policy, redact, is_late)
+    run.clean()
+    if policy.mode is Mode.DISABLED or run.unwrapped(ref):
+        return run.result()
+    run.apply("binary", Loss.LOSSY, binary.suppress)
+    if "binary" not in run.stages:
+        run.structure(ref)
+        limit = partial(truncate.cap, limit=policy.max_output_bytes, reserve=size(policy.overhead))
+        run.apply("cap", Loss.LOSSY, limit)
+    run.redact_again()
+    return run.result()
+
+
+@dataclass(slots=True)
+class _Run:
+    """One text on its way, and what happened to it."""
+
+    output: ToolOutput
+    policy: Policy
+    redact: Redact
+    is_late: time_budget.IsLate
+    text: str = ""
+    original: str = ""
+    loss: Loss = Loss.NONE
+    stages: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    family: str = ""
+    redactions: dict[str, int] = field(default_factory=dict)
+    cost: int | None = None
+    """Estimated tokens of `text`; None if not known yet."""
+    scanned: str = ""
+    """The text that was last searched for secrets."""
+    known: Call | None = None
+    readable: bool = True
+    """The stages that look at lines may run."""
+
+    @property
+    def call(self) -> Call:
+        """What the call was; asked for only where it matters, since command lines take time to read."""
+        if self.known is None:
+            self.known = _classified(self.output)
+        return self.known
+
+    def clean(self) -> None:
+        """Redaction of the text as it came and of what a screen would show, and terminal clean-up."""
+        self.text = self.output.text
+        self._redact()
+        self.original = self.text
+        if self.policy.mode is Mode.DISABLED:
+            return
+        shown = self._shown()
+        if shown is not self.text:
+            self.text = shown
+            self.stages.append("terminal")
+            found = sum(self.redactions.values())
+            self._redact()
+            if sum(self.redactions.values()) > found:
+                self.original = self.text
+
+    def _shown(self) -> str:
+        if not terminal.may_act(self.text):
+            return self.text
+        try:
+            return terminal.render(self.text, moves=self.call.category not in _QUOTED)
+        except Exception as error:
+            _failed("terminal", error)
+            return self.text
+
+    def unwrapped(self, ref: Callable[[str], str]) -> bool:
+        """Whether the text was JSON around outputs, which have been shortened one by one."""
+        if not exceeds(self.original, self.policy.min_bytes):
+            return False
+        found = wrapped.shorten(
+            self.text,
+            self.output,
+            self.policy,
+            lambda output, policy: shorten(
+                output, policy, self.redact, lambda _: ref(self.original), self.is_late
+            ),
+            quoted=self.call.category in _QUOTED,
+        )
+        loss = max((part.loss for part in found.parts), default=Loss.NONE) if found else Loss.NONE
+        if found is None or not self._accepts(found.text, loss, trusted=True):
+            return False
+        for part in found.parts:
+            self.stages += [stage for stage in part.stages if stage not in self.stages]
+            self.skipped += [stage for stage in part.skipped if stage not in self.skipped]
+            self.family = self.family or part.family
+            for rule, count in part.redactions.items():
+                self.redactions[rule] = self.redactions.get(rule, 0) + count
+        self.text, self.loss = found.text, loss
+        self.redact_again()
+        return True
+
+    def structure(self, ref: Callable[[str], str]) -> None:
+        """The stages that the mode, the size and the call allow."""
+        if (
+            not exceeds(self.original, self.policy.min_bytes)
+            or _RANK[self.policy.mode] < _RANK[Mode.STANDARD]
+        ):
+            return
+        stages = len(self.stages)
+        whole = self.text
+        # What the agent wrote around the output (exit code, wall time) stays as it is.
+        head, body, tail = split_envelope(whole)
+        if _OURS.match(body):
+            return
+        self.text = body
+        self.cost = None
+        self.readable = is_readable(body)
+        source = Source(
+            call=self.call,
+            # No stage asks what a text looks like that is quoted later.
+            shape=Shape.PLAIN if self.call.category in _QUOTED else _shape(self.text),
+            policy=self.policy,
+            is_error=self.output.is_error or tells_failure(head, tail),
+            call_id=self.output.call_id,
+            original=self.original,
+            shortened=lambda: len(self.stages) > stages,
+            artifact=lambda: ref(self.original),
+            mentioned=self.output.mentioned,
+        )
+        # What is known about a command's JSON comes before what is known about JSON.
+        if source.shape is Shape.JSON and self.command_family():
+            source = self._after_family(source)
+        self.steps(STRUCTURE, source)
+        if self.command_family():
+            source = self._after_family(source)
+            self.steps(STRUCTURE, source)
+        self.steps(AFTER_FAMILY, source)
+        self.text = whole if len(self.stages) == stages else head + self.text + tail
+
+    def _after_family(self, source: Source) -> Source:
+        return replace(source, shape=_shape(self.text), call=replace(self.call, family=self.family))
+
+    def command_family(self) -> bool:
+        """Apply what is known about the command that printed the text; whether that changed it."""
+        if self.call.category in _QUOTED or self._passes_over("command_family"):
+            return False
+        try:
+            with time_budget.watched(self.is_late):
+                found = families.apply(self.text, self.call, lossy=self.policy.lossy)
+        except time_budget.Overrun:
+            self._gave_up("command_family")
+            return False
+        except Exception as error:
+            _failed("command_family", error)
+            return False
+        if found is None or not self._accepts(found.text, found.loss, trusted=True):
+            return False
+        self.family = found.family
+        self._keep("command_family", found.loss, found.text)
+        return True
+
+    def steps(self, stages: tuple[Stage, ...], source: Source) -> None:
+        """Run the stages that the mode and the call allow."""
+        quoted, lossy = self.call.category in _QUOTED, self.policy.lossy
+        rank = _RANK[self.policy.mode]
+        for stage in stages:
+            if (
+                (stage.quoted or not quoted)
+                and (lossy or stage.loss is not Loss.LOSSY)
+                and _RANK[stage.mode] <= rank
+                and not self._passes_over(stage.name)
+            ):
+                self.step(stage, source)
+
+    def step(self, stage: Stage, source: Source) -> None:
+        """Run one stage, and keep what it made if that is better."""
+        try:
+            with time_budget.watched(self.is_late):
+                new = stage.apply(self.text, source)
+            if (
+                new is None
+                or new == self.text
+                or not self._accepts(new, stage.loss, stage.trusted, stage.deletes)
+            ):
+                return
+        except time_budget.Overrun:
+            self._gave_up(stage.name)
+            return
+        except Exception as error:
+            _failed(stage.name, error)
+            return
+        self._keep(stage.name, stage.loss, new)
+
+    def _passes_over(self, stage: str) -> bool:
+        """Whether the time is over, or the text too large for it; the stage is remembered then."""
+        late = self.is_late() or not (self.readable or stage in _OF_ANY_SIZE)
+        if late:
+            self._gave_up(stage)
+        return late
+
+    def _gave_up(self, stage: str) -> None:
+        if stage not in self.skipped:
+            self.skipped.append(stage)
+
+    def apply(self, name: str, loss: Loss, transform: Callable[[str], str | None]) -> None:
+        """Run a lossy transform that need not save anything, as long as it costs nothing."""
+        try:
+            new = transform(self.text)
+        except Exception as error:
+            _failed(name, error)
+            return
+        in_front = self.policy.overhead if self.loss is not Loss.LOSSY else ""
+        if new is not None and new != self.text and size(new) + size(in_front) <= size(self.text):
+            self._keep(name, loss, new)
+
+    def _accepts(self, new: str, loss: Loss, trusted: bool, deletes: bool = False) -> bool:
+        """Law 3 and law 4: smaller in bytes and tokens, with every critical line."""
+        first_loss = loss is Loss.LOSSY and self.loss is not Loss.LOSSY
+        overhead = self.policy.overhead if first_loss else ""
+        saved = size(self.text) - size(new) - size(overhead)
+        if saved < 0:
+            return False
+        if deletes and saved >= _CLEARLY:
+            self.cost = None
+            return trusted or loss is not Loss.LOSSY or critical_lines.keeps_critical(self.text, new)
+        if self.cost is None:
+            self.cost = token_estimate.estimate(self.text)
+        cost = token_estimate.estimate(new)
+        if cost + token_estimate.estimate(overhead) >= self.cost:
+            return False
+        if loss is Loss.LOSSY and not trusted and not critical_lines.keeps_critical(self.text, new):
+            return False
+        self.cost = cost
+        return True
+
+    def _keep(self, name: str, loss: Loss, new: str) -> None:
+        self.text = new
+        self.loss = max(self.loss, loss)
+        self.stages.append(name)
+
+    def redact_again(self) -> None:
+        """The text as it will be sent, searched once more."""
+        if self.text is not self.scanned:
+            self._redact()
+
+    def _redact(self) -> None:
+        redacted = self.redact(self.text)
+        for rule, count in redacted.counts.items():
+            self.redactions[rule] = self.redactions.get(rule, 0) + count
+        if redacted.text != self.text:
+            self.text = redacted.text
+            self.cost = None
+            if "redaction" not in self.stages:
+                self.stages.append("redaction")
+        self.scanned = self.text
+
+    def result(self) -> Shortened:
+        """What became of the text."""
+        return Shortened(
+            self.text,
+            self.original,
+            self.loss,
+            tuple(self.stages),
+            self.family,
+            dict(self.redactions),
+            tuple(self.skipped),
+        )
+
+
+def _classified(output: ToolOutput) -> Call:
+    try:
+        return classify(output.tool, output.arguments)
+    except Exception as error:
+        _failed("classify", error)
+        return Call()
+
+
+def _failed(stage: str, error: Exception) -> None:
+    """One log line, without the text that it failed on."""
+    _log.warning("Penumbra passes over stage %s: %s", stage, errors.place(error))
+
+
+def _shape(text: str) -> Shape:
+    """What the text looks like, by its beginning."""
+    if text[:1] in ("{", "[") or text[:1].isspace():
+        start = text.strip()
+        if start[:1] in ("{", "[") and (
+            json_minify.is_json(start) or json_minify.is_json(start.split("\n", 1)[0])
+        ):
+            return Shape.JSON
+    beginning = text[:_BEGINNING]
+    if any(sign in beginning for sign in ("diff --git ", "@@ -", "\n+++ ")) and _DIFF.search(beginning):
+        return Shape.DIFF
+    return Shape.PLAIN

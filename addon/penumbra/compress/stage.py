@@ -1,0 +1,75 @@
+"""One step of the pipeline, and what it is told about the text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from penumbra.compress.calls.classify import Call
+from penumbra.compress.result import Loss, Mode, Policy
+from penumbra.compress.size import size
+
+LONGEST = 8_000_000
+"""Characters of a text above which no stage that looks at its lines runs."""
+MOST_LINES = 400_000
+"""The same for its lines: each of them is an object in memory, however short it is."""
+
+
+def is_readable(text: str) -> bool:
+    """Whether the stages may look at a text line by line. Counted before any of them does."""
+    return len(text) <= LONGEST and text.count("\n") <= MOST_LINES
+
+
+class Shape(StrEnum):
+    """What a text is by its looks; confirms or contradicts what the call says."""
+
+    JSON = "json"
+    DIFF = "diff"
+    PLAIN = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a stage may know besides the text. Nothing in it changes from run to run."""
+
+    call: Call
+    shape: Shape
+    policy: Policy
+    is_error: bool
+    call_id: str
+    original: str
+    """The redacted original."""
+    artifact: Callable[[], str]
+    """The shadow ref under which the original can be asked for."""
+    shortened: Callable[[], bool]
+    """Whether a stage before this one changed the text."""
+    mentioned: Callable[[], Mapping[str, float]] = dict
+    """The names that were used in the conversation before, and how much each weighs."""
+
+    @property
+    def original_bytes(self) -> int:
+        """UTF-8 bytes of the original: what `target_ratio` refers to."""
+        return size(self.original)
+
+    @property
+    def original_lines(self) -> int:
+        """Lines of the original."""
+        return self.original.count("\n") + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A named transform. `apply` returns None, or the same text, where it has nothing to do."""
+
+    name: str
+    mode: Mode
+    """The lowest mode in which the stage runs."""
+    loss: Loss
+    apply: Callable[[str, Source], str | None]
+    quoted: bool = False
+    """Also for text that is quoted back later: reads, edits."""
+    trusted: bool = False
+    """Keeps the critical lines by its own rules: it is not asked whether it does."""
+    deletes: bool = False
+    """Takes text away and adds no more than a few markers: fewer bytes are fewer tokens."""

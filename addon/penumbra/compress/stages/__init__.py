@@ -1,0 +1,1 @@
+"""The steps of the pipeline: each a pure function from text to text."""

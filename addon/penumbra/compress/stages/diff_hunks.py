@@ -1,0 +1,174 @@
+"""A sample of a long diff: every file with its counts, whole hunks while there is room, then beginnings.
+
+diff --git a/x.py b/x.py
+--- a/x.py
++++ b/x.py
+@@ -1,4 +1,5 @@
+...
+@@ -90,6 +91,230 @@ def main():
+...
+[190 more lines of this hunk left out: +190 -0]
+[1 of 3 hunks left out: +41 -7]
+[y.py: 5 hunks left out: +90 -12]
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from penumbra.compress.size import size
+
+_FILE = re.compile(r"diff --(?:git|cc|combined) (?:a/)?(?P<name>\S.*)\Z|--- (?P<old>\S.*)\Z")
+_RENAMED = re.compile(r" b/(?=\S)")
+_NOTE = 40
+"""Bytes of a note on what is left out, without the file's name."""
+
+
+_BEGINNING = 300
+"""Bytes below which the beginning of a hunk is not worth showing."""
+
+
+@dataclass(slots=True)
+class _Hunk:
+    lines: list[str]
+    shown: int = 0
+    """Lines that are shown."""
+    old: int = 0
+    """Lines that it has of the old file."""
+
+    def add(self, line: str) -> None:
+        self.lines.append(line)
+        self.old += line[:1] in (" ", "", "-")
+
+    def size(self) -> int:
+        return size("\n".join(self.lines)) + 1
+
+    def added(self) -> int:
+        """Lines that it adds, of those that are not shown."""
+        return sum(line[:1] == "+" for line in self.lines[max(1, self.shown) :])
+
+    def removed(self) -> int:
+        return sum(line[:1] == "-" for line in self.lines[max(1, self.shown) :])
+
+    def excerpt(self) -> list[str]:
+        """The lines that are shown, and what is said of the others."""
+        rest = len(self.lines) - self.shown
+        if not rest:
+            return self.lines
+        more = f"[{rest} more {'line' if rest == 1 else 'lines'} of this hunk left out: "
+        return [*self.lines[: self.shown], f"{more}+{self.added()} -{self.removed()}]"]
+
+
+@dataclass(slots=True)
+class _File:
+    name: str
+    header: list[str]
+    hunks: list[_Hunk] = field(default_factory=list)
+    opened: bool = False
+    """Some hunk of it is shown, and so its header."""
+
+    def opening(self) -> int:
+        """Bytes that its first hunk costs beyond itself."""
+        return 0 if self.opened else sum(size(line) + 1 for line in self.header)
+
+
+def sample(text: str, room: int) -> str | None:
+    """The diff within `room` bytes; None if it has no hunks, or its files' names alone need more."""
+    before, files = _files(text.split("\n"))
+    if not any(file.hunks for file in files):
+        return None
+    room -= sum(size(line) + 1 for line in before)
+    room -= sum(size(file.name) + _NOTE for file in files)
+    if room < 0:
+        return None
+    _choose(files, room)
+    return "\n".join([*before, *(line for file in files for line in _shown(file))])
+
+
+def _files(lines: list[str]) -> tuple[list[str], list[_File]]:
+    """(lines in front of the first file, files)."""
+    before: list[str] = []
+    files: list[_File] = []
+    for line in lines:
+        if files and files[-1].hunks and line[:1] in (" ", "+"):
+            files[-1].hunks[-1].add(line)
+            continue
+        found = _FILE.match(line) if line[:4] in ("diff", "--- ") else None
+        inside = bool(files) and not files[-1].hunks and line[:4] == "--- "
+        if found and not inside and (line[:1] == "d" or not files or _is_over(files[-1])):
+            files.append(_File(_name(found), [line]))
+        elif not files:
+            before.append(line)
+        elif line[:2] == "@@":
+            files[-1].hunks.append(_Hunk([line]))
+        elif files[-1].hunks:
+            files[-1].hunks[-1].add(line)
+        else:
+            files[-1].header.append(line)
+    return before, files
+
+
+def _is_over(file: _File) -> bool:
+    """Whether the last hunk has all the lines that its head announces."""
+    if not file.hunks:
+        return False
+    hunk = file.hunks[-1]
+    counts = re.match(r"@@ -[0-9]+(?:,([0-9]+))? \+[0-9]+(?:,([0-9]+))? @@", hunk.lines[0])
+    if counts is None:
+        return True
+    return hunk.old >= int(counts[1] or 1)
+
+
+def _name(found: re.Match[str]) -> str:
+    name = found["name"] or found["old"] or ""
+    return _RENAMED.split(name)[-1].split("\t")[0]
+
+
+def _choose(files: list[_File], room: int) -> None:
+    """Mark hunks as shown: the first of each file, the second of each, and so on while they fit."""
+    waiting = [(file, iter(file.hunks)) for file in files]
+    while waiting:
+        still = []
+        for file, hunks in waiting:
+            hunk = next(hunks, None)
+            if hunk is None:
+                continue
+            still.append((file, hunks))
+            cost = hunk.size() + file.opening()
+            if cost <= room:
+                hunk.shown = len(hunk.lines)
+                file.opened = True
+                room -= cost
+        waiting = still
+    _begin([(file, hunk) for file in files for hunk in file.hunks if not hunk.shown], room)
+
+
+def _begin(hunks: list[tuple[_File, _Hunk]], room: int) -> None:
+    """Show the beginnings of hunks that are too large, each with its share of what room is left."""
+    for index, (file, hunk) in enumerate(hunks):
+        if room < _BEGINNING:
+            return
+        share = max(room // (len(hunks) - index), min(room, 2 * _BEGINNING))
+        share -= 2 * _NOTE + file.opening()
+        if share < _BEGINNING:
+            continue
+        used = count = 0
+        while count < len(hunk.lines) - 1 and used + size(hunk.lines[count]) + 1 <= share:
+            used += size(hunk.lines[count]) + 1
+            count += 1
+        if count > 1:
+            room -= used + 2 * _NOTE + file.opening()
+            file.opened = True
+            hunk.shown = count
+
+
+def _shown(file: _File) -> list[str]:
+    missing = [hunk for hunk in file.hunks if not hunk.shown]
+    counts = f"+{sum(hunk.added() for hunk in missing)} -{sum(hunk.removed() for hunk in missing)}"
+    if file.hunks and len(missing) == len(file.hunks):
+        return [f"[{file.name}: {len(missing)} hunks left out: {counts}]"]
+    lines = [*file.header, *(line for hunk in file.hunks if hunk.shown for line in hunk.excerpt())]
+    if missing:
+        lines.append(f"[{len(missing)} of {len(file.hunks)} hunks left out: {counts}]")
+    return lines

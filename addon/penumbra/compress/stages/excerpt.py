@@ -1,0 +1,174 @@
+"""A bounded account of a long result: what it is, how large it was, and its most useful parts.
+
+    [search result in part; 40093 bytes, 795 lines; call call_x]
+    src/a.py: 2 hits
+    12:import os
+    [1 more: 40]
+
+Each kind of result has its own limit and its own idea of what is useful. The size of the account
+is bounded by the limit, whatever the size of the result. What is missing is counted.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from functools import partial
+
+from penumbra.compress import failure_lines, windows
+from penumbra.compress.calls import log_files
+from penumbra.compress.calls.match import accounts
+from penumbra.compress.critical_lines import Severity
+from penumbra.compress.failure_lines import FailureLines
+from penumbra.compress.result import Mode
+from penumbra.compress.size import encode, exceeds, size
+from penumbra.compress.stage import Shape, Source, is_readable
+from penumbra.compress.stages import diff_hunks, json_prune, row_sample, search_hits, web_hits
+from penumbra.compress.stages.outline import outline
+
+
+class Kind(StrEnum):
+    """What kind of account a result gets."""
+
+    COMMAND = "command output"
+    SEARCH = "search result"
+    LIST = "list"
+    WEB = "web page"
+    HITS = "web search result"
+    DIFF = "diff"
+    JSON = "JSON"
+    FILE = "file"
+    REPORT = "report"
+    OTHER = "output"
+
+
+_LIMITS = {
+    Kind.COMMAND: 2_500,
+    Kind.SEARCH: 4_500,
+    Kind.LIST: 8_000,
+    Kind.WEB: 5_000,
+    Kind.HITS: 5_000,
+    Kind.DIFF: 2_800,
+    Kind.JSON: 5_000,
+    Kind.REPORT: 32_000,
+    Kind.OTHER: 3_000,
+}
+"""Bytes of an account, heading included, in standard mode."""
+_FILE = 15 / 32
+"""Part of the hard limit that a file may have: what is larger is read for a part of it, and the rest can be
+asked for."""
+_SHARE = 0.75
+"""Part of an account that failure lines may have, whatever else there is."""
+_SHARE_OF_QUOTED = 0.25
+"""The same where they may be quoted: in lists, in what another agent reports."""
+_MORE = 6_000
+"""Bytes by which an account may be larger for failure lines that it would leave out."""
+_LEAST = 1_000
+"""No wish for a smaller result makes an account smaller than this many bytes."""
+_BY_CATEGORY = {
+    "bash": Kind.COMMAND,
+    "grep": Kind.SEARCH,
+    "glob": Kind.LIST,
+    "list": Kind.LIST,
+    "web": Kind.WEB,
+    "subagent": Kind.REPORT,
+    "plan": Kind.REPORT,
+    "read": Kind.FILE,
+    "edit": Kind.FILE,
+    "write": Kind.FILE,
+}
+
+
+def account(text: str, source: Source) -> str | None:
+    """The account of a result that is over its limit; None if it is within."""
+    kind = kind_of(source)
+    if kind in (Kind.WEB, Kind.OTHER) and exceeds(text, limit_of(kind, source)) and web_hits.is_hits(text):
+        kind = Kind.HITS
+    limit = limit_of(kind, source)
+    if not exceeds(text, limit):
+        return None
+    heading = _heading(kind, source)
+    room = limit - size(source.policy.overhead) - size(heading) - 1
+    if room < windows.LEAST:
+        return None
+    data = encode(text)
+    found = FailureLines.of(data) if _tells_failures(kind, text, source) else FailureLines()
+    body = partial(_body, text, data, kind, source=source, found=found)
+    weakest, share, more = Severity.ERROR, _SHARE_OF_QUOTED, 0
+    if kind not in (Kind.LIST, Kind.REPORT):
+        weakest, share = Severity.COMPLAINT, _SHARE
+        more = min(_MORE, source.policy.max_output_bytes - limit) if source.policy.target_ratio is None else 0
+    written = failure_lines.write(found, room, body, weakest, least=windows.LEAST, more=more, share=share)
+    return f"{heading}\n{written}"
+
+
+def _tells_failures(kind: Kind, text: str, source: Source) -> bool:
+    """Whether what looks like a failure in this text is one: in files that someone edits it is code."""
+    if kind in (Kind.FILE, Kind.SEARCH, Kind.WEB, Kind.HITS):
+        return log_files.is_log(source.call.path if kind is Kind.FILE else "", text)
+    return kind is not Kind.DIFF
+
+
+def kind_of(source: Source) -> Kind:
+    """The kind of a result: the call decides, the shape only tells JSON from text."""
+    kind = _BY_CATEGORY.get(source.call.category, Kind.OTHER)
+    if source.shape is Shape.JSON and kind is not Kind.FILE:
+        return Kind.JSON
+    if source.shape is Shape.DIFF and kind is Kind.COMMAND:
+        return Kind.DIFF
+    if kind is Kind.COMMAND and search_hits.is_search(source.call):
+        return Kind.SEARCH
+    return kind
+
+
+def limit_of(kind: Kind, source: Source) -> int:
+    """Bytes that a result of this kind may have: less in aggressive mode, more for an error."""
+    policy = source.policy
+    limit = _LIMITS.get(kind, int(policy.max_output_bytes * _FILE))
+    if kind is Kind.COMMAND:
+        limit = accounts().get(source.call.family, limit)
+    if kind is not Kind.FILE:
+        limit = limit // 2 if policy.mode is Mode.AGGRESSIVE else limit
+        limit = limit * 2 if source.is_error else limit
+        if policy.target_ratio is not None:
+            limit = min(limit, max(_LEAST, int(source.original_bytes * policy.target_ratio)))
+    return min(limit, policy.max_output_bytes)
+
+
+def _heading(kind: Kind, source: Source) -> str:
+    facts = [f"{kind} in part", f"{source.original_bytes} bytes, {source.original_lines} lines"]
+    if source.shortened():
+        facts.append("counts below are of its shortened form")
+    if kind is Kind.FILE and source.call.path:
+        facts[0] = f"file {source.call.path} in part"
+    if not source.policy.overhead and (artifact := source.artifact()):
+        facts.append(f"artifact {artifact}")
+    if source.call_id:
+        facts.append(f"call {source.call_id}")
+    return f"[{'; '.join(facts)}]"
+
+
+def _body(text: str, data: bytes, kind: Kind, room: int, source: Source, found: FailureLines) -> str:
+    sample: str | None = None
+    if not is_readable(text):
+        pass
+    elif kind is Kind.FILE:
+        return outline(text, room, source.mentioned(), found.ranked())
+    elif kind is Kind.HITS:
+        return web_hits.sample(text, room)
+    elif kind is Kind.SEARCH:
+        sample = search_hits.sample(text, room)
+    elif kind is Kind.JSON:
+        sample = row_sample.sample(text, room) or json_prune.prune(text, room)
+    elif kind is Kind.DIFF:
+        sample = diff_hunks.sample(text, room)
+    elif kind in (Kind.COMMAND, Kind.OTHER):
+        sample = row_sample.sample_separated(text, room)
+    if sample is not None:
+        return sample
+    spans = windows.choose(data, room, found.ranked())
+    return windows.assemble(data, spans, partial(_gap, data))
+
+
+def _gap(data: bytes, start: int, end: int) -> str:
+    lines = data.count(10, start, end)
+    return f"[{lines} {'line' if lines == 1 else 'lines'}, {end - start} bytes left out]"

@@ -1,0 +1,120 @@
+"""Lines and groups of lines that repeat directly after each other, written once with a count.
+
+    waiting for the server
+    [the line above 41 more times]
+
+Reversible: writing the lines out again gives the text back. A text that already holds such a
+marker is left alone, so that a marker always means what it says.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from penumbra.compress import time_budget
+
+_LONGEST_CYCLE = 8
+
+
+def fold(text: str) -> str | None:
+    """The text with repetitions counted; None if there is none worth it, or a marker stands in it."""
+    lines = text.split("\n")
+    starts = _starts(lines)
+    if not starts or _has_marker(text):
+        return None
+    folded: list[str] = []
+    done = 0
+    for number, position in enumerate(starts):
+        if not (number + 1) % time_budget.PIECE:
+            time_budget.check()
+        if position < done:
+            continue
+        period, repeats = _cycle(lines, position)
+        if repeats:
+            folded += lines[done : position + period]
+            folded.append(_marker(period, repeats))
+            done = position + period * (repeats + 1)
+    folded += lines[done:]
+    return "\n".join(folded) if len(folded) < len(lines) else None
+
+
+def unfold(text: str) -> str:
+    """What `fold` was given: every marker written out again."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        counts = _counts(line)
+        if counts is None:
+            lines.append(line)
+        else:
+            period, repeats = counts
+            lines += lines[len(lines) - period :] * repeats
+    return "\n".join(lines)
+
+
+def _starts(lines: list[str]) -> list[int]:
+    """Where cycles may begin, in order.
+
+    All lines of a cycle's second round stand among the few lines before them, too. So as many such
+    lines must follow each other as the cycle is long.
+    """
+    last: dict[str, int] = {}
+    again: list[int] = []
+    several = {line for line, times in Counter(lines).items() if times > 1}
+    for position in [position for position, line in enumerate(lines) if line in several]:
+        line = lines[position]
+        if position - last.get(line, -_LONGEST_CYCLE - 1) <= _LONGEST_CYCLE:
+            again.append(position)
+        last[line] = position
+    starts: set[int] = set()
+    following = run = 0
+    for position in reversed(again):
+        run = min(run + 1, _LONGEST_CYCLE) if position + 1 == following else 1
+        following = position
+        first = max(0, position - run)
+        starts.update(start for start in range(first, position) if lines[start] == lines[position])
+    return sorted(starts)
+
+
+def _cycle(lines: list[str], start: int) -> tuple[int, int]:
+    """(period, further repeats) of the shortest worthwhile cycle that begins here; (1, 0) if none."""
+    first = lines[start]
+    for period in range(1, _LONGEST_CYCLE + 1):
+        following = start + period
+        if following >= len(lines):
+            break
+        if lines[following] != first or lines[start:following] != lines[following : following + period]:
+            continue
+        repeats = _repeats(lines, start, period)
+        saved = sum(map(len, lines[start:following])) + period
+        if saved * repeats > len(_marker(period, repeats)) + 1 and repeats * period > 1:
+            return period, repeats
+    return 1, 0
+
+
+def _repeats(lines: list[str], start: int, period: int) -> int:
+    """How often the cycle at `start` follows itself, at least once."""
+    position = start + period
+    while position < len(lines) and lines[position] == lines[position - period]:
+        position += 1
+    return (position - start) // period - 1
+
+
+def _marker(period: int, repeats: int) -> str:
+    what = "line" if period == 1 else f"{period} lines"
+    return f"[the {what} above {repeats} more times]"
+
+
+def _counts(line: str) -> tuple[int, int] | None:
+    """(period, repeats) of a marker line; None for any other line."""
+    words = line.split(" ")
+    if not (line.startswith("[the ") and line.endswith(" more times]")):
+        return None
+    if words[1] == "line" and len(words) == 6 and words[2] == "above" and words[3].isdecimal():
+        return 1, int(words[3])
+    if len(words) == 7 and words[1].isdecimal() and words[2:4] == ["lines", "above"] and words[4].isdecimal():
+        return int(words[1]), int(words[4])
+    return None
+
+
+def _has_marker(text: str) -> bool:
+    return " more times]" in text and any(_counts(line) for line in text.split("\n"))

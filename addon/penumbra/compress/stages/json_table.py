@@ -1,0 +1,218 @@
+"""JSON arrays of objects as tables: each key written once.
+
+    {"total":30,"items":"[table 1]"}
+    [table 1: 30 objects; the same in all: "type":"user"; columns "id","name","address.city"]
+    1 <tab> alpha <tab> Oslo
+    2 <tab> "12" <tab> Bergen
+
+Nothing is lost but the order of the keys within an object. Numbers keep their spelling. A cell is
+a JSON value, with the quotes left off a string that can't be taken for anything else. An empty cell
+is a key that is not there. Objects within objects become columns with dotted names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from penumbra.compress import time_budget
+from penumbra.compress.size import encode
+from penumbra.compress.stages import json_minify
+
+_LEAST_ROWS = 3
+_MOST_COLUMNS = 60
+_MOST_OBJECTS = 200_000
+"""Objects in a text: each of them becomes a row in memory, some forty times as large as the shortest is."""
+_SPARSEST = 8
+"""A table with fewer than one value for so many cells is given up before its columns are built."""
+_MOST_INNER = 12
+_DEPTH = 4
+_SHARED_PREFIX = 20
+"""Characters that all strings of a column must begin with to have them written once."""
+_PLAIN = re.compile(
+    r"(?!(?:true|false|null|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)\Z)"  # values of other types
+    r"[^ \"\[\]{}\x00-\x1f][^\"\x00-\x1f]*(?<! )"
+)
+_RAW = msgspec.json.Decoder(msgspec.Raw)
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+
+Row = dict[str, str]
+"""Values of one object as JSON text, by key."""
+
+
+def to_tables(text: str) -> str | None:
+    """The JSON or JSON Lines with its arrays of objects as tables; None if it has none."""
+    if not json_minify.may_be_json(text) or text.count("{") > _MOST_OBJECTS:
+        return None
+    try:
+        return _tables(json_minify.minify(text) or text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
+def _tables(text: str) -> str | None:
+    body = text.strip(" \t\r\n")
+    lines = body.split("\n")
+    if len(lines) >= _LEAST_ROWS and all(line[:1] == "{" and line.rstrip()[-1:] == "}" for line in lines):
+        rows = _rows(lines)
+        if None not in rows:
+            table = _write([row for row in rows if row is not None], "{} lines of JSON")
+            return "\n".join(table) if table else None
+    _RAW.decode(encode(body))
+    writer = _Writer()
+    shell = writer.value(body, 0)
+    if not writer.tables:
+        return None
+    return "\n".join([shell, *writer.tables]) if shell != '"[table 1]"' else "\n".join(writer.tables)
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Replaces arrays of objects by names of tables, and collects the tables."""
+
+    tables: list[str] = field(default_factory=list)
+    count: int = 0
+
+    def value(self, source: str, depth: int) -> str:
+        """The JSON value, with its tables taken out."""
+        if depth > _DEPTH or len(source) < 80:
+            return source
+        if source[0] == "[":
+            return self._array(source)
+        if source[0] == "{":
+            row = _row(source)
+            if row is not None:
+                inner = (f"{_quote(key)}:{self.value(value, depth + 1)}" for key, value in row.items())
+                return "{" + ",".join(inner) + "}"
+        return source
+
+    def _array(self, source: str) -> str:
+        items = [bytes(item).decode("utf-8", "surrogatepass") for item in _ITEMS.decode(encode(source))]
+        rows = _rows(items)
+        if len(rows) < _LEAST_ROWS or None in rows:
+            return source
+        name = f"table {self.count + 1}"
+        table = _write([row for row in rows if row is not None], name + ": {} objects")
+        if table is None:
+            return source
+        self.count += 1
+        self.tables += table
+        return f'"[{name}]"'
+
+
+def _rows(sources: Sequence[str]) -> list[Row | None]:
+    """The rows, up to the first that is none."""
+    rows: list[Row | None] = []
+    for number, source in enumerate(sources):
+        if not (number + 1) % time_budget.PIECE:
+            time_budget.check()
+        rows.append(_row(source))
+        if rows[-1] is None:
+            break
+    return rows
+
+
+def _row(source: str) -> Row | None:
+    """The members of a compact object; None if it is none, has a key twice, or spells one with escapes."""
+    if source[:1] != "{":
+        return None
+    members = _MEMBERS.decode(encode(source))
+    row = {key: bytes(value).decode("utf-8", "surrogatepass") for key, value in members.items()}
+    length = 1 + max(1, len(row)) + sum(len(_quote(key)) + 1 + len(value) for key, value in row.items())
+    return row if length == len(source) else None
+
+
+def _quote(text: str) -> str:
+    return msgspec.json.encode(text).decode()
+
+
+def _write(rows: Sequence[Row], title: str) -> list[str] | None:
+    """Header and rows of a table; None if the objects have too little in common."""
+    columns = _columns(rows, "")
+    if columns is None:
+        return None
+    cells = sum(len(values) - values.count(None) for values in columns.values())
+    if not 0 < len(columns) <= _MOST_COLUMNS or 2 * cells < len(rows) * len(columns):
+        return None
+    same = {name: values[0] for name, values in columns.items() if values[0] and set(values) == {values[0]}}
+    shown = {name: values for name, values in columns.items() if name not in same}
+    header = title.format(len(rows))
+    if same:
+        header += "; the same in all: " + ",".join(f"{_quote(name)}:{value}" for name, value in same.items())
+    written: list[list[str]] = []
+    for name, values in shown.items():
+        prefix = _shared_prefix(values)
+        if prefix:
+            header += f"; {_quote(name)} begins {_quote(prefix)}"
+        written.append([_cell(value, prefix) for value in values])
+    header += "; columns " + ",".join(map(_quote, shown))
+    return [f"[{header}]", *("\t".join(row) for row in zip(*written, strict=True))]
+
+
+def _columns(rows: Sequence[Row], prefix: str) -> dict[str, list[str | None]] | None:
+    """The values of each key over all rows, None where it is missing; inner objects as dotted keys.
+
+    None if there are too many keys, or most of the cells would be empty: both are counted first.
+    """
+    keys: dict[str, None] = {}
+    for row in rows:
+        keys.update(dict.fromkeys(row))
+        if len(keys) > _MOST_COLUMNS:
+            return None
+    if len(rows) * len(keys) > _SPARSEST * sum(map(len, rows)):
+        return None
+    columns: dict[str, list[str | None]] = {}
+    for key in keys:
+        if len(rows) > time_budget.PIECE:
+            time_budget.check()
+        values = [row.get(key) for row in rows]
+        inner = _inner(values) if "." not in key and prefix.count(".") < _DEPTH else None
+        if inner is None:
+            columns[prefix + key] = values
+            continue
+        found = _columns(inner, f"{prefix}{key}.")
+        if found is None or len(columns) + len(found) > _MOST_COLUMNS:
+            return None
+        columns |= found
+    return columns
+
+
+def _inner(values: Sequence[str | None]) -> list[Row] | None:
+    """The objects of a column that holds nothing else, alike enough to be columns themselves."""
+    if any(value is None or value[0] != "{" or value == "{}" for value in values):
+        return None
+    rows = [_row(value) for value in values if value is not None]
+    if any(row is None or any("." in key for key in row) for row in rows):
+        return None
+    found = [row for row in rows if row is not None]
+    keys: set[str] = set()
+    for row in found:
+        keys.update(row)
+        if len(keys) > _MOST_INNER:
+            return None
+    return found if 2 * sum(map(len, found)) >= len(keys) * len(found) else None
+
+
+def _shared_prefix(values: Sequence[str | None]) -> str:
+    """What all strings of a column begin with; empty if it holds something else, or they share little."""
+    strings = [value for value in values if value is not None]
+    if len(strings) < len(values) or any(value[0] != '"' or "\\" in value for value in strings):
+        return ""
+    low, high = min(strings)[1:-1], max(strings)[1:-1]
+    length = next((at for at, pair in enumerate(zip(low, high, strict=False)) if pair[0] != pair[1]), 0)
+    cut = max(low.rfind(mark, 0, length) for mark in "/.-_:? =") + 1
+    return low[:cut] if cut >= _SHARED_PREFIX else ""
+
+
+def _cell(value: str | None, prefix: str) -> str:
+    """A value as it stands in a row."""
+    if value is None:
+        return ""
+    if value[0] != '"':
+        return value
+    inner = value[1 + len(prefix) : -1]
+    return inner if "\\" not in inner and _PLAIN.fullmatch(inner) else f'"{inner}"'

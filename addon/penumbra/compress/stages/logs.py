@@ -1,0 +1,210 @@
+"""Log lines that differ only in their values: the pattern once, the values line by line.
+
+    [patterns; "~A 1 2" is pattern A with 1 and 2 in its gaps]
+    ~A 2026-01-02T03:04:{}Z INFO [worker-{}] job {} done
+    [end of patterns]
+    ~A 05.123 3 1234
+    ~A 05.200 1 1235
+
+Reversible. What looks like a value (numbers, times, ids, hashes) is cut out of every line; lines
+that are then equal share a pattern. Values that are the same in all lines, or begin the same, stay
+in the pattern. Critical lines stay as they are. Linear in the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from penumbra.compress.critical_lines import is_critical
+
+_VALUE = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9:.,]+)?(?:Z|[+-][0-9:]{2,5})?"  # dates, with times behind a T
+    r"|[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
+    r"|0x[0-9a-fA-F]+"
+    r"|\b[0-9a-f]{8,}\b"
+    r"|[0-9]+(?:[.:,/][0-9]+)*)"
+)
+_VALUE_CHARACTERS = b"0123456789abcdefABCDEFxTZ.:,/+-"
+_STAMP = re.compile(
+    r"\[?[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}"
+    r"(?:[.,][0-9]+)?(?:Z|[+-][0-9:]{4,6})?\]?"
+    r"|[A-Z][a-z]{2} [ 0-9][0-9] [0-9]{2}:[0-9]{2}:[0-9]{2}\b"
+)
+_HASH = re.compile(r"\b(?=[0-9a-f]*[0-9])[0-9a-f]{32,64}\b")
+_FIRST = '[patterns; "~A 1 2" is pattern A with 1 and 2 in its gaps]'
+_LAST = "[end of patterns]"
+_GAP = "\x00"
+_HOLE = "{}"
+_LEAST_LINES = 12
+_LEAST_USES = 4
+_LEAST_CONSTANT = 12
+"""Characters of a pattern outside its gaps."""
+_MOST_VALUES = 12
+_MOST_PATTERNS = 26 * 26
+_SAMPLE = 20
+_RUN = 5
+"""Runs, and lines of a run, that tell whether a text may be a log."""
+_LONGEST = 1_000
+"""Characters of a line above which it is no log line."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    name: str
+    shown: str
+    """The pattern with `{}` for each gap."""
+    gaps: tuple[tuple[int, int] | None, ...]
+    """For each value: how many characters of its beginning and end are in the pattern; None if all."""
+
+
+def factor(text: str) -> str | None:
+    """The text with the patterns of its log lines written once; None if that is not worth it."""
+    lines = text.split("\n")
+    if (
+        len(lines) < _LEAST_LINES
+        or "\n~" in text
+        or text[0] == "~"
+        or _GAP in text
+        or text.startswith(_FIRST)
+    ):
+        return None
+    if not _may_repeat(text, lines) or not _looks_patterned(lines):
+        return None
+    cut = [_cut(line) for line in lines]
+    members: dict[str, list[int]] = {}
+    for position, found in enumerate(cut):
+        if found is not None:
+            members.setdefault(found[0], []).append(position)
+    patterns: dict[str, _Pattern] = {}
+    for constant, positions in members.items():
+        if (
+            len(positions) >= _LEAST_USES
+            and len(constant) >= _LEAST_CONSTANT
+            and len(patterns) < _MOST_PATTERNS
+        ):
+            values = [found[1] for position in positions if (found := cut[position]) is not None]
+            patterns[constant] = _pattern(_name(len(patterns)), constant, values)
+    covered = sum(len(members[constant]) for constant in patterns)
+    if 2 * covered < len(lines) or not any(_HOLE in pattern.shown for pattern in patterns.values()):
+        return None
+    legend = [f"~{pattern.name} {pattern.shown}" for pattern in patterns.values()]
+    factored = "\n".join([_FIRST, *legend, _LAST, *_written(lines, cut, patterns)])
+    return factored if len(factored) * 4 <= len(text) * 3 else None
+
+
+def _may_repeat(text: str, lines: Sequence[str]) -> bool:
+    """Whether enough lines are alike without all characters that values are made of: a fast no."""
+    remains = text.encode("utf-8", "surrogatepass").translate(None, _VALUE_CHARACTERS).split(b"\n")
+    shortest, longest = _LEAST_CONSTANT, _LONGEST
+    counts = Counter(
+        [
+            remaining
+            for line, remaining in zip(lines, remains, strict=True)
+            if shortest <= len(line) <= longest
+        ]
+    )
+    return 2 * sum([count for count in counts.values() if count >= _LEAST_USES]) >= len(lines)
+
+
+def _looks_patterned(lines: Sequence[str]) -> bool:
+    """Whether a sample of runs of lines has lines that differ in their values alone: a fast no."""
+    if len(lines) < 4 * _SAMPLE * _RUN:
+        return True
+    step = len(lines) // (_SAMPLE * _RUN)
+    sample = [line for start in range(0, len(lines), step * _RUN) for line in lines[start : start + _RUN]]
+    constants = [found[0] for line in sample if (found := _cut(line)) is not None]
+    return len(constants) >= _LEAST_USES and len(set(constants)) * 4 <= len(constants) * 3
+
+
+def without_noise(text: str) -> str | None:
+    """The log with `[timestamp]` for the time that begins a line and `[hash]` for long hashes.
+
+    None if most lines do not begin with a time. Critical lines keep theirs.
+    """
+    lines = text.split("\n")
+    stamped = [position for position, line in enumerate(lines) if _STAMP.match(line)]
+    if len(lines) < _LEAST_LINES or 2 * len(stamped) < len(lines):
+        return None
+    for position in stamped:
+        if not is_critical(lines[position]):
+            lines[position] = _HASH.sub("[hash]", _STAMP.sub("[timestamp]", lines[position], count=1))
+    return "\n".join(lines)
+
+
+def restore(text: str) -> str:
+    """What `factor` was given; any other text as it is."""
+    if not text.startswith(_FIRST + "\n"):
+        return text
+    legend, _, body = text[len(_FIRST) + 1 :].partition("\n" + _LAST + "\n")
+    shown = dict(line[1:].split(" ", 1) for line in legend.split("\n"))
+    return "\n".join(_restored(line, shown) for line in body.split("\n"))
+
+
+def _restored(line: str, shown: dict[str, str]) -> str:
+    if line[:1] != "~":
+        return line
+    name, *values = line[1:].split(" ")
+    parts = shown[name].split(_HOLE)
+    return "".join(part + value for part, value in zip(parts, [*values, ""], strict=True))
+
+
+def _cut(line: str) -> tuple[str, tuple[str, ...]] | None:
+    """(line with gaps, values); None for a line that stays as it is."""
+    if len(line) < _LEAST_CONSTANT or len(line) > _LONGEST or _HOLE in line:
+        return None
+    parts = _VALUE.split(line)
+    if not 1 < len(parts) <= 2 * _MOST_VALUES + 1:
+        return None
+    return _GAP.join(parts[::2]), tuple(parts[1::2])
+
+
+def _name(number: int) -> str:
+    """A, B, ... Z, AA, AB, ..."""
+    last = chr(ord("A") + number % 26)
+    return last if number < 26 else chr(ord("A") + number // 26 - 1) + last
+
+
+def _pattern(name: str, constant: str, values: Sequence[tuple[str, ...]]) -> _Pattern:
+    parts = constant.split(_GAP)
+    shown = parts[0]
+    gaps: list[tuple[int, int] | None] = []
+    for column, part in zip(zip(*values, strict=True), parts[1:], strict=True):
+        if min(column) == max(column):
+            gaps.append(None)
+            shown += column[0] + part
+            continue
+        ahead, behind = _shared(column)
+        gaps.append((ahead, behind))
+        end = column[0][len(column[0]) - behind :]
+        shown += column[0][:ahead] + _HOLE + end + part
+    return _Pattern(name, shown, tuple(gaps))
+
+
+def _shared(column: Sequence[str]) -> tuple[int, int]:
+    """How many characters all values of a column begin and end with, cut at a mark between numbers."""
+    low, high = min(column), max(column)
+    same = next((at for at, pair in enumerate(zip(low, high, strict=False)) if pair[0] != pair[1]), 0)
+    ahead = max(low.rfind(mark, 0, same) for mark in "T :.-/") + 1
+    behind = 1 if low[-1] == "Z" and all(value[-1] == "Z" for value in column) else 0
+    return ahead, behind
+
+
+def _written(
+    lines: list[str], cut: list[tuple[str, tuple[str, ...]] | None], patterns: dict[str, _Pattern]
+) -> list[str]:
+    written: list[str] = []
+    for line, found in zip(lines, cut, strict=True):
+        pattern = patterns.get(found[0]) if found else None
+        if found is None or pattern is None or is_critical(line):
+            written.append(line)
+            continue
+        values = [
+            value[gap[0] : len(value) - gap[1]]
+            for value, gap in zip(found[1], pattern.gaps, strict=True)
+            if gap is not None
+        ]
+        written.append(" ".join([f"~{pattern.name}", *values]))
+    return written

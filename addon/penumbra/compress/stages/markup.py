@@ -1,0 +1,186 @@
+"""A web page as text to read: headings, paragraphs, lists, tables and links; no scripts, no styles.
+
+The parser is selectolax (Lexbor), an HTML5 parser in C; this file only decides what of the tree is
+written. Links and image descriptions stay, everything that only a browser needs goes.
+"""
+
+from __future__ import annotations
+
+import re
+
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+from penumbra.compress import time_budget
+
+_PAGE = re.compile(
+    r"\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!--[^>]{0,500}-->\s*)?<(?:!doctype html|html)[\s>]", re.IGNORECASE
+)
+
+
+def _tags(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+_UNSEEN = _tags("script style noscript template svg head iframe object canvas link meta")
+_BLOCKS = _tags(
+    "address article aside blockquote body br dd details div dl dt fieldset figcaption figure footer form"
+    " h1 h2 h3 h4 h5 h6 header hr li main nav ol p pre section summary table tbody thead tr ul"
+)
+_SPACED = _tags("p h1 h2 h3 h4 h5 h6 pre table ul ol blockquote section article")
+"""Blocks with an empty line in front."""
+_HEADINGS = _tags("h1 h2 h3 h4 h5 h6 h7 h8 h9")
+_WRITTEN = _BLOCKS | _HEADINGS | _tags("td th img a")
+"""Elements that leave something in the text; of all others only what is in them does."""
+_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
+_CHILDLESS = _tags(
+    "area base br col dd dt embed hr img input li link meta option p param source tbody td th thead tr track"
+    " wbr"
+)
+_DEEPEST = 500
+"""Elements within elements: the parser's time grows with the square of this."""
+_BLANKS = re.compile(r"[\t\r\n\f\u00a0][ \t\r\n\f\u00a0]*| [ \t\r\n\f\u00a0]+")
+"""Blanks that are not one space already."""
+_LONGEST_LINK = 300
+"""Characters of an address that is worth writing; longer ones carry data for the site."""
+
+
+def to_text(text: str) -> str | None:
+    """The page's title and text; None if the text is no HTML page."""
+    if not _PAGE.match(text) or _is_deep(text):
+        return None
+    tree = LexborHTMLParser(text)
+    title = tree.css_first("title")
+    writer = _Writer(hides="hidden" in text.lower())
+    if tree.body is not None:
+        writer.walk(tree.body)
+    heading = _BLANKS.sub(" ", title.text()).strip() if title is not None else ""
+    lines = ([f"# {heading}"] if heading else []) + writer.finish()
+    return "\n".join(lines) + "\n"
+
+
+def _is_deep(text: str) -> bool:
+    """Whether elements are nested too deep, by their tags alone; those that end by themselves don't count."""
+    if text.count("<") - text.count("</") <= _DEEPEST:
+        return False
+    depth = deepest = 0
+    for found in _TAG.finditer(text):
+        closing, name = found.groups()
+        if name.lower() in _CHILDLESS:
+            continue
+        depth = max(0, depth - 1) if closing else depth + 1
+        deepest = max(deepest, depth)
+    return deepest > _DEEPEST
+
+
+class _Writer:
+    """Collects lines while the tree is walked."""
+
+    def __init__(self, hides: bool) -> None:
+        self.hides = hides
+        """Whether some element may be hidden: attributes are asked for only then."""
+        self.lines: list[str] = []
+        self.parts: list[str] = []
+        self.verbatim = 0
+        self.paragraph = False
+        self.links: list[tuple[int, str]] = []
+
+    def walk(self, root: LexborNode) -> None:
+        """Write everything below a node, without recursion: pages nest as deep as they like."""
+        # A name is that of an element whose end is reached.
+        stack: list[LexborNode | str] = [root]
+        nodes = 0
+        while stack:
+            nodes += 1
+            if not nodes % time_budget.PIECE:
+                time_budget.check()
+            node = stack.pop()
+            if isinstance(node, str):
+                self._leave(node)
+                continue
+            tag = node.tag or ""
+            if tag == "-text":
+                self._text(node.text_content or "")
+                continue
+            if tag in _UNSEEN or tag[:1] == "-" or tag == "_comment":
+                continue
+            if self.hides and "hidden" in node.attributes:
+                continue
+            if tag in _WRITTEN:
+                self._enter(tag, node)
+                stack.append(tag)
+            first = len(stack)
+            child = node.child
+            while child is not None:
+                stack.append(child)
+                child = child.next
+            stack[first:] = reversed(stack[first:])
+
+    def finish(self) -> list[str]:
+        """The lines, no two empty ones in a row."""
+        self._end_line()
+        kept: list[str] = []
+        for line in self.lines:
+            if line or (kept and kept[-1]):
+                kept.append(line)
+        return kept
+
+    def _text(self, text: str) -> None:
+        if self.verbatim:
+            first, *rest = text.split("\n")
+            self.parts.append(first)
+            for line in rest:
+                self._end_line()
+                self.parts.append(line)
+            return
+        text = _BLANKS.sub(" ", text)
+        if text.strip() or self.parts:
+            self.parts.append(text)
+
+    def _enter(self, tag: str, node: LexborNode) -> None:
+        if tag in _BLOCKS:
+            self._end_line()
+            self.paragraph = tag in _SPACED
+            if self.paragraph:
+                self.lines.append("")
+        if tag == "a":
+            self.links.append((len(self.parts), (node.attributes.get("href") or "").strip()))
+        elif tag == "li":
+            self.parts.append("- ")
+        elif tag in _HEADINGS:
+            self.parts.append("#" * int(tag[1]) + " ")
+        elif tag in ("td", "th") and any(part.strip() for part in self.parts):
+            self.parts.append(" | ")
+        elif tag == "pre":
+            self.verbatim += 1
+        elif tag == "img" and (description := (node.attributes.get("alt") or "").strip()):
+            self.parts.append(f"[image: {description}]")
+
+    def _leave(self, tag: str) -> None:
+        if tag == "a" and self.links:
+            self._link(*self.links.pop())
+        if tag in _BLOCKS:
+            self.paragraph = tag in _SPACED
+            self._end_line()
+        if tag == "pre":
+            self.verbatim -= 1
+
+    def _link(self, start: int, address: str) -> None:
+        words = "".join(self.parts[start:]).strip()
+        useless = not address or address[0] == "#" or address.startswith(("javascript:", "data:"))
+        if words and not useless and len(address) <= _LONGEST_LINK:
+            self.parts[start:] = [f"[{words}]({address})"]
+
+    def _end_line(self) -> None:
+        if not self.parts:
+            if self.verbatim or self.paragraph:
+                self.lines.append("")
+            self.links = [(0, address) for _, address in self.links] if self.links else self.links
+            return
+        line = "".join(self.parts)
+        line = line.rstrip() if self.verbatim else line.strip()
+        if line and line.strip("#-"):
+            self.lines.append(line)
+        elif self.verbatim or self.paragraph:
+            self.lines.append("")
+        self.parts.clear()
+        self.links = [(0, address) for _, address in self.links]

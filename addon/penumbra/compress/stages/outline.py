@@ -1,0 +1,145 @@
+"""A long file in part: its beginning, what the conversation has named, what defines or heads something,
+its end. Where lines are missing, the next one has its number."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from penumbra.compress.size import encode, head, size, tail
+from penumbra.compress.stages import line_numbers, passages
+
+_DEFINITION = re.compile(
+    r"(?:(?:export|public|private|protected|internal|static|abstract|final|async|default|pub(?:\([a-z]+\))?"
+    r"|unsafe|inline|virtual|override|declare|sealed|partial|open|data|extern)[ \t]+){0,5}"
+    r"(?:def|class|func|fn|function\*?|interface|struct|enum|trait|impl|type|module|namespace|mod|object|record"
+    r"|protocol|extension|macro_rules!|CREATE|resource|describe|it|test)\b[ \t(]*[\"'`\w*(<&]"
+    r"|#{1,6} \S|\[[\w.\" -]+\][ \t]*\Z"
+    r"|(?:const|let|var)[ \t]+\w+[ \t]*(?::[^=\n]{1,80})?=[ \t]*(?:async|function|\()"
+    r"|[A-Z][A-Z0-9_]{2,}[ \t]*=|\w[\w ]*::\w+\("
+)
+_LONGEST = 160
+"""Characters of a line that can define something."""
+_DEEPEST = 8
+"""Blanks in front of one."""
+_BEGINNING = 20
+_DEFINITIONS = 15
+_FAILURES = 30
+_TAIL = 6
+"""Per cent of the room for the beginning, at least, for definitions, for failures, and for the end. Passages
+have the rest, and what they leave goes to the beginning."""
+_MOST_FAILURES = 100
+_MARKS = 300
+"""Bytes for what is said about what is missing."""
+
+
+def outline(
+    text: str,
+    room: int,
+    mentioned: Mapping[str, float] = MappingProxyType({}),
+    failures: Sequence[tuple[int, int]] = (),
+) -> str:
+    """The parts of a file that fit into `room` bytes. Line numbers are those of the text.
+
+    `mentioned`: the names that the conversation has used before, and how much each weighs. `failures`: where
+    failure lines stand, in bytes, the most important ones first: they come before definitions.
+    """
+    room -= _MARKS
+    file = _File.of(text)
+    end = tail(text, room * _TAIL // 100)
+    end = end[end.find("\n") + 1 :] if "\n" in end[:400] else end
+    last = len(file.lines) - 1 - end.count("\n")
+    least = head(text, room * _BEGINNING // 100).count("\n")
+    defining = file.failures(text, failures, range(least, last), room * _FAILURES // 100)
+    defining |= file.definitions(range(least, last), room * _DEFINITIONS // 100)
+    spent = size(end) + sum(file.needs(position) for position in defining)
+    left = room - spent - room * _BEGINNING // 100
+    named = passages.choose(file.contents, mentioned, range(least, last), left)
+    spent += sum(file.needs(position) for position in named - defining)
+    start = head(text, max(0, room - spent))
+    cut = start.rfind("\n", max(0, len(start) - 400))
+    start = start[: cut + 1] if cut >= 0 else start
+    is_cut = bool(start) and not start.endswith("\n")
+    first = start.count("\n")
+    kept = [one for one in sorted(named | defining) if first + is_cut <= one < last]
+    gone = size(text) - size(start) - size(end) - sum(size(file.lines[one]) + 1 for one in kept)
+    missing = f"{last - first - len(kept)}{f' of the next {last - first}' if kept else ''} lines"
+    # A part of a file may have been asked for: only numbers that stand there are the file's.
+    where = "" if file.separator else " in this output"
+    told = f"; a line behind missing ones has its number{where}" if kept else ""
+    parts = [start + "\n" * is_cut, f"[{missing}, {gone} bytes left out{told}]\n"]
+    if kept:
+        parts += [*file.numbered(kept, first), "[the end:]\n"]
+    return "".join(parts) + end
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A text as lines, with the numbers that they have or get."""
+
+    lines: Sequence[str]
+    numbers: Sequence[int]
+    contents: Sequence[str]
+    """The lines without their numbers."""
+    separator: str
+
+    @classmethod
+    def of(cls, text: str) -> _File:
+        lines = text.split("\n")
+        numbers, contents = line_numbers.split(text)
+        separator = line_numbers.separator_of(lines)
+        if not separator:
+            numbers = list(range(1, len(lines) + 1))
+        return cls(lines, numbers, contents, separator)
+
+    def needs(self, position: int) -> int:
+        """Bytes of a line with its number."""
+        return size(self.lines[position]) + 10
+
+    def definitions(self, span: range, room: int) -> set[int]:
+        """Positions of the lines that define or head something, the least indented first, that fit."""
+        found: list[tuple[int, int]] = []
+        for position in span:
+            content = self.contents[position]
+            bare = content.lstrip()
+            depth = len(content) - len(bare)
+            if depth <= _DEEPEST and len(content) <= _LONGEST and _DEFINITION.match(bare):
+                found.append((depth, position))
+        kept: set[int] = set()
+        for _, position in sorted(found):
+            room -= self.needs(position)
+            if room < 0:
+                break
+            kept.add(position)
+        return kept
+
+    def failures(self, text: str, spans: Sequence[tuple[int, int]], span: range, room: int) -> set[int]:
+        """Positions of the failure lines that fit, and of the lines around them."""
+        data = encode(text) if spans else b""
+        kept: set[int] = set()
+        for start, _ in spans[:_MOST_FAILURES]:
+            position = data.count(b"\n", 0, start)
+            around = range(max(span.start, position - 1), min(span.stop, position + 4))
+            new = [one for one in around if one not in kept]
+            room -= sum(map(self.needs, new))
+            if room < 0:
+                break
+            if position in span:
+                kept.update(new)
+        return kept
+
+    def numbered(self, positions: Iterable[int], first: int) -> list[str]:
+        """Lines with their ends; those behind missing ones with their numbers. `first`: the position
+        behind what is shown in front of them."""
+        written: list[str] = []
+        expected = first
+        for position in positions:
+            line = self.lines[position]
+            is_bare = line == self.contents[position] and self.numbers[position] > 0
+            if position != expected and is_bare:
+                line = f"{self.numbers[position]}{self.separator or ': '}{line}"
+            written.append(line + "\n")
+            expected = position + 1
+        return written

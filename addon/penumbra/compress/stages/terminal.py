@@ -1,0 +1,261 @@
+"""What a screen would show of a text: colours and titles gone, overwritten text overwritten.
+
+Three steps, each only when the text has something for it. Sequences that move nothing (colours,
+modes, titles, hyperlinks, character sets) are deleted by one pattern. Lines with carriage
+returns, backspaces or moves within the line are drawn on a row of cells. Only text that moves
+between lines (progress of several downloads) is drawn on a screen of rows.
+
+Clearing the screen or going home starts a new page below, as scrollback would show it, so that
+nothing readable is lost. An overwritten text that tells of an error is kept as a line.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from penumbra.compress.critical_lines import is_critical
+
+_CONTROLS = "\x07\x08\x0e\x0f\x1b\x9b\x9d"
+# Each alternative begins with a character: the search then skips all others at once.
+_STILL = re.compile(
+    r"\x1b(?:\[[0-9;:<=>?]*[ -/]*[mhlnqrtcxygi`a-dpsu]"  # colours, modes, reports
+    r"|[\]PX^_k][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # titles, hyperlinks, strings
+    r"|[ #%()*+\-./][0-9A-Za-z@=<>%]"  # character sets
+    r"|[0-9:;<=>?NOVWZ\\lmno|}~])"
+    r"|\x9b(?<![\x80-\x9a\x9c\x9e-\xff]\x9b)(?:[0-9;:<=>?]*[ -/]*[@-~])?"  # the 8-bit forms
+    r"|\x9d(?<![\x80-\x9a\x9c\x9e-\xff]\x9d)(?:[^\x07\x1b\x9c\x9d\n]*(?:\x07|\x9c))?"
+    r"|\x07|\x0e|\x0f"
+)
+_COLOUR = re.compile(r"\x1b\[[0-9;:<=>?]*[ -/]*m")
+_TOKEN = re.compile(r"\x1b\[([0-9;:<=>?]*)[ -/]*([@-~])|\x1b([DEMc78]?)|[\r\n]|\x08+|[^\x1b\r\n\x08]+")
+_BETWEEN_LINES = re.compile(r"\x1b(?:\[[0-9;:<=>?]*[ABEFHJLMSTf]|[DEMc])")
+_PASSES = 4
+"""What is deleted may leave a new sequence behind; text of real programs needs one pass."""
+_WIDEST = 400
+"""Cells that one move to the right may open: real screens are narrower."""
+_PAGE = 60
+"""Rows that a move to a position may open."""
+
+
+def render(text: str, *, moves: bool = True) -> str:
+    """The text as a screen would show it; the same object if there is nothing to do.
+
+    With `moves=False` (text of a file) only colours, modes and titles go: a carriage return or
+    a backspace in a file is content.
+    """
+    if not may_act(text):
+        return text
+    # Most texts have colours and nothing else: then that is all there is to do.
+    shown = _COLOUR.sub("", text)
+    if not may_act(shown):
+        return shown
+    shown = text
+    for _ in range(_PASSES):
+        if not may_act(shown):
+            break
+        before = shown
+        shown = _STILL.sub("", shown)
+        if moves:
+            shown = _draw(shown)
+        if shown == before:
+            break
+    return text if shown == text else shown
+
+
+def may_act(text: str) -> bool:
+    """Whether the text holds a control character that a screen acts on: a fast no for most texts."""
+    if any(control in text for control in _CONTROLS):
+        return True
+    return _returns(text)
+
+
+def _returns(text: str) -> bool:
+    """Whether a carriage return stands elsewhere than in front of a line end."""
+    return "\r" in text and text.count("\r") != text.count("\r\n")
+
+
+def _moves(text: str) -> bool:
+    return "\x08" in text or "\x1b" in text or _returns(text)
+
+
+def _draw(text: str) -> str:
+    if _BETWEEN_LINES.search(text):
+        drawn = _Screen(budget=2 * len(text) + 4 * _WIDEST).draw(text)
+        return drawn if drawn is not None else _strip(text)
+    if not _moves(text):
+        return text
+    return "\n".join(_line(line) for line in text.split("\n"))
+
+
+def _strip(text: str) -> str:
+    """The text without sequences, overwritten text kept: for input that asks for too much room."""
+    return _TOKEN.sub(lambda found: "" if found[0][0] == "\x1b" else found[0], text)
+
+
+def _line(line: str) -> str:
+    """One line, drawn."""
+    ending = "\r" if line.endswith("\r") else ""
+    body = line[:-1] if ending else line
+    if not _moves(body):
+        return line
+    drawn = _Screen(budget=2 * len(body) + 4 * _WIDEST).draw(body)
+    return (drawn if drawn is not None else _strip(body)) + ending
+
+
+@dataclass(slots=True)
+class _Screen:
+    """Rows of cells and a cursor. Rows above the page can't be reached any more."""
+
+    budget: int
+    rows: list[list[str]] = field(default_factory=lambda: [[]])
+    row: int = 0
+    column: int = 0
+    page: int = 0
+    rescued: dict[int, list[str]] = field(default_factory=dict)
+    saved: tuple[int, int] = (0, 0)
+
+    def draw(self, text: str) -> str | None:
+        """The lines that the text leaves on the screen; None if they take too much room."""
+        for token in _TOKEN.finditer(text):
+            piece = token[0]
+            if piece[0] != "\x1b":
+                self._plain(piece)
+            elif token[2]:
+                self._move(token[2], token[1])
+            else:
+                self._escape(token[3] or "")
+            if self.budget < 0:
+                return None
+        lines: list[str] = []
+        for position, cells in enumerate(self.rows):
+            lines += self.rescued.get(position, ())
+            lines.append("".join(cells))
+        return "\n".join(lines)
+
+    def _plain(self, piece: str) -> None:
+        if piece == "\n":
+            self._down()
+            self.column = 0
+        elif piece == "\r":
+            self.column = 0
+        elif piece[0] == "\x08":
+            self.column = max(0, self.column - len(piece))
+        else:
+            self._write(piece)
+
+    def _write(self, piece: str) -> None:
+        cells = self.rows[self.row]
+        if self.column > len(cells):
+            self._spend(self.column - len(cells))
+            cells += " " * (self.column - len(cells))
+        end = self.column + len(piece)
+        if self.column == 0 and cells:
+            self._rescue(cells, piece)
+        self._spend(len(piece))
+        cells[self.column : end] = piece
+        self.column = end
+
+    def _rescue(self, cells: list[str], new: str) -> None:
+        """Keep an error that is about to be written over, once."""
+        if len(cells) > _WIDEST:
+            return
+        line = "".join(cells).rstrip()
+        if line and not new.startswith(line) and is_critical(line):
+            kept = self.rescued.setdefault(self.row, [])
+            if not kept or kept[-1] != line:
+                kept.append(line)
+
+    def _spend(self, cells: int) -> None:
+        self.budget -= cells
+
+    def _down(self) -> None:
+        self.row += 1
+        if self.row == len(self.rows):
+            self.rows.append([])
+
+    def _escape(self, kind: str) -> None:
+        if kind == "M":
+            self.row = max(self.page, self.row - 1)
+        elif kind in ("D", "E"):
+            self._down()
+            self.column = 0 if kind == "E" else self.column
+        elif kind == "c":
+            self._new_page()
+        elif kind == "7":
+            self.saved = (self.row, self.column)
+        elif kind == "8":
+            self.row, self.column = self.saved
+
+    def _move(self, kind: str, parameters: str) -> None:
+        numbers = [int(number[:5]) if number.isdigit() else 0 for number in parameters.split(";")]
+        count = max(1, numbers[0])
+        if kind in "AF":
+            self.row = max(self.page, self.row - count)
+        elif kind in "BE":
+            self.row = min(len(self.rows) - 1, self.row + count)
+        elif kind == "C":
+            self.column = max(self.column, min(self.column + count, _WIDEST))
+        elif kind == "D":
+            self.column = max(0, self.column - count)
+        elif kind == "G":
+            self.column = min(count - 1, _WIDEST)
+        elif kind in "Hf":
+            self._go(count, numbers[1] if len(numbers) > 1 else 1)
+        elif kind in "JK":
+            self._erase(kind, numbers[0])
+        elif kind == "P":
+            self._spend(1 + len(self.rows[self.row]) // _WIDEST)
+            del self.rows[self.row][self.column : self.column + count]
+        elif kind == "X":
+            self._blank(self.column, min(self.column + count, len(self.rows[self.row])))
+        if kind in "EF":
+            self.column = 0
+
+    def _go(self, row: int, column: int) -> None:
+        """To a position of the page. Home, after something was written, is a new page."""
+        if row == 1 and column <= 1:
+            self._new_page()
+            return
+        self.row = self.page + min(row, _PAGE) - 1
+        while len(self.rows) <= self.row:
+            self._spend(1)
+            self.rows.append([])
+        self.column = min(max(1, column) - 1, _WIDEST)
+
+    def _new_page(self) -> None:
+        last = len(self.rows) - 1
+        if self.rows[last]:
+            self.rows.append([])
+            last += 1
+        self.page = self.row = last
+        self.column = 0
+
+    def _erase(self, kind: str, what: int) -> None:
+        cells = self.rows[self.row]
+        if kind == "J" and what >= 2:
+            self._new_page()
+            return
+        if what == 0:
+            self._lose(cells, self.column)
+            if kind == "J":
+                self._erase_below()
+        elif what == 1:
+            self._blank(0, min(self.column + 1, len(cells)))
+        else:
+            self._lose(cells, 0)
+
+    def _lose(self, cells: list[str], column: int) -> None:
+        if column == 0 and cells:
+            self._rescue(cells, "")
+        del cells[column:]
+
+    def _erase_below(self) -> None:
+        for cells in self.rows[self.row + 1 :]:
+            cells.clear()
+        del self.rows[self.row + 1 :]
+
+    def _blank(self, start: int, end: int) -> None:
+        if end > start:
+            self._spend(end - start)
+            self.rows[self.row][start:end] = " " * (end - start)

@@ -1,0 +1,132 @@
+"""Stack traces: own frames kept, runs of library frames counted.
+
+A frame is one line, or two where the language prints the source line below it (Python). The first
+and the last frame of a trace stay whatever they are, and so does every line that is no frame
+(messages, `Caused by:`, `... 12 more`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from penumbra.compress import time_budget
+
+_FRAME = re.compile(
+    r'[ \t]+File "(?P<python>[^"]+)", line [0-9]+'
+    r"|[ \t]+at (?P<at>[^\n]{1,400})\Z"  # JavaScript, Java, Kotlin, C#
+    r"|[ \t]+from (?P<ruby>[^\n]{1,300}:[0-9]+:in .+)\Z"
+    r"|#[0-9]+ (?P<php>(?:/|\[internal|phar:)[^\n]{1,300})\Z"
+    r"|[ \t]+[0-9]+: +(?:0x[0-9a-f]+ - )?(?P<rust>[A-Za-z_<][\w:<>{}#&, ]{2,300})\Z"
+)
+_GO = re.compile(r"\t(?P<file>[^\s:]{1,300}\.(?:go|s)):[0-9]+(?: \+0x[0-9a-f]+)?\r?\Z")
+"""The second line of a frame of Go; the first one names the function."""
+_BEGINNING = re.compile(r'\n(?:[ \t]+(?:File "|at |from |[0-9]+: )|#[0-9]+ |\t[^\s:]{1,300}\.go:)')
+"""How frames begin: a fast no for texts with few such lines."""
+_LIBRARY = re.compile(
+    r"[/\\](?:site-packages|dist-packages|node_modules|gems|\.cargo[/\\]registry|rustc|vendor|\.pnpm)[/\\]"
+    r"|[/\\]lib(?:64)?[/\\](?:python|ruby|node)[0-9.]*[/\\]"
+    r"|<frozen |\bnode:|\binternal/|\[internal function\]"
+    r"|^(?:java|javax|jdk|sun|com\.sun|kotlin|kotlinx|scala|groovy|clojure|akka|io\.netty"
+    r"|org\.(?:springframework|apache|junit|hibernate|eclipse|gradle|codehaus|jboss|mockito|testng)"
+    r"|java\.base|System|Microsoft|Xunit|NUnit)[./]"
+    r"|^(?:<?(?:core|std|alloc|tokio|backtrace|rayon)::|__rust|rust_begin|_start\b|main\Z|__libc)"
+    r"|[/\\]usr[/\\](?:local[/\\]go|lib)[/\\]|[/\\]pkg[/\\]mod[/\\]|[/\\]go[0-9.]*[/\\]src[/\\]"
+)
+_LEAST = 3
+"""Library frames in a row that are worth a line which counts them."""
+
+
+def fold(text: str) -> str | None:
+    """The text with runs of library frames as a count; None if it has none."""
+    if (
+        "at " not in text
+        and "File " not in text
+        and "from " not in text
+        and "\n#" not in text
+        and "::" not in text
+        and ".go:" not in text
+    ):
+        return None
+    if len(_BEGINNING.findall("\n" + text)) <= _LEAST:
+        return None
+    lines = text.split("\n")
+    frames = _frames(lines)
+    written: list[str] = []
+    position = 0
+    changed = False
+    while position < len(lines):
+        trace = _trace(frames, position)
+        if len(trace) <= _LEAST:
+            written.append(lines[position])
+            position += 1
+            continue
+        end = trace[-1][1]
+        folded = _folded(lines, trace)
+        changed |= len(folded) < end - position
+        written += folded
+        position = end
+    return "\n".join(written) if changed else None
+
+
+Frame = tuple[int, int, bool]
+"""(first line, line behind the last one, whether it is of a library)."""
+
+
+def _frames(lines: Sequence[str]) -> dict[int, Frame]:
+    """Frames by their first line."""
+    frames: dict[int, Frame] = {}
+    for position, line in enumerate(lines):
+        if not (position + 1) % time_budget.PIECE:
+            time_budget.check()
+        if len(line) > 500 or line[:1] not in (" ", "\t", "#"):
+            continue
+        found = _FRAME.match(line)
+        if found is None:
+            second = _GO.match(line)
+            if second is not None and position and lines[position - 1].strip() and position - 1 not in frames:
+                frames[position - 1] = (position - 1, position + 1, bool(_LIBRARY.search(second["file"])))
+            continue
+        name = next(group for group in found.groups() if group is not None)
+        end = position + 1
+        if found["python"] or found["rust"]:
+            while end < len(lines) and end < position + 4 and _is_below(line, lines[end]):
+                end += 1
+            name += "\n" + "\n".join(lines[position + 1 : end]) if found["rust"] else ""
+        frames[position] = (position, end, bool(_LIBRARY.search(name)))
+    return frames
+
+
+def _is_below(frame: str, line: str) -> bool:
+    """Whether a line belongs to the frame above it: indented further, and no frame itself."""
+    indent = len(frame) - len(frame.lstrip())
+    return len(line) - len(line.lstrip()) > indent and bool(line.strip()) and not _FRAME.match(line)
+
+
+def _trace(frames: dict[int, Frame], position: int) -> list[Frame]:
+    """The frames that follow directly on each other from this line on."""
+    trace: list[Frame] = []
+    while position in frames:
+        trace.append(frames[position])
+        position = trace[-1][1]
+    return trace
+
+
+def _folded(lines: Sequence[str], trace: Sequence[Frame]) -> list[str]:
+    written: list[str] = []
+    run: list[Frame] = []
+    for number, frame in enumerate(trace):
+        if frame[2] and 0 < number < len(trace) - 1:
+            run.append(frame)
+            continue
+        written += _run(lines, run)
+        run = []
+        written += lines[frame[0] : frame[1]]
+    return written
+
+
+def _run(lines: Sequence[str], run: Sequence[Frame]) -> list[str]:
+    if len(run) < _LEAST:
+        return [line for frame in run for line in lines[frame[0] : frame[1]]]
+    indent = lines[run[0][0]][: len(lines[run[0][0]]) - len(lines[run[0][0]].lstrip())]
+    return [f"{indent}[{len(run)} library frames left out]"]

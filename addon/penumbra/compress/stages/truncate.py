@@ -1,0 +1,39 @@
+"""The hard limit on a result's size.
+
+The failure lines among what is missing stand below. Every gap holds a marker with the exact number of
+bytes that are missing there, and markers count towards the limit. Text within the limit is not touched,
+so a capped text is never capped again.
+"""
+
+from __future__ import annotations
+
+from penumbra.compress import failure_lines, windows
+from penumbra.compress.critical_lines import Severity
+from penumbra.compress.failure_lines import FailureLines
+from penumbra.compress.size import encode, exceeds, head
+
+
+def cap(text: str, limit: int, reserve: int = 0) -> str | None:
+    """The text cut to `limit` minus `reserve` bytes, markers included; None if it is within `limit`.
+
+    `reserve` is what the caller will put in front. Where there is no room for markers only the head
+    is kept.
+    """
+    if not exceeds(text, limit):
+        return None
+    room = max(0, limit - reserve)
+    if room < windows.LEAST:
+        return head(text, room)
+    data = encode(text)
+    found = FailureLines.of(data)
+    telling = found.ranked()
+
+    def body(room: int) -> str:
+        spans = windows.choose(data, room, telling)
+        return windows.assemble(data, spans, _marker)
+
+    return failure_lines.write(found, room, body, Severity.COMPLAINT, least=windows.LEAST)
+
+
+def _marker(start: int, end: int) -> str:
+    return f"[Tool output capped: {end - start} bytes removed]"

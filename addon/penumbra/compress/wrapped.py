@@ -1,0 +1,68 @@
+"""A result that is JSON around outputs: each output is shortened by itself, and the JSON stays JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from penumbra.compress.calls.json_envelope import Output, outputs
+from penumbra.compress.calls.tools import category
+from penumbra.compress.result import Policy, Shortened, ToolOutput
+from penumbra.compress.size import size
+
+_ESCAPES = 2
+"""Into so many parts the limit of a result is cut for each of its outputs: escapes need room."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapped:
+    """A JSON text, and what became of the outputs in it."""
+
+    text: str
+    parts: tuple[Shortened, ...]
+
+
+def shorten(
+    text: str,
+    output: ToolOutput,
+    policy: Policy,
+    each: Callable[[ToolOutput, Policy], Shortened],
+    quoted: bool = False,
+) -> Wrapped | None:
+    """The text with its outputs shortened by `each`; None if it is no such JSON, or nothing came of it.
+
+    `quoted`: the result is what an agent reads in order to edit it. JSON may be the file itself then, unless
+    it says what it answers.
+    """
+    found = [one for one in outputs(text) if one.asked or not quoted]
+    if not found:
+        return None
+    limit = policy.max_output_bytes // (_ESCAPES * len(found))
+    inside = replace(policy, max_output_bytes=limit)
+    parts = [each(_output(one, output), inside) for one in found]
+    if not any(part.stages for part in parts):
+        return None
+    written: list[str] = []
+    done = 0
+    for one, part in zip(found, parts, strict=True):
+        written.append(text[done : one.start])
+        written.append(
+            _literal(part.text, text[one.start : one.end]) if part.stages else text[one.start : one.end]
+        )
+        done = one.end
+    whole = "".join([*written, text[done:]])
+    return Wrapped(whole, tuple(parts)) if size(whole) <= policy.max_output_bytes else None
+
+
+def _output(one: Output, output: ToolOutput) -> ToolOutput:
+    """The output as the result of the call that it answers."""
+    arguments = output.arguments
+    if one.asked:
+        arguments = {"command" if category(output.tool) == "bash" else "path": one.asked}
+    return replace(output, text=one.text, arguments=arguments)
+
+
+def _literal(text: str, before: str) -> str:
+    """The text as a JSON string; characters beyond ASCII are escaped if they were."""
+    return json.dumps(text, ensure_ascii=before.isascii())

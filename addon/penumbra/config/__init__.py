@@ -1,0 +1,1 @@
+"""Settings: what there is to set, how values are read, and where they may come from."""

@@ -1,0 +1,153 @@
+"""Per-request settings: `_forge.tool_output_compression` in the body and `X-Compression-Threshold`.
+
+A bad value is the client's error and gets a 400 in the shape of the API that was called; the words
+of these errors are part of the field's contract, so clients that know them can rely on them. So is a
+member that nobody knows: what it wishes for would be ignored without a word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from penumbra import errors
+from penumbra.compress.result import Mode
+from penumbra.config.options import MAX_OUTPUT_BYTES_LIMIT
+from penumbra.config.parsers import meant, parse_method, parse_mode
+from penumbra.config.settings import Settings
+
+FIELD = "_forge"
+THRESHOLD_HEADER = "x-compression-threshold"
+
+_PATH = "_forge.tool_output_compression"
+_BYTES_PER_TOKEN = 4
+_SHOWN = 40
+"""Characters of a client's word that an error repeats."""
+_MEMBERS = (
+    "tool_output_compression",
+    # Of the field's own gateway; they mean nothing here.
+    *("schema_compression", "debug", "tool_call_policy", "required_steps", "terminal_tools"),
+    *("return_raw_on_guardrail_failure", "tool_status"),
+)
+_FIELDS = ("mode", "method", "session_id", "dedup", "memo", "redact_secrets", "max_output_bytes")
+
+
+class OverrideError(ValueError):
+    """A request asks for something that can't be had; the message is for its client."""
+
+
+def apply(settings: Settings, forge: Any) -> Settings:
+    """Settings for one request, given the value of its `_forge` member. Raises OverrideError."""
+    if not isinstance(forge, dict):
+        raise OverrideError("_forge must be an object")
+    _known(FIELD, forge, _MEMBERS)
+    if "tool_output_compression" not in forge:
+        return settings
+    wanted = forge["tool_output_compression"]
+    if isinstance(wanted, str):
+        return replace(settings, mode=_mode(wanted))
+    if not isinstance(wanted, dict):
+        raise OverrideError(f"{_PATH} must be a string or object")
+    return _apply_object(settings, wanted)
+
+
+def _apply_object(settings: Settings, wanted: Mapping[str, Any]) -> Settings:
+    _known(_PATH, wanted, _FIELDS)
+    changes: dict[str, Any] = {}
+    if "mode" in wanted:
+        changes["mode"] = _mode(_string(wanted, "mode"))
+    if "method" in wanted:
+        changes["method"] = _method(_string(wanted, "method"))
+    if "session_id" in wanted:
+        session_id = _string(wanted, "session_id")
+        changes["session_id"] = session_id if session_id.strip() else ""
+    if "dedup" in wanted:
+        changes["dedup"] = _boolean(wanted, "dedup")
+    if "memo" in wanted:
+        # Accepted for clients that send it; what was decided is always remembered here.
+        _boolean(wanted, "memo")
+    if "redact_secrets" in wanted:
+        changes["redact_secrets"] = _redaction(settings, _boolean(wanted, "redact_secrets"))
+    if "max_output_bytes" in wanted:
+        changes["max_output_bytes"] = _output_bytes(wanted["max_output_bytes"])
+    return replace(settings, **changes)
+
+
+def apply_threshold(settings: Settings, value: str) -> Settings:
+    """Settings for one request with an `X-Compression-Threshold` header: `off`, or the number of
+    tokens (`256`, `4k`) up to which a result stays as it is; a token counts as four bytes.
+
+    Raises OverrideError.
+    """
+    text = value.strip().lower()
+    if text == "off":
+        return replace(settings, mode=Mode.DISABLED)
+    match = re.fullmatch(r"(\d{1,9})(k?)", text, re.ASCII)
+    if match is None:
+        raise OverrideError(
+            f"X-Compression-Threshold must be off or a number of tokens, got '{_told(value)}'"
+        )
+    tokens = int(match[1]) * (1024 if match[2] else 1)
+    return replace(settings, min_bytes=tokens * _BYTES_PER_TOKEN)
+
+
+def _known(where: str, members: Mapping[str, Any], allowed: tuple[str, ...]) -> None:
+    for name in members:
+        if name in allowed:
+            continue
+        if where == FIELD and name in _FIELDS:
+            raise OverrideError(f"{where}.{name} is unknown, did you mean {_PATH}.{name}?")
+        near = meant(name[:_SHOWN], allowed)
+        hint = f"did you mean {near}?" if near else f"allowed: {', '.join(allowed)}"
+        raise OverrideError(f"{where}.{_told(name)} is unknown, {hint}")
+
+
+def _told(text: str) -> str:
+    """The beginning of a client's word, as it may stand in an error and in the log."""
+    return errors.one_line(text[:_SHOWN])
+
+
+def _mode(text: str) -> Mode:
+    if (mode := parse_mode(text)) is None:
+        raise OverrideError(
+            f"tool output compression must be disabled, safe, standard, or aggressive, got '{_told(text)}'"
+        )
+    return mode
+
+
+def _method(text: str) -> str:
+    if (method := parse_method(text)) is None:
+        raise OverrideError(
+            f"tool output compression method must be lzw, repair, or auto, got '{_told(text)}'"
+        )
+    return method
+
+
+def _string(wanted: Mapping[str, Any], name: str) -> str:
+    value = wanted[name]
+    if not isinstance(value, str):
+        raise OverrideError(f"{_PATH}.{name} must be a string")
+    return value
+
+
+def _boolean(wanted: Mapping[str, Any], name: str) -> bool:
+    value = wanted[name]
+    if not isinstance(value, bool):
+        raise OverrideError(f"{_PATH}.{name} must be a boolean")
+    return value
+
+
+def _redaction(settings: Settings, wanted: bool) -> bool:
+    if settings.redact_secrets and not wanted and not settings.allow_redaction_off:
+        raise OverrideError(f"{_PATH}.redact_secrets: redaction can't be switched off by a request here")
+    return wanted
+
+
+def _output_bytes(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise OverrideError(f"{_PATH}.max_output_bytes must be a positive integer")
+    if value > MAX_OUTPUT_BYTES_LIMIT:
+        raise OverrideError(f"{_PATH}.max_output_bytes must be <= {MAX_OUTPUT_BYTES_LIMIT}")
+    return value

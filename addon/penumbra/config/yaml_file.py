@@ -1,0 +1,196 @@
+"""The YAML file: what stands in it, and where in it each setting has its place.
+
+What stands where nothing is read would be ignored without a word, and with it, for instance, a wish to
+search more for secrets; so it is an error, which names the right place or the nearest name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from penumbra.config.options import KNOBS, Knob
+from penumbra.config.parsers import SettingsError, meant, read_duration, read_flag, read_text, shown
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """An entry of `providers`: whom to ask for a summary."""
+
+    auth: str = ""
+    model: str = ""
+    api_key: str = field(default="", repr=False)
+    endpoint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """`pipes.tool_output.api`: a service that shortens results."""
+
+    endpoint: str = ""
+    api_key: str = field(default="", repr=False)
+    model: str = ""
+    timeout: float = 30.0
+    """Seconds."""
+    query_agnostic: bool = False
+    """The service is not told what the user wants to know."""
+
+
+class Filled(str):
+    """A text in which variables were put; told as it stands in the file."""
+
+    raw: str
+
+    def __repr__(self) -> str:
+        return repr(self.raw)
+
+
+@dataclass
+class Variables:
+    """`${NAME}` in the texts of a file, and what was put in: an error must not show it."""
+
+    environment: Mapping[str, str]
+    used: dict[str, str] = field(default_factory=dict)
+
+    def substitute(self, value: Any) -> Any:
+        """`${NAME}` and `${NAME:-default}` in every text; an unset name is empty, as in a shell."""
+        if isinstance(value, str):
+            filled = Filled(_VARIABLE.sub(self._value, value))
+            filled.raw = value
+            return filled
+        if isinstance(value, list):
+            return [self.substitute(item) for item in value]
+        if isinstance(value, dict):
+            return {key: self.substitute(item) for key, item in value.items()}
+        return value
+
+    def _value(self, match: re.Match[str]) -> str:
+        found = self.environment.get(match[1], "")
+        if found:
+            self.used[found] = f"${{{match[1]}}}"
+        return found or match[2] or ""
+
+    def hide(self, text: str) -> str:
+        """A message with the names of variables instead of what they hold."""
+        for value in sorted(self.used, key=len, reverse=True):
+            for form in {value, repr(value)[1:-1], value.lower(), value.strip()}:
+                if len(form) > _TOO_SHORT_TO_HIDE:
+                    text = text.replace(form, self.used[value])
+        return text
+
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]{0,99})(?::-([^}]{0,999}))?\}")
+_TOO_SHORT_TO_HIDE = 3
+"""No credential is as short as that, and in a message it would stand in other words."""
+_TOP = ("providers", "pipes", "penumbra")
+_OF_OTHERS = (
+    *("server", "urls", "store", "monitoring", "preemptive", "bedrock", "cost_control"),
+    *("metadata", "notifications"),
+)
+"""Sections of the field's own files, which mean nothing here."""
+_PIPES = ("tool_output",)
+_PIPES_OF_OTHERS = ("tool_discovery", "task_output")
+_BY_NAME = {knob.name: knob for knob in KNOBS}
+_IN_PIPE = {knob.yaml[-1]: knob for knob in KNOBS if knob.yaml}
+_PLACES = {
+    **{name: f"penumbra.{name}" for name in _BY_NAME},
+    **{name: ".".join(knob.yaml) for name, knob in _IN_PIPE.items()},
+    "enabled": "pipes.tool_output.enabled",
+    "api": "pipes.tool_output.api",
+    **{name: name for name in _TOP},
+    **{name: f"pipes.{name}" for name in _PIPES},
+}
+
+
+def read(path: Path, variables: Variables, values: dict[str, Any]) -> Iterator[tuple[Knob, str, Any]]:
+    """The knobs that the file sets; `providers` and `api` go into `values` at once. Raises SettingsError."""
+    top = _mapping("penumbra_config", variables.substitute(_document(path)))
+    _check_names("", top, (*_TOP, *_OF_OTHERS))
+    if "providers" in top:
+        entries = _mapping("providers", top["providers"])
+        values["providers"] = {
+            str(name): _record(Provider, f"providers.{name}", entry) for name, entry in entries.items()
+        }
+    pipes = _mapping("pipes", top.get("pipes"))
+    _check_names("pipes", pipes, (*_PIPES, *_PIPES_OF_OTHERS))
+    pipe = dict(_mapping("pipes.tool_output", pipes.get("tool_output")))
+    if "api" in pipe:
+        values["api"] = _record(Api, "pipes.tool_output.api", pipe.pop("api"))
+    enabled = _switch("pipes.tool_output.enabled", pipe.pop("enabled", True))
+    yield from _section("pipes.tool_output", pipe, _IN_PIPE)
+    yield from _section("penumbra", _mapping("penumbra", top.get("penumbra")), _BY_NAME)
+    if not enabled:
+        yield _BY_NAME["mode"], "pipes.tool_output.enabled", "disabled"
+
+
+def _document(path: Path) -> Any:
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise SettingsError(f"penumbra_config: got {str(path)!r}: {reason}") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        raise SettingsError(f"penumbra_config: {str(path)!r} is no YAML{line}") from None
+    return {} if document is None else document
+
+
+def _section(
+    prefix: str, section: Mapping[str, Any], knobs: Mapping[str, Knob]
+) -> Iterator[tuple[Knob, str, Any]]:
+    _check_names(prefix, section, tuple(knobs))
+    for key, value in section.items():
+        if value is not None and value != "":
+            yield knobs[key], f"{prefix}.{key}", value
+
+
+def _check_names(prefix: str, section: Mapping[Any, Any], allowed: tuple[str, ...]) -> None:
+    for key in section:
+        if key in allowed:
+            continue
+        name = str(key)
+        where = f"{prefix}.{name}" if prefix else name
+        plain = name.lower().replace("-", "_").removeprefix("penumbra_")
+        if plain in allowed:
+            raise SettingsError(f"{where}: unknown key, did you mean {plain}?")
+        if plain in _PLACES:
+            raise SettingsError(f"{where}: it is not read here, its place is {_PLACES[plain]}")
+        near = meant(plain, (*allowed, *_PLACES)) if not prefix else meant(plain, allowed)
+        if near in allowed:
+            raise SettingsError(f"{where}: unknown key, did you mean {near}?")
+        if near:
+            raise SettingsError(f"{where}: unknown key, did you mean {_PLACES[near]}?")
+        raise SettingsError(f"{where}: unknown key, allowed: {', '.join(sorted(allowed))}")
+
+
+def _mapping(key: str, value: Any) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise SettingsError(f"{key}: got {shown(value)}, allowed: a mapping")
+    return value
+
+
+def _switch(key: str, value: Any) -> bool:
+    return bool(Knob("enabled", read_flag, "").read(key, value))
+
+
+_Record = TypeVar("_Record", Provider, Api)
+_RECORD_PARSERS: dict[str, Callable[[Any], Any]] = {"timeout": read_duration, "query_agnostic": read_flag}
+
+
+def _record(kind: type[_Record], key: str, value: Any) -> _Record:
+    known = tuple(item.name for item in fields(kind))
+    section = _mapping(key, value)
+    _check_names(key, section, known)
+    found: dict[str, Any] = {}
+    for name, item in section.items():
+        parse = _RECORD_PARSERS.get(name, read_text)
+        found[name] = Knob(name, parse, "").read(f"{key}.{name}", item)
+    return kind(**found)

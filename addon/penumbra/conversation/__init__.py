@@ -1,0 +1,1 @@
+"""A whole request: read, decided result by result, and rewritten."""

@@ -1,0 +1,50 @@
+"""Originals that a request carries itself: clients send them again on every turn."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+
+from penumbra.conversation import rewrite
+from penumbra.expand.expansions import Original, Prepared
+from penumbra.redaction.failure import Redact
+from penumbra.store.conversations import Conversations
+
+Work = Callable[[Callable[[], str]], Awaitable[str]]
+"""Does a caller's work away from the event loop, when it is its turn."""
+
+
+class Carried:
+    """The originals of one request. They are made of its own texts, so nothing but the request is needed."""
+
+    def __init__(
+        self,
+        request: rewrite.Request,
+        rewritten: rewrite.Rewritten,
+        redact: Redact,
+        work: Work,
+    ) -> None:
+        self._request = request
+        self._new = rewritten.originals
+        self._entries = {entry.facts.ref: entry for entry in rewritten.shown if entry.facts.ref}
+        self._redact = redact
+        self._work = work
+
+    async def find(self, ref: str) -> Original | None:
+        """See `expansions.Find`."""
+        entry = self._entries.get(ref)
+        if entry is None:
+            return None
+        text = self._new.get(ref)
+        if text is None:
+            text = await self._work(partial(rewrite.original, self._request, entry.item, self._redact))
+        return Original(text, entry.item.tool, entry.facts.family)
+
+    async def inherited(self, conversations: Conversations, prepared: Prepared) -> Mapping[str, str]:
+        """A renewed login was accepted with a history that another one had: what that shows is its own too.
+
+        The originals that only the earlier one's requests carried stay with the earlier one.
+        """
+        await conversations.inherit(prepared.earlier, prepared.caller.conversation())
+        found = [(ref, await self.find(ref)) for ref in sorted(self._entries.keys() - self._new.keys())]
+        return {ref: original.text for ref, original in found if original is not None}

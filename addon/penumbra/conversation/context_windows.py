@@ -1,0 +1,41 @@
+"""How many tokens a model takes, and how many its clients believe that it takes: `rules/windows.yaml`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Any
+
+from penumbra import rules
+from penumbra.apis.recognise import model_in
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Tokens of a prompt; 0: not known."""
+
+    tokens: int = 0
+    believed: int = 0
+    """What clients steer by."""
+
+
+@cache
+def table() -> Mapping[str, Any]:
+    """The content of rules/windows.yaml."""
+    loaded: dict[str, Any] = rules.load("windows.yaml")
+    return loaded
+
+
+def of(model: str, headers: Mapping[str, str], path: str = "") -> Window:
+    """What is known of a model's window. `headers` of the request, with names in lower case; `path`: its
+    path, for APIs that name the model there."""
+    name = (model or model_in(path)).lower()
+    found = next((one for one in table()["models"] if fnmatchcase(name, one["glob"])), None)
+    if found is None:
+        return Window()
+    if "header" in found and found["contains"] in headers.get(found["header"], ""):
+        return Window(found["larger"], found["larger"])
+    tokens = found.get("window", 0)
+    return Window(tokens, found.get("believed", tokens))

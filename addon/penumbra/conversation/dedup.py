@@ -1,0 +1,121 @@
+"""A result that is identical to an earlier one of the same request becomes a reference to it.
+
+A pure function of the request: the referent always stands earlier in what is sent. Identity is
+that of the text as the client sent it, so two results that differ only in a secret differ.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from penumbra.compress.result import Loss
+from penumbra.store.decisions import Facts
+
+RESTATE = "restate"
+"""The stage that says parts of a text by reference to earlier ones."""
+_LONG = 16
+_END = 8
+"""Ids of at least so many characters are named by so many of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """A text that stands earlier in the request, in full or in its own shortened form."""
+
+    key: bytes
+    call_id: str
+    tool: str
+    complete: bool
+    """Nothing was left out of it."""
+    lasting: bool
+    """It keeps the form in which it stands there, and that form shows something of it."""
+    is_new: bool
+    """It got that form in this request."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """The texts of one request so far, as far as later ones may refer to them."""
+
+    _unique: frozenset[str]
+    _ends: Counter[str]
+    """How many of those ids end with the same characters."""
+    _by_digest: dict[bytes, Earlier] = field(default_factory=dict)
+    _by_key: dict[bytes, Earlier] = field(default_factory=dict)
+    _calls: set[bytes] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, call_ids: Iterable[str]) -> Seen:
+        """`call_ids`: one entry for every text of the request. Only an id that occurs once names a text."""
+        counts = Counter(call_ids)
+        unique = frozenset(one for one, count in counts.items() if _is_plain(one) and count == 1)
+        return cls(unique, Counter(one[-_END:] for one in unique))
+
+    def note(
+        self, digest: bytes, key: bytes, call_id: str, tool: str, facts: Facts, is_new: bool = False
+    ) -> None:
+        """A text was put into the request. Of identical ones the first counts; a reference is no text."""
+        if facts.how == "duplicate" or call_id not in self._unique:
+            return
+        if not tool or not tool.isprintable():
+            return
+        # Too little is left of those to refer to; what refers to all of them already keeps doing so.
+        lasting = facts.how not in ("superseded", "recovered")
+        earlier = Earlier(key, call_id, tool, facts.loss < Loss.LOSSY, lasting, is_new)
+        if lasting:
+            self._by_digest.setdefault(digest, earlier)
+        self._by_key[key] = earlier
+
+    def note_call(self, call_id: str, said: bytes) -> bytes:
+        """The arguments of a call stand in the request, `said` is a hash of them: the key that they can be
+        referred to by, empty if they can't."""
+        if call_id not in self._unique:
+            return b""
+        key = call_key(call_id, said)
+        self._calls.add(key)
+        return key
+
+    def name(self, call_id: str) -> str:
+        """How a reference spells a call's id: of a long one the end, where no other one ends so."""
+        end = call_id[-_END:]
+        return f"…{end}" if len(call_id) >= _LONG and self._ends[end] == 1 else call_id
+
+    def find(self, digest: bytes) -> Earlier | None:
+        """The earlier text with this digest."""
+        return self._by_digest.get(digest)
+
+    def holds(self, facts: Facts) -> bool:
+        """Whether what a text of the past refers to still stands earlier in the request.
+
+        Where parts of a referent are referred to, it must still show them.
+        """
+        is_there = self._shows_the_same if RESTATE in facts.stages else self._by_key.__contains__
+        return all(is_there(bytes.fromhex(key)) for key in facts.referents)
+
+    def _shows_the_same(self, key: bytes) -> bool:
+        """Whether all that was ever referred to in the text with this key is still shown."""
+        earlier = self._by_key.get(key)
+        is_certain = earlier is None or earlier.complete or not earlier.is_new
+        return is_certain and self.is_referable(key)
+
+    def is_referable(self, key: bytes) -> bool:
+        """Whether parts of the text with this key can be referred to: of what it shows."""
+        earlier = self._by_key.get(key)
+        return key in self._calls if earlier is None else earlier.lasting
+
+
+def call_key(call_id: str, said: bytes) -> bytes:
+    """The key that a call's arguments are referred to by; `said` is a hash of them."""
+    return f"call {call_id} ".encode("utf-8", "surrogatepass") + said
+
+
+def _is_plain(call_id: str) -> bool:
+    """Whether an id can stand in a reference."""
+    return bool(call_id) and call_id.isprintable() and " " not in call_id
+
+
+def marker(earlier: Earlier) -> str:
+    """What stands for the later text."""
+    return f"[Duplicate of {earlier.call_id} ({earlier.tool}); see earlier result]"

@@ -1,0 +1,328 @@
+"""What stands in front of each message of a request, as a hash.
+
+What was hidden of an answer, and how a result was sent, is remembered under the history in front of it,
+so only who sends that history again finds it. Clients write the same history in more than one way; what
+counts as the same is data (`rules/history.yaml`). Each message is read once: what counts of it is
+remembered by its bytes, so a turn costs one hash over the body and the reading of what is new.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from threading import Lock
+from typing import Any
+
+from msgspec import Raw
+
+from penumbra import rules
+from penumbra.apis.gemini import inner
+from penumbra.apis.openai_responses import is_answer, kind
+from penumbra.apis.session import stable
+from penumbra.wire.document import Document, NotJson, decode
+
+START = b""
+"""The chain of a conversation of which nothing has been said."""
+_ANSWERS = ("assistant", "model")
+_STABLE = 100_000
+"""Characters of a text in which changing parts are looked for; the rest counts as it is."""
+_MEMORY = 16_384
+"""Messages that are remembered."""
+_LONGEST = 16_000
+"""Bytes of an answer's text that are remembered; longer ones are read again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Hashes of what stands in front of each message, and at last of all of them."""
+
+    history: tuple[bytes, ...] = (START,)
+    """Of all that was said, called and answered."""
+    calls: tuple[bytes, ...] = (START,)
+    """Of the calls alone: they stay when a client clears old results."""
+    answers: bool = True
+    """What was answered counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What counts of one message."""
+
+    answer: bool
+    text: bytes = b""
+    """Of an answer, without white space."""
+    calls: tuple[bytes, ...] = ()
+    """Of an answer."""
+    digest: bytes = b""
+    """Of what the client wrote; empty if nothing of it counts."""
+
+
+class Pieces:
+    """What counts of messages that were read before, by scope and bytes. Safe between threads."""
+
+    def __init__(self, most: int = _MEMORY) -> None:
+        self._most = most
+        self._known: OrderedDict[bytes, Piece] = OrderedDict()
+        self._lock = Lock()
+
+    def of(self, document: Document, message: Raw, scope: bytes) -> Piece:
+        """What counts of a message."""
+        source = document.source(message)
+        key = hashlib.blake2b(source, key=scope[:64], digest_size=16).digest()
+        with self._lock:
+            if (found := self._known.get(key)) is not None:
+                self._known.move_to_end(key)
+                return found
+        try:
+            found = _piece(document, message)
+        except RecursionError:
+            found = Piece(False, digest=hashlib.blake2b(source, digest_size=16).digest())
+        if len(found.text) <= _LONGEST:
+            with self._lock:
+                self._known[key] = found
+                while len(self._known) > self._most:
+                    self._known.popitem(last=False)
+        return found
+
+
+_PIECES = Pieces()
+_SAID: OrderedDict[bytes, bytes] = OrderedDict()
+_SAID_LOCK = Lock()
+
+
+def read(document: Document, messages: Raw | None, scope: bytes, start: bytes = START) -> Chain:
+    """The chain of a request's messages; `start`: of what the provider has of it already."""
+    if messages is None:
+        return Chain((start,), (START,))
+    # Where the provider stores items, their ids may stand for answers: then what the client says counts.
+    top = document.members(document.root)
+    referable = "input" in top and document.plain(top.get("store")) is not False
+    if document.is_string(messages):
+        told = said(start, _of_client(document, messages, "user"))
+        return Chain((start, told), (START, START), not referable)
+    history, calls = [start], [START]
+    text, made = b"", list[bytes]()
+    for message in document.items(messages):
+        piece = _PIECES.of(document, message, scope)
+        state = history[-1]
+        if piece.answer and referable:
+            pass
+        elif piece.answer:
+            # How many messages an answer is cut into says nothing.
+            text += piece.text
+            made += piece.calls
+        elif piece.digest:
+            state = said(answered(state, text, made), piece.digest)
+            text, made = b"", []
+        history.append(state)
+        calls.append(_link(calls[-1], b"calls", *piece.calls) if piece.calls else calls[-1])
+    return Chain(tuple(history), tuple(calls), not referable)
+
+
+def of(document: Document, scope: bytes, start: bytes = START) -> Chain:
+    """The same of a request of any API, by the member that holds its messages."""
+    top = document.members(document.root)
+    messages = top.get("messages", top.get("input"))
+    return read(document, inner(document).get("contents") if messages is None else messages, scope, start)
+
+
+def said(history: bytes, digest: bytes) -> bytes:
+    """The chain behind something that the client said."""
+    return _link(history, b"said", digest)
+
+
+def answered(history: bytes, text: bytes, calls: Sequence[bytes]) -> bytes:
+    """The chain behind an answer. Words beside calls don't count: some clients leave them out."""
+    if calls:
+        return _link(history, b"calls", *calls)
+    return _link(history, b"text", text) if text else history
+
+
+def plain(text: str) -> bytes:
+    """A text without white space."""
+    return "".join(text.split()).encode("utf-8", "surrogatepass")
+
+
+def call(name: str, arguments: Any) -> bytes:
+    """What counts of a call. The order of its arguments does not, nor do those that are null."""
+    if isinstance(arguments, str):
+        try:
+            said = decode(arguments.encode("utf-8", "surrogatepass"))
+        except NotJson:
+            said = arguments
+        arguments = said if isinstance(said, dict | list) else arguments
+    if isinstance(arguments, dict):
+        arguments = {key: value for key, value in arguments.items() if value is not None}
+    form = json.dumps([name, arguments], sort_keys=True, ensure_ascii=True)
+    return hashlib.blake2b(form.encode("ascii"), digest_size=16).digest()
+
+
+def said_by(document: Document, arguments: Raw, scope: bytes) -> bytes:
+    """A hash of what a call is called with, remembered by its bytes."""
+    source = document.source(arguments)
+    key = hashlib.blake2b(source, key=scope[:64], digest_size=16).digest()
+    with _SAID_LOCK:
+        if (found := _SAID.get(key)) is not None:
+            _SAID.move_to_end(key)
+            return found
+    found = call("", decode(source))
+    with _SAID_LOCK:
+        _SAID[key] = found
+        while len(_SAID) > _MEMORY:
+            _SAID.popitem(last=False)
+    return found
+
+
+def _link(state: bytes, tag: bytes, *parts: bytes) -> bytes:
+    digest = hashlib.blake2b(digest_size=16, person=b"penumbra chain")
+    for part in (state, tag, *parts):
+        digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.digest()
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The rule file."""
+
+    transparent: frozenset[str]
+    ignored: frozenset[str]
+    texts: frozenset[str]
+    unseen_types: frozenset[str]
+    unseen_roles: frozenset[str]
+    calls: frozenset[str]
+    arguments: tuple[str, ...]
+
+
+@cache
+def _known() -> _Known:
+    found = rules.load("history.yaml")
+    return _Known(
+        frozenset(found["transparent"]),
+        frozenset(found["ignored"]),
+        frozenset(found["texts"]),
+        frozenset(found["unseen"]["types"]),
+        frozenset(found["unseen"]["roles"]),
+        frozenset(found["calls"]),
+        tuple(found["arguments"]),
+    )
+
+
+def _piece(document: Document, message: Raw) -> Piece:
+    members = document.members(message)
+    role, type_ = document.string(members.get("role")), document.string(members.get("type"))
+    if role in _known().unseen_roles or type_ in _known().unseen_types:
+        return Piece(False)
+    if role in _ANSWERS or (role is None and type_ and is_answer(document, kind(document, members), members)):
+        answer = _Answer(document)
+        answer.read(message)
+        return Piece(True, plain("".join(answer.texts)), tuple(answer.calls))
+    return Piece(False, digest=_of_client(document, message, role or "user"))
+
+
+def _of_client(document: Document, message: Raw, role: str) -> bytes:
+    """A hash of what counts of a message, empty if nothing does."""
+    words = _Words(document, hashlib.blake2b(digest_size=16, person=b"penumbra words"))
+    words.read(message, role == "user")
+    words.flush()
+    return hashlib.blake2b(role.encode() + b"\0" + words.digest.digest()).digest()[:16] if words.any else b""
+
+
+@dataclass(slots=True)
+class _Answer:
+    """What an answer says and calls."""
+
+    document: Document
+    texts: list[str] = field(default_factory=list)
+    calls: list[bytes] = field(default_factory=list)
+
+    def read(self, value: Raw) -> None:
+        document, known = self.document, _known()
+        for item in document.items(value):
+            self._block(item)
+        members = document.members(value)
+        if not members:
+            return
+        named = next((members[name] for name in known.arguments if name in members), None)
+        if named is not None:
+            type_ = document.string(members.get("type")) or ""
+            if not type_.startswith("server_"):
+                name = document.string(members.get("name")) or type_
+                self.calls.append(call(name, document.plain(named)))
+            return
+        for name, held in members.items():
+            if name in known.transparent:
+                self._block(held)
+            elif name in known.calls:
+                self.read(held)
+
+    def _block(self, value: Raw) -> None:
+        document = self.document
+        if (text := document.string(value)) is not None:
+            self.texts.append(text)
+            return
+        members = document.members(value)
+        type_ = document.string(members.get("type"))
+        if type_ not in _known().unseen_types and not document.plain(members.get("thought")):
+            self.read(value)
+
+
+@dataclass(slots=True)
+class _Words:
+    """A running hash of what a client's message says."""
+
+    document: Document
+    digest: Any
+    any: bool = False
+    _texts: list[str] = field(default_factory=list)
+
+    def read(self, value: Raw, loose: bool) -> None:
+        """`loose`: texts are a user's own, in which parts may change from request to request."""
+        document = self.document
+        if (text := document.string(value)) is not None:
+            if loose and len(text) <= _STABLE:
+                text = stable(text)
+            self._texts.append("".join(text.split()))
+            return
+        first = memoryview(value)[:1].tobytes()
+        if first == b"[":
+            for item in document.items(value):
+                self.read(item, loose)
+        elif first == b"{":
+            self._object(value, loose)
+        elif (source := document.source(value)) not in (b"null", b"false"):
+            self._mark(source)
+
+    def _object(self, value: Raw, loose: bool) -> None:
+        document, known = self.document, _known()
+        members = document.members(value)
+        type_ = document.string(members.get("type")) or ""
+        if type_ in known.unseen_types or document.source(members.get("thought", value)) == b"true":
+            return
+        if type_ and type_ not in known.texts:
+            loose = False
+            self._mark(b"type " + type_.encode("utf-8", "surrogatepass"))
+        for name in sorted(members.keys() - known.ignored - {"type", "role"}):
+            held = members[name]
+            if name in known.transparent:
+                self.read(held, loose)
+            elif document.source(held) not in (b"null", b"false", b'""', b"[]", b"{}"):
+                self._mark(b"{" + name.encode("utf-8", "surrogatepass"))
+                self.read(held, False)
+                self._mark(b"}")
+
+    def _mark(self, mark: bytes) -> None:
+        self.flush()
+        self.any = True
+        self.digest.update(b"\0%d " % len(mark) + mark)
+
+    def flush(self) -> None:
+        """Texts that stand side by side count as one."""
+        text = "".join(self._texts).encode("utf-8", "surrogatepass")
+        self._texts.clear()
+        if text:
+            self.any = True
+            self.digest.update(b"\1%d " % len(text) + text)

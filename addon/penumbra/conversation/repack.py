@@ -1,0 +1,194 @@
+"""Superseded results that were sent in full, sent smaller from now on: where the price model says it pays.
+
+Only what the model has answered, what we have decided about, and what nothing else refers to. The forms
+are decided before the request is rewritten, recorded with everything else, and then final.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from penumbra.compress import token_estimate
+from penumbra.compress.calls import tools
+from penumbra.compress.result import Redacted
+from penumbra.conversation import bound_thinking, cache_price, rewrite, superseded
+from penumbra.conversation.cache_price import Change, Prices
+from penumbra.conversation.shrunk_request import Plan, calls, decision, referents, request_facts
+from penumbra.store.decisions import Decision, Facts
+
+_LEAST = 400
+"""Bytes; smaller results are not worth a rewrite."""
+BYTES_PER_TOKEN = 3.6
+
+
+@dataclass(frozen=True, slots=True)
+class _Hope:
+    """A superseded result whose form could change."""
+
+    item: rewrite.Item
+    facts: Facts
+    """Of the form in which it was sent."""
+    newer: str
+    """Id of the call that superseded it."""
+    written: bool
+    """That call wrote the file that was read."""
+    end: int
+    """Offset behind the text, in the body as it came."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """What would be sent instead."""
+
+    hope: _Hope
+    decision: Decision
+    original: str
+
+
+def plan(
+    request: rewrite.Request,
+    known: Mapping[bytes, Decision],
+    redact: Callable[[str, str], Redacted],
+    shadows: rewrite.Shadows | None,
+    idle: float | None,
+    parameters: superseded.Parameters,
+    drop_bound: bool = False,
+    *,
+    priced: bool = True,
+) -> Plan:
+    """The forms that pay, and the line that says why; nothing where there is nothing to gain.
+
+    `idle`: seconds since the conversation's last request, None if unknown. `drop_bound`: reasoning that the
+    provider drops because of the rewrite is given up. `priced` False: only after a pause that the provider's
+    cache does not outlive. Raises RedactionError.
+    """
+    price = cache_price.prices(request.api.format, request.conversation.model, request.document.data)
+    if not priced and (idle is None or idle <= price.cold):
+        return Plan()
+    results = calls(request, parameters) if known else []
+    found = superseded.find(results, parameters)
+    hopes = _hopes(request, known, found, superseded.writers(results, parameters)) if found else []
+    if not hopes:
+        return Plan()
+    made = len(request.document.items(request.conversation.messages)) // 2
+    decide = partial(
+        cache_price.decide,
+        price=price,
+        turns=cache_price.remaining_turns(made),
+        cold=is_cold(request, price, idle),
+        bound=_is_bound(request, hopes, drop_bound),
+    )
+    behind = _behind(request, known)
+    # Making the forms costs time in every turn: only where it would pay if they were empty.
+    best = decide([Change(one.facts.tokens_after, 0, behind(one)) for one in hopes])
+    if not best.count:
+        return Plan(line=best.line)
+    candidates = _candidates(request, redact, shadows, hopes, parameters)
+    verdict = decide(
+        [
+            Change(one.hope.facts.tokens_after, one.decision.facts.tokens_after, behind(one.hope))
+            for one in candidates
+        ]
+    )
+    chosen = candidates[len(candidates) - verdict.count :]
+    decisions = {one.hope.item.key: one.decision for one in chosen}
+    originals = {one.decision.facts.ref: one.original for one in chosen if one.decision.facts.ref}
+    return Plan(decisions, originals, verdict.line if candidates else "")
+
+
+def _hopes(
+    request: rewrite.Request,
+    known: Mapping[bytes, Decision],
+    found: Mapping[int, str],
+    writers: frozenset[str],
+) -> list[_Hope]:
+    """The superseded results that may change, in the request's order."""
+    referred = referents(known)
+    hopes: list[_Hope] = []
+    for index, newer in sorted(found.items()):
+        item = request.items[index]
+        past = known.get(item.key)
+        if past is None or past.facts.how in ("superseded", "recovered", "duplicate"):
+            continue
+        if item.key in referred or past.facts.bytes_after < _LEAST:
+            continue
+        if not tools.skips(item.tool, request.settings.skip_tools):
+            end = request.document.place(item.result.value)[1]
+            hopes.append(_Hope(item, past.facts, newer, newer in writers, end))
+    return hopes
+
+
+def _candidates(
+    request: rewrite.Request,
+    redact: Callable[[str, str], Redacted],
+    shadows: rewrite.Shadows | None,
+    hopes: Sequence[_Hope],
+    parameters: superseded.Parameters,
+) -> list[_Candidate]:
+    """What could be sent smaller, in the request's order."""
+    candidates: list[_Candidate] = []
+    for hope in hopes:
+        item = hope.item
+        original = rewrite.original(request, item, redact)
+        category = superseded.identify(
+            item.tool, rewrite.tool_output(request, item).arguments, parameters
+        ).category
+        form = superseded.form(
+            original,
+            item.tool,
+            item.result.call_id,
+            hope.newer,
+            category,
+            parameters,
+            written=hope.written and category == "read",
+        )
+        if form is None:
+            continue
+        ref = shadows.ref(original) if shadows is not None else ""
+        text = (shadows.prefix(ref) if shadows is not None else "") + form
+        made = decision("superseded", item.text, text, ref, hope.facts)
+        if made.facts.tokens_after < hope.facts.tokens_after:
+            candidates.append(_Candidate(hope, made, original))
+    return candidates
+
+
+def _behind(request: rewrite.Request, known: Mapping[bytes, Decision]) -> Callable[[_Hope], int]:
+    """Tokens that the provider has seen behind a result, as they were sent."""
+    seen = end_of_seen(request)
+    saved = _saved_behind(request, known)
+    return lambda hope: max(0, int((seen - hope.end) / BYTES_PER_TOKEN) - saved(hope.end))
+
+
+def end_of_seen(request: rewrite.Request) -> int:
+    """Where the part of the body ends that the provider has seen before."""
+    items = request.document.items(request.conversation.messages)
+    last = min(max(request.conversation.last_answer - 1, 0), len(items) - 1)
+    return request.document.place(items[last])[1] if items else 0
+
+
+def _saved_behind(request: rewrite.Request, known: Mapping[bytes, Decision]) -> Callable[[int], int]:
+    """Tokens that the forms behind an offset have fewer than the body as it came."""
+    places: list[int] = []
+    sums = [0]
+    for item in request.items:
+        facts = request_facts(known, item)
+        places.append(request.document.place(item.result.value)[0])
+        sums.append(sums[-1] + facts.tokens_before - facts.tokens_after)
+    return lambda start: sums[-1] - sums[bisect_right(places, start)]
+
+
+def is_cold(request: rewrite.Request, price: Prices, idle: float | None) -> bool:
+    if idle is not None and idle > price.cold:
+        return True
+    # Without marks of the client's, gateways set their own: the prefix counts as cached all the same.
+    return token_estimate.estimate(request.document.data[:40_000].decode("utf-8", "replace")) < price.minimum
+
+
+def _is_bound(request: rewrite.Request, hopes: Sequence[_Hope], drop: bool) -> bool:
+    if not bound_thinking.binds(request.api.format, request.conversation.model):
+        return False
+    behind = request.conversation.last_thinking > min(one.item.result.turn for one in hopes)
+    return behind and not (drop and b'"drop_block"' in request.document.data)

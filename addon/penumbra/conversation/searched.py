@@ -1,0 +1,195 @@
+"""What of results is searched for secrets and left alone otherwise: all but the texts that may be shortened,
+and what in the user's text may be a result.
+
+What becomes of it is decided once and remembered, as for every text: a request's rewritten prefix stays
+what it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import orjson
+from msgspec import Raw
+
+from penumbra.apis import arguments, result_blocks, user_text
+from penumbra.apis.parts import Conversation, ResultText, ToolCall
+from penumbra.apis.result_blocks import Block
+from penumbra.apis.user_text import Passage
+from penumbra.compress.result import Redacted
+from penumbra.conversation import adoption
+from penumbra.redaction import structured
+from penumbra.store.decisions import Decision, Facts
+from penumbra.wire.document import Document, Edit, encode
+
+
+class Searched(Protocol):
+    """One thing that is searched."""
+
+    @property
+    def key(self) -> bytes:
+        """Of caller, call and text: what the ledger knows it by."""
+        ...
+
+    @property
+    def call(self) -> ToolCall | None: ...
+
+    @property
+    def turn(self) -> int: ...
+
+    @property
+    def value(self) -> Raw: ...
+
+    def redacted(self, document: Document, redact: Callable[[str, str], Redacted]) -> Decision:
+        """What is to become of it. Raises RedactionError."""
+        ...
+
+    def edits(self, document: Document, decision: Decision) -> Iterator[Edit]:
+        """What gives it the form that was decided."""
+        ...
+
+    def keeps_secrets(self, adopt: str, conversation: Conversation, format_name: str) -> bool:
+        """Whether it is sent as it came, if nothing is known of it: the provider has seen it so, and it holds
+        what comes behind it to that."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """One result's strings, names of members and numbers."""
+
+    block: Block
+    call: ToolCall | None
+    key: bytes
+
+    @property
+    def turn(self) -> int:
+        return self.block.turn
+
+    @property
+    def value(self) -> Raw:
+        return self.block.value
+
+    def redacted(self, document: Document, redact: Callable[[str, str], Redacted]) -> Decision:
+        block, place = self.block, arguments.hint(arguments.decoded(document, self.call))
+        changed, counts = structured.scalars(block.text, block.places, lambda one: redact(one, place))
+        if not changed:
+            return Decision(None, Facts())
+        form = {str(index): value.decode("utf-8") for index, value in changed.items()}
+        places = (block.places[index] or (0, 0) for index in changed)
+        facts = Facts(
+            how="shortened",
+            bytes_before=sum(end - start for start, end in places),
+            bytes_after=sum(map(len, changed.values())),
+            redactions=counts,
+        )
+        return Decision(orjson.dumps(form).decode("utf-8"), facts)
+
+    def edits(self, document: Document, decision: Decision) -> Iterator[Edit]:
+        for index, value in orjson.loads(decision.text).items() if decision.text else ():
+            place = self.block.places[int(index)] if int(index) < len(self.block.places) else None
+            if place is not None:
+                yield Edit(*place, value.encode("utf-8"))
+
+    def keeps_secrets(self, adopt: str, conversation: Conversation, format_name: str) -> bool:
+        if self.block.answered:
+            # Reasoning of the same message may stand behind it.
+            return adoption.keeps_secrets(adopt, self.turn - 1, conversation, format_name)
+        return _keeps_secrets(self.turn, adopt, conversation, format_name)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A stretch of the user's text that may be a result."""
+
+    passage: Passage
+    text: str
+    key: bytes
+
+    @property
+    def call(self) -> ToolCall | None:
+        return _call(self.passage)
+
+    @property
+    def turn(self) -> int:
+        return self.passage.turn
+
+    @property
+    def value(self) -> Raw:
+        return self.passage.value
+
+    def redacted(self, document: Document, redact: Callable[[str, str], Redacted]) -> Decision:
+        clean = redact(self.text, self.passage.command)
+        if clean.text == self.text:
+            return Decision(None, Facts())
+        sizes = (len(text.encode("utf-8", "surrogatepass")) for text in (self.text, clean.text))
+        before, after = sizes
+        return Decision(
+            clean.text,
+            Facts(how="shortened", bytes_before=before, bytes_after=after, redactions=clean.counts),
+        )
+
+    def edits(self, document: Document, decision: Decision) -> Iterator[Edit]:
+        if decision.text is not None:
+            yield part_edit(document, self.value, (self.passage.start, self.passage.end), decision.text)
+
+    def keeps_secrets(self, adopt: str, conversation: Conversation, format_name: str) -> bool:
+        return _keeps_secrets(self.turn, adopt, conversation, format_name)
+
+
+def part_edit(document: Document, value: Raw, part: tuple[int, int], text: str) -> Edit:
+    """What puts another text in the place of these characters of a string."""
+    return Edit(*document.part(value, *part), encode(text)[1:-1])
+
+
+def _keeps_secrets(turn: int, adopt: str, conversation: Conversation, format_name: str) -> bool:
+    return turn <= conversation.last_answer and adoption.keeps_secrets(adopt, turn, conversation, format_name)
+
+
+def _call(passage: Passage) -> ToolCall | None:
+    if not passage.tool and not passage.command:
+        return None
+    return ToolCall("", passage.tool, heard=passage.arguments())
+
+
+def with_said(document: Document, conversation: Conversation) -> tuple[Conversation, list[Passage]]:
+    """The conversation with the results that stand in the user's text, and what may be some."""
+    passages = list(user_text.find(document, conversation.messages))
+    if not passages:
+        return conversation, []
+    certain = [
+        ResultText(one.value, "", _call(one), False, one.turn, part=(one.start, one.end))
+        for one in passages
+        if one.certain
+    ]
+    results = (*conversation.results, *certain)
+    if certain:
+        results = tuple(sorted(results, key=lambda one: (document.place(one.value)[0], one.part or (0, 0))))
+    return replace(conversation, results=results), [one for one in passages if not one.certain]
+
+
+def read(
+    document: Document, conversation: Conversation, passages: list[Passage], scope: bytes
+) -> tuple[Searched, ...]:
+    """What is to be searched in a conversation beside the texts of its results."""
+    found: list[Searched] = []
+    texts = [result.value for result in conversation.results if result.part is None]
+    for block in result_blocks.find(document, conversation.messages, texts):
+        call = conversation.calls.get(block.call_id)
+        key = _key(scope, block.text, block.call_id, call.name if call else "")
+        found.append(Members(block, call, key))
+    for passage in passages:
+        text = (document.string(passage.value) or "")[passage.start : passage.end]
+        found.append(Said(passage, text, _key(scope, text, passage.tool, passage.command)))
+    return tuple(found)
+
+
+def _key(scope: bytes, *texts: str) -> bytes:
+    key = hashlib.blake2b(key=scope, digest_size=16, person=b"searched")
+    for text in texts:
+        data = text.encode("utf-8", "surrogatepass")
+        key.update(len(data).to_bytes(8, "big") + data)
+    return key.digest()

@@ -1,0 +1,141 @@
+"""What to shorten, and how far, so that a request that was refused fits.
+
+Each step allows less than the one before it: old results keep their head, tail and critical lines, then
+less of them; the unread tail comes last and keeps the most. The ladder stops as soon as enough is saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from penumbra.compress import token_estimate as tokens
+from penumbra.compress.size import size
+from penumbra.conversation import budget, shrink_result
+from penumbra.retry.refusals import Kind, Refusal
+
+RESENDS = 2
+_SHARES = (0.35, 0.65)
+"""What the results have to give, of all that is sent, where a refusal has no numbers; by resend."""
+_FIELD = 100_000
+"""Characters of a text that may stay where the provider does not say how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """How much smaller a request has to be. Nothing at all where everything is zero."""
+
+    tokens: int = 0
+    """Estimated tokens to save."""
+    bytes: int = 0
+    """UTF-8 bytes to save."""
+    most: int = 0
+    """Characters that any result may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """One result text of the request."""
+
+    part: budget.Part
+    original: str
+    """All of it, without secrets."""
+    forwarded: str
+    """What was sent."""
+    prefix: str = ""
+    """What stands in front of it if something is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    unread: bool
+    limit: int
+    """Bytes of a text."""
+    only_superseded: bool = False
+
+
+_STEPS = (
+    _Step(False, 400, only_superseded=True),
+    _Step(False, 4_000),
+    _Step(False, 1_000),
+    _Step(True, 16_000),
+    _Step(False, 400),
+    _Step(True, 4_000),
+    _Step(True, 1_500),
+)
+
+
+def need(refusal: Refusal, estimated: int, sent: int, resend: int, *, elsewhere: bool = False) -> Need | None:
+    """What a refusal asks for; None if shortening can't answer it.
+
+    `estimated`: tokens and `sent`: bytes of the request that was refused; `resend` counts from 0.
+    `elsewhere`: its history is at the provider, and counts with it.
+    """
+    if refusal.leave or resend >= RESENDS:
+        return None
+    share = _SHARES[resend]
+    if refusal.kind is Kind.FIELD:
+        return Need(most=(refusal.limit or _FIELD) >> (2 * resend if not refusal.limit else 0))
+    if refusal.kind is Kind.BYTES:
+        if refusal.limit and refusal.limit < sent:
+            return Need(bytes=sent - int(refusal.limit * budget.SLACK))
+        return Need(bytes=int(sent * share))
+    if elsewhere:
+        # What is here can't make up for all that is there: enough for this request has to do.
+        over = refusal.over or int(estimated * share)
+        return Need(tokens=max(1, min(estimated, over + (resend + 1) * over // 2)))
+    if refusal.over is None:
+        if refusal.limit and refusal.limit < estimated:
+            return Need(tokens=max(estimated - int(refusal.limit * budget.SLACK), int(estimated * share / 2)))
+        return Need(tokens=int(estimated * share))
+    # The provider counts in its own tokens: our estimate of the same text is the measure.
+    have = refusal.have or max(estimated, refusal.over + 1)
+    limit = refusal.limit or have - refusal.over
+    wanted = have - int(limit * (budget.SLACK - 0.1 * resend))
+    return Need(tokens=max(1, estimated * wanted // max(1, have)))
+
+
+def plan(texts: Sequence[Text], needed: Need) -> dict[int, str]:
+    """New forms by the texts' index, each smaller than what was sent; prefix included."""
+    if needed.most:
+        return _capped(texts, needed.most)
+    measure: Callable[[str], int] = size if needed.bytes else tokens.estimate
+    missing = needed.bytes or needed.tokens
+    found: dict[int, str] = {}
+    for step in _STEPS:
+        for text in _ranked(texts, step):
+            if missing <= 0:
+                return found
+            current = found.get(text.part.index, text.forwarded)
+            form = shortened(text, step.limit)
+            if form is not None and size(form) < size(current) and measure(form) < measure(current):
+                missing -= measure(current) - measure(form)
+                found[text.part.index] = form
+    return found
+
+
+def shortened(text: Text, limit: int) -> str | None:
+    """The text in at most `limit` bytes, its prefix included; None if there is no smaller form."""
+    form = shrink_result.shorten(text.original, limit - size(text.prefix))
+    return None if form is None else text.prefix + form
+
+
+def _ranked(texts: Sequence[Text], step: _Step) -> list[Text]:
+    by_index = {text.part.index: text for text in texts}
+    parts = [
+        text.part
+        for text in texts
+        if text.part.unread == step.unread and (text.part.superseded or not step.only_superseded)
+    ]
+    return [by_index[part.index] for part in budget.order(parts)]
+
+
+def _capped(texts: Sequence[Text], most: int) -> dict[int, str]:
+    """Every text that has more than `most` characters, in at most so many bytes."""
+    found: dict[int, str] = {}
+    for text in texts:
+        if len(text.forwarded) > most:
+            form = shortened(text, most)
+            if form is not None and size(form) < size(text.forwarded):
+                found[text.part.index] = form
+    return found

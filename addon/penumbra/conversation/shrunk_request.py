@@ -1,0 +1,230 @@
+"""A request once more, smaller: which of its results get another form, as decisions to be remembered."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from penumbra.compress import token_estimate
+from penumbra.compress.calls import tools
+from penumbra.compress.result import Loss, Redacted
+from penumbra.compress.size import size
+from penumbra.conversation import budget, rewrite, shrink_result, shrink_to_fit, superseded
+from penumbra.conversation.dedup import RESTATE
+from penumbra.redaction import RedactionError
+from penumbra.store.conversations import LearnedLimits
+from penumbra.store.decisions import Decision, Facts
+
+_SMALL = 300
+"""Results up to this size (UTF-8 bytes) give nothing worth having."""
+_ALONE = 400
+"""Bytes that a text may have at least which says by reference what is no longer there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is decided before a request is rewritten."""
+
+    decisions: Mapping[bytes, Decision] = field(default_factory=dict)
+    originals: Mapping[str, str] = field(default_factory=dict)
+    """Redacted originals by reference."""
+    line: str = ""
+    """Why, for a log."""
+    lesson: LearnedLimits = field(default_factory=LearnedLimits)
+    """What is learned if the request is taken."""
+
+    def plus(self, other: Plan) -> Plan:
+        """Both; of two forms of one text the other's."""
+        return Plan(
+            {**self.decisions, **other.decisions},
+            {**self.originals, **other.originals},
+            "; ".join(line for line in (self.line, other.line) if line),
+            self.lesson.learned(other.lesson),
+        )
+
+
+def smaller(
+    request: rewrite.Request,
+    decided: Mapping[bytes, Decision],
+    needed: shrink_to_fit.Need,
+    redact: Callable[[str, str], Redacted],
+    shadows: rewrite.Shadows | None,
+    parameters: superseded.Parameters,
+) -> Plan:
+    """Smaller forms for as many results as it takes, old ones first.
+
+    `decided`: the form of every text as it was sent. Tools that the operator excluded stay as they are.
+    Raises RedactionError.
+    """
+    reader = _Reader(request, decided, redact, shadows)
+    texts = _texts(reader, parameters, needed.most)
+    planned = shrink_to_fit.plan(texts, needed)
+    chosen = {
+        text.part.index: (text.original, planned[text.part.index])
+        for text in texts
+        if text.part.index in planned
+    }
+    chosen |= _followers(reader, chosen)
+    decisions: dict[bytes, Decision] = {}
+    originals: dict[str, str] = {}
+    for index, (original, form) in chosen.items():
+        item = request.items[index]
+        ref = shadows.ref(original) if shadows is not None and form != original else ""
+        if ref:
+            originals[ref] = original
+        loss = Loss.NONE if form == original else Loss.LOSSY
+        decisions[item.key] = decision("recovered", item.text, form, ref, request_facts(decided, item), loss)
+    return Plan(decisions, originals)
+
+
+def _followers(reader: _Reader, chosen: Mapping[int, tuple[str, str]]) -> dict[int, tuple[str, str]]:
+    """Original and new form of the texts that say a part of themselves by reference to a chosen one.
+
+    They would refer to what is no longer there, so each gets a form that stands for itself.
+    """
+    gone = {reader.request.items[index].key for index in chosen}
+    found: dict[int, tuple[str, str]] = {}
+    for index, item in enumerate(reader.request.items):
+        facts = request_facts(reader.decided, item)
+        if item.key in gone or RESTATE not in facts.stages:
+            continue
+        if any(bytes.fromhex(key) in gone for key in facts.referents):
+            found[index] = reader.alone(item)
+            gone.add(item.key)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """A request's texts as they came, as they were sent, and as they could be."""
+
+    request: rewrite.Request
+    decided: Mapping[bytes, Decision]
+    redact: Callable[[str, str], Redacted]
+    shadows: rewrite.Shadows | None
+
+    def forwarded(self, item: rewrite.Item) -> str:
+        """The text as it was sent."""
+        past = self.decided.get(item.key)
+        return item.text if past is None or past.text is None else past.text
+
+    def original(self, item: rewrite.Item) -> str:
+        """All of the text, without secrets. Raises RedactionError."""
+        try:
+            return rewrite.original(self.request, item, self.redact)
+        except RedactionError:
+            raise
+        except Exception:
+            output = rewrite.tool_output(self.request, item)
+            return rewrite.cleaner(self.request, item, output, self.redact)(item.text).text
+
+    def prefix(self, original: str) -> str:
+        """What stands in front of a form in which something is missing."""
+        return self.shadows.prefix(self.shadows.ref(original)) if self.shadows is not None else ""
+
+    def alone(self, item: rewrite.Item) -> tuple[str, str]:
+        """The original, and a form about as large as what was sent that refers to nothing."""
+        original, forwarded = self.original(item), self.forwarded(item)
+        room = max(size(forwarded), _ALONE)
+        if size(original) <= room:
+            return original, original
+        prefix = self.prefix(original)
+        form = shrink_result.shorten(original, room - size(prefix))
+        return original, prefix + (forwarded if form is None else form)
+
+
+def decision(how: str, before: str, form: str, ref: str, past: Facts, loss: Loss = Loss.LOSSY) -> Decision:
+    """The decision for a text whose form changes."""
+    facts = Facts(
+        how=how,
+        loss=int(loss),
+        stages=(how,),
+        family=past.family,
+        ref=ref,
+        bytes_before=size(before),
+        bytes_after=size(form),
+        tokens_before=token_estimate.estimate(before),
+        tokens_after=token_estimate.estimate(form),
+        redactions=dict(past.redactions),
+    )
+    return Decision(form, facts)
+
+
+def request_facts(decided: Mapping[bytes, Decision], item: rewrite.Item) -> Facts:
+    """What is known of a text's form so far."""
+    return decided[item.key].facts if item.key in decided else Facts()
+
+
+_IDENTITIES: OrderedDict[tuple[str, bytes], superseded.Identity] = OrderedDict()
+_MOST_IDENTITIES = 20_000
+
+
+def calls(request: rewrite.Request, parameters: superseded.Parameters) -> list[superseded.Result]:
+    """The request's results, each with its call."""
+    last = request.conversation.last_answer
+    return [
+        superseded.Result(
+            index=index,
+            call_id=item.result.call_id,
+            tool=item.tool,
+            arguments=None,
+            is_error=item.result.is_error,
+            unread=item.result.turn > last,
+            identity=_identity(request, item, parameters),
+        )
+        for index, item in enumerate(request.items)
+    ]
+
+
+def _identity(
+    request: rewrite.Request, item: rewrite.Item, parameters: superseded.Parameters
+) -> superseded.Identity:
+    """The same call comes with every request: only a new one is looked at."""
+    call = item.result.call
+    source = request.document.source(call.arguments) if call and call.arguments is not None else b""
+    if call is not None and call.heard is not None:
+        source = call.heard.encode("utf-8", "surrogatepass")
+    key = (item.tool, hashlib.blake2b(source, key=request.scope[:64], digest_size=16).digest())
+    plain = not parameters.tool_only and item.tool not in parameters.tool_identifier_fields
+    found = _IDENTITIES.get(key) if plain else None
+    if found is None:
+        arguments = rewrite.tool_output(request, item).arguments
+        found = superseded.identify(item.tool, arguments, parameters)
+        if plain:
+            _IDENTITIES[key] = found
+            while len(_IDENTITIES) > _MOST_IDENTITIES:
+                _IDENTITIES.popitem(last=False)
+    return found
+
+
+def referents(decided: Mapping[bytes, Decision]) -> frozenset[bytes]:
+    """Keys of the texts that others refer to."""
+    return frozenset(bytes.fromhex(key) for one in decided.values() for key in one.facts.referents)
+
+
+def _texts(reader: _Reader, parameters: superseded.Parameters, most: int) -> list[shrink_to_fit.Text]:
+    request = reader.request
+    given_up = superseded.find(calls(request, parameters), parameters)
+    referred = referents(reader.decided)
+    last = request.conversation.last_answer
+    texts: list[shrink_to_fit.Text] = []
+    seen: set[bytes] = set()
+    for index, item in enumerate(request.items):
+        forwarded = reader.forwarded(item)
+        if item.key in seen or size(forwarded) <= _SMALL or (most and len(forwarded) <= most):
+            continue
+        if tools.skips(item.tool, request.settings.skip_tools):
+            continue
+        seen.add(item.key)
+        original = reader.original(item)
+        part = budget.Part(
+            index=index,
+            size=len(forwarded),
+            unread=item.result.turn > last,
+            superseded=index in given_up,
+            referred=item.key in referred,
+        )
+        texts.append(shrink_to_fit.Text(part, original, forwarded, reader.prefix(original)))
+    return texts

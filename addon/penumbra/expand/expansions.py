@@ -1,0 +1,436 @@
+"""Everything about originals that needs the database: what a request gets, what a call is answered.
+
+`prepare` decides about the injected tool of a request and puts hidden exchanges back; `texts` answers calls;
+`remember` keeps an answer for later requests. The injected tool is there from a conversation's first request
+on or never: what the provider has cached and bound begins with the tools. So a request whose answers
+did not pass through us gets none, unless nothing can be at stake.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+
+from penumbra.apis.base import Hidden, InjectedCall, ResponseFormat, Visible
+from penumbra.apis.formats import FORMATS
+from penumbra.apis.parts import is_telling
+from penumbra.compress.size import size
+from penumbra.conversation import prefix_hash
+from penumbra.conversation.prefix_hash import Chain
+from penumbra.errors import place
+from penumbra.expand import query as expand
+from penumbra.expand import replay
+from penumbra.expand import tool as injected_tool
+from penumbra.expand.loop import Ask, Done
+from penumbra.expand.reference import Shadows
+from penumbra.expand.replay import History, Replayed
+from penumbra.store import exchanges as answers
+from penumbra.store.exchanges import Answers, Known, orphan_key, signature_key, text_hash
+from penumbra.store.exchanges import key as answer_key
+from penumbra.store.originals import Originals
+from penumbra.store.tool_calls import ToolCallCache
+from penumbra.wire.document import Document
+
+_DROP_BETA = "thinking-binding-controls"
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Original:
+    """A redacted original, and where it came from."""
+
+    text: str
+    tool: str = ""
+    family: str = ""
+
+
+Find = Callable[[str], Awaitable[Original | None]]
+"""Finds an original of the current request by its reference."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Whose request it is."""
+
+    scope: bytes
+    """Keyed hash of the connected host and all credentials; 32 bytes."""
+    session: str
+    """What all requests of the conversation have in common."""
+    possession: bytes = b""
+    """The same without what changes when a login is renewed: what the request proves by the history that
+    it carries is looked for under this. Empty: nothing of it changes."""
+    open: bool = False
+    """There is no credential: only what a request proves counts."""
+
+    @property
+    def owner(self) -> bytes:
+        """Who has to prove by a history that it is theirs."""
+        return self.possession or self.scope
+
+    def elsewhere(self, answer_id: str) -> bytes:
+        """Whose an answer is that only the provider has: an id that could be anybody's proves nothing."""
+        return self.owner if is_telling(answer_id) else self.scope
+
+    def conversation(self) -> bytes:
+        """What references and originals are scoped by; 32 bytes."""
+        return self._session(self.scope)
+
+    def possessed(self) -> bytes:
+        """The same for what the request has to prove."""
+        return self._session(self.owner)
+
+    def _session(self, whose: bytes) -> bytes:
+        session = self.session.encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(session, key=whose, digest_size=32, person=b"penumbra opening").digest()
+
+
+Inherit = Callable[["Prepared"], Awaitable[Mapping[str, str]]]
+"""Redacted originals that the request carries, by reference; what else is taken over, is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What the settings and the headers say."""
+
+    wanted: bool
+    """The injected tool may be put into a conversation that has none yet. One that has it keeps it."""
+    at_stake: bool
+    """What the provider may hold of an adopted conversation must not change."""
+    hint: bool
+    """Shortened texts tell how to ask for the original."""
+    betas: str = ""
+    """The features that the request asks for in its headers."""
+    counting: bool = False
+    """The request only counts tokens: it gets no tool, and nothing is recorded."""
+    editing: bool = False
+    """Values are put back into edits."""
+    held: str = ""
+    """Name of the injected tool that the conversation's last request declared, as far as that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A request in which the model may ask for originals."""
+
+    wire: ResponseFormat
+    tool: str
+    """The injected tool's name."""
+    caller: Caller
+    shadows: Shadows
+    history: History
+    replayed: Replayed
+    owner: bytes
+    """What its answers are found by, together with the history in front of them."""
+    threaded: bool = False
+    """The provider keeps the history."""
+    inherit: Inherit | None = None
+    """The request has shown what an earlier login's conversation knew: to be called when it is accepted."""
+    earlier: bytes = b""
+    """That conversation."""
+
+    @property
+    def before(self) -> str:
+        """The id by which the client names the answer that it goes on from; empty if it names none."""
+        return self.history.visible[0].answer_id if self.history.is_elsewhere else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One call of the injected tool and its answer, for figures."""
+
+    ref: str
+    found: bool
+    sent: int
+    """Size of the answer, UTF-8 bytes."""
+    tool: str
+    family: str
+
+
+@cache
+def _say_unread(format_name: str) -> None:
+    """Once for each API."""
+    _log.warning(
+        "Penumbra: the model can't ask for originals, because answers of %s can't be read. "
+        "That takes botocore, which comes with penumbra-proxy[bedrock].",
+        format_name,
+    )
+
+
+class Expansions:
+    """`key` is the installation's; `page_bytes` bounds an answer."""
+
+    def __init__(
+        self,
+        key: bytes,
+        answers: Answers,
+        originals: Originals,
+        heard: ToolCallCache,
+        page_bytes: int = expand.PAGE_BYTES,
+    ) -> None:
+        self._key = key
+        self._heard = heard
+        self._answers = answers
+        self._originals = originals
+        self._page_bytes = page_bytes
+
+    async def prepare(
+        self, format_name: str, document: Document, caller: Caller, terms: Terms, before: Chain | None = None
+    ) -> Prepared | None:
+        """Edit a request; None if the injected tool does not belong there.
+
+        `before`: what stands in front of its messages, if that was read already.
+        """
+        wire = FORMATS.get(format_name)
+        if wire is None:
+            _say_unread(format_name)
+            return None
+        prepared = await self._prepare(wire, format_name, document, caller, terms, before)
+        await self._take_out_orphans(wire, document, caller)
+        await self._name_latest(wire, document, caller)
+        return prepared
+
+    async def _name_latest(self, wire: ResponseFormat, document: Document, caller: Caller) -> None:
+        """Prompts are compared with that of an answer's last turn, which is the longest."""
+        named = wire.compared_with(document)
+        if named is None or not (answer_id := document.string(named)):
+            return
+        key = answer_key(caller.elsewhere(answer_id), Visible(-1, 0, (), "", "", 0, answer_id=answer_id))
+        known = (await self._answers.known([key])).get(key)
+        if known is None or known.scope != caller.scope:
+            return
+        if known.hidden is not None and known.hidden.answer_id:
+            document.replace(named, known.hidden.answer_id)
+
+    async def _take_out_orphans(self, wire: ResponseFormat, document: Document, caller: Caller) -> None:
+        """What clients keep of answers that broke off, and the provider refuses ever after."""
+        reasoning, scope = wire.reasoning(document), caller.owner
+        if not reasoning or not await self._answers.known([orphan_key(scope, "")]):
+            return
+        keys = {one.index: orphan_key(scope, one.known_by) for one in reasoning}
+        known = await self._answers.known(keys.values())
+        wire.take_out(document, [index for index, key in keys.items() if key in known])
+
+    async def _prepare(
+        self,
+        wire: ResponseFormat,
+        format_name: str,
+        document: Document,
+        caller: Caller,
+        terms: Terms,
+        before: Chain | None,
+    ) -> Prepared | None:
+        tools = wire.tools(document)
+        owner = _owner(format_name, caller)
+        history, held = await self._history(wire, document, caller, owner, before)
+        if injected_tool.name_for(tools) is None and not history.is_elsewhere:
+            return None
+        known = await self._answers.known(history.all_keys())
+        if held is not None:
+            known[history.keys[0]] = held
+        name = injected_tool.name_for(tools) or (held.tool if held else "")
+        if not name:
+            return None
+        if injected_tool.name_for(tools) is None and (tools.own or not tools.continuable):
+            # Nothing may be asked for in this answer, and yet the provider holds what was asked before.
+            replay.put_back(wire, document, history, known, offered=False)
+            return None
+        latest = _latest(history, known)
+        if latest is None and terms.held and terms.held not in tools.names:
+            name = terms.held
+        if not await self._belongs(history, known, latest, terms, caller):
+            return None
+        if latest is not None and latest.tool not in tools.names:
+            name = latest.tool
+        elif latest is None and terms.editing and not terms.held:
+            name = injected_tool.editing_name(name, tools)
+        # Tools that stood in the input of a former request are still there for the model.
+        if not terms.counting and tools.own:
+            wire.declare(document, injected_tool.tool(name))
+        replayed = replay.put_back(wire, document, history, known, _DROP_BETA in terms.betas)
+        # Where only the provider has the history, requests don't show which conversation they go on with.
+        known_as = held.conversation if held is not None and held.scope == caller.scope else b""
+        shadows = Shadows(self._key, known_as or caller.conversation(), name, terms.hint)
+        made = Prepared(wire, name, caller, shadows, history, replayed, owner, tools.threaded)
+        renewed = latest is not None and latest.scope != caller.scope
+        return replace(made, earlier=latest.conversation) if latest is not None and renewed else made
+
+    async def _history(
+        self, wire: ResponseFormat, document: Document, caller: Caller, owner: bytes, before: Chain | None
+    ) -> tuple[History, Known | None]:
+        """What answers of a request are found by, and what is known of the one that it only names."""
+        visible = wire.visible(document)
+        named = visible[0].answer_id if visible else ""
+        if not named:
+            found = before or prefix_hash.of(document, caller.scope)
+            return replay.read(visible, owner, b"", found), None
+        elsewhere = caller.elsewhere(named)
+        one = answer_key(elsewhere, visible[0])
+        held = (await self._answers.known([one])).get(one)
+        if held is not None and held.scope != caller.scope and held.hidden is not None:
+            # Originals are for the credential that they were kept for; the calls need results all the same.
+            results = tuple(map(replay.forgotten, held.hidden.results))
+            held = replace(held, hidden=replace(held.hidden, results=results))
+        found = prefix_hash.of(
+            document, caller.scope, held.history if held is not None else prefix_hash.START
+        )
+        return replay.read(visible, owner, elsewhere, found), held
+
+    async def _belongs(
+        self,
+        history: History,
+        known: Mapping[bytes, Known],
+        latest: Known | None,
+        terms: Terms,
+        caller: Caller,
+    ) -> bool:
+        """Whether the conversation has the injected tool, or may get it."""
+        if latest is not None:
+            return bool(latest.tool)
+        if not terms.wanted:
+            return False
+        adopted = not all(key in known for key in history.keys)
+        lost = history.is_elsewhere and history.keys[0] not in known
+        if not adopted or not (terms.at_stake or lost):
+            return True
+        if not terms.counting:
+            # Final too: the next request of this conversation finds it.
+            without = Known("", text_hash(history.visible[-1].text), scope=caller.scope)
+            await self._answers.record(history.keys[-1], without)
+        return False
+
+    async def leave_undecided(self, caller: Caller, answer_id: str) -> None:
+        """A request without tools and without a past has got an answer without words."""
+        visible = Visible(-1, 0, (), "", "", 0, answer_id=answer_id)
+        known = Known("", text_hash(""), scope=caller.scope, undecided=True)
+        await self._answers.record(answer_key(caller.elsewhere(answer_id), visible), known)
+
+    async def keep(self, prepared: Prepared, originals: Mapping[str, str]) -> None:
+        """Keep new originals for requests that won't carry them, of callers who can be told from others."""
+        if prepared.caller.open and not prepared.threaded:
+            return
+        await self._originals.put(prepared.shadows.scope, originals)
+
+    async def texts(
+        self, prepared: Prepared, find: Find, ask: Ask, provided: set[str], limit: int | None = None
+    ) -> tuple[list[str], list[Answered]]:
+        """The texts for the calls of an Ask. `provided` remembers the queries of one answer; `limit`:
+        bytes that the originals among the texts may have together, None: any number."""
+        texts: list[str] = []
+        answered: list[Answered] = []
+        for number, call in enumerate(ask.calls):
+            calls = len(ask.calls) - number
+            page = self._page_bytes if limit is None else expand.share(self._page_bytes, limit, calls)
+            text, original, ref = await self._text(prepared, find, call, ask.refused, provided, page)
+            texts.append(text)
+            sent = len(text.encode("utf-8", "surrogatepass"))
+            limit = None if limit is None else max(0, limit - sent)
+            tool, family = (original.tool, original.family) if original else ("", "")
+            answered.append(Answered(ref, original is not None, sent, tool, family))
+        return texts, answered
+
+    async def _text(
+        self, prepared: Prepared, find: Find, call: InjectedCall, refused: bool, provided: set[str], page: int
+    ) -> tuple[str, Original | None, str]:
+        if refused:
+            return expand.REFUSED, None, ""
+        query = expand.parse(call.arguments)
+        if isinstance(query, str):
+            return query, None, ""
+        try:
+            original = await self._original(prepared, find, query.ref)
+        except Exception as error:
+            _log.error("penumbra: an original could not be looked up: %s", place(error))
+            original = None
+        if original is None:
+            return expand.unknown(query.ref), None, query.ref
+        if query.identity() in provided:
+            return expand.PROVIDED, original, query.ref
+        most = max(page, expand.LEAST_BYTES)
+        text = await asyncio.to_thread(expand.answer, original.text, query, prepared.tool, most)
+        if not page and size(text) > size(expand.NO_ROOM):
+            return expand.NO_ROOM, original, query.ref
+        provided.add(query.identity())
+        return text, original, query.ref
+
+    async def _original(self, prepared: Prepared, find: Find, ref: str) -> Original | None:
+        found = await find(ref)
+        if found is not None:
+            return found
+        caller, history = prepared.caller, prepared.history
+        if caller.open and not (history.is_elsewhere and is_telling(history.visible[0].answer_id)):
+            return None
+        text = await self._originals.get(prepared.shadows.scope, ref)
+        return None if text is None else Original(text)
+
+    async def remember(self, prepared: Prepared, done: Done) -> None:
+        """Keep an answer, as it will look in the next request."""
+        caller, owner, behind = prepared.caller, prepared.owner, prepared.replayed.behind
+        for known_by in ("", *done.orphans) if done.orphans else ():
+            await self._answers.record(orphan_key(caller.owner, known_by), Known("", ""))
+        begun, before = prepared.history.begun, prepared.history.front
+        calls = begun.calls + done.calls if begun is not None else done.calls
+        text = begun.text + done.text if begun is not None else done.text
+        visible = Visible(0, 0, calls, text, "", 0, tokens=done.tokens)
+        key, *others = answers.keys(owner, replace(visible, item=done.item), before)
+        room = prepared.shadows.scope
+        known = Known(prepared.tool, text_hash(text), (), done.hidden, room, caller.scope)
+        if done.signed_late and done.hidden is not None:
+            behind += (key,)
+        if done.signature and behind:
+            bound = Known(prepared.tool, "", behind)
+            await self._answers.record(signature_key(owner, done.signature), bound)
+        for one in (key, *others):
+            await self._answers.record(one, known)
+        if prepared.threaded and done.ids:
+            await self._heard.record(caller.scope, done.made)
+            await self._remember_id(prepared, done)
+        elif done.hidden is not None and done.ids:
+            await self._remember_id(prepared, done)
+        if done.calls and not done.sound:
+            # Of an answer that broke off, clients keep the text and not the calls.
+            words = replace(visible, calls=(), tokens=())
+            await self._answers.record(answer_key(owner, words, before), replace(known, hidden=None))
+        if done.sound and prepared.inherit is not None:
+            await self._originals.put(room, await prepared.inherit(prepared))
+
+    async def cleaned(self, text: str) -> str:
+        """A text without its secrets. Raises RedactionError."""
+        return await self._heard.cleaned(text)
+
+    async def _remember_id(self, prepared: Prepared, done: Done) -> None:
+        """The next request names an answer by the id that the client has got: of its first turn from a
+        stream, of its last turn from a document. Both are kept."""
+        results, caller = done.pending or (done.hidden.results if done.hidden else ()), prepared.caller
+        history = prepared.history.before
+        if prepared.history.answers:
+            calls = [prefix_hash.call(one.name, one.arguments) for one in done.made]
+            history = prefix_hash.answered(history, prefix_hash.plain(done.text), calls)
+        for answer_id in dict.fromkeys((done.ids[0], done.ids[-1])):
+            visible = Visible(-1, 0, (), "", "", 0, answer_id=answer_id)
+            hidden = Hidden((), None, results, answer_id=done.ids[-1])
+            needed = bool(results) or answer_id != done.ids[-1]
+            known = Known(
+                prepared.tool,
+                text_hash(""),
+                hidden=hidden if needed else None,
+                conversation=prepared.shadows.scope,
+                scope=caller.scope,
+                history=history,
+            )
+            await self._answers.record(answer_key(caller.elsewhere(answer_id), visible), known)
+
+
+def _latest(history: History, known: Mapping[bytes, Known]) -> Known | None:
+    """What is known of the last answer that says whether the injected tool is there."""
+    found = (known[key] for key in reversed(history.keys) if key in known)
+    return next((one for one in found if not one.undecided), None)
+
+
+def _owner(format_name: str, caller: Caller) -> bytes:
+    """Whose answers these are: what was hidden in one API's answer has no place in another's."""
+    name = format_name.removesuffix("_socket").encode()
+    return hashlib.blake2b(name, key=caller.owner, digest_size=32, person=b"penumbra format").digest()

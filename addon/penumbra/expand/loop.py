@@ -1,0 +1,259 @@
+"""One answer for the client from as many upstream turns as it takes; no I/O.
+
+        feed ──► end_turn ──► Done      no call of the injected tool, or beside real calls: the client goes on
+                    │
+                   Ask ──► answered ──► Continue    the request for the next turn; feed it again
+                    │               └──► Done
+                 Broken ──► again                   the same request once more
+                        └──► failed ──► Done
+
+After `ROUNDS` rounds the calls are refused; if the model still asks for nothing else, one more request
+forbids all calls, so that it has to say something. Whoever does the I/O may end everything with
+`failed` while a continuation is under way. What the client has got by then it may send again, with what
+it did not see missing: so the end of a broken answer says, too, what was hidden.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from penumbra.apis import upstream_error
+from penumbra.apis.base import Failure, Hidden, InjectedCall, MadeCall, Response, ResponseFormat, Turn
+from penumbra.errors import place
+
+ROUNDS = 5
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """The model asks for originals; give the texts to `answered`, one for each call."""
+
+    calls: tuple[InjectedCall, ...]
+    refused: bool
+    """The limit is reached: the text to give is a refusal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Continue:
+    """The next turn is to be had from the provider."""
+
+    out: bytes
+    """Bytes for the client before it."""
+    request: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A continuation has ended in the middle, or with an error that the client has not got."""
+
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The answer is complete."""
+
+    out: bytes
+    """Last bytes for the client; of a JSON answer, all."""
+    calls: tuple[str, ...] = ()
+    """Ids of the calls that the client sees."""
+    text: str = ""
+    """The text that the client sees."""
+    hidden: Hidden | None = None
+    """What the client did not see, for later requests; None if there is nothing."""
+    signature: str = ""
+    """By what the provider recognises the last reasoning that the client got."""
+    signed_late: bool = False
+    """That reasoning came after something that the client did not see."""
+    ids: tuple[str, ...] = ()
+    """The provider's ids of all turns."""
+    made: tuple[MadeCall, ...] = ()
+    """The calls among them that later requests may not repeat."""
+    tokens: tuple[str, ...] = ()
+    """What the calls are known by where their ids don't tell."""
+    item: str = ""
+    """The id of the last item that the client sees."""
+    sound: bool = True
+    """The client got a complete message; False: an error, or a stream that broke off."""
+    status: int | None = None
+    """HTTP status of an error that takes the place of a JSON answer."""
+    orphans: tuple[str, ...] = ()
+    """Reasoning that the client got, without what it led to: see `Turn.orphans`."""
+    pending: tuple[bytes, ...] = ()
+    """Results that the provider has not taken, for calls of the last of the ids."""
+
+
+class ToolLoop:
+    """The turns behind one answer."""
+
+    def __init__(self, wire: ResponseFormat, answer: Response, request: bytes) -> None:
+        self._wire = wire
+        self._answer = answer
+        self.request = request
+        """What was sent last."""
+        self.turns: list[Turn] = []
+        self.rounds = 0
+        """Turns that were continued."""
+        self._hidden: list[bytes] = []
+        self._pending: tuple[bytes, ...] = ()
+        self._covered = 0
+        """How many turns are in what is hidden."""
+        self._before = request
+        """What the last turn was an answer to."""
+        self._broken = False
+        self._ended: Turn | None = None
+        """The current turn, once it has ended."""
+        self._shown = False
+        """The client has got something."""
+
+    @property
+    def keep_alive(self) -> bytes:
+        """Bytes that may go to the client while nothing else does."""
+        return b"" if self._broken else self._answer.keep_alive
+
+    @property
+    def holding(self) -> bool:
+        """Something is held back, so a keep-alive is due after a while."""
+        return not self._broken and (self.rounds > 0 or self._answer.holding)
+
+    def feed(self, data: bytes) -> bytes:
+        """Bytes of the current turn in, bytes for the client out. Never raises."""
+        if self._broken:
+            return data
+        try:
+            out = self._answer.feed(data)
+            self._shown |= bool(out)
+            return out
+        except Exception as error:
+            _log.error("penumbra: an answer goes on as it comes: %s", place(error))
+            self._broken = True
+            return data
+
+    def end_turn(self) -> Ask | Broken | Done:
+        """The upstream's answer has ended."""
+        if self._broken:
+            return Done(b"", sound=False)
+        turn = self._ended = self._answer.end_turn()
+        if not turn.finished or turn.failed:
+            return self._broken_off(turn)
+        self.turns.append(turn)
+        if not turn.injected or not turn.continuable:
+            return self._done(turn)
+        return Ask(turn.injected, refused=self.rounds >= ROUNDS)
+
+    def answered(self, texts: Sequence[str]) -> Continue | Done:
+        """Go on with the texts for the calls of an Ask."""
+        turn = self.turns[-1]
+        results = [self._wire.result(call, text) for call, text in zip(turn.injected, texts, strict=True)]
+        if turn.real_calls:
+            return self._done(turn, tuple(results))
+        self._hidden += self._wire.continuation(turn, results)
+        self._covered = len(self.turns)
+        if self.rounds > ROUNDS + 1:
+            return self._done(Turn(finished=True))
+        self.rounds += 1
+        self._before = self.request
+        self._go_on_with(results)
+        return Continue(self._answer.go_on(), self.request)
+
+    def reanswered(self, texts: Sequence[str]) -> Continue | None:
+        """Go on with smaller texts for the same calls, since the request was not taken; nothing of what
+        came instead was shown. None: they are no smaller."""
+        turn, refused = self.turns[-1], sum(map(len, self._pending))
+        results = [self._wire.result(call, text) for call, text in zip(turn.injected, texts, strict=True)]
+        messages = self._wire.continuation(turn, results)
+        self._hidden[len(self._hidden) - len(messages) :] = messages
+        self._go_on_with(results)
+        self._answer.restart()
+        return Continue(b"", self.request) if sum(map(len, results)) < refused else None
+
+    def _go_on_with(self, results: Sequence[bytes]) -> None:
+        turn = self.turns[-1]
+        messages = self._wire.continuation(turn, results)
+        self._pending, self._ended = tuple(results), None
+        self.request = self._wire.extended(self._before, messages, turn.answer_id)
+        if self.rounds == ROUNDS + 2:
+            self.request = self._wire.without_calls(self.request)
+
+    def failed(self, failure: Failure) -> Done:
+        """The continuation can't be had."""
+        left = self._left()
+        out = b"" if self._broken else self._answer.fail(failure)
+        return replace(left, out=out, status=upstream_error.status(failure) or 502)
+
+    def interrupted(self) -> Done:
+        """The client went away: what it has got of the answer."""
+        return self._left()
+
+    def again(self, request: bytes = b"") -> None:
+        """The continuation is asked for again; the client has seen nothing of it.
+
+        `request`: what asks for it, if that is not the same.
+        """
+        self.request = request or self.request
+        self._ended = None
+        self._answer.restart()
+
+    def _broken_off(self, turn: Turn) -> Broken | Done:
+        if self.rounds:
+            message = "the upstream ended its answer early"
+            return Broken(turn.failure or Failure(None, b"", message))
+        return replace(self._left(), out=self._answer.finish())
+
+    def _left(self) -> Done:
+        """What the client has got of an answer that was not completed, and may send again."""
+        if self._broken:
+            return Done(b"", sound=False)
+        ended = self._ended if self._ended is not None else self._answer.end_turn()
+        # A turn whose calls were never answered is one that broke off, too.
+        last = Turn() if self.turns and ended is self.turns[-1] else ended
+        turns = [*self.turns, last] if self._shown else []
+        text = "".join(turn.text for turn in turns)
+        said = last.text.strip() or last.real_calls
+        hidden = None
+        covered = self.rounds > 0 and self._covered == len(self.turns)
+        if turns and covered and (last.message or not said):
+            signed = any(turn.signatures for turn in turns)
+            hidden = Hidden(tuple(self._hidden), last.message, signed=signed, broken=True)
+        ours = self.rounds or any(turn.injected for turn in turns)
+        orphans = _orphans(turns) if ours else ()
+        calls = last.real_calls if turns else ()
+        done = Done(b"", calls, text, hidden, tokens=last.tokens, sound=False, orphans=orphans)
+        if not turns:
+            return done
+        signature, late = _signed(turns)
+        ids = tuple(turn.answer_id for turn in self.turns if turn.answer_id)
+        done = replace(done, signature=signature, signed_late=late, ids=ids, item=last.item)
+        return replace(done, pending=self._pending) if covered else done
+
+    def _done(self, turn: Turn, results: tuple[bytes, ...] = ()) -> Done:
+        """The end; `turn` is the last one that later requests are to know of."""
+        calls = self.turns[-1].real_calls
+        text = "".join(each.text for each in self.turns)
+        if not calls and not text.strip() and self.rounds > ROUNDS:
+            message = "the model asked for shortened results only, again and again"
+            return self.failed(Failure(None, b"", message))
+        hidden = None
+        if (self._hidden or results) and (results or not turn.injected):
+            shown = any(each.signatures for each in self.turns)
+            hidden = Hidden(tuple(self._hidden), turn.message, results, shown)
+        signature, late = _signed(self.turns)
+        ids = tuple(each.answer_id for each in self.turns)
+        out, last = self._answer.finish(), self.turns[-1]
+        done = Done(out, calls, text, hidden, signature, late, ids)
+        done = replace(done, made=last.made, tokens=last.tokens, item=last.item)
+        # Where the exchange can't be put back, its reasoning can't stay either.
+        return replace(done, orphans=_orphans(self.turns)) if hidden is not None else done
+
+
+def _orphans(turns: Sequence[Turn]) -> tuple[str, ...]:
+    return tuple(one for turn in turns for one in turn.orphans)
+
+
+def _signed(turns: Sequence[Turn]) -> tuple[str, bool]:
+    """The last reasoning of an answer, and whether it came behind something hidden."""
+    signed = [number for number, each in enumerate(turns) if each.signatures]
+    return turns[signed[-1]].signatures[-1] if signed else "", bool(signed and signed[-1])

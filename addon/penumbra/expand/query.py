@@ -1,0 +1,317 @@
+"""What the model gets when it asks for an original: all of it, a range of lines, or what matches.
+
+Every text is at most one page long, so that it is never shortened again; the last line of a page says
+how to get the next one. Line numbers count from 1 and are those of the original. Nothing here fails:
+what can't be answered is answered with a sentence that tells the model how to go on.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import re2
+
+from penumbra.expand import reference
+from penumbra.wire.document import NotJson, decode, encode
+
+PAGE_BYTES = 48_000
+"""Largest page, in UTF-8 bytes."""
+_SMALLEST_PAGE = 16_000
+"""More calls for smaller pages would cost more than they save."""
+LEAST_BYTES = 400
+"""What is smaller tells nothing."""
+_PATTERN_CHARACTERS = 1_000
+_PROGRAM_STEPS = 1_500
+"""Steps of a compiled pattern; each may be taken for every byte of a text."""
+_SEARCH_SECONDS = 2.0
+"""Processor time for one query. It is looked at between lines, so that of a very long one"""
+_LINE_WORK, _BYTE_WORK = 200_000_000, 100
+"""only so many steps' worth of bytes are searched; the smallest pattern takes about a hundred for each."""
+_LINE_CHARACTERS = 2_000
+_CONTEXT_LINES = 2
+_MOST_CONTEXT_LINES = 50
+_RANGE = re.compile(r"(\d{1,9})?[ \t]{0,9}(-|–|\.\.|:|,)?[ \t]{0,9}(\d{1,9})?", re.ASCII)
+
+REFUSED = (
+    "No more originals can be given in this turn. Go on with what you have, or call another tool. "
+    "You may ask again after the next message."
+)
+PROVIDED = "This has already been provided: see the earlier result of this same call."
+NO_ROOM = (
+    "Not given: this does not fit into the conversation any more. Ask for a small part of it with `lines` or "
+    "`pattern`, or go on with what you have."
+)
+LITTLE_ROOM = "Little room is left in this conversation: ask for `lines` or `pattern`."
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What the model asked for."""
+
+    ref: str
+    pattern: str = ""
+    ignore_case: bool = False
+    context: int = _CONTEXT_LINES
+    first: int | None = None
+    last: int | None = None
+    """Line numbers, inclusive; None: from the beginning, to the end."""
+    offset: int = 0
+    """Characters from the beginning of the original."""
+
+    def identity(self) -> str:
+        """Equal for queries that have the same answer."""
+        parts = (self.ref, self.pattern, self.ignore_case, self.context, self.first, self.last, self.offset)
+        return encode(parts if self.pattern else (self.ref, *parts[4:])).decode()
+
+
+def share(page_bytes: int, limit: int, calls: int) -> int:
+    """The page for one of so many calls whose answers may have `limit` bytes together; 0: none."""
+    page = min(page_bytes, limit // max(1, calls))
+    return page if page >= LEAST_BYTES else 0
+
+
+def page_bytes(max_output_bytes: int) -> int:
+    """The page for a size at which results are cut: below it, within reason."""
+    return max(_SMALLEST_PAGE, min(PAGE_BYTES, max_output_bytes * 3 // 4))
+
+
+def parse(arguments: str) -> Query | str:
+    """The query in a call's arguments (JSON), or a sentence that says what is wrong with them."""
+    try:
+        value = decode(arguments.encode("utf-8", "surrogatepass"))
+    except NotJson:
+        return 'The arguments are no complete JSON object. Call again with {"id": "shadow_…"}.'
+    ref = value.get("id") if isinstance(value, dict) else None
+    if not isinstance(ref, str) or not ref.strip():
+        return 'The argument "id" is missing. Call again with {"id": "shadow_…"}.'
+    pattern = value.get("pattern")
+    if pattern is not None and (not isinstance(pattern, str) or len(pattern) > _PATTERN_CHARACTERS):
+        return f'"pattern" must be a text of at most {_PATTERN_CHARACTERS:,} characters.'
+    lines = _range(value.get("lines"))
+    if lines is None:
+        return '"lines" must be a range such as "120-180".'
+    return Query(
+        ref=_bare(ref),
+        pattern=pattern or "",
+        ignore_case=value.get("ignore_case") in (True, "true"),
+        context=min(_number(value.get("context"), _CONTEXT_LINES), _MOST_CONTEXT_LINES),
+        first=lines[0],
+        last=lines[1],
+        offset=_number(value.get("offset"), 0),
+    )
+
+
+def unknown(ref: str) -> str:
+    """The answer for an original that is not there: expired, or never of this conversation."""
+    named = f" {ref}" if reference.is_ref(ref) else ""
+    return (
+        f"The full text of{named or ' this result'} is not available any more. Go on with what you have, "
+        "or run the tool again to get its output."
+    )
+
+
+def answer(
+    text: str,
+    query: Query,
+    tool: str,
+    page_bytes: int = PAGE_BYTES,
+    clock: Callable[[], float] = time.thread_time,
+) -> str:
+    """The answer to a query. `tool` is the injected tool's name, for the calls that it suggests; `clock`
+    says how much this thread has worked."""
+    lines = text.split("\n")
+    if len(lines) > 1 and not lines[-1]:
+        lines.pop()
+    if query.pattern:
+        return _matching(lines, query, page_bytes, clock)
+    first, last = query.first or 1, min(query.last or len(lines), len(lines))
+    if first > len(lines):
+        return f"The original has {len(lines):,} lines; line {first:,} is beyond its end."
+    if last < first:
+        return f'"lines" must be a range such as "120-180"; {first}-{last} is empty.'
+    start = sum(len(line) + 1 for line in lines[: first - 1])
+    end = len(text) if last == len(lines) else start + sum(len(line) + 1 for line in lines[first - 1 : last])
+    start = max(start, query.offset)
+    if not text:
+        return text
+    if start >= end:
+        return f"The original has {len(text):,} characters; there is nothing at {query.offset:,}."
+    return _page(text, start, end, query, tool, page_bytes)
+
+
+def _page(text: str, start: int, end: int, query: Query, tool: str, page_bytes: int) -> str:
+    """The characters from `start` on that fit, whole lines if possible, and how to get the rest."""
+    whole = start == 0 and end == len(text)
+    if end - start <= page_bytes and len(text[start:end].encode("utf-8", "surrogatepass")) <= page_bytes:
+        first, last = _line_at(text, start), _line_at(text, end - 1)
+        head = "" if whole else f"[Lines {first:,}-{last:,} of {_line_at(text, len(text) - 1):,}]\n"
+        return head + text[start:end]
+    piece = text[start:end].encode("utf-8", "surrogatepass")[:page_bytes].decode("utf-8", "ignore")
+    cut = piece.rfind("\n") + 1
+    if cut < len(piece) // 2:
+        cut = len(piece)
+    stop = start + cut
+    total, last_line = _line_at(text, len(text) - 1), _line_at(text, stop - 1)
+    until = _line_at(text, end - 1)
+    if text[stop - 1] == "\n":
+        after = f'lines="{last_line + 1}-{until}"'
+    else:
+        after = f'lines="{last_line}-{until}", offset={stop}'
+    place = f"Lines {_line_at(text, start):,}-{last_line:,} of {total:,}"
+    if text[stop - 1] != "\n" or (start and text[start - 1] != "\n"):
+        place += f", characters {start:,}-{stop:,} of {len(text):,}"
+    little = f"{LITTLE_ROOM} " if page_bytes < _SMALLEST_PAGE else ""
+    more = f'[{little}To go on: {tool}(id="{query.ref}", {after}). To find something: pattern="…".]'
+    gap = "" if text[stop - 1] == "\n" else "\n"
+    return f"[{place}]\n{text[start:stop]}{gap}{more}"
+
+
+def _line_at(text: str, offset: int) -> int:
+    """Number of the line that a character stands in; a line end belongs to its line."""
+    return text.count("\n", 0, offset) + 1
+
+
+def _matching(lines: list[str], query: Query, page_bytes: int, clock: Callable[[], float]) -> str:
+    """Matching lines as grep shows them: number, colon or dash, text; `--` between groups."""
+    options = re2.Options()
+    options.case_sensitive = not query.ignore_case
+    options.log_errors = False
+    try:
+        pattern = re2.compile(query.pattern.encode("utf-8", "surrogatepass"), options)
+    except re2.error as error:
+        reason = error.args[0].decode("utf-8", "replace") if error.args else ""
+        return (
+            f"The pattern can't be used: {str(reason)[:200]}. RE2 has no look-around and no back-references; "
+            "call again with a simpler pattern."
+        )
+    if pattern.programsize > _PROGRAM_STEPS:
+        return "The pattern can't be used: it is too large. Call again with smaller counts, or fewer words."
+    first, last = query.first or 1, min(query.last or len(lines), len(lines))
+    found = _search(lines, pattern, first, last, clock)
+    hits = found.hits
+    where = f"{len(lines):,} lines"
+    if query.first or query.last:
+        where = f"lines {first:,}-{last:,} of {where}"
+    if found.last < last:
+        where += f", of which only {first:,}-{found.last:,} were searched, since this pattern takes long"
+    if found.cut:
+        where += f"; of {len(found.cut):,} very long lines only the beginning was searched"
+    head = f"[{len(hits):,} matching {'line' if len(hits) == 1 else 'lines'} in {where}]"
+    rest, body, following = 0, "", 0
+    if hits:
+        shown, body = _groups(lines, hits, query.context, page_bytes)
+        rest = len(hits) - shown
+        following = sorted(hits)[shown] if rest else 0
+    told = head + (f"\n{body}" if hits else "")
+    if rest:
+        what = f"{rest:,} more matching {'line' if rest == 1 else 'lines'} not shown"
+        return f'{told}\n[{what}. To go on: the same call with lines="{following}-{last}".]'
+    if found.last < last:
+        return (
+            f'{told}\n[To go on: the same call with lines="{found.last + 1}-{last}", or a simpler pattern.]'
+        )
+    return told
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    hits: dict[int, int]
+    """Line number -> byte offset of its first match."""
+    last: int
+    """The last line that was searched."""
+    cut: frozenset[int]
+    """Lines of which only the beginning was searched."""
+
+
+def _search(lines: list[str], pattern: Any, first: int, last: int, clock: Callable[[], float]) -> _Found:
+    """What a pattern matches, as far as the time goes; at least one line."""
+    hits: dict[int, int] = {}
+    cut: set[int] = set()
+    longest = _LINE_WORK // (pattern.programsize + _BYTE_WORK)
+    end = clock() + _SEARCH_SECONDS
+    number = first
+    for number in range(first, last + 1):
+        line = lines[number - 1].encode("utf-8", "surrogatepass")
+        if len(line) > longest:
+            line = line[:longest]
+            cut.add(number)
+        if (match := pattern.search(line)) is not None:
+            hits[number] = match.start()
+        if clock() >= end:
+            break
+    return _Found(hits, number, frozenset(cut))
+
+
+def _groups(lines: list[str], hits: dict[int, int], context: int, page_bytes: int) -> tuple[int, str]:
+    """Rows for as many hits as a page holds, at least one, and how many those are."""
+    most = min(_LINE_CHARACTERS, page_bytes // 4)
+    rows: list[str] = []
+    size = shown = written = 0
+    numbers = sorted(hits)
+    for place, number in enumerate(numbers):
+        limit = numbers[place + 1] - 1 if place + 1 < len(numbers) else len(lines)
+        begin = max(written + 1, number - context)
+        block = ["--"] if rows and begin > written + 1 else []
+        block += [_row(lines, line, None, most) for line in range(begin, number)]
+        block.append(_row(lines, number, hits[number], most))
+        written = min(number + context, limit, len(lines))
+        block += [_row(lines, line, None, most) for line in range(number + 1, written + 1)]
+        size += _bytes_of(block)
+        if rows and size > page_bytes:
+            break
+        if size > page_bytes:
+            # Without what stands around it.
+            block, written = [_row(lines, number, hits[number], most)], number
+            size = _bytes_of(block)
+        rows += block
+        shown += 1
+    return shown, "\n".join(rows)
+
+
+def _bytes_of(rows: list[str]) -> int:
+    return sum(len(row.encode("utf-8", "surrogatepass")) + 1 for row in rows)
+
+
+def _row(lines: list[str], number: int, hit: int | None, most: int) -> str:
+    """One numbered line; of one that is longer than `most` the part around the hit (a byte offset)."""
+    line = lines[number - 1]
+    mark = "-" if hit is None else ":"
+    if len(line) <= most:
+        return f"{number}{mark}{line}"
+    before = line.encode("utf-8", "surrogatepass")[: hit or 0]
+    at = max(0, len(before.decode("utf-8", "surrogatepass")) - most // 2)
+    part = line[at : at + most]
+    return f"{number}{mark}{part} [characters {at + 1:,}-{at + len(part):,} of {len(line):,} in this line]"
+
+
+def _bare(ref: str) -> str:
+    """The reference itself, if the model copied the marker around it."""
+    return ref.strip().removeprefix("<<<SHADOW:").removesuffix(">>>")
+
+
+def _range(value: Any) -> tuple[int | None, int | None] | None:
+    """Line numbers from "120-180", "120-", "-180", "120", 120 or [120, 180]; None if it is no range."""
+    if value is None or value == "":
+        return None, None
+    if isinstance(value, list) and len(value) == 2 and all(type(number) is int for number in value):
+        value = f"{value[0]}-{value[1]}"
+    if type(value) is int:
+        value = str(value)
+    match = _RANGE.fullmatch(value.strip()) if isinstance(value, str) and len(value) < 40 else None
+    if match is None or not (match[1] or match[3]):
+        return None
+    first = max(1, int(match[1])) if match[1] else None
+    if not match[2]:
+        return (first, first) if not match[3] else None
+    return first, max(1, int(match[3])) if match[3] else None
+
+
+def _number(value: Any, default: int) -> int:
+    """A whole number that is not negative, also as text."""
+    if isinstance(value, str) and re.fullmatch(r"\d{1,12}", value, re.ASCII):
+        value = int(value)
+    return value if type(value) is int and 0 <= value < 1 << 40 else default

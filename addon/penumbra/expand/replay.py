@@ -1,0 +1,116 @@
+"""What the client did not see is put back where its answer stands in a later request.
+
+The provider then finds the very prefix that it has cached and that its signed reasoning is bound to,
+and the model still knows what it read. An answer that is not found, or was edited, gets nothing: the
+request stays as the client wrote it, and reasoning that came after the missing exchange is dropped in
+the way that the API offers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from penumbra.apis.base import Hidden, ResponseFormat, Visible
+from penumbra.conversation.prefix_hash import Chain
+from penumbra.expand import query
+from penumbra.store import exchanges as answers
+from penumbra.store.exchanges import Known
+from penumbra.wire.document import Document, decode, encode
+
+_TEXTS = {"content", "output"}
+"""Where results have their texts, in APIs whose providers keep histories."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The answers of a request, and what they are found by."""
+
+    visible: tuple[Visible, ...]
+    keys: tuple[bytes, ...]
+    """One for each."""
+    signed: tuple[bytes | None, ...]
+    """The key of the last reasoning in each; None where there is none."""
+    before: bytes
+    """The chain in front of the answer to this request."""
+    front: bytes
+    """The same as later requests show it: in front of what the answer goes on from, too."""
+    begun: Visible | None = None
+    """What is left of an answer that broke off, where this one is written into the same message."""
+    answers: bool = True
+    """What was answered counts in the chain."""
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """The provider keeps what came before, and the request names its last answer."""
+        return bool(self.visible and self.visible[0].answer_id)
+
+    def all_keys(self) -> list[bytes]:
+        """What is to be looked up."""
+        return [*self.keys, *(key for key in self.signed if key is not None)]
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What was put back."""
+
+    behind: tuple[bytes, ...] = ()
+    """Keys of the exchanges that now stand in the request, in order."""
+    exchanges: tuple[Hidden, ...] = ()
+    dropped: bool = False
+    """Reasoning was dropped, or the provider was asked to drop it."""
+
+
+def read(visible: Sequence[Visible], owner: bytes, elsewhere: bytes, chain: Chain) -> History:
+    """The answers of a request. `owner`: whose history it is; `elsewhere`: whose, if the provider has it.
+
+    `chain`: of the request's messages.
+    """
+    before = chain.history
+    keys = tuple(
+        answers.key(elsewhere, one) if one.answer_id else answers.key(owner, one, before[one.index])
+        for one in visible
+    )
+    signed = (answers.signature_key(owner, one.signature) if one.signature else None for one in visible)
+    begun = visible[-1] if visible and visible[-1].open else None
+    front = before[begun.index] if begun is not None else before[-1]
+    return History(tuple(visible), keys, tuple(signed), before[-1], front, begun, chain.answers)
+
+
+def forgotten(result: bytes) -> bytes:
+    """A result of a call of the injected tool that says, instead of the original, that there is none."""
+    found = decode(result)
+    return encode({**found, **dict.fromkeys(found.keys() & _TEXTS, query.unknown(""))})
+
+
+def put_back(
+    wire: ResponseFormat, document: Document, history: History, known: Mapping[bytes, Known], offered: bool
+) -> Replayed:
+    """Edit a request: every hidden exchange whose answer stands there unchanged.
+
+    `offered`: the request may ask the provider to drop reasoning that is bound to something else.
+    """
+    behind: list[bytes] = []
+    exchanges: list[Hidden] = []
+    unbound: int | None = None
+    for visible, one, signed in zip(history.visible, history.keys, history.signed, strict=True):
+        found = known.get(one)
+        if (
+            found is not None
+            and found.hidden is not None
+            and one not in behind
+            and _unchanged(visible, found)
+            and wire.put_back(document, visible, found.hidden)
+        ):
+            behind.append(one)
+            exchanges.append(found.hidden)
+        bound = known.get(signed) if signed is not None else None
+        if unbound is None and bound is not None and not set(bound.behind) <= set(behind):
+            unbound = visible.index
+    dropped = unbound is not None and wire.drop_unbound(document, unbound, offered)
+    return Replayed(tuple(behind), tuple(exchanges), dropped)
+
+
+def _unchanged(visible: Visible, known: Known) -> bool:
+    """Clients may leave the text of an answer with calls out; another text is an edited answer."""
+    return not visible.text.strip() or answers.text_hash(visible.text) == known.text

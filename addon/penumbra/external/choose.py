@@ -1,0 +1,24 @@
+"""From settings to the strategy that they name."""
+
+from __future__ import annotations
+
+from penumbra.config.settings import Settings
+from penumbra.external.api import Api
+from penumbra.external.check import entry
+from penumbra.external.external_provider import ExternalProvider
+from penumbra.external.http import Http
+from penumbra.external.simple import Simple
+from penumbra.external.strategy import Strategy
+
+
+def chosen(settings: Settings, http: Http) -> Strategy | None:
+    """Who is asked beside the pipeline or instead of it; None: nobody."""
+    name = settings.outside
+    if name == "simple":
+        return Simple()
+    if name == "api":
+        return Api(settings.api, http)
+    if name == "external_provider":
+        asked = entry(settings)
+        return ExternalProvider(asked, settings.providers[asked], settings.api.timeout, http)
+    return None

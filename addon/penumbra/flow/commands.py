@@ -1,0 +1,26 @@
+"""`:penumbra.*` commands, for mitmproxy's console, mitmweb and other addons."""
+
+from __future__ import annotations
+
+from mitmproxy import command
+
+from penumbra.metrics.expansions import ExpansionFigures
+from penumbra.metrics.totals import Figures
+
+
+class Commands:
+    """A child addon: mitmproxy finds commands on addons only."""
+
+    def __init__(self, figures: Figures, expansions: ExpansionFigures) -> None:
+        self._figures = figures
+        self._expansions = expansions
+
+    @command.command("penumbra.stats")
+    def stats(self) -> str:
+        """What Penumbra has done since it was started."""
+        return "\n".join(self._figures.lines())
+
+    @command.command("penumbra.expansions")
+    def expansions(self) -> str:
+        """How often the model asked for what was left out, and what that cost."""
+        return "\n".join(self._expansions.lines())

@@ -1,0 +1,47 @@
+"""mitmproxy's face of where a request really goes: by its connection, whatever its headers say."""
+
+from __future__ import annotations
+
+from mitmproxy import ctx, http
+
+from penumbra.errors import one_line
+
+_ADDRESSED = ("transparent", "local", "wireguard", "tun")
+"""Modes in which clients don't tell the proxy a name, but connect to an address."""
+
+_LONGEST = 253
+"""Characters of a name."""
+
+
+def mode(client: object) -> str:
+    """The proxy mode that a client has come through."""
+    return str(getattr(getattr(client, "proxy_mode", None), "type_name", ""))
+
+
+def host(flow: http.HTTPFlow) -> str:
+    """The host that the connection leads to: the name that its certificate is checked for, or the address
+    that the client or the operator has given."""
+    request, server = flow.request, flow.server_conn
+    if mode(flow.client_conn) == "reverse" or request.scheme != "https" or ctx.options.ssl_insecure:
+        return request.host
+    if server.address is None or tuple(server.address[:2]) != (request.host, request.port):
+        # The client's TLS may end at the proxy itself. Its name then is the proxy's, or anybody's.
+        return request.host
+    return server.sni or flow.client_conn.sni or request.host
+
+
+def shown(flow: http.HTTPFlow) -> str:
+    """The name that its client gives a host, as it may stand in a log."""
+    return one_line(flow.request.pretty_host[:_LONGEST])
+
+
+def claimed(flow: http.HTTPFlow) -> str:
+    """The name in the headers, where nothing else could tell one; else empty.
+
+    Without TLS, or where nobody checks a certificate, what was connected to is an address. It is never taken
+    for what the name says, but what goes to it is searched for secrets if the name is an LLM host's.
+    """
+    unchecked = flow.request.scheme != "https" or ctx.options.ssl_insecure
+    if not unchecked or mode(flow.client_conn) not in _ADDRESSED:
+        return ""
+    return flow.client_conn.sni or flow.request.pretty_host

@@ -1,0 +1,171 @@
+"""mitmproxy's face of requests that are no LLM calls, or do not look like one: their secrets are taken
+out, where some can stand there, and nothing else is done.
+
+What is known to need its bytes passes: logins, keys, files and the like. Of a path that nobody knows, the
+setting `unknown_paths` says what becomes, and the log says it once.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mitmproxy import http
+
+from penumbra import errors, workers
+from penumbra.apis import identity, other_paths
+from penumbra.apis.recognise import Api
+from penumbra.apis.request_path import normal
+from penumbra.config.settings import Settings
+from penumbra.conversation import ambiguity
+from penumbra.conversation.engine import Engine
+from penumbra.conversation.refused import Refused, message_of
+from penumbra.flow import bodies, destination
+from penumbra.metrics.totals import Figures
+from penumbra.redaction import RedactionError, TooLarge, Unreadable
+from penumbra.redaction.other_bodies import Body, Searched
+from penumbra.wire import content_encoding
+
+_VARIABLE = re.compile(r"(?!v[0-9]{1,3}[a-z0-9]{0,8}$)[^/]*[0-9][^/]*|[^/]{25,}")
+_MOST_WARNINGS = 1_000
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """What the addon does for this one."""
+
+    settings: Callable[[], Settings]
+    engine: Callable[[], Engine]
+    is_provider: Callable[[http.HTTPFlow], bool]
+    """The host is there for LLM calls."""
+    may_change: Callable[[http.Request], bool]
+    """No signature forbids it."""
+    sign: Callable[[http.Request], None]
+    refuse: Callable[[http.HTTPFlow, Refused], None]
+    figures: Figures
+
+
+class OtherRequests:
+    """State: which paths have been warned of."""
+
+    def __init__(self, hands: Hands) -> None:
+        self._hands = hands
+        self._warned: set[str] = set()
+
+    async def request(self, flow: http.HTTPFlow, unfit: Api | None = None) -> None:
+        """`unfit`: by its path the request is this API's, but its body is no call of it."""
+        known = other_paths.by_path(flow.request.path) if unfit is None else None
+        settings = self._hands.settings()
+        if not settings.redact_secrets or not flow.request.raw_content or (known and known.passes):
+            return
+        if known is None and not self._hands.is_provider(flow):
+            return  # What runs locally may be anything.
+        if not self._hands.may_change(flow.request):
+            return
+        unknown = known is None and unfit is None
+        try:
+            await self._search(flow, settings, unfit is not None, known is not None and known.files, unknown)
+        except Exception as error:
+            if settings.must_search and not (unknown and settings.unknown_paths == "pass"):
+                self._refuse(flow, _told(error), unfit)
+
+    async def frame(
+        self, flow: http.HTTPFlow, frame: bytes, kind: str, *, known: bool, strict: bool
+    ) -> bytes:
+        """A frame of a client's WebSocket as it may be sent. Raises RedactionError.
+
+        `kind`: as a content type; `known`: the socket is; `strict`: nothing but JSON makes sense there.
+        """
+        settings = self._hands.settings()
+        if not settings.redact_secrets:
+            return frame
+        passes = not known and settings.unknown_paths == "pass"
+        try:
+            if len(frame) > settings.max_body_bytes:
+                raise TooLarge(f"a frame above {settings.max_body_bytes:,} bytes")
+            searched = await self._searched(flow, Body(frame, kind, strict), settings)
+        except Exception as error:
+            if passes or not settings.must_search:
+                return frame
+            raise (
+                error if isinstance(error, RedactionError) else RedactionError(errors.place(error))
+            ) from None
+        if not known and (searched.body is not frame or searched.results):
+            self._warn(flow, settings.unknown_paths)
+            if settings.unknown_paths == "refuse":
+                raise Unreadable("its path is not known")
+        if passes or searched.body is frame:
+            return frame
+        self._report(flow, searched)
+        return searched.body
+
+    async def _search(
+        self, flow: http.HTTPFlow, settings: Settings, strict: bool, files: bool, unknown: bool
+    ) -> None:
+        kind = flow.request.headers.get("content-type", "")
+        why = ambiguity.content(flow.request.headers.items(multi=True))
+        if why and not files:
+            raise Unreadable(why)
+        try:
+            data = await bodies.decoded(flow.request, settings.max_body_bytes)
+        except content_encoding.NotDecodable as error:
+            if files or not (strict or "json" in kind.lower()):
+                return
+            too_large = isinstance(error, content_encoding.TooLarge)
+            raise (TooLarge if too_large else Unreadable)(f"its body: {error}") from None
+        searched = await self._searched(flow, Body(data, kind, strict, files), settings)
+        found = searched.body is not data
+        if unknown and (found or searched.results):
+            self._warn(flow, settings.unknown_paths)
+            if settings.unknown_paths == "pass":
+                return
+            if settings.unknown_paths == "refuse":
+                raise Unreadable("its path is not known")
+        if found:
+            await bodies.put(flow.request, searched.body)
+            self._hands.sign(flow.request)
+            self._report(flow, searched)
+
+    async def _searched(self, flow: http.HTTPFlow, body: Body, settings: Settings) -> Searched:
+        request, peer = flow.request, flow.client_conn.peername
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        carried = [*identity.credential_headers(headers).items(), *request.query.items()]
+        caller = workers.whose(str(peer[0]) if peer else "", repr(sorted(carried)))
+        return await self._hands.engine().elsewhere.search(body, settings, caller)
+
+    def _report(self, flow: http.HTTPFlow, searched: Searched) -> None:
+        self._hands.figures.redactions.update(searched.counts)
+        flow.metadata["penumbra"] = {"api": "other", "changed": True}
+        flow.comment = "Penumbra: secrets redacted"
+        counts = ", ".join(f"{rule} {count}" for rule, count in sorted(searched.counts.items()))
+        _log.info(
+            f"Penumbra: {destination.shown(flow)}: redacted in another request: {counts or 'as before'}"
+        )
+
+    def _refuse(self, flow: http.HTTPFlow, error: RedactionError, unfit: Api | None) -> None:
+        told = message_of(error)
+        host = flow.request.pretty_host
+        body = unfit.wire.error(error.status, told) if unfit else other_paths.error(host, error.status, told)
+        self._hands.refuse(flow, Refused(error.status, body, told))
+
+    def _warn(self, flow: http.HTTPFlow, policy: str) -> None:
+        """Once for each host and kind of path: names that are long or hold digits are taken for ids."""
+        pattern = "/".join(
+            "*" if _VARIABLE.fullmatch(one) else one for one in normal(flow.request.path).split("/")
+        )
+        where = f"{destination.shown(flow)}{pattern}"[:200]
+        if where in self._warned or len(self._warned) >= _MOST_WARNINGS:
+            return
+        self._warned.add(where)
+        _log.warning(
+            f"Penumbra does not know {where!r}, whose requests carry results of tools or secrets: "
+            f"penumbra_unknown_paths={policy}."
+        )
+
+
+def _told(error: Exception) -> RedactionError:
+    """A failure without any content."""
+    return error if isinstance(error, RedactionError) else RedactionError(errors.place(error))

@@ -1,0 +1,229 @@
+"""mitmproxy's face of recovery: answers that say that the request was too large, or can't be taken as it is.
+
+A child addon. Nothing of such an answer has gone to the client when it is looked at: other answers than
+streams are complete by then, and of streams the first events are held back (`recovery/first_events.py`).
+Another request takes the place of the refused one; when none is left that could work, the client gets
+the very first answer, byte for byte.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mitmproxy import http
+
+from penumbra import errors
+from penumbra.apis.parts import is_elsewhere
+from penumbra.config.settings import Settings
+from penumbra.conversation import recoverer
+from penumbra.conversation.engine import Accepted, Engine, Incoming
+from penumbra.flow import destination
+from penumbra.flow.tool_loop import Expansion
+from penumbra.retry import refusals, thinking_binding
+from penumbra.retry.first_events import FirstEvents, Verdict
+from penumbra.wire import content_encoding, content_stream
+
+if TYPE_CHECKING:
+    from penumbra.flow.splice import Refused
+
+_PATIENCE = 1.0
+"""Seconds that a stream's head and announcements wait at most for its first content."""
+_LARGE_BYTES = 100_000
+_LARGE_PATIENCE = 5.0
+"""The same for requests of that size, which are refused more often, and later."""
+_FIRST_BYTES = 1_048_576
+"""Plain bytes of a stream that are looked at; what has more before its first content goes on."""
+_SMALL_ANSWER = 8_192
+"""Bytes of an answer with status 200 that may be an error all the same."""
+_log = logging.getLogger(__name__)
+
+
+def _patience(accepted: Accepted) -> float:
+    """Seconds that the beginning of an answer's stream may be held back: none if the request is small."""
+    body = accepted.rewritten.body
+    if not accepted.room.is_near(body) and not is_elsewhere(accepted.request.document):
+        return 0.0
+    return _LARGE_PATIENCE if len(body) >= _LARGE_BYTES else _PATIENCE
+
+
+@dataclass
+class Watched:
+    """One request whose answer may be a refusal. What the splice calls a guard."""
+
+    engine: Engine
+    incoming: Incoming
+    settings: Settings
+    accepted: Accepted
+    patience: float
+    """Seconds that the beginning of a stream may be held back; 0: it goes out at once."""
+    count: int = 0
+    """How often a request was sent again."""
+    asked: bool = False
+    """The splice is at work: answers are looked at before they go out."""
+    restored: bool = False
+    events: FirstEvents | None = None
+
+    def first(self, headers: http.Headers, data: bytes) -> bool | None:
+        """The first bytes of a stream. True: an error, False: none, None: more has to be seen."""
+        if self.events is None:
+            decode = content_stream.decoder(headers.get("content-encoding", ""), _FIRST_BYTES)
+            self.events = FirstEvents(headers.get("content-type", ""), decode)
+        verdict = self.events.feed(data)
+        return None if verdict is Verdict.WAIT else verdict is Verdict.ERROR
+
+
+class OverflowRetry:
+    """State: the requests under way whose answers are watched."""
+
+    def __init__(self, expansion: Expansion, tell: Callable[[http.HTTPFlow, Accepted], None]) -> None:
+        """`tell` is called for each request that takes another's place."""
+        self._expansion = expansion
+        self._tell = tell
+        self._watched: dict[str, Watched] = {}
+        self.recovered = 0
+        """Requests that were refused and then taken."""
+
+    def expect(
+        self, flow: http.HTTPFlow, engine: Engine, incoming: Incoming, settings: Settings, accepted: Accepted
+    ) -> None:
+        """The flow's request may be refused for a reason that can be helped."""
+        body = accepted.rewritten.body
+        if not recoverer.may_help(accepted.request, body):
+            return
+        if incoming.api.kind not in ("messages", "compact") or not accepted.request.conversation.messages:
+            return
+        watched = Watched(engine, incoming, settings, accepted, _patience(accepted))
+        self._watched[flow.id] = watched
+        self._expansion.guard(flow, watched)
+
+    async def penumbra_refused(self, refused: Refused) -> None:
+        """An answer is there, and nothing of it has gone to the client."""
+        watched = self._watched.get(refused.flow.id)
+        response = refused.flow.response
+        if watched is None:
+            return
+        watched.asked = True
+        smaller = None
+        if refused.error is None and response is not None:
+            smaller = await self._smaller(watched, response, refused.body)
+        if smaller is not None:
+            refused.following = self._send(refused.flow, watched, smaller)
+        elif watched.count and not (
+            refused.error is None and response is not None and self._is_taken(watched, response, refused.body)
+        ):
+            refused.restore = watched.restored = True
+            self._expansion.forget(refused.flow)
+
+    async def response(self, flow: http.HTTPFlow) -> None:
+        """The client's answer is complete."""
+        watched = self._watched.get(flow.id)
+        if watched is None or flow.response is None:
+            return
+        try:
+            if not watched.asked and not flow.response.stream:
+                await self._replace(flow, watched)
+            if watched.count and not watched.restored:
+                await self._settle(flow, watched)
+        except Exception as error:
+            _log.warning("Penumbra could not recover from a refusal: %s", errors.place(error))
+        finally:
+            self._forget(flow)
+
+    def error(self, flow: http.HTTPFlow) -> None:
+        """The flow has ended before its answer."""
+        self._forget(flow)
+
+    async def _smaller(self, watched: Watched, response: http.Response, body: bytes) -> Accepted | None:
+        """What to send instead; None if the answer is no refusal, or nothing would help."""
+        answer = self._answer(watched, response, body)
+        if answer is None:
+            return None
+        try:
+            return await watched.engine.again(
+                watched.incoming,
+                watched.settings,
+                watched.accepted,
+                watched.count,
+                response.status_code,
+                answer,
+            )
+        except Exception as error:
+            _log.warning("Penumbra passes a refusal on: %s", errors.place(error))
+            return None
+
+    def _answer(self, watched: Watched, response: http.Response, body: bytes) -> bytes | None:
+        if watched.events is not None and watched.events.error:
+            return watched.events.error
+        if response.status_code == 200 and len(body) > _SMALL_ANSWER:
+            return None
+        try:
+            coding = response.headers.get("content-encoding", "")
+            return content_encoding.decode(body, coding, refusals.MAX_BODY_BYTES)
+        except content_encoding.NotDecodable:
+            return None
+
+    def _is_taken(self, watched: Watched, response: http.Response, body: bytes) -> bool:
+        """The provider took the request: some say with status 200 that they did not."""
+        error = self._answer(watched, response, body) if response.status_code == 200 else None
+        return response.status_code == 200 and not any(refusals.error_objects(error or b""))
+
+    def _send(self, flow: http.HTTPFlow, watched: Watched, smaller: Accepted) -> http.HTTPFlow:
+        """The flow of a smaller request, which takes the place of the one that was refused."""
+        again = smaller.again
+        assert again is not None
+        before, body = len(watched.accepted.rewritten.body), smaller.rewritten.body
+        watched.count += 1
+        watched.accepted = smaller
+        if smaller.betas:
+            flow.request.headers[thinking_binding.HEADER] = smaller.betas
+        watched.events = None
+        self._expansion.forget(flow)
+        if smaller.prepared is not None and smaller.find is not None:
+            expansions, prepared, find = watched.engine.expansions, smaller.prepared, smaller.find
+            self._expansion.expect(flow, expansions, prepared, find, body, smaller.room)
+        self._tell(flow, smaller)
+        self._expansion.guard(flow, watched)
+        _log.info(
+            f"Penumbra: {destination.shown(flow)} refused a request ({again.refusal.rule}, "
+            f"{again.refusal.kind}); sends it again with {before:,} -> {len(body):,} bytes"
+        )
+        return self._expansion.hidden(flow, body, "takes the place of a refused request,")
+
+    async def _replace(self, flow: http.HTTPFlow, watched: Watched) -> None:
+        """The same where answers can't be held back: by requests of their own, answered in one piece."""
+        response = flow.response
+        assert response is not None
+        body = response.raw_content or b""
+        while (smaller := await self._smaller(watched, response, body)) is not None:
+            hidden = self._send(flow, watched, smaller)
+            error = await self._expansion.run(hidden)
+            if error is not None or hidden.response is None:
+                watched.restored = True
+                return
+            response, body = hidden.response, hidden.response.raw_content or b""
+            watched.first(response.headers, body)
+            if self._is_taken(watched, response, body):
+                flow.response = response
+                # Nobody has read it yet, and the model may ask for originals in it.
+                self._expansion.responseheaders(flow)
+                return
+        watched.restored = watched.count > 0
+
+    async def _settle(self, flow: http.HTTPFlow, watched: Watched) -> None:
+        assert flow.response is not None
+        if flow.response.status_code != 200:
+            return
+        self.recovered += 1
+        assert watched.accepted.again is not None
+        refusal = watched.accepted.again.refusal
+        note = f"refused ({refusal.rule}), taken after {watched.count} other request(s)"
+        flow.comment = f"{flow.comment}; {note}" if flow.comment else f"Penumbra: {note}"
+        flow.metadata["penumbra_recovered"] = watched.count
+        await watched.engine.settle(watched.accepted)
+
+    def _forget(self, flow: http.HTTPFlow) -> None:
+        self._watched.pop(flow.id, None)
+        self._expansion.unguard(flow)

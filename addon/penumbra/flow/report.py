@@ -1,0 +1,111 @@
+"""mitmproxy's face of what is shown of a request: log line, comment, mark, metadata and event.
+
+A child addon, for the sockets: their frames add up in one flow until it ends.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from mitmproxy import http
+
+from penumbra.conversation.engine import Accepted, Incoming
+from penumbra.flow import destination
+from penumbra.metrics import events
+from penumbra.metrics.summary import Summary
+from penumbra.metrics.totals import Figures, Totals
+
+MARK = ":new_moon:"
+_log = logging.getLogger(__name__)
+
+# Of the process, not of the addon: a reload of the script makes a new addon while sockets go on.
+_SOCKETS: dict[str, tuple[Summary, str]] = {}
+"""By id of a socket's flow: what its frames add up to, and the comment that says so."""
+
+
+class Reports:
+    """State: the figures. `write` takes an event; `changed` is called when there are new figures."""
+
+    def __init__(
+        self, figures: Figures, write: Callable[[dict[str, Any]], None], changed: Callable[[], None]
+    ) -> None:
+        self._figures = figures
+        self._write = write
+        self._changed = changed
+
+    def accepted(self, flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted) -> None:
+        """A request, or a frame of a socket, is sent on."""
+        host, rewritten, prepared = destination.shown(flow), accepted.rewritten, accepted.prepared
+        if accepted.line:
+            _log.info(f"Penumbra: {host}: {accepted.line}")
+        summary = Summary.of(
+            rewritten.shown,
+            accepted.hidden,
+            declared=prepared.tool if prepared else "",
+            put_back=len(prepared.replayed.exchanges) if prepared else 0,
+        )
+        self._count(accepted)
+        changed = rewritten.body is not incoming.body
+        self._show(flow, incoming, accepted, summary, changed)
+        if not changed:
+            return
+        if not (summary.changed or summary.secrets):
+            _log.debug(f"Penumbra: {host} {incoming.api.id}: {summary.line()}")
+            return
+        new = Summary.of((entry for entry in rewritten.shown if entry.new), accepted.hidden)
+        _log.info(
+            f"Penumbra: {host} {incoming.api.id}: {summary.line(new)}, "
+            f"{len(incoming.body):,} -> {len(rewritten.body):,} bytes, {accepted.milliseconds:.1f} ms"
+        )
+        self._write(
+            events.request_event(
+                flow_id=flow.id,
+                host=host,
+                api=incoming.api.id,
+                model=accepted.request.conversation.model,
+                totals=Totals.of(rewritten.shown),
+                shown=rewritten.shown,
+                outside=accepted.hidden,
+                body_before=len(incoming.body),
+                body_after=len(rewritten.body),
+                milliseconds=accepted.milliseconds,
+            )
+        )
+
+    def websocket_end(self, flow: http.HTTPFlow) -> None:
+        """A socket is closed."""
+        _SOCKETS.pop(flow.id, None)
+
+    def _count(self, accepted: Accepted) -> None:
+        shown = accepted.rewritten.shown
+        totals = Totals.of(shown)
+        self._figures.redactions.update(accepted.hidden)
+        self._figures.add(shown, totals, accepted.milliseconds, totals.changed > 0 or bool(accepted.hidden))
+        self._changed()
+
+    def _show(
+        self, flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted, summary: Summary, changed: bool
+    ) -> None:
+        known = flow.metadata.get("penumbra", {}) if incoming.socket else {}
+        before, told = _SOCKETS.get(flow.id, (Summary(), "")) if incoming.socket else (Summary(), "")
+        summary = before + summary
+        sizes = known.get("body_bytes", [0, 0])
+        flow.metadata["penumbra"] = {
+            **summary.metadata(),
+            "api": incoming.api.id,
+            "changed": changed or bool(known.get("changed")),
+            "body_bytes": [sizes[0] + len(incoming.body), sizes[1] + len(accepted.rewritten.body)],
+            "milliseconds": round(known.get("milliseconds", 0.0) + accepted.milliseconds, 2),
+        }
+        if incoming.socket:
+            flow.metadata["penumbra"]["frames"] = known.get("frames", 0) + 1
+        if flow.metadata["penumbra"]["changed"]:
+            comment = f"Penumbra: {summary.line()}"
+            # What was said of responses in between stays behind it.
+            flow.comment = comment + flow.comment.removeprefix(told) if told else comment
+            flow.marked = flow.marked or MARK
+            told = comment
+        if incoming.socket:
+            _SOCKETS[flow.id] = (summary, told)

@@ -1,0 +1,132 @@
+"""Requests on a WebSocket that are refused as too large: what is sent instead, on the same socket.
+
+The same as over HTTP (`recovery/recoverer.py`). The client gets what a refused answer has announced, and
+nothing else of it; the answer that takes its place goes on from there. If nothing helps, the client gets
+the provider's first refusal.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mitmproxy import http
+
+from penumbra.apis.recognise import Api
+from penumbra.apis.responses_socket import ITEM_DONE, Envelope
+from penumbra.apis.socket_history import Said, item_done
+from penumbra.config.settings import Settings
+from penumbra.conversation.engine import Accepted, Engine, Incoming
+from penumbra.errors import place
+from penumbra.flow import destination
+from penumbra.retry import refusals
+from penumbra.retry.refusals import Kind
+from penumbra.wire.document import Document
+
+Describe = Callable[[http.HTTPFlow, Api, bytes], Incoming]
+"""A frame as a request."""
+_BAD_REQUEST = 400
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class Sending:
+    """One request of the client's, and what was sent instead of it."""
+
+    said: Said
+    accepted: Accepted
+    first: bytes = b""
+    """The provider's first refusal, once something else was sent."""
+    count: int = 0
+    says: bool = False
+    """Something of the answer has come."""
+    settled: bool = False
+
+    @property
+    def asked_from(self) -> str:
+        """What the client wanted to go on from where all of it was sent instead; else empty."""
+        return self.said.before if self.count else ""
+
+    def take(self, outside: Envelope, shown: bytes) -> None:
+        """A frame of the answer: `shown` is what the client gets of it."""
+        self.says |= outside.says
+        if shown and outside.type == ITEM_DONE and (item := item_done(shown)) is not None:
+            self.said.got.append(item)
+
+
+class SocketRescue:
+    """State: none."""
+
+    def __init__(
+        self, engine: Callable[[], Engine], settings: Callable[[], Settings], describe: Describe
+    ) -> None:
+        self._engine = engine
+        self._settings = settings
+        self._describe = describe
+
+    async def smaller(self, flow: http.HTTPFlow, api: Api, sending: Sending, refusal: bytes) -> bool:
+        """Whether another request is to be sent instead, which is then `sending.accepted`.
+
+        `refusal`: the frame that ended the answer before it said anything.
+        """
+        try:
+            made = await self._made(flow, api, sending, refusal)
+        except Exception as error:
+            _log.warning("Penumbra passes a refusal on: %s", place(error))
+            return False
+        if made is None or made.again is None or _tool(made) != _tool(sending.accepted):
+            return False
+        before, after = len(sending.accepted.rewritten.body), len(made.rewritten.body)
+        sending.first = sending.first or refusal
+        sending.accepted = made
+        sending.count += 1
+        _log.info(
+            f"Penumbra: {destination.shown(flow)} refused a request on a socket ({made.again.refusal.rule}, "
+            f"{made.again.refusal.kind}); sends it again with {before:,} -> {after:,} bytes"
+        )
+        return True
+
+    async def _made(self, flow: http.HTTPFlow, api: Api, sending: Sending, refusal: bytes) -> Accepted | None:
+        status = _status(refusal)
+        host, size = destination.shown(flow), len(sending.accepted.rewritten.body) // 4
+        found = refusals.classify(status, refusal, host, size)
+        if found is None or found.leave or found.kind is Kind.BINDING:
+            return None
+        frame = sending.said.whole()
+        if frame is None and sending.said.is_stored:
+            frame = sending.said.frame
+        if frame is None:
+            return None
+        incoming = self._describe(flow, api, frame)
+        sent = sending.accepted
+        if not sending.count and frame is not sending.said.frame:
+            # As it would have come on a new socket; every result has its form already.
+            outcome = await self._engine().process(incoming, self._settings())
+            if not isinstance(outcome, Accepted):
+                return None
+            sent = outcome
+        return await self._engine().again(incoming, self._settings(), sent, sending.count, status, refusal)
+
+    async def settle(self, flow: http.HTTPFlow, sending: Sending) -> None:
+        """The provider has answered what was sent: the form of its results is the one that they keep."""
+        again = sending.accepted.again
+        if again is None or sending.settled:
+            return
+        sending.settled = True
+        note = f"refused ({again.refusal.rule}), taken after {sending.count} other request(s)"
+        flow.comment = f"{flow.comment}; {note}" if flow.comment else f"Penumbra: {note}"
+        flow.metadata["penumbra_recovered"] = flow.metadata.get("penumbra_recovered", 0) + sending.count
+        await self._engine().settle(sending.accepted)
+
+
+def _tool(accepted: Accepted) -> str:
+    """The name under which the model may ask for originals."""
+    return accepted.prepared.tool if accepted.prepared is not None else ""
+
+
+def _status(frame: bytes) -> int:
+    """The HTTP status that an error would have had."""
+    document = Document(frame)
+    status = document.plain(document.members(document.root).get("status"))
+    return status if isinstance(status, int) and not isinstance(status, bool) else _BAD_REQUEST

@@ -1,1 +1,0 @@
-"""What may be done to a conversation as a whole."""

@@ -1,1 +1,0 @@
-"""What was done, shown: events, figures, flow marks."""

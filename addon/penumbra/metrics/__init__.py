@@ -1,0 +1,1 @@
+"""What was done, shown: events, totals, lines for logs."""

@@ -1,0 +1,102 @@
+"""One JSON line per rewritten request: what was decided, never what was said."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from penumbra.conversation.rewrite import Shown
+from penumbra.metrics.totals import Totals
+
+_log = logging.getLogger(__name__)
+
+
+def request_event(
+    *,
+    flow_id: str,
+    host: str,
+    api: str,
+    model: str,
+    totals: Totals,
+    shown: Sequence[Shown],
+    outside: Mapping[str, int],
+    body_before: int,
+    body_after: int,
+    milliseconds: float,
+) -> dict[str, Any]:
+    """The event of one request; of its results only the new ones are listed.
+
+    `outside`: secrets newly found outside of tool results, by rule.
+    """
+    return {
+        "event": "request",
+        "time": round(time.time(), 3),
+        "flow": flow_id,
+        "host": host,
+        "api": api,
+        "model": model,
+        "results": totals.results,
+        "changed": totals.changed,
+        "body_bytes": [body_before, body_after],
+        "result_bytes": [totals.bytes_before, totals.bytes_after],
+        "result_tokens": [totals.tokens_before, totals.tokens_after],
+        "milliseconds": round(milliseconds, 2),
+        "redactions_outside": dict(outside),
+        "new": [_result(entry) for entry in shown if entry.new],
+    }
+
+
+def _result(entry: Shown) -> dict[str, Any]:
+    facts = entry.facts
+    return {
+        "call": entry.item.result.call_id,
+        "tool": entry.item.tool,
+        "how": facts.how,
+        "family": facts.family,
+        "stages": facts.stages,
+        "skipped": facts.skipped,
+        "loss": facts.loss,
+        "ref": facts.ref,
+        "bytes": [facts.bytes_before, facts.bytes_after],
+        "tokens": [facts.tokens_before, facts.tokens_after],
+        "redactions": dict(facts.redactions),
+    }
+
+
+class EventLog:
+    """A file that grows by a line per event, written outside of the event loop; mode 0600.
+
+    It is opened once at the start, so that what is wrong with it is said there.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="penumbra-events")
+        self._failed = False
+        self._append(b"")
+
+    def write(self, event: dict[str, Any]) -> None:
+        """Append an event; a failing disk is told once and never disturbs a request."""
+        self._thread.submit(self._append, orjson.dumps(event) + b"\n")
+
+    def close(self) -> None:
+        """Write what is waiting."""
+        self._thread.shutdown(wait=True)
+
+    def _append(self, line: bytes) -> None:
+        try:
+            path = Path(self.path).expanduser()
+            descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+            with os.fdopen(descriptor, "ab") as file:
+                file.write(line)
+        except OSError as error:
+            if not self._failed:
+                self._failed = True
+                _log.warning("PENUMBRA_EVENTS_UNAVAILABLE: %s: %s", self.path, error.strerror)

@@ -1,1 +1,0 @@
-"""What happens when a provider says that a request is too large."""

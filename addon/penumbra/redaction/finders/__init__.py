@@ -1,0 +1,1 @@
+"""What finds secrets in a text: each reports spans."""

@@ -1,0 +1,174 @@
+"""Secrets that stand beside a telling name, whatever the language of the file.
+
+One linear regular expression finds the names that have something like an operator behind them;
+how name and value are joined is read in `forms`, what they mean is judged in `names` and `values`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import re2
+
+from penumbra.redaction.finders.forms import LOOK, Value, flag_value, tagged_value, values_after
+from penumbra.redaction.names import Name, Names, Strength
+from penumbra.redaction.span import Rank, Span
+from penumbra.redaction.values import is_secret, is_unmistakable
+
+_OPTIONS = re2.Options()
+_OPTIONS.encoding = re2.Options.Encoding.LATIN1
+_OPTIONS.max_mem = 64 << 20
+
+_STEM = (
+    r"(?:(?:passw(?:or[dt]|r?d)s?|passphrase|passcode|pwd|pswd|secrets?|credentials?|creds"
+    r"|kennwort|contrase(?:n|\xc3\xb1)a|wachtwoord|motdepasse|mot de passe"
+    r"|(?:^|[^a-z])(?:pass|psw|pw|mnemonic|psk|senha|clave|has(?:l|\xc5\x82)o|heslo|salasana|parola|p/w)|[a-z](?:pass|pw)"
+    r"|\xd0\xbf\xd0\xb0\xd1\x80\xd0\xbe\xd0\xbb\xd1\x8c|\xe5\xaf\x86\xe7\xa0\x81|\xe5\xaf\x86\xe7\xa2\xbc"
+    r"|\xe3\x83\x91\xe3\x82\xb9\xe3\x83\xaf\xe3\x83\xbc\xe3\x83\x89"
+    r"|\xeb\xb9\x84\xeb\xb0\x80\xeb\xb2\x88\xed\x98\xb8|\xeb\xb9\x84\xeb\xb2\x88|\xec\x95\x94\xed\x98\xb8"
+    r"|\xed\x8c\xa8\xec\x8a\xa4\xec\x9b\x8c\xeb\x93\x9c)[a-z0-9_.\-]*"
+    r"|(?:keys?|tokens?|(?:^|[^a-z])(?:auth|authorization|jwt|pat|bearer|otp|pin|api))"
+    r"(?:(?:[_.\-0-9]|val|str|b64|base64|hex|prod|dev|test|live|staging)[a-z0-9_.\-]*)?)"
+)
+# No counted repeats: each would multiply the states of the automaton. What follows is bounded by
+# the line, or read again with bounds in `forms`.
+_FOLLOWERS = (
+    r"(?:(?:\[[0-9a-z_]*\])?[\\\"'`\])>*]*(?: [0-9]+)?[ \t]*(?:[=:|]|[.?+&]+=|%(?:25)?3[ad])"  # assignment
+    r"|[: ][: ]?[&*]?(?:'static )?(?:optional\[)?(?:string|str|text|char|varchar|any|bytes)\b"
+    r"[\[\]<>?!*&|: ]*(?:[a-z0-9_]+[\[\]<>?!*&|: ]*)?="  # typed
+    r"|[\\\"'`]+[ \t]*,"  # argument, list
+    r"|[\\\"'`]+[ \t]*(?:value|content|data-value)="  # XML attributes
+    r"|,[^\s,]{6}|, *[\\]*[\"'][!-~]{4}"  # CSV, arguments behind a bare name
+    r"|>\s*[^\s<>]{4}"  # element
+    r"|\s*</key>(?:\s|\\+[nrt]|[0-9:|+>-]|\xe2\x86\x92|[\nn][a-z0-9_./-]+:[0-9]+[:-])*<string>"
+    r"|\([^\s()]{6}"
+    r"|(?:  +|\t+ *|\\+t)[!-~]{6}"  # table
+    r"| (?:is|was) [!-~]{4}|[`\"'] (?:is|was|to|as) [!-~]{4}"
+    r"| [!-~]*[0-9@!#$^&*~+]"  # neighbour
+    r"| [\\]*[\"'][!-~]{6}"
+    r"|[\\\"']*,?(?:\s|\\+[nrt]|[0-9:|+>-]|\xe2\x86\x92|\x1b\[[0-9;]*m|[\nn][a-z0-9_./-]+:[0-9]+[:-])*"
+    r"[\\\"'-]*value[\\\"']*\s*[:=])"  # pair
+)
+_NAMES = re2.compile((_STEM + _FOLLOWERS).encode("latin-1"), _OPTIONS)
+# The name within a tag, with the beginning of what stands between tags. What may stand between a name
+# and the end of its tag is as long as the text: behind every name, reading it would take its square.
+_TAGS = re2.compile((r"<[^<>\n]*?" + _STEM + r"[^<>\n]*>\s*[^\s<>]{4}").encode("latin-1"), _OPTIONS)
+_STEMS = re2.compile(_STEM.encode("latin-1"), _OPTIONS)
+_FLAGS = re2.compile(
+    rb"-[a-z\-]*(?:pass(?:word|wd|phrase)?|pwd|pw|secret|token|key|auth|credentials?)"
+    rb"(?:[ ]+|[\\\"']+,\s*[\\\"']+)[!-~]{4}",
+    _OPTIONS,
+)
+_NAME_BYTES = re.compile(rb"[A-Za-z0-9_.\-$\x80-\xff]{0,80}")
+_NAME_CHARACTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-$"
+_REST = re.compile(rb"[A-Za-z0-9+/=_.~%-]{0,65536}")
+_RANDOM = re.compile(rb"[A-Za-z0-9+/=_-]{16}")
+_NAME_ENDS = (b'"', b"'", b"\\", b" ", b"\t", b">")
+"""What may stand behind a name in a tag."""
+_NO_NAME_BEFORE = (b"/", b"#", b"?", b"&")
+"""In front of the parts of an address."""
+_DASHES = re.compile(rb"--?[A-Za-z0-9-]{2,60}")
+
+
+class Assignments:
+    """Finds values beside telling names."""
+
+    def __init__(self) -> None:
+        self._names = Names()
+
+    def find(self, data: bytes, low: bytes, *, loud: bool = False, quiet: bool = False) -> Iterator[Span]:
+        """Spans of secrets; `low` is `data` in lower case.
+
+        `loud` texts are known to hold secrets: weak names count as strong ones. `quiet` ones are
+        known to hold hashes: weak names don't count.
+        """
+        for start, end in _telling_names(data, low):
+            name = self._names.judge(data[start:end].decode("utf-8", "replace"))
+            strength = name.strength
+            if strength is Strength.WEAK and (loud or quiet):
+                strength = Strength.STRONG if loud else Strength.NONE
+            if strength is Strength.NONE:
+                continue
+            if strength is Strength.WEAK and not _RANDOM.search(data, end, end + 160):
+                continue
+            for value in values_after(data, start, end):
+                span = _judged(data, value, name, strength)
+                if span:
+                    yield span
+                    break
+        yield from self._flagged(data, low)
+        if b"</" in low or b"<\\/" in low:
+            yield from self._tagged(data, low)
+
+    def _tagged(self, data: bytes, low: bytes) -> Iterator[Span]:
+        """`<string name="password">value</string>`."""
+        for tag in _TAGS.finditer(low):
+            for stem in _STEMS.finditer(low, *tag.span()):
+                start, end = _name(data, stem.start())
+                if data[end : end + 1] not in _NAME_ENDS or data[start - 1 : start] in _NO_NAME_BEFORE:
+                    continue
+                name = self._names.judge(data[start:end].decode("utf-8", "replace"))
+                value = tagged_value(data, start, end) if name.strength is not Strength.NONE else None
+                span = value and _judged(data, value, name, name.strength)
+                if span:
+                    yield span
+                    break
+
+    def _flagged(self, data: bytes, low: bytes) -> Iterator[Span]:
+        """`--password value`, `["--password", "value"]`."""
+        for match in _FLAGS.finditer(low):
+            flag = _DASHES.match(data, match.start())
+            if flag is None or not _is_option(data, match.start()):
+                continue
+            name = self._names.judge(flag[0].decode("latin-1"))
+            value = flag_value(data, flag.end())
+            if value and data[value.start : value.start + 1] != b"-":
+                span = _judged(data, value, name, name.strength)
+                if span:
+                    yield span
+
+
+def _telling_names(data: bytes, low: bytes) -> Iterator[tuple[int, int]]:
+    """Where the identifiers stand that may have a value behind them."""
+    match = _NAMES.search(low)
+    while match:
+        found, stop = match.span()
+        start, end = _name(data, found)
+        # `AWS::IAM::AccessKey` names a type.
+        if data[start - 2 : start] != b"::" or not data[start - 3 : start - 2].isalpha():
+            yield start, end
+        # What follows a name may be the next name; but what took long to match is not read twice.
+        match = _NAMES.search(low, max(end, found + 1) if stop < end + 256 else stop)
+
+
+def _is_option(data: bytes, at: int) -> bool:
+    return at == 0 or data[at - 1] in b" \t\n\"'[,="
+
+
+def _judged(data: bytes, value: Value, name: Name, strength: Strength) -> Span | None:
+    if strength is Strength.NONE:
+        return None
+    text = data[value.start : value.end].decode("utf-8", "replace")
+    if not is_secret(text[:256], strength, value.style):
+        return None
+    end = value.end
+    if end - value.start >= LOOK:
+        rest = _REST.match(data, end)
+        end = rest.end() if rest else end
+    sure = strength > Strength.WEAK and is_unmistakable(text, strength)
+    return Span(value.start, end, name.label, f"name-{name.label}", Rank.GENERIC, sure, value.bare)
+
+
+def _name(data: bytes, at: int) -> tuple[int, int]:
+    """The whole identifier around the telling part of it that was found at `at`."""
+    if not (chr(data[at]).isalnum() or data[at] >= 0x80):
+        at += 1
+    match = _NAME_BYTES.match(data, at)
+    end = match.end() if match else at
+    start = at - 48 if at > 48 else 0
+    start += len(data[start:at].rstrip(_NAME_CHARACTERS))
+    # "\nDB_PASSWORD" in a JSON string, "\x1b[32mDB_PASSWORD".
+    if start < at and data[start] in b"nrtm" and data[start - 1 : start] in (b"\\", b"\x1b"):
+        start += 1
+    return start, end

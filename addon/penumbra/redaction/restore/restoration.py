@@ -1,0 +1,339 @@
+"""`penumbra_restore_secrets`: values back into the edits of an answer, and out of the next request.
+
+What the provider sees never has a value in it: an answer's placeholders become values behind everything
+that reads the answer for us, and a request's values become placeholders before everything that reads
+the request. Values are known from the conversation's own results, which clients send again in every
+request: after a restart they are simply read again. Where a result is gone, its place in the arguments
+is remembered, without the value (`shadow/restorations.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import sys
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from penumbra.apis.arguments import hint
+from penumbra.apis.declared_tools import declared_schemas
+from penumbra.apis.edited_calls import EDITS
+from penumbra.apis.made_calls import PastCall, past_calls
+from penumbra.compress.result import Redacted
+from penumbra.conversation import rewrite
+from penumbra.errors import place
+from penumbra.redaction import RedactionError
+from penumbra.redaction.engine import Scan
+from penumbra.redaction.failure import Redact
+from penumbra.redaction.restore import arguments, files
+from penumbra.redaction.restore.arguments import Leaf
+from penumbra.redaction.restore.files import Folder
+from penumbra.redaction.restore.values import Restorer, restorer
+from penumbra.redaction.restore.vault import Values, Vault, exact
+from penumbra.store.decisions import Decision, Facts, Ledger
+from penumbra.store.restorations import Restorations, Stretches
+from penumbra.wire.document import Document, Edit
+
+RULE = "known-value"
+"""Under this name values are counted that are known from another result."""
+_MEMORY = 16_384
+"""Calls whose edits are remembered."""
+_SURE = 12
+"""Characters: shorter values are looked for in the arguments of edits, and nowhere else."""
+_NEVER = sys.maxsize
+_ELSEWHERE = frozenset({"previous_response_id", "conversation", "thread"})
+"""Members of a request whose history is at the provider."""
+_log = logging.getLogger(__name__)
+
+Scanner = Callable[[str, str], Scan]
+"""Takes a text and a hint. Raises RedactionError."""
+
+
+class Restoration:
+    """What may be put back into one answer, and what was."""
+
+    def __init__(
+        self,
+        format_name: str,
+        conversation: bytes,
+        values: Values,
+        folder: Folder,
+        declared: Mapping[str, str],
+        past: Restorations,
+    ):
+        """`folder`: where relative paths start; `declared`: see `redaction.restore.edited`."""
+        self.format = format_name
+        self._conversation = conversation
+        self._values = values
+        self._folder = folder
+        self._declared = declared
+        self._past = past
+        self._noted: dict[bytes, Stretches] = {}
+        self._sent: set[str] = set()
+        self.used: dict[str, str] = {}
+        """Placeholder -> value."""
+
+    @property
+    def calls(self) -> int:
+        """How many calls got values."""
+        return len(self._sent)
+
+    def open(self, tool: str, *, freeform: bool = False) -> _Watched | None:
+        """See `wire.call_arguments.Open`."""
+        found = restorer(tool, self._values, self._folder, self._declared, freeform=freeform)
+        if found is None and not files.settled(tool):
+            # What this call does is not read here: it may change the folder for those behind it.
+            self._folder = replace(self._folder, moved=True)
+        return None if found is None else _Watched(found, self._note)
+
+    def _note(self, written: str, sent: str, used: Mapping[str, str]) -> None:
+        self._sent.add(sent)
+        self.used |= used
+        found = {
+            _key(self._conversation, text): tuple(stretches)
+            for text, stretches in arguments.sent_stretches(written, sent, used)
+        }
+        self._noted |= found
+        self._past.note(found)
+
+    async def keep(self) -> None:
+        """Remember what was put back, over a restart."""
+        await self._past.keep(self._noted)
+
+    def concealed(self, content: bytes) -> bytes:
+        """An answer as the client got it, for those who only look: with the placeholders."""
+        return arguments.swept(content, self.used)
+
+
+@dataclass(slots=True)
+class _Watched:
+    """The arguments of one call, and what the model wrote and the client got of them."""
+
+    restorer: Restorer
+    note: Callable[[str, str, Mapping[str, str]], None]
+    written: list[str] = field(default_factory=list)
+    sent: list[str] = field(default_factory=list)
+
+    def feed(self, fragment: str) -> str:
+        self.written.append(fragment)
+        out = self.restorer.feed(fragment)
+        self.sent.append(out)
+        return out
+
+    def finish(self) -> str:
+        out = self.restorer.finish()
+        self.sent.append(out)
+        if self.restorer.used:
+            self.note("".join(self.written), "".join(self.sent), self.restorer.used)
+        return out
+
+
+class Restoring:
+    """State: the vault, and what was put back."""
+
+    def __init__(self, past: Restorations, ledger: Ledger) -> None:
+        self._past = past
+        self._ledger = ledger
+        self._vault = Vault()
+        self._edits: OrderedDict[bytes, tuple[Edit, ...]] = OrderedDict()
+        """By conversation and arguments: what puts placeholders into them, relative to their begin."""
+
+    # Requests
+
+    async def any(self) -> bool:
+        """Whether anything was ever put back."""
+        return await self._past.any()
+
+    async def conceal(
+        self, request: rewrite.Request, conversation: bytes, scan: Scanner | None
+    ) -> list[Edit]:
+        """What turns values that were put back into earlier answers into their placeholders again.
+
+        `scan` None: nothing is put back now, but it may have been. Raises RedactionError.
+        """
+        document = request.document
+        calls = [
+            (self._call_key(conversation, document, call), call)
+            for call in past_calls(request.api.format, document)
+            if files.edit_kind(call.name)
+        ]
+        known = {key: self._edits[key] for key, _ in calls if key in self._edits}
+        new = {key: call for key, call in calls if key not in known}
+        if new:
+            known |= await self._read(request, conversation, new, scan)
+        for key, edits in known.items():
+            self._edits[key] = edits
+            self._edits.move_to_end(key)
+        while len(self._edits) > _MEMORY:
+            self._edits.popitem(last=False)
+        placed = [(document.place(call.arguments)[0], one) for key, call in calls for one in known[key]]
+        return [Edit(begin + one.start, begin + one.end, one.data) for begin, one in placed]
+
+    @staticmethod
+    def _call_key(conversation: bytes, document: Document, call: PastCall) -> bytes:
+        """Of a call in its place: what was read before it decides about it."""
+        digest = hashlib.blake2b(document.source(call.arguments), key=conversation, digest_size=16)
+        digest.update(b"\0%d" % call.turn)
+        return digest.digest()
+
+    async def _read(
+        self,
+        request: rewrite.Request,
+        conversation: bytes,
+        calls: Mapping[bytes, PastCall],
+        scan: Scanner | None,
+    ) -> dict[bytes, tuple[Edit, ...]]:
+        """Decide about calls that were not seen before."""
+        decided: Mapping[bytes, Decision] = {}
+        if scan is not None:
+            decided = await self._ledger.known({item.key: None for item in request.items})
+
+        def work() -> dict[bytes, list[Leaf]]:
+            if scan is not None:
+                known = ((item, decided[item.key].facts) for item in request.items if item.key in decided)
+                self.learn(request, conversation, known, scan)
+            return {
+                key: list(arguments.leaves(request.document, call.arguments)) for key, call in calls.items()
+            }
+
+        # Away from the event loop: after a restart it may be a whole history.
+        found = await asyncio.to_thread(work)
+        past = await self._past.known(
+            _key(conversation, leaf.text) for each in found.values() for leaf in each
+        )
+        hide = scan is not None
+        edits, fresh = await asyncio.to_thread(self._decide, request, conversation, calls, found, past, hide)
+        await self._past.keep(fresh)
+        return edits
+
+    def _decide(
+        self,
+        request: rewrite.Request,
+        conversation: bytes,
+        calls: Mapping[bytes, PastCall],
+        found: Mapping[bytes, list[Leaf]],
+        past: Mapping[bytes, Stretches],
+        hide: bool,
+    ) -> tuple[dict[bytes, tuple[Edit, ...]], dict[bytes, Stretches]]:
+        """The edits of calls, and what is new to be remembered. `hide`: values are looked for."""
+        decided: dict[bytes, tuple[Edit, ...]] = {}
+        fresh: dict[bytes, Stretches] = {}
+        for key, call in calls.items():
+            before = [item.key for item in request.items if item.result.turn < call.turn]
+            values = self._vault.values(conversation, before).every() if hide else {}
+            edits: list[Edit] = []
+            for leaf in found[key]:
+                name = _key(conversation, leaf.text)
+                stretches = past.get(name, ())
+                if not stretches and (stretches := arguments.found(leaf.text, values)):
+                    fresh[name] = stretches
+                edits += leaf.edit(stretches)
+            decided[key] = _relative(request.document, call, edits, values)
+        return decided, fresh
+
+    def redacting(self, request: rewrite.Request, conversation: bytes, redact: Redact) -> Redact:
+        """`redact`, after which the values that the conversation's other results had are gone too."""
+        values = self._vault.values(conversation, [item.key for item in request.items]).every()
+        values = {mark: value for mark, value in values.items() if len(value) >= _SURE}
+        if not values:
+            return redact
+
+        def also(text: str, hint: str) -> Redacted:
+            redacted = redact(text, hint)
+            stretches = arguments.found(redacted.text, values)
+            if not stretches:
+                return redacted
+            counts = Counter(redacted.counts)
+            counts[RULE] += len(stretches)
+            return Redacted(arguments.replaced(redacted.text, stretches), dict(sorted(counts.items())))
+
+        return also
+
+    # Answers
+
+    def learn(
+        self,
+        request: rewrite.Request,
+        conversation: bytes,
+        decided: Iterable[tuple[rewrite.Item, Facts]],
+        scan: Scanner,
+    ) -> None:
+        """Keep the values that were taken out of results which show a file."""
+        new = [
+            item
+            for item, facts in decided
+            if facts.redactions and facts.how != "adopted" and not self._vault.has(conversation, item.key)
+        ]
+        if not new:
+            return
+        root, moved = _root(request), _first_move(request)
+        for item in new:
+            output = rewrite.tool_output(request, item)
+            path = files.read_from(item.tool, output.arguments, Folder(root, moved <= item.result.turn))
+            values: Mapping[str, str] = {}
+            if path:
+                try:
+                    found = scan(item.text, hint(output.arguments))
+                    values = exact(found.values, item.text)
+                except RedactionError as error:
+                    _log.warning("Penumbra does not put values of a result back: %s", place(error))
+            self._vault.keep(conversation, item.key, path, values)
+
+    def answer(self, request: rewrite.Request, conversation: bytes) -> Restoration | None:
+        """What may be put back into the answer to a request; None if that is nothing."""
+        values = self._vault.values(conversation, [item.key for item in request.items])
+        if not values or request.api.format not in EDITS:
+            return None
+        folder = Folder(_root(request), _first_move(request) < _NEVER)
+        declared = _declared_paths(request)
+        return Restoration(request.api.format, conversation, values, folder, declared, self._past)
+
+
+def _relative(
+    document: Document, call: PastCall, edits: Iterable[Edit], values: Mapping[str, str]
+) -> tuple[Edit, ...]:
+    """Edits of a call's arguments, counted from their begin.
+
+    What stands where no reader of JSON looks, such as the first of two members of one name, is found
+    by its bytes.
+    """
+    source, (begin, _) = document.source(call.arguments), document.place(call.arguments)
+    moved = tuple(Edit(one.start - begin, one.end - begin, one.data) for one in edits)
+    clean = Document(source, list(moved)).render()
+    swept = arguments.swept(clean, {mark: value for mark, value in values.items() if len(value) >= _SURE})
+    return moved if swept == clean else (Edit(0, len(source), swept),)
+
+
+def _root(request: rewrite.Request) -> str:
+    return files.stated_folder(request.conversation.opening, request.document.data)
+
+
+def _declared_paths(request: rewrite.Request) -> dict[str, str]:
+    """By name of tool: the one property of its declared schema that names a file; empty if none does, or
+    more than one. A tool that is declared twice has none."""
+    found: dict[str, str] = {}
+    for name, properties in declared_schemas(request.document, request.conversation.tools):
+        named = [one for one in properties if files.names_file(one)]
+        found[name] = named[0] if len(named) == 1 and name not in found else ""
+    return found
+
+
+def _first_move(request: rewrite.Request) -> int:
+    """The turn of the first call that may have changed the folder which relative paths start from."""
+    document = request.document
+    if not _ELSEWHERE.isdisjoint(document.members(document.root)):
+        # Calls that are not in the request may have.
+        return -1
+    for call in past_calls(request.api.format, document):
+        texts = (leaf.text for leaf in arguments.leaves(document, call.arguments))
+        if files.moves(call.name, texts):
+            return call.turn
+    return _NEVER
+
+
+def _key(conversation: bytes, text: str) -> bytes:
+    """What a string within arguments is known by."""
+    data = text.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(data, key=conversation, digest_size=16, person=b"penumbra restore").digest()

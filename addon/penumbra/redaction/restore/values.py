@@ -1,0 +1,250 @@
+"""Puts values back where the model wrote placeholders into the arguments of a file edit.
+
+The arguments of a call arrive in fragments of any size, and are passed on at once up to the first
+placeholder whose value is known. From there on they wait for the end of the call, for only then it is
+certain which file the call edits: a second path, a doubled key or a second section may stand behind
+everything else. Whatever is not beyond doubt stays a placeholder.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penumbra.apis.arguments import strings
+from penumbra.redaction.placeholder import PATTERN
+from penumbra.redaction.restore import files
+from penumbra.redaction.restore.files import Folder
+from penumbra.redaction.restore.vault import Values
+
+_HEAD = "[REDACTED:"
+_BEGUN = re.compile(r"[a-z0-9][a-z0-9-]{0,39}(?::[a-z2-7]{0,6})?|")
+_SECTION = re.compile(r"\*\*\* (?:Update|Add|Delete) File: (.+)")
+_MOVE = "*** Move to: "
+_FIRST, _LAST = "*** Begin Patch", "*** End Patch"
+_SILENT = (_FIRST, _LAST, "*** End of File")
+"""Lines with stars that name no file."""
+_ODD_BREAKS = re.compile("[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+"""What some readers of a patch take for the end of a line, and others don't."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """How a tool's calls name the file that they edit."""
+
+    member: str = ""
+    """The one member of its arguments that does; empty: a patch within them does."""
+    in_lines: bool = False
+    """What is written stands behind the signs of a patch's lines."""
+
+
+def edited(tool: str, declared: Mapping[str, str]) -> Edited | None:
+    """None if the tool is no edit, or if it is not certain which file its calls name.
+
+    `declared`: by name of tool, the one property of its declared schema that names a file; empty for a
+    schema that has none.
+    """
+    kind = files.edit_kind(tool)
+    if not kind:
+        return None
+    member = declared[tool] if tool in declared else files.built_in_path(tool)
+    if member:
+        return Edited(member, in_lines=kind == "patch")
+    return Edited(in_lines=True) if kind == "patch" else None
+
+
+@dataclass(slots=True)
+class Restorer:
+    """The arguments of one call, as text. `freeform`: they are a patch, else JSON."""
+
+    values: Values
+    folder: Folder
+    how: Edited
+    freeform: bool = False
+    used: dict[str, str] = field(default_factory=dict)
+    """Placeholder -> value, of what was put back."""
+    _pieces: list[str] = field(default_factory=list)
+    _passed: int = 0
+    """Characters that were passed on."""
+    _tail: str = ""
+    _waits: bool = False
+
+    def feed(self, fragment: str) -> str:
+        """What can be passed on after this fragment; may be empty."""
+        self._pieces.append(fragment)
+        if self._waits:
+            return ""
+        text = self._tail + fragment
+        out = text[: self._certain(text)]
+        self._tail = text[len(out) :]
+        self._passed += len(out)
+        return out
+
+    def finish(self) -> str:
+        """What was held back, at the end of the call."""
+        if not self._tail and not self._waits:
+            return ""
+        text = "".join(self._pieces)
+        out: list[str] = []
+        at = self._passed
+        for match, path in self._marks(text):
+            value = self.values.of(path).get(match[0]) if path else None
+            if value is None or (self.how.in_lines and not _fits_patch(value)):
+                continue
+            self.used[match[0]] = value
+            out += (text[at : match.start()], value if self.freeform else json_escaped(value))
+            at = match.end()
+        out.append(text[at:])
+        self._pieces, self._tail, self._waits = [], "", False
+        self._passed = 0
+        return "".join(out)
+
+    def _certain(self, text: str) -> int:
+        """Characters up to the first placeholder that may get its value, or may become one."""
+        at = 0
+        while (bracket := text.find("[", at)) >= 0:
+            mark = PATTERN.match(text, bracket)
+            if mark is not None and mark[0] in self.values:
+                self._waits = True
+                return bracket
+            if mark is None and may_become(text[bracket:]):
+                return bracket
+            at = mark.end() if mark else bracket + 1
+        return len(text)
+
+    def _marks(self, text: str) -> Iterator[tuple[re.Match[str], str]]:
+        """The placeholders, and the file that each would be written to; none if one is in doubt."""
+        marks = list(PATTERN.finditer(text))
+        if self.freeform:
+            found = patch_marks(text, self.folder, None)
+        else:
+            found = json_marks(text, self.folder, self.how)
+        # What stands in a key, or is spelt with escapes, makes the two differ.
+        if [mark for mark, _ in found] != [match[0] for match in marks]:
+            return
+        yield from ((match, path) for match, (_, path) in zip(marks, found, strict=True))
+
+
+def restorer(
+    tool: str, values: Values, folder: Folder, declared: Mapping[str, str], *, freeform: bool
+) -> Restorer | None:
+    """For the arguments of a call; None if nothing may be put back into them.
+
+    `freeform`: they are text, else JSON.
+    """
+    how = edited(tool, declared) if values else None
+    if how is None or (freeform and how.member):
+        return None
+    return Restorer(values, folder, how, freeform)
+
+
+def json_escaped(value: str) -> str:
+    """The value as it is written inside of a JSON string, without the quotes."""
+    return json.dumps(value, ensure_ascii=False)[1:-1]
+
+
+def may_become(text: str) -> bool:
+    """Whether a text that begins with a bracket may be the beginning of a placeholder."""
+    if len(text) <= len(_HEAD):
+        return _HEAD.startswith(text)
+    return text.startswith(_HEAD) and _BEGUN.fullmatch(text, len(_HEAD)) is not None
+
+
+def json_marks(text: str, folder: Folder, how: Edited) -> list[tuple[str, str]]:
+    """The placeholders in arguments that are JSON, in order, each with the file that it is written to.
+
+    Nothing if the arguments can be read in two ways.
+    """
+    arguments = _object(text)
+    if arguments is None:
+        return []
+    named = [key for key in _keys(arguments) if files.names_file(key)]
+    workdirs = [arguments[key] for key in arguments if key in files.folder_keys()]
+    if len(workdirs) > 1 or not all(isinstance(one, str) for one in workdirs):
+        return []
+    workdir = workdirs[0] if workdirs else None
+    texts = list(strings(arguments))
+    if how.member:
+        path = arguments.get(how.member)
+        if named != [how.member] or not isinstance(path, str):
+            return []
+        if how.in_lines and any(_is_header(line) for line in _lines(texts)):
+            return []
+        file = folder.file(path, workdir)
+        return [(match[0], file) for one in texts for match in PATTERN.finditer(one)]
+    patches = [one for one in texts if one.startswith(_FIRST)]
+    if named or len(patches) != 1 or any(PATTERN.search(one) for one in texts if one not in patches):
+        return []
+    return patch_marks(patches[0], folder, workdir)
+
+
+def patch_marks(patch: str, folder: Folder, workdir: str | None) -> list[tuple[str, str]]:
+    """The same for a patch, whose sections name their files. Nothing if a line may be read in two ways."""
+    lines = patch.split("\n")
+    if lines[0] != _FIRST or _ODD_BREAKS.search(patch):
+        return []
+    sections: list[tuple[str, list[str]]] = []
+    for line in lines:
+        if section := _SECTION.fullmatch(line):
+            sections.append((folder.file(section[1], workdir), []))
+        elif line.startswith(_MOVE) and sections:
+            sections[-1] = ("", sections[-1][1])
+        elif line not in _SILENT and _is_header(line):
+            return []
+        marks = [match[0] for match in PATTERN.finditer(line)]
+        if marks and (section or not sections):
+            return []
+        if marks:
+            sections[-1][1].extend(marks)
+    return [(mark, file) for file, marks in sections for mark in marks]
+
+
+def _is_header(line: str) -> bool:
+    """Whether a reader that is generous with white space may take the line for one with a file's name."""
+    return line.strip().startswith("***")
+
+
+def _lines(texts: list[str]) -> Iterator[str]:
+    for one in texts:
+        yield from _ODD_BREAKS.sub("\n", one).split("\n")
+
+
+def _fits_patch(value: str) -> bool:
+    """A patch is made of lines with a sign in front: a value of several lines can't stand there."""
+    return "\n" not in value and "\r" not in value
+
+
+class _Doubled(ValueError):
+    """An object has two members of one name."""
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    """The arguments; None if they are no object, or if two readers may see different members.
+
+    Some readers take names in any case for the same.
+    """
+
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len({name.casefold() for name, _ in pairs}) != len(pairs):
+            raise _Doubled
+        return dict(pairs)
+
+    try:
+        value = json.loads(text, object_pairs_hook=members)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _keys(value: Any) -> Iterator[str]:
+    """The names of all members at any depth."""
+    if isinstance(value, dict):
+        yield from value
+        for one in value.values():
+            yield from _keys(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _keys(one)

@@ -1,1 +1,0 @@
-"""What was left out and how the model gets it back: refs, stores, the phantom tool, replay."""

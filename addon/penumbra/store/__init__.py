@@ -1,0 +1,1 @@
+"""What is remembered from request to request, on disk and sealed."""

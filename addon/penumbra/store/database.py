@@ -1,0 +1,202 @@
+"""One SQLite file, one thread that uses it, and what happens when the disk fails.
+
+The file is opened at the start, in the database's own thread, so the event loop never waits for a disk.
+When it can't be opened or written, the same tables live in memory from then on, and one warning with a
+constant id says so. A file that is damaged, or not ours, is moved aside and a new one begun. The file
+and its folder are the user's alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from penumbra.store.private_file import make_private, open_private
+from penumbra.store.seal import Seal
+
+T = TypeVar("T")
+Work = Callable[[sqlite3.Connection], T]
+
+WARNING_ID = "PENUMBRA_DATABASE_UNAVAILABLE"
+MOVED_ID = "PENUMBRA_DATABASE_MOVED"
+VERSION = 1
+"""Of the tables. What has a lower one is emptied: what is in it is worth a day at most."""
+_APPLICATION = 0x50454E55
+_BUSY_MILLISECONDS = 5_000
+_CHECKED_BYTES = 32_000_000
+"""Files up to this size are read through at the start; of larger ones damage is found when it is met."""
+_CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_TABLE = re.compile(r"CREATE TABLE IF NOT EXISTS (\w+)", re.ASCII)
+_log = logging.getLogger(__name__)
+
+
+class _Foreign(Exception):
+    """The file is an SQLite database, and none of ours."""
+
+
+class Database:
+    """Runs pieces of work on one connection, one after the other, each in a transaction of its own.
+
+    `path` None keeps everything in memory. `schema` are statements that create what is missing. `key`: what
+    records are sealed with.
+    """
+
+    def __init__(self, path: Path | None, schema: Sequence[str], key: bytes = b"") -> None:
+        self.path = path
+        self._schema = tuple(schema)
+        self._key = key
+        self._connection: sqlite3.Connection | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="penumbra-database")
+        self.failed = False
+        """The file was given up; everything lives in memory."""
+        self._moved = False
+
+    def seal(self, table: str) -> Seal:
+        """What the records of a table are sealed with."""
+        return Seal(self._key, table)
+
+    async def run(self, work: Work[T]) -> T:
+        """What `work` returns; its changes are committed when it returns, undone when it raises."""
+        return await asyncio.wrap_future(self.submit(work))
+
+    def submit(self, work: Work[T]) -> Future[T]:
+        """Like `run`, for callers outside of the event loop."""
+        return self._thread.submit(self._run, work)
+
+    def begin(self) -> None:
+        """Open the file, so that what is wrong with it is said at the start."""
+        self.submit(lambda connection: None)
+
+    def close(self) -> None:
+        """Finish what was submitted, then close the file."""
+        self._thread.submit(self._close)
+        self._thread.shutdown(wait=True)
+
+    def _run(self, work: Work[T]) -> T:
+        try:
+            return self._transact(self._connected(), work)
+        except (sqlite3.DatabaseError, OSError, _Foreign) as error:
+            if self.path is None or self.failed:
+                raise
+            if (why := _unusable(error)) and not self._moved and self._move_aside(self.path, why):
+                return self._run(work)
+            self._give_up(error)
+            return self._transact(self._connected(), work)
+
+    @staticmethod
+    def _transact(connection: sqlite3.Connection, work: Work[T]) -> T:
+        with connection:
+            return work(connection)
+
+    def _connected(self) -> sqlite3.Connection:
+        if self._connection is None:
+            self._connection = self._open()
+        return self._connection
+
+    def _open(self) -> sqlite3.Connection:
+        if self.path is None or self.failed:
+            connection = sqlite3.connect(":memory:", check_same_thread=False)
+        else:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = open_private(self.path, os.O_CREAT | os.O_RDWR)
+            make_private(descriptor)
+            os.close(descriptor)
+            connection = sqlite3.connect(self.path, check_same_thread=False)
+        try:
+            connection.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
+            self._look(connection)
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            with connection:
+                for statement in self._schema:
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+                connection.execute(f"PRAGMA user_version = {VERSION}")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _look(self, connection: sqlite3.Connection) -> None:
+        """Whose file it is, and whether it can be used. Raises _Foreign, sqlite3.DatabaseError."""
+        application, version = (_pragma(connection, name) for name in ("application_id", "user_version"))
+        query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+        tables = {name for (name,) in connection.execute(query)}
+        ours = {found[1] for statement in self._schema if (found := _TABLE.match(statement))}
+        if application not in (0, _APPLICATION) or (application == 0 and not tables <= ours):
+            raise _Foreign("it is another program's")
+        if version > VERSION:
+            raise _Foreign("it is a later release's")
+        if tables and version < VERSION:
+            _empty(connection, tables)
+        if _pragma(connection, "page_count") * _pragma(connection, "page_size") <= _CHECKED_BYTES:
+            (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            if found != "ok":
+                raise _Foreign("it is damaged")
+
+    def _move_aside(self, path: Path, why: str) -> bool:
+        """Whether the file is out of the way, so that a new one can be begun."""
+        self._close()
+        self._moved = True
+        aside = path.with_name(f"{path.name}.{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}")
+        try:
+            if not os.path.lexists(aside):
+                for end in ("", "-wal", "-shm"):
+                    if os.path.lexists(f"{path}{end}"):
+                        os.rename(f"{path}{end}", f"{aside}{end}")
+                _log.warning("%s: %s: %s; it is %s now, and a new one begins", MOVED_ID, path, why, aside)
+                return True
+        except OSError as error:
+            _log.warning("%s: %s: %s", WARNING_ID, path, error)
+        return False
+
+    def _give_up(self, error: Exception) -> None:
+        self.failed = True
+        self._close()
+        _log.warning(
+            "%s: %s: %s; decisions live in memory until the next start", WARNING_ID, self.path, error
+        )
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            connection, self._connection = self._connection, None
+            connection.close()
+
+
+def _unusable(error: Exception) -> str:
+    """Why the file can never be used; empty if it may be, another time."""
+    if isinstance(error, _Foreign):
+        return str(error)
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return f"it is damaged ({error})" if code in _CORRUPT else ""
+
+
+def _empty(connection: sqlite3.Connection, tables: set[str]) -> None:
+    """Nothing of what an earlier release wrote stays readable."""
+    connection.execute("PRAGMA secure_delete = ON")
+    with connection:
+        for name in tables:
+            connection.execute(f'DROP TABLE "{name}"')
+    connection.execute("VACUUM")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+def size_in_bytes(connection: sqlite3.Connection) -> int:
+    """Bytes in use: pages of the file without the free ones."""
+    pages, free, page_size = (
+        _pragma(connection, name) for name in ("page_count", "freelist_count", "page_size")
+    )
+    return (pages - free) * page_size

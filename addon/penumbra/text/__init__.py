@@ -1,1 +1,0 @@
-"""What may be done to one result: pure functions from text to text."""
