@@ -30,8 +30,8 @@ from typing import Any
 
 from bench_conversations import bodies
 
-from mitm import Mitmdump
-from upstream import tls
+from support.mitm import Mitmdump
+from support.upstream import tls
 
 SIZES = {"10 KB": 10_000, "300 KB": 300_000, "1.2 MB": 1_200_000}
 CASES = ("first", "adopted", "next")

@@ -22,9 +22,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mitm import Mitmdump, NotStarted
 from penumbra.compress import token_estimate
-from upstream import Received, Response, Text, ToolCall, Turn, Upstream
+from support.mitm import Mitmdump, NotStarted
+from support.upstream import Received, Response, Text, ToolCall, Turn, Upstream
 
 RECORDING = Path(__file__).with_name("demo_conversation.json")
 URL = "https://api.anthropic.com/v1/messages"

@@ -19,14 +19,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "addon"), str(ROOT / "tests" / "security")]
+sys.path[:0] = [str(ROOT / "addon"), str(ROOT / "tests")]
 TARGETS = ("redaction", "framings", "codings", "bodies", "answers", "sockets", "rules")
 _LONGEST = 2_000
 _RUNS = re.compile(r"stat::number_of_executed_units:\s+([0-9]+)")
 
 
 def _target(name: str) -> Callable[[bytes], None]:
-    import properties
+    from support import properties
 
     return properties.TARGETS[name]
 

@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
-from mitm import ADDON, Mitmdump, stop_all
-from upstream import Upstream
+from support.compressor_service import Service
+from support.mitm import ADDON, Mitmdump, stop_all
+from support.upstream import Upstream
 
 StartProxy = Callable[..., Mitmdump]
 PROXIES_AT_ONCE = 5
@@ -96,6 +97,19 @@ def own_proxy(upstream: Upstream, confdir: Path, tmp_path: Path) -> Iterator[Sta
 
     yield start
     stop_all(made)
+
+
+@pytest.fixture(scope="session")
+def running_service() -> Iterator[Service]:
+    with Service() as running:
+        yield running
+
+
+@pytest.fixture
+def service(running_service: Service) -> Service:
+    """A service that shortens texts, as if just started."""
+    running_service.reset()
+    return running_service
 
 
 _KEYS = itertools.count(1)

@@ -16,7 +16,7 @@ import brotli
 import pytest
 import zstandard
 
-from upstream import Raw
+from support.upstream import Raw
 
 _PLAIN = 700_000_000
 _MARGIN_KB = 450_000

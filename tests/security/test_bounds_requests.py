@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from requests_of_many import MAKERS
 
 from penumbra.apis import recognise
 from penumbra.apis.formats import FORMATS
@@ -22,6 +21,7 @@ from penumbra.conversation.line_index import LineIndexes
 from penumbra.redaction.engine import Redactor
 from penumbra.store.decisions import Decision
 from penumbra.wire.document import Document, NotJson
+from support.large_requests import MAKERS
 
 SETTINGS = load({}, {}, "")
 ORDERS = {

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from mitm import ADDON, eventually
 from penumbra.flow.listening import is_own
+from support.mitm import ADDON, eventually
 
 HAS_HOLE = metadata.version("mitmproxy") == "11.0.2"
 REFUSAL = "Penumbra leads nobody to mitmweb's own port"

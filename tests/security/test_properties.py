@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from properties import TARGETS
+
+from support.properties import TARGETS
 
 _EXAMPLES = {"redaction": 15, "bodies": 25, "answers": 40, "codings": 60, "rules": 200}
 

@@ -14,9 +14,9 @@ from penumbra.redaction.restore.files import Folder
 from penumbra.redaction.restore.values import restorer
 from penumbra.redaction.restore.vault import Read, Values
 from penumbra.wire.document import Document
-from redaction_wiring.disk import PATH, Disk, give_tools
-from redaction_wiring.test_restore_e2e import BY_NAME, OPTIONS, mark, play
-from upstream import ToolCall
+from proxy.redaction.test_e2e_restore import BY_NAME, OPTIONS, mark, play
+from support.agents.disk import PATH, Disk, give_tools
+from support.upstream import ToolCall
 
 VALUE = "hunter2-and-more"
 MARK = placeholder.make("password", b"k", VALUE.encode())

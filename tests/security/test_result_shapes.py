@@ -16,7 +16,7 @@ from penumbra.conversation import rewrite
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.redaction.engine import Redactor
 from penumbra.wire.document import Document
-from redaction_wiring.planted import GITHUB, PASSWORD
+from support.planted import GITHUB, PASSWORD
 
 REDACTOR = Redactor(b"k")
 SECRET = f"the token {GITHUB} is in use"

@@ -21,8 +21,8 @@ from penumbra.store.key_file import WARNING_ID as KEY_WARNING_ID
 from penumbra.store.key_file import installation_key
 from penumbra.store.originals import StoredOriginals
 from penumbra.store.seal import Seal
-from security.scopes import APIS, HIDDEN, Callers, database
 from security.test_tenants import ASK, CALL, LOG, begun, result
+from support.engines import APIS, HIDDEN, Callers, database
 
 SCHEMA = (*decisions.SCHEMA, *exchanges.SCHEMA, *originals.SCHEMA)
 KEY = b"k" * 32

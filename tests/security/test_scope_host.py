@@ -8,9 +8,9 @@ from typing import Any
 
 import certifi
 
-from e2e.agent import PRINTS
-from security.scopes import APIS
-from upstream import Raw
+from support.agents.agent import PRINTS
+from support.engines import APIS
+from support.upstream import Raw
 
 LOG = PRINTS["docker compose logs worker"]
 SECRET = "ghp_0123456789abcdefghijABCDEFGHIJ012345"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from penumbra.apis.base import Hidden
-from security.scopes import APIS, HIDDEN, Api, Callers, database, shown
+from support.engines import APIS, HIDDEN, Api, Callers, database, shown
 
 LOG = "\n".join(
     f"line {number}: worker {number * 7919 % 1009} has finished its part" for number in range(900)

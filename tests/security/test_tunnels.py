@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from security.test_scope_host import CHAT, PATH, SECRET, TURNS, sent
-from upstream import Raw
+from support.upstream import Raw
 
 
 def secured(running: Any, name: str | None, target: str, host: str) -> bytes:

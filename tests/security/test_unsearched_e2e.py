@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from penumbra import rules
-from redaction_wiring.planted import GITHUB, anthropic
 from security.test_unsearched_paths import SPELLINGS
-from upstream import Raw, decode, encode
+from support.planted import GITHUB, anthropic
+from support.upstream import Raw, decode, encode
 
 TEXT = f"GITHUB_TOKEN={GITHUB}\n"
 BODY = json.dumps(anthropic(TEXT)).encode()

@@ -14,7 +14,7 @@ from penumbra.config.settings import Settings
 from penumbra.redaction import default
 from penumbra.redaction.other_bodies import Body, Elsewhere, Searched
 from penumbra.workers import Caller
-from redaction_wiring.planted import GITHUB
+from support.planted import GITHUB
 
 KNOWN = rules.load("providers.yaml")
 

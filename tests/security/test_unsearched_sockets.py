@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from websockets.sync.client import connect
 
-from e2e_sockets.talker import opened
-from redaction_wiring.planted import GITHUB
+from support.agents.websocket_caller import opened
+from support.planted import GITHUB
 
 TEXT = f"GITHUB_TOKEN={GITHUB}"
 ITEM = {"type": "function_call_output", "call_id": "call_1", "output": TEXT}

@@ -16,7 +16,7 @@ from penumbra.conversation.line_index import LineIndexes
 from penumbra.redaction.engine import Redactor
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.wire.document import Document
-from redaction_wiring.planted import GITHUB, PASSWORD
+from support.planted import GITHUB, PASSWORD
 
 REDACTOR = Redactor(b"k")
 EXAMPLES: list[dict[str, Any]] = rules.load("user_results.yaml")["examples"]

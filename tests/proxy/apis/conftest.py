@@ -1,0 +1,25 @@
+"""A proxy that may sign requests to Amazon anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.agents.bedrock_callers import SIGNING
+from support.agents.model import CAP
+from support.mitm import Mitmdump
+from support.upstream import Upstream
+
+
+@pytest.fixture(scope="session")
+def signing_proxy(
+    provider: Upstream, confdir: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Mitmdump]:
+    """It has the keys that the stand-in knows. Not to be changed."""
+    options = {"penumbra_aws_signing": "environment", "penumbra_max_output_bytes": CAP}
+    home = tmp_path_factory.mktemp("signing")
+    running = Mitmdump(provider, confdir, home, options=options, environment=SIGNING).start()
+    yield running
+    running.stop()

@@ -1,0 +1,170 @@
+"""What is peculiar to single APIs: the official SDKs through a real mitmdump."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pytest
+
+from support.agents.agent import PRINTS, SESSION, bash
+from support.agents.apis import APIS, Api, both_ways, every_api
+from support.agents.callers import PHANTOM, assert_prefix_kept, hidden_results, results
+from support.agents.model import CAP, COMMANDS, Model, ask, expand, refs
+from support.upstream import Thinking, turn
+
+LOG = COMMANDS["cat worker.log"]
+
+BY_NAME = {api.name: api for api in APIS}
+
+
+@pytest.fixture(autouse=True)
+def commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    for command, printed in COMMANDS.items():
+        monkeypatch.setitem(PRINTS, command, printed)
+
+
+@pytest.fixture
+def start(clients: Any, api_key: str, proxy: Any) -> Any:
+    def start(name: str, addon: bool = True, **more: Any) -> Any:
+        options = {"penumbra_max_output_bytes": CAP} if addon else {}
+        running = proxy("regular", addon=addon, **options)
+        return BY_NAME[name].caller(clients, running, api_key, False, **more)
+
+    return start
+
+
+def statuses(upstream: Any) -> set[int]:
+    return {request.status for request in upstream.asked()}
+
+
+@both_ways
+@every_api
+def test_same_conversation_in_fewer_bytes(api: Api, stream: bool, start: Any, upstream: Any) -> None:
+    upstream.answers(*SESSION)
+    plain = start(api.name, addon=False, stream=stream)
+    plain.say("Why does the total test fail?")
+    sent = upstream.asked()[-1]
+    upstream.reset()
+    upstream.answers(*SESSION)
+    ours = start(api.name, stream=stream)
+    ours.say("Why does the total test fail?")
+    assert statuses(upstream) == {200}
+    assert ours.messages == plain.messages
+    assert_prefix_kept(upstream.asked())
+    before, after = (sum(len(text) for _, text in results(one.json)) for one in (sent, upstream.asked()[-1]))
+    assert after < 0.7 * before
+
+
+def test_gemini_calls_without_ids(start: Any, upstream: Any) -> None:
+    """Neither the provider nor the client has to care for ids."""
+    for stream, given in ((False, False), (True, False), (True, True)):
+        upstream.gemini.call_ids = given
+        upstream.script(
+            Model(
+                turn(bash("cat worker.log")),
+                lambda received: turn(expand(refs(received)[0]), bash("ls"), bash("ls")),
+                ask("Again.", pattern="NEEDLE"),
+                turn("Done."),
+            )
+        )
+        agent = start("gemini", stream=stream, ids=False)
+        assert agent.say("What is in the log?").endswith("Done.")
+        upstream.script(Model(turn(bash("ls")), turn("Bye.")))
+        agent.say("Go on.")
+        assert statuses(upstream) == {200}
+        assert len(hidden_results(upstream.asked()[-1])) == 2
+
+
+@both_ways
+def test_responses_with_the_history_at_the_provider(
+    stream: bool, start: Any, upstream: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noise = "\n".join(hashlib.sha256(bytes([n])).hexdigest() for n in range(150))
+    monkeypatch.setitem(PRINTS, "cat worker.log", noise)
+    upstream.script(
+        Model(
+            turn(Thinking("First."), bash("cat worker.log")),
+            ask(Thinking("Hm."), "Let me see."),
+            lambda received: turn("Both.", bash("cat db.log"), expand("shadow_no")),
+            turn(Thinking("So."), "Done."),
+        )
+    )
+    agent = start("responses", stream=stream, held=True)
+    assert agent.say("What is in the log?") == "Done."
+    assert statuses(upstream) == {200}
+    assert PHANTOM not in str(agent.messages)
+    held = list(upstream.asked())
+    upstream.script(Model(turn(bash("ls")), turn("Bye.")))
+    assert agent.say("Go on.") == "Bye."
+    assert statuses(upstream) == {200}
+    assert [len(one.json["input"]) for one in upstream.asked()[-2:]] == [1, 1]
+    given = [text for one in held for _, text in results(one.json)]
+    assert noise in given
+    assert any("not available any more" in text for text in given)
+
+
+def test_tools_that_responses_repeats_are_the_clients_own(start: Any, upstream: Any) -> None:
+    agent = start("responses")
+    upstream.answers(turn("One."), turn("Two."))
+    tools = [{"type": "function", "name": "Bash", "parameters": {"type": "object"}, "strict": False}]
+    answer = agent.client.responses.create(model="m", input="hi", tools=tools)
+    assert [tool.name for tool in answer.tools] == ["Bash"]
+    assert answer.output_text == "One."
+    for event in agent.client.responses.create(model="m", input="hi", tools=tools, stream=True):
+        if hasattr(event, "response"):
+            assert [tool.name for tool in event.response.tools] == ["Bash"]
+    assert all(len(one.json["tools"]) == 2 for one in upstream.asked())
+
+
+def test_a_websocket_is_sent_back_to_http(clients: Any, proxy: Any, upstream: Any) -> None:
+    headers = {"connection": "upgrade", "upgrade": "websocket", "sec-websocket-version": "13"}
+    key = {"sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ=="}
+    client = clients.http(proxy("regular", penumbra_websocket="downgrade"))
+    answer = client.get("https://api.openai.com/v1/responses", headers=headers | key)
+    assert answer.status_code == 426
+    assert answer.json()["error"]["code"] == "upgrade_required"
+    assert upstream.requests == []
+    assert client.get("https://api.openai.com/v1/models", headers={"authorization": "x"}).status_code == 200
+
+
+SHORT = "call_1"
+"""An id that some servers give to every first call."""
+
+
+@pytest.mark.parametrize(
+    ("name", "ids"),
+    [("chat", True), ("gemini", True), ("gemini", False), ("gemini-array", False), ("ollama", False)],
+)
+def test_short_ids_or_none_tell_neither_calls_nor_conversations(
+    name: str, ids: bool, start: Any, upstream: Any
+) -> None:
+    """What one conversation hides is never put into another, nor to the same words later on."""
+
+    def listing() -> Any:
+        return turn("Let me look.", bash("ls", id=SHORT))
+
+    more = {} if ids or name == "ollama" else {"ids": False}
+    one, other = start(name, **more), start(name, **more)
+    upstream.script(
+        Model(
+            turn(bash("cat worker.log", id=SHORT)),
+            ask("Hm."),
+            listing(),
+            listing(),
+            turn("Done."),
+        )
+    )
+    one.say("What is in the log?")
+    upstream.script(Model(turn(bash("cat worker.log", id=SHORT)), listing(), listing(), turn("Done.")))
+    other.say("What stands in the log?")
+    of_the_other = upstream.asked()[5:]
+    upstream.script(Model(turn("Bye."), turn("Bye.")))
+    one.say("Go on.")
+    other.say("Go on.")
+    assert statuses(upstream) == {200}
+    *_, of_one, last = upstream.asked()
+    assert [hidden_results(request) for request in (*of_the_other, last)] == [[]] * 5
+    assert hidden_results(of_one) == [LOG]
+    assert_prefix_kept([*upstream.asked()[:5], of_one])
+    assert_prefix_kept([*of_the_other, last])

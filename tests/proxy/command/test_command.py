@@ -1,0 +1,379 @@
+"""The command `penumbra` as a user meets it: what it says, where it listens, how it fails."""
+
+import json
+import logging
+import os
+import socket
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from mitmproxy import ctx
+
+from penumbra import __version__
+from penumbra.cli import USAGE, main
+from penumbra.cli.start import Quiet
+from penumbra.config.options import KNOBS, groups
+from penumbra.rules import load as load_rules
+from support.mitm import eventually
+
+ROOT = Path(__file__).resolve().parents[3]
+ENVIRONMENT = {
+    name: value for name, value in os.environ.items() if not name.startswith(("PENUMBRA_", "FORGE_", "XDG_"))
+} | {"PYTHONPATH": str(ROOT / "addon"), "PYTHONUNBUFFERED": "1", "COLUMNS": "100"}
+MANY = """
+import contextlib, io, json, logging, os, sys
+from penumbra.cli import main
+for case in json.load(sys.stdin):
+    before = dict(os.environ)
+    os.environ.update(case["environment"])
+    told = io.StringIO()
+    code = 0
+    with contextlib.redirect_stdout(told), contextlib.redirect_stderr(told):
+        try:
+            main(case["arguments"])
+        except SystemExit as ended:
+            code = ended.code
+    logging.getLogger().handlers.clear()
+    os.environ.clear()
+    os.environ.update(before)
+    print(json.dumps([code, told.getvalue()]), flush=True)
+"""
+"""Runs the command many times in one process: what mitmproxy imports is read once."""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def taken():
+    """Two ports at which somebody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+        yield one.getsockname()[1], two.getsockname()[1]
+
+
+def refusals(taken):
+    """Name: arguments, environment, exit code, and the last line."""
+    port, web = taken
+    alone = (
+        "Penumbra starts no other program: start `penumbra` alone, and claude in another shell with the lines"
+    )
+    return {
+        "a program behind --": (["--", "claude"], {}, 2, alone),
+        "a program behind -- and options": (["-p", "0", "--", "/usr/bin/claude", "-p"], {}, 2, alone),
+        "a program": (
+            ["claude"],
+            {},
+            2,
+            "'claude' is no command (allowed: run, web",
+        ),
+        "a program behind options": (
+            ["-p", "0", "claude"],
+            {},
+            2,
+            "'claude' is no filter expression such as",
+        ),
+        "a bad filter first": (["~nonsense ("], {}, 1, "nvalid filter expression"),
+        "a misspelt command": (["wbe"], {}, 2, "'wbe' is no command, did you mean web?"),
+        "a misspelt option": (
+            ["--set", "penumbra_mod=safe"],
+            {},
+            2,
+            "penumbra_mod: unknown option, did you mean penumbra_mode?",
+        ),
+        "an unknown option": (
+            ["--set", "penumbra_bogus=1"],
+            {},
+            2,
+            "penumbra_bogus: unknown option, `penumbra run --help` names all",
+        ),
+        "a bad value": (
+            ["--set", "penumbra_dedup=foo"],
+            {},
+            1,
+            "penumbra_dedup: got 'foo', allowed: true or",
+        ),
+        "a bad variable": ([], {"PENUMBRA_MODE": "loud"}, 1, "PENUMBRA_MODE: got 'loud', allowed: disabled"),
+        "a misspelt variable": (
+            [],
+            {"PENUMBRA_MOD": "safe"},
+            1,
+            "PENUMBRA_MOD: unknown variable, did you mean",
+        ),
+        "a file that is not there": (
+            [],
+            {"PENUMBRA_CONFIG": "/nowhere/p.yaml"},
+            1,
+            "penumbra_config: got '/now",
+        ),
+        "a bad filter": (
+            ["--set", "penumbra_filter=~nonsense ("],
+            {},
+            1,
+            "penumbra_filter: got '~nonsense ('",
+        ),
+        "mitmproxy's own option": (["--set", "listen_port=x"], {}, 1, "ot an integer: x"),
+        "an unknown flag": (["--foo"], {}, 2, "run: error: unrecognized arguments: --foo"),
+        "an unknown flag of web": (["web", "--foo"], {}, 2, "web: error: unrecognized arguments: --foo"),
+        "a mode that is none": (
+            ["--mode", "reverse:x:y"],
+            {},
+            1,
+            "Invalid proxy mode specification: reverse:x:y",
+        ),
+        "no folder for the CA": (
+            ["-p", "0"],
+            {"HOME": __file__},
+            1,
+            "mitmproxy's CA certificate can't be made",
+        ),
+        "a taken port": (
+            ["-p", str(port)],
+            {},
+            1,
+            f"port {port} on 127.0.0.1 is taken, perhaps by another proxy: -p {port + 1} takes another one",
+        ),
+        "a taken port of a mode": (
+            ["--mode", f"reverse:https://api.anthropic.com@127.0.0.1:{port}"],
+            {},
+            1,
+            f"on 127.0.0.1 is taken, perhaps by another proxy: --mode reverse:https://api.anthropic.com@127.0.0.1:{port + 1} takes another one",
+        ),
+        "an address that is not ours": (
+            ["-p", "0", "--listen-host", "192.0.2.99"],
+            {},
+            1,
+            "this machine has no address 192.0.2.99",
+        ),
+        "a taken port of mitmweb": (
+            ["web", "--i-know", "-p", "0", "--web-port", str(web), "--set", "web_open_browser=false"],
+            {},
+            1,
+            f"mitmweb's port {web} is taken, perhaps by another one: --web-port {web + 1} is another",
+        ),
+    }
+
+
+@pytest.fixture(scope="module")
+def told(home, taken):
+    """What each refused start said: code and output."""
+    cases = refusals(taken)
+    given = [{"arguments": case[0], "environment": case[1]} for case in cases.values()]
+    ran = subprocess.run(
+        [sys.executable, "-c", MANY],
+        env={**ENVIRONMENT, "HOME": str(home)},
+        input=json.dumps(given),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    answers = [json.loads(line) for line in ran.stdout.split("\n") if line.startswith("[")]
+    assert len(answers) == len(cases), ran.stdout + ran.stderr
+    return dict(zip(cases, answers, strict=True))
+
+
+@pytest.mark.parametrize("case", refusals((1, 2)))
+def test_a_start_that_fails_ends_with_one_line_that_says_why(case, told, taken):
+    *_, wanted, words = refusals(taken)[case]
+    code, output = told[case]
+    assert code == wanted, output
+    lines = output.rstrip("\n").split("\n")
+    assert words in lines[-1]
+    assert lines[-1].startswith("penumbra")
+    assert "Traceback" not in output
+    assert "HTTPS_PROXY" not in output or "mitmweb" in case
+    # Of errors of the start, mitmproxy's own log has nothing more.
+    assert output.count("failed to listen") == 0
+
+
+def test_a_local_capture_that_is_not_allowed(home):
+    """mitmproxy's native part can bring the interpreter down here, behind a backtrace of its own."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "penumbra", "--mode", "local:nosuch"],
+        env={**ENVIRONMENT, "HOME": str(home), "PATH": ""},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ran.returncode == 1
+    (line,) = ran.stderr.rstrip("\n").split("\n")
+    assert line.startswith("penumbra: local capture can't be started (")
+    assert "backtrace" not in ran.stdout + line
+
+
+def test_a_version_of_mitmweb_with_a_known_hole_needs_a_word(home):
+    """And help, which starts nothing, needs none."""
+    run = [sys.executable, "-m", "penumbra", "web"]
+    environment = {**ENVIRONMENT, "HOME": str(home)}
+    shown = subprocess.run([*run, "--help"], env=environment, capture_output=True, text=True, timeout=120)
+    assert shown.returncode == 0
+    assert "usage: penumbra web" in shown.stdout
+    if metadata.version("mitmproxy") != "11.0.2":
+        return
+    refused = subprocess.run([*run, "-p", "0"], env=environment, capture_output=True, text=True, timeout=120)
+    assert refused.returncode == 2
+    (line,) = refused.stderr.rstrip("\n").split("\n")
+    assert "mitmweb of mitmproxy 11.0.2 has a known hole (CVE-2025-23217" in line
+    assert "--i-know" in line
+
+
+def test_versions_and_help_by_group(home):
+    def run(*arguments):
+        return subprocess.run(
+            [sys.executable, "-m", "penumbra", *arguments],
+            env={**ENVIRONMENT, "HOME": str(home)},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    version = run("--version")
+    assert version.stdout.split("\n")[:2] == [
+        f"Penumbra {__version__}",
+        f"mitmproxy {metadata.version('mitmproxy')}",
+    ]
+    assert version.stdout.split("\n")[2].startswith(f"Python {sys.version_info[0]}.{sys.version_info[1]}.")
+    shown = run("run", "--help")
+    assert shown.returncode == 0
+    assert shown.stdout.startswith("usage: penumbra run")
+    for title, knobs in groups().items():
+        _, _, rest = shown.stdout.partition(f"\n{title}:\n")
+        block = rest.partition("\n\n")[0]
+        assert all(f"  {knob.option}\n" in f"{block}\n" for knob in knobs)
+
+
+def test_every_knob_is_in_one_group():
+    assert [knob for knobs in groups().values() for knob in knobs] == list(KNOBS)
+    assert all(groups().values())
+
+
+class Running:
+    """A started command, and what it has said so far."""
+
+    def __init__(self, folder, *arguments):
+        self._log = folder / f"log-{len(list(folder.iterdir()))}"
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "penumbra", *arguments],
+                env={**ENVIRONMENT, "HOME": str(folder)},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def log(self):
+        return self._log.read_text()
+
+    def __enter__(self):
+        assert eventually(lambda: "is active" in self.log() or self.process.poll() is not None, 120)
+        assert self.process.poll() is None, self.log()
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        assert self.process.wait(30) == 0
+
+
+def ports(log, kind):
+    """The ports that a kind of server listens at, by mitmproxy's own lines."""
+    lines = [line for line in log.split("\n") if f"{kind} listening at " in line]
+    return [int(line.rstrip(".").rpartition(":")[2]) for line in lines]
+
+
+def test_it_listens_on_loopback_and_is_quiet(home):
+    with Running(home, "--set", "listen_port=0") as running:
+        (port,) = ports(running.log(), "HTTP(S) proxy")
+        assert f"listening at 127.0.0.1:{port}." in running.log()
+        assert f"  export HTTPS_PROXY=http://127.0.0.1:{port}\n" in running.log()
+        assert "whoever reaches this machine" not in running.log()
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            client.sendall(b"GET http://127.0.0.1:1/ HTTP/1.1\r\nHost: 127.0.0.1:1\r\n\r\n")
+            assert b"502" in client.recv(100)
+        assert eventually(lambda: "error establishing server connection" in running.log())
+    for words in ("client connect", "client disconnect", "GET http"):
+        assert words not in running.log()
+
+
+def test_of_streams_there_is_a_line_only_when_it_is_asked_for(monkeypatch):
+    asked = SimpleNamespace(termlog_verbosity="info")
+    monkeypatch.setattr(ctx, "options", asked, raising=False)
+    quiet = Quiet()
+    for words in ("Streaming response from api.anthropic.com.", "Streaming request to api.anthropic.com."):
+        line = logging.makeLogRecord({"msg": words, "levelno": logging.INFO})
+        asked.termlog_verbosity = "info"
+        assert not quiet.filter(line)
+        asked.termlog_verbosity = "debug"
+        assert quiet.filter(line)
+
+
+@pytest.mark.parametrize("command", [["stats"], ["doctor"], []])
+def test_help_is_there_for_every_command_of_ours(command, capsys):
+    for flag in ("-h", "--help"):
+        with pytest.raises(SystemExit) as ended:
+            main([*command, flag])
+        assert ended.value.code == 0
+        assert capsys.readouterr().out == USAGE
+
+
+def test_an_option_of_ours_without_its_beginning_is_named(home):
+    with Running(home, "-p0", "--set", "redact_scope=all") as running:
+        assert eventually(
+            lambda: (
+                "redact_scope: mitmproxy has no such option, did you mean penumbra_redact_scope?"
+                in running.log()
+            )
+        )
+
+
+def test_told_to_listen_wider_it_says_so_and_shows_connections_when_asked(home):
+    modes = ["--mode", "regular", "--mode", "reverse:https://api.anthropic.com@127.0.0.1:0"]
+    with Running(home, "-v", "-p0", "--listen-host", "0.0.0.0", *modes) as running:
+        (port,) = ports(running.log(), "HTTP(S) proxy")
+        assert eventually(lambda: f"The proxy listens at *:{port}: whoever reaches" in running.log())
+        assert f"  export HTTPS_PROXY=http://127.0.0.1:{port}\n" in running.log()
+        (base,) = ports(running.log(), "reverse proxy to https://api.anthropic.com")
+        assert f"export ANTHROPIC_BASE_URL=http://127.0.0.1:{base}\n" in running.log()
+        socket.create_connection(("127.0.0.1", port)).close()
+        assert eventually(lambda: "client connect" in running.log())
+
+
+def test_a_bundle_that_cannot_be_written_is_no_hindrance(home):
+    """Nor need it be, if it is there already."""
+    from penumbra.cli import certificates
+
+    folder = home / "kept"
+    first = certificates.prepare(str(folder))
+    before = first.bundle.stat().st_mtime_ns
+    assert certificates.prepare(str(folder)) == first
+    assert first.bundle.stat().st_mtime_ns == before
+    first.bundle.unlink()
+    first.bundle.mkdir()
+    again = certificates.prepare(str(folder))
+    assert (again.ca, again.bundle) == (first.ca, None)
+    assert "penumbra-ca-bundle.pem can't be written" in again.problem
+
+
+def test_mitmproxy_alone_without_our_dependencies_names_what_is_missing(home):
+    code = (
+        "import sys\nsys.modules['msgspec'] = None\nfrom mitmproxy.tools.main import mitmdump\n"
+        f"mitmdump(['-s', {str(ROOT / 'addon/main.py')!r}, '-p', '0', '--listen-host', '127.0.0.1'])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**ENVIRONMENT, "HOME": str(home), "PYTHONPATH": ""},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ran.returncode == 1
+    assert "lacks the package msgspec: `pip install .`" in ran.stdout
+    assert "Traceback" not in ran.stdout + ran.stderr
+
+
+def test_the_list_of_holes_is_dated():
+    assert load_rules("advisories.yaml")["date"].year >= 2026

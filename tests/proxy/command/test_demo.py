@@ -1,0 +1,50 @@
+"""`scripts/demo` on a machine that has nothing but the package and its dependencies."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+LACKING = "boto3", "botocore", "anthropic", "openai", "google", "ollama", "hypothesis", "pytest", "websockets"
+
+
+def demo(*arguments):
+    """The demonstration's program, in which what the tests need beside the package can't be imported."""
+    code = (
+        f"import runpy, sys\nsys.modules.update(dict.fromkeys({LACKING}))\n"
+        f"sys.argv[:] = ['scripts/demo', *{list(arguments)!r}]\n"
+        "runpy.run_path('scripts/demo.py', run_name='__main__')"
+    )
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'addon'}{os.pathsep}{ROOT / 'tests'}"}
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120
+    )
+
+
+def test_it_plays_without_what_only_the_tests_need():
+    told = demo("--show", "8")
+    assert told.returncode == 0, told.stderr
+    assert "Secrets in the session: 7; that reached the provider: 0." in told.stdout
+    assert "Prefix kept for the provider's cache: in 10 of 10 requests." in told.stdout
+    assert "Refused by the stand-in: 0." in told.stdout
+    assert "received by the provider" in told.stdout
+
+
+@pytest.mark.parametrize("number", ["0", "15", "99", "-1"])
+def test_a_result_that_is_not_there(number):
+    told = demo(f"--show={number}")
+    assert told.returncode == 2
+    *listed, last = told.stderr.rstrip("\n").split("\n")
+    assert last == f"scripts/demo: error: --show {number}: there are results 1 to 14"
+    assert "  8  Bash  cat .env" in listed
+
+
+def test_an_option_without_a_value_and_one_that_is_refused():
+    assert demo("--set", "penumbra_mode").stderr.endswith("--set penumbra_mode: it takes OPTION=VALUE\n")
+    told = demo("--set", "penumbra_dedup=foo")
+    assert told.returncode == 1
+    assert "penumbra_dedup: got 'foo', allowed: true or false" in told.stderr
+    assert "Traceback" not in told.stderr

@@ -1,0 +1,39 @@
+"""Fixtures for conversations in which the model asks for originals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.agents.agent import PRINTS
+from support.agents.model import CAP, COMMANDS
+
+
+@pytest.fixture(autouse=True)
+def commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent's shell knows the logs."""
+    for command, printed in COMMANDS.items():
+        monkeypatch.setitem(PRINTS, command, printed)
+
+
+@pytest.fixture
+def running(proxy: Any) -> Any:
+    """A proxy in regular mode in whose results something gets lost."""
+    return proxy("regular", penumbra_max_output_bytes=CAP)
+
+
+@pytest.fixture
+def start(clients: Any, api_key: str, running: Any) -> Any:
+    """`start(api, running=…, http2=False, **fields)`: an agent on an API's official SDK."""
+
+    def start(api: Any, running: Any = running, http2: bool = False, **more: Any) -> Any:
+        return api.caller(clients, running, api_key, http2, **more)
+
+    return start
+
+
+@pytest.fixture
+def statuses(upstream: Any) -> Any:
+    """`statuses()`: what the provider has answered so far."""
+    return lambda: {request.status for request in upstream.asked()}

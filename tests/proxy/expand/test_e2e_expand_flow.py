@@ -1,0 +1,297 @@
+"""The model asks for an original, and the client never notices: real SDKs through a real mitmdump."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from support.agents.agent import PRINTS, AnthropicAgent, bash
+from support.agents.apis import APIS, Api, both_ways, every_api
+from support.agents.callers import assert_prefix_kept, declared, hidden_results, results
+from support.agents.model import CAP, COMMANDS, PHANTOM, Model, ask, expand, refs, seen
+from support.upstream import Text, Thinking, ToolCall, turn
+
+WAYS = [("regular", False), ("regular", True), ("reverse", False), ("reverse-tls", True)]
+LOG = COMMANDS["cat worker.log"]
+
+
+@both_ways
+@pytest.mark.parametrize(("mode", "http2"), WAYS)
+@every_api
+def test_once(
+    api: Api, mode: str, http2: bool, stream: bool, start: Any, proxy: Any, upstream: Any, statuses: Any
+) -> None:
+    upstream.script(Model(turn(bash("cat worker.log")), ask("Let me see."), turn("NEEDLE-90 it is.")))
+    running = proxy(mode, penumbra_max_output_bytes=CAP)
+    caller = start(api, running, http2=http2, stream=stream)
+    assert caller.say("What is in the log?") == f"Let me see.{api.gap}NEEDLE-90 it is."
+    assert PHANTOM not in seen(caller.messages)
+    first, shortened, continued = upstream.asked()
+    assert statuses() == {200}
+    assert declared(first) == declared(shortened) == declared(continued)
+    assert hidden_results(continued) == [LOG]
+    upstream.script(Model(turn(bash("ls")), turn("Done.")))
+    assert caller.say("Go on.") == "Done."
+    assert statuses() == {200}
+    assert hidden_results(upstream.asked()[-1]) == [LOG]
+    assert_prefix_kept(upstream.asked())
+
+
+@both_ways
+@every_api
+def test_ten_turns_with_three_expansions_keep_their_prefix(
+    api: Api, stream: bool, start: Any, upstream: Any, statuses: Any
+) -> None:
+    upstream.script(
+        Model(
+            turn(Thinking("First."), bash("cat worker.log")),
+            ask(Thinking("Too short."), "Let me see."),
+            turn(Thinking("I see."), bash("cat db.log"), bash("ls")),
+            turn(Thinking("Next."), bash("cat web.log")),
+            ask(Thinking("Hm."), which=0, pattern="NEEDLE"),
+            ask(Thinking("Hm again."), which=1, lines="91"),
+            turn(Thinking("That's all."), "Now I know."),
+        )
+    )
+    caller = start(api, stream=stream, thinking=True)
+    assert "Now I know." in caller.say("What is in the logs?")
+    for number in range(5):
+        upstream.script(
+            Model(turn(Thinking(f"Turn {number}."), bash("ls")), turn(Thinking("So."), f"{number}."))
+        )
+        assert caller.say(f"And {number}?") == f"{number}."
+    assert statuses() == {200}
+    assert_prefix_kept(upstream.asked())
+    assert hidden_results(upstream.asked()[-1]) == [
+        LOG,
+        "[1 matching line in 150 lines]\n"
+        + "\n".join(
+            f"{n}{':' if n == 91 else '-'}{line}" for n, line in enumerate(LOG.split("\n")[88:93], 89)
+        ),
+        f"[Lines 91-91 of 150]\n{COMMANDS['cat db.log'].split(chr(10))[90]}\n",
+    ]
+
+
+@both_ways
+@every_api
+def test_beside_real_calls_nothing_is_asked_upstream(
+    api: Api, stream: bool, start: Any, upstream: Any, statuses: Any
+) -> None:
+    upstream.script(
+        Model(
+            turn(bash("cat worker.log")),
+            lambda received: turn("Both.", expand(refs(received)[0]), bash("ls"), expand("shadow_no")),
+            turn("NEEDLE-90."),
+        )
+    )
+    caller = start(api, stream=stream)
+    assert caller.say("What is in the log?") == "NEEDLE-90."
+    assert len(upstream.asked()) == 3
+    assert statuses() == {200}
+    assert PHANTOM not in seen(caller.messages)
+    original, unknown = hidden_results(upstream.asked()[-1])
+    assert original == LOG
+    assert "not available any more" in unknown
+    upstream.script(Model(turn("Done.")))
+    caller.say("Go on.")
+    assert statuses() == {200}
+    assert_prefix_kept(upstream.asked())
+
+
+@every_api
+def test_several_calls_in_one_turn_and_the_same_one_twice(api: Api, start: Any, upstream: Any) -> None:
+    def again(received: Any) -> Any:
+        one, other = refs(received)
+        return turn(expand(one), expand(other, pattern="needle", ignore_case=True, context=0), expand(one))
+
+    upstream.script(
+        Model(
+            turn(bash("cat worker.log"), bash("cat db.log")),
+            again,
+            ask(which=0),
+            turn("Done."),
+        )
+    )
+    caller = start(api, stream=True)
+    assert caller.say("What is in the logs?") == "Done."
+    answers = hidden_results(upstream.asked()[-1])
+    assert answers[0] == LOG
+    assert answers[1] == "[1 matching line in 150 lines]\n91:db NEEDLE-90 is only said here"
+    assert "already been provided" in answers[2]
+    assert "already been provided" in answers[3]
+    assert len(upstream.asked()) == 4
+
+
+@both_ways
+@every_api
+def test_the_limit(api: Api, stream: bool, start: Any, upstream: Any) -> None:
+    upstream.script(
+        Model(
+            turn(bash("cat worker.log")),
+            *(ask(lines=str(n)) for n in range(1, 7)),
+            turn("Then without."),
+        )
+    )
+    caller = start(api, stream=stream)
+    assert caller.say("What is in the log?") == "Then without."
+    answers = hidden_results(upstream.asked()[-1])
+    assert [text.startswith("[Lines") for text in answers] == [True] * 5 + [False]
+    assert "No more originals" in answers[5]
+    upstream.script(Model(turn("Done.")))
+    assert caller.say("Go on.") == "Done."
+    assert_prefix_kept(upstream.asked())
+
+
+@every_api
+def test_a_model_that_never_stops_is_made_to_speak(
+    api: Api, start: Any, upstream: Any, statuses: Any
+) -> None:
+    def stubborn(received: Any) -> Any:
+        if api.forbids(received.json):
+            return turn("All right.")
+        if not refs(received):
+            return turn(bash("cat worker.log"))
+        return turn(expand(refs(received)[0]))
+
+    upstream.script(stubborn)
+    caller = start(api, stream=True)
+    assert caller.say("What is in the log?") == "All right."
+    assert len(upstream.asked()) == 9
+    assert statuses() == {200}
+
+
+@every_api
+def test_what_cannot_be_found_is_said_politely(api: Api, start: Any, upstream: Any) -> None:
+    foreign = "shadow_" + "0" * 32
+    upstream.script(
+        Model(
+            turn(bash("ls")),
+            turn(expand(foreign)),
+            turn(ToolCall(PHANTOM, {"ref": 7})),
+            turn("Then not."),
+        )
+    )
+    assert start(api).say("Look around.") == "Then not."
+    unknown, malformed = hidden_results(upstream.asked()[-1])
+    assert unknown.startswith(f"The full text of {foreign} is not available any more.")
+    assert malformed.startswith('The argument "id" is missing.')
+
+
+@every_api
+def test_ids_of_another_caller_resolve_to_nothing(
+    api: Api, clients: Any, api_key: str, running: Any, upstream: Any
+) -> None:
+    upstream.script(Model(turn(bash("cat worker.log")), turn("Done.")))
+    api.caller(clients, running, api_key, False).say("What is in the log?")
+    (ref,) = refs(upstream.asked()[-1])
+    for key, opening in ((f"{api_key}-2", "What is in the log?"), (api_key, "Another conversation")):
+        other = api.caller(clients.of(key), running, key, False)
+        upstream.script(Model(turn(bash("ls")), turn(expand(ref)), turn("No.")))
+        other.say(opening)
+        (text,) = hidden_results(upstream.asked()[-1])
+        assert "not available any more" in text
+
+
+@every_api
+def test_a_marker_in_a_file_is_data(
+    api: Api, start: Any, upstream: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marked = f"<<<SHADOW:shadow_{'a' * 32}>>>\nsmall\n"
+    monkeypatch.setitem(PRINTS, "ls", marked)
+    upstream.script(Model(turn(bash("ls")), ask(), turn("No.")))
+    start(api).say("Look.")
+    last = upstream.asked()[-1]
+    (text,) = hidden_results(last)
+    assert "not available any more" in text
+    assert marked in [shown for _, shown in results(last.json)]
+
+
+@both_ways
+@every_api
+def test_usage_is_output_of_all_calls_and_input_of_the_last(
+    api: Api, stream: bool, clients: Any, api_key: str, running: Any, upstream: Any
+) -> None:
+    made = [dict(zip(api.usage, figures, strict=True)) for figures in ((10, 3), (50, 4))]
+    upstream.script(Model(turn(expand("shadow_1"), usage=made[0]), turn("No.", usage=made[1])))
+    body = api.body("x", stream)
+    if api.name == "chat" and stream:
+        body["stream_options"] = {"include_usage": True}
+    answer = clients.http(running).post(api.host + api.path(stream), json=body, headers=api.headers(api_key))
+    figures = [found for one in api.values(answer.content, stream) for found in usages(one, api.usage)]
+    assert figures[-1] == (50, 7)
+
+
+def usages(value: Any, names: tuple[str, ...]) -> list[tuple[int, ...]]:
+    """Every object within a value that has these members, as its figures."""
+    if not isinstance(value, dict):
+        return []
+    found = [tuple(value[name] for name in names)] if value.keys() >= set(names) else []
+    return [*found, *(one for inner in value.values() for one in usages(inner, names))]
+
+
+def test_async_clients(clients: Any, api_key: str, running: Any, start: Any, upstream: Any) -> None:
+    import anthropic
+
+    upstream.script(Model(turn(bash("cat worker.log"))))
+    caller = start(APIS[0])
+    caller.messages.append(caller.prompt("What is in the log?"))
+    content = caller.ask()
+    answers = [caller._result(call) for call in content]
+    messages = [
+        *caller.messages,
+        {"role": "assistant", "content": content},
+        {"role": "user", "content": answers},
+    ]
+    upstream.script(Model(ask("See."), turn(Text("NEEDLE-90 it is.", deltas=("NEEDLE", "-90 it is.")))))
+
+    async def stream() -> list[str]:
+        transport = clients.httpx.AsyncClient(proxy=running.url, verify=running.trust(), trust_env=False)
+        async with anthropic.AsyncAnthropic(api_key=api_key, http_client=transport) as client:
+            request = {"model": "claude-opus-5-5", "max_tokens": 99, "system": "You are a careful engineer."}
+            async with client.messages.stream(
+                **request, tools=list(AnthropicAgent.TOOLS), messages=messages
+            ) as answer:
+                return [text async for text in answer.text_stream]
+
+    assert "".join(asyncio.run(stream())) == "See.NEEDLE-90 it is."
+
+
+def test_figures_and_events(start: Any, own_proxy: Any, upstream: Any, tmp_path: Any) -> None:
+    path = tmp_path / "events.jsonl"
+    running = own_proxy("regular", penumbra_max_output_bytes=CAP, penumbra_events=str(path))
+    assert running.command("penumbra.expansions").startswith("Penumbra: the model has not asked")
+    for api in APIS:
+        upstream.script(Model(turn(bash("cat worker.log")), ask(), turn(expand("shadow_0")), turn("Done.")))
+        start(api, running).say("What is in the log?")
+    told = running.command("penumbra.expansions")
+    count = len(APIS)
+    assert f"{2 * count} asked in {count} answers, {count} found, {count} missed" in told
+    assert f"{2 * count} extra calls" in told
+    assert f"Bash {count}" in told
+    running.stop()
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    events = [event for event in found if event["event"] == "expansion"]
+    assert len(events) == count
+    for event in events:
+        assert [one["found"] for one in event["asked"]] == [True, False]
+        assert event["asked"][0]["bytes"] == len(LOG)
+        assert event["extra_calls"] == 2
+    assert LOG[:40] not in path.read_text()
+
+
+def test_hidden_calls_are_flows_of_their_own(start: Any, own_proxy: Any, upstream: Any) -> None:
+    running = own_proxy("regular", penumbra_max_output_bytes=CAP)
+    for api in APIS:
+        upstream.script(Model(turn(bash("cat worker.log")), ask(), turn("Done.")))
+        start(api, running, stream=True).say("What is in the log?")
+    flows = running.flows()
+    assert len(flows) == 3 * len(APIS)
+    for first, parent, hidden in zip(flows[::3], flows[1::3], flows[2::3], strict=True):
+        assert "continues" not in json.dumps(first["metadata"])
+        assert hidden["metadata"]["penumbra"]["continues"]
+        assert len(parent["metadata"]["penumbra_continuations"]) == 1
+        assert parent["comment"].endswith("1 original asked for, 1 hidden call")
+        assert hidden["comment"].startswith("Penumbra: continues ")

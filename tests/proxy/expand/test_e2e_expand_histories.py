@@ -1,0 +1,312 @@
+"""What clients do to their histories, and where the injected tool belongs."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from support.agents.agent import agent, bash
+from support.agents.apis import APIS, Api, every_api
+from support.agents.callers import assert_prefix_kept, hidden_results, results, tool_names
+from support.agents.model import CAP, COMMANDS, PHANTOM, Model, ask, expand, refs
+from support.upstream import Thinking, ToolCall, turn
+
+LOG = COMMANDS["cat worker.log"]
+SECOND = "penumbra_expand_context"
+
+
+def begun(api: Api, start: Any, upstream: Any, *last: Any, **more: Any) -> Any:
+    """A conversation with one hidden exchange, and `last` behind it."""
+    thought = [Thinking("Hm.")] if more.get("thinking") else []
+    upstream.script(
+        Model(
+            turn(*thought, bash("cat worker.log")),
+            ask(*thought, "Let me see."),
+            *(last or (turn(*thought, "NEEDLE-90 it is."),)),
+        )
+    )
+    caller = start(api, **more)
+    caller.say("What is in the log?")
+    return caller
+
+
+def test_a_restart_in_between(clients: Any, api_key: str, own_proxy: Any, upstream: Any) -> None:
+    running = own_proxy("reverse", penumbra_max_output_bytes=CAP)
+
+    def start(api: Api, **more: Any) -> Any:
+        key = f"{api_key}-{api.name}"
+        return api.caller(clients.of(key), running, key, False, stream=True, thinking=True, **more)
+
+    thought = [Thinking("So.")]
+    begun = []
+    for api in APIS:
+        for mixed in (False, True):
+            count = len(upstream.asked())
+            upstream.script(
+                Model(
+                    turn(*thought, bash("cat worker.log")),
+                    lambda received, mixed=mixed: turn(
+                        *thought, expand(refs(received)[0]), *([bash("ls")] if mixed else [])
+                    ),
+                    turn(*thought, "NEEDLE-90 it is."),
+                )
+            )
+            caller = start(api)
+            caller.say(f"What is in the log? {mixed}")
+            begun.append((api, caller.messages, upstream.asked()[count:]))
+    running.restart()
+    for api, messages, earlier in begun:
+        again = start(api, messages=messages)
+        upstream.script(Model(turn(*thought, bash("ls")), turn(*thought, "Done.")))
+        count = len(upstream.asked())
+        assert again.say("Go on.") == "Done."
+        requests = [*earlier, *upstream.asked()[count:]]
+        assert hidden_results(requests[-1]) == [LOG], api.name
+        assert {request.status for request in requests} == {200}
+        assert_prefix_kept(requests)
+
+
+def texts(message: Any) -> Iterator[tuple[dict[str, Any], str]]:
+    """The places of the visible texts of a message: an object and its member."""
+    if isinstance(message.get("content"), str):
+        yield message, "content"
+    for block in [*(message.get("content") or ()), *(message.get("parts") or ())]:
+        if isinstance(block, dict) and isinstance(block.get("text"), str) and not block.get("thought"):
+            yield block, "text"
+
+
+def is_converse(messages: list[Any]) -> bool:
+    """Blocks without a type are Bedrock's."""
+    content = messages[0].get("content")
+    return isinstance(content, list) and "type" not in content[0]
+
+
+def edited(messages: list[Any]) -> None:
+    """The user has rewritten what the model said last."""
+    for place, member in texts(messages[-1]):
+        place[member] = "Something else."
+
+
+def branched(messages: list[Any]) -> None:
+    """The user went back to where the answer had not been given."""
+    while messages[-1].get("role") in ("assistant", "model") or messages[-1].get("type") == "reasoning":
+        del messages[-1]
+    if messages[-1].get("role") == "user" and "content" in messages[-1]:
+        kind = {} if is_converse(messages) else {"type": "text"}
+        messages[-1]["content"] = [*messages[-1]["content"], {**kind, "text": "Wait."}]
+
+
+def compacted(messages: list[Any]) -> None:
+    """All that the client still has is a summary."""
+    summary = "You have read a log: NEEDLE-90."
+    content: dict[str, Any] = {"content": summary}
+    if "parts" in messages[0] or is_converse(messages):
+        content = {"parts" if "parts" in messages[0] else "content": [{"text": summary}]}
+    messages[:] = [{"role": "user", **content}]
+
+
+def trimmed(messages: list[Any]) -> None:
+    """White space at the ends is gone, and an empty line too."""
+    for place, member in texts(messages[-1]):
+        place[member] = " ".join(place[member].split())
+
+
+@pytest.mark.parametrize(
+    ("change", "found"), [(edited, False), (branched, False), (compacted, False), (trimmed, True)]
+)
+@pytest.mark.parametrize("thinking", [False, True], ids=["plain", "thinking"])
+@every_api
+def test_changed_histories_stay_valid(
+    api: Api, change: Any, found: bool, thinking: bool, start: Any, upstream: Any
+) -> None:
+    caller = begun(api, start, upstream, thinking=thinking)
+    change(caller.messages)
+    if thinking and change is edited and api.name == "anthropic":
+        # What Claude Code sends with its beta: the API may be asked to drop what no longer fits.
+        beta = {"anthropic-beta": "thinking-binding-controls-2026-08-01"}
+        caller.extra = {"extra_headers": beta}
+    count = len(upstream.asked())
+    upstream.script(Model(turn("Done.")))
+    assert caller.say("And?") == "Done."
+    (last,) = upstream.asked()[count:]
+    assert last.status == 200
+    assert hidden_results(last) == ([LOG] if found else [])
+    assert PHANTOM in tool_names(last)
+
+
+@every_api
+def test_an_answer_whose_text_the_client_left_out(api: Api, start: Any, upstream: Any) -> None:
+    """Some clients send calls without the words beside them: the exchange is found by its calls."""
+    caller = begun(api, start, upstream, turn("I see.", bash("ls")), turn("Done."))
+    said = ("I see.", "Let me see.", f"Let me see.{api.gap}I see.")
+    for message in list(caller.messages):
+        for place, member in list(texts(message)):
+            if place[member].strip() not in said:
+                continue
+            if message.get("type") == "message":
+                caller.messages.remove(message)
+            elif member == "text":
+                message.get("content", message.get("parts")).remove(place)
+            else:
+                place[member] = None if api.name == "chat" else ""
+    upstream.script(Model(turn("Good.")))
+    assert caller.say("Go on.") == "Good."
+    assert hidden_results(upstream.asked()[-1]) == [LOG]
+    assert_prefix_kept(upstream.asked())
+
+
+@every_api
+def test_equal_answers_are_told_apart_by_their_place(api: Api, start: Any, upstream: Any) -> None:
+    caller = start(api)
+    upstream.script(Model(turn("OK."), turn(bash("cat worker.log")), ask(), turn("OK."), turn("OK.")))
+    for words in ("First.", "Second.", "Third."):
+        assert caller.say(words) == "OK."
+    upstream.script(Model(turn("Done.")))
+    caller.say("Fourth.")
+    assert hidden_results(upstream.asked()[-1]) == [LOG]
+    assert_prefix_kept(upstream.asked())
+
+
+@every_api
+def test_a_client_that_stopped_an_answer_keeps_the_phantom(
+    api: Api, clients: Any, api_key: str, running: Any, upstream: Any
+) -> None:
+    """The words so far stay in the history; the conversation is known by them all the same."""
+    upstream.script(Model(turn("Once upon a time there was a king.", delta=5, cut_after=api.lead + 2)))
+    client = clients.http(running)
+    got = b""
+    with contextlib.suppress(clients.httpx.HTTPError), api.opened(client, api_key) as answer:
+        for chunk in answer.iter_raw():
+            got += chunk
+    assert api.ends not in got
+    assert b"Once " in got
+    body = api.body("x", False)
+    key = next(name for name in ("input", "contents", "messages") if name in body)
+    for role, text in (("assistant", "Once  upon"), ("user", "Go on. " * 2000)):
+        message: dict[str, Any] = {"role": role, "content": text}
+        if key == "contents":
+            message = {"role": role.replace("assistant", "model"), "parts": [{"text": text}]}
+        elif is_converse(body[key]):
+            message["content"] = [{"text": text}]
+        body[key].append(message)
+    if api.name == "anthropic":
+        body[key][-1]["content"] = [
+            {"type": "text", "text": "Go on. " * 2000, "cache_control": {"type": "ephemeral"}}
+        ]
+    upstream.script(Model(turn("Done.")))
+    client.post(api.host + api.path(False), json=body, headers=api.headers(api_key))
+    assert upstream.asked()[-1].status == 200
+    assert PHANTOM in tool_names(upstream.asked()[-1])
+
+
+@pytest.mark.parametrize("name", ["anthropic", "openai"])
+def test_where_the_phantom_belongs(name: str, clients: Any, running: Any, upstream: Any) -> None:
+    caller = agent(name, clients, running)
+    tools = list(caller.TOOLS)
+    named = copy.deepcopy(tools[0])
+    (named if name == "anthropic" else named["function"])["name"] = PHANTOM
+    forced: Any = {"type": "tool", "name": "Bash"}
+    any_tool: Any = {"type": "any"}
+    if name == "openai":
+        forced = {"type": "function", "function": {"name": "Bash"}}
+        any_tool = "required"
+    cases: list[tuple[dict[str, Any], list[str]]] = [
+        ({"tools": tools}, ["Bash", "Read", PHANTOM]),
+        ({}, []),
+        ({"tools": [named]}, [PHANTOM, SECOND]),
+        ({"tools": tools[:1], "tool_choice": forced}, ["Bash"]),
+        ({"tools": tools[:1], "tool_choice": any_tool}, ["Bash"]),
+        ({"tools": tools, "tool_choice": any_tool}, ["Bash", "Read", PHANTOM]),
+    ]
+    if name == "openai":
+        cases.append(({"tools": tools, "n": 2}, ["Bash", "Read"]))
+    else:
+        search = {"type": "web_search_20250305", "name": "web_search"}
+        cases += [({"tools": [search]}, ["web_search"]), ({"tools": []}, [])]
+    for more, expected in cases:
+        request = {"model": "m", "messages": [{"role": "user", "content": "x"}], **more}
+        upstream.script(Model(turn("Yes.")))
+        if name == "anthropic":
+            caller.client.messages.create(max_tokens=99, **request)
+        else:
+            caller.client.chat.completions.create(**request)
+        assert tool_names(upstream.asked()[-1]) == expected, more
+
+
+def test_where_the_phantom_belongs_in_other_apis(
+    clients: Any, api_key: str, running: Any, upstream: Any
+) -> None:
+    search = {"type": "web_search"}
+    function = {"type": "function", "name": "Bash"}
+    bash, read = ({"type": "function", "name": n, "parameters": {"type": "object"}} for n in ("Bash", "Read"))
+    cases: dict[str, list[tuple[dict[str, Any], list[str]]]] = {
+        "responses": [
+            ({"tools": []}, []),
+            ({"tools": [bash], "tool_choice": function}, ["Bash"]),
+            ({"tools": [bash], "tool_choice": "required"}, ["Bash"]),
+            ({"tools": [bash, read], "tool_choice": "required"}, ["Bash", "Read", PHANTOM]),
+            ({"tools": [{**bash, "name": PHANTOM}]}, [PHANTOM, SECOND]),
+            ({"tools": [bash], "background": True}, ["Bash"]),
+            ({"tools": [bash], "conversation": "conv_1"}, ["Bash"]),
+            ({"tools": [search]}, [""]),
+        ],
+        "gemini": [
+            ({"tools": []}, []),
+            ({"toolConfig": {"functionCallingConfig": {"mode": "ANY"}}}, ["Bash", "Read", PHANTOM]),
+            ({"generationConfig": {"candidateCount": 2}}, ["Bash", "Read"]),
+        ],
+        "ollama": [({"tools": []}, [])],
+    }
+    for api in (one for one in APIS if one.name in cases):
+        for more, expected in cases[api.name]:
+            upstream.script(Model(turn("Yes.")))
+            body = {**api.body("x", False), **more}
+            clients.http(running).post(api.host + api.path(False), json=body, headers=api.headers(api_key))
+            assert upstream.asked()[-1].status == 200, more
+            assert tool_names(upstream.asked()[-1]) == expected, more
+
+
+@every_api
+def test_the_second_name_works_like_the_first(
+    api: Api, clients: Any, api_key: str, running: Any, upstream: Any
+) -> None:
+    upstream.script(Model(turn(ToolCall(SECOND, {"id": "shadow_1"})), turn("Done.")))
+    body = json.dumps(api.body("x", False)).replace('"Bash"', f'"{PHANTOM}"')
+    answer = clients.http(running).post(
+        api.host + api.path(False),
+        content=body,
+        headers={**api.headers(api_key), "content-type": "application/json"},
+    )
+    assert api.text(answer.content, False) == "Done."
+    assert SECOND.encode() not in answer.content
+    assert tool_names(upstream.asked()[0]) == [PHANTOM, "Read", SECOND]
+    assert len(upstream.asked()) == 2
+
+
+@every_api
+def test_off_means_off(api: Api, start: Any, proxy: Any, upstream: Any) -> None:
+    running = proxy("regular", penumbra_max_output_bytes=CAP, penumbra_enable_expand_context="false")
+    upstream.script(Model(turn(bash("cat worker.log")), turn("Done.")))
+    start(api, running).say("What is in the log?")
+    for request in upstream.asked():
+        assert tool_names(request) == ["Bash", "Read"]
+        assert "SHADOW" not in (request.body or b"").decode()
+
+
+@pytest.mark.parametrize(("hint", "shown"), [("true", True), ("false", False)])
+@every_api
+def test_the_hint_can_be_left_out(
+    api: Api, hint: str, shown: bool, start: Any, proxy: Any, upstream: Any
+) -> None:
+    running = proxy("regular", penumbra_max_output_bytes=CAP, penumbra_include_expand_hint=hint)
+    upstream.script(Model(turn(bash("cat worker.log")), turn("Done.")))
+    start(api, running).say("What is in the log?")
+    ((_, text),) = results(upstream.asked()[-1].json)
+    first, second, *_ = text.split("\n")
+    assert first == f"<<<SHADOW:{refs(upstream.asked()[-1])[0]}>>>"
+    assert (PHANTOM in second) is shown

@@ -1,0 +1,139 @@
+"""What the model asks for does not fit: it gets less, exactly told, and the client never notices."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from support.agents.agent import PRINTS, bash
+from support.agents.apis import APIS, Api, both_ways, every_api
+from support.agents.callers import assert_prefix_kept, hidden_results
+from support.agents.model import PHANTOM, Model, expand, log, refs, seen
+from support.upstream import Received, turn
+
+LOG = log("big", 380)
+HEAD = re.compile(r"\[Lines 1-(\d+) of 380\]\n")
+
+
+@pytest.fixture(autouse=True)
+def big_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log that is more than the context holds, and less than a page."""
+    monkeypatch.setitem(PRINTS, "cat big.log", LOG)
+
+
+def exact(text: str) -> int:
+    """How many lines a portion holds: those that it says, to the byte."""
+    found = HEAD.match(text)
+    assert found, text[:80]
+    body, _, rest = text[found.end() :].rpartition(
+        "[Little room is left in this conversation: ask for `lines`"
+    )
+    assert body == "".join(LOG.splitlines(keepends=True)[: int(found[1])])
+    assert f'lines="{int(found[1]) + 1}-380"' in rest
+    return int(found[1])
+
+
+def tokens(received: Received) -> int:
+    return len(json.dumps(received.json, ensure_ascii=False)) // 4
+
+
+def asks(upstream: Any, room: int, api: Api | None = None, *calls: dict[str, Any]) -> Any:
+    """A turn that asks for the first shadow, after which so many more tokens fit.
+
+    `api`: where the turn says what it has taken.
+    """
+
+    def step(received: Received) -> Any:
+        upstream.window = upstream.window or tokens(received) + room
+        names = api.usage if api is not None else ()
+        usage = dict(zip(names, (tokens(received), 40), strict=False))
+        usage |= {"cache_read_input_tokens": 0} if api is APIS[0] else {}
+        made = (expand(refs(received)[0], **more) for more in calls or ({},))
+        return turn("See.", *made, usage=usage)
+
+    return step
+
+
+@both_ways
+@every_api
+def test_less_is_given(api: Api, stream: bool, start: Any, upstream: Any) -> None:
+    upstream.script(Model(turn(bash("cat big.log")), asks(upstream, 1_500), turn("Done.")))
+    caller = start(api, stream=stream)
+    assert caller.say("What is in the log?").endswith("Done.")
+    assert [request.status for request in upstream.asked()[:3]] == [200, 200, 400]
+    assert 4 <= len(upstream.asked()) <= 5
+    sizes = [len(request.body) for request in upstream.asked()[2:]]
+    assert sizes == sorted(set(sizes), reverse=True)
+    (text,) = hidden_results(upstream.asked()[-1])
+    assert 20 < exact(text) < 380
+    assert PHANTOM not in seen(caller.messages)
+    assert_prefix_kept([request for request in upstream.asked() if request.status == 200])
+    upstream.window = 0
+    upstream.script(Model(turn(bash("ls")), turn("So.")))
+    assert caller.say("Go on.") == "So."
+    assert hidden_results(upstream.asked()[-1]) == [text]
+
+
+@every_api
+def test_nothing_fits(api: Api, start: Any, upstream: Any) -> None:
+    """The model is told so, and goes on."""
+    upstream.script(Model(turn(bash("cat big.log")), asks(upstream, 180), turn("Then without.")))
+    caller = start(api, stream=True)
+    assert caller.say("What is in the log?").endswith("Then without.")
+    assert len(upstream.asked()) <= 6
+    (text,) = hidden_results(upstream.asked()[-1])
+    assert text.startswith("Not given: this does not fit")
+    assert "`pattern`" in text
+
+
+def test_a_refusal_in_a_stream_that_has_begun(start: Any, upstream: Any) -> None:
+    upstream.refuses_late = True
+    upstream.script(Model(turn(bash("cat big.log")), asks(upstream, 1_500), turn("Done.")))
+    api = next(one for one in APIS if one.name == "responses")
+    caller = start(api, stream=True)
+    assert caller.say("What is in the log?").endswith("Done.")
+    assert [bool(request.problem) for request in upstream.asked()] == [False, False, True, True, False]
+    (text,) = hidden_results(upstream.asked()[-1])
+    assert exact(text)
+
+
+@every_api
+def test_only_what_fits_is_given_from_the_start(api: Api, start: Any, upstream: Any) -> None:
+    """What the turn that asked has taken of the window is known, and so is what a refusal has taught."""
+    small = [{"lines": f"{n}-{n + 120}"} for n in (1, 130, 260)]
+    upstream.script(
+        Model(
+            turn(bash("cat big.log")),
+            asks(upstream, 1_500, api),
+            asks(upstream, 0, api, *small),
+            turn("Done."),
+        )
+    )
+    caller = start(api, stream=True)
+    assert caller.say("What is in the log?").endswith("Done.")
+    refused = [number for number, request in enumerate(upstream.asked()) if request.status == 400]
+    assert all(number < 5 for number in refused)
+    assert len(hidden_results(upstream.asked()[-1])) == 4
+    first, *others = hidden_results(upstream.asked()[-1])
+    assert sum(map(len, others)) < 1_500 * 4 - len(first)
+
+
+def test_a_known_window_is_kept_to(start: Any, upstream: Any) -> None:
+    """Without any refusal: 200,000 tokens are what Claude Code believes in."""
+    usage = {"input_tokens": 100, "cache_read_input_tokens": 197_000, "output_tokens": 900}
+    upstream.script(
+        Model(
+            turn(bash("cat big.log")),
+            lambda received: turn(expand(refs(received)[0]), usage=usage),
+            turn("Done."),
+        )
+    )
+    caller = start(APIS[0], stream=True)
+    assert caller.say("What is in the log?") == "Done."
+    assert {request.status for request in upstream.asked()} == {200}
+    (text,) = hidden_results(upstream.asked()[-1])
+    assert exact(text)
+    assert len(text) < 3_500

@@ -1,0 +1,122 @@
+"""Placeholders that leave in a call are logged and marked; what they are is said from the start."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from penumbra.apis.formats import FORMATS
+from penumbra.expand import tool
+from penumbra.redaction import written_placeholders
+from penumbra.redaction.placeholder import PATTERN, make
+from support.planted import PASSWORD
+from support.upstream import ToolCall, turn
+
+MARK = make("password", b"k", b"v")
+RESULT = f"DB_PASSWORD={PASSWORD}\nDEBUG=true\n"
+SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}, "content": {"type": "string"}}}
+WRITTEN = "1 calls write a [REDACTED] placeholder instead of a value"
+
+
+def request(api: str, result: str, *, stream: bool) -> tuple[str, dict[str, Any]]:
+    if api == "anthropic":
+        call = {"type": "tool_use", "id": f"toolu_{1:022}", "name": "Write", "input": {}}
+        block = {"type": "tool_result", "tool_use_id": call["id"], "content": result}
+        return "/v1/messages", {
+            "model": "m",
+            "max_tokens": 9,
+            "stream": stream,
+            "tools": [{"name": "Write", "description": "x", "input_schema": SCHEMA}],
+            "messages": [
+                {"role": "user", "content": "hi"},
+                {"role": "assistant", "content": [call]},
+                {"role": "user", "content": [block]},
+            ],
+        }
+    function = {"name": "Write", "arguments": "{}"}
+    return "/v1/chat/completions", {
+        "model": "m",
+        "stream": stream,
+        "tools": [{"type": "function", "function": {"name": "Write", "parameters": SCHEMA}}],
+        "messages": [
+            {"role": "user", "content": "hi"},
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": "call_1", "type": "function", "function": function}],
+            },
+            {"role": "tool", "tool_call_id": "call_1", "content": result},
+        ],
+    }
+
+
+@pytest.mark.parametrize("expand", ["true", "false"])
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("api", ["anthropic", "openai"])
+def test_a_placeholder_in_a_call(
+    api: str, stream: bool, expand: str, proxy: Any, clients: Any, upstream: Any, api_key: str
+) -> None:
+    running = proxy("reverse", penumbra_enable_expand_context=expand)
+    running.command("tests.forget")
+    headers = {"x-api-key": api_key, "authorization": f"Bearer {api_key}", "anthropic-version": "1"}
+    arguments = {"path": ".env", "content": f"DB_PASSWORD={MARK}\nDEBUG=false\n"}
+    path, body = request(api, RESULT, stream=stream)
+    before = running.log().count(WRITTEN)
+    for blocks in (
+        ("See", ToolCall("Write", arguments)),
+        (f"It is {MARK}.", ToolCall("Write", {"path": "x"})),
+    ):
+        upstream.answers(turn(*blocks))
+        answer = clients.http(running).post(f"{running.url}{path}", json=body, headers=headers)
+        assert answer.status_code == 200
+    written, said = (flow for flow in running.flows() if flow["path"] == path)
+    assert (written["marked"], written["metadata"]["penumbra_placeholders_written"]) == (":warning:", 1)
+    assert written["comment"].endswith(WRITTEN)
+    assert said["marked"] != ":warning:"
+    assert "penumbra_placeholders_written" not in said["metadata"]
+    assert running.log().count(WRITTEN) == before + 1
+    assert MARK not in running.log()
+
+
+def test_calls_are_counted_wherever_the_placeholder_stands() -> None:
+    def block(arguments: Any) -> dict[str, Any]:
+        return {"type": "tool_use", "id": "a", "name": "Edit", "input": arguments}
+
+    content = [block({"a": [{"b": MARK}]}), block({"a": "[REDACTED:x"}), block({MARK: 1}), block({"c": MARK})]
+    message = {
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "content": content,
+        "stop_reason": "tool_use",
+    }
+    assert written_placeholders.calls(FORMATS["anthropic"], json.dumps(message).encode(), stream=False) == 2
+    assert written_placeholders.calls(FORMATS["anthropic"], b"no answer", stream=False) == 0
+
+
+@pytest.mark.parametrize("name", tool.EDITING_NAMES.values())
+def test_where_values_are_put_back_the_legend_says_so(name: str) -> None:
+    assert tool.tool(name).description.endswith(tool.EDITING_LEGEND)
+    assert PATTERN.search(tool.EDITING_LEGEND) is None
+
+
+@pytest.mark.parametrize("name", tool.NAMES)
+def test_the_legend_stands_in_the_phantom_whatever_was_redacted(name: str) -> None:
+    assert tool.tool(name).description.endswith(tool.LEGEND)
+    assert PATTERN.search(tool.LEGEND) is None
+
+
+def test_the_legend_is_sent_from_the_first_request_on(
+    proxy: Any, clients: Any, upstream: Any, api_key: str
+) -> None:
+    running = proxy("reverse", penumbra_enable_expand_context="true")
+    path, body = request("anthropic", "nothing", stream=False)
+    first = {**body, "messages": body["messages"][:1]}
+    client, headers = clients.http(running), {"x-api-key": api_key, "anthropic-version": "1"}
+    for each in (first, body):
+        client.post(f"{running.url}{path}", json=each, headers=headers)
+    tools = [received.json["tools"] for received in upstream.requests[-2:]]
+    assert tools[0] == tools[1]
+    assert tools[0][-1]["description"].endswith(tool.LEGEND)

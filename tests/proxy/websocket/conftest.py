@@ -1,0 +1,45 @@
+"""Fixtures for conversations over WebSocket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from support.agents.agent import PRINTS
+from support.agents.model import CAP, COMMANDS
+from support.agents.websocket_caller import Talker
+
+
+@pytest.fixture(autouse=True)
+def commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent's shell knows the logs."""
+    for command, printed in COMMANDS.items():
+        monkeypatch.setitem(PRINTS, command, printed)
+
+
+@pytest.fixture
+def running(proxy: Any) -> Any:
+    """A proxy that rewrites frames, and in whose results something gets lost."""
+    return proxy("reverse", penumbra_max_output_bytes=CAP)
+
+
+@pytest.fixture
+def talk(api_key: str, running: Any) -> Iterator[Any]:
+    """`talk(running=…, **fields)`: an agent on a socket of its own."""
+    made: list[Talker] = []
+
+    def start(running: Any = running, **more: Any) -> Talker:
+        made.append(Talker(running, **{"key": api_key, **more}))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def statuses(upstream: Any) -> Any:
+    """`statuses()`: what the provider has answered so far."""
+    return lambda: {request.status for request in upstream.asked()}

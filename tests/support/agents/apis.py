@@ -1,0 +1,365 @@
+"""The APIs that the tests of expansions run over: how each is asked, and how its answers are read.
+
+Another API is one entry in `APIS`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from botocore.eventstream import EventStreamBuffer
+
+from support.agents.agent import AnthropicAgent, OpenAIAgent
+from support.agents.bedrock_callers import HOST, MODEL, ConverseAgent, boto
+from support.agents.bedrock_callers import TOOLS as CONVERSE_TOOLS
+from support.agents.callers import (
+    PHANTOM,
+    TOOLS,
+    GeminiAgent,
+    GeminiArrayAgent,
+    OllamaAgent,
+    ResponsesAgent,
+    schema,
+)
+
+
+@dataclass(frozen=True)
+class Api:
+    """One API, as the tests need it."""
+
+    name: str
+    host: str
+    """Where its clients send their requests, without a path."""
+    path: Callable[[bool], str]
+    """By whether a stream is wanted."""
+    body: Callable[[str, bool], dict[str, Any]]
+    """The first request of an agent, by its prompt and whether a stream is wanted."""
+    headers: Callable[[str], dict[str, str]]
+    """By the credential."""
+    caller: Callable[..., Any]
+    """An agent on the official SDK: (clients, proxy, key, http2, fields of the agent)."""
+    events: Callable[[bytes], list[Any]]
+    """The values of a stream's pieces."""
+    says: Callable[[Any], str]
+    """The visible text of a piece of a stream, or of a document."""
+    error: Callable[[Any], str]
+    """The message of a piece or document that is an error; empty if it is none."""
+    ends: bytes
+    """What stands in a stream whose answer was complete."""
+    lead: int
+    """Events in front of the first piece of a text that begins an answer."""
+    keep_alive: bytes = b""
+    """What may be sent while nothing else is; empty: nothing."""
+    forbids: Callable[[Any], bool] = lambda body: body.get("tool_choice") in ("none", {"type": "none"})
+    """Whether a request forbids calls."""
+    usage: tuple[str, ...] = ()
+    """Members of the usage: input and output."""
+    gap: str = ""
+    """What stands between the texts of two turns where the API has one text for both."""
+
+    def post(self, client: Any, key: str, stream: bool, words: str = "x", base: str = "") -> Any:
+        """The answer to an agent's first request."""
+        url = (base or self.host) + self.path(stream)
+        return client.post(url, json=self.body(words, stream), headers=self.headers(key))
+
+    def opened(self, client: Any, key: str, words: str = "x") -> Any:
+        """The same, as a stream that is read while it arrives."""
+        request = {"json": self.body(words, True), "headers": self.headers(key)}
+        return client.stream("POST", self.host + self.path(True), **request)
+
+    def values(self, content: bytes, stream: bool) -> list[Any]:
+        """The pieces of an answer, or its document."""
+        return self.events(content) if stream else [json.loads(content)]
+
+    def text(self, content: bytes, stream: bool = True) -> str:
+        """The visible text of an answer."""
+        return "".join(map(self.says, self.values(content, stream)))
+
+
+def _functions(**more: Any) -> list[dict[str, Any]]:
+    return [{"name": name, **more, "parameters": schema(key)} for name, key in TOOLS]
+
+
+def _of_type_function() -> list[dict[str, Any]]:
+    return [{"type": "function", "function": one} for one in _functions()]
+
+
+def _messages(words: str) -> list[dict[str, Any]]:
+    return [{"role": "user", "content": words}]
+
+
+def _bearer(key: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {key}"}
+
+
+def _sse(data: bytes) -> list[Any]:
+    parts = [part for part in data.replace(b"\r\n", b"\n").split(b"\n\n") if b"data: {" in part]
+    return [json.loads(part.split(b"data: ", 1)[1]) for part in parts]
+
+
+def _lines(data: bytes) -> list[Any]:
+    return [json.loads(line) for line in data.split(b"\n") if line.strip()]
+
+
+def _array(data: bytes) -> list[Any]:
+    found: list[Any] = json.loads(data)
+    return found
+
+
+# -- Anthropic
+
+
+def _anthropic_body(words: str, stream: bool) -> dict[str, Any]:
+    tools = list(AnthropicAgent.TOOLS)
+    return {"model": "m", "max_tokens": 999, "messages": _messages(words), "tools": tools, "stream": stream}
+
+
+def _anthropic_says(value: Any) -> str:
+    pieces = [value["delta"]] if "delta" in value else value.get("content", ())
+    return "".join(piece.get("text", "") for piece in pieces)
+
+
+def _anthropic_caller(clients: Any, proxy: Any, key: str, http2: bool, **more: Any) -> Any:
+    return AnthropicAgent(clients.anthropic(proxy, http2=http2), **more)
+
+
+def _error(value: Any) -> str:
+    error = value.get("error") or {}
+    return str(error["message"]) if error else ""
+
+
+# -- OpenAI
+
+
+def _chat_body(words: str, stream: bool) -> dict[str, Any]:
+    return {"model": "m", "messages": _messages(words), "tools": _of_type_function(), "stream": stream}
+
+
+def _chat_says(value: Any) -> str:
+    choices = value.get("choices", ())
+    return "".join((one.get("delta") or one.get("message") or {}).get("content") or "" for one in choices)
+
+
+def _chat_caller(clients: Any, proxy: Any, key: str, http2: bool, **more: Any) -> Any:
+    return OpenAIAgent(clients.openai(proxy, http2=http2), **more)
+
+
+def _responses_body(words: str, stream: bool) -> dict[str, Any]:
+    tools = [{"type": "function", **one} for one in _functions(strict=False)]
+    return {"model": "m", "input": _messages(words), "tools": tools, "stream": stream, "store": False}
+
+
+def _responses_says(value: Any) -> str:
+    if value.get("type") == "response.output_text.delta":
+        return str(value["delta"])
+    contents = (item.get("content", ()) for item in value.get("output", ()))
+    return "".join(part.get("text", "") for content in contents for part in content)
+
+
+def _responses_error(value: Any) -> str:
+    if value.get("type") == "error":
+        return str(value["message"])
+    return _error(value.get("response") or value)
+
+
+def _responses_caller(clients: Any, proxy: Any, key: str, http2: bool, **more: Any) -> Any:
+    return ResponsesAgent(clients.openai(proxy, http2=http2), **more)
+
+
+# -- Gemini
+
+
+def _gemini_path(query: str) -> Callable[[bool], str]:
+    def path(stream: bool) -> str:
+        way = f"streamGenerateContent{query}" if stream else "generateContent"
+        return f"/v1beta/models/gemini-2.5-pro:{way}"
+
+    return path
+
+
+def _gemini_body(words: str, stream: bool) -> dict[str, Any]:
+    contents = [{"role": "user", "parts": [{"text": words}]}]
+    return {"contents": contents, "tools": [{"functionDeclarations": _functions()}]}
+
+
+def _gemini_says(value: Any) -> str:
+    contents = (candidate.get("content") or {} for candidate in value.get("candidates", ()))
+    parts = (part for content in contents for part in content.get("parts", ()))
+    return "".join(part.get("text", "") for part in parts if not part.get("thought"))
+
+
+def _gemini_caller(clients: Any, proxy: Any, key: str, http2: bool, **more: Any) -> Any:
+    from google import genai
+
+    base = clients.base(proxy, "https://generativelanguage.googleapis.com", http2=http2)
+    options = genai.types.HttpOptions(base_url=base, httpx_client=clients.http(proxy, http2=http2))
+    return GeminiAgent(genai.Client(api_key=key, http_options=options), **more)
+
+
+def _gemini_array_caller(clients: Any, proxy: Any, key: str, http2: bool, **more: Any) -> Any:
+    base = clients.base(proxy, "https://generativelanguage.googleapis.com", http2=http2)
+    return GeminiArrayAgent(clients.http(proxy, http2=http2), base=base, key=key, **more)
+
+
+def _gemini_forbids(body: Any) -> bool:
+    config = body.get("toolConfig") or {}
+    return bool(config.get("functionCallingConfig", {}).get("mode") == "NONE")
+
+
+# -- Ollama
+
+
+def _ollama_body(words: str, stream: bool) -> dict[str, Any]:
+    return {"model": "m", "messages": _messages(words), "tools": _of_type_function(), "stream": stream}
+
+
+def _ollama_says(value: Any) -> str:
+    return str(value.get("message", {}).get("content", ""))
+
+
+def _ollama_caller(clients: Any, proxy: Any, key: str, http2: bool, **more: Any) -> Any:
+    import ollama
+
+    way = {"verify": proxy.trust(), "proxy": None if proxy.is_reverse else proxy.url, "http2": http2}
+    base = clients.base(proxy, "https://ollama.com", http2=http2)
+    client = ollama.Client(host=base, headers=_bearer(key), trust_env=False, **way)
+    return OllamaAgent(client, **more)
+
+
+# -- Bedrock
+
+
+def _converse_path(stream: bool) -> str:
+    return f"/model/{quote(MODEL, safe='')}/converse{'-stream' if stream else ''}"
+
+
+def _converse_body(words: str, stream: bool) -> dict[str, Any]:
+    messages = [{"role": "user", "content": [{"text": words}]}]
+    return {"messages": messages, "toolConfig": {"tools": CONVERSE_TOOLS}}
+
+
+def _messages_of_stream(data: bytes) -> list[Any]:
+    buffer = EventStreamBuffer()
+    buffer.add_data(data)
+    return [json.loads(message.payload) for message in buffer]
+
+
+def _converse_says(value: Any) -> str:
+    content = value.get("output", {}).get("message", {}).get("content", ())
+    return "".join(piece.get("text", "") for piece in [value.get("delta", {}), *content])
+
+
+def _converse_caller(clients: Any, proxy: Any, key: str, http2: bool, **more: Any) -> Any:
+    # The SDK speaks HTTP/1.1 only, and sends keys over TLS only.
+    base = clients.base(proxy, f"https://{HOST}", http2=True)
+    return ConverseAgent(boto(proxy, base, key), token=key, **more)
+
+
+_GEMINI: dict[str, Any] = {
+    "host": "https://generativelanguage.googleapis.com",
+    "body": _gemini_body,
+    "headers": lambda key: {"x-goog-api-key": key},
+    "says": _gemini_says,
+    "error": _error,
+    "ends": b"finishReason",
+    "lead": 0,
+    "forbids": _gemini_forbids,
+    "usage": ("promptTokenCount", "candidatesTokenCount"),
+    "gap": "\n\n",
+}
+
+APIS = (
+    Api(
+        name="anthropic",
+        host="https://api.anthropic.com",
+        path=lambda stream: "/v1/messages",
+        body=_anthropic_body,
+        headers=lambda key: {"x-api-key": key, "anthropic-version": "2023-06-01"},
+        caller=_anthropic_caller,
+        events=_sse,
+        says=_anthropic_says,
+        error=_error,
+        ends=b"message_stop",
+        # message_start, ping and content_block_start
+        lead=3,
+        keep_alive=b"event: ping",
+        usage=("input_tokens", "output_tokens"),
+    ),
+    Api(
+        name="chat",
+        host="https://api.openai.com",
+        path=lambda stream: "/v1/chat/completions",
+        body=_chat_body,
+        headers=_bearer,
+        caller=_chat_caller,
+        events=_sse,
+        says=_chat_says,
+        error=_error,
+        ends=b"[DONE]",
+        # The role.
+        lead=1,
+        keep_alive=b": keep-alive",
+        usage=("prompt_tokens", "completion_tokens"),
+        gap="\n\n",
+    ),
+    Api(
+        name="responses",
+        host="https://api.openai.com",
+        path=lambda stream: "/v1/responses",
+        body=_responses_body,
+        headers=_bearer,
+        caller=_responses_caller,
+        events=_sse,
+        says=_responses_says,
+        error=_responses_error,
+        ends=b"response.completed",
+        # created, in_progress, output_item.added and content_part.added
+        lead=4,
+        keep_alive=b": keep-alive",
+        usage=("input_tokens", "output_tokens"),
+    ),
+    Api(name="gemini", path=_gemini_path("?alt=sse"), caller=_gemini_caller, events=_sse, **_GEMINI),
+    Api(name="gemini-array", path=_gemini_path(""), caller=_gemini_array_caller, events=_array, **_GEMINI),
+    Api(
+        name="ollama",
+        host="https://ollama.com",
+        path=lambda stream: "/api/chat",
+        body=_ollama_body,
+        headers=_bearer,
+        caller=_ollama_caller,
+        events=_lines,
+        says=_ollama_says,
+        error=lambda value: str(value.get("error") or ""),
+        ends=b'"done": true',
+        lead=0,
+        # The only way to forbid calls is to name no tools.
+        forbids=lambda body: not body["tools"],
+        usage=("prompt_eval_count", "eval_count"),
+        gap="\n\n",
+    ),
+    Api(
+        name="converse",
+        host=f"https://{HOST}",
+        path=_converse_path,
+        body=_converse_body,
+        headers=_bearer,
+        caller=_converse_caller,
+        events=_messages_of_stream,
+        says=_converse_says,
+        error=lambda value: str(value.get("message") or ""),
+        ends=b"messageStop",
+        # The role.
+        lead=1,
+        # The API can't forbid calls, so the tool is not there any more.
+        forbids=lambda body: PHANTOM not in str(body["toolConfig"]),
+        usage=("inputTokens", "outputTokens"),
+    ),
+)
+
+every_api = pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
+both_ways = pytest.mark.parametrize("stream", [False, True], ids=["json", "stream"])

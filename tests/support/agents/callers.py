@@ -1,0 +1,284 @@
+"""Small agents on the official SDKs of further APIs, with the tools of `agent.py`."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from support.agents.agent import AnthropicAgent, run_tool
+from support.upstream import Received
+
+PHANTOM = "expand_context"
+
+
+def schema(key: str) -> dict[str, Any]:
+    return {"type": "object", "properties": {key: {"type": "string"}}, "required": [key]}
+
+
+TOOLS = (("Bash", "command"), ("Read", "file_path"))
+
+
+@dataclass
+class ThreadAgent(AnthropicAgent):
+    """Leaves its history at Anthropic: only new messages are sent. Sends it all if it is lost there."""
+
+    _known: int = 0
+    """How many messages the provider has."""
+
+    def ask(self) -> list[dict[str, Any]]:
+        from anthropic import NotFoundError
+
+        beta = {"anthropic-beta": "message-threads-2026-08-12"}
+        thread: dict[str, Any] = {"type": "create"}
+        if self.last_id:
+            thread = {"type": "continue", "previous_message_id": self.last_id}
+        self.extra = {"extra_headers": beta, "extra_body": {"thread": thread}}
+        try:
+            content = super().ask()
+        except NotFoundError:
+            self.last_id, self._known = "", 0
+            return self.ask()
+        self._known = len(self.messages) + 1
+        return content
+
+    def _sent(self) -> list[dict[str, Any]]:
+        return self.messages[self._known :]
+
+
+@dataclass
+class ResponsesAgent:
+    """Talks with the `openai` SDK, Responses; keeps its own history, or leaves it at the provider."""
+
+    client: Any
+    stream: bool = False
+    held: bool = False
+    """The history is at the provider: only new items are sent."""
+    thinking: bool = False
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    messages: list[Any] = field(default_factory=list)
+
+    _last: str = ""
+    _new: int = 0
+
+    def prompt(self, words: str) -> dict[str, Any]:
+        return {"role": "user", "content": words}
+
+    def say(self, words: str) -> str:
+        """One prompt and all that follows from it; the model's last words."""
+        self.messages.append(self.prompt(words))
+        while True:
+            items = self.ask()
+            self.messages += items
+            self._new = len(self.messages)
+            calls = [item for item in items if item["type"] == "function_call"]
+            if not calls:
+                texts = (item["content"][0]["text"] for item in items if item["type"] == "message")
+                return "".join(texts)
+            self.messages += [self._result(call) for call in calls]
+
+    def ask(self) -> list[dict[str, Any]]:
+        """The answer to the messages as they are."""
+        tools = [{"type": "function", "name": n, "parameters": schema(k), "strict": False} for n, k in TOOLS]
+        request: dict[str, Any] = {"model": "gpt-5", "instructions": "Be careful.", "tools": tools}
+        if self.held and self._last:
+            request |= {"previous_response_id": self._last, "input": self.messages[self._new :]}
+        else:
+            request["input"] = self.messages
+        if not self.held:
+            request |= {"store": False, "include": ["reasoning.encrypted_content"]}
+        request |= self.extra
+        if self.stream:
+            with self.client.responses.stream(**request) as stream:
+                response = stream.get_final_response()
+        else:
+            response = self.client.responses.create(**request)
+        self._last = response.id
+        return [json.loads(item.to_json(exclude_none=True)) for item in response.output]
+
+    def _result(self, call: dict[str, Any]) -> dict[str, Any]:
+        text = run_tool(call["name"], json.loads(call["arguments"]))
+        return {"type": "function_call_output", "call_id": call["call_id"], "output": text}
+
+
+@dataclass
+class GeminiAgent:
+    """Talks with the `google-genai` SDK."""
+
+    client: Any
+    stream: bool = False
+    ids: bool = True
+    """Ids of calls are kept; some clients drop them."""
+    thinking: bool = False
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    messages: list[Any] = field(default_factory=list)
+
+    CALL, RESULT = "function_call", "function_response"
+
+    def prompt(self, words: str) -> dict[str, Any]:
+        return {"role": "user", "parts": [{"text": words}]}
+
+    def say(self, words: str) -> str:
+        """One prompt and all that follows from it; the model's last words."""
+        self.messages.append(self.prompt(words))
+        while True:
+            parts = self.ask()
+            for part in parts if not self.ids else ():
+                part.get(self.CALL, {}).pop("id", None)
+            self.messages.append({"role": "model", "parts": parts})
+            calls = [part[self.CALL] for part in parts if self.CALL in part]
+            if not calls:
+                return "".join(part.get("text", "") for part in parts if not part.get("thought"))
+            self.messages.append({"role": "user", "parts": [self._result(call) for call in calls]})
+
+    def ask(self) -> list[dict[str, Any]]:
+        """The answer to the messages as they are."""
+        functions = [{"name": name, "description": name, "parameters": schema(key)} for name, key in TOOLS]
+        config = {
+            "tools": [{"function_declarations": functions}],
+            "system_instruction": "Be careful.",
+            "automatic_function_calling": {"disable": True},
+        }
+        request = {"model": "gemini-2.5-pro", "contents": self.messages, "config": config}
+        if self.stream:
+            answers = list(self.client.models.generate_content_stream(**request))
+        else:
+            answers = [self.client.models.generate_content(**request)]
+        parts = [part for answer in answers for part in answer.candidates[0].content.parts or ()]
+        return [part.model_dump(exclude_none=True) for part in parts]
+
+    def _result(self, call: dict[str, Any]) -> dict[str, Any]:
+        text = run_tool(call["name"], call["args"])
+        named = {key: call[key] for key in ("id", "name") if key in call}
+        return {self.RESULT: {**named, "response": {"output": text}}}
+
+
+@dataclass
+class GeminiArrayAgent(GeminiAgent):
+    """Talks without an SDK, for none asks for a stream as one JSON array. `client` is an HTTP client."""
+
+    base: str = ""
+    key: str = ""
+
+    CALL, RESULT = "functionCall", "functionResponse"
+
+    def ask(self) -> list[dict[str, Any]]:
+        """The answer to the messages as they are."""
+        functions = [{"name": name, "description": name, "parameters": schema(key)} for name, key in TOOLS]
+        body = {"contents": self.messages, "tools": [{"functionDeclarations": functions}]}
+        way = "streamGenerateContent" if self.stream else "generateContent"
+        url = f"{self.base}/v1beta/models/gemini-2.5-pro:{way}"
+        answer = self.client.post(url, json=body, params={"key": self.key})
+        pieces = answer.json() if self.stream else [answer.json()]
+        if answer.status_code != 200 or any("error" in piece for piece in pieces):
+            raise RuntimeError(answer.text)
+        return [part for piece in pieces for part in piece["candidates"][0]["content"]["parts"]]
+
+
+@dataclass
+class OllamaAgent:
+    """Talks with the `ollama` SDK."""
+
+    client: Any
+    stream: bool = False
+    thinking: bool = False
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    messages: list[Any] = field(default_factory=list)
+
+    def prompt(self, words: str) -> dict[str, Any]:
+        return {"role": "user", "content": words}
+
+    def say(self, words: str) -> str:
+        """One prompt and all that follows from it; the model's last words."""
+        self.messages.append(self.prompt(words))
+        while True:
+            message = self.ask()
+            self.messages.append(message)
+            if not message.get("tool_calls"):
+                return str(message["content"])
+            self.messages += [self._result(call["function"]) for call in message["tool_calls"]]
+
+    def ask(self) -> dict[str, Any]:
+        """The answer to the messages as they are."""
+        tools = [
+            {"type": "function", "function": {"name": n, "description": n, "parameters": schema(k)}}
+            for n, k in TOOLS
+        ]
+        request = {"model": "qwen3", "messages": self.messages, "tools": tools}
+        if not self.stream:
+            return dict(self.client.chat(**request).message.model_dump(exclude_none=True))
+        answers = [one.message for one in self.client.chat(stream=True, **request)]
+        text = "".join(one.content or "" for one in answers)
+        calls = [call.model_dump() for one in answers for call in one.tool_calls or ()]
+        return {"role": "assistant", "content": text, **({"tool_calls": calls} if calls else {})}
+
+    def _result(self, call: dict[str, Any]) -> dict[str, Any]:
+        text = run_tool(call["name"], call["arguments"])
+        return {"role": "tool", "content": text, "tool_name": call["name"]}
+
+
+def results(body: Any) -> Iterator[tuple[str, str]]:
+    """Tool name and text of every tool result in a request of any API, in order."""
+    names: dict[str, str] = {}
+    for item in body.get("input") or ():
+        if item.get("type") == "function_call":
+            names[item["call_id"]] = item["name"]
+        elif item.get("type") == "function_call_output":
+            yield names.get(item["call_id"], ""), item["output"]
+    for message in body.get("messages") or ():
+        for call in message.get("tool_calls") or ():
+            names[call.get("id", "")] = call["function"]["name"]
+        if message["role"] == "tool":
+            yield message.get("tool_name") or names[message["tool_call_id"]], message["content"]
+        for block in message["content"] if isinstance(message.get("content"), list) else ():
+            if "toolUse" in block:
+                names[block["toolUse"]["toolUseId"]] = block["toolUse"]["name"]
+            elif "toolResult" in block:
+                result = block["toolResult"]
+                yield names[result["toolUseId"]], "".join(part["text"] for part in result["content"])
+            elif block.get("type") == "tool_use":
+                names[block["id"]] = block["name"]
+            elif block.get("type") == "tool_result":
+                inner = block["content"]
+                text = inner if isinstance(inner, str) else "".join(part["text"] for part in inner)
+                yield names.get(block["tool_use_id"], ""), text
+    for content in body.get("contents") or ():
+        for part in content["parts"]:
+            if "functionResponse" in part:
+                response = part["functionResponse"]
+                yield response["name"], response["response"]["output"]
+
+
+def declared(received: Received) -> list[Any]:
+    """The tools that a request declares, as it does it."""
+    body = received.json
+    return list(body.get("tools") or body.get("toolConfig", {}).get("tools") or ())
+
+
+def tool_names(received: Received) -> list[str]:
+    """The names of the tools that a request declares."""
+    found = [tool.get("functionDeclarations", [tool]) for tool in declared(received)]
+    return [
+        (one.get("function") or one.get("toolSpec") or one).get("name", "")
+        for tools in found
+        for one in tools
+    ]
+
+
+def hidden_results(received: Received) -> list[str]:
+    """The texts that a request gives as answers to calls of the injected tool, in order."""
+    return [text for name, text in results(received.json) if name == PHANTOM]
+
+
+def assert_prefix_kept(requests: list[Received]) -> None:
+    """Every request begins with what the one before it held; white space between items may differ."""
+    bodies = [one.json for one in requests]
+    key = next(name for name in ("input", "contents", "messages") if name in bodies[0])
+    assert len(bodies) > 1
+    for earlier, later in itertools.pairwise(bodies):
+        kept = later[key][: len(earlier[key])]
+        assert len(later[key]) > len(kept)
+        for name in earlier:
+            assert json.dumps(kept if name == key else later[name]) == json.dumps(earlier[name])

@@ -1,0 +1,79 @@
+"""An agent's tools on a small disk of their own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from support.planted import PASSWORD
+
+PATH = "/repo/.env"
+TOOLS = (("Bash", "command"), ("Read", "file_path"), ("Edit", "file_path"), ("Write", "file_path"))
+
+
+@dataclass
+class Disk:
+    """The files, and the commands that were run."""
+
+    files: dict[str, str] = field(
+        default_factory=lambda: {PATH: f"DEBUG=true\nDB_PASSWORD={PASSWORD}\nPORT=80\n"}
+    )
+    ran: list[str] = field(default_factory=list)
+    prints: dict[str, str] = field(default_factory=dict)
+    """What commands print that say more than `ok`."""
+
+    def run(self, name: str, arguments: Mapping[str, Any]) -> str:
+        """What a tool prints."""
+        if name == "Bash":
+            self.ran.append(arguments["command"])
+            return self.prints.get(arguments["command"], "ok")
+        path = arguments["file_path"]
+        if name == "Read":
+            return "\n".join(f"{n:6}\t{line}" for n, line in enumerate(self.files[path].split("\n"), 1))
+        if name == "Write":
+            self.files[path] = arguments["content"]
+            return "written"
+        if arguments["old_string"] not in self.files[path]:
+            return "old_string was not found"
+        self.files[path] = self.files[path].replace(arguments["old_string"], arguments["new_string"])
+        return f"The file was changed:\n{self.files[path]}"
+
+
+def give_tools(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    """The agents of all APIs work on this disk from now on."""
+    from support.agents import agent, bedrock_callers, callers
+
+    disk = Disk()
+    for module in (agent, bedrock_callers, callers):
+        monkeypatch.setattr(module, "run_tool", disk.run)
+    converse = [
+        {"toolSpec": {"name": name, "inputSchema": {"json": callers.schema(key)}}} for name, key in TOOLS
+    ]
+    monkeypatch.setattr(bedrock_callers, "TOOLS", converse)
+    monkeypatch.setattr(callers, "TOOLS", TOOLS)
+    functions = [{"name": name, "parameters": callers.schema(key)} for name, key in TOOLS]
+    chat = tuple({"type": "function", "function": one} for one in functions)
+    monkeypatch.setattr(agent.OpenAIAgent, "TOOLS", chat)
+    anthropic = tuple({"name": name, "input_schema": callers.schema(key)} for name, key in TOOLS)
+    monkeypatch.setattr(agent.AnthropicAgent, "TOOLS", anthropic)
+    return disk
+
+
+def made_calls(body: Any, name: str) -> list[Any]:
+    """The arguments of all calls of a tool in a request of any API, in order."""
+    found: list[Any] = []
+    waiting = [body]
+    while waiting:
+        value = waiting.pop(0)
+        if isinstance(value, dict):
+            given = next((value[key] for key in ("input", "arguments", "args") if key in value), None)
+            if value.get("name") == name and given is not None:
+                found.append(json.loads(given) if isinstance(given, str) else given)
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+    return found

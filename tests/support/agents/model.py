@@ -1,0 +1,60 @@
+"""A model that asks for originals, and what it asks about."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from support.agents.callers import PHANTOM
+from support.upstream import Received, Response, ToolCall, turn
+
+CAP = "4096"
+"""Results above this size (bytes) lose something in these tests."""
+
+
+def log(name: str = "worker", lines: int = 150) -> str:
+    """A log of about 70 bytes a line, in which no line says what another says."""
+    rows = [
+        f"{n * 7919 % 10007:05} {name} took job {n * 31 % 997} of queue {n * n % 89}" for n in range(lines)
+    ]
+    rows[90] = f"{name} NEEDLE-90 is only said here"
+    return "\n".join(rows) + "\n"
+
+
+COMMANDS = {f"cat {name}.log": log(name) for name in ("worker", "db", "web")}
+_SHADOW = re.compile(r"<<<SHADOW:(shadow_[0-9a-f]{32})>>>")
+
+Step = Response | Callable[[Received], Response]
+
+
+def refs(received: Received) -> list[str]:
+    """The shadow ids that a request shows, in order."""
+    return _SHADOW.findall((received.body or b"").decode())
+
+
+def expand(ref: str, **more: Any) -> ToolCall:
+    """A call of the injected tool."""
+    return ToolCall(PHANTOM, {"id": ref, **more})
+
+
+def ask(*blocks: Any, which: int = -1, delivery: dict[str, Any] | None = None, **more: Any) -> Step:
+    """A turn that asks for the original of one of the shadows in the request."""
+    return lambda received: turn(*blocks, expand(refs(received)[which], **more), **(delivery or {}))
+
+
+class Model:
+    """Answers request after request by the steps given; refused requests don't count."""
+
+    def __init__(self, *steps: Step) -> None:
+        self._steps = list(steps)
+
+    def __call__(self, received: Received) -> Response:
+        step = self._steps.pop(0) if self._steps else turn("Understood.")
+        return step(received) if callable(step) else step
+
+
+def seen(messages: Any) -> str:
+    """Everything that the client knows, as text."""
+    return json.dumps(messages, default=repr)

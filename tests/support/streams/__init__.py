@@ -1,0 +1,1 @@
+"""Responses as streams of bytes, and what feeds them to a reader."""

@@ -1,0 +1,229 @@
+"""Anthropic Messages: token counting, the model list, and answers as JSON and as a stream."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from support.upstream import binding
+from support.upstream.anthropic_rules import Bad, check_messages
+from support.upstream.api import Event, PrefixCache, Received, Refused, Rendered
+from support.upstream.script import RedactedThinking, Text, Thinking, ToolCall, Turn
+from support.upstream.threads import BadThread, Threads
+
+_KINDS = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    500: "api_error",
+    529: "overloaded_error",
+}
+_MODEL = {
+    "type": "model",
+    "id": "claude-sonnet-4-5",
+    "display_name": "Claude",
+    "created_at": "2025-09-29T00:00:00Z",
+}
+
+
+class Anthropic:
+    """One provider's state: what its prompt cache holds, and how strict it is about thinking."""
+
+    name = "anthropic"
+
+    def __init__(self) -> None:
+        self.cache = PrefixCache()
+        self.reset()
+
+    def reset(self) -> None:
+        self.enforce_binding = True
+        """Whether a thinking block in another conversation than its own is refused."""
+        self.dropped: list[str] = []
+        """Places of the thinking blocks that were dropped because the request asked for it."""
+        self.threads = Threads()
+        self._ids = itertools.count(1)
+        self.cache.clear()
+
+    def operation(self, received: Received) -> str:
+        if received.header("anthropic-version") and (received.method, received.path) == ("GET", "/v1/models"):
+            return "models"
+        return {
+            ("POST", "/v1/messages"): "model",
+            ("POST", "/v1/messages/count_tokens"): "count_tokens",
+        }.get((received.method, received.path), "")
+
+    def fault(self, status: int, message: str) -> dict[str, Any]:
+        kind = _KINDS.get(status, "api_error")
+        return {"type": "error", "error": {"type": kind, "message": message or kind}, "request_id": "req_0"}
+
+    def direct(self, operation: str, received: Received, body: Any) -> dict[str, Any] | None:
+        if operation == "model":
+            return None
+        if operation == "models":
+            return {"data": [_MODEL], "has_more": False, "first_id": _MODEL["id"], "last_id": _MODEL["id"]}
+        self._check(received, body, counting=True)
+        return {"input_tokens": sum(map(len, self._parts(body))) // 4}
+
+    def check(self, received: Received, body: Any) -> None:
+        self._check(received, body, counting=False)
+
+    def _check(self, received: Received, body: Any, *, counting: bool) -> None:
+        try:
+            if not received.header("x-api-key") and not received.header("authorization"):
+                raise Bad("x-api-key header is required", 401)
+            if not received.header("anthropic-version"):
+                raise Bad("anthropic-version: header is required")
+            beta = received.header("anthropic-beta") or ""
+            self.check_body(self.threads.whole(body, beta), beta, counting=counting)
+        except BadThread as bad:
+            fault = self.fault(bad.status, str(bad))
+            fault["error"]["details"] = {"error_code": bad.code}
+            raise Refused(bad.status, fault, str(bad)) from None
+        except Bad as bad:
+            raise Refused(bad.status, self.fault(bad.status, str(bad)), str(bad)) from None
+
+    def check_body(self, body: Any, beta: str, *, counting: bool = False) -> None:
+        """Raises Bad for a body that the models don't take. `beta`: the features that it asks for."""
+        check_messages(body, beta, counting=counting)
+        self._check_binding(body)
+
+    def _check_binding(self, body: dict[str, Any]) -> None:
+        last = max((i for i, m in enumerate(body["messages"]) if m["role"] == "assistant"), default=-1)
+        controls = (body.get("thinking") or {}).get("block_binding") or {}
+        drop = controls.get("prefix_mismatch_behavior") == "drop_block"
+        for i, j, block, prefix in binding.walk(body):
+            if block.get("type") not in ("thinking", "redacted_thinking"):
+                continue
+            place = f"messages.{i}.content.{j}"
+            hidden = block["type"] == "redacted_thinking"
+            found = binding.claims(block.get("data" if hidden else "signature"))
+            if found is None:
+                raise Bad(f"{place}: Invalid `signature` in `thinking` block")
+            if not hidden and not binding.covers(found, block.get("thinking", "")):
+                raise Bad(
+                    f"{place}: `thinking` or `redacted_thinking` blocks in the latest assistant message"
+                    " cannot be modified. These blocks must remain as they were in the original response."
+                    if i == last
+                    else f"{place}: Invalid `signature` in `thinking` block"
+                )
+            if found["prefix"] != prefix and drop:
+                self.dropped.append(place)
+            elif found["prefix"] != prefix and self.enforce_binding:
+                raise Bad(
+                    f"{place}: Invalid `signature` in `thinking` block. The block is bound to a different"
+                    " conversation. Remove the block, or set"
+                    ' `thinking.block_binding.prefix_mismatch_behavior` to "drop_block".'
+                )
+
+    # -- answers
+
+    def _parts(self, body: dict[str, Any]) -> list[str]:
+        told = [
+            f"{message['role']} {binding.canonical(block)}"
+            for message in body["messages"]
+            for block in binding.blocks(message.get("content"))
+        ]
+        return binding.preamble(body) + told
+
+    def render(self, received: Received, body: Any, answer: Turn) -> Rendered:
+        asked, body = body, self.threads.whole(body, received.header("anthropic-beta") or "")
+        content = self._content(body, answer)
+        scope = f"{received.header('x-api-key')}{received.header('authorization')}{body['model']}"
+        cached, total = self.cache.read(scope, self._parts(body))
+        usage = {
+            "input_tokens": total - cached,
+            "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": cached,
+            "output_tokens": len(json.dumps(content)) // 4,
+            **answer.usage,
+        }
+        calls = any(isinstance(block, ToolCall) for block in answer.blocks)
+        number = next(self._ids)
+        document = {
+            "id": f"msg_{number:024}",
+            "type": "message",
+            "role": "assistant",
+            "model": body["model"],
+            "content": content,
+            "stop_reason": answer.stop or ("tool_use" if calls else "end_turn"),
+            "stop_sequence": None,
+            "usage": usage,
+        }
+        self.threads.keep(asked, body, document["id"], content)
+        error = self.fault(529, "Overloaded")
+        return Rendered(
+            document,
+            list(_events(document, answer)),
+            body.get("stream") is True,
+            ("error", error),
+            'event: ping\ndata: {"type": "ping"}\n\n',
+            (("request-id", f"req_{number:024}"),),
+        )
+
+    def _content(self, body: dict[str, Any], answer: Turn) -> list[dict[str, Any]]:
+        content: list[dict[str, Any]] = []
+        for block in answer.blocks:
+            if isinstance(block, Text):
+                content.append({"type": "text", "text": block.text})
+            elif isinstance(block, ToolCall):
+                name = block.id or f"toolu_{next(self._ids):024}"
+                content.append(
+                    {"type": "tool_use", "id": name, "name": block.name, "input": dict(block.arguments)}
+                )
+            else:
+                signature = binding.sign(block.text, binding.digest(body, content))
+                if isinstance(block, Thinking):
+                    content.append({"type": "thinking", "thinking": block.text, "signature": signature})
+                else:
+                    content.append({"type": "redacted_thinking", "data": signature})
+        return content
+
+
+def _cut(text: str, size: int) -> list[str]:
+    return [text[start : start + size] for start in range(0, len(text), size)]
+
+
+def _deltas(
+    block: Text | Thinking | RedactedThinking | ToolCall, made: dict[str, Any], size: int
+) -> Iterator[Any]:
+    if isinstance(block, Text):
+        for piece in block.deltas or _cut(block.text, size):
+            yield {"type": "text_delta", "text": piece}
+    elif isinstance(block, Thinking):
+        for piece in block.deltas or _cut(block.text, size):
+            yield {"type": "thinking_delta", "thinking": piece}
+        yield {"type": "signature_delta", "signature": made["signature"]}
+    elif isinstance(block, ToolCall):
+        yield {"type": "input_json_delta", "partial_json": ""}
+        text = json.dumps(made["input"], ensure_ascii=False) if made["input"] else ""
+        for piece in block.fragments or _cut(text, size):
+            yield {"type": "input_json_delta", "partial_json": piece}
+
+
+_EMPTY: dict[str, dict[str, Any]] = {
+    "text": {"text": ""},
+    "thinking": {"thinking": "", "signature": ""},
+    "tool_use": {"input": {}},
+}
+
+
+def _events(document: dict[str, Any], answer: Turn) -> Iterator[Event]:
+    """The stream of a message: start, the blocks with their deltas, the stop reason, stop."""
+    usage = document["usage"]
+    start = {**document, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}
+    yield "message_start", {"type": "message_start", "message": start}
+    yield "ping", {"type": "ping"}
+    for index, (block, made) in enumerate(zip(answer.blocks, document["content"], strict=True)):
+        empty = {**made, **_EMPTY.get(made["type"], {})}
+        yield "content_block_start", {"type": "content_block_start", "index": index, "content_block": empty}
+        for delta in _deltas(block, made, answer.delivery.delta):
+            yield "content_block_delta", {"type": "content_block_delta", "index": index, "delta": delta}
+        yield "content_block_stop", {"type": "content_block_stop", "index": index}
+    reason = {"stop_reason": document["stop_reason"], "stop_sequence": None}
+    yield "message_delta", {"type": "message_delta", "delta": reason, "usage": usage}
+    yield "message_stop", {"type": "message_stop"}

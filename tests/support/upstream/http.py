@@ -1,0 +1,288 @@
+"""HTTP/1.1 and HTTP/2 connections: whole requests in, answers out piece by piece.
+
+Written on h11 and h2 because tests need what servers hide: the header list as received, pieces of a
+body cut at any byte, connections that die in mid-stream, and word of a client that went away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import h2.config
+import h2.connection
+import h2.errors
+import h2.events
+import h2.exceptions
+import h11
+
+from support.upstream.websocket import Socket, accept
+
+Headers = list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """A complete request."""
+
+    connection: int
+    http_version: str
+    tls: bool
+    method: str
+    target: str
+    headers: Headers
+    body: bytes
+
+
+class Reply(ABC):
+    """Where the answer to one request goes."""
+
+    @abstractmethod
+    async def start(self, status: int, headers: Headers) -> None: ...
+
+    @abstractmethod
+    async def send(self, data: bytes) -> None:
+        """One piece: a chunk or a DATA frame of its own."""
+
+    @abstractmethod
+    async def end(self) -> None: ...
+
+    @abstractmethod
+    async def abort(self) -> None:
+        """Die at once: the connection with HTTP/1.1, the stream with HTTP/2."""
+
+
+Handler = Callable[[Incoming, Reply], Awaitable[None]]
+"""Answers one request. It is cancelled when the client goes away."""
+Upgraded = Callable[[Incoming, Socket], Awaitable[None]]
+"""Serves one WebSocket until it ends."""
+
+
+@dataclass
+class Peer:
+    """A client's connection."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    number: int
+    tls: bool
+
+    async def write(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+
+async def serve(peer: Peer, handler: Handler, upgraded: Upgraded) -> None:
+    """Serves a connection until it ends, in the protocol that TLS agreed on."""
+    agreed = peer.writer.get_extra_info("ssl_object")
+    http2 = agreed is not None and agreed.selected_alpn_protocol() == "h2"
+    try:
+        if http2:
+            await _Http2(peer, handler).run()
+        else:
+            await _Http1(peer, handler, upgraded).run()
+    except (OSError, h11.RemoteProtocolError, h2.exceptions.ProtocolError):
+        pass
+    finally:
+        peer.writer.close()
+
+
+class _Http1Reply(Reply):
+    def __init__(self, peer: Peer, connection: h11.Connection) -> None:
+        self._peer = peer
+        self._connection = connection
+
+    async def start(self, status: int, headers: Headers) -> None:
+        await self._send(h11.Response(status_code=status, headers=headers))
+
+    async def send(self, data: bytes) -> None:
+        await self._send(h11.Data(data=data))
+
+    async def end(self) -> None:
+        await self._send(h11.EndOfMessage())
+
+    async def abort(self) -> None:
+        self._peer.writer.transport.abort()
+
+    async def _send(self, event: h11.Response | h11.Data | h11.EndOfMessage) -> None:
+        await self._peer.write(self._connection.send(event) or b"")
+
+
+class _Http1:
+    def __init__(self, peer: Peer, handler: Handler, upgraded: Upgraded) -> None:
+        self._peer = peer
+        self._handler = handler
+        self._upgraded = upgraded
+        self._connection = h11.Connection(h11.SERVER)
+
+    async def run(self) -> None:
+        while (incoming := await self._request()) is not None:
+            headers = {name.lower(): value for name, value in incoming.headers}
+            if headers.get("upgrade", "").lower() == "websocket":
+                await self._open(incoming, headers)
+                return
+            await self._answer(incoming)
+            if self._connection.our_state is not h11.DONE or self._connection.their_state is not h11.DONE:
+                return
+            self._connection.start_next_cycle()
+
+    async def _open(self, incoming: Incoming, headers: dict[str, str]) -> None:
+        offer = headers.get("sec-websocket-extensions", "")
+        socket = Socket(self._peer, offer, self._connection.trailing_data[0])
+        answer = [
+            ("upgrade", "websocket"),
+            ("connection", "Upgrade"),
+            ("sec-websocket-accept", accept(headers["sec-websocket-key"])),
+        ]
+        answer += [("sec-websocket-extensions", socket.extensions)] if socket.extensions else []
+        response = h11.InformationalResponse(status_code=101, headers=answer, reason="Switching Protocols")
+        await self._peer.write(self._connection.send(response) or b"")
+        await self._upgraded(incoming, socket)
+
+    async def _request(self) -> Incoming | None:
+        head: h11.Request | None = None
+        body = bytearray()
+        while True:
+            event = self._connection.next_event()
+            if event is h11.NEED_DATA:
+                self._connection.receive_data(await self._peer.reader.read(262_144))
+            elif isinstance(event, h11.Request):
+                head = event
+            elif isinstance(event, h11.Data):
+                body += event.data
+            elif isinstance(event, h11.EndOfMessage) and head is not None:
+                return self._incoming(head, bytes(body))
+            else:
+                return None
+
+    def _incoming(self, head: h11.Request, body: bytes) -> Incoming:
+        headers = [
+            (name.decode("latin-1"), value.decode("latin-1")) for name, value in head.headers.raw_items()
+        ]
+        method, target = head.method.decode("ascii"), head.target.decode("latin-1")
+        return Incoming(self._peer.number, "1.1", self._peer.tls, method, target, headers, body)
+
+    async def _answer(self, incoming: Incoming) -> None:
+        """Runs the handler, and cancels it if the client goes away before it is finished."""
+        work = asyncio.ensure_future(self._handler(incoming, _Http1Reply(self._peer, self._connection)))
+        while not work.done():
+            watch = asyncio.ensure_future(self._peer.reader.read(65_536))
+            await asyncio.wait({work, watch}, return_when=asyncio.FIRST_COMPLETED)
+            watch.cancel()
+            await asyncio.wait({watch})
+            if watch.cancelled():
+                continue
+            data = b"" if watch.exception() else watch.result()
+            self._connection.receive_data(data)
+            if not data:
+                work.cancel()
+                await asyncio.wait({work})
+        await asyncio.gather(work, return_exceptions=True)
+
+
+@dataclass
+class _Stream:
+    headers: Headers
+    body: bytearray = field(default_factory=bytearray)
+    work: asyncio.Task[None] | None = None
+
+
+class _Http2Reply(Reply):
+    def __init__(self, owner: _Http2, stream: int) -> None:
+        self._owner = owner
+        self._stream = stream
+
+    async def start(self, status: int, headers: Headers) -> None:
+        fields = [(":status", str(status)), *((name.lower(), value) for name, value in headers)]
+        self._owner.machine.send_headers(self._stream, fields)
+        await self._owner.flush()
+
+    async def send(self, data: bytes) -> None:
+        machine = self._owner.machine
+        while data:
+            room = min(machine.local_flow_control_window(self._stream), machine.max_outbound_frame_size)
+            if room <= 0:
+                await self._owner.window_opened()
+                continue
+            machine.send_data(self._stream, data[:room])
+            data = data[room:]
+            await self._owner.flush()
+
+    async def end(self) -> None:
+        self._owner.machine.end_stream(self._stream)
+        await self._owner.flush()
+
+    async def abort(self) -> None:
+        self._owner.machine.reset_stream(self._stream, h2.errors.ErrorCodes.INTERNAL_ERROR)
+        await self._owner.flush()
+
+
+class _Http2:
+    def __init__(self, peer: Peer, handler: Handler) -> None:
+        self._peer = peer
+        self._handler = handler
+        self._streams: dict[int, _Stream] = {}
+        self._window = asyncio.Event()
+        config = h2.config.H2Configuration(client_side=False, header_encoding="utf-8")
+        self.machine = h2.connection.H2Connection(config)
+
+    async def flush(self) -> None:
+        await self._peer.write(self.machine.data_to_send())
+
+    async def window_opened(self) -> None:
+        self._window.clear()
+        await self._window.wait()
+
+    async def run(self) -> None:
+        self.machine.initiate_connection()
+        self.machine.increment_flow_control_window(16 * 1024 * 1024)
+        await self.flush()
+        try:
+            while data := await self._peer.reader.read(262_144):
+                for event in self.machine.receive_data(data):
+                    self._take(event)
+                await self.flush()
+        finally:
+            running = [stream.work for stream in self._streams.values() if stream.work is not None]
+            for work in running:
+                work.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    def _take(self, event: h2.events.Event) -> None:
+        if isinstance(event, h2.events.RequestReceived):
+            self._streams[event.stream_id] = _Stream([(str(n), str(v)) for n, v in event.headers])
+        elif isinstance(event, h2.events.DataReceived):
+            self._streams[event.stream_id].body += event.data
+            self.machine.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+        elif isinstance(event, h2.events.StreamEnded):
+            self._begin(event.stream_id)
+        elif isinstance(event, h2.events.StreamReset):
+            stream = self._streams.pop(event.stream_id, None)
+            if stream is not None and stream.work is not None:
+                stream.work.cancel()
+        elif isinstance(event, (h2.events.WindowUpdated, h2.events.RemoteSettingsChanged)):
+            self._window.set()
+
+    def _begin(self, number: int) -> None:
+        stream = self._streams[number]
+        pseudo = dict(stream.headers)
+        incoming = Incoming(
+            self._peer.number,
+            "2",
+            self._peer.tls,
+            pseudo.get(":method", ""),
+            pseudo.get(":path", ""),
+            stream.headers,
+            bytes(stream.body),
+        )
+        stream.work = asyncio.ensure_future(self._answer(incoming, number))
+
+    async def _answer(self, incoming: Incoming, number: int) -> None:
+        try:
+            await self._handler(incoming, _Http2Reply(self, number))
+        except (OSError, h2.exceptions.ProtocolError):
+            pass
+        finally:
+            self._streams.pop(number, None)

@@ -1,0 +1,406 @@
+"""Anthropic answers: the client sees one sound message, the provider's turns are kept exactly."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import anthropic
+import pytest
+
+from penumbra.apis import upstream_error
+from penumbra.apis.anthropic_response import AnthropicBody, AnthropicStream
+from penumbra.apis.base import Failure, InjectedCall
+from support.streams.anthropic_streams import (
+    FIRST,
+    MIXED,
+    PHANTOM,
+    SECOND,
+    block,
+    call,
+    end,
+    event,
+    start,
+    text,
+    thinking,
+)
+from support.streams.drive import byte_by_byte, chunks, drive, every_cut
+
+
+def stream() -> AnthropicStream:
+    return AnthropicStream(PHANTOM)
+
+
+def events(data: bytes) -> list[dict[str, Any]]:
+    return [json.loads(part.split(b"data: ", 1)[1]) for part in data.split(b"\n\n") if part]
+
+
+def sdk_message(data: bytes) -> dict[str, Any]:
+    """What Anthropic's own SDK makes of a stream."""
+    httpx: Any = import_module("httpx2" if find_spec("httpx2") else "httpx")
+    headers = {"content-type": "text/event-stream"}
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, headers=headers, content=data))
+    with anthropic.Anthropic(api_key="key", http_client=httpx.Client(transport=transport)) as client:
+        messages = [{"role": "user", "content": "x"}]
+        with client.messages.stream(model="m", max_tokens=9, messages=messages) as answer:
+            return json.loads(answer.get_final_message().to_json())
+
+
+def test_a_stream_without_the_phantom_is_not_touched() -> None:
+    for data in (SECOND, SECOND.replace(b"\n", b"\r\n"), b": hi\n\n" + SECOND + event("brand_new", x=1)):
+        out, turns = every_cut(stream, [data])
+        assert out == data
+        assert turns[0].injected == ()
+        assert turns[0].real_calls == ("toolu_r1",)
+        assert turns[0].finished
+
+
+def test_words_about_the_phantom_are_words() -> None:
+    """Only a call is a call: not a tool's name in a text, not a marker, not an argument."""
+    words = f"I could call {PHANTOM}, or write <<<EXPAND:shadow_0>>>."
+    data = start() + text(0, words) + call(1, "Bash", "toolu_r", json.dumps({"command": PHANTOM}))
+    out, (turn,) = every_cut(stream, [data + end("tool_use", 3)])
+    assert out == data + end("tool_use", 3)
+    assert turn.injected == ()
+
+
+def test_two_turns_are_one_message() -> None:
+    out, (first, second) = every_cut(stream, [FIRST, SECOND])
+    assert PHANTOM.encode() not in out
+    kinds = [one["type"] for one in events(out)]
+    assert (kinds.count("message_start"), kinds.count("message_delta"), kinds.count("message_stop")) == (
+        1,
+        1,
+        1,
+    )
+    message = sdk_message(out)
+    assert message["id"] == "msg_0"
+    assert [part["type"] for part in message["content"]] == [
+        "thinking",
+        "text",
+        "thinking",
+        "text",
+        "tool_use",
+    ]
+    assert message["content"][1]["text"] == "Let me see all of it."
+    assert message["content"][3]["text"] == "It fails in é."
+    assert message["content"][4]["input"] == {"command": "ls"}
+    assert message["stop_reason"] == "tool_use"
+    starts = [one["index"] for one in events(out) if one["type"] == "content_block_start"]
+    assert starts == [0, 1, 2, 3, 4]
+    assert first.injected == (InjectedCall("toolu_p0", '{"id": "shadow_0"}'),)
+    assert first.real_calls == ()
+    assert second.injected == ()
+
+
+def test_usage_is_output_of_all_turns_and_input_of_the_last() -> None:
+    out, turns = drive(stream(), [FIRST, SECOND], lambda data: chunks(data, 11))
+    usage = events(out)[-2]["usage"]
+    assert usage == {"output_tokens": 12, "input_tokens": 40, "cache_read_input_tokens": 60}
+    assert turns[0].usage == {"input_tokens": 100, "output_tokens": 7}
+
+
+def test_the_turn_is_rebuilt_as_the_model_wrote_it() -> None:
+    _, (turn,) = drive(stream(), [FIRST], lambda data: chunks(data, 1))
+    assert turn.message is not None
+    assert json.loads(turn.message) == {
+        "role": "assistant",
+        "content": [
+            {"type": "thinking", "thinking": "the log is short", "signature": "sig-0"},
+            {"type": "text", "text": "Let me see all of it."},
+            {"type": "tool_use", "id": "toolu_p0", "name": PHANTOM, "input": {"id": "shadow_0"}},
+        ],
+    }
+    assert turn.signatures == ("sig-0",)
+    assert turn.text == "Let me see all of it."
+
+
+def test_every_kind_of_block_is_rebuilt() -> None:
+    citation = {"type": "char_location", "cited_text": "x", "document_index": 0}
+    search = {"type": "web_search_tool_result", "tool_use_id": "srv", "content": [{"encrypted_content": "E"}]}
+    compaction = {"type": "compaction", "content": None}
+    data = (
+        start()
+        + block(0, {"type": "redacted_thinking", "data": "opaque"})
+        + block(
+            1,
+            {"type": "server_tool_use", "id": "srv", "name": "web_search", "input": {}},
+            {"type": "input_json_delta", "partial_json": '{"query": 10000000000000000000000'},
+            {"type": "input_json_delta", "partial_json": "}"},
+        )
+        + block(2, search)
+        + block(
+            3,
+            {"type": "text", "text": "", "citations": []},
+            {"type": "citations_delta", "citation": citation},
+            {"type": "text_delta", "text": "so"},
+        )
+        + text(4, " \n")
+        + block(5, compaction, {"type": "compaction_delta", "content": "sum"})
+        + call(6, PHANTOM, "toolu_p", "{}")
+        + end("tool_use", 3)
+    )
+    out, (turn,) = every_cut(stream, [data])
+    assert turn.message is not None
+    content = json.loads(turn.message)["content"]
+    assert [part["type"] for part in content] == [
+        "redacted_thinking",
+        "server_tool_use",
+        "web_search_tool_result",
+        "text",
+        "compaction",
+        "tool_use",
+    ]
+    assert b'"input":{"query": 10000000000000000000000}' in turn.message
+    assert content[2] == search
+    assert content[3] == {"type": "text", "text": "so", "citations": [citation]}
+    assert content[4] == {"type": "compaction", "content": "sum"}
+    assert turn.signatures == ("opaque",)
+    assert events(out)[-2]["delta"]["stop_reason"] == "end_turn"
+
+
+def test_real_calls_beside_the_phantom_go_out() -> None:
+    out, (turn,) = every_cut(stream, [MIXED])
+    message = sdk_message(out)
+    assert [part.get("id") for part in message["content"]] == [None, "toolu_r0"]
+    assert message["stop_reason"] == "tool_use"
+    assert message["usage"]["output_tokens"] == 9
+    assert turn.real_calls == ("toolu_r0",)
+    assert turn.message is not None
+    assert [part.get("id") for part in json.loads(turn.message)["content"]] == [None, "toolu_p0", "toolu_r0"]
+
+
+def test_everything_before_the_phantom_has_gone_out_when_it_begins() -> None:
+    answer = stream()
+    cut = FIRST.index(b'event: content_block_start\ndata: {"type": "content_block_start", "index": 2')
+    assert answer.feed(FIRST[:cut]) == FIRST[:cut]
+    assert not answer.holding
+    assert answer.feed(FIRST[cut:]) == b""
+    assert answer.holding
+
+
+def test_pings_pass_while_something_is_held() -> None:
+    data = FIRST.replace(b"event: message_delta", event("ping") + b"event: message_delta")
+    out, _ = drive(stream(), [data], lambda data: chunks(data, 9))
+    assert out.count(b"event: ping") == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kept"),
+    [('{"id": "shad', {}), ("[1]", {}), ("", {}), ('{"id": 1}', {"id": 1}), ("\\", {})],
+)
+def test_malformed_arguments_are_kept_for_the_answer_but_not_sent_back(arguments: str, kept: object) -> None:
+    data = start() + call(0, PHANTOM, "toolu_p", arguments) + end("max_tokens", 1)
+    _, (turn,) = drive(stream(), [data], lambda data: chunks(data, 5))
+    assert turn.injected == (InjectedCall("toolu_p", arguments or "{}"),)
+    assert turn.message is not None
+    assert json.loads(turn.message)["content"][0]["input"] == kept
+
+
+def test_an_error_of_the_same_kind_ends_the_answer() -> None:
+    answer = stream()
+    answer.feed(FIRST)
+    answer.end_turn()
+    answer.go_on()
+    error = {"type": "overloaded_error", "message": f"{PHANTOM} is too much"}
+    own = {"type": "error", "error": error, "request_id": "r"}
+    failure = Failure(529, json.dumps(own, indent=1).encode(), "status 529", 7.0)
+    message = "status 529. Please try again in 7s."
+    told = {"type": "error", "error": {"type": "overloaded_error", "message": message}}
+    assert events(answer.fail(failure)) == [told]
+    for status, kind in ((429, "rate_limit_error"), (400, "invalid_request_error"), (503, "api_error")):
+        (other,) = events(answer.fail(Failure(status, b"<html>", "x")))
+        assert other["error"] == {"type": kind, "message": "x"}
+    other = events(answer.fail(Failure(502, b"<html>", "the upstream answered 502")))[0]
+    assert other == {"type": "error", "error": {"type": "api_error", "message": "the upstream answered 502"}}
+
+
+def test_an_error_event_of_the_first_turn_is_passed_on_and_not_doubled() -> None:
+    error = event("error", error={"type": "overloaded_error", "message": "Overloaded"})
+    out, (_, turn) = every_cut(stream, [FIRST, start(1) + text(0, "half") + error])
+    assert error not in out
+    assert turn.failed
+    assert turn.failure is not None
+    assert upstream_error.status(turn.failure) == 529
+    assert upstream_error.words(turn.failure) == "overloaded_error Overloaded"
+    answer = stream()
+    answer.feed(FIRST + error)
+    assert answer.end_turn().failed
+    assert answer.fail(Failure(None, b"", "x")) == b""
+    assert answer.finish() == b""
+
+
+def test_a_stream_that_just_ends_is_not_finished() -> None:
+    _, (turn,) = drive(
+        stream(), [FIRST[: FIRST.index(b"event: message_delta")]], lambda data: chunks(data, 50)
+    )
+    assert turn.injected
+    assert not turn.finished
+
+
+def test_a_refusal_is_not_continued() -> None:
+    data = start() + call(0, PHANTOM, "toolu_p", "{}") + end("refusal", 1)
+    _, (turn,) = drive(stream(), [data], lambda data: chunks(data, 50))
+    assert not turn.continuable
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b"data: 7\n\n",
+        b"data: {\n\n",
+        b'data: {"type":["x"]}\n\n',
+        b"data\n\n",
+        event("content_block_start"),
+        event("content_block_delta", index="x"),
+        event("content_block_start", index=1, content_block=None),
+        event("content_block_delta", index=9, delta={"type": "text_delta", "text": "x"}),
+        event("message_delta"),
+        event("message_start"),
+    ],
+)
+def test_odd_events_pass(odd: bytes) -> None:
+    out, _ = every_cut(stream, [odd + SECOND])
+    assert out.startswith(odd)
+
+
+def message(content: list[Any], reason: str = "tool_use", **usage: Any) -> bytes:
+    body = {
+        "id": "msg",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": content,
+        "stop_reason": reason,
+        "stop_sequence": None,
+        "usage": {"input_tokens": 9, "output_tokens": 4, **usage},
+    }
+    return json.dumps(body, indent=2).encode()
+
+
+HIDDEN = message(
+    [
+        {"type": "thinking", "thinking": "t", "signature": "s"},
+        {"type": "text", "text": "one"},
+        {"type": "tool_use", "id": "p", "name": PHANTOM, "input": {"id": "shadow_0", "n": 7}},
+    ]
+)
+LAST = message([{"type": "text", "text": "two"}], "end_turn", output_tokens_details={"thinking_tokens": 2})
+
+
+def body() -> AnthropicBody:
+    return AnthropicBody(PHANTOM)
+
+
+def test_json_without_the_phantom_is_not_touched() -> None:
+    for data in (LAST, b"no json", b"[]", b'{"type":"error","error":{}}', b""):
+        assert drive(body(), [data], lambda data: chunks(data, 10))[0] == data
+
+
+def test_json_turns_are_one_message() -> None:
+    out, (first, second) = every_cut(body, [HIDDEN, LAST])
+    answer = json.loads(out)
+    assert [part["type"] for part in answer["content"]] == ["thinking", "text", "text"]
+    assert answer["usage"] == {
+        "input_tokens": 9,
+        "output_tokens": 8,
+        "output_tokens_details": {"thinking_tokens": 2},
+    }
+    assert answer["stop_reason"] == "end_turn"
+    assert first.injected == (InjectedCall("p", '{\n        "id": "shadow_0",\n        "n": 7\n      }'),)
+    assert first.signatures == ("s",)
+    assert first.message is not None
+    assert len(json.loads(first.message)["content"]) == 3
+    assert second.text == "two"
+
+
+def test_json_that_only_calls_the_phantom_ends_its_turn() -> None:
+    out, _ = drive(body(), [HIDDEN], lambda data: chunks(data, 10))
+    answer = json.loads(out)
+    assert [part["type"] for part in answer["content"]] == ["thinking", "text"]
+    assert answer["stop_reason"] == "end_turn"
+
+
+def test_thinking_helper_is_sound() -> None:
+    assert events(thinking(0, "a", "b"))[2]["delta"] == {"type": "signature_delta", "signature": "b"}
+
+
+NEWER: dict[str, Any] = {
+    "container": {"id": "container_1", "expires_at": "2026-11-21T00:00:00Z"},
+    "context_management": {
+        "applied_edits": [{"type": "clear_thinking_20251015", "cleared_thinking_turns": 1}]
+    },
+    "input_transformations": [
+        {"type": "thinking_dropped", "path": "messages.1.content.0", "reason": "prefix_binding_mismatch"}
+    ],
+}
+
+
+def test_newer_members_of_answers_stay() -> None:
+    ends = [
+        {"delta": {"stop_reason": reason, "stop_sequence": None, "container": NEWER["container"]}}
+        for reason in ("tool_use", "end_turn")
+    ]
+    first, last = (
+        event(
+            "message_delta", **one, usage={"output_tokens": 1}, context_management=NEWER["context_management"]
+        )
+        + event("message_stop")
+        for one in ends
+    )
+    begins = start(0).replace(b'"content": []', b'"content": [], ' + json.dumps(NEWER)[1:-1].encode())
+    plain = begins + text(0, "Hello.") + last
+    assert byte_by_byte(stream, [plain])[0] == plain
+    out, _ = byte_by_byte(
+        stream, [begins + call(0, PHANTOM, "toolu_p", "{}") + first, start(1) + text(0, "Hello.") + last]
+    )
+    assert begins in out
+    deltas = [one for one in events(out) if one["type"] == "message_delta"]
+    assert deltas == [
+        {
+            "type": "message_delta",
+            **ends[1],
+            "usage": {"output_tokens": 2, "input_tokens": 100},
+            "context_management": NEWER["context_management"],
+        }
+    ]
+    document = {
+        "id": "msg_1",
+        "type": "message",
+        "content": [],
+        "stop_reason": "end_turn",
+        "usage": {},
+        **NEWER,
+    }
+    asking = {"type": "tool_use", "id": "toolu_p", "name": PHANTOM, "input": {}}
+    bodies = [
+        json.dumps({**document, "content": [one]}).encode() for one in (asking, {"type": "text", "text": "a"})
+    ]
+    said = json.loads(byte_by_byte(lambda: AnthropicBody(PHANTOM), bodies)[0])
+    assert said == {**document, "content": [{"type": "text", "text": "a"}]}
+
+
+def test_what_is_left_of_a_message_that_breaks_off() -> None:
+    """Text as far as it came, closed calls and closed thinking in front of them; nothing that the API
+    would refuse."""
+    whole = (
+        start(1)
+        + thinking(0, "So.", "sig-9")
+        + text(1, "It fails")
+        + call(2, "Bash", "toolu_r", '{"command":"ls"}')
+        + call(3, PHANTOM, "toolu_p", "{}")
+        + thinking(4, "More.", "sig-10")
+    )
+    for at in range(len(whole) + 1):
+        answer = stream()
+        answer.feed(whole[:at])
+        turn = answer.end_turn()
+        assert not turn.finished
+        content = json.loads(turn.message)["content"] if turn.message else []
+        assert [block["id"] for block in content if block["type"] == "tool_use"] == list(turn.real_calls)
+        assert all(block["signature"] for block in content if block["type"] == "thinking")
+        assert not content or content[-1]["type"] != "thinking"
+        assert PHANTOM not in str(content)
+    assert [block["type"] for block in content] == ["thinking", "text", "tool_use"]

@@ -1,0 +1,131 @@
+"""Ollama answers: one sound message for the client, line by line and as a document."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from ollama import ChatResponse
+
+from penumbra.apis.base import Failure
+from penumbra.apis.ollama_response import OllamaBody, OllamaStream
+from support.streams.drive import byte_by_byte, every_cut
+
+PHANTOM = "expand_context"
+
+
+def made() -> OllamaStream:
+    return OllamaStream(PHANTOM)
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"function": {"name": name, "arguments": arguments}}
+
+
+def piece(content: str = "", *calls: dict[str, Any], done: int = 0, **more: Any) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": content, **more}
+    if calls:
+        message["tool_calls"] = list(calls)
+    value = {"model": "qwen3", "created_at": "2026-01-01T00:00:00Z", "message": message, "done": bool(done)}
+    figures = {"done_reason": "stop", "prompt_eval_count": 50, "eval_count": done}
+    return {**value, **figures} if done else value
+
+
+def lines(*pieces: dict[str, Any]) -> bytes:
+    return b"".join(json.dumps(one, ensure_ascii=False).encode() + b"\n" for one in pieces)
+
+
+def read(data: bytes) -> list[ChatResponse]:
+    """What Ollama's own SDK makes of a stream."""
+    return [ChatResponse(**json.loads(line)) for line in data.decode().splitlines()]
+
+
+ASKING = lines(
+    piece(thinking="Hm"),
+    piece("Let me "),
+    piece("see é."),
+    piece("", call(PHANTOM, id="shadow_1")),
+    piece(done=7),
+)
+ANSWERING = lines(piece("It fails."), piece("", call("run", command="ls")), piece(done=5))
+
+
+def test_an_answer_without_the_phantom_is_not_touched() -> None:
+    for data in (ANSWERING, ANSWERING.replace(b"\n", b"\r\n"), b"no json\n\n" + ANSWERING, ANSWERING[:-1]):
+        out, (turn,) = byte_by_byte(made, [data])
+        assert out == data
+        assert (turn.text, turn.finished, len(turn.real_calls)) == ("It fails.", True, 1)
+    assert every_cut(made, [ANSWERING])[0] == ANSWERING
+
+
+def test_two_turns_are_one_message() -> None:
+    out, (first, _) = every_cut(made, [ASKING, ANSWERING])
+    assert PHANTOM.encode() not in out
+    answers = read(out)
+    assert "".join(one.message.content or "" for one in answers) == "Let me see é.\n\nIt fails."
+    calls = [one.function.name for answer in answers for one in answer.message.tool_calls or ()]
+    assert calls == ["run"]
+    assert [one.done for one in answers] == [False] * (len(answers) - 1) + [True]
+    assert (answers[-1].eval_count, answers[-1].prompt_eval_count) == (12, 50)
+    assert json.loads(first.injected[0].arguments) == {"id": "shadow_1"}
+    assert json.loads(first.message or b"") == {
+        "role": "assistant",
+        "content": "Let me see é.",
+        "thinking": "Hm",
+        "tool_calls": [call(PHANTOM, id="shadow_1")],
+    }
+
+
+def test_everything_in_the_last_line() -> None:
+    last = lines(piece("One.", call(PHANTOM, id="x"), done=3))
+    out, _ = byte_by_byte(made, [last, lines(piece("Two.", done=4))])
+    assert [(one.message.content, one.done) for one in read(out)] == [("One.", False), ("\n\nTwo.", True)]
+    out, (turn,) = byte_by_byte(made, [lines(piece("One.", call(PHANTOM), call("run"), done=3))])
+    (answer,) = read(out)
+    assert [one.function.name for one in answer.message.tool_calls or ()] == ["run"]
+    assert len(turn.real_calls) == len(turn.injected) == 1
+    out, _ = byte_by_byte(made, [lines(piece("", call(PHANTOM), done=3))])
+    assert read(out)[0].message.tool_calls is None
+
+
+def test_calls_are_known_by_what_they_say() -> None:
+    one, other = call("run", a=1, b=2), call("run", b=2, a=1)
+    _, (turn,) = byte_by_byte(made, [lines(piece("", one, other, {"id": "call_9", **one}), piece(done=1))])
+    assert len(set(turn.tokens)) == 1
+    assert turn.real_calls == ("", "", "call_9")
+
+
+def test_errors_and_what_cannot_be_continued() -> None:
+    out, (turn,) = byte_by_byte(made, [ASKING + b'{"error":"model crashed"}\n'])
+    assert turn.failed
+    assert out.endswith(b'{"error":"model crashed"}\n')
+    answer = made()
+    answer.feed(ASKING)
+    answer.end_turn()
+    answer.go_on()
+    assert answer.fail(Failure(500, b'{"error":"busy"}', "x")) == b'{"error":"x"}\n'
+    assert answer.fail(Failure(None, b"", "lost")) == b'{"error":"lost"}\n'
+    assert answer.feed(b'{"error":"model crashed"}\n') == b""
+    assert answer.end_turn().failure is not None
+    cut_off = {**piece("x", call(PHANTOM), done=1), "done_reason": "length"}
+    _, (turn,) = byte_by_byte(made, [lines(cut_off)])
+    assert not turn.continuable
+    _, (turn,) = byte_by_byte(made, [lines(piece("x"))])
+    assert not turn.finished
+
+
+@pytest.mark.parametrize("plain", [json.dumps(piece("é", done=2)).encode(), b'{"error":"x"}', b"no json"])
+def test_plain_documents_are_not_touched(plain: bytes) -> None:
+    assert byte_by_byte(lambda: OllamaBody(PHANTOM), [plain])[0] == plain
+
+
+def test_documents_become_one() -> None:
+    first = json.dumps(piece("See.", call(PHANTOM, id="x"), done=3)).encode()
+    second = json.dumps(piece("Done.", call("run"), done=4)).encode()
+    out, _ = byte_by_byte(lambda: OllamaBody(PHANTOM), [first, second])
+    answer = ChatResponse(**json.loads(out))
+    assert answer.message.content == "See.\n\nDone."
+    assert [one.function.name for one in answer.message.tool_calls or ()] == ["run"]
+    assert answer.eval_count == 7
+    assert json.loads(OllamaBody(PHANTOM).fail(Failure(None, b"", "lost"))) == {"error": "lost"}

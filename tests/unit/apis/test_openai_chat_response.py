@@ -1,0 +1,396 @@
+"""Chat Completions answers: the client sees one sound message, the provider's turns are kept exactly."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from openai.lib.streaming.chat import ChatCompletionStreamState
+from openai.types.chat import ChatCompletionChunk
+
+from penumbra.apis.base import Failure, InjectedCall
+from penumbra.apis.openai_chat_response import ChatBody, ChatStream
+from support.streams.drive import chunks, drive, every_cut
+
+PHANTOM = "expand_context"
+DONE = b"data: [DONE]\n\n"
+
+
+def stream() -> ChatStream:
+    return ChatStream(PHANTOM)
+
+
+def chunk(number: int = 0, reason: str | None = None, usage: Any = None, **delta: Any) -> bytes:
+    value = {
+        "id": f"chatcmpl-{number}",
+        "object": "chat.completion.chunk",
+        "created": 1_700_000_000 + number,
+        "model": "m",
+        "choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}],
+    }
+    if usage:
+        value["usage"] = usage
+    return f"data: {json.dumps(value)}\n\n".encode()
+
+
+def usage_chunk(number: int, prompt: int, completion: int) -> bytes:
+    usage = {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "completion_tokens_details": {"reasoning_tokens": 1},
+    }
+    value = {
+        "id": f"chatcmpl-{number}",
+        "object": "chat.completion.chunk",
+        "created": 1,
+        "model": "m",
+        "choices": [],
+        "usage": usage,
+    }
+    return f"data: {json.dumps(value)}\n\n".encode()
+
+
+def fragment(index: int, arguments: str | None = None, **members: Any) -> dict[str, Any]:
+    function = {"name": members.pop("name", None), "arguments": arguments}
+    return {"index": index, **members, "function": {k: v for k, v in function.items() if v is not None}}
+
+
+FIRST = (
+    chunk(0, role="assistant", content="")
+    + b": OPENROUTER PROCESSING\n\n"
+    + chunk(0, reasoning_content="hm")
+    + chunk(0, content="Let me ")
+    + chunk(0, content="see.")
+    + chunk(0, tool_calls=[fragment(0, "", id="call_p0", type="function", name=PHANTOM)])
+    + chunk(0, tool_calls=[fragment(0, '{"id": "sha')])
+    + chunk(0, tool_calls=[fragment(0, 'dow_0"}')])
+    + chunk(0, reason="tool_calls")
+    + usage_chunk(0, 100, 20)
+    + DONE
+)
+SECOND = (
+    chunk(1, role="assistant", content="")
+    + chunk(1, content="It fails in é.")
+    + chunk(1, tool_calls=[fragment(0, "", id="call_r1", type="function", name="bash")])
+    + chunk(1, tool_calls=[fragment(0, '{"command":"ls"}')])
+    + chunk(1, reason="tool_calls")
+    + usage_chunk(1, 150, 30)
+    + DONE
+)
+MIXED = (
+    chunk(0, role="assistant", content=None)
+    + chunk(
+        0,
+        tool_calls=[
+            fragment(0, '{"id":"shadow_0"}', id="call_p0", type="function", name=PHANTOM),
+            fragment(1, "", id="call_r0", type="function", name="bash"),
+        ],
+    )
+    + chunk(0, tool_calls=[fragment(1, '{"command":"ls"}')])
+    + chunk(0, reason="tool_calls")
+    + DONE
+)
+
+
+def values(data: bytes) -> list[dict[str, Any]]:
+    parts = [part for part in data.split(b"\n\n") if part.startswith(b"data: {")]
+    return [json.loads(part.removeprefix(b"data: ")) for part in parts]
+
+
+def sdk_message(data: bytes) -> dict[str, Any]:
+    """What OpenAI's own SDK makes of a stream."""
+    state = ChatCompletionStreamState()
+    for value in values(data):
+        state.handle_chunk(ChatCompletionChunk.model_validate(value))
+    return json.loads(state.get_final_completion().to_json())
+
+
+def test_a_stream_without_the_phantom_is_not_touched() -> None:
+    odd = b'data: {"choices": [{"index": 0, "delta": {"content": "x"} , "logprobs": [-0.10]}]}\n\n'
+    for data in (SECOND, SECOND.replace(b"\n", b"\r\n"), odd + SECOND, b"data: nothing\n\n" + SECOND):
+        out, (turn,) = every_cut(stream, [data])
+        assert out == data
+        assert turn.real_calls == ("call_r1",)
+        assert turn.finished
+
+
+def test_two_turns_are_one_message() -> None:
+    out, (first, second) = every_cut(stream, [FIRST, SECOND])
+    assert PHANTOM.encode() not in out
+    assert out.endswith(DONE)
+    assert out.count(DONE) == 1
+    assert out.count(b'"role"') == 1
+    assert {value["id"] for value in values(out)} == {"chatcmpl-0"}
+    completion = sdk_message(out)
+    (choice,) = completion["choices"]
+    assert choice["finish_reason"] == "tool_calls"
+    assert choice["message"]["role"] == "assistant"
+    assert choice["message"]["content"] == "Let me see.\n\nIt fails in é."
+    assert [call["id"] for call in choice["message"]["tool_calls"]] == ["call_r1"]
+    assert choice["message"]["tool_calls"][0]["index"] == 0
+    assert completion["usage"]["completion_tokens"] == 50
+    assert completion["usage"]["prompt_tokens"] == 150
+    assert completion["usage"]["total_tokens"] == 200
+    assert completion["usage"]["completion_tokens_details"]["reasoning_tokens"] == 2
+    assert first.injected == (InjectedCall("call_p0", '{"id": "shadow_0"}'),)
+    assert first.usage["completion_tokens"] == 20
+    assert second.text == "It fails in é."
+
+
+def test_the_turn_is_rebuilt_as_the_model_wrote_it() -> None:
+    _, (turn,) = every_cut(stream, [FIRST])
+    assert turn.message is not None
+    assert json.loads(turn.message) == {
+        "role": "assistant",
+        "content": "Let me see.",
+        "reasoning_content": "hm",
+        "tool_calls": [
+            {
+                "id": "call_p0",
+                "type": "function",
+                "function": {"name": PHANTOM, "arguments": '{"id": "shadow_0"}'},
+            }
+        ],
+    }
+
+
+def test_members_of_compatible_apis_come_back() -> None:
+    signature = {"google": {"thought_signature": "S"}}
+    data = (
+        chunk(0, role="assistant", content=[{"type": "text", "text": "a"}])
+        + chunk(0, reasoning_details=[{"index": 0, "type": "reasoning.text", "text": "x", "format": "f"}])
+        + chunk(0, reasoning_details=[{"index": 0, "type": "reasoning.text", "text": "y", "format": "f"}])
+        + chunk(0, reasoning_details=[{"index": 1, "type": "reasoning.encrypted", "data": "d"}])
+        + chunk(0, refusal=None, annotations=[], content="b")
+        + chunk(
+            0,
+            "tool_calls",
+            tool_calls=[fragment(0, "{}", id="p", type="function", name=PHANTOM, extra_content=signature)],
+        )
+        + DONE
+    )
+    out, (turn,) = every_cut(stream, [data])
+    assert turn.message is not None
+    message = json.loads(turn.message)
+    assert message["content"] == [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    assert message["reasoning_details"] == [
+        {"index": 0, "type": "reasoning.text", "text": "xy", "format": "f"},
+        {"index": 1, "type": "reasoning.encrypted", "data": "d"},
+    ]
+    assert message["tool_calls"][0]["extra_content"] == signature
+    assert "annotations" not in message
+    assert turn.text == "ab"
+    assert values(out)[-1]["choices"][0]["finish_reason"] == "stop"
+
+
+def test_real_calls_beside_the_phantom_go_out_with_their_numbers() -> None:
+    out, (turn,) = every_cut(stream, [MIXED])
+    completion = sdk_message(out)
+    (call,) = completion["choices"][0]["message"]["tool_calls"]
+    assert (call["id"], call["index"], call["function"]["arguments"]) == ("call_r0", 0, '{"command":"ls"}')
+    assert completion["choices"][0]["finish_reason"] == "tool_calls"
+    assert turn.real_calls == ("call_r0",)
+    assert turn.message is not None
+    assert [one["id"] for one in json.loads(turn.message)["tool_calls"]] == ["call_p0", "call_r0"]
+
+
+def test_a_name_in_pieces_is_waited_for() -> None:
+    def named(*pieces: str) -> bytes:
+        out = chunk(0, role="assistant", content=None)
+        out += chunk(0, tool_calls=[fragment(0, None, id="c", type="function", name=pieces[0])])
+        for piece in pieces[1:]:
+            out += chunk(0, tool_calls=[fragment(0, None, name=piece)])
+        return out + chunk(0, tool_calls=[fragment(0, "{}")]) + chunk(0, reason="tool_calls") + DONE
+
+    out, (turn,) = every_cut(stream, [named("expand", "_con", "text")])
+    assert b"expand" not in out
+    assert turn.injected == (InjectedCall("c", "{}"),)
+    for pieces in (("expand", "_it"), ("expand",), ("expand_context", "_more")):
+        out, (turn,) = every_cut(stream, [named(*pieces)])
+        assert turn.injected == ()
+        (call,) = sdk_message(out)["choices"][0]["message"]["tool_calls"]
+        assert (call["function"]["name"], call["function"]["arguments"]) == ("".join(pieces), "{}")
+
+
+def test_calls_without_an_index_and_calls_that_share_one() -> None:
+    whole = [
+        {"id": "p", "function": {"name": PHANTOM, "arguments": "{}"}},
+        {"id": "r", "function": {"name": "bash", "arguments": "{}"}},
+    ]
+    for calls in (whole, [{**call, "index": 0} for call in whole]):
+        data = chunk(0, role="assistant", content="", tool_calls=calls) + chunk(0, reason="tool_calls") + DONE
+        out, (turn,) = every_cut(stream, [data])
+        assert [call.id for call in turn.injected] == ["p"]
+        assert turn.real_calls == ("r",)
+        assert PHANTOM.encode() not in out
+        assert b'"bash"' in out
+        assert turn.message is not None
+        assert [call["id"] for call in json.loads(turn.message)["tool_calls"]] == ["p", "r"]
+        real = data.replace(PHANTOM.encode(), b"read")
+        assert every_cut(stream, [real])[0] == real
+
+
+def test_everything_in_one_chunk() -> None:
+    calls = [fragment(0, "{}", id="p", type="function", name=PHANTOM)]
+    usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
+    data = chunk(0, "tool_calls", usage, role="assistant", content="One.", tool_calls=calls) + DONE
+    last = chunk(1, "stop", usage, role="assistant", content="Two.") + DONE
+    out, _ = every_cut(stream, [data, last])
+    completion = sdk_message(out)
+    assert completion["choices"][0]["message"]["content"] == "One.\n\nTwo."
+    assert completion["choices"][0]["finish_reason"] == "stop"
+    assert completion["usage"]["completion_tokens"] == 4
+    assert [value["choices"][0]["finish_reason"] for value in values(out)] == [None, "stop"]
+
+
+def test_everything_before_the_phantom_has_gone_out_when_it_begins() -> None:
+    answer = stream()
+    cut = FIRST.index(b"call_p0")
+    cut = FIRST.rindex(b"data: ", 0, cut)
+    assert answer.feed(FIRST[:cut]) == FIRST[:cut]
+    assert not answer.holding
+    assert answer.feed(FIRST[cut:]) == b""
+    assert answer.holding
+
+
+def test_several_choices_are_not_continued() -> None:
+    other = chunk(0, content="x").replace(b'"index": 0', b'"index": 1')
+    _, (turn,) = drive(stream(), [other + FIRST], lambda data: chunks(data, 50))
+    assert turn.injected
+    assert not turn.continuable
+
+
+def test_malformed_arguments() -> None:
+    calls = [fragment(0, '{"id": "sha', id="p", type="function", name=PHANTOM)]
+    data = chunk(0, role="assistant", tool_calls=calls) + chunk(0, reason="length") + DONE
+    _, (turn,) = every_cut(stream, [data])
+    assert turn.injected == (InjectedCall("p", '{"id": "sha'),)
+    assert turn.message is not None
+    assert json.loads(turn.message)["tool_calls"][0]["function"]["arguments"] == "{}"
+
+
+def test_errors() -> None:
+    own = {"error": {"message": "Overloaded", "type": "overloaded", "code": 529}}
+    told = {"error": {"message": "x", "type": "overloaded", "param": None, "code": 529}}
+    answer = stream()
+    answer.feed(FIRST)
+    assert values(answer.fail(Failure(529, json.dumps(own).encode(), "x"))) == [told]
+    other = values(answer.fail(Failure(None, b"", "connection lost")))[0]["error"]
+    assert (other["message"], other["type"]) == ("connection lost", "server_error")
+    error = f"data: {json.dumps(own)}\n\n".encode()
+    out, (_, turn) = every_cut(stream, [FIRST, chunk(1, role="assistant") + error + DONE])
+    assert error not in out
+    assert DONE not in out
+    assert turn.failed
+    assert turn.failure is not None
+    out, (turn,) = every_cut(stream, [FIRST + error])
+    assert out.endswith(error)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b"data: 7\n\n",
+        b"data: {\n\n",
+        b'data: {"choices":7}\n\n',
+        b'data: {"choices":[7,{},{"delta":7},{"delta":{"tool_calls":7}}]}\n\n',
+        b'data: {"choices":[{"delta":{"tool_calls":[7,{},{"function":7}]}}]}\n\n',
+        b'data: {"usage":7}\n\n',
+    ],
+)
+def test_odd_events_pass(odd: bytes) -> None:
+    out, (turn,) = every_cut(stream, [odd + chunk(0, "stop", content="x") + DONE])
+    assert out.startswith(odd[:14])
+    assert values(out[out.rindex(b"data: {") :])[-1]["choices"][0]["delta"]["content"] == "x"
+    assert turn.finished
+
+
+def completion(message: dict[str, Any], reason: str) -> bytes:
+    body = {
+        "id": "c",
+        "object": "chat.completion",
+        "choices": [{"index": 0, "message": {"role": "assistant", **message}, "finish_reason": reason}],
+        "usage": {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13},
+    }
+    return json.dumps(body, indent=1).encode()
+
+
+def function(call_id: str, name: str, arguments: str) -> dict[str, Any]:
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+ASK = function("p", PHANTOM, '{"id": "shadow_0"}')
+HIDDEN = completion({"content": "one", "refusal": None, "annotations": [], "tool_calls": [ASK]}, "tool_calls")
+LAST = completion({"content": "two"}, "stop")
+
+
+def body() -> ChatBody:
+    return ChatBody(PHANTOM)
+
+
+def test_json_without_the_phantom_is_not_touched() -> None:
+    for data in (LAST, b"no json", b"[]", b'{"error":{}}', b""):
+        assert drive(body(), [data], lambda data: chunks(data, 10))[0] == data
+
+
+def test_json_turns_are_one_message() -> None:
+    out, (first, _) = every_cut(body, [HIDDEN, LAST])
+    answer = json.loads(out)
+    assert answer["choices"][0]["message"]["content"] == "one\n\ntwo"
+    assert answer["usage"] == {"prompt_tokens": 9, "completion_tokens": 8, "total_tokens": 17}
+    assert first.message is not None
+    assert json.loads(first.message) == {"role": "assistant", "content": "one", "tool_calls": [ASK]}
+    assert first.injected == (InjectedCall("p", '{"id": "shadow_0"}'),)
+
+
+def test_json_with_real_calls_beside_the_phantom() -> None:
+    real = function("r", "bash", "{}")
+    data = completion({"content": None, "tool_calls": [ASK, real]}, "tool_calls")
+    out, (turn,) = drive(body(), [data], lambda data: chunks(data, 10))
+    choice = json.loads(out)["choices"][0]
+    assert choice["message"]["tool_calls"] == [real]
+    assert choice["finish_reason"] == "tool_calls"
+    assert turn.real_calls == ("r",)
+
+
+def test_json_that_only_calls_the_phantom_ends_its_turn() -> None:
+    out, _ = drive(body(), [HIDDEN], lambda data: chunks(data, 10))
+    choice = json.loads(out)["choices"][0]
+    assert "tool_calls" not in choice["message"]
+    assert choice["finish_reason"] == "stop"
+
+
+def test_json_with_malformed_arguments() -> None:
+    data = completion({"content": None, "tool_calls": [function("p", PHANTOM, '{"id')]}, "tool_calls")
+    _, (turn,) = drive(body(), [data], lambda data: chunks(data, 10))
+    assert turn.injected == (InjectedCall("p", '{"id'),)
+    assert turn.message is not None
+    assert json.loads(turn.message)["tool_calls"][0]["function"]["arguments"] == "{}"
+
+
+def test_one_message_in_two_choices_and_text_where_the_last_turn_has_none() -> None:
+    """Some write text and calls of a message as two choices; some leave the text out beside calls."""
+
+    def asking(text: str, **function: str) -> bytes:
+        said: dict[str, Any] = {
+            "message": {"role": "assistant", "content": text},
+            "finish_reason": "tool_calls",
+        }
+        call = {"id": f"call_{text}", "type": "function", "function": function}
+        called = {"message": {"role": "assistant", "tool_calls": [call]}, "finish_reason": "tool_calls"}
+        return json.dumps({"choices": [said, called] if text else [called]}).encode()
+
+    answer = ChatBody(PHANTOM)
+    answer.feed(asking("Hm.", name=PHANTOM, arguments="{}"))
+    turn = answer.end_turn()
+    assert turn.continuable
+    message = json.loads(turn.message or b"")
+    assert (message["content"], message["tool_calls"][0]["id"]) == ("Hm.", "call_Hm.")
+    answer.go_on()
+    answer.feed(asking("", name="run", arguments="{}"))
+    assert answer.end_turn().real_calls == ("call_",)
+    (choice,) = json.loads(answer.finish())["choices"]
+    assert choice["message"]["content"] == "Hm."
+    assert choice["message"]["tool_calls"][0]["function"]["name"] == "run"

@@ -1,0 +1,354 @@
+"""Responses answers: the client sees one sound answer, the provider's turns are kept exactly."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from openai.types.responses import Response
+
+from penumbra.apis import upstream_error
+from penumbra.apis.base import Failure, InjectedCall
+from penumbra.apis.openai_responses_response import ResponsesBody, ResponsesStream
+from support.streams.drive import byte_by_byte, chunks, drive, every_cut
+from support.streams.responses_streams import (
+    PHANTOM,
+    call,
+    custom,
+    injected_tool,
+    message,
+    reasoning,
+    response,
+    sdk_response,
+    stream,
+    values,
+    written,
+)
+
+
+def made() -> ResponsesStream:
+    return ResponsesStream(PHANTOM)
+
+
+def without_tools(data: bytes) -> bytes:
+    """The stream as the client would have got it for its own request."""
+    for value in values(data):
+        if tools := value.get("response", {}).get("tools"):
+            old = json.dumps(tools, ensure_ascii=False).encode()
+            new = json.dumps([tool for tool in tools if tool["name"] != PHANTOM]).encode()
+            data = data.replace(old, new)
+    return data
+
+
+ASKING = stream(0, reasoning(0), message(1, "Let me see."), injected_tool(2))
+ANSWERING = stream(1, reasoning(10), message(11, "It fails."), call(12), custom(13))
+MIXED = stream(0, call(0), injected_tool(1), custom(2), message(3, "."))
+
+
+def test_only_the_echoed_tools_of_a_plain_stream_change() -> None:
+    odd = b": a comment\n\n" + ANSWERING + written("response.fancy", {"type": "response.fancy", "x": 1})
+    for data in (ANSWERING, odd, b"data: no json\n\n" + ANSWERING):
+        out, (turn,) = byte_by_byte(made, [data])
+        assert out == without_tools(data)
+        assert PHANTOM.encode() not in out
+        assert turn.finished
+    assert turn.real_calls == ("call_12", "call_13")
+    bare = ANSWERING.replace(PHANTOM.encode(), b"read")
+    assert byte_by_byte(made, [bare])[0] == bare
+    crlf = bare.replace(b"\n", b"\r\n")
+    assert byte_by_byte(made, [crlf])[0] == crlf
+
+
+def test_two_turns_are_one_answer() -> None:
+    out, (first, second) = byte_by_byte(made, [ASKING, ANSWERING])
+    assert PHANTOM.encode() not in out
+    answer = sdk_response(out)
+    assert [item["id"] for item in answer["output"]] == [
+        "rs_0",
+        "msg_1",
+        "rs_10",
+        "msg_11",
+        "fc_12",
+        "ctc_13",
+    ]
+    assert answer["id"] == "resp_0"
+    assert answer["usage"]["input_tokens"] == 200
+    assert answer["usage"]["output_tokens"] == 30
+    assert answer["usage"]["total_tokens"] == 230
+    assert answer["usage"]["output_tokens_details"] == {"reasoning_tokens": 6}
+    assert answer["usage"]["input_tokens_details"] == {"cached_tokens": 5, "cache_write_tokens": 0}
+    assert [value["type"] for value in values(out)].count("response.created") == 1
+    Response.model_validate(answer)
+    assert first.injected == (InjectedCall("call_2", '{"id":"shadow_é"}'),)
+    assert (first.text, first.real_calls, first.signatures) == ("Let me see.", (), ("gAAA0",))
+    assert (second.text, second.real_calls) == ("It fails.", ("call_12", "call_13"))
+    assert first.usage["output_tokens"] == 10
+    assert (first.answer_id, second.answer_id) == ("resp_0", "resp_1")
+
+
+def test_wherever_the_bytes_are_cut() -> None:
+    for turns in (
+        [stream(0, injected_tool(0)), stream(1, message(1, "é"))],
+        [stream(0, call(0), injected_tool(1))],
+    ):
+        out, _ = every_cut(made, turns)
+        assert PHANTOM.encode() not in out
+        assert len(sdk_response(out)["output"]) == 1
+
+
+def test_three_turns_with_two_calls_in_one() -> None:
+    asking = stream(1, injected_tool(20), message(21, "Also."), injected_tool(22))
+    out, turns = byte_by_byte(made, [ASKING, asking, stream(2, message(30, "Done."))])
+    answer = sdk_response(out)
+    assert [item["id"] for item in answer["output"]] == ["rs_0", "msg_1", "msg_21", "msg_30"]
+    assert answer["usage"]["output_tokens"] == 60
+    assert [found.id for found in turns[1].injected] == ["call_20", "call_22"]
+
+
+def test_the_turn_is_kept_as_the_model_wrote_it() -> None:
+    _, (turn,) = byte_by_byte(made, [ASKING])
+    assert turn.message is not None
+    assert json.loads(b"[" + turn.message + b"]") == [
+        reasoning(0),
+        message(1, "Let me see."),
+        injected_tool(2),
+    ]
+    written_as = json.dumps(reasoning(0), ensure_ascii=False).encode()
+    assert written_as in turn.message
+
+
+def test_real_calls_beside_the_phantom_keep_their_order() -> None:
+    out, (turn,) = byte_by_byte(made, [MIXED])
+    answer = sdk_response(out)
+    assert [item["id"] for item in answer["output"]] == ["fc_0", "ctc_2", "msg_3"]
+    assert turn.real_calls == ("call_0", "call_2")
+    assert [found.id for found in turn.injected] == ["call_1"]
+    assert PHANTOM.encode() not in out
+
+
+def test_a_turn_of_nothing_but_the_phantom() -> None:
+    out, (turn,) = byte_by_byte(made, [stream(0, injected_tool(0))])
+    assert values(out)[-1]["response"]["output"] == []
+    assert (turn.real_calls, turn.text) == ((), "")
+
+
+def test_servers_that_leave_the_items_out_of_the_last_event() -> None:
+    asking = stream(0, message(1, "See."), injected_tool(2), output=False)
+    out, (turn, _) = byte_by_byte(made, [asking, stream(1, message(3, "Done."), output=False)])
+    assert values(out)[-1]["response"]["output"] == []
+    assert turn.message is not None
+    assert [item["id"] for item in json.loads(b"[" + turn.message + b"]")] == ["msg_1", "fc_2"]
+
+
+def test_events_go_out_at_once_and_the_end_is_held() -> None:
+    answer = made()
+    cut = ASKING.index(b"call_2")
+    cut = ASKING.rindex(b"event: ", 0, cut)
+    assert answer.feed(ASKING[:cut]) == without_tools(ASKING[:cut])
+    assert not answer.holding
+    assert answer.feed(ASKING[cut:]) == b""
+    assert answer.holding
+    assert answer.keep_alive == b": keep-alive\n\n"
+    answer.end_turn()
+    assert answer.go_on() == b""
+    assert not answer.holding
+
+
+def test_an_incomplete_turn_is_not_continued() -> None:
+    out, (turn,) = byte_by_byte(made, [stream(0, message(0, "Half"), injected_tool(1), status="incomplete")])
+    assert turn.finished
+    assert not turn.continuable
+    assert [item["id"] for item in values(out)[-1]["response"]["output"]] == ["msg_0"]
+
+
+def test_a_stream_that_just_ends() -> None:
+    data = ASKING[: ASKING.index(b"event: response.completed")]
+    _, (turn,) = byte_by_byte(made, [data])
+    assert not turn.finished
+    assert turn.real_calls == ()
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        written(
+            "error",
+            {"type": "error", "code": "server_error", "message": "m", "param": None, "sequence_number": 9},
+        ),
+        written("error", {"type": "error", "error": {"message": "m"}}),
+        written(
+            "response.failed",
+            {"type": "response.failed", "response": response(0, [], "failed"), "sequence_number": 9},
+        ),
+        b'data: {"error":{"message":"m"}}\n\n',
+    ],
+)
+def test_errors_of_the_provider_reach_the_client(event: bytes) -> None:
+    data = ASKING[: ASKING.index(b"event: response.completed")] + event
+    out, (turn,) = byte_by_byte(made, [data])
+    assert turn.failed
+    assert PHANTOM.encode() not in out
+    assert b'"m"' in out or b"response.failed" in out
+    answer = made()
+    drive(answer, [data], lambda data: chunks(data, 100))
+    assert answer.fail(Failure(500, b"", "again")) == b""
+
+
+def test_a_continuation_that_fails() -> None:
+    provider = b'{"error":{"message":"Slow down.","type":"tokens","param":null,"code":"rate_limit_exceeded"}}'
+    for failure, code, text in (
+        (Failure(429, provider, "x"), "rate_limit_exceeded", "x"),
+        (Failure(None, provider, "x", 1.5), "rate_limit_exceeded", "x. Please try again in 1.5s."),
+        (Failure(None, b"", "connection lost"), "server_error", "connection lost"),
+        (Failure(500, b'{"error":"odd"}', "x"), "server_error", "x"),
+        (Failure(400, f'{{"error":{{"code":"no_{PHANTOM}"}}}}'.encode(), "x"), "server_error", "x"),
+    ):
+        answer = made()
+        out = answer.feed(ASKING)
+        answer.end_turn()
+        out += answer.go_on() + answer.fail(failure)
+        events = values(out)
+        assert [event["sequence_number"] for event in events] == list(range(len(events)))
+        last = events[-1]
+        assert last["type"] == "response.failed"
+        assert last["response"]["error"] == {"code": code, "message": text}
+        assert (last["response"]["status"], last["response"]["id"]) == ("failed", "resp_0")
+        assert PHANTOM.encode() not in out
+        Response.model_validate(last["response"])
+
+
+def test_a_turn_that_is_had_again() -> None:
+    answer = made()
+    out = answer.feed(ASKING)
+    answer.end_turn()
+    out += answer.go_on()
+    answer.feed(stream(1, injected_tool(10)))
+    answer.restart()
+    out += answer.feed(ANSWERING)
+    answer.end_turn()
+    out += answer.finish()
+    assert out == byte_by_byte(made, [ASKING, ANSWERING])[0]
+
+
+# JSON
+
+
+def document(number: int, *items: dict[str, Any], **more: Any) -> bytes:
+    return json.dumps(response(number, list(items), **more), ensure_ascii=False).encode()
+
+
+def body(*turns: bytes) -> tuple[Any, Any]:
+    out, seen = byte_by_byte(lambda: ResponsesBody(PHANTOM), list(turns))
+    return json.loads(out), seen
+
+
+def test_a_plain_document_changes_in_its_tools_only() -> None:
+    data = document(0, message(0, "é"), call(1))
+    out, (turn,) = byte_by_byte(lambda: ResponsesBody(PHANTOM), [data])
+    assert out == data.replace(
+        json.dumps(json.loads(data)["tools"]).encode(), json.dumps(json.loads(data)["tools"][:1]).encode()
+    )
+    assert (turn.real_calls, turn.text) == (("call_1",), "é")
+    for plain in (document(0, message(0, "x"), tools=[]), b'{"error":{"message":"m"}}', b"no json"):
+        assert byte_by_byte(lambda: ResponsesBody(PHANTOM), [plain])[0] == plain
+
+
+def test_documents_become_one() -> None:
+    answer, (first, last) = body(
+        document(0, reasoning(0), message(1, "See."), injected_tool(2)),
+        document(1, message(3, "Done."), call(4)),
+    )
+    assert [item["id"] for item in answer["output"]] == ["rs_0", "msg_1", "msg_3", "fc_4"]
+    assert answer["usage"]["output_tokens"] == 30
+    assert answer["usage"]["total_tokens"] == 230
+    assert (first.injected[0].id, last.real_calls) == ("call_2", ("call_4",))
+    assert (answer["id"], last.answer_id) == ("resp_1", "resp_1")
+    Response.model_validate(answer)
+
+
+def test_a_mixed_document() -> None:
+    answer, (turn,) = body(document(0, call(0), injected_tool(1)))
+    assert [item["id"] for item in answer["output"]] == ["fc_0"]
+    assert turn.real_calls == ("call_0",)
+
+
+def test_as_many_shown_before_as_hidden_now() -> None:
+    answer, _ = body(document(0, message(0, "a"), injected_tool(1)), document(1, call(2), injected_tool(3)))
+    assert [item["id"] for item in answer["output"]] == ["msg_0", "fc_2"]
+
+
+def test_a_document_in_the_background_is_not_ours() -> None:
+    _, (turn,) = body(document(0, status="queued"))
+    assert not turn.finished
+
+
+def test_errors_of_documents() -> None:
+    _, (turn,) = body(b'{"error":{"message":"m"}}')
+    assert turn.failed
+    answer = ResponsesBody(PHANTOM)
+    assert json.loads(answer.fail(Failure(400, b'{"error":{"message":"m"}}', "x"))) == {
+        "error": {"message": "x", "type": "invalid_request_error", "param": None, "code": None}
+    }
+    made_up = json.loads(answer.fail(Failure(None, b"", "lost")))
+    assert made_up["error"] == {"message": "lost", "type": "server_error", "param": None, "code": None}
+
+
+def test_an_answer_says_the_same_of_itself_to_its_end() -> None:
+    """Its id, its time and the answer before it are those of the first event, and the client's words."""
+
+    def named(number: int, *items: dict[str, Any], before: str) -> bytes:
+        told = f'"object": "response", "previous_response_id": "{before}"'.encode()
+        return stream(number, *items).replace(b'"object": "response"', told)
+
+    turns = [named(0, injected_tool(1), before="resp_hidden"), named(1, message(2, "Done."), before="resp_0")]
+    out, _ = byte_by_byte(lambda: ResponsesStream(PHANTOM, "resp_known"), turns)
+    told = [event["response"] for event in values(out) if "response" in event]
+    for name, value in (
+        ("id", "resp_0"),
+        ("previous_response_id", "resp_known"),
+        ("created_at", 1_790_000_000),
+    ):
+        assert {one[name] for one in told} == {value}
+    plain = named(0, message(2, "Done."), before="resp_known")
+    out, _ = byte_by_byte(lambda: ResponsesStream(PHANTOM, "resp_known"), [plain])
+    assert [event["response"]["id"] for event in values(out) if "response" in event] == ["resp_0", "resp_0"]
+    answer, _ = byte_by_byte(
+        lambda: ResponsesBody(PHANTOM, "resp_known"),
+        [document(0, message(0, "x"), previous_response_id="resp_hidden")],
+    )
+    assert json.loads(answer)["previous_response_id"] == "resp_known"
+
+
+def test_an_error_of_a_continuation_is_kept_from_the_client() -> None:
+    for error in (
+        {"type": "error", "code": "server_error", "message": f"no {PHANTOM}"},
+        {"type": "error", "status": 503, "error": {"message": f"no {PHANTOM}", "code": "slow_down"}},
+        {"type": "response.failed", "response": {"error": {"code": "server_error", "message": "no"}}},
+    ):
+        failing = stream(1, message(2, "Half."), status="incomplete")
+        failing = failing[: failing.index(b"event: response.incomplete")] + written(error["type"], error)
+        out, turns = byte_by_byte(made, [ASKING, failing])
+        assert PHANTOM.encode() not in out
+        assert b"server_error" not in out
+        failure = turns[-1].failure
+        assert failure is not None
+        assert upstream_error.status(failure) in (500, 503)
+        assert (
+            upstream_error.words(failure).split()[-2 if "code" in error or "status" in error else -1] == "no"
+        )
+
+
+def test_reasoning_that_has_lost_what_it_led_to() -> None:
+    items = (reasoning(0), message(1, "See."), reasoning(2), reasoning(3), injected_tool(4))
+    _, (turn,) = byte_by_byte(made, [stream(0, *items)])
+    assert turn.orphans == ("gAAA2", "rs_2", "gAAA3", "rs_3")
+    whole = stream(0, *items, call(5), reasoning(6))
+    cut = whole[: whole.index(b"event: response.completed")]
+    for at in range(len(cut)):
+        answer = made()
+        answer.feed(cut[:at])
+        turn = answer.end_turn()
+        left = json.loads(b"[" + (turn.message or b"") + b"]")
+        assert not left or left[-1]["type"] != "reasoning"
+        assert PHANTOM not in str(left)

@@ -1,0 +1,272 @@
+"""Responses over WebSocket, without a socket: frames, lanes of histories, calls that were heard."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penumbra.apis import responses_socket
+from penumbra.apis.base import Failure, InjectedCall, MadeCall
+from penumbra.apis.openai_responses_hidden import ResponsesAnswers
+from penumbra.apis.responses_socket import Envelope, SocketAnswers, envelope
+from penumbra.conversation import prefix_hash
+from penumbra.expand.expansions import Caller, Expansions, Original, Prepared, Terms
+from penumbra.expand.loop import Ask, Done
+from penumbra.redaction import RedactionError
+from penumbra.store import exchanges, originals
+from penumbra.store.database import Database
+from penumbra.store.exchanges import Answers
+from penumbra.store.originals import StoredOriginals
+from penumbra.store.tool_calls import ToolCallCache
+from penumbra.wire.document import Document
+from support.streams import responses_streams as streams
+
+TOOL = {"type": "function", "name": "Bash", "parameters": {}}
+CALL = "call_" + "1" * 24
+TERMS = Terms(wanted=True, at_stake=False, hint=True)
+
+
+@pytest.mark.parametrize(
+    ("frame", "found"),
+    [
+        (b'{"type":"response.create","stream_id":"a","x":[1]}', Envelope("response.create", "a")),
+        (b'{"type":"response.create","previous_response_id":null}', Envelope("response.create")),
+        # What is none of a string, and escapes that not every reader takes, don't hide a request.
+        (b'{"type":"response.create","stream_id":5}', Envelope("response.create")),
+        (b'{"a":"\\ud800","type":"response.create"}', Envelope("response.create")),
+        (b'{"type":5}', None),
+        (b'["response.create"]', None),
+        (b'{"type":"response.create"} {}', None),
+        (b"\x00\xff", None),
+        (b"", None),
+    ],
+)
+def test_the_outside_of_a_frame(frame: bytes, found: Envelope | None) -> None:
+    assert envelope(frame) == found
+
+
+@given(st.binary() | st.text().map(str.encode))
+@settings(max_examples=100)
+def test_no_frame_is_too_odd(frame: bytes) -> None:
+    found = envelope(frame)
+    assert found is None or found.type
+    assert responses_socket.renamed(frame, {"a": "b"}) == frame
+
+
+def test_frames_name_answers_by_other_ids() -> None:
+    frame = b'{"type":"response.steer", "previous_response_id":"resp_1","input":"resp_1"}'
+    assert responses_socket.renamed(frame, {"resp_2": "x"}) is frame
+    renamed = responses_socket.renamed(frame, {"resp_1": "resp_2"})
+    assert renamed == b'{"type":"response.steer", "previous_response_id":"resp_2","input":"resp_1"}'
+
+
+def test_a_refusal_is_an_error_event() -> None:
+    body = b'{"error":{"message":"no","type":"server_error"}}'
+    error = {"type": "error", "status": 500, "error": {"message": "no", "type": "server_error"}}
+    assert json.loads(responses_socket.refusal(500, body, "")) == error
+    assert json.loads(responses_socket.refusal(500, body, "a")) == {**error, "stream_id": "a"}
+
+
+@pytest.mark.parametrize("given", ['"hi"', '[{"role":"user","content":"hi"}]'])
+@pytest.mark.parametrize(
+    "before", [', "previous_response_id" : "resp_0"', ', "previous_response_id" : null', ""]
+)
+def test_a_turn_is_continued_from_its_own_id(given: str, before: str) -> None:
+    frame = f'{{"type":"response.create", "input": {given}{before},"tools":[1.50]}}'.encode()
+    extended = SocketAnswers().extended(
+        frame, [b'{"type":"reasoning"},{"x":1}', b'{"r":1}', b'{"r":2}'], "resp_1"
+    )
+    wanted = {**json.loads(frame), "input": [{"r": 1}, {"r": 2}], "previous_response_id": "resp_1"}
+    assert json.loads(extended) == wanted
+    assert b"[1.50]" in extended
+
+
+def frames(*events: bytes) -> list[bytes]:
+    """Server-sent events as frames."""
+    parts = b"".join(events).split(b"\n\n")
+    return [part.split(b"data: ", 1)[1] for part in parts if b"data: " in part]
+
+
+def test_an_answer_that_fails_ends_in_one_frame() -> None:
+    stream = SocketAnswers().stream("expand_context")
+    created = b'{"type":"response.created","response":{"id":"resp_1"},"sequence_number":0}'
+    assert stream.feed(created) == created
+    failed = json.loads(stream.fail(Failure(None, b"", "gone")))
+    assert (failed["type"], failed["sequence_number"]) == ("response.failed", 1)
+    assert failed["response"]["error"]["message"] == "gone"
+
+
+def made(clean: Callable[[str], Coroutine[Any, Any, str]] | None = None) -> tuple[Expansions, ToolCallCache]:
+    async def nothing(text: str) -> str:
+        return text
+
+    database = Database(None, (*exchanges.SCHEMA, *originals.SCHEMA))
+    seen = Answers(database, 60)
+    heard = ToolCallCache(seen, clean or nothing)
+    return Expansions(b"k" * 32, seen, StoredOriginals(database, 60, 1_000_000), heard), heard
+
+
+def test_calls_are_heard_without_their_secrets() -> None:
+    async def clean(text: str) -> str:
+        if "unreadable" in text:
+            raise RedactionError("no")
+        return text.replace("secret", "[REDACTED]")
+
+    async def go() -> None:
+        _, heard = made(clean)
+        calls = [
+            MadeCall(CALL, "Bash", '{"command":"echo secret"}'),
+            MadeCall(CALL + "2", "Bash", "unreadable"),
+            MadeCall(CALL + "3", "Write", "x" * 64_001),
+            MadeCall("call_0", "Bash", "{}"),
+        ]
+        await heard.record(b"p" * 32, calls)
+        known = await heard.known(b"p" * 32, [call.id for call in calls])
+        assert {one: call.arguments for one, call in known.items()} == {
+            CALL: '{"command":"echo [REDACTED]"}',
+            CALL + "2": "",
+            CALL + "3": "",
+        }
+        assert await heard.known(b"q" * 32, [CALL]) == {}
+
+    asyncio.run(go())
+
+
+def request(*items: Any, before: str = "", tools: Any = (TOOL,)) -> Document:
+    frame = {"type": "response.create", "input": items, "tools": tools, "store": False}
+    return Document(json.dumps({**frame, "previous_response_id": before} if before else frame).encode())
+
+
+async def prepared(expansions: Expansions, document: Document, opening: str = "") -> Prepared | None:
+    caller = Caller(b"p" * 32, "session")
+    return await expansions.prepare("openai_responses_socket", document, caller, TERMS)
+
+
+def test_tools_of_a_former_request_are_still_there() -> None:
+    """Only the first input declares them; what the model may ask for is known by the answer's id."""
+
+    async def go() -> None:
+        expansions, _ = made()
+        item = {"type": "additional_tools", "role": "developer", "tools": [TOOL]}
+        first = await prepared(expansions, document := request(item, tools=[]))
+        assert first is not None
+        assert b"expand_context" in document.render()
+        await expansions.remember(first, Done(b"", (CALL,), ids=("resp_1",)))
+        again = await prepared(expansions, document := request(before="resp_1", tools=[]))
+        assert again is not None
+        assert again.tool == "expand_context"
+        assert document.edits == []
+        assert again.shadows.scope == first.shadows.scope
+        assert await prepared(expansions, request(before="resp_unknown", tools=[])) is None
+        # Another history of which nothing is known never gets the injected tool, now or later.
+        assert await prepared(expansions, request(before="resp_unknown")) is None
+        assert await prepared(expansions, request(before="resp_unknown")) is None
+
+    asyncio.run(go())
+
+
+def test_what_settled_nothing_leaves_it_open() -> None:
+    async def go() -> None:
+        expansions, _ = made()
+        await expansions.leave_undecided(Caller(b"p" * 32, "session"), "resp_1")
+        found = await prepared(expansions, request({"role": "user", "content": "hi"}, before="resp_1"), "hi")
+        assert found is not None
+        alone = prefix_hash.of(request({"role": "user", "content": "hi"}), b"")
+        assert found.history.before == alone.history[-1]
+
+    asyncio.run(go())
+
+
+def test_places_go_on_from_request_to_request() -> None:
+    """An answer without calls is found again in a whole history by all that stood before it."""
+
+    async def go() -> None:
+        expansions, _ = made()
+        warm = await prepared(expansions, request())
+        assert warm is not None
+        await expansions.remember(warm, Done(b"", ids=("resp_0",)))
+        first = await prepared(expansions, request({"role": "user", "content": "hi"}, before="resp_0"), "hi")
+        assert first is not None
+        made_call = MadeCall(CALL, "Bash", "{}")
+        await expansions.remember(first, Done(b"", (CALL,), "See.", ids=("resp_1",), made=(made_call,)))
+        output = {"type": "function_call_output", "call_id": CALL, "output": "x"}
+        second = await prepared(expansions, request(output, before="resp_1"))
+        assert second is not None
+        await expansions.remember(second, Done(b"", (), "Done.", ids=("resp_2",)))
+        whole = request(
+            {"role": "user", "content": "hi"},
+            {"type": "function_call", "call_id": CALL, "name": "Bash", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": CALL, "output": "x"},
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done."}]},
+            {"role": "user", "content": "more"},
+        )
+        strict = Terms(wanted=False, at_stake=True, hint=True)
+        caller = Caller(b"p" * 32, "session")
+        for left_out in (0, 2):
+            document = json.loads(whole.data)
+            kept = document["input"][:1] + document["input"][1 + left_out :]
+            found = await expansions.prepare("openai_responses", request(*kept), caller, strict)
+            assert (found is not None) is (left_out == 0)
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize(
+    ("limit", "sizes"),
+    [
+        (None, [3_990, 3_990, 23]),
+        (13_000, [3_990, 3_990, 23]),
+        (10_000, [3_300, 3_200, 23]),
+        (3_000, [950, 800, 23]),
+        (0, [140, 140, 23]),
+    ],
+)
+def test_texts_share_what_fits(limit: int | None, sizes: list[int]) -> None:
+    """What is no longer than the sentence that says that nothing fits is given all the same."""
+    lines = "".join(f"line {n:04}\n" for n in range(399))
+
+    async def find(ref: str) -> Original | None:
+        return Original(lines)
+
+    async def go() -> None:
+        expansions, _ = made()
+        found = await prepared(expansions, request({"role": "user", "content": "hi"}), "hi")
+        assert found is not None
+        queries = ({"id": "shadow_1"}, {"id": "shadow_2"}, {"id": "shadow_1", "lines": "7"})
+        calls = tuple(InjectedCall(f"call_{n}", json.dumps(query)) for n, query in enumerate(queries))
+        provided: set[str] = set()
+        ask = Ask(calls, refused=False)
+        texts, answered = await expansions.texts(found, find, ask, provided, limit)
+        assert [one.sent for one in answered] == [len(text.encode()) for text in texts]
+        assert all(len(text) <= size + 300 for text, size in zip(texts, sizes, strict=True))
+        assert all(len(text) >= size for text, size in zip(texts, sizes, strict=True))
+        assert texts[2] == "[Lines 7-7 of 399]\nline 0006\n"
+        assert len(provided) == (1 if limit == 0 else 3)
+
+    asyncio.run(go())
+
+
+def test_both_framings_show_the_same_answer() -> None:
+    """Hidden turns, server-sent and frame by frame: one event out for one in, or none."""
+    turns = [
+        streams.stream(1, streams.reasoning(1), streams.message(2, "Let me see."), streams.injected_tool(3)),
+        streams.stream(2, streams.injected_tool(4), streams.injected_tool(5)),
+        streams.stream(3, streams.custom(6), streams.message(7, "Done, ü.")),
+    ]
+    sent, framed = ResponsesAnswers().stream(streams.PHANTOM), SocketAnswers().stream(streams.PHANTOM)
+    shown: tuple[list[bytes], list[bytes]] = ([], [])
+    for number, turn in enumerate(turns):
+        shown[0].append(sent.feed(turn))
+        shown[1].extend(filter(None, map(framed.feed, frames(turn))))
+        assert sent.end_turn() == framed.end_turn()
+        for answer, out in zip((sent, framed), shown, strict=True):
+            out.append(answer.finish() if number == 2 else answer.go_on())
+    assert shown[0][-1] == shown[1][-1] == b""
+    assert frames(*shown[0]) == [frame for frame in shown[1] if frame]
+    assert streams.PHANTOM.encode() not in b"".join(shown[1])

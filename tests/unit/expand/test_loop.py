@@ -1,0 +1,202 @@
+"""Turns become one answer: when to ask, to go on, to refuse and to end."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from penumbra.apis.base import Failure, ResponseFormat
+from penumbra.apis.formats import FORMATS
+from penumbra.expand.loop import ROUNDS, Ask, Broken, Continue, Done, ToolLoop
+from support.streams.anthropic_streams import FIRST, MIXED, PHANTOM, SECOND, call, end, start, text
+
+REQUEST = b'{"model":"m","messages":[{"role":"user","content":"x"}]}'
+WIRE: ResponseFormat = FORMATS["anthropic"]
+
+
+def exchange() -> ToolLoop:
+    return ToolLoop(WIRE, WIRE.stream(PHANTOM), REQUEST)
+
+
+def test_a_hidden_turn() -> None:
+    one = exchange()
+    shown = one.feed(FIRST)
+    ask = one.end_turn()
+    assert isinstance(ask, Ask)
+    assert [each.id for each in ask.calls] == ["toolu_p0"]
+    assert not ask.refused
+    step = one.answered(["THE ORIGINAL"])
+    assert isinstance(step, Continue)
+    assert step.out == b""
+    assert step.request.startswith(REQUEST[:-2])
+    messages = json.loads(step.request)["messages"]
+    assert [message["role"] for message in messages] == ["user", "assistant", "user"]
+    assert messages[2]["content"] == [
+        {"type": "tool_result", "tool_use_id": "toolu_p0", "content": "THE ORIGINAL"}
+    ]
+    shown += one.feed(SECOND)
+    done = one.end_turn()
+    assert isinstance(done, Done)
+    assert done.sound
+    assert (done.calls, done.text) == (("toolu_r1",), "Let me see all of it.It fails in é.")
+    assert done.hidden is not None
+    assert [json.loads(message) for message in done.hidden.before] == messages[1:]
+    assert done.hidden.last == one.turns[-1].message
+    assert (done.signature, done.signed_late) == ("sig-1", True)
+    assert PHANTOM.encode() not in shown + done.out
+
+
+def test_beside_real_calls() -> None:
+    one = exchange()
+    one.feed(MIXED)
+    assert isinstance(one.end_turn(), Ask)
+    done = one.answered(["THE ORIGINAL"])
+    assert isinstance(done, Done)
+    assert done.hidden is not None
+    assert done.hidden.before == ()
+    assert json.loads(done.hidden.results[0])["content"] == "THE ORIGINAL"
+    assert PHANTOM.encode() in (done.hidden.last or b"")
+    assert done.calls == ("toolu_r0",)
+    assert one.request == REQUEST
+
+
+def test_an_ordinary_answer() -> None:
+    one = exchange()
+    assert one.feed(SECOND) == SECOND
+    assert not one.holding
+    done = one.end_turn()
+    assert isinstance(done, Done)
+    assert [call.id for call in done.made] == ["toolu_r1"]
+    assert replace(done, made=()) == Done(
+        b"", ("toolu_r1",), "It fails in é.", None, signature="sig-1", signed_late=False, ids=("msg_1",)
+    )
+
+
+ONLY = start() + call(0, PHANTOM, "toolu_p", "{}") + end("tool_use", 1)
+
+
+def test_the_limit() -> None:
+    one = exchange()
+    for number in range(ROUNDS + 2):
+        one.feed(ONLY)
+        ask = one.end_turn()
+        assert isinstance(ask, Ask)
+        assert ask.refused == (number >= ROUNDS)
+        step = one.answered(["text"])
+        assert isinstance(step, Continue)
+        none = json.loads(step.request).get("tool_choice") == {"type": "none"}
+        assert none == (number == ROUNDS + 1)
+    one.feed(ONLY)
+    assert isinstance(one.end_turn(), Ask)
+    done = one.answered(["text"])
+    assert isinstance(done, Done)
+    assert not done.sound
+    assert b"event: error" in done.out
+
+
+def test_words_beside_the_last_call_are_an_answer() -> None:
+    one = exchange()
+    for _ in range(ROUNDS + 2):
+        one.feed(ONLY)
+        one.end_turn()
+        one.answered(["text"])
+    one.feed(start() + text(0, "Words.") + call(1, PHANTOM, "toolu_p", "{}") + end("tool_use", 1))
+    one.end_turn()
+    done = one.answered(["text"])
+    assert isinstance(done, Done)
+    assert done.sound
+    assert b'"stop_reason": "end_turn"' in done.out or b'"stop_reason":"end_turn"' in done.out
+    assert done.hidden is not None
+    assert done.hidden.last is None
+    assert json.loads(done.hidden.before[-1])["content"][0]["type"] == "tool_result"
+
+
+def test_a_continuation_that_breaks_off() -> None:
+    one = exchange()
+    one.feed(FIRST)
+    one.end_turn()
+    one.answered(["text"])
+    one.feed(SECOND[:200])
+    broken = one.end_turn()
+    assert isinstance(broken, Broken)
+    done = one.failed(broken.failure)
+    assert not done.sound
+    assert b"ended its answer early" in done.out
+
+
+def test_a_continuation_that_fails_and_one_that_is_tried_again() -> None:
+    one = exchange()
+    one.feed(FIRST)
+    one.end_turn()
+    one.answered(["text"])
+    one.feed(start(1))
+    one.again()
+    shown = one.feed(SECOND)
+    done = one.end_turn()
+    assert isinstance(done, Done)
+    assert done.sound
+    assert b"message_start" not in shown
+    other = exchange()
+    other.feed(FIRST)
+    other.end_turn()
+    other.answered(["text"])
+    failed = other.failed(Failure(529, b'{"error":{"type":"overloaded_error","message":"Busy"}}', "x"))
+    assert failed.status == 529
+    assert b"overloaded_error" in failed.out
+
+
+def test_a_client_that_leaves() -> None:
+    one = exchange()
+    one.feed(FIRST[: FIRST.index(b"all of it")])
+    done = one.interrupted()
+    assert not done.sound
+    assert done.text == "Let me see "
+    # What breaks off before anything was hidden is the client's own.
+    assert done.hidden is None
+
+
+def test_what_is_left_of_an_answer_can_be_sent_again() -> None:
+    """Wherever a continuation breaks off: what was hidden, and of the rest what the API takes."""
+    for at in range(len(SECOND)):
+        one = exchange()
+        one.feed(FIRST)
+        one.end_turn()
+        one.answered(["THE ORIGINAL"])
+        one.feed(SECOND[:at])
+        for done in (one.failed(Failure(503, b"", "x")), one.interrupted()):
+            assert not done.sound
+            assert done.hidden is not None
+            assert done.hidden.broken
+            assert json.loads(done.hidden.before[1])["content"][0]["content"] == "THE ORIGINAL"
+            last = json.loads(done.hidden.last or b'{"content":[]}')["content"]
+            assert not last or last[-1]["type"] != "thinking"
+            assert [block["id"] for block in last if block["type"] == "tool_use"] == list(done.calls)
+        assert done.text.startswith("Let me see all of it.")
+
+
+def test_an_answer_that_cannot_be_read_goes_on_as_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = exchange()
+
+    def broken(data: bytes) -> bytes:
+        raise ValueError("secret")
+
+    monkeypatch.setattr(one._answer, "feed", broken)
+    assert one.feed(b"abc") == b"abc"
+    assert one.feed(b"def") == b"def"
+    assert one.end_turn() == Done(b"", sound=False)
+    assert one.keep_alive == b""
+
+
+def test_reasoning_in_front_of_the_hidden_turn_is_not_late() -> None:
+    one = exchange()
+    one.feed(FIRST)
+    one.end_turn()
+    one.answered(["text"])
+    one.feed(start(1) + text(0, "Done.") + end("end_turn", 1))
+    done = one.end_turn()
+    assert isinstance(done, Done)
+    assert (done.signature, done.signed_late) == ("sig-0", False)
+    assert done.hidden is not None
+    assert done.hidden.signed

@@ -1,0 +1,108 @@
+"""Histories that the provider keeps: each request names an answer and carries only what is new."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from penumbra.expand.expansions import Caller, Expansions, Original, Prepared, Terms
+from penumbra.expand.loop import Ask, Continue, Done, ToolLoop
+from penumbra.store import exchanges, originals
+from penumbra.store.database import Database
+from penumbra.store.exchanges import Answers
+from penumbra.store.originals import StoredOriginals
+from penumbra.store.tool_calls import ToolCallCache
+from penumbra.wire.document import Document
+from support.streams.anthropic_streams import MIXED, PHANTOM, call, end, start, text
+
+TERMS = Terms(wanted=True, at_stake=True, hint=True)
+
+
+async def clean(text: str) -> str:
+    return text
+
+
+def made() -> Expansions:
+    database = Database(None, (*exchanges.SCHEMA, *originals.SCHEMA))
+    seen = Answers(database, 60)
+    return Expansions(b"k" * 32, seen, StoredOriginals(database, 60, 1_000_000), ToolCallCache(seen, clean))
+
+
+def request(thread: dict[str, Any], *messages: Any) -> Document:
+    tools = [{"name": "Bash", "input_schema": {}}]
+    return Document(json.dumps({"tools": tools, "thread": thread, "messages": messages}).encode())
+
+
+async def prepared(expansions: Expansions, document: Document, opening: str) -> Prepared:
+    found = await expansions.prepare("anthropic", document, Caller(b"p" * 32, opening), TERMS)
+    assert found is not None
+    return found
+
+
+async def nothing(ref: str) -> Original | None:
+    return None
+
+
+def test_a_thread_from_its_first_request_on() -> None:
+    async def go() -> None:
+        expansions = made()
+        document = request({"type": "create"}, {"role": "user", "content": "hello"})
+        first = await prepared(expansions, document, "hello")
+        ref = first.shadows.ref("THE ORIGINAL")
+        await expansions.keep(first, {ref: "THE ORIGINAL"})
+        asked = start(1) + call(0, PHANTOM, "toolu_p", json.dumps({"id": ref})) + end("tool_use", 1)
+        exchange = ToolLoop(first.wire, first.wire.stream(first.tool), document.render())
+        exchange.feed(asked)
+        ask = exchange.end_turn()
+        assert isinstance(ask, Ask)
+        texts, _ = await expansions.texts(first, nothing, ask, set())
+        assert texts == ["THE ORIGINAL"]
+        step = exchange.answered(texts)
+        assert isinstance(step, Continue)
+        assert json.loads(step.request)["thread"] == {"type": "continue", "previous_message_id": "msg_1"}
+        assert len(json.loads(step.request)["messages"]) == 1
+        exchange.feed(start(2) + text(0, "Done.") + end("end_turn", 1))
+        done = exchange.end_turn()
+        assert isinstance(done, Done)
+        await expansions.remember(first, done)
+
+        # The client knows the id of the first turn only.
+        named = {"type": "continue", "previous_message_id": "msg_1"}
+        document = request(named, {"role": "user", "content": "go on"})
+        second = await prepared(expansions, document, "go on")
+        body = json.loads(document.render())
+        assert body["thread"]["previous_message_id"] == "msg_2"
+        assert [tool["name"] for tool in body["tools"]] == ["Bash", PHANTOM]
+        assert second.shadows.ref("THE ORIGINAL") == ref
+        exchange = ToolLoop(second.wire, second.wire.stream(second.tool), document.render())
+        exchange.feed(MIXED.replace(b"msg_0", b"msg_3").replace(b"shadow_0", ref.encode()))
+        ask = exchange.end_turn()
+        assert isinstance(ask, Ask)
+        texts, _ = await expansions.texts(second, nothing, ask, set())
+        done = exchange.answered(texts)
+        assert isinstance(done, Done)
+        await expansions.remember(second, done)
+
+        result = {"type": "tool_result", "tool_use_id": "toolu_r0", "content": "out"}
+        named = {"type": "continue", "previous_message_id": "msg_3"}
+        document = request(named, {"role": "user", "content": [result]})
+        await prepared(expansions, document, "")
+        body = json.loads(document.render())
+        hidden = {"type": "tool_result", "tool_use_id": "toolu_p0", "content": "THE ORIGINAL"}
+        assert body["messages"][0]["content"] == [hidden, result]
+        assert body["thread"]["previous_message_id"] == "msg_3"
+
+    asyncio.run(go())
+
+
+def test_a_thread_that_began_without_us_is_left_alone() -> None:
+    async def go() -> None:
+        document = request(
+            {"type": "continue", "previous_message_id": "msg_9"}, {"role": "user", "content": "x"}
+        )
+        terms = Terms(wanted=True, at_stake=False, hint=True)
+        assert await made().prepare("anthropic", document, Caller(b"p" * 32, ""), terms) is None
+        assert document.edits == []
+
+    asyncio.run(go())

@@ -1,0 +1,416 @@
+"""Many texts at once against a real service: known answers, one call for all, limits, deadline, cleaning."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from penumbra.config.settings import Api as ApiSettings
+from penumbra.external.api import Api
+from penumbra.external.compressed import SCHEMA, Compressed, key
+from penumbra.external.dispatch import Ask, Dispatcher, Outcome, Shared
+from penumbra.external.http import Http
+from penumbra.external.limits import Limits
+from penumbra.external.prices import Reader
+from penumbra.external.simple import Simple
+from penumbra.external.strategy import Credential, Task
+from penumbra.redaction import RedactionError
+from penumbra.store.database import Database
+from support.compressor_service import Asked, Does, Service
+
+SECRET = b"k" * 32
+
+
+def text(number: int = 0) -> str:
+    return "\n".join(f"{number} line {n} of a long and rather dull output" for n in range(80))
+
+
+def ask(body: str = text(), **more: Any) -> Ask:
+    return Ask(Task(body, **more), body)
+
+
+@dataclass
+class Bench:
+    """A dispatcher with all that it needs, for the time of one event loop."""
+
+    service: Service
+    timeout: float = 20.0
+    model: str = ""
+    shared: Shared = field(default_factory=lambda: Shared(Limits(10, rate=2_000, burst=20)))
+    database: Database = field(default_factory=lambda: Database(None, SCHEMA))
+    http: Http = field(default_factory=Http)
+
+    def __post_init__(self) -> None:
+        self.dispatcher = self.another()
+        self.strategy = Api(ApiSettings(self.service.url, "", self.model, self.timeout, False), self.http)
+
+    def another(self) -> Dispatcher:
+        return Dispatcher(SECRET, Compressed(self.database), shared=self.shared)
+
+    async def answers(self, *asks: Ask, deadline: float = 20.0, **more: Any) -> list[Outcome]:
+        return await self.dispatcher.answers(self.strategy, asks, deadline, **more)
+
+
+def run(service: Service, work: Callable[[Bench], Coroutine[Any, Any, Any]], **more: Any) -> Any:
+    async def inside() -> Any:
+        bench = Bench(service, **more)
+        try:
+            return await work(bench)
+        finally:
+            bench.dispatcher.cancel()
+            await asyncio.sleep(0)
+            await bench.http.close()
+            bench.database.close()
+
+    return asyncio.run(inside())
+
+
+EAGER = getattr(asyncio, "eager_task_factory", None)
+
+
+@pytest.mark.parametrize("factory", [None, EAGER] if EAGER else [None])
+def test_tasks_may_begin_at_once_or_later(factory: Any, service: Service) -> None:
+    """Newer versions of mitmproxy run tasks eagerly."""
+
+    async def work(bench: Bench) -> None:
+        asyncio.get_running_loop().set_task_factory(factory)
+        outcomes = await bench.answers(ask(), ask(), ask(text(1)))
+        assert [outcome.how for outcome in outcomes] == ["miss", "miss", "miss"]
+        assert (await bench.dispatcher.answers(Simple(3), [ask()], 20))[0].text == "0 line 0..."
+
+    run(service, work)
+    assert len(service.asked) == 2
+
+
+def test_an_answer_is_a_miss_once_and_a_hit_from_then_on(service: Service) -> None:
+    async def work(bench: Bench) -> None:
+        [first] = await bench.answers(ask())
+        [again] = await bench.answers(ask())
+        [later] = await bench.another().answers(bench.strategy, [ask()], 20)
+        assert (first.how, again.how, later.how) == ("miss", "hit", "hit")
+        assert first.text == again.text == later.text
+        assert first.text is not None
+        assert "(version " in first.text
+        assert (bench.dispatcher.figures.misses, bench.dispatcher.figures.hits) == (1, 1)
+
+    run(service, work)
+    assert len(service.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"question": "Why?"},
+        {"intent": "command: ls"},
+        {"ratio": 0.3},
+        {"tool": "Bash"},
+        {"credential": Credential("h", {}, b"someone")},
+    ],
+)
+def test_another_question_is_another_answer(change: dict[str, Any], service: Service) -> None:
+    async def work(bench: Bench) -> None:
+        await bench.answers(ask())
+        assert [outcome.how for outcome in await bench.answers(ask(), ask(**change))] == ["hit", "miss"]
+
+    run(service, work)
+
+
+def test_another_model_or_strategy_is_another_answer() -> None:
+    task = Task(text())
+    http = Http()
+    one = Api(ApiSettings("https://h.example", model="a"), http)
+    names = {
+        key(SECRET, strategy, task)
+        for strategy in (
+            one,
+            replace(one, settings=ApiSettings("https://h.example", model="b")),
+            replace(one, settings=ApiSettings("https://i.example", model="a")),
+            Simple(),
+            Simple(20),
+        )
+    }
+    assert len({*names, key(b"other", one, task)}) == 6
+    assert key(SECRET, one, task) == key(SECRET, replace(one), Task(text()))
+
+
+def test_two_hundred_results_keep_to_the_limits(service: Service) -> None:
+    service.does(delay=0.005)
+
+    async def work(bench: Bench) -> None:
+        outcomes = await bench.answers(*(ask(text(n)) for n in range(200)))
+        assert {outcome.how for outcome in outcomes} == {"miss"}
+        for number, outcome in enumerate(outcomes):
+            assert outcome.text is not None
+            assert outcome.text.startswith(f"{number} line 0 ")
+
+    run(service, work)
+    assert len(service.asked) == 200
+    assert 5 <= service.most_at_once <= 10
+
+
+def test_the_limits_are_those_of_the_process(service: Service) -> None:
+    """Two dispatchers, as after a change of settings, have no more places than one."""
+    service.does(delay=0.01)
+
+    async def work(bench: Bench) -> None:
+        other = bench.another()
+        await asyncio.gather(
+            bench.answers(*(ask(text(n)) for n in range(30))),
+            other.answers(bench.strategy, [ask(text(n + 100)) for n in range(30)], 20),
+        )
+
+    run(service, work)
+    assert len(service.asked) == 60
+    assert service.most_at_once <= 10
+
+
+def test_the_same_is_asked_once_at_a_time(service: Service) -> None:
+    hold = threading.Event()
+    service.does(hold=hold)
+
+    async def work(bench: Bench) -> None:
+        waiting = [asyncio.create_task(bench.answers(ask(), ask())) for _ in range(5)]
+        while not service.asked:
+            await asyncio.sleep(0.001)
+        # One of those who wait goes away; the others are not disturbed.
+        waiting[0].cancel()
+        await asyncio.sleep(0)
+        hold.set()
+        found = await asyncio.gather(*waiting, return_exceptions=True)
+        assert isinstance(found[0], asyncio.CancelledError)
+        texts = {outcome.text for outcomes in found[1:] for outcome in outcomes}
+        assert len(texts) == 1
+        assert None not in texts
+
+    run(service, work)
+    assert len(service.asked) == 1
+
+
+def test_an_answer_after_the_deadline_is_there_for_the_next_who_asks(service: Service) -> None:
+    hold = threading.Event()
+    service.does(hold=hold)
+
+    async def work(bench: Bench) -> None:
+        [late] = await bench.answers(ask(), deadline=0.05)
+        assert late == Outcome(None, "deadline")
+        hold.set()
+        while bench.dispatcher._flights:
+            await asyncio.sleep(0.001)
+        [now] = await bench.answers(ask())
+        assert now.how == "hit"
+
+    run(service, work)
+    assert len(service.asked) == 1
+
+
+def test_what_waits_for_a_place_when_the_deadline_passes_is_never_sent(service: Service) -> None:
+    hold = threading.Event()
+    service.does(hold=hold)
+
+    async def work(bench: Bench) -> None:
+        outcomes = await bench.answers(*(ask(text(n)) for n in range(30)), deadline=0.3)
+        assert {outcome.how for outcome in outcomes} == {"deadline"}
+        hold.set()
+        while bench.dispatcher._flights:
+            await asyncio.sleep(0.001)
+
+    run(service, work)
+    assert len(service.asked) <= 10
+
+
+def test_a_service_that_is_down_is_left_alone(service: Service) -> None:
+    service.does(status=500)
+
+    async def work(bench: Bench) -> None:
+        outcomes = await bench.answers(*(ask(text(n)) for n in range(100)))
+        kinds = {outcome.how for outcome in outcomes}
+        assert kinds == {"status", "breaker open"}
+        assert await bench.answers(ask(text(999))) == [Outcome(None, "breaker open")]
+        assert sum(bench.dispatcher.figures.failures.values()) == 101
+        [breaker] = bench.shared.breakers.values()
+        assert breaker.times == 1
+
+    run(service, work)
+    assert 5 <= len(service.asked) <= 15
+
+
+def test_one_text_that_cannot_be_shortened_says_nothing_about_the_service(service: Service) -> None:
+    service.does(text="x" * 5_000)
+
+    async def work(bench: Bench) -> None:
+        outcomes = await bench.answers(*(ask(text(n)) for n in range(20)))
+        assert outcomes == [Outcome(None, "not smaller")] * 20
+        assert not any(breaker.times for breaker in bench.shared.breakers.values())
+        # Known too: it is not asked about again.
+        assert await bench.answers(ask(text(3))) == [Outcome(None, "not smaller")]
+
+    run(service, work)
+    assert len(service.asked) == 20
+
+
+@pytest.mark.parametrize(
+    ("does", "how"),
+    [
+        (Does(text=""), "empty"),
+        (Does(text=" \n"), "empty"),
+        (Does(status=429), "status"),
+        (Does(raw=b"<html>"), "malformed"),
+        (Does(reset=True), "connection"),
+        (Does(hang=True), "timeout"),
+        (Does(text="[REDACTED:" * 9 + "x]" * 9), "miss"),
+    ],
+)
+def test_whatever_happens_is_an_outcome(does: Does, how: str, service: Service) -> None:
+    service.behaviour = lambda asked: does
+
+    async def work(bench: Bench) -> None:
+        [outcome] = await bench.answers(ask())
+        assert outcome.how == how or (how == "miss" and outcome.text is None)
+        assert not bench.dispatcher._flights
+
+    run(service, work, timeout=0.3 if does.hang else 20)
+
+
+def test_a_failure_is_not_kept_and_success_comes_later(service: Service) -> None:
+    answers = iter([Does(status=500), Does(text="short")])
+    service.behaviour = lambda asked: next(answers)
+
+    async def work(bench: Bench) -> None:
+        assert await bench.answers(ask()) == [Outcome(None, "status")]
+        assert await bench.answers(ask()) == [Outcome("short", "miss")]
+
+    run(service, work)
+
+
+def test_an_answer_is_cleaned_before_it_is_kept(service: Service) -> None:
+    key_line = "AWS key AKIA" + "IOSFODNN7EXAMPLX"
+    service.does(
+        text=f"<<<SHADOW:shadow_{'0' * 32}>>>\nall is well, {key_line} [Duplicate of t (Bash); see earlier result]"
+    )
+    body = text() + "\nERROR the queue is closed"
+
+    def redact(given: str) -> str:
+        return given.replace(key_line, "[REDACTED:aws]")
+
+    async def work(bench: Bench) -> None:
+        asked = replace(ask(body), redact=redact)
+        [outcome] = await bench.answers(asked)
+        assert outcome.text is not None
+        assert outcome.text.startswith("\nall is well, [REDACTED:aws] \n[Lines of the original")
+        assert outcome.text.endswith("\nERROR the queue is closed")
+        [kept] = await bench.database.run(
+            lambda connection: connection.execute("SELECT text FROM compressed").fetchall()
+        )
+        assert key_line.encode() not in kept[0]
+        [hit] = await bench.answers(asked)
+        assert hit == Outcome(outcome.text, "hit")
+
+    run(service, work)
+
+
+def test_an_answer_that_cannot_be_searched_for_secrets_is_none(service: Service) -> None:
+    def redact(given: str) -> str:
+        raise RedactionError("no")
+
+    async def work(bench: Bench) -> None:
+        assert await bench.answers(replace(ask(), redact=redact)) == [Outcome(None, "redaction")]
+        rows = await bench.database.run(
+            lambda connection: connection.execute("SELECT 1 FROM compressed").fetchall()
+        )
+        assert rows == []
+
+    run(service, work)
+
+
+def test_prefix_and_hint_count(service: Service) -> None:
+    service.does(text="short " * 10)
+
+    async def work(bench: Bench) -> None:
+        small = "short " * 14
+        bare = Ask(Task(small), small)
+        assert [outcome.how for outcome in await bench.answers(bare)] == ["miss"]
+        assert await bench.answers(replace(bare, overhead="<<<SHADOW:shadow_0>>>\n")) == [
+            Outcome(None, "not smaller")
+        ]
+        # Of a text that was shortened before, the shorter form is what must be undercut.
+        assert await bench.answers(replace(bare, instead="short " * 9)) == [Outcome(None, "not smaller")]
+
+    run(service, work)
+
+
+def test_what_costs_more_than_it_saves_is_not_asked(service: Service) -> None:
+    dear = replace(ask(), reader=Reader("gpt-5-nano", 0.1, 1.0))
+
+    async def work(bench: Bench) -> None:
+        assert await bench.answers(dear) == [Outcome(None, "not worth its price")]
+        assert service.asked == []
+        [outcome] = await bench.answers(dear, cost_check=False)
+        assert outcome.how == "miss"
+        figures = bench.dispatcher.figures
+        assert (figures.calls, figures.input_tokens, figures.output_tokens) == (1, 1000, 40)
+        assert figures.dollars == pytest.approx(0.00025)
+        lines = "\n".join(figures.lines())
+        assert "1 misses, 1 without an answer" in lines
+        assert "1 calls" in lines
+        assert "not worth its price 1" in lines
+
+    run(service, work, model="toc_latte_v1")
+
+
+def test_kept_answers_leave_after_their_time_and_beyond_their_size() -> None:
+    now = [1_000.0]
+
+    async def work() -> None:
+        database = Database(None, SCHEMA)
+        kept = Compressed(database, ttl=100, max_bytes=3_000, clock=lambda: now[0])
+        await kept.put(b"a", "text of a")
+        now[0] += 80
+        assert await kept.get([b"a", b"b"]) == {b"a": "text of a"}
+        now[0] += 80
+        assert await kept.get([b"a"]) == {b"a": "text of a"}
+        await kept.put(b"a", "another text")
+        assert await kept.get([b"a"]) == {b"a": "text of a"}
+        now[0] += 101
+        assert await kept.get([b"a"]) == {}
+        await kept.put(b"a", "another text")
+        assert await kept.get([b"a"]) == {b"a": "another text"}
+        for number in range(120):
+            now[0] += 0.5
+            await kept.put(b"n%d" % number, " ".join(str(number * n) for n in range(60)))
+        [(count, size)] = await database.run(
+            lambda connection: connection.execute(
+                "SELECT count(*), sum(length(text)) FROM compressed"
+            ).fetchall()
+        )
+        assert size <= 3_000 + 51 * 300
+        assert count < 120
+        assert await kept.get([]) == {}
+        database.close()
+
+    asyncio.run(work())
+
+
+def test_simple_needs_nobody(service: Service) -> None:
+    async def work(bench: Bench) -> None:
+        [outcome] = await bench.dispatcher.answers(Simple(5), [ask("one two three four five " * 40)], 20)
+        assert outcome == Outcome("one two three four five...", "miss")
+        assert bench.dispatcher.figures.dollars == 0
+
+    run(service, work)
+    assert service.asked == []
+
+
+def test_asked_is_what_was_redacted(service: Service) -> None:
+    """The service sees the task and nothing else."""
+    seen: list[Asked] = service.asked
+
+    async def work(bench: Bench) -> None:
+        await bench.answers(Ask(Task("words " * 80, "Bash", "command: x", "Why?"), "words " * 80))
+
+    run(service, work)
+    assert seen[0].body.keys() == {"tool_output", "tool_name", "compression_model_name", "query"}

@@ -1,0 +1,321 @@
+"""Texts that try to smuggle a secret past the engine, and texts that must not be touched."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from penumbra import redact, redact_many
+from penumbra.redaction import RedactionError
+from penumbra.redaction.engine import Redactor
+from penumbra.redaction.placeholder import PATTERN
+from support import secret_contexts as contexts
+
+TOKEN = "gh" + "p_" + contexts.values(3)["base62"][:36]
+PASSWORD = "n0t-A.real_One"
+
+
+def escaped(text: str, form: str) -> str:
+    return "".join(form % ord(char) for char in text)
+
+
+DISGUISED = {
+    "colour inside": TOKEN[:12] + "\x1b[1;31m" + TOKEN[12:20] + "\x1b[0m" + TOKEN[20:],
+    "colour at both ends": "\x1b[32m" + TOKEN + "\x1b[0m",
+    "link inside": TOKEN[:9] + "\x1b]8;;http://example.net\x1b\\" + TOKEN[9:] + "\x1b]8;;\x1b\\",
+    "title inside": TOKEN[:9] + "\x1b]0;title\x07" + TOKEN[9:],
+    "zero width space": "\u200b".join(TOKEN),
+    "zero width joiner": TOKEN[:7] + "\u200d\u2060" + TOKEN[7:],
+    "soft hyphen": TOKEN[:20] + "\u00ad" + TOKEN[20:],
+    "byte order mark": TOKEN[:20] + "\ufeff" + TOKEN[20:],
+    "overstruck": "".join(f"{char}\x08{char}" for char in TOKEN),
+    "one letter as JSON escape": '{"k": "\\u0067' + TOKEN[1:] + '"}',
+    "all letters as JSON escapes": '{"k": "' + escaped(TOKEN, "\\u%04x") + '"}',
+    "JSON escapes twice": '{"k": "{\\"a\\":\\"' + escaped(TOKEN, "\\\\u%04X") + '\\"}"}',
+    "hexadecimal escapes": "'" + escaped(TOKEN, "\\x%02x") + "'",
+    "percent escapes": "q=" + escaped(TOKEN, "%%%02X"),
+    "percent escape of one letter": "q=%67" + TOKEN[1:] + "&n=1",
+    "colour escapes in JSON": json.dumps({"out": f"\x1b[32m{TOKEN[:10]}\x1b[0m{TOKEN[10:]}"}),
+    "wrapped": "x" * 60 + " " + TOKEN[:18] + "\n" + TOKEN[18:] + "\n",
+    "wrapped with backslash": "curl -H " + TOKEN[:18] + "\\\n" + TOKEN[18:] + "\n",
+    "wrapped in quoted printable": TOKEN[:18] + "=\r\n" + TOKEN[18:] + "\r\n",
+    "wrapped in JSON": json.dumps({"out": TOKEN[:18] + "\n" + TOKEN[18:]}),
+    "behind an escape": json.dumps({"out": f"a\n{TOKEN}\tb"}),
+    "behind percent": f"https://example.net/?u=x%3D{TOKEN}%26y",
+    "between words": f"see({TOKEN})and[{TOKEN}]",
+    "in a path": f"/tmp/{TOKEN}/x",
+}
+
+
+@pytest.mark.parametrize("form", DISGUISED)
+def test_disguise_is_seen_through(form: str) -> None:
+    redacted = redact(DISGUISED[form])
+    assert "[REDACTED:github-token:" in redacted
+    assert TOKEN[12:] not in redacted
+    assert not any(TOKEN[at : at + 9] in redacted for at in range(len(TOKEN) - 9))
+
+
+def test_long_token_wrapped_after_enough_of_it() -> None:
+    token = "sk-ant" + "-api03-" + contexts.values(12)["urlsafe"] + contexts.values(13)["urlsafe"] + "AA"
+    text = f"{'x' * 30} {token[:60]}\n{token[60:]}\nnext line\n"
+    redacted = redact(text)
+    assert token[64:] not in redacted
+    assert redacted.endswith("\nnext line\n")
+
+
+def test_the_line_below_a_token_stays() -> None:
+    token = "sk-ant" + "-api03-" + contexts.values(12)["urlsafe"] + contexts.values(13)["urlsafe"] + "AA"
+    for below in ("PORT=8080", "done", "name: x1", "HOST2 = a"):
+        assert redact(f"ANTHROPIC_API_KEY={token}\n{below}\n").endswith(f"]\n{below}\n")
+
+
+@pytest.mark.parametrize(
+    "form", ["one letter as JSON escape", "all letters as JSON escapes", "JSON escapes twice"]
+)
+def test_unescaping_does_not_bring_it_back(form: str) -> None:
+    inner = json.dumps(json.loads(redact(DISGUISED[form])))
+    assert TOKEN[:12] not in inner
+    assert TOKEN[:12] not in inner.encode().decode("unicode_escape")
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 4])
+def test_json_in_json(depth: int) -> None:
+    text = json.dumps({"password": PASSWORD, "n": [1, {"api_key": TOKEN}]})
+    for _ in range(depth):
+        text = json.dumps({"stdout": text})
+    redacted = redact(text)
+    assert PASSWORD not in redacted
+    assert TOKEN not in redacted
+    for _ in range(depth):
+        redacted = json.loads(redacted)["stdout"]
+    inner = json.loads(redacted)
+    assert PATTERN.fullmatch(inner["password"])
+    assert PATTERN.fullmatch(inner["n"][1]["api_key"])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"Client({PASSWORD!r}, password='{PASSWORD}', timeout=3)\n", "password='@', timeout=3)\n"),
+        (f'{{"token": "{TOKEN}", "n": 1}}', '{"token": "@", "n": 1}'),
+        (f"A={TOKEN}\nDB_PASSWORD={PASSWORD}\nB=1\n", "A=@\nDB_PASSWORD=@\nB=1\n"),
+        (f"DB_PASSWORD={PASSWORD}\r\n\r\n", "DB_PASSWORD=@\r\n\r\n"),
+        (f"https://app:{PASSWORD}@db1/x?y=1", "https://app:@@db1/x?y=1"),
+        ('{"password": 123456789, "n": 1}', '{"password": "@", "n": 1}'),
+        ('{"a": {"password": -12345678.5e3}}', '{"a": {"password": "@"}}'),
+    ],
+)
+def test_value_only(text: str, expected: str) -> None:
+    assert PATTERN.sub("@", redact(text)).endswith(expected)
+
+
+def test_two_secrets_differ_and_one_stays_the_same() -> None:
+    other = "gh" + "p_" + contexts.values(4)["base62"][:36]
+    first, second, third = redact(f"{TOKEN}\n{other}\n{TOKEN}\n").split("\n")[:3]
+    assert first == third
+    assert first != second
+
+
+def test_fingerprint_depends_on_the_key() -> None:
+    assert Redactor(b"one").redact(TOKEN).text != Redactor(b"two").redact(TOKEN).text
+    assert Redactor(b"one").redact(TOKEN).text == Redactor(b"one").redact(TOKEN).text
+
+
+def test_placeholders_are_left_alone() -> None:
+    text = f"password: {redact(TOKEN)}\ntoken={redact(TOKEN)}&secret={redact(TOKEN)}\n"
+    assert redact(text) == text
+
+
+def test_known_value_goes_everywhere() -> None:
+    value = contexts.values(5)["base62"]
+    redacted = redact(f"API_KEY={value}\n\nand later in prose {value} or '{value}'\n")
+    assert value not in redacted
+    assert len(set(PATTERN.findall(redacted))) == 1
+
+
+def test_doubtful_value_goes_from_its_own_place_only() -> None:
+    redacted = redact("password: summertime8\nthe summertime8 festival\n")
+    assert redacted.startswith("password: [REDACTED:password:")
+    assert "the summertime8 festival" in redacted
+
+
+@pytest.mark.parametrize("size", [1_000, 70_000, 1_100_000])
+def test_secret_at_any_distance(size: int) -> None:
+    filler = "ordinary line of a log, nothing here\n" * (size // 37)
+    redacted = redact(filler + TOKEN + "\n" + filler + f"password = '{PASSWORD}'\n")
+    assert TOKEN not in redacted
+    assert PASSWORD not in redacted
+    assert redacted.startswith(filler)
+
+
+def test_counts_are_by_rule(redactor: Redactor) -> None:
+    result = redactor.redact(f"{TOKEN}\npassword='{PASSWORD}'\npassword='{PASSWORD}x'\n")
+    assert dict(result.counts) == {"github-token": 1, "name-password": 2}
+
+
+def test_nothing_found_is_the_same_text(redactor: Redactor) -> None:
+    text = "a\r\nb\rc\n\n\ud800 \x00"
+    result = redactor.redact(text)
+    assert result.text == text
+    assert result.counts == {}
+
+
+def test_limit(redactor: Redactor) -> None:
+    small = Redactor(b"k", limit=100)
+    assert small.redact("é" * 50).text == "é" * 50
+    with pytest.raises(RedactionError, match="101 bytes are more than the limit of 100"):
+        small.redact("x" * 101)
+
+
+def test_failure_tells_nothing_of_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = Redactor(b"k")
+
+    def fail(*_: object) -> None:
+        raise ValueError(TOKEN)
+
+    monkeypatch.setattr(broken, "_spans", fail)
+    with pytest.raises(RedactionError) as caught:
+        broken.redact(TOKEN)
+    assert TOKEN not in str(caught.value)
+    assert caught.value.__suppress_context__
+
+
+def test_many() -> None:
+    assert redact_many([TOKEN, "x", ""]) == [redact(TOKEN), "x", ""]
+
+
+HARMLESS = [
+    "commit 63c7a1f0b5d24e8f9a0b1c2d3e4f5a6b7c8d9e0f\nAuthor: A <a@example.net>\n",
+    "id: 0b7e6a52-8c1d-4f3e-9a2b-1c3d4e5f6a7b\n",
+    '"integrity": "sha512-' + "Ab3/" * 21 + 'Aw==",\n',
+    "github.com/a/b v1.2.3 h1:" + "Ab3/" * 10 + "Ab3=\n",
+    'checksum = "' + "0a1b2c3d" * 8 + '"\n',
+    "def login(username, password=None):\n    token = get_token(password)\n    return token\n",
+    "password = os.environ['DB_PASSWORD']\npassword: ${DB_PASSWORD}\npassword={{ vault_password }}\n",
+    "  password: string;\n  apiKey?: string;\n  token: Token\n",
+    'api_key = "your-api-key-here"\ntoken = "<token>"\nsecret: changeme\npassword: "********"\n',
+    '<input type="password" name="password" autocomplete="current-password">\n',
+    "next_page_token = response.next_page_token\nmax_tokens=4096\n",
+    '{"id":"toolu_01QwErTyUiOpAsDfGhJkLzXc","type":"tool_use"}\n',
+    '{"id":"msg_01QwErTyUiOpAsDfGhJkLzXc"}\n{"id":"call_9pQwErTyUiOpAsDfGhJkLzXc"}\n',
+    "Failed password for invalid user admin from 10.0.0.1 port 4242 ssh2\n",
+    "tokens: 18342, cached tokens: 17220\n",
+    'const token = jwt.sign(payload, process.env.SECRET, { expiresIn: "1h" });\n',
+    "if not user.check_password(form.cleaned_data['password']):\n    raise Wrong('password')\n",
+    "data:image/png;base64," + "iVBORw0KGgo" + "Ab3/" * 200 + "\n",
+    "postgres://{user}:{password}@{host}/{db}\nhttp://user:$PASS@example.net\n",
+    'key: "user.profile.settings.notifications.email.enabled"\n',
+    "docker run -u 1000:1000 -p 8080:8080 x\nmkdir -p build/out\n",
+]
+
+
+@pytest.mark.parametrize("text", HARMLESS, ids=lambda text: text[:24])
+def test_harmless_text_stays(text: str) -> None:
+    assert redact(text) == text
+
+
+def test_hint_lowers_and_raises_the_threshold(redactor: Redactor) -> None:
+    lone = contexts.values(6)["base62"] + "\n"
+    assert redactor.redact(lone).text == lone
+    assert redactor.redact(lone, "cat ~/.vault-token").text != lone
+    weak = f'"x_key": "{contexts.values(6)["base62"]}"\n'
+    assert redactor.redact(weak, "settings.json").text != weak
+    assert redactor.redact(weak, "web/package-lock.json").text == weak
+    assert redactor.redact(f"password='{PASSWORD}'", "git log -p").text != f"password='{PASSWORD}'"
+
+
+@pytest.mark.parametrize("lead", range(6))
+def test_long_value_of_other_alphabets(lead: int) -> None:
+    """What is read of a long value may end within a character."""
+    value = contexts.values(9)["base62"] + "7" * lead + "ключ€😀" * 80
+    assert value[:40] not in redact(f"DB_PASSWORD={value}\n")
+
+
+def test_tokens_without_anything_between_settle_at_once() -> None:
+    """What is left beside a placeholder goes with its whole word, not one token at a time."""
+    text = "AKIA" * 400
+    once = redact(text)
+    assert 1 <= len(PATTERN.findall(once)) <= 3
+    assert redact(once) == once
+
+
+def calls(redactor: Redactor, text: str) -> int:
+    """How many functions are called for a text: the same in every run."""
+    count = 0
+
+    def note(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    redactor.redact(text)
+    sys.setprofile(note)
+    try:
+        redactor.redact(text)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+HOSTILE = [
+    *('password="x ', "key=", "token ", "secret a ", "pass:", "://a:", "password((((", "--password a "),
+    *(
+        "-----BEGIN RSA PRIVATE KEY-----\n",
+        "-----END RSA PRIVATE KEY-----\n",
+        "LS0tLS1CRUdJTi",
+        "MIIEowIBAAKCAQEA\n",
+    ),
+    *(
+        "Cookie: a=b; ",
+        "kind: Secret\ndata:\n  a: YWJjZGVm\n",
+        "$ cat token\n",
+        "- name: password\n  value: ",
+    ),
+    *(
+        "eyJ",
+        "eyJhbGciOiJub25lIn0.",
+        "ghp_sk-xoxb-AKIA",
+        "AKIA%41",
+        "sk-",
+        "A" * 40 + "\n",
+        "ab_" + "q8Zk2m" * 5 + "-",
+    ),
+    *("\x1b[", "\x1b]8;;", "\\u0067", "a\u200b", "<password ", "<a password>", "[REDACTED:password:abcdef] "),
+]
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_work_grows_with_the_text_and_no_faster(piece: str, redactor: Redactor) -> None:
+    small, large = (calls(redactor, piece * (size // len(piece))) for size in (6_000, 24_000))
+    assert large <= 4.5 * small + 500
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password:" + "\n1:1:" * 40 + "x",
+        '"password",' + "\n1:1:" * 40 + "x",
+        "password" + "\n1:1:" * 40 + "valu",
+        "<key>password</key>" + "\n1:1:" * 40 + "<strin",
+        "password:" + "\\n1:1:" * 40 + "x",
+        "token=" + "ab-" * 80 + "\u200b",
+        "Authorization: Bearer " + "sk-ant-api03-" * 12 + "\u200b",
+    ],
+)
+def test_no_pattern_tries_every_way_to_read_a_text(text: str, redactor: Redactor) -> None:
+    """Each of these once took longer than the age of the universe."""
+    assert isinstance(redactor.redact(text).text, str)
+
+
+@pytest.mark.parametrize("said", ["--password '\\u0067 " + PASSWORD, "--password 'eyJhbGciOiJub25lIn0.\""])
+def test_a_quote_in_a_string_of_json_ends_the_string(said: str) -> None:
+    redacted = redact(json.dumps([json.dumps({"token": said})]))
+    assert json.loads(json.loads(redacted)[0]).keys() == {"token"}
+
+
+def test_json_with_half_a_surrogate_pair_stays_json() -> None:
+    text = json.dumps(
+        {"out": "-----BEGIN RSA PRIVATE KEY-----\n\ud83dpasswordpassword", "password": "-----BEGIN"}
+    )
+    assert json.loads(redact(text)).keys() == {"out", "password"}

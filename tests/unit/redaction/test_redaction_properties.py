@@ -1,0 +1,145 @@
+"""What holds for every text."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penumbra import redact
+from support import secret_contexts as contexts
+
+SECRETS = [
+    "gh" + "p_" + contexts.values(1)["base62"][:36],
+    "AK" + "IAQ7Q2XZ5PLMN4TRSW",
+    "ey" + "JhbGciOiJub25lIn0.ey" + "JzdWIiOiJwZW51bWJyYSJ9.c2lnbmF0dXJlLW9mLW5vYm9keQ",
+    *contexts.HUMAN,
+    *contexts.values(2).values(),
+    "-----BEGIN RSA PRIVATE KEY-----\n" + "Ab3/Xy9+" * 12 + "\n-----END RSA PRIVATE KEY-----",
+]
+GLUE = [
+    "\n",
+    " ",
+    ": ",
+    "=",
+    '"',
+    "'",
+    "\\",
+    "\\n",
+    '\\"',
+    "\\\\",
+    ",",
+    "{",
+    "}",
+    "[",
+    "]",
+    "<",
+    ">",
+    "\t",
+    "&",
+    "@",
+    "://",
+]
+GLUE += [
+    "password",
+    "api_key",
+    "token",
+    "secret",
+    "Authorization: Bearer ",
+    "Cookie: ",
+    "kind: Secret\ndata:\n",
+    "-u app:",
+]
+GLUE += [
+    "\x1b[31m",
+    "\x1b[0m",
+    "\u200b",
+    "\\u0067",
+    "%67",
+    "é",
+    "\U0001f511",
+    "\ud83d",
+    "[REDACTED:password:abcdef]",
+    "value",
+    "name",
+]
+PIECES = st.sampled_from(SECRETS + GLUE) | st.text(max_size=8)
+TEXTS = st.lists(PIECES, max_size=14).map("".join)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["password", "token", "n", "value", "api_key"]) | TEXTS, inner, max_size=4
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(TEXTS)
+def test_idempotent(text: str) -> None:
+    once = redact(text)
+    assert redact(once) == once
+
+
+@settings(max_examples=300, deadline=None)
+@given(VALUES, st.booleans(), st.sampled_from([None, 2]))
+def test_json_stays_valid(value: object, ascii_only: bool, indent: int | None) -> None:
+    text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
+    json.loads(redact(text))
+
+
+@settings(max_examples=200, deadline=None)
+@given(VALUES)
+def test_json_in_json_stays_valid(value: object) -> None:
+    text = json.dumps({"out": json.dumps(value)})
+    json.loads(json.loads(redact(text))["out"])
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=300))
+def test_any_text_is_taken(text: str) -> None:
+    assert isinstance(redact(text), str)
+
+
+@settings(max_examples=200, deadline=None)
+@given(TEXTS, TEXTS)
+def test_token_goes_wherever_it_stands(before: str, after: str) -> None:
+    token = "gh" + "o_" + contexts.values(8)["base62"][:36]
+    assert token not in redact(f"{before} {token} {after}")
+
+
+def test_same_in_every_process() -> None:
+    """Neither the seed of `hash` nor the process has a part in the result."""
+    texts = [
+        contexts.fill(text, contexts.values(n)["base62"], "api_key")
+        for n, text in enumerate(contexts.NAMED.values())
+    ]
+    here = hashlib.sha256(
+        "\0".join(redact("\n".join(texts[:n])) for n in range(len(texts))).encode()
+    ).hexdigest()
+    code = (
+        "import hashlib\nfrom penumbra import redact\nfrom support import secret_contexts as contexts\n"
+        "texts = [contexts.fill(text, contexts.values(n)['base62'], 'api_key')"
+        " for n, text in enumerate(contexts.NAMED.values())]\n"
+        "print(hashlib.sha256('\\0'.join(redact('\\n'.join(texts[:n])) for n in range(len(texts))).encode()).hexdigest())"
+    )
+    tests = Path(__file__).parents[2]
+    for seed in ("1", "77"):
+        environment = {
+            **os.environ,
+            "PYTHONHASHSEED": seed,
+            "PYTHONPATH": f"{tests.parent / 'addon'}:{tests}",
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+        )
+        assert done.stdout.strip() == here

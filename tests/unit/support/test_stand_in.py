@@ -1,0 +1,365 @@
+"""The stand-in itself: what it refuses, how it cuts, and what it remembers."""
+
+from __future__ import annotations
+
+import copy
+import ssl
+import threading
+from typing import Any
+
+import pytest
+
+from support.upstream import (
+    Fault,
+    Hangup,
+    Raw,
+    Text,
+    Thinking,
+    ToolCall,
+    Turn,
+    Upstream,
+    decode,
+    encode,
+    turn,
+)
+
+TOOLS = [{"name": "bash", "input_schema": {"type": "object"}}]
+HEADERS = {"x-api-key": "k", "anthropic-version": "2023-06-01"}
+
+
+def call(name: str = "t1", **more: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "id": name, "name": "bash", "input": {}, **more}
+
+
+def result(name: str = "t1", content: Any = "out", **more: Any) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": name, "content": content, **more}
+
+
+def text(words: str = "hi", **more: Any) -> dict[str, Any]:
+    return {"type": "text", "text": words, **more}
+
+
+def conversation(*contents: Any, **more: Any) -> dict[str, Any]:
+    """A body whose messages alternate from the user on."""
+    roles = ("user", "assistant")
+    messages = [{"role": roles[i % 2], "content": content} for i, content in enumerate(contents)]
+    return {"model": "m", "max_tokens": 4096, "messages": messages, "tools": TOOLS, **more}
+
+
+GOOD = conversation("hi", [text("ok"), call()], [result(), text("go on")])
+CACHED = {"type": "ephemeral"}
+REFUSED = {
+    "unknown field": ({**GOOD, "_forge": {}}, "_forge: Extra inputs are not permitted"),
+    "no max_tokens": ({"model": "m", "messages": GOOD["messages"]}, "max_tokens: Field required"),
+    "no messages": ({**GOOD, "messages": []}, "at least one message"),
+    "assistant first": (
+        {**GOOD, "messages": [{"role": "assistant", "content": "a"}]},
+        'must use the "user" role',
+    ),
+    "call without result": (
+        conversation("hi", [call()]),
+        "without `tool_result` blocks immediately after: t1",
+    ),
+    "result of another call": (conversation("hi", [call()], [result("t2")]), "unexpected `tool_use_id`"),
+    "result without call": (conversation("hi", "a", [result()]), "unexpected `tool_use_id`"),
+    "result one turn late": (
+        conversation("hi", [call()], "wait", "a", [result()]),
+        "without `tool_result` blocks immediately after: t1",
+    ),
+    "two results for one call": (
+        conversation("hi", [call()], [result(), result()]),
+        "must have a single result",
+    ),
+    "text before result": (
+        conversation("hi", [call()], [text(), result()]),
+        "without `tool_result` blocks immediately after: t1",
+    ),
+    "one id twice": (conversation("hi", [call(), call()], [result()]), "ids must be unique"),
+    "empty text": (conversation([text("")]), "text content blocks must be non-empty"),
+    "blank text": (conversation([text(" \n")]), "must contain non-whitespace text"),
+    "empty text in result": (conversation("hi", [call()], [result(content=[text("")])]), "must be non-empty"),
+    "empty error": (conversation("hi", [call()], [result(content="", is_error=True)]), "cannot be empty"),
+    "unknown block": (conversation([{"type": "shadow"}]), "does not match any of the expected tags"),
+    "unknown key in result": (conversation("hi", [call()], [result(_x=1)]), "Extra inputs are not permitted"),
+    "calls by the user": (conversation([call()]), "can only be in `assistant` messages"),
+    "results by the assistant": (conversation("hi", [result()]), "can only be in `user` messages"),
+    "five breakpoints": (
+        conversation([text(str(i), cache_control=CACHED) for i in range(5)]),
+        "A maximum of 4 blocks with cache_control may be provided. Found 5.",
+    ),
+    "two tools of one name": ({**GOOD, "tools": TOOLS * 2}, "Tool names must be unique"),
+    "unknown key in tool": ({**GOOD, "tools": [{**TOOLS[0], "x": 1}]}, "tools.0.custom.x: Extra inputs"),
+    "choice of an absent tool": (
+        {**GOOD, "tool_choice": {"type": "tool", "name": "expand_context"}},
+        "Tool 'expand_context' not found",
+    ),
+    "choice without tools": (
+        conversation("hi", tools=[], tool_choice={"type": "auto"}),
+        "while providing tools",
+    ),
+    "thinking missing": (
+        conversation("hi", [call()], [result()], thinking={"type": "enabled", "budget_tokens": 1024}),
+        "Expected `thinking` or `redacted_thinking`, but found `tool_use`",
+    ),
+    "unsigned thinking": (
+        conversation(
+            "hi",
+            [{"type": "thinking", "thinking": "a", "signature": "b"}, {"type": "text", "text": "c"}],
+            "go",
+        ),
+        "Invalid `signature` in `thinking` block",
+    ),
+    "thinking that led to nothing": (
+        conversation("hi", [{"type": "thinking", "thinking": "a", "signature": "b"}], "go"),
+        "final block in an assistant message",
+    ),
+    "binding controls without the beta": (
+        conversation("hi", thinking={"type": "adaptive", "block_binding": {}}),
+        "block_binding: Extra inputs",
+    ),
+}
+
+
+@pytest.fixture
+def post(upstream: Upstream, clients: Any) -> Any:
+    client = clients.http(None)
+
+    def send(body: Any, path: str = "/v1/messages", headers: Any = HEADERS, **more: Any) -> Any:
+        return client.post(f"http://127.0.0.1:{upstream.port}{path}", json=body, headers=headers, **more)
+
+    return send
+
+
+def test_takes_a_good_request(post: Any, upstream: Upstream) -> None:
+    answer = post(GOOD)
+    assert answer.status_code == 200
+    assert answer.json()["content"] == [{"type": "text", "text": "Understood."}]
+    assert upstream.requests[0].json == GOOD
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refuses(case: str, post: Any, upstream: Upstream) -> None:
+    body, words = REFUSED[case]
+    answer = post(body)
+    assert answer.status_code == 400
+    error = answer.json()
+    assert (error["type"], error["error"]["type"]) == ("error", "invalid_request_error")
+    assert words in error["error"]["message"]
+    assert upstream.requests[0].problem == error["error"]["message"]
+
+
+def test_counting_takes_no_max_tokens(post: Any) -> None:
+    body = {key: GOOD[key] for key in ("model", "messages", "tools")}
+    assert post(body, "/v1/messages/count_tokens").json()["input_tokens"] > 0
+    assert "max_tokens: Extra inputs" in post(GOOD, "/v1/messages/count_tokens").text
+
+
+def think(post: Any, upstream: Upstream) -> dict[str, Any]:
+    """A conversation with a bound thinking block in it."""
+    thinking = {"type": "enabled", "budget_tokens": 1024}
+    body = conversation("hi", thinking=thinking)
+    upstream.answers(turn(Thinking("hm"), ToolCall("bash", {"command": "ls"})))
+    content = post(body).json()["content"]
+    return conversation("hi", content, [result(content[1]["id"])], thinking=thinking)
+
+
+def test_bound_thinking_is_taken_back(post: Any, upstream: Upstream) -> None:
+    body = think(post, upstream)
+    assert post(body).status_code == 200
+    moved = copy.deepcopy(body)
+    moved["messages"][0]["content"] = [text("hi", cache_control=CACHED)]
+    assert post(moved).status_code == 200
+
+
+@pytest.mark.parametrize("change", ["message", "tool added", "system", "thinking text"])
+def test_bound_thinking_elsewhere_is_refused(change: str, post: Any, upstream: Upstream) -> None:
+    body = think(post, upstream)
+    if change == "message":
+        body["messages"][0]["content"] = "ho"
+    elif change == "tool added":
+        body["tools"] = [*TOOLS, {"name": "expand_context", "input_schema": {"type": "object"}}]
+    elif change == "system":
+        body["system"] = "You are"
+    else:
+        body["messages"][1]["content"][0]["thinking"] = "hmm"
+    answer = post(body)
+    assert answer.status_code == 400
+    expected = "cannot be modified" if change == "thinking text" else "bound to a different conversation"
+    assert expected in answer.text
+
+
+def test_bound_thinking_is_dropped_on_demand(post: Any, upstream: Upstream) -> None:
+    body = think(post, upstream)
+    body["messages"][0]["content"] = "ho"
+    body["thinking"]["block_binding"] = {"prefix_mismatch_behavior": "drop_block"}
+    beta = {**HEADERS, "anthropic-beta": "thinking-binding-controls-2026-08-01"}
+    assert post(body, headers=beta).status_code == 200
+    assert upstream.anthropic.dropped == ["messages.1.content.0"]
+
+
+def test_binding_can_be_switched_off(post: Any, upstream: Upstream) -> None:
+    body = think(post, upstream)
+    body["messages"][0]["content"] = "ho"
+    upstream.anthropic.enforce_binding = False
+    assert post(body).status_code == 200
+
+
+def chat(*messages: Any, **more: Any) -> dict[str, Any]:
+    return {"model": "m", "messages": list(messages), **more}
+
+
+USER = {"role": "user", "content": "hi"}
+FUNCTION = {"type": "function", "function": {"name": "bash", "parameters": {"type": "object"}}}
+CALLS = {
+    "role": "assistant",
+    "content": None,
+    "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "bash", "arguments": "{}"}}],
+}
+ANSWER = {"role": "tool", "tool_call_id": "c1", "content": "out"}
+CHAT_REFUSED = {
+    "unknown field": (chat(USER, _forge={}), "Unrecognized request argument supplied: _forge"),
+    "unanswered call": (chat(USER, CALLS, USER), "did not have response messages: c1"),
+    "unanswered at the end": (chat(USER, CALLS), "did not have response messages: c1"),
+    "answer to nothing": (chat(USER, ANSWER), "must be a response to a preceeding message"),
+    "answered twice": (chat(USER, CALLS, ANSWER, ANSWER), "Duplicate value for 'tool_call_id'"),
+    "null result": (chat(USER, CALLS, {**ANSWER, "content": None}), "expected a string, got null"),
+    "unknown role": (chat({"role": "ghost", "content": "a"}), "Invalid value: 'ghost'"),
+    "image in a result": (
+        chat(USER, CALLS, {**ANSWER, "content": [{"type": "image_url", "image_url": {"url": "x"}}]}),
+        "Invalid value: 'image_url'",
+    ),
+    "unknown key": (chat({**USER, "_x": 1}), "Unknown parameter: 'messages[0]._x'"),
+    "no tools": (chat(USER, tools=[]), "empty array"),
+    "choice without tools": (chat(USER, tool_choice="auto"), "only allowed when 'tools' are specified"),
+    "choice of an absent tool": (
+        chat(USER, tools=[FUNCTION], tool_choice={"type": "function", "function": {"name": "x"}}),
+        "not in 'tools'",
+    ),
+    "figures without a stream": (
+        chat(USER, stream_options={"include_usage": True}),
+        "only allowed when 'stream'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CHAT_REFUSED)
+def test_chat_refuses(case: str, post: Any) -> None:
+    body, words = CHAT_REFUSED[case]
+    answer = post(body, "/v1/chat/completions", {"authorization": "Bearer k"})
+    assert answer.status_code == 400
+    assert words in answer.json()["error"]["message"]
+
+
+def test_chat_takes_a_good_request(post: Any) -> None:
+    body = chat(USER, CALLS, ANSWER, tools=[FUNCTION], tool_choice="auto")
+    assert post(body, "/v1/chat/completions", {"authorization": "Bearer k"}).status_code == 200
+
+
+def test_embeddings_take_no_tools(post: Any) -> None:
+    keys = {"authorization": "Bearer k"}
+    assert post({"model": "e", "input": "a"}, "/v1/embeddings", keys).status_code == 200
+    refused = post({"model": "e", "input": "a", "tools": []}, "/v1/embeddings", keys)
+    assert "supplied: tools" in refused.text
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "zstd", "deflate"])
+def test_encodings(encoding: str, upstream: Upstream, clients: Any) -> None:
+    import json
+
+    data = json.dumps(GOOD).encode()
+    url = f"http://127.0.0.1:{upstream.port}/v1/messages"
+    packed = encode(encoding, data)
+    assert decode(encoding, packed) == data
+    client = clients.http(None)
+    headers = {**HEADERS, "content-encoding": encoding, "accept-encoding": encoding}
+    upstream.answers(turn("words " * 40, encoding="accept"))
+    with client.stream("POST", url, content=packed, headers=headers) as answer:
+        raw = b"".join(answer.iter_raw())
+    assert answer.headers["content-encoding"] == encoding
+    assert b"words words" in decode(encoding, raw)
+    assert upstream.requests[0].raw_body == packed
+    assert upstream.requests[0].body == data
+    assert client.post(url, content=packed[:-9], headers=headers).status_code == 400
+
+
+@pytest.mark.parametrize("http2", [False, True])
+@pytest.mark.parametrize("split", [0, 1, 7, 100_000])
+def test_streams_survive_any_cut(http2: bool, split: int, upstream: Upstream, clients: Any) -> None:
+    verify = ssl.create_default_context(cafile=str(upstream.ca_file))
+    client = clients.http(None, http2=http2, verify=verify)
+    blocks = (
+        Thinking("Überlegung"),
+        Text("größer"),
+        ToolCall("bash", {"command": "ls"}, fragments=('{"comm', 'and":"ls"}')),
+    )
+    whole, cut = turn(*blocks), turn(*blocks, split=split, pings=2)
+    streams = []
+    for answer in (whole, cut):
+        upstream.reset()
+        upstream.answers(answer)
+        url = f"https://localhost:{upstream.tls_port}/v1/messages"
+        got = client.post(url, json={**GOOD, "stream": True}, headers=HEADERS)
+        streams.append(got.text.removeprefix('event: ping\ndata: {"type": "ping"}\n\n' * 2))
+        assert upstream.requests[0].http_version == ("2" if http2 else "1.1")
+    assert streams[0] == streams[1]
+    assert '{"type":"input_json_delta","partial_json":"and\\":\\"ls\\"}"}' in streams[0]
+
+
+@pytest.mark.parametrize("http2", [False, True])
+@pytest.mark.parametrize("answer", [Hangup(), turn("abc", cut_after=3)])
+def test_connections_die_on_demand(http2: bool, answer: Any, upstream: Upstream, clients: Any) -> None:
+    verify = ssl.create_default_context(cafile=str(upstream.ca_file))
+    client = clients.http(None, http2=http2, verify=verify)
+    upstream.answers(answer)
+    url = f"https://localhost:{upstream.tls_port}/v1/messages"
+    with pytest.raises(clients.httpx.TransportError):
+        client.post(url, json={**GOOD, "stream": True}, headers=HEADERS)
+    assert client.post(url, json=GOOD, headers=HEADERS).status_code == 200
+
+
+def test_errors_and_raw_answers(post: Any, upstream: Upstream) -> None:
+    fault = Fault(529, "Overloaded", (("retry-after", "3"),))
+    upstream.answers(fault, Raw(502, (("content-type", "text/html"),), b"<html>"), turn("ab", error_after=3))
+    overloaded = post(GOOD)
+    assert (overloaded.status_code, overloaded.headers["retry-after"]) == (529, "3")
+    assert overloaded.json()["error"] == {"type": "overloaded_error", "message": "Overloaded"}
+    assert post(GOOD).content == b"<html>"
+    assert post({**GOOD, "stream": True}).text.split("event: ")[-1].startswith("error\n")
+
+
+@pytest.mark.parametrize("http2", [False, True])
+def test_knows_when_the_client_goes_away(http2: bool, upstream: Upstream, clients: Any) -> None:
+    gate = threading.Event()
+    upstream.answers(turn("abc", hold={4: gate}))
+    verify = ssl.create_default_context(cafile=str(upstream.ca_file))
+    client = clients.http(None, http2=http2, verify=verify)
+    url = f"https://localhost:{upstream.tls_port}/v1/messages"
+    with client.stream("POST", url, json={**GOOD, "stream": True}, headers=HEADERS) as answer:
+        assert "message_start" in next(answer.iter_text())
+    client.close()
+    received = upstream.requests[0]
+    assert received.done.wait(20)
+    assert received.cancelled
+
+
+def test_cache_figures_follow_the_prefix(post: Any, upstream: Upstream) -> None:
+    upstream.script(lambda received: Turn((Text("a"),)))
+    first = post(conversation("hi " * 100)).json()["usage"]
+    second = post(conversation("hi " * 100, "a", "more")).json()["usage"]
+    changed = post(conversation("ho " * 100, "a", "more")).json()["usage"]
+    assert first["cache_read_input_tokens"] == 0
+    assert second["cache_read_input_tokens"] == first["input_tokens"]
+    assert changed["cache_read_input_tokens"] < first["input_tokens"]
+
+
+@pytest.mark.parametrize("http2", [False, True])
+def test_large_bodies_both_ways(http2: bool, upstream: Upstream, clients: Any) -> None:
+    verify = ssl.create_default_context(cafile=str(upstream.ca_file))
+    client = clients.http(None, http2=http2, verify=verify)
+    url = f"https://localhost:{upstream.tls_port}/v1/messages"
+    words = "some words " * 150_000
+    for stream in (False, True):
+        upstream.answers(turn(words, delta=110_000))
+        answer = client.post(url, json=conversation(words, stream=stream), headers=HEADERS)
+        assert answer.text.count("some words") == 150_000
+    assert [len(request.json["messages"][0]["content"]) for request in upstream.requests] == [len(words)] * 2

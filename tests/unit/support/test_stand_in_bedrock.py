@@ -1,0 +1,178 @@
+"""The stand-in's Bedrock: what it refuses, and that its streams are Amazon's."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from botocore.eventstream import EventStreamBuffer
+
+from support.upstream import Fault, Thinking, ToolCall, Upstream, turn
+
+PATH = "/model/m/converse"
+KEY = {"authorization": "Bearer k"}
+TOOL = {"toolSpec": {"name": "bash", "inputSchema": {"json": {"type": "object"}}}}
+CACHE = {"cachePoint": {"type": "default"}}
+
+
+def use(name: str = "t1", **more: Any) -> dict[str, Any]:
+    return {"toolUse": {"toolUseId": name, "name": "bash", "input": {}, **more}}
+
+
+def told(name: str = "t1", *content: Any, **more: Any) -> dict[str, Any]:
+    return {"toolResult": {"toolUseId": name, "content": list(content) or [{"text": "out"}], **more}}
+
+
+def say(words: str = "hi") -> dict[str, Any]:
+    return {"text": words}
+
+
+def conversation(*contents: list[Any], **more: Any) -> dict[str, Any]:
+    """A body whose messages alternate from the user on."""
+    roles = ("user", "assistant")
+    messages = [{"role": roles[i % 2], "content": content} for i, content in enumerate(contents)]
+    return {"messages": messages, "toolConfig": {"tools": [TOOL]}, **more}
+
+
+GOOD = conversation([say()], [say("ok"), use()], [told(), say("go on")])
+REFUSED = {
+    "unknown field": ({**GOOD, "_forge": {}}, "Unexpected field _forge"),
+    "no messages": ({**GOOD, "messages": []}, "must start with a user message"),
+    "assistant first": ({"messages": [{"role": "assistant", "content": [say()]}]}, "must start with a user"),
+    "two of one role": ({**GOOD, "messages": [GOOD["messages"][0]] * 2}, "must alternate between user and"),
+    "no content": (conversation([]), "content field in the Message object at messages.0 is empty"),
+    "two kinds in one block": (
+        conversation([{**say(), **CACHE}]),
+        "The content block at messages.0.content.0",
+    ),
+    "blank text": (conversation([say(" \n")]), "messages.0.content.0 is blank"),
+    "blank result": (conversation([say()], [use()], [told("t1", say(" "))]), "is blank or malformed"),
+    "empty result": (
+        conversation([say()], [use()], [{"toolResult": {"toolUseId": "t1", "content": []}}]),
+        "is malformed",
+    ),
+    "odd status": (conversation([say()], [use()], [told(status="bad")]), "status of the toolResult"),
+    "odd id": (conversation([say()], [use("a b")], [told("a b")]), "id or name of the toolUse"),
+    "input that is no object": (conversation([say()], [use(input="{}")], [told()]), "Provide a json object"),
+    "call without result": (
+        conversation([say()], [use(), use("t2")], [told()]),
+        "Expected toolResult blocks at messages.2.content for the following Ids: t2",
+    ),
+    "call at the end": (conversation([say()], [use()]), "for the following Ids: t1"),
+    "result of another call": (conversation([say()], [use()], [told("t2")]), "for the following Ids: t1"),
+    "result without call": (conversation([told()]), "exceeds the number of toolUse blocks"),
+    "result twice": (
+        conversation([say()], [use()], [told(), told()]),
+        "exceeds the number of toolUse blocks",
+    ),
+    "calls by the user": (conversation([use()]), "can't be ['toolUse'] in a user message"),
+    "calls without tools": ({"messages": GOOD["messages"]}, "toolConfig field must be defined"),
+    "two tools of one name": ({**GOOD, "toolConfig": {"tools": [TOOL] * 2}}, "two of one name"),
+    "no tool": ({**GOOD, "toolConfig": {"tools": [CACHE]}}, "has no tools"),
+    "odd schema": (
+        {**GOOD, "toolConfig": {"tools": [{"toolSpec": {"name": "a", "inputSchema": {"json": {}}}}]}},
+        "must be one of: object",
+    ),
+    "unknown choice": (
+        {**GOOD, "toolConfig": {"tools": [TOOL], "toolChoice": {"tool": {"name": "x"}}}},
+        "names no tool",
+    ),
+    "five marks": (conversation([say(), *[CACHE] * 5]), "more than 4 cache points"),
+    "unsigned reasoning": (
+        conversation(
+            [say()],
+            [{"reasoningContent": {"reasoningText": {"text": "a", "signature": "b"}}}, say()],
+            [say()],
+        ),
+        "Invalid `signature` in `thinking` block",
+    ),
+    "reasoning that led to nothing": (
+        conversation(
+            [say()], [{"reasoningContent": {"reasoningText": {"text": "a", "signature": "b"}}}], [say()]
+        ),
+        "final block in an assistant message",
+    ),
+}
+
+
+@pytest.fixture
+def post(upstream: Upstream, clients: Any) -> Any:
+    client = clients.http(None)
+
+    def send(body: Any, path: str = PATH, headers: Any = KEY) -> Any:
+        return client.post(f"http://127.0.0.1:{upstream.port}{path}", json=body, headers=headers)
+
+    return send
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refuses(case: str, post: Any, upstream: Upstream) -> None:
+    body, words = REFUSED[case]
+    answer = post(body)
+    assert answer.status_code == 400
+    assert words in answer.json()["message"]
+    assert words in upstream.requests[0].problem
+
+
+def test_refuses_what_is_not_signed(post: Any) -> None:
+    assert post(GOOD).status_code == 200
+    signed = "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20200101/us-east-1/bedrock/aws4_request"
+    for headers, words in (
+        ({}, "security token"),
+        ({"authorization": f"{signed}, SignedHeaders=host, Signature={'0' * 64}"}, "does not conform"),
+        (
+            {
+                "authorization": f"{signed}, SignedHeaders=host;x-amz-date, Signature={'0' * 64}",
+                "x-amz-date": "20200101T000000Z",
+            },
+            "Signature expired",
+        ),
+    ):
+        answer = post(GOOD, headers=headers)
+        assert answer.status_code == 403
+        assert words in answer.json()["message"]
+
+
+def test_reasoning_is_bound_to_what_stands_before_it(post: Any, upstream: Upstream) -> None:
+    upstream.answers(turn(Thinking("Hm."), "So."))
+    body = conversation([say()])
+    content = post(body).json()["output"]["message"]["content"]
+    later = [{"role": "assistant", "content": content}, {"role": "user", "content": [say("Go on."), CACHE]}]
+    assert post({**body, "messages": [*body["messages"], *later]}).status_code == 200
+    other = conversation([say("Else.")])
+    assert post({**other, "messages": [*other["messages"], *later]}).status_code == 400
+
+
+def test_streams_and_the_middle_of_them(post: Any, upstream: Upstream) -> None:
+    upstream.answers(turn("Hi.", ToolCall("bash", {"a": 1}), error_after=5), Fault(429, "slow"))
+    buffer = EventStreamBuffer()
+    buffer.add_data(post(GOOD, f"{PATH}-stream").content)
+    *events, error = buffer
+    names = [one.headers[":event-type"] for one in events]
+    assert names == [
+        "messageStart",
+        "contentBlockDelta",
+        "contentBlockStop",
+        "contentBlockStart",
+        "contentBlockDelta",
+    ]
+    assert error.headers[":exception-type"] == "throttlingException"
+    assert post(GOOD, f"{PATH}-stream").json() == {"message": "slow"}
+
+
+def test_invoke_is_anthropics_without_model_and_stream(post: Any) -> None:
+    body = {
+        "anthropic_version": "bedrock-2023-05-31",
+        "max_tokens": 9,
+        "messages": [{"role": "user", "content": "x"}],
+    }
+    assert post(body, "/model/m/invoke").json()["content"] == [{"type": "text", "text": "Understood."}]
+    for wrong in (
+        {**body, "model": "m"},
+        {**body, "stream": True},
+        {**body, "anthropic_version": "1"},
+        {**body, "x": 1},
+    ):
+        assert post(wrong, "/model/m/invoke").status_code == 400
+    assert json.loads(post(body, "/model/m/invoke").content)["model"] == "m"
