@@ -25,12 +25,21 @@ def demo(*arguments):
 
 
 def test_it_plays_without_what_only_the_tests_need():
-    told = demo("--show", "8")
+    told = demo("--show", "9")
     assert told.returncode == 0, told.stderr
     assert "Secrets in the session: 7; that reached the provider: 0." in told.stdout
     assert "Prefix kept for the provider's cache: in 10 of 10 requests." in told.stdout
     assert "Refused by the stand-in: 0." in told.stdout
-    assert "received by the provider" in told.stdout
+    _, _, shown = told.stdout.partition(": sent by the agent\n")
+    sent, _, rest = shown.partition("\n\n== ")
+    _, _, received = rest.partition(": received by the provider\n")
+    # What the README shows is what comes out.
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    before, after = (block.partition("\n```")[0] for block in readme.split("```text\n")[1:3])
+    head, _, more = before.rpartition("\n… ")
+    assert sent.startswith(f"{head}\n")
+    assert more == f"{sent.count(chr(10)) - head.count(chr(10))} more lines"
+    assert after == received.rstrip("\n")
 
 
 @pytest.mark.parametrize("number", ["0", "15", "99", "-1"])

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from penumbra import __version__
+
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -50,6 +52,15 @@ def test_every_rule_file_is_inside(wheel):
     assert (wheel / "penumbra/main.py").read_bytes() == (ROOT / "addon/main.py").read_bytes()
     assert "penumbra = penumbra.cli:main" in next(wheel.glob("*.dist-info/entry_points.txt")).read_text()
     assert not list(wheel.glob("tests"))
+
+
+def test_it_says_what_it_is(wheel):
+    assert (wheel / "penumbra/py.typed").exists()
+    (about,) = wheel.glob("*.dist-info")
+    lines = (about / "METADATA").read_text().split("\n")
+    for line in (f"Version: {__version__}", "License-Expression: MIT", "License-File: LICENSE"):
+        assert line in lines
+    assert (about / "licenses/LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
 
 
 def test_its_own_files_are_used(wheel):

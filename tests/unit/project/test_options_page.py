@@ -1,0 +1,41 @@
+"""docs/options.md has every option: its group, its help, and the default that is in force."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from penumbra.config.options import KNOBS, groups
+from penumbra.config.settings import Settings
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = (ROOT / "docs/options.md").read_text(encoding="utf-8")
+TABLES = PAGE.partition("\n## All of them\n")[2].partition("\n## ")[0]
+ROW = re.compile(r"^\| `(\w+)` \| (.*?) ?\| (.*) \|$", re.MULTILINE)
+DEFAULTS = {name: default for name, default, _ in ROW.findall(TABLES)}
+
+
+def test_the_tables_are_those_of_the_options():
+    sections = re.split(r"^### ", TABLES, flags=re.MULTILINE)[1:]
+    shown = {
+        section.partition("\n")[0]: [(name, help) for name, _, help in ROW.findall(section)]
+        for section in sections
+    }
+    assert shown == {
+        title: [(knob.option, knob.help.replace("|", "/")) for knob in knobs]
+        for title, knobs in groups().items()
+    }
+
+
+@pytest.mark.parametrize("knob", KNOBS, ids=lambda knob: knob.name)
+def test_the_default_is_the_one_in_force(knob):
+    default, shown = getattr(Settings(), knob.name), DEFAULTS[knob.option]
+    if shown == "":
+        assert not default or knob.name == "tool_compaction"
+    else:
+        assert knob.parse(shown) == default
+
+
+def test_the_keys_of_the_pipe_are_named():
+    sentence = PAGE.partition("Under `pipes.tool_output`: ")[2].partition(", and `api`")[0]
+    assert re.findall(r"`(\w+)`", sentence) == [knob.name for knob in KNOBS if knob.yaml]
