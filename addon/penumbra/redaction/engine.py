@@ -21,7 +21,7 @@ from penumbra.redaction.hints import Hint, read_hint
 from penumbra.redaction.json_text import inside_strings, is_json
 from penumbra.redaction.locate import Anchors
 from penumbra.redaction.rule import Rule, read
-from penumbra.redaction.span import Finder, Span
+from penumbra.redaction.span import Finder, Rank, Span
 from penumbra.redaction.view import View, undisguised, without
 
 _PASSES = 6
@@ -124,7 +124,7 @@ class Redactor:
     def _seen(self, data: bytes, hint: Hint) -> list[Span]:
         low = data.lower()
         found = [span for rule in self._global for span in everywhere(rule, data)]
-        found += self._anchored(data, low)
+        found += _cut_at_lines(data, list(self._anchored(data, low)))
         found += self._assignments.find(data, low, loud=hint.loud, quiet=hint.quiet)
         if not hint.quiet:
             found += prefixed_tokens(data)
@@ -139,12 +139,16 @@ class Redactor:
         done: dict[str, int] = {}
         places: dict[str, tuple[Rule | Finder, list[int]]] = {}
         for owners, start in self._anchors.find(low):
+            begun: list[Span] = []
             for owner in owners:
                 if isinstance(owner, Finder) or owner.whole or owner.before:
                     places.setdefault(owner.id, (owner, []))[1].append(start)
                 elif start >= done.get(owner.id, 0) and (span := at_anchor(owner, data, start)):
                     done[owner.id] = span.end
-                    yield span
+                    begun.append(span)
+            # What is whole in its line to one rule does not go on in the next one for another.
+            whole = [span for span in begun if b"\n" not in data[span.start : span.end]]
+            yield from whole or begun
         for owner, starts in places.values():
             if isinstance(owner, Finder):
                 yield from owner.find(data, low, starts)
@@ -162,6 +166,21 @@ class Redactor:
             at = span.end
         pieces.append(data[at:])
         return b"".join(pieces)
+
+
+def _cut_at_lines(data: bytes, spans: list[Span]) -> list[Span]:
+    """The spans, ended where another secret begins a line of theirs: that one goes on nothing."""
+    starts = {span.start for span in spans if data[span.start - 1 : span.start] == b"\n"}
+    if not starts:
+        return spans
+    cut = []
+    for span in spans:
+        at = data.find(b"\n", span.start, span.end) if span.rank is Rank.TOKEN else -1
+        while at >= 0 and at + 1 not in starts:
+            at = data.find(b"\n", at + 1, span.end)
+        end = at - (data[at - 1 : at] == b"\r") if at >= 0 else span.end
+        cut.append(replace(span, end=end))
+    return cut
 
 
 def _behind_escape(data: bytes, span: Span) -> Span:

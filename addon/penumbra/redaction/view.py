@@ -126,11 +126,6 @@ _WRAP = re.compile(
 )
 
 
-def unwrapped(data: bytes) -> View | None:
-    """The view of a text without the line breaks inside of words; None if it has none."""
-    return _build(data, _WRAP.finditer(data))
-
-
 def flat(data: bytes) -> bytes:
-    """What such a view reads, without knowing where it came from: much cheaper."""
+    """A text without the line breaks inside of words."""
     return _WRAP.sub(b"", data)

@@ -24,7 +24,8 @@ from penumbra.redaction.values import (
     is_secret,
     kinds,
 )
-from penumbra.redaction.view import flat, unwrapped
+from penumbra.redaction.view import flat
+from penumbra.redaction.wrapping import wrapped_end
 
 _WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 _NO_DIGIT = frozenset(b"ghijklmnopqrstuvwxyzGHIJKLMNOPQRSTUVWXYZ")
@@ -33,14 +34,14 @@ _ESCAPE_BEFORE = re.compile(
     rb"(?:\\[nrtbfv0]|%[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}|(?:\\033|\\e)\[[A-Za-z])\Z"
 )
 _COLOUR_BEFORE = re.compile(rb"(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e)\[[0-9;]{0,16}[A-Za-z]\Z")
-_RUN = re.compile(rb"[A-Za-z0-9+/_=.-]{4,}")
-_BREAK = re.compile(rb"(?:\\?\r?\n|\\{1,4}n)[ \t>|+]{0,12}[A-Za-z0-9+/_=.-]{4}")
+_RUN = re.compile(rb"[A-Za-z0-9+/_.-]{4,}={0,2}")
 _STOPS = b".,:;"
 _REST = re.compile(
-    rb"(?:\\?\r?\n|=\r?\n|\\{1,31}n)[ \t>|+]{0,12}([A-Za-z0-9+/_=.-]{4,600})(?=[ \t]*(?:\r?\n|[\"'\\,;)]|\Z))"
+    rb"(?:\\?\r?\n|=\r?\n|\\{1,31}n)[ \t>|+]{0,12}([A-Za-z0-9+/_.-]{4,600}={0,2})"
+    rb"(?=[ \t]*(?:\r?\n|[\"'\\,;)]|\Z))"
 )
-_LONG_LINE = 60
-"""Columns from which on a break may be a terminal's or a mailer's."""
+_JOINTS = tuple(bytes((byte,)) for byte in b"_-")
+"""What joins the parts of a token: what begins behind one is no token of its own."""
 _BLOB = re.compile(rb"[A-Za-z0-9+/]{24}")
 _FILLER = compile_pattern(r"[xX]{6}|[*.]{4}|0{12}|your|YOUR|EXAMPLE\z")
 _DIGITS = b"0123456789"
@@ -83,34 +84,43 @@ def at_anchor(rule: Rule, data: bytes, anchor: int) -> Span | None:
 def _continued(rule: Rule, data: bytes, span: Span) -> Span:
     """The span with the rest of a token that reached the end of a long line."""
     rest = _REST.match(data, span.end)
-    if rest is None or span.end - data.rfind(b"\n", max(0, span.end - 600), span.end) <= _LONG_LINE:
+    if rest is None or rule.pattern.match(rest[1]):
         return span
-    view = unwrapped(data[span.start : rest.end(1)])
-    whole = view and rule.pattern.match(view.data)
-    if (
-        view is None
-        or not whole
-        or whole.end() < len(view.data)
-        or not any(48 <= byte < 58 for byte in rest[1])
-    ):
-        return span
-    return replace(span, end=rest.end(1))
+    end = wrapped_end(data, span.start, span.end, rule.window)
+    # Lines of one token each are a list of them.
+    alone = not data[data.rfind(b"\n", max(0, span.start - rule.window), span.start) + 1 : span.start].strip()
+    if end == span.end and not alone and _is_rest(rest[1]):
+        end = rest.end(1)
+    return replace(span, end=end) if end > span.end and _joined(rule, data, span.start, end) else span
 
 
 def _wrapped(rule: Rule, data: bytes, anchor: int) -> Span | None:
     """The secret at `anchor` if a terminal or mailer broke its line."""
     run = _RUN.match(data, anchor, anchor + rule.window)
-    if run is None or not _BREAK.match(data, run.end()):
+    rest = _REST.match(data, run.end()) if run is not None else None
+    if run is None or rest is None or data[anchor - 1 : anchor] in _JOINTS:
         return None
-    window = data[anchor : anchor + rule.window]
-    if not rule.pattern.match(flat(window)):
+    end = wrapped_end(data, anchor, run.end(), rule.window)
+    if end == run.end():
+        end = rest.end(1) if is_opaque(rest[1].decode("ascii")) else end
+    secret = _joined(rule, data, anchor, end)
+    if not secret or not _fits(rule, secret):
         return None
-    view = unwrapped(window)
-    match = rule.pattern.match(view.data) if view else None
-    if view is None or match is None or not _fits(rule, match[0]):
-        return None
-    start, end = view.origin(*match.span())
-    return Span(anchor + start, anchor + end, rule.label, rule.id, rule.rank)
+    return Span(anchor, end, rule.label, rule.id, rule.rank)
+
+
+def _joined(rule: Rule, data: bytes, start: int, end: int) -> bytes:
+    """What stands there without its line breaks; nothing if that is not the rule's, all of it."""
+    text = flat(data[start:end])
+    match = rule.pattern.match(text)
+    return text if match and match.end() == len(text) else b""
+
+
+def _is_rest(piece: bytes) -> bool:
+    """Whether a whole line can only be the rest of a token: as random as one, and long enough to tell.
+    Hexadecimal is none: commits and checksums stand alone in lines."""
+    text = piece.decode("ascii")
+    return is_opaque(text, 16) and kinds(text) == 3
 
 
 def everywhere(rule: Rule, data: bytes) -> Iterator[Span]:

@@ -1,0 +1,48 @@
+"""Where a word ends whose line a terminal or a mailer broke.
+
+Two words on two lines look the same as one word that was broken. It counts as one only where the lines
+show the width at which they were broken: three lines at least, each but the last as long as the others,
+and all of one alphabet.
+"""
+
+from __future__ import annotations
+
+import re
+
+_LINE_END = re.compile(rb"\r?\n|\\{1,31}n")
+_LINE = re.compile(rb"(?:\r?\n|\\{1,31}n)([A-Za-z0-9+/_.-]{1,4096}={0,2})(?=\r?\n|[\"'\\]|\Z)")
+_HEX = re.compile(rb"[0-9a-f]*\Z")
+_NEAR = 2_000
+"""Bytes in front of the word in which its line begins."""
+_LEAST_WIDTH = 40
+"""Columns: no terminal and no mailer breaks lines before."""
+
+
+def wrapped_end(data: bytes, start: int, end: int, most: int) -> int:
+    """Where a word ends that begins at `start` and reaches the end of its line at `end`.
+
+    `end` itself if the lines behind it prove nothing. `most`: bytes that are looked at.
+    """
+    width = end - _line_begin(data, start)
+    is_hex = _is_hex(data[start:end])
+    at = end
+    while width >= _LEAST_WIDTH and (line := _LINE.match(data, at, at + 2 * width)):
+        piece = line[1]
+        if len(piece) > width or (not is_hex and len(piece) == width and _is_hex(piece)):
+            return end
+        if len(piece) < width or line.end(1) - start > most or not _LINE.match(data, line.end(1)):
+            return line.end(1) if at > end else end
+        at = line.end(1)
+    return end
+
+
+def _is_hex(piece: bytes) -> bool:
+    """Nothing else behind the piece's last joint than hexadecimal digits, in small letters."""
+    return bool(_HEX.match(piece, max(piece.rfind(joint) for joint in (b"_", b"-", b".")) + 1))
+
+
+def _line_begin(data: bytes, at: int) -> int:
+    begin = max(0, at - _NEAR)
+    for line_end in _LINE_END.finditer(data, begin, at):
+        begin = line_end.end()
+    return begin

@@ -1,0 +1,112 @@
+"""What stands above, below and beside a secret stays to the byte, whatever the rule that found it."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penumbra.redaction import LIBRARY_KEY, rule
+from penumbra.redaction.engine import Redactor
+
+REDACTOR = Redactor(LIBRARY_KEY)
+MARKED = re.compile("⟦([^⟧\n]*)⟧")
+LINES = (
+    "GITHUB_USER=octocat",
+    "APP_NAME=shop-frontend",
+    "PORT=8080",
+    "AKIRA_LEVEL=debug1234",
+    "  at handler (/srv/app/index.js:12:5)",
+    "drwxr-xr-x 2 root root 4096 Nov 3 10:11 src",
+    "9fceb02d0ae598e95dc970b74767f19372d61af8",
+    "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  go.sum",
+    "https://example.net/a/b?c=d",
+    "node_modules/@types/node/index.d.ts",
+    "class UserPrivateKey:",
+    "    return load(path)",
+    "live_reload=true",
+    "abcdefghijklmnop",
+    "version2",
+    "done",
+)
+FORMS = (
+    "A_KEY={}",
+    "a: {}",
+    "{}",
+    'export A="{}"',
+    "  - {}",
+)
+
+
+def _values() -> list[tuple[str, str]]:
+    """(rule, secret) of all examples whose rule needs nothing around the secret."""
+    examples = (
+        (each.id, text)
+        for each in rule.read()
+        if not each.group
+        for text in (each.examples or {}).get("match", [])
+    )
+    marked = ((name, MARKED.findall(text.replace("¦", ""))) for name, text in examples)
+    return [(name, values[0]) for name, values in marked if len(values) == 1]
+
+
+VALUES = _values()
+
+
+def _check(lines: list[str], secrets: dict[int, str], end: str) -> None:
+    """Each line is as it was, but for the secret in it."""
+    got = REDACTOR.redact(end.join(lines) + end).text.split(end)
+    assert len(got) == len(lines) + 1
+    for at, (line, redacted) in enumerate(zip(lines, got, strict=False)):
+        if at not in secrets:
+            assert redacted == line
+            continue
+        before, _, behind = line.partition(secrets[at])
+        assert redacted.startswith(before)
+        assert redacted.endswith(behind)
+
+
+@pytest.mark.parametrize(("name", "value"), VALUES)
+def test_lines_above_and_below(name: str, value: str) -> None:
+    for at, line in enumerate(LINES):
+        form = FORMS[at % len(FORMS)]
+        _check([line, form.format(value), LINES[at - 1], "end"], {1: value}, "\n")
+
+
+def test_there_are_examples() -> None:
+    assert len(VALUES) > 150
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_secrets_beside_each_other(data: st.DataObject) -> None:
+    lines: list[str] = []
+    secrets: dict[int, str] = {}
+    for _ in range(data.draw(st.integers(1, 4))):
+        lines += data.draw(st.lists(st.sampled_from(LINES), max_size=2))
+        value = data.draw(st.sampled_from(VALUES))[1]
+        secrets[len(lines)] = value
+        lines.append(data.draw(st.sampled_from(FORMS)).format(value))
+    lines.append(data.draw(st.sampled_from(LINES)))
+    _check(lines, secrets, data.draw(st.sampled_from(("\n", "\r\n"))))
+
+
+@pytest.mark.parametrize("width", [40, 50, 60])
+def test_a_token_that_a_terminal_broke_goes_whole(width: int) -> None:
+    """Three lines and more of one width prove the break; the line behind them stays."""
+    at_anchor = {each.id for each in rule.read() if not each.before}
+    long = [
+        value
+        for name, value in VALUES
+        if name in at_anchor and len(value) > 2 * width - 9 and re.fullmatch(r"[\w.+/-]+=*", value)
+    ]
+    assert long
+    for value in islice(long, 5):
+        text = f"{'x' * 9} {value}"
+        broken = [text[at : at + width] for at in range(0, len(text), width)]
+        redacted = REDACTOR.redact("\n".join([*broken, "PORT=8080", ""])).text
+        assert value[-12:] not in redacted
+        assert redacted.endswith("\nPORT=8080\n")
