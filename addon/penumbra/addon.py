@@ -8,10 +8,9 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from mitmproxy import ctx, exceptions, flowfilter, http, tls
+from mitmproxy import ctx, exceptions, http, tls
 from mitmproxy.addonmanager import Loader
 
 from penumbra import errors
@@ -19,14 +18,16 @@ from penumbra.apis import other_paths, recognise, websocket_upgrade
 from penumbra.apis.recognise import Api
 from penumbra.config.options import CONFIG_OPTION, KNOBS, unknown_options, unprefixed_options
 from penumbra.config.per_request import THRESHOLD_HEADER
-from penumbra.config.settings import Settings, SettingsError, config_path, load, unknown_variables
+from penumbra.config.settings import Settings, SettingsError, unknown_variables
 from penumbra.conversation import ambiguity
-from penumbra.conversation.engine import Accepted, Engine, Incoming, Refused, unsearched
+from penumbra.conversation.engine import Accepted, Incoming, Refused, unsearched
 from penumbra.conversation.refused import message_of
 from penumbra.errors import one_line
 from penumbra.external import http as http_calls
-from penumbra.flow import bodies, destination, listening, llm_hosts, websocket_limit
+from penumbra.flow import bodies, destination, listening, llm_hosts, state, websocket_limit
 from penumbra.flow.commands import Commands
+from penumbra.flow.current_settings import CurrentSettings
+from penumbra.flow.engines import Engines, Lease
 from penumbra.flow.only_http import OnlyHttp
 from penumbra.flow.other_requests import Hands, OtherRequests
 from penumbra.flow.other_websockets import OtherSockets
@@ -35,6 +36,7 @@ from penumbra.flow.placeholder_warning import PlaceholderWarning
 from penumbra.flow.privacy import FlowPrivacy
 from penumbra.flow.report import Reports
 from penumbra.flow.secret_restoration import SecretRestoration
+from penumbra.flow.state import FlowEnd
 from penumbra.flow.tool_loop import Expansion
 from penumbra.flow.usage_scaling import UsageScaling
 from penumbra.flow.websocket import Sockets
@@ -42,21 +44,12 @@ from penumbra.flow.websocket_retry import SocketRescue
 from penumbra.metrics import events, totals
 from penumbra.metrics.expansions import ExpansionFigures
 from penumbra.metrics.running import StatsFile, own_file
-from penumbra.redaction import RedactionError, RuleError, TooLarge, Unreadable, gitleaks, ruleset
+from penumbra.redaction import RedactionError, TooLarge, Unreadable
 from penumbra.retry import thinking_binding
 from penumbra.wire import content_encoding, sigv4
 
 _THRESHOLD = "penumbra_threshold"
 """What a WebSocket's opening said about all of its frames, in the metadata of its flow."""
-_ENGINE_SETTINGS = (
-    "database",
-    "database_max_bytes",
-    "ledger_ttl",
-    "gitleaks_config",
-    "gitleaks_only",
-    "redaction_max_bytes",
-)
-"""What is read when the engine is made; a change makes another one."""
 _MOST_HOSTS = 1_000
 """That are warned of."""
 _log = logging.getLogger(__name__)
@@ -66,8 +59,9 @@ class Penumbra:
     """The addon. State: the settings in force, the engine that works by them, and the figures."""
 
     def __init__(self) -> None:
-        self.settings = Settings()
+        self.current = CurrentSettings()
         self.figures = totals.Figures()
+        self._engines = Engines(self.figures.strategies, listening.ports)
         self.expansion = Expansion(ExpansionFigures(), self._write_event)
         self.tells = UsageScaling()
         self.rescue = OverflowRetry(self.expansion, self.tells.expect)
@@ -75,16 +69,15 @@ class Penumbra:
         self.expansion.wrap = self.edits.wrap
         self.expansion.wrap = self.tells.behind(self.expansion.wrap)
         self.writes = PlaceholderWarning()
-        rescue = SocketRescue(self._started, lambda: self.settings, partial(self._described, socket=True))
+        rescue = SocketRescue(partial(self._described, socket=True))
         self.sockets = Sockets(
-            self._frame, self._other_frame, self._started, self.expansion, self.writes, rescue
+            self._frame, self._other_frame, self._lease, self.expansion, self.writes, rescue
         )
         self.stats_file = StatsFile(own_file(), self._stats)
         self.reports = Reports(self.figures, self._write_event, self.stats_file.changed)
         self.others = OtherRequests(
             Hands(
-                settings=lambda: self.settings,
-                engine=self._started,
+                lease=self._lease,
                 is_provider=self._is_provider,
                 may_change=lambda request: not self._is_sealed(request),
                 sign=self._sign,
@@ -97,17 +90,18 @@ class Penumbra:
         answers = [self.rescue, self.expansion, self.edits, self.tells, self.writes, self.kept]
         self.other_sockets = OtherSockets(self.others)
         first = [listening.Listening(), commands, OnlyHttp(self._is_searched)]
-        self.addons = [*first, *answers, self.sockets, self.other_sockets]
+        self.addons = [*first, *answers, self.sockets, self.other_sockets, self.reports, FlowEnd()]
         self.is_embedded = False
         """Whether who loads the addon shows an error of an option by itself, also at the start."""
         self._running = False
         self._since = 0.0
-        self._engine: Engine | None = None
         self._events: events.EventLog | None = None
-        self._gitleaks: gitleaks.Loaded | None = None
-        self._filter: flowfilter.TFilter | None = None
-        self._config_state: tuple[int, int] | None = None
         self._sealed_hosts: set[str] = set()
+
+    @property
+    def settings(self) -> Settings:
+        """Those in force."""
+        return self.current.settings
 
     # Life of the addon
 
@@ -128,7 +122,8 @@ class Penumbra:
                     "Penumbra is loaded, since streamed requests leave before they can be read"
                 )
             if any(name.startswith("penumbra_") for name in updated):
-                self._apply(self._read_settings())
+                self.current.read()
+                self._applied()
         except SettingsError as error:
             if self._running or self.is_embedded:
                 raise exceptions.OptionsError(str(error)) from None
@@ -148,7 +143,7 @@ class Penumbra:
         self._open_events()
         # What the start has made stays: the collector need not look at it in every request.
         gc.freeze()
-        self._started()
+        self._lease().end()
         self._since = time.time()
         self.stats_file.start()
         _log.info(f"Penumbra is active, mode {self.settings.mode}.")
@@ -156,9 +151,8 @@ class Penumbra:
     def done(self) -> None:
         """Write what is waiting and close the database."""
         self.stats_file.close()
-        if self._engine is not None:
-            self._engine.close()
-            self._engine = None
+        # A reload of the script ends this addon, and no flow.
+        self._engines.close(at_once=ctx.master.should_exit.is_set())
         if self._events is not None:
             self._events.close()
             self._events = None
@@ -175,71 +169,19 @@ class Penumbra:
             "totals": self.figures.totals(),
         }
 
-    def _read_settings(self) -> Settings:
-        options = {knob.name: getattr(ctx.options, knob.option) for knob in KNOBS}
-        self._config_state = self._state_of_config()
-        return load(options, os.environ, _config_path())
-
-    def _apply(self, settings: Settings) -> None:
-        rules = self._user_rules(settings)
-        try:
-            self._filter = flowfilter.parse(settings.filter) if settings.filter else None
-        except ValueError as error:
-            raise SettingsError(
-                f"penumbra_filter: got {settings.filter!r}, allowed: a mitmproxy filter expression ({error})"
-            ) from None
-        kept = self._engine is not None and all(
-            getattr(settings, name) == getattr(self.settings, name) for name in _ENGINE_SETTINGS
-        )
-        if self._engine is not None and not kept:
-            self._engine.close()
-            self._engine = None
-        if self._events is not None and self._events.path != settings.events:
+    def _applied(self) -> None:
+        """Other settings are in force."""
+        if self._events is not None and self._events.path != self.settings.events:
             self._events.close()
             self._events = None
-        self.settings = settings
-        self._gitleaks = rules
         if self._running:
             self._open_events()
 
-    def _user_rules(self, settings: Settings) -> gitleaks.Loaded | None:
-        """What the user's gitleaks.toml holds; read again only where the settings name another one."""
-        if (settings.gitleaks_config, settings.gitleaks_only) == (
-            self.settings.gitleaks_config,
-            self.settings.gitleaks_only,
-        ):
-            return self._gitleaks
-        try:
-            found = ruleset.user_rules(settings.gitleaks_config, only=settings.gitleaks_only)
-        except RuleError as error:
-            raise SettingsError(str(error)) from None
-        for warning in found.warnings if found else ():
-            _log.warning(f"penumbra_gitleaks_config: {warning}")
-        return found
-
-    def _started(self) -> Engine:
-        if self._engine is None:
-            self._engine = Engine(self.settings, self.figures.strategies, listening.ports, self._gitleaks)
-        return self._engine
-
-    def _state_of_config(self) -> tuple[int, int] | None:
-        path = _config_path()
-        try:
-            found = Path(os.path.expanduser(path)).stat() if path else None
-        except OSError:
-            return None
-        return (found.st_mtime_ns, found.st_size) if found else None
-
-    def _refresh(self) -> None:
-        """Read the YAML file again if it has changed; a bad one leaves everything as it was."""
-        path = _config_path()
-        if not path or self._state_of_config() == self._config_state:
-            return
-        try:
-            self._apply(self._read_settings())
-            _log.info(f"Penumbra has read {path} again.")
-        except SettingsError as error:
-            _log.warning(f"Penumbra keeps its settings: {error}")
+    def _lease(self) -> Lease:
+        """What a request that begins now works with."""
+        if self.current.read_changed_file():
+            self._applied()
+        return self._engines.lease(self.settings, self.current.made_with)
 
     # Life of a flow
 
@@ -259,64 +201,69 @@ class Penumbra:
             # A strategy's own call, come back to us over some proxy.
             del flow.request.headers[http_calls.HEADER]
             return
-        self._refresh()
         if self.expansion.is_continuation(flow):
             # The client's own request may have been signed long ago.
             self._sign(flow.request, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
             return
+        lease = self._lease()
+        state.begin(flow, lease)
         if not self._is_ours(flow) or self._is_ambiguous(flow, ambiguity.hosts) or self._is_socket(flow):
             return
         api = recognise.by_request_line(flow.request.method, flow.request.path)
         if api is None:
-            await self.others.request(flow)
+            await self.others.request(flow, lease)
             return
         if self._is_ambiguous(flow, ambiguity.content) or self._is_sealed(flow.request):
             return
         try:
-            await self._rewrite(flow, api)
+            await self._rewrite(flow, api, lease)
         except Exception as error:
-            if (refused := self._unsearched(flow, api, error)) is not None:
+            if (refused := self._unsearched(flow, api, error, lease.settings)) is not None:
                 self._refuse(flow, refused)
 
-    async def _rewrite(self, flow: http.HTTPFlow, api: Api) -> None:
-        incoming = await self._incoming(flow, api)
+    async def _rewrite(self, flow: http.HTTPFlow, api: Api, lease: Lease) -> None:
+        incoming = await self._incoming(flow, api, lease.settings)
         if incoming is None:
             return
         if isinstance(incoming, Refused):
             self._refuse(flow, incoming)
             return
-        outcome = await self._started().process(incoming, self.settings)
+        outcome = await lease.engine.process(incoming, lease.settings)
         if isinstance(outcome, Refused):
             self._refuse(flow, outcome)
         elif isinstance(outcome, Accepted):
-            await self._send(flow, incoming, outcome)
+            await self._send(flow, incoming, outcome, lease)
         else:
             self.figures.passed["unexpected body"] += 1
-            await self.others.request(flow, api)
+            await self.others.request(flow, lease, api)
 
-    def _unsearched(self, flow: http.HTTPFlow, api: Api, error: Exception) -> Refused | None:
+    def _unsearched(
+        self, flow: http.HTTPFlow, api: Api, error: Exception, settings: Settings
+    ) -> Refused | None:
         """After a failure mitmproxy would send the request as it came, with its secrets."""
         where = errors.place(error)
-        if self.settings.redact_secrets:
+        if settings.redact_secrets:
             return unsearched(api, RedactionError(where))
         _log.warning(f"Penumbra leaves a request to {destination.shown(flow)} alone: {where}")
         return None
 
-    async def _frame(self, flow: http.HTTPFlow, api: Api, frame: bytes) -> Accepted | Refused | None:
+    async def _frame(
+        self, flow: http.HTTPFlow, api: Api, frame: bytes, lease: Lease
+    ) -> Accepted | Refused | None:
         """What becomes of a request that is a frame of a WebSocket; None: it is left alone."""
-        self._refresh()
+        settings = lease.settings
         outcome: Accepted | Refused | None
         try:
-            if len(frame) > self.settings.max_body_bytes:
-                problem = TooLarge(f"a frame above {self.settings.max_body_bytes:,} bytes")
-                outcome = unsearched(api, problem) if self.settings.must_search else None
+            if len(frame) > settings.max_body_bytes:
+                problem = TooLarge(f"a frame above {settings.max_body_bytes:,} bytes")
+                outcome = unsearched(api, problem) if settings.must_search else None
             else:
                 incoming = self._described(flow, api, frame, socket=True)
-                outcome = await self._started().process(incoming, self.settings)
+                outcome = await lease.engine.process(incoming, settings)
             if isinstance(outcome, Accepted):
                 self.reports.accepted(flow, incoming, outcome)
         except Exception as error:
-            outcome = self._unsearched(flow, api, error)
+            outcome = self._unsearched(flow, api, error, lease.settings)
         if isinstance(outcome, Refused):
             self.figures.refused += 1
             _log.warning(f"Penumbra refused a request to {destination.shown(flow)}: {outcome.reason}")
@@ -386,7 +333,7 @@ class Penumbra:
         if flow.response is not None or flow.error is not None or "penumbra" in flow.metadata:
             return False
         ours = llm_hosts.may_be(flow, self.settings.hosts)
-        return ours and (self._filter is None or bool(flowfilter.match(self._filter, flow)))
+        return ours and self.current.select(flow)
 
     def _is_searched(self, host: str) -> bool:
         return self.settings.redact_secrets and recognise.is_llm_host(host, self.settings.hosts)
@@ -403,13 +350,13 @@ class Penumbra:
             self._refuse(flow, Refused(error.status, body, message_of(error)))
         return bool(why)
 
-    async def _incoming(self, flow: http.HTTPFlow, api: Api) -> Incoming | Refused | None:
+    async def _incoming(self, flow: http.HTTPFlow, api: Api, settings: Settings) -> Incoming | Refused | None:
         request = flow.request
         try:
-            body = await bodies.decoded(request, self.settings.max_body_bytes)
+            body = await bodies.decoded(request, settings.max_body_bytes)
         except content_encoding.NotDecodable as error:
             says_json = recognise.claims_json(request.headers.get("content-type", ""))
-            if self.settings.must_search and (says_json or self._is_provider(flow)):
+            if settings.must_search and (says_json or self._is_provider(flow)):
                 kind = TooLarge if isinstance(error, content_encoding.TooLarge) else Unreadable
                 return unsearched(api, kind(f"its body: {error}"))
             self.figures.passed["undecodable body"] += 1
@@ -439,7 +386,7 @@ class Penumbra:
         flow.comment = f"Penumbra refused: {refused.reason}"
         _log.warning(f"Penumbra refused a request to {destination.shown(flow)}: {refused.reason}")
 
-    async def _send(self, flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted) -> None:
+    async def _send(self, flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted, lease: Lease) -> None:
         body = accepted.rewritten.body
         changed = body is not incoming.body
         headers = _headers(flow.request)
@@ -449,14 +396,14 @@ class Penumbra:
         if changed:
             await bodies.put(flow.request, body)
         if accepted.prepared is not None and accepted.find is not None:
-            expansions, prepared, find = self._started().expansions, accepted.prepared, accepted.find
-            self.expansion.expect(flow, expansions, prepared, find, body, accepted.room)
+            prepared, find = accepted.prepared, accepted.find
+            self.expansion.expect(flow, lease, prepared, find, body, accepted.room)
         if accepted.restoration is not None:
             self.edits.expect(flow, accepted.restoration)
         self.writes.expect(flow, incoming.api.format, body)
         self.kept.expect(flow, body)
         self.tells.expect(flow, accepted)
-        self.rescue.expect(flow, self._started(), incoming, self.settings, accepted)
+        self.rescue.expect(flow, lease, incoming, accepted)
         if changed or headers != _headers(flow.request):
             # Behind everything that may change a header, for headers are signed too.
             self._sign(flow.request)
@@ -470,10 +417,6 @@ class Penumbra:
         if self._events is None and self.settings.events:
             self._events = events.EventLog(self.settings.events)
         return self._events
-
-
-def _config_path() -> str:
-    return config_path(getattr(ctx.options, CONFIG_OPTION))
 
 
 def _headers(request: http.Request) -> dict[str, str]:

@@ -12,6 +12,7 @@ import pytest
 
 from penumbra.config.settings import Settings
 from penumbra.conversation.engine import Engine
+from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.metrics.events import EventLog
 from penumbra.store import decisions, exchanges, originals
 from penumbra.store.database import MOVED_ID, VERSION, WARNING_ID, Database
@@ -144,7 +145,7 @@ def test_what_is_not_ours_or_damaged_is_moved_aside_once_at_the_start(
     make(path)
     before = path.read_bytes()
     for _ in range(2):
-        engine = Engine(Settings(database=str(path)))
+        engine = Engine(EngineSettings.of(Settings(database=str(path))))
         engine.close()
     (line,) = [one.getMessage() for one in caplog.records]
     assert line.startswith(f"{MOVED_ID}: {path}: ")

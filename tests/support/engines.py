@@ -14,6 +14,7 @@ from penumbra.apis.formats import FORMATS
 from penumbra.apis.recognise import apis
 from penumbra.config.settings import Settings
 from penumbra.conversation.engine import Accepted, Engine, Incoming
+from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.expand.loop import Done
 from penumbra.wire.document import Document
 
@@ -145,7 +146,7 @@ class Callers:
     def __init__(self, **settings: Any) -> None:
         chosen = {"database": "memory", "max_output_bytes": 4_000, **settings}
         self.settings = Settings(**chosen)
-        self.engine = Engine(self.settings)
+        self.engine = Engine(EngineSettings.of(self.settings))
 
     def close(self) -> None:
         self.engine.close()
@@ -153,7 +154,7 @@ class Callers:
     def restart(self) -> None:
         """Another process over the same database."""
         self.engine.close()
-        self.engine = Engine(self.settings)
+        self.engine = Engine(EngineSettings.of(self.settings))
 
     def send(
         self, api: Api, body: bytes, headers: Mapping[str, str], *, socket: bool = False, **more: Any

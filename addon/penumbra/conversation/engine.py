@@ -22,15 +22,15 @@ from penumbra.apis.identity import Identity
 from penumbra.apis.recognise import Api, claims_json, model_in
 from penumbra.compress.result import Mode, Shortened
 from penumbra.config.per_request import OverrideError
-from penumbra.config.settings import Settings, database_path
+from penumbra.config.settings import Settings
 from penumbra.conversation import adoption, ambiguity, message_threads, recoverer, rewrite
 from penumbra.conversation.carried_originals import Carried
+from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.refused import Refused as Refused
 from penumbra.conversation.refused import unsearched as unsearched
 from penumbra.conversation.shrunk_request import Plan
 from penumbra.conversation.usage_scaling import UsageScale
-from penumbra.expand import query as expand
 from penumbra.expand.expansions import Caller, Expansions, Find, Prepared, Terms
 from penumbra.expand.room import NOT_KNOWN, Room
 from penumbra.external import compressed
@@ -42,7 +42,6 @@ from penumbra.external.strategy import Credential
 from penumbra.redaction import RedactionError, Unreadable, ruleset
 from penumbra.redaction.engine import Redactor
 from penumbra.redaction.failure import Redact, forgiving
-from penumbra.redaction.gitleaks import Loaded
 from penumbra.redaction.other_bodies import Elsewhere
 from penumbra.redaction.outside_results import OutsideResults
 from penumbra.redaction.restore.restoration import Restoration, Restoring
@@ -119,16 +118,15 @@ class Engine:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: EngineSettings,
         figures: StrategyFigures | None = None,
         listening: Callable[[], Collection[int]] = tuple,
-        gitleaks: Loaded | None = None,
+        database: Database | None = None,
     ) -> None:
-        """`figures` count what strategies do; `listening` tells the ports of this process; `gitleaks` is
-        what the user's file of rules holds."""
-        path = database_path(settings)
+        """`figures` count what strategies do; `listening` tells the ports of this process; `database`: the
+        one that another engine has open at the same place."""
+        path = settings.database
         self.settings = settings
-        self.key = installation_key(path.with_suffix(".key") if path else None)
         schema = (
             *decisions.SCHEMA,
             *exchanges.SCHEMA,
@@ -136,8 +134,13 @@ class Engine:
             *compressed.SCHEMA,
             *conversations.SCHEMA,
         )
-        self.database = Database(path, (*schema, *restorations.SCHEMA), self.key)
-        self.database.begin()
+        if database is None:
+            key = installation_key(path.with_suffix(".key") if path else None)
+            database = Database(path, (*schema, *restorations.SCHEMA), key)
+            database.begin()
+        else:
+            database.share()
+        self.database, self.key = database, database.key
         self.ledger = decisions.Ledger(self.database, settings.ledger_ttl, settings.database_max_bytes)
         past = restorations.Restorations(self.database, settings.ledger_ttl)
         self.restoring = Restoring(past, self.ledger)
@@ -150,7 +153,7 @@ class Engine:
                 self.database, settings.originals_ttl, settings.database_max_bytes // 2
             ),
             self.heard,
-            expand.page_bytes(settings.max_output_bytes),
+            settings.page_bytes,
         )
         self.conversations = conversations.Conversations(self.database, settings.ledger_ttl)
         dispatcher = Dispatcher(self.key, compressed.Compressed(self.database), figures)
@@ -160,7 +163,7 @@ class Engine:
         self.elsewhere = Elsewhere(self._redact, self._work)
         self._workers = workers.Workers()
         # Compiled while the proxy starts; the first request waits for what is missing.
-        compiled = partial(_compiled, self.key, gitleaks, settings)
+        compiled = partial(_compiled, self.key, settings)
         self._redactor: Future[Redactor] = self._workers.submit(compiled)
         self._redactor.add_done_callback(_report_broken_rules)
 
@@ -303,7 +306,7 @@ class Engine:
             prepared = replace(prepared, inherit=partial(found.inherited, self.conversations))
         return replace(accepted, prepared=prepared, find=found.find)
 
-    async def _redact(self, settings: Settings) -> Redact:
+    async def _redact(self, settings: Settings | EngineSettings) -> Redact:
         """How texts are redacted; waits until the rules are compiled."""
         redactor = await asyncio.wrap_future(self._redactor)
         return forgiving(redactor.redact, settings.redaction_failure)
@@ -496,8 +499,8 @@ def _restores(settings: Settings) -> bool:
     return settings.restore_secrets == "edits" and settings.redact_secrets
 
 
-def _compiled(key: bytes, gitleaks: Loaded | None, settings: Settings) -> Redactor:
-    rules = ruleset.rules(gitleaks, only=settings.gitleaks_only)
+def _compiled(key: bytes, settings: EngineSettings) -> Redactor:
+    rules = ruleset.rules(settings.user_rules, only=settings.gitleaks_only)
     return Redactor(key, rules, limit=settings.redaction_max_bytes)
 
 

@@ -18,11 +18,15 @@ from penumbra.store.conversations import LearnedLimits
 class Asked(Protocol):
     """One response in which the model asks."""
 
-    expansions: Expansions
     prepared: Prepared
     provided: set[str]
     answered: list[Answered]
     portions: Portions
+
+    @property
+    def expansions(self) -> Expansions:
+        """Who looks originals up."""
+        ...
 
     @property
     def find(self) -> Find:

@@ -18,11 +18,10 @@ from penumbra import errors, workers
 from penumbra.apis import identity, other_paths
 from penumbra.apis.recognise import Api
 from penumbra.apis.request_path import normal
-from penumbra.config.settings import Settings
 from penumbra.conversation import ambiguity
-from penumbra.conversation.engine import Engine
 from penumbra.conversation.refused import Refused, message_of
 from penumbra.flow import bodies, destination
+from penumbra.flow.engines import Lease
 from penumbra.metrics.totals import Figures
 from penumbra.redaction import RedactionError, TooLarge, Unreadable
 from penumbra.redaction.other_bodies import Body, Searched
@@ -37,8 +36,8 @@ _log = logging.getLogger(__name__)
 class Hands:
     """What the addon does for this one."""
 
-    settings: Callable[[], Settings]
-    engine: Callable[[], Engine]
+    lease: Callable[[], Lease]
+    """What a frame that comes now is searched with."""
     is_provider: Callable[[http.HTTPFlow], bool]
     """The host is there for LLM calls."""
     may_change: Callable[[http.Request], bool]
@@ -55,10 +54,10 @@ class OtherRequests:
         self._hands = hands
         self._warned: set[str] = set()
 
-    async def request(self, flow: http.HTTPFlow, unfit: Api | None = None) -> None:
+    async def request(self, flow: http.HTTPFlow, lease: Lease, unfit: Api | None = None) -> None:
         """`unfit`: by its path the request is this API's, but its body is no call of it."""
         known = other_paths.by_path(flow.request.path) if unfit is None else None
-        settings = self._hands.settings()
+        settings = lease.settings
         if not settings.redact_secrets or not flow.request.raw_content or (known and known.passes):
             return
         if known is None and not self._hands.is_provider(flow):
@@ -67,7 +66,7 @@ class OtherRequests:
             return
         unknown = known is None and unfit is None
         try:
-            await self._search(flow, settings, unfit is not None, known is not None and known.files, unknown)
+            await self._search(flow, lease, unfit is not None, known is not None and known.files, unknown)
         except Exception as error:
             if settings.must_search and not (unknown and settings.unknown_paths == "pass"):
                 self._refuse(flow, _told(error), unfit)
@@ -79,14 +78,20 @@ class OtherRequests:
 
         `kind`: as a content type; `known`: the socket is; `strict`: nothing but JSON makes sense there.
         """
-        settings = self._hands.settings()
+        with self._hands.lease() as lease:
+            return await self._frame(flow, lease, frame, kind, known=known, strict=strict)
+
+    async def _frame(
+        self, flow: http.HTTPFlow, lease: Lease, frame: bytes, kind: str, *, known: bool, strict: bool
+    ) -> bytes:
+        settings = lease.settings
         if not settings.redact_secrets:
             return frame
         passes = not known and settings.unknown_paths == "pass"
         try:
             if len(frame) > settings.max_body_bytes:
                 raise TooLarge(f"a frame above {settings.max_body_bytes:,} bytes")
-            searched = await self._searched(flow, Body(frame, kind, strict), settings)
+            searched = await self._searched(flow, Body(frame, kind, strict), lease)
         except Exception as error:
             if passes or not settings.must_search:
                 return frame
@@ -103,8 +108,9 @@ class OtherRequests:
         return searched.body
 
     async def _search(
-        self, flow: http.HTTPFlow, settings: Settings, strict: bool, files: bool, unknown: bool
+        self, flow: http.HTTPFlow, lease: Lease, strict: bool, files: bool, unknown: bool
     ) -> None:
+        settings = lease.settings
         kind = flow.request.headers.get("content-type", "")
         why = ambiguity.content(flow.request.headers.items(multi=True))
         if why and not files:
@@ -116,7 +122,7 @@ class OtherRequests:
                 return
             too_large = isinstance(error, content_encoding.TooLarge)
             raise (TooLarge if too_large else Unreadable)(f"its body: {error}") from None
-        searched = await self._searched(flow, Body(data, kind, strict, files), settings)
+        searched = await self._searched(flow, Body(data, kind, strict, files), lease)
         found = searched.body is not data
         if unknown and (found or searched.results):
             self._warn(flow, settings.unknown_paths)
@@ -129,12 +135,12 @@ class OtherRequests:
             self._hands.sign(flow.request)
             self._report(flow, searched)
 
-    async def _searched(self, flow: http.HTTPFlow, body: Body, settings: Settings) -> Searched:
+    async def _searched(self, flow: http.HTTPFlow, body: Body, lease: Lease) -> Searched:
         request, peer = flow.request, flow.client_conn.peername
         headers = {name.lower(): value for name, value in request.headers.items()}
         carried = [*identity.credential_headers(headers).items(), *request.query.items()]
         caller = workers.whose(str(peer[0]) if peer else "", repr(sorted(carried)))
-        return await self._hands.engine().elsewhere.search(body, settings, caller)
+        return await lease.engine.elsewhere.search(body, lease.settings, caller)
 
     def _report(self, flow: http.HTTPFlow, searched: Searched) -> None:
         self._hands.figures.redactions.update(searched.counts)

@@ -17,10 +17,10 @@ from mitmproxy import http
 
 from penumbra import errors
 from penumbra.apis.parts import is_elsewhere
-from penumbra.config.settings import Settings
 from penumbra.conversation import recoverer
-from penumbra.conversation.engine import Accepted, Engine, Incoming
+from penumbra.conversation.engine import Accepted, Incoming
 from penumbra.flow import destination
+from penumbra.flow.engines import Lease
 from penumbra.flow.tool_loop import Expansion
 from penumbra.retry import refusals, thinking_binding
 from penumbra.retry.first_events import FirstEvents, Verdict
@@ -53,9 +53,8 @@ def _patience(accepted: Accepted) -> float:
 class Watched:
     """One request whose answer may be a refusal. What the splice calls a guard."""
 
-    engine: Engine
+    lease: Lease
     incoming: Incoming
-    settings: Settings
     accepted: Accepted
     patience: float
     """Seconds that the beginning of a stream may be held back; 0: it goes out at once."""
@@ -86,16 +85,14 @@ class OverflowRetry:
         self.recovered = 0
         """Requests that were refused and then taken."""
 
-    def expect(
-        self, flow: http.HTTPFlow, engine: Engine, incoming: Incoming, settings: Settings, accepted: Accepted
-    ) -> None:
+    def expect(self, flow: http.HTTPFlow, lease: Lease, incoming: Incoming, accepted: Accepted) -> None:
         """The flow's request may be refused for a reason that can be helped."""
         body = accepted.rewritten.body
         if not recoverer.may_help(accepted.request, body):
             return
         if incoming.api.kind not in ("messages", "compact") or not accepted.request.conversation.messages:
             return
-        watched = Watched(engine, incoming, settings, accepted, _patience(accepted))
+        watched = Watched(lease, incoming, accepted, _patience(accepted))
         self._watched[flow.id] = watched
         self._expansion.guard(flow, watched)
 
@@ -142,9 +139,9 @@ class OverflowRetry:
         if answer is None:
             return None
         try:
-            return await watched.engine.again(
+            return await watched.lease.engine.again(
                 watched.incoming,
-                watched.settings,
+                watched.lease.settings,
                 watched.accepted,
                 watched.count,
                 response.status_code,
@@ -182,8 +179,8 @@ class OverflowRetry:
         watched.events = None
         self._expansion.forget(flow)
         if smaller.prepared is not None and smaller.find is not None:
-            expansions, prepared, find = watched.engine.expansions, smaller.prepared, smaller.find
-            self._expansion.expect(flow, expansions, prepared, find, body, smaller.room)
+            prepared, find = smaller.prepared, smaller.find
+            self._expansion.expect(flow, watched.lease, prepared, find, body, smaller.room)
         self._tell(flow, smaller)
         self._expansion.guard(flow, watched)
         _log.info(
@@ -222,7 +219,7 @@ class OverflowRetry:
         note = f"refused ({refusal.rule}), taken after {watched.count} other request(s)"
         flow.comment = f"{flow.comment}; {note}" if flow.comment else f"Penumbra: {note}"
         flow.metadata["penumbra_recovered"] = watched.count
-        await watched.engine.settle(watched.accepted)
+        await watched.lease.engine.settle(watched.accepted)
 
     def _forget(self, flow: http.HTTPFlow) -> None:
         self._watched.pop(flow.id, None)

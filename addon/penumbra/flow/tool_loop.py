@@ -29,6 +29,7 @@ from penumbra.expand.room import NOT_KNOWN, Portions, Room
 from penumbra.flow import destination
 from penumbra.flow import response as responses
 from penumbra.flow.buffered import Reissue
+from penumbra.flow.engines import Lease
 from penumbra.metrics.expansions import ExpansionFigures, expansion_event
 from penumbra.redaction import RedactionError
 from penumbra.retry import refusals
@@ -58,7 +59,7 @@ Wrap = Callable[[http.HTTPFlow, Response, bool], Response]
 class Awaited:
     """One response in which the injected tool may be called. What the splice calls a session."""
 
-    expansions: Expansions
+    lease: Lease
     prepared: Prepared
     find: Find
     body: bytes
@@ -78,6 +79,10 @@ class Awaited:
     portions: Portions = field(default_factory=Portions)
     done: Done | None = None
     error: str = ""
+
+    @property
+    def expansions(self) -> Expansions:
+        return self.lease.engine.expansions
 
     @property
     def holding(self) -> bool:
@@ -137,14 +142,14 @@ class Expansion:
     def expect(
         self,
         flow: http.HTTPFlow,
-        expansions: Expansions,
+        lease: Lease,
         prepared: Prepared,
         find: Find,
         body: bytes,
         room: Room = NOT_KNOWN,
     ) -> None:
         """The flow's request declares the injected tool; `body` is what will be sent, decoded."""
-        awaited = Awaited(expansions, prepared, find, body, portions=Portions(room))
+        awaited = Awaited(lease, prepared, find, body, portions=Portions(room))
         _AWAITED[flow.id] = awaited
         if self._splice is not None:
             self._splice.SESSIONS[flow.id] = awaited
@@ -293,7 +298,7 @@ class Expansion:
     def interrupted(self, flow: http.HTTPFlow, awaited: Awaited) -> None:
         """The client of an answer has gone away: it keeps what it has got."""
         if awaited.done is None and awaited.exchange is not None and (awaited.live or flow.websocket):
-            self.later(_remember(awaited, awaited.exchange.interrupted()))
+            self.later(_remember(awaited, awaited.exchange.interrupted()), awaited.lease)
         self.report(flow, awaited)
 
     async def client_disconnected(self, client: connection.Client) -> None:
@@ -369,7 +374,7 @@ class Expansion:
         if done.hidden is not None or done.orphans or (done.sound and awaited.prepared.threaded):
             await _remember(awaited, done)
         elif done.sound or done.text or done.calls:
-            self.later(_remember(awaited, done))
+            self.later(_remember(awaited, done), awaited.lease)
 
     async def failed(
         self, flow: http.HTTPFlow, awaited: Awaited, exchange: ToolLoop, failure: Failure
@@ -478,11 +483,17 @@ class Expansion:
         if self._splice is not None:
             self._splice.SESSIONS.pop(flow.id, None)
 
-    def later(self, work: Coroutine[Any, Any, None]) -> None:
+    def later(self, work: Coroutine[Any, Any, None], lease: Lease) -> None:
         """Work that nobody waits for."""
+        held = lease.share()
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            held.end()
+
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(ended)
 
 
 async def _remember(awaited: Awaited, done: Done) -> None:

@@ -22,12 +22,13 @@ from penumbra.apis.base import Failure
 from penumbra.apis.recognise import Api, apis
 from penumbra.apis.responses_socket import BEGIN, CREATE, NAMING, STEER, Envelope, Transcript
 from penumbra.apis.socket_history import Said, SocketHistory
-from penumbra.conversation.engine import Accepted, Engine, Refused
+from penumbra.conversation.engine import Accepted, Refused
 from penumbra.conversation.refused import unsearched
 from penumbra.errors import place
 from penumbra.expand.loop import Ask, Broken, Continue, Done, ToolLoop
 from penumbra.expand.room import Portions
 from penumbra.flow import response as responses
+from penumbra.flow.engines import Lease
 from penumbra.flow.placeholder_warning import PlaceholderWarning
 from penumbra.flow.tool_loop import MOST_RETRIES, Awaited, Expansion
 from penumbra.flow.websocket_retry import Sending, SocketRescue
@@ -37,7 +38,7 @@ _WHOLE = 1 << 40
 """Bytes in one frame of a message that was changed."""
 _log = logging.getLogger(__name__)
 
-Process = Callable[[http.HTTPFlow, Api, bytes], Awaitable[Accepted | Refused | None]]
+Process = Callable[[http.HTTPFlow, Api, bytes, Lease], Awaitable[Accepted | Refused | None]]
 """What becomes of a frame that asks for an answer; None: it is left alone."""
 Search = Callable[[http.HTTPFlow, bytes], Awaitable[bytes]]
 """What becomes of any other frame of the client. Raises RedactionError."""
@@ -48,6 +49,7 @@ class Waiting:
     """A request that the provider has not answered to the end."""
 
     accepted: Accepted
+    lease: Lease
     exchange: ToolLoop
     awaited: Awaited | None
     """None: the model can't ask for originals, and frames only pass by."""
@@ -118,14 +120,14 @@ class Sockets:
         self,
         process: Process,
         search: Search,
-        engine: Callable[[], Engine],
+        lease: Callable[[], Lease],
         expansion: Expansion,
         writes: PlaceholderWarning,
         rescue: SocketRescue,
     ) -> None:
         self._process = process
         self._search = search
-        self._engine = engine
+        self._lease = lease
         self._expansion = expansion
         self._writes = writes
         self._rescue = rescue
@@ -199,6 +201,7 @@ class Sockets:
             for waiting in lane.waiting:
                 if waiting.awaited is not None:
                     self._expansion.interrupted(flow, waiting.awaited)
+                waiting.lease.end()
 
     # From the client
 
@@ -229,15 +232,19 @@ class Sockets:
         """What goes to the provider for words of the client; empty if they are refused."""
         said = lane.history.asked(frame)
         frame = responses_socket.renamed(frame, socket.begun_twice) if socket.begun_twice else frame
-        outcome = await self._process(flow, socket.api if outside.type == CREATE else _steering(), frame)
+        api = socket.api if outside.type == CREATE else _steering()
+        with self._lease() as lease:
+            outcome = await self._process(flow, api, frame, lease)
+            if isinstance(outcome, Accepted) and outside.type == CREATE:
+                lane.latest = outcome
+                lane.waiting.append(self._waiting(outcome, lease.share(), said))
         if isinstance(outcome, Refused):
             self._refuse(flow, outcome.status, outcome.body, outside)
             return b""
         if outside.type != CREATE or outcome is None:
             lane.lose()
-        if outside.type == CREATE:
-            lane.latest = outcome
-            lane.waiting.extend([self._waiting(outcome, said)] if outcome is not None else [])
+        if outside.type == CREATE and outcome is None:
+            lane.latest = None
         if outcome is not None and outcome.prepared is not None:
             # It names what it goes on from by the right id already.
             return outcome.rewritten.body
@@ -252,16 +259,16 @@ class Sockets:
     def _refuse(self, flow: http.HTTPFlow, status: int, body: bytes, outside: Envelope) -> None:
         _inject(flow, responses_socket.refusal(status, body, outside.lane), to_client=True)
 
-    def _waiting(self, accepted: Accepted, said: Said | None = None) -> Waiting:
+    def _waiting(self, accepted: Accepted, lease: Lease, said: Said | None = None) -> Waiting:
         prepared, find, body = accepted.prepared, accepted.find, accepted.rewritten.body
-        sending = None if said is None else Sending(said, accepted)
+        sending = None if said is None else Sending(said, accepted, lease)
         if prepared is None or find is None:
             wire = responses_socket.SocketAnswers()
-            return Waiting(accepted, ToolLoop(wire, wire.stream(""), body), None, sending)
+            return Waiting(accepted, lease, ToolLoop(wire, wire.stream(""), body), None, sending)
         portions = Portions(accepted.room)
-        awaited = Awaited(self._engine().expansions, prepared, find, body, portions=portions)
+        awaited = Awaited(lease, prepared, find, body, portions=portions)
         awaited.exchange = ToolLoop(prepared.wire, prepared.wire.stream(prepared.tool), body)
-        return Waiting(accepted, awaited.exchange, awaited, sending)
+        return Waiting(accepted, lease, awaited.exchange, awaited, sending)
 
     # From the provider
 
@@ -301,10 +308,10 @@ class Sockets:
         if outside.type == BEGIN:
             if lane.waiting and lane.waiting[0].begun and not lane.waiting[0].exchange.rounds:
                 # The answer before it had an end that is not known.
-                lane.waiting.popleft()
+                lane.waiting.popleft().lease.end()
             if not lane.waiting and lane.latest is not None:
                 # The provider goes on by itself, with what the client has said meanwhile.
-                lane.waiting.append(self._waiting(lane.latest))
+                lane.waiting.append(self._waiting(lane.latest, self._lease()))
             if lane.waiting:
                 lane.waiting[0].begun = True
         return lane.waiting[0] if lane.waiting else None
@@ -334,6 +341,7 @@ class Sockets:
                 await self._remember(flow, waiting)
         except Exception as error:
             _log.error("penumbra: an answer could not be kept: %s", place(error))
+        waiting.lease.end()
         while lane.held and not lane.is_busy:
             frame, is_text = lane.held.popleft()
             outside = responses_socket.envelope(frame) or Envelope()
@@ -406,7 +414,7 @@ class Sockets:
         waiting.retries += 1
         waiting.exchange.again(request)
         # Other lanes go on meanwhile.
-        self._expansion.later(_inject_later(flow, request, pause * waiting.retries))
+        self._expansion.later(_inject_later(flow, request, pause * waiting.retries), waiting.lease)
         return True
 
     async def _remember(self, flow: http.HTTPFlow, waiting: Waiting) -> None:
@@ -418,7 +426,7 @@ class Sockets:
         self._writes.look(flow, turn.message)
         if waiting.awaited is not None:
             return
-        engine = self._engine()
+        engine = waiting.lease.engine
         await engine.heard.record(caller.scope, turn.made)
         outside = responses_socket.envelope(waiting.accepted.rewritten.body)
         if turn.message is None and outside is not None and not outside.previous_response_id:

@@ -16,10 +16,10 @@ from mitmproxy import http
 from penumbra.apis.recognise import Api
 from penumbra.apis.responses_socket import ITEM_DONE, Envelope
 from penumbra.apis.socket_history import Said, item_done
-from penumbra.config.settings import Settings
-from penumbra.conversation.engine import Accepted, Engine, Incoming
+from penumbra.conversation.engine import Accepted, Incoming
 from penumbra.errors import place
 from penumbra.flow import destination
+from penumbra.flow.engines import Lease
 from penumbra.retry import refusals
 from penumbra.retry.refusals import Kind
 from penumbra.wire.document import Document
@@ -36,6 +36,7 @@ class Sending:
 
     said: Said
     accepted: Accepted
+    lease: Lease
     first: bytes = b""
     """The provider's first refusal, once something else was sent."""
     count: int = 0
@@ -58,11 +59,7 @@ class Sending:
 class SocketRescue:
     """State: none."""
 
-    def __init__(
-        self, engine: Callable[[], Engine], settings: Callable[[], Settings], describe: Describe
-    ) -> None:
-        self._engine = engine
-        self._settings = settings
+    def __init__(self, describe: Describe) -> None:
         self._describe = describe
 
     async def smaller(self, flow: http.HTTPFlow, api: Api, sending: Sending, refusal: bytes) -> bool:
@@ -99,14 +96,15 @@ class SocketRescue:
         if frame is None:
             return None
         incoming = self._describe(flow, api, frame)
+        engine, settings = sending.lease.engine, sending.lease.settings
         sent = sending.accepted
         if not sending.count and frame is not sending.said.frame:
             # As it would have come on a new socket; every result has its form already.
-            outcome = await self._engine().process(incoming, self._settings())
+            outcome = await engine.process(incoming, settings)
             if not isinstance(outcome, Accepted):
                 return None
             sent = outcome
-        return await self._engine().again(incoming, self._settings(), sent, sending.count, status, refusal)
+        return await engine.again(incoming, settings, sent, sending.count, status, refusal)
 
     async def settle(self, flow: http.HTTPFlow, sending: Sending) -> None:
         """The provider has answered what was sent: the form of its results is the one that they keep."""
@@ -117,7 +115,7 @@ class SocketRescue:
         note = f"refused ({again.refusal.rule}), taken after {sending.count} other request(s)"
         flow.comment = f"{flow.comment}; {note}" if flow.comment else f"Penumbra: {note}"
         flow.metadata["penumbra_recovered"] = flow.metadata.get("penumbra_recovered", 0) + sending.count
-        await self._engine().settle(sending.accepted)
+        await sending.lease.engine.settle(sending.accepted)
 
 
 def _tool(accepted: Accepted) -> str:

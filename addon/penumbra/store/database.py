@@ -52,16 +52,21 @@ class Database:
     def __init__(self, path: Path | None, schema: Sequence[str], key: bytes = b"") -> None:
         self.path = path
         self._schema = tuple(schema)
-        self._key = key
+        self.key = key
         self._connection: sqlite3.Connection | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="penumbra-database")
         self.failed = False
         """The file was given up; everything lives in memory."""
         self._moved = False
+        self._holders = 1
+
+    def share(self) -> None:
+        """Somebody else uses it too, and will close it. To be called on the event loop, as `close`."""
+        self._holders += 1
 
     def seal(self, table: str) -> Seal:
         """What the records of a table are sealed with."""
-        return Seal(self._key, table)
+        return Seal(self.key, table)
 
     async def run(self, work: Work[T]) -> T:
         """What `work` returns; its changes are committed when it returns, undone when it raises."""
@@ -76,7 +81,10 @@ class Database:
         self.submit(lambda connection: None)
 
     def close(self) -> None:
-        """Finish what was submitted, then close the file."""
+        """Finish what was submitted, then close the file, once all who share it have closed it."""
+        self._holders -= 1
+        if self._holders:
+            return
         self._thread.submit(self._close)
         self._thread.shutdown(wait=True)
 

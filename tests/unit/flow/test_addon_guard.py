@@ -15,7 +15,7 @@ def test_a_failure_before_the_engine_sends_nothing_unsearched(monkeypatch, redac
     async def go():
         addon = Penumbra()
 
-        async def broken(flow, api):
+        async def broken(*_):
             raise ZeroDivisionError("hunter2")
 
         monkeypatch.setattr(addon, "_incoming", broken)

@@ -1,0 +1,48 @@
+"""What an engine is made with: all that it reads of the settings before any request, and nothing else.
+
+Requests bring their own settings. Where one of these values changes, another engine is made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from penumbra.config.settings import Settings, database_path
+from penumbra.expand.query import page_bytes
+from penumbra.redaction.gitleaks import Loaded
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """Sizes are bytes, times are seconds."""
+
+    database: Path | None
+    """None: in memory."""
+    database_max_bytes: int
+    ledger_ttl: float
+    originals_ttl: float
+    page_bytes: int
+    """Of an original that the model asks for."""
+    user_rules: Loaded | None
+    """What the user's file of rules holds."""
+    gitleaks_only: bool
+    redaction_max_bytes: int
+    redaction_failure: str
+    offload_bytes: int
+
+    @classmethod
+    def of(cls, settings: Settings, user_rules: Loaded | None = None) -> EngineSettings:
+        """The part of the settings that an engine is made with."""
+        return cls(
+            database=database_path(settings),
+            database_max_bytes=settings.database_max_bytes,
+            ledger_ttl=settings.ledger_ttl,
+            originals_ttl=settings.originals_ttl,
+            page_bytes=page_bytes(settings.max_output_bytes),
+            user_rules=user_rules,
+            gitleaks_only=settings.gitleaks_only,
+            redaction_max_bytes=settings.redaction_max_bytes,
+            redaction_failure=settings.redaction_failure,
+            offload_bytes=settings.offload_bytes,
+        )

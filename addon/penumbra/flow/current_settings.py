@@ -1,0 +1,85 @@
+"""The settings in force: mitmproxy's options, the environment, and the YAML file, which is watched."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+from mitmproxy import ctx, flowfilter, http
+
+from penumbra.config.options import CONFIG_OPTION, KNOBS
+from penumbra.config.settings import Settings, SettingsError, config_path, load
+from penumbra.conversation.engine_settings import EngineSettings
+from penumbra.redaction import RuleError, gitleaks, ruleset
+
+_log = logging.getLogger(__name__)
+
+
+class CurrentSettings:
+    """State: the settings, and what was read for them. Frozen parts are replaced together or not at all."""
+
+    def __init__(self) -> None:
+        self.settings = Settings()
+        self.made_with = EngineSettings.of(self.settings)
+        """What an engine for them is made with."""
+        self._filter: flowfilter.TFilter | None = None
+        self._file_state: tuple[int, int] | None = None
+
+    def read(self) -> None:
+        """Read everything anew. Raises SettingsError, and then all stays as it was."""
+        options = {knob.name: getattr(ctx.options, knob.option) for knob in KNOBS}
+        self._file_state = _state_of_file()
+        settings = load(options, os.environ, _path())
+        rules = self._user_rules(settings)
+        try:
+            chosen = flowfilter.parse(settings.filter) if settings.filter else None
+        except ValueError as error:
+            raise SettingsError(
+                f"penumbra_filter: got {settings.filter!r}, allowed: a mitmproxy filter expression ({error})"
+            ) from None
+        made_with = EngineSettings.of(settings, rules)
+        self.settings, self.made_with, self._filter = settings, made_with, chosen
+
+    def read_changed_file(self) -> bool:
+        """Read everything again if the YAML file has changed; a bad one leaves everything as it was."""
+        path = _path()
+        if not path or _state_of_file() == self._file_state:
+            return False
+        try:
+            self.read()
+        except SettingsError as error:
+            _log.warning(f"Penumbra keeps its settings: {error}")
+            return False
+        _log.info(f"Penumbra has read {path} again.")
+        return True
+
+    def select(self, flow: http.HTTPFlow) -> bool:
+        """Whether the operator's filter lets the flow be ours."""
+        return self._filter is None or bool(flowfilter.match(self._filter, flow))
+
+    def _user_rules(self, settings: Settings) -> gitleaks.Loaded | None:
+        """What the user's gitleaks.toml holds; read again only where the settings name another one."""
+        now = self.settings
+        if (settings.gitleaks_config, settings.gitleaks_only) == (now.gitleaks_config, now.gitleaks_only):
+            return self.made_with.user_rules
+        try:
+            loaded = ruleset.user_rules(settings.gitleaks_config, only=settings.gitleaks_only)
+        except RuleError as error:
+            raise SettingsError(str(error)) from None
+        for warning in loaded.warnings if loaded else ():
+            _log.warning(f"penumbra_gitleaks_config: {warning}")
+        return loaded
+
+
+def _path() -> str:
+    return config_path(getattr(ctx.options, CONFIG_OPTION))
+
+
+def _state_of_file() -> tuple[int, int] | None:
+    path = _path()
+    try:
+        state = Path(os.path.expanduser(path)).stat() if path else None
+    except OSError:
+        return None
+    return (state.st_mtime_ns, state.st_size) if state else None

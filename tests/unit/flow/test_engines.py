@@ -1,0 +1,111 @@
+"""Engines are replaced where what they are made with changes, and close behind their last request."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penumbra.config.settings import Settings
+from penumbra.conversation.engine import Engine
+from penumbra.conversation.engine_settings import EngineSettings
+from penumbra.external.metrics import StrategyFigures
+from penumbra.flow.engines import Engines, Lease
+from penumbra.redaction.gitleaks import Loaded
+
+MEMORY = Settings(database="memory")
+CHANGED: dict[str, dict[str, Any]] = {
+    "database": {"database": "elsewhere.sqlite"},
+    "database_max_bytes": {"database_max_bytes": 1_000_000},
+    "ledger_ttl": {"ledger_ttl": 5.0},
+    "originals_ttl": {"originals_ttl": 5.0},
+    "page_bytes": {"max_output_bytes": 4_000},
+    "gitleaks_only": {"gitleaks_only": True},
+    "redaction_max_bytes": {"redaction_max_bytes": 5},
+    "redaction_failure": {"redaction_failure": "pass"},
+    "offload_bytes": {"offload_bytes": 5},
+}
+
+
+class Leases:
+    """Of one process."""
+
+    def __init__(self) -> None:
+        self.engines = Engines(StrategyFigures(), tuple)
+
+    def begin(self, settings: Settings, rules: Loaded | None = None) -> Lease:
+        return self.engines.lease(settings, EngineSettings.of(settings, rules))
+
+
+def is_open(engine: Engine) -> bool:
+    """Whether its threads and its database still work."""
+    try:
+        engine._workers.submit(int).result()
+        engine.database.submit(lambda connection: None).result()
+    except RuntimeError:
+        return False
+    return True
+
+
+def test_each_value_that_an_engine_is_made_with_can_be_changed() -> None:
+    before = EngineSettings.of(MEMORY)
+    for name, change in CHANGED.items():
+        after = EngineSettings.of(replace(MEMORY, **change))
+        assert getattr(after, name) != getattr(before, name)
+    assert {*CHANGED, "user_rules"} == {one.name for one in fields(EngineSettings)}
+
+
+@pytest.mark.parametrize("change", CHANGED.values(), ids=CHANGED)
+def test_an_engine_closes_behind_its_last_lease(
+    change: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    async def go() -> None:
+        leases = Leases()
+        first, second = leases.begin(MEMORY), leases.begin(replace(MEMORY, min_bytes=1))
+        assert second.engine is first.engine
+        later = leases.begin(replace(MEMORY, **change))
+        assert later.engine is not first.engine
+        assert (later.engine.database is first.engine.database) is ("database" not in change)
+        shared = first.share()
+        for one in (first, first, second):
+            one.end()
+            assert is_open(first.engine)
+        shared.end()
+        assert not is_open(first.engine)
+        later.end()
+        assert is_open(later.engine)
+        leases.engines.close(at_once=False)
+        assert not is_open(later.engine)
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_what_is_in_flight_at_the_end_goes_on_unless_all_ends(at_once: bool) -> None:
+    async def go() -> None:
+        leases = Leases()
+        with leases.begin(MEMORY) as lease:
+            leases.engines.close(at_once=at_once)
+            assert is_open(lease.engine) is not at_once
+        assert not is_open(lease.engine)
+
+    asyncio.run(go())
+
+
+def test_what_is_stored_in_memory_is_there_for_the_next_engine() -> None:
+    async def go() -> None:
+        leases = Leases()
+        with leases.begin(MEMORY) as lease:
+            lease.engine.database.submit(lambda c: c.execute("CREATE TABLE kept (x)")).result()
+            key = lease.engine.key
+        with leases.begin(replace(MEMORY, originals_ttl=5.0)) as lease:
+            await lease.engine.database.run(lambda c: c.execute("SELECT * FROM kept"))
+            assert lease.engine.key == key
+        leases.engines.close(at_once=True)
+
+    asyncio.run(go())
