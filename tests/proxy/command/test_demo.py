@@ -1,6 +1,8 @@
 """`scripts/demo` on a machine that has nothing but the package and its dependencies."""
 
+import functools
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -24,8 +26,14 @@ def demo(*arguments):
     )
 
 
+@functools.cache
+def played():
+    """The session, and result 9 before and after."""
+    return demo("--show", "9")
+
+
 def test_it_plays_without_what_only_the_tests_need():
-    told = demo("--show", "9")
+    told = played()
     assert told.returncode == 0, told.stderr
     assert "Secrets in the session: 7; that reached the provider: 0." in told.stdout
     assert "Prefix kept for the provider's cache: in 10 of 10 requests." in told.stdout
@@ -40,6 +48,17 @@ def test_it_plays_without_what_only_the_tests_need():
     assert sent.startswith(f"{head}\n")
     assert more == f"{sent.count(chr(10)) - head.count(chr(10))} more lines"
     assert after == received.rstrip("\n")
+
+
+def test_the_page_shows_its_table():
+    def rows(text):
+        """All but the figures, of which some differ with the key of an installation."""
+        return [re.sub(r"[\d,%]+", "", " ".join(line.split())) for line in text.split("\n")]
+
+    page = (ROOT / "docs/use.md").read_text(encoding="utf-8")
+    shown = rows("tool  call " + page.partition("tool  call ")[2].partition("\n```")[0])
+    assert len(shown) > 20
+    assert set(shown) <= set(rows(played().stdout))
 
 
 @pytest.mark.parametrize("number", ["0", "15", "99", "-1"])
