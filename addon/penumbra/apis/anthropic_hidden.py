@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from msgspec import Raw
 
-from penumbra.apis.anthropic_response import SIGNATURES, AnthropicBody, AnthropicStream
+from penumbra.apis import anthropic_response
+from penumbra.apis.anthropic_response import SIGNATURES
 from penumbra.apis.base import (
     Hidden,
     InjectedCall,
@@ -33,10 +34,10 @@ class AnthropicAnswers(Usual):
     """See AnswerFormat."""
 
     def stream(self, injected_tool: str, before: str = "") -> Response:
-        return AnthropicStream(injected_tool)
+        return anthropic_response.stream(injected_tool)
 
     def body(self, injected_tool: str, before: str = "") -> Response:
-        return AnthropicBody(injected_tool)
+        return anthropic_response.body(injected_tool)
 
     def tools(self, request: Document) -> Tools:
         top = request.members(request.root)

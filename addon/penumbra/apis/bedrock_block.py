@@ -6,13 +6,14 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
 from typing import Any
 
-from penumbra.apis.anthropic_response import object_or_empty
+from penumbra.apis.base import MadeCall
 from penumbra.apis.bedrock import RUN_BY_PROVIDER
+from penumbra.apis.content_blocks import Block, object_or_empty
 from penumbra.wire.document import encode
 
 
 @dataclass(slots=True)
-class Block:
+class ConverseBlock(Block):
     """A block as far as it has arrived."""
 
     known: bool = True
@@ -21,14 +22,12 @@ class Block:
     _texts: dict[str, list[str]] = field(default_factory=dict)
     _lists: dict[str, list[Any]] = field(default_factory=dict)
 
-    def start(self, value: Any) -> None:
-        """The block's first event, if it has one."""
-        self._start = value if isinstance(value, dict) else {}
+    def start(self, value: dict[str, Any]) -> None:
+        self._start = value
         self.known = self.known and self._start.keys() <= {"toolUse", "toolResult"}
 
-    def add(self, delta: Any) -> None:
-        """One piece."""
-        for kind, value in delta.items() if isinstance(delta, dict) else ():
+    def add(self, delta: dict[str, Any]) -> None:
+        for kind, value in delta.items():
             if kind == "text" and isinstance(value, str):
                 self._texts.setdefault("text", []).append(value)
             elif kind == "toolUse" and isinstance(value, dict):
@@ -43,40 +42,32 @@ class Block:
             else:
                 self.known = False
 
-    def is_call(self, name: str | None = None) -> bool:
-        """A call that the client answers; with a name, one of that tool."""
+    def call(self) -> MadeCall | None:
         call = self._call()
-        own = bool(call) and call.get("type") != RUN_BY_PROVIDER
-        return own and (name is None or call.get("name") == name)
-
-    @property
-    def call_id(self) -> str:
-        return str(self._call().get("toolUseId", ""))
+        if not call or call.get("type") == RUN_BY_PROVIDER:
+            return None
+        return MadeCall(str(call.get("toolUseId", "")), str(call.get("name", "")), self._arguments())
 
     @property
     def text(self) -> str:
-        """The visible text."""
         return self._text("text")
 
     @property
     def signature(self) -> str:
-        """What the provider recognises its reasoning by; empty if there is none."""
         return self._text("reasoning signature") or self._redacted()
 
     @property
     def is_reasoning(self) -> bool:
-        """Whether the block is the model's reasoning."""
         return any(name.startswith("reasoning") for name in (*self._texts, *self._lists))
 
-    def arguments(self) -> str:
-        """The JSON text of a call's input, as the model wrote it."""
-        return self._text("input") or "{}"
+    @property
+    def may_be_cut(self) -> bool:
+        return self.call() is None and not self.is_reasoning
 
     def json(self) -> bytes:
-        """The block as a request would carry it; empty if the API would not take it back."""
         if call := self._call():
             return (
-                b'{"toolUse":' + encode(call)[:-1] + b',"input":' + object_or_empty(self.arguments()) + b"}}"
+                b'{"toolUse":' + encode(call)[:-1] + b',"input":' + object_or_empty(self._arguments()) + b"}}"
             )
         if "toolResult" in self._start:
             return encode(
@@ -89,6 +80,10 @@ class Block:
         if citations := self._lists.get("citations"):
             return encode({"citationsContent": {"content": [{"text": self.text}], "citations": citations}})
         return encode({"text": self.text})
+
+    def _arguments(self) -> str:
+        """The JSON text of a call's input, as the model wrote it."""
+        return self._text("input") or "{}"
 
     def _call(self) -> dict[str, Any]:
         call = self._start.get("toolUse")

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from msgspec import Raw
 
-from penumbra.apis import bedrock
+from penumbra.apis import bedrock, bedrock_invoke_response, bedrock_response
 from penumbra.apis.anthropic_hidden import AnthropicAnswers
 from penumbra.apis.base import InjectedCall, Response, Said, Tool, Tools
-from penumbra.apis.bedrock_invoke_response import InvokeBody, InvokeStream
-from penumbra.apis.bedrock_response import ConverseBody, ConverseStream
 from penumbra.wire.document import Document, Edit, encode
 
 _DROP_BETA = b"thinking-binding-controls"
@@ -21,10 +19,10 @@ class InvokeAnswers(AnthropicAnswers):
     """See AnswerFormat."""
 
     def stream(self, injected_tool: str, before: str = "") -> Response:
-        return InvokeStream(injected_tool)
+        return bedrock_invoke_response.stream(injected_tool)
 
     def body(self, injected_tool: str, before: str = "") -> Response:
-        return InvokeBody(injected_tool)
+        return bedrock_invoke_response.body(injected_tool)
 
     def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
         return super().drop_unbound(request, first, offered or _may_drop(request, request.root))
@@ -34,10 +32,10 @@ class ConverseAnswers(AnthropicAnswers):
     """See AnswerFormat."""
 
     def stream(self, injected_tool: str, before: str = "") -> Response:
-        return ConverseStream(injected_tool)
+        return bedrock_response.stream(injected_tool)
 
     def body(self, injected_tool: str, before: str = "") -> Response:
-        return ConverseBody(injected_tool)
+        return bedrock_response.body(injected_tool)
 
     def tools(self, request: Document) -> Tools:
         config = _config(request)

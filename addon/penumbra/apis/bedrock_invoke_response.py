@@ -1,4 +1,4 @@
-"""Amazon Bedrock's InvokeModel with Anthropic's models: their own answers, in Bedrock's framing.
+"""Amazon Bedrock's InvokeModel with Anthropic's models: their own responses, in Bedrock's framing.
 
 Each message of a stream carries one of Anthropic's events in base64, beside some padding. The last one
 has Bedrock's own figures in it. Bedrock knows no keep-alive, and errors are its own.
@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode, b64encode
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import cast
 
-from penumbra.apis.anthropic_response import AnthropicBody, AnthropicStream
-from penumbra.apis.base import Failure
+from penumbra.apis import anthropic_response
+from penumbra.apis.anthropic_response import AnthropicTurns, AnthropicWhole
+from penumbra.apis.base import Failure, Response
 from penumbra.apis.bedrock_response import error_body, exception, raised
-from penumbra.apis.usage import added, flat, only, plus
+from penumbra.apis.event import Event
+from penumbra.apis.stream import Filter, Framing, Stream
+from penumbra.apis.whole_turns import WholeResponse
 from penumbra.wire.document import Document, NotJson
 from penumbra.wire.event_stream import MessageReader, StreamMessage
-from penumbra.wire.framing import Piece, Reader
 
-_METRICS = "amazon-bedrock-invocationMetrics"
-_SUMMED = ("outputTokenCount", "invocationLatency")
+USAGE = replace(
+    anthropic_response.USAGE,
+    beside={"amazon-bedrock-invocationMetrics": ("outputTokenCount", "invocationLatency")},
+)
 _ERROR = b'{"type":"error"}'
 """What an exception is for those who read Anthropic's events."""
 
@@ -60,52 +65,25 @@ class ChunkReader:
         return [Chunk(message, None) for message in self._messages.close()]
 
 
-class InvokeStream(AnthropicStream):
-    """An answer that arrives as an event stream."""
+class InvokeTurns(AnthropicTurns):
+    """An event stream."""
 
-    keep_alive = b""
+    usage = USAGE
 
-    def __init__(self, injected_tool: str) -> None:
-        super().__init__(injected_tool)
-        self._hidden_metrics: dict[str, int] = {}
+    def failed_by(self, event: Event) -> Failure:
+        return raised(cast(Chunk, event.piece).message)
 
-    def go_on(self) -> bytes:
-        for event in self._turn.held:
-            self._note(event)
-        return super().go_on()
-
-    def fail(self, failure: Failure) -> bytes:
-        return b"" if self._turn.failed and not self._continued else exception(failure, self._injected_tool)
-
-    def _error(self, event: Piece, value: dict[str, Any]) -> bytes:
-        out = super()._error(event, value)
-        if self._turn.failure is not None and isinstance(event, Chunk):
-            self._turn.failure = raised(event.message)
-        return out
-
-    def _new_reader(self) -> Reader:
-        return ChunkReader()
-
-    def _note(self, event: Piece) -> None:
-        document = Document(event.data or b"{}")
-        metrics = document.members(document.root).get(_METRICS)
-        self._hidden_metrics = plus(self._hidden_metrics, only(flat(document.plain(metrics)), _SUMMED))
-
-    def _last_event(self, event: Piece) -> bytes:
-        document = Document(event.data or b"{}")
-        members = document.members(document.root)
-        metrics = document.plain(members.get(_METRICS))
-        if not isinstance(metrics, dict) or not self._hidden_metrics:
-            return event.raw
-        document.replace(members[_METRICS], added(metrics, self._hidden_metrics))
-        return event.with_data(document.render())
+    def error(self, failure: Failure) -> Chunk:
+        return Chunk(exception(failure, self.injected_tool), _ERROR)
 
 
-class InvokeBody(AnthropicBody):
-    """An answer that arrives as one JSON document."""
+class InvokeWhole(AnthropicWhole):
+    """One JSON document."""
 
-    def fail(self, failure: Failure) -> bytes:
-        return error_body(failure, self._injected_tool)
+    usage = USAGE
+
+    def error(self, failure: Failure) -> bytes:
+        return error_body(failure, self.injected_tool)
 
 
 def _event(message: StreamMessage) -> bytes | None:
@@ -120,3 +98,13 @@ def _event(message: StreamMessage) -> bytes | None:
         return None if text is None else b64decode(text, validate=True)
     except (NotJson, binascii.Error, ValueError):
         return None
+
+
+def stream(injected_tool: str, filters: Sequence[Filter] = ()) -> Response:
+    """A response that arrives as an event stream."""
+    return Stream(Framing(ChunkReader), InvokeTurns(injected_tool), filters)
+
+
+def body(injected_tool: str, filters: Sequence[Filter] = ()) -> Response:
+    """A response that is one document."""
+    return WholeResponse(InvokeWhole(injected_tool), filters)

@@ -11,8 +11,8 @@ import anthropic
 import pytest
 
 from penumbra.apis import upstream_error
-from penumbra.apis.anthropic_response import AnthropicBody, AnthropicStream
-from penumbra.apis.base import Failure, InjectedCall
+from penumbra.apis.base import Failure, InjectedCall, Response
+from penumbra.apis.formats import FORMATS
 from support.streams.anthropic_streams import (
     FIRST,
     MIXED,
@@ -29,8 +29,8 @@ from support.streams.anthropic_streams import (
 from support.streams.drive import byte_by_byte, chunks, drive, every_cut
 
 
-def stream() -> AnthropicStream:
-    return AnthropicStream(PHANTOM)
+def stream() -> Response:
+    return FORMATS["anthropic"].stream(PHANTOM)
 
 
 def events(data: bytes) -> list[dict[str, Any]]:
@@ -290,8 +290,8 @@ HIDDEN = message(
 LAST = message([{"type": "text", "text": "two"}], "end_turn", output_tokens_details={"thinking_tokens": 2})
 
 
-def body() -> AnthropicBody:
-    return AnthropicBody(PHANTOM)
+def body() -> Response:
+    return FORMATS["anthropic"].body(PHANTOM)
 
 
 def test_json_without_the_phantom_is_not_touched() -> None:
@@ -378,7 +378,7 @@ def test_newer_members_of_answers_stay() -> None:
     bodies = [
         json.dumps({**document, "content": [one]}).encode() for one in (asking, {"type": "text", "text": "a"})
     ]
-    said = json.loads(byte_by_byte(lambda: AnthropicBody(PHANTOM), bodies)[0])
+    said = json.loads(byte_by_byte(lambda: FORMATS["anthropic"].body(PHANTOM), bodies)[0])
     assert said == {**document, "content": [{"type": "text", "text": "a"}]}
 
 

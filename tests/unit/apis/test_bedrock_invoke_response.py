@@ -9,8 +9,8 @@ from typing import Any
 from anthropic.lib.bedrock._stream_decoder import AWSEventStreamDecoder
 from botocore.eventstream import EventStreamBuffer
 
-from penumbra.apis.base import Failure
-from penumbra.apis.bedrock_invoke_response import InvokeBody, InvokeStream
+from penumbra.apis.base import Failure, Response
+from penumbra.apis.formats import FORMATS
 from support.streams import anthropic_streams as anthropic
 from support.streams.bedrock_streams import METRICS, PHANTOM, chunk, chunked
 from support.streams.drive import byte_by_byte
@@ -19,12 +19,12 @@ from support.upstream.amazon import event
 FIRST, SECOND = chunked(anthropic.FIRST, 7), chunked(anthropic.SECOND, 5)
 
 
-def stream() -> InvokeStream:
-    return InvokeStream(PHANTOM)
+def stream() -> Response:
+    return FORMATS["bedrock_invoke"].stream(PHANTOM)
 
 
-def body() -> InvokeBody:
-    return InvokeBody(PHANTOM)
+def body() -> Response:
+    return FORMATS["bedrock_invoke"].body(PHANTOM)
 
 
 def events(data: bytes) -> list[dict[str, Any]]:

@@ -13,8 +13,7 @@ from botocore.model import ServiceModel
 from botocore.parsers import EventStreamJSONParser
 
 from penumbra.apis import upstream_error
-from penumbra.apis.base import Failure, InjectedCall
-from penumbra.apis.bedrock_response import ConverseBody, ConverseStream
+from penumbra.apis.base import Failure, InjectedCall, Response
 from penumbra.apis.formats import FORMATS
 from penumbra.redaction import written_placeholders
 from penumbra.redaction.placeholder import make
@@ -36,12 +35,12 @@ from support.upstream.amazon import event
 _MODEL = ServiceModel(Loader().load_service_model("bedrock-runtime", "service-2"))
 
 
-def stream() -> ConverseStream:
-    return ConverseStream(PHANTOM)
+def stream() -> Response:
+    return FORMATS["bedrock"].stream(PHANTOM)
 
 
-def body() -> ConverseBody:
-    return ConverseBody(PHANTOM)
+def body() -> Response:
+    return FORMATS["bedrock"].body(PHANTOM)
 
 
 def events(data: bytes) -> list[dict[str, Any]]:
