@@ -14,19 +14,23 @@ from penumbra.config.settings import Settings
 from penumbra.conversation.engine import Engine
 from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.metrics.events import EventLog
-from penumbra.store import decisions, exchanges, originals
 from penumbra.store.database import MOVED_ID, VERSION, WARNING_ID, Database
-from penumbra.store.decisions import Decision, Facts, Ledger
-from penumbra.store.exchanges import Answers, Known
+from penumbra.store.decisions import Decision, Facts
+from penumbra.store.exchanges import Known
 from penumbra.store.key_file import WARNING_ID as KEY_WARNING_ID
 from penumbra.store.key_file import installation_key
-from penumbra.store.originals import StoredOriginals
 from penumbra.store.seal import Seal
+from penumbra.store.stores import Stores
 from security.test_tenants import ASK, CALL, LOG, begun, result
 from support.engines import APIS, HIDDEN, Callers, database
 
-SCHEMA = (*decisions.SCHEMA, *exchanges.SCHEMA, *originals.SCHEMA)
 KEY = b"k" * 32
+
+
+def opened(path: Path, key: bytes = KEY) -> Stores:
+    stores = Stores(Database(path, 10**6, key), 60, 60)
+    stores.database.begin()
+    return stores
 
 
 def bytes_below(folder: Path) -> bytes:
@@ -43,8 +47,8 @@ def test_nothing_that_was_said_is_readable_on_the_disk(tmp_path: Path) -> None:
     for said in (HIDDEN, LOG[:40], *LOG.split("\n")[:3], *refs, "worker", "call_1"):
         assert said.encode() not in found, said
     with sqlite3.connect(database(tmp_path)) as connection:
-        for table, column in (("originals", "text"), ("answers", "record"), ("decisions", "record")):
-            rows = connection.execute(f"SELECT {column} FROM {table}").fetchall()
+        for table in ("originals", "answers", "decisions"):
+            rows = connection.execute(f"SELECT record FROM {table}").fetchall()
             assert rows
             # Neither is it merely compressed.
             assert not any(b"\x28\xb5\x2f\xfd" in row for (row,) in rows)
@@ -52,20 +56,19 @@ def test_nothing_that_was_said_is_readable_on_the_disk(tmp_path: Path) -> None:
 
 def test_without_the_key_there_is_nothing(tmp_path: Path) -> None:
     async def go(key: bytes) -> tuple[object, ...]:
-        opened = Database(tmp_path / "p", SCHEMA, key)
-        book, known = Ledger(opened, 60, 10**6), Answers(opened, 60)
-        texts = StoredOriginals(opened, 60, 10**6)
+        stores = opened(tmp_path / "p", key)
         try:
-            return (await book.known([b"a"]), await known.known([b"b"]), await texts.get(b"s", "r"))
+            decided, exchanged = await stores.decisions.get([b"a"]), await stores.exchanges.get([b"b"])
+            return (decided, exchanged, await stores.originals.get(b"s", "r"))
         finally:
-            opened.close()
+            stores.database.close()
 
     async def fill() -> None:
-        opened = Database(tmp_path / "p", SCHEMA, KEY)
-        await Ledger(opened, 60, 10**6).record({b"a": Decision("text", Facts())})
-        await Answers(opened, 60).record(b"b", Known("tool", ""))
-        await StoredOriginals(opened, 60, 10**6).put(b"s", {"r": "original"})
-        opened.close()
+        stores = opened(tmp_path / "p")
+        await stores.decisions.put({b"a": Decision("text", Facts())})
+        await stores.exchanges.put({b"b": Known("tool", "")})
+        await stores.originals.put(b"s", {"r": "original"})
+        stores.database.close()
 
     asyncio.run(fill())
     assert asyncio.run(go(KEY)) == (
@@ -97,9 +100,9 @@ def test_what_an_earlier_release_wrote_does_not_stay(
         )
         connection.execute("INSERT INTO originals VALUES (x'00', 'shadow_1', 1, 1, 'READABLE')")
     connection.close()
-    opened = Database(path, SCHEMA, KEY)
-    asyncio.run(StoredOriginals(opened, 60, 10**6).put(b"s", {"r": "original"}))
-    opened.close()
+    stores = opened(path)
+    asyncio.run(stores.originals.put(b"s", {"r": "original"}))
+    stores.database.close()
     assert b"READABLE" not in bytes_below(tmp_path)
     assert b"shadow_1" not in bytes_below(tmp_path)
     assert not caplog.records
@@ -116,7 +119,7 @@ def foreign(path: Path) -> None:
 
 
 def later(path: Path) -> None:
-    Database(path, SCHEMA, KEY).close()
+    Database(path, 10**6, KEY).close()
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE decisions (x)")
         connection.execute(f"PRAGMA user_version = {VERSION + 1}")
@@ -124,10 +127,10 @@ def later(path: Path) -> None:
 
 
 def damaged(path: Path) -> None:
-    opened = Database(path, SCHEMA, KEY)
+    stores = opened(path)
     texts = {str(number): os.urandom(3_000).hex() for number in range(40)}
-    asyncio.run(StoredOriginals(opened, 60, 10**6).put(b"s", texts))
-    opened.close()
+    asyncio.run(stores.originals.put(b"s", texts))
+    stores.database.close()
     data = bytearray(path.read_bytes())
     data[4096 * 3 : 4096 * 9] = os.urandom(4096 * 6)
     path.write_bytes(data)
@@ -178,9 +181,7 @@ def test_damage_that_is_met_later_costs_no_request(tmp_path: Path, caplog: pytes
 def test_a_database_that_is_a_link_is_not_followed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "other").write_bytes(b"")
     (tmp_path / "p").symlink_to(tmp_path / "other")
-    opened = Database(tmp_path / "p", SCHEMA, KEY)
-    opened.begin()
-    opened.close()
+    opened(tmp_path / "p").database.close()
     assert [one.getMessage().startswith(WARNING_ID) for one in caplog.records] == [True]
     assert (tmp_path / "other").read_bytes() == b""
 

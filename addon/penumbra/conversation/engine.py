@@ -46,10 +46,12 @@ from penumbra.redaction.other_bodies import Elsewhere
 from penumbra.redaction.outside_results import OutsideResults
 from penumbra.redaction.restore.restoration import Restoration, Restoring
 from penumbra.retry import thinking_binding
-from penumbra.store import conversations, decisions, exchanges, originals, restorations
+from penumbra.store import conversations
 from penumbra.store.database import Database
 from penumbra.store.decisions import Decision
 from penumbra.store.key_file import installation_key
+from penumbra.store.stores import Stores
+from penumbra.store.table import Table
 from penumbra.store.tool_calls import ToolCallCache
 from penumbra.wire.document import Document, NotJson
 
@@ -127,36 +129,26 @@ class Engine:
         one that another engine has open at the same place."""
         path = settings.database
         self.settings = settings
-        schema = (
-            *decisions.SCHEMA,
-            *exchanges.SCHEMA,
-            *originals.SCHEMA,
-            *compressed.SCHEMA,
-            *conversations.SCHEMA,
-        )
         if database is None:
             key = installation_key(path.with_suffix(".key") if path else None)
-            database = Database(path, (*schema, *restorations.SCHEMA), key)
-            database.begin()
+            database = Database(path, settings.database_max_bytes, key)
         else:
-            database.share()
+            database.share(settings.database_max_bytes)
         self.database, self.key = database, database.key
-        self.ledger = decisions.Ledger(self.database, settings.ledger_ttl, settings.database_max_bytes)
-        past = restorations.Restorations(self.database, settings.ledger_ttl)
-        self.restoring = Restoring(past, self.ledger)
-        seen = exchanges.Answers(self.database, settings.ledger_ttl)
-        self.heard = ToolCallCache(seen, self._cleaned)
+        self.stores = stores = Stores(database, settings.ledger_ttl, settings.originals_ttl)
+        self.restoring = Restoring(stores.restorations, stores.decisions)
+        self.heard = ToolCallCache(stores.tool_calls, self._cleaned)
         self.expansions = Expansions(
             self.key,
-            seen,
-            originals.StoredOriginals(
-                self.database, settings.originals_ttl, settings.database_max_bytes // 2
-            ),
+            stores.exchanges,
+            stores.originals,
             self.heard,
             settings.page_bytes,
         )
-        self.conversations = conversations.Conversations(self.database, settings.ledger_ttl)
-        dispatcher = Dispatcher(self.key, compressed.Compressed(self.database), figures)
+        self.conversations = stores.conversations
+        answers = Table(database, compressed.SCHEMA, compressed.TTL)
+        dispatcher = Dispatcher(self.key, answers, figures)
+        database.begin()
         self._outside = ExternalCompressors(dispatcher, Http(listening))
         self._line_indexes = LineIndexes()
         self._spoken = OutsideResults()
@@ -239,7 +231,7 @@ class Engine:
         """The provider took the other request: from now on this is the form of its results."""
         if (again := accepted.again) is None or again.body is not None:
             return
-        await self.ledger.record(again.given.decisions)
+        await self.stores.decisions.put(again.given.decisions)
         if accepted.prepared is not None:
             await self.expansions.keep(accepted.prepared, again.given.originals)
         await self.conversations.learn(accepted.conversation, again.given.lesson)
@@ -261,7 +253,7 @@ class Engine:
             request = rewrite.with_calls(request, heard, caller.owner) if heard else request
         key = caller.conversation()
         past = await self.conversations.past(key)
-        known = await self.ledger.known(recoverer.keys(request, past))
+        known = await self.stores.decisions.get(recoverer.keys(request, past))
         redact = await self._redact(settings)
         if _restores(request.settings):
             redact = self.restoring.redacting(request, caller.possessed(), redact)
@@ -272,7 +264,7 @@ class Engine:
         forms = await self._forms(incoming, request, known, redact, shadows)
         if forms:
             # While they were waited for, another request may have decided.
-            known |= await self.ledger.known(forms)
+            known |= await self.stores.decisions.get(forms)
         head = recoverer.Head(incoming.path, incoming.headers)
         work = partial(recoverer.rewritten, request, known, forms, past, redact, shadows, given, sent=head)
         rewritten, line = await self._work(whose, heavy, partial(work, self._line_indexes))
@@ -294,7 +286,7 @@ class Engine:
             return accepted
         held = given.decisions if given is not None else {}
         new = {one: made for one, made in rewritten.decisions.items() if one not in held}
-        await self.ledger.record(new)
+        await self.stores.decisions.put(new)
         await self.conversations.sent(key, prepared.tool if prepared else "")
         if request.settings.tool_compaction.arguments and not past.lesson.arguments:
             await self.conversations.learn(key, conversations.LearnedLimits(arguments=True))

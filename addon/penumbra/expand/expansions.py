@@ -29,9 +29,10 @@ from penumbra.expand.loop import Ask, Done
 from penumbra.expand.reference import Shadows
 from penumbra.expand.replay import History, Replayed
 from penumbra.store import exchanges as answers
-from penumbra.store.exchanges import Answers, Known, orphan_key, signature_key, text_hash
+from penumbra.store.exchanges import Known, orphan_key, signature_key, text_hash
 from penumbra.store.exchanges import key as answer_key
 from penumbra.store.originals import Originals
+from penumbra.store.table import Table
 from penumbra.store.tool_calls import ToolCallCache
 from penumbra.wire.document import Document
 
@@ -166,7 +167,7 @@ class Expansions:
     def __init__(
         self,
         key: bytes,
-        answers: Answers,
+        answers: Table[Known],
         originals: Originals,
         heard: ToolCallCache,
         page_bytes: int = expand.PAGE_BYTES,
@@ -199,7 +200,7 @@ class Expansions:
         if named is None or not (answer_id := document.string(named)):
             return
         key = answer_key(caller.elsewhere(answer_id), Visible(-1, 0, (), "", "", 0, answer_id=answer_id))
-        known = (await self._answers.known([key])).get(key)
+        known = (await self._answers.get([key])).get(key)
         if known is None or known.scope != caller.scope:
             return
         if known.hidden is not None and known.hidden.answer_id:
@@ -208,10 +209,10 @@ class Expansions:
     async def _take_out_orphans(self, wire: ResponseFormat, document: Document, caller: Caller) -> None:
         """What clients keep of answers that broke off, and the provider refuses ever after."""
         reasoning, scope = wire.reasoning(document), caller.owner
-        if not reasoning or not await self._answers.known([orphan_key(scope, "")]):
+        if not reasoning or not await self._answers.get([orphan_key(scope, "")]):
             return
         keys = {one.index: orphan_key(scope, one.known_by) for one in reasoning}
-        known = await self._answers.known(keys.values())
+        known = await self._answers.get(keys.values())
         wire.take_out(document, [index for index, key in keys.items() if key in known])
 
     async def _prepare(
@@ -228,7 +229,7 @@ class Expansions:
         history, held = await self._history(wire, document, caller, owner, before)
         if injected_tool.name_for(tools) is None and not history.is_elsewhere:
             return None
-        known = await self._answers.known(history.all_keys())
+        known = await self._answers.get(history.all_keys())
         if held is not None:
             known[history.keys[0]] = held
         name = injected_tool.name_for(tools) or (held.tool if held else "")
@@ -269,7 +270,7 @@ class Expansions:
             return replay.read(visible, owner, b"", found), None
         elsewhere = caller.elsewhere(named)
         one = answer_key(elsewhere, visible[0])
-        held = (await self._answers.known([one])).get(one)
+        held = (await self._answers.get([one])).get(one)
         if held is not None and held.scope != caller.scope and held.hidden is not None:
             # Originals are for the credential that they were kept for; the calls need results all the same.
             results = tuple(map(replay.forgotten, held.hidden.results))
@@ -299,14 +300,14 @@ class Expansions:
         if not terms.counting:
             # Final too: the next request of this conversation finds it.
             without = Known("", text_hash(history.visible[-1].text), scope=caller.scope)
-            await self._answers.record(history.keys[-1], without)
+            await self._answers.put({history.keys[-1]: without})
         return False
 
     async def leave_undecided(self, caller: Caller, answer_id: str) -> None:
         """A request without tools and without a past has got an answer without words."""
         visible = Visible(-1, 0, (), "", "", 0, answer_id=answer_id)
         known = Known("", text_hash(""), scope=caller.scope, undecided=True)
-        await self._answers.record(answer_key(caller.elsewhere(answer_id), visible), known)
+        await self._answers.put({answer_key(caller.elsewhere(answer_id), visible): known})
 
     async def keep(self, prepared: Prepared, originals: Mapping[str, str]) -> None:
         """Keep new originals for requests that won't carry them, of callers who can be told from others."""
@@ -369,8 +370,9 @@ class Expansions:
     async def remember(self, prepared: Prepared, done: Done) -> None:
         """Keep an answer, as it will look in the next request."""
         caller, owner, behind = prepared.caller, prepared.owner, prepared.replayed.behind
-        for known_by in ("", *done.orphans) if done.orphans else ():
-            await self._answers.record(orphan_key(caller.owner, known_by), Known("", ""))
+        if done.orphans:
+            orphans = (orphan_key(caller.owner, known_by) for known_by in ("", *done.orphans))
+            await self._answers.put(dict.fromkeys(orphans, Known("", "")))
         begun, before = prepared.history.begun, prepared.history.front
         calls = begun.calls + done.calls if begun is not None else done.calls
         text = begun.text + done.text if begun is not None else done.text
@@ -382,9 +384,8 @@ class Expansions:
             behind += (key,)
         if done.signature and behind:
             bound = Known(prepared.tool, "", behind)
-            await self._answers.record(signature_key(owner, done.signature), bound)
-        for one in (key, *others):
-            await self._answers.record(one, known)
+            await self._answers.put({signature_key(owner, done.signature): bound})
+        await self._answers.put(dict.fromkeys((key, *others), known))
         if prepared.threaded and done.ids:
             await self._heard.record(caller.scope, done.made)
             await self._remember_id(prepared, done)
@@ -393,7 +394,7 @@ class Expansions:
         if done.calls and not done.sound:
             # Of an answer that broke off, clients keep the text and not the calls.
             words = replace(visible, calls=(), tokens=())
-            await self._answers.record(answer_key(owner, words, before), replace(known, hidden=None))
+            await self._answers.put({answer_key(owner, words, before): replace(known, hidden=None)})
         if done.sound and prepared.inherit is not None:
             await self._originals.put(room, await prepared.inherit(prepared))
 
@@ -421,7 +422,7 @@ class Expansions:
                 scope=caller.scope,
                 history=history,
             )
-            await self._answers.record(answer_key(caller.elsewhere(answer_id), visible), known)
+            await self._answers.put({answer_key(caller.elsewhere(answer_id), visible): known})
 
 
 def _latest(history: History, known: Mapping[bytes, Known]) -> Known | None:

@@ -100,7 +100,7 @@ class Dispatcher:
         """What came of each, in order, after at most `deadline` seconds."""
         end = asyncio.get_running_loop().time() + deadline
         keys = [key(self._secret, strategy, ask.task) for ask in asks]
-        known = await self._compressed.get(list(dict.fromkeys(keys)))
+        known = await self._compressed.get(keys)
         waiting = [
             self._known(known[name], ask)
             if name in known
@@ -174,7 +174,7 @@ class Dispatcher:
     async def _fly(self, flight: _Flight, strategy: Strategy, ask: Ask, name: bytes) -> str | Failure:
         try:
             text = await self._cleaned(await self._call(flight, strategy, ask.task), strategy, ask)
-            await self._compressed.put(name, text)
+            await self._compressed.add({name: text})
             return text
         except Failure as failure:
             return failure

@@ -6,26 +6,19 @@ to know it. Times only ever decide what is sent; they never stand in it.
 
 from __future__ import annotations
 
-import sqlite3
 import time
-from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
 
 import orjson
 
 from penumbra.retry.refusals import Kind, Refusal
-from penumbra.store.database import Database
+from penumbra.store.table import Schema, Table
 
-SCHEMA = (
-    """CREATE TABLE IF NOT EXISTS conversations
-    (key BLOB PRIMARY KEY, seen INTEGER NOT NULL, lesson TEXT NOT NULL, tool TEXT NOT NULL) WITHOUT ROWID""",
-    "CREATE INDEX IF NOT EXISTS conversations_seen ON conversations (seen)",
-)
 _MEMORY = 4_000
 """Conversations."""
 _WRITE_SECONDS = 60.0
-_PRUNE_EVERY = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,51 +84,46 @@ class ConversationState:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class Entry:
+    """What is kept of a conversation."""
+
     seen: float
-    lesson: LearnedLimits
-    tool: str
-    written: float
+    lesson: LearnedLimits = LearnedLimits()
+    tool: str = ""
+    written: float = 0.0
+    """When it was written to the database last."""
 
 
 class Conversations:
-    """Lessons and times by conversation, in memory and in the database. `ttl`: seconds."""
+    """Lessons and times by conversation."""
 
-    def __init__(self, database: Database, ttl: float, clock: Callable[[], float] = time.time) -> None:
-        self._database = database
-        self._ttl = ttl
+    def __init__(self, table: Table[Entry], clock: Callable[[], float] = time.time) -> None:
+        self._table = table
         self._clock = clock
-        self._memory: OrderedDict[bytes, _Entry] = OrderedDict()
-        self._writes = 0
 
     async def past(self, key: bytes) -> ConversationState:
         """What is known of a conversation."""
-        entry = self._memory.get(key)
+        entry = await self._entry(key)
         if entry is None:
-            row = await self._database.run(lambda connection: _select(connection, key))
-            if row is None:
-                return ConversationState()
-            entry = _Entry(row[0], LearnedLimits(**orjson.loads(row[1])), row[2], row[0])
-            self._remember(key, entry)
+            return ConversationState()
         return ConversationState(max(0.0, self._clock() - entry.seen), entry.lesson, entry.tool)
 
     async def sent(self, key: bytes, tool: str = "") -> None:
         """A request of this conversation goes out, with this injected tool. Written at most once a minute."""
         now = self._clock()
-        entry = self._memory.get(key) or _Entry(now, LearnedLimits(), tool, 0.0)
+        entry = await self._entry(key) or Entry(now)
         due = now - entry.written > _WRITE_SECONDS or tool != entry.tool
-        entry = _Entry(now, entry.lesson, tool, now if due else entry.written)
-        self._remember(key, entry)
+        entry = Entry(now, entry.lesson, tool, now if due else entry.written)
         if due:
-            await self._write(key, entry)
+            await self._table.put({key: entry})
+        else:
+            self._table.note({key: entry})
 
     async def learn(self, key: bytes, lesson: LearnedLimits) -> None:
         """A limit was found; returns when it is safe from a restart."""
         now = self._clock()
-        entry = self._memory.get(key) or _Entry(now, LearnedLimits(), "", 0.0)
-        entry = replace(entry, lesson=entry.lesson.learned(lesson), written=now)
-        self._remember(key, entry)
-        await self._write(key, entry)
+        entry = await self._entry(key) or Entry(now)
+        await self._table.put({key: replace(entry, lesson=entry.lesson.learned(lesson), written=now)})
 
     async def inherit(self, earlier: bytes, key: bytes) -> None:
         """A conversation goes on as another one: what was learned of it holds, where nothing newer does."""
@@ -143,28 +131,21 @@ class Conversations:
         if lesson != LearnedLimits():
             await self.learn(key, lesson.learned((await self.past(key)).lesson))
 
-    async def _write(self, key: bytes, entry: _Entry) -> None:
-        row = (key, int(entry.seen), orjson.dumps(asdict(entry.lesson)).decode(), entry.tool)
-        prune = self._writes % _PRUNE_EVERY == 0
-        self._writes += 1
-        oldest = int(self._clock() - self._ttl)
-
-        def work(connection: sqlite3.Connection) -> None:
-            connection.execute("INSERT OR REPLACE INTO conversations VALUES (?, ?, ?, ?)", row)
-            if prune:
-                connection.execute("DELETE FROM conversations WHERE seen < ?", (oldest,))
-
-        await self._database.run(work)
-
-    def _remember(self, key: bytes, entry: _Entry) -> None:
-        self._memory.pop(key, None)
-        self._memory[key] = entry
-        while len(self._memory) > _MEMORY:
-            self._memory.popitem(last=False)
+    async def _entry(self, key: bytes) -> Entry | None:
+        return (await self._table.get([key])).get(key)
 
 
-def _select(connection: sqlite3.Connection, key: bytes) -> tuple[int, str, str] | None:
-    row: tuple[int, str, str] | None = connection.execute(
-        "SELECT seen, lesson, tool FROM conversations WHERE key = ?", (key,)
-    ).fetchone()
-    return row
+def _pack(entry: Entry) -> bytes:
+    return orjson.dumps({"seen": entry.seen, "lesson": asdict(entry.lesson), "tool": entry.tool})
+
+
+def _unpack(record: bytes) -> Entry:
+    """As any release wrote it: what is not known is left out, what is missing has its default."""
+    written: Mapping[str, Any] = orjson.loads(record)
+    names = {field.name for field in fields(LearnedLimits)}
+    lesson = {name: value for name, value in written["lesson"].items() if name in names}
+    seen = float(written["seen"])
+    return Entry(seen, LearnedLimits(**lesson), str(written["tool"]), seen)
+
+
+SCHEMA = Schema("conversations", _pack, _unpack, _MEMORY)

@@ -11,14 +11,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import re
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+from penumbra.store.eviction import COLUMNS, Eviction, Lifetime, pragma, tables
 from penumbra.store.private_file import make_private, open_private
 from penumbra.store.seal import Seal
 
@@ -27,14 +28,19 @@ Work = Callable[[sqlite3.Connection], T]
 
 WARNING_ID = "PENUMBRA_DATABASE_UNAVAILABLE"
 MOVED_ID = "PENUMBRA_DATABASE_MOVED"
-VERSION = 1
-"""Of the tables. What has a lower one is emptied: what is in it is worth a day at most."""
+VERSION = 2
+"""Of the tables. Those of an earlier release that have other columns are dropped: what is in them is worth
+a day at most."""
+_SEALED = 1
+"""The version from which on nothing in a file can be read without the key."""
 _APPLICATION = 0x50454E55
 _BUSY_MILLISECONDS = 5_000
 _CHECKED_BYTES = 32_000_000
 """Files up to this size are read through at the start; of larger ones damage is found when it is met."""
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_TABLE = re.compile(r"CREATE TABLE IF NOT EXISTS (\w+)", re.ASCII)
+_LOG_BYTES = 4_000_000
+_LOG_SHARE = 8
+"""The write-ahead log is kept below one part in so many of the file's size."""
 _log = logging.getLogger(__name__)
 
 
@@ -45,24 +51,37 @@ class _Foreign(Exception):
 class Database:
     """Runs pieces of work on one connection, one after the other, each in a transaction of its own.
 
-    `path` None keeps everything in memory. `schema` are statements that create what is missing. `key`: what
-    records are sealed with.
+    `path` None keeps everything in memory. `max_bytes`: of the file, beyond which the oldest rows leave.
+    `key`: what records are sealed with.
     """
 
-    def __init__(self, path: Path | None, schema: Sequence[str], key: bytes = b"") -> None:
+    def __init__(self, path: Path | None, max_bytes: int, key: bytes = b"") -> None:
         self.path = path
-        self._schema = tuple(schema)
         self.key = key
+        self._eviction = Eviction(max_bytes)
+        self._tables: list[str] = []
+        self._created: set[str] = set()
         self._connection: sqlite3.Connection | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="penumbra-database")
+        self._is_closing = False
         self.failed = False
         """The file was given up; everything lives in memory."""
         self._moved = False
         self._holders = 1
 
-    def share(self) -> None:
-        """Somebody else uses it too, and will close it. To be called on the event loop, as `close`."""
+    def share(self, max_bytes: int) -> None:
+        """Somebody else uses it too, and will close it. To be called on the event loop, as `close`.
+
+        The size and the lifetimes that come last hold.
+        """
         self._holders += 1
+        self._eviction.max_bytes = max_bytes
+
+    def add(self, table: str, lifetime: Lifetime) -> None:
+        """Have a table of this name, which is made when it is first used."""
+        self._eviction.add(table, lifetime)
+        if table not in self._tables:
+            self._tables.append(table)
 
     def seal(self, table: str) -> Seal:
         """What the records of a table are sealed with."""
@@ -77,14 +96,16 @@ class Database:
         return self._thread.submit(self._run, work)
 
     def begin(self) -> None:
-        """Open the file, so that what is wrong with it is said at the start."""
-        self.submit(lambda connection: None)
+        """Open the file, so that what is wrong with it is said at the start, and let go what has to."""
+        self._thread.submit(self._run, lambda connection: None)
+        self._thread.submit(self._evict)
 
     def close(self) -> None:
         """Finish what was submitted, then close the file, once all who share it have closed it."""
         self._holders -= 1
         if self._holders:
             return
+        self._is_closing = True
         self._thread.submit(self._close)
         self._thread.shutdown(wait=True)
 
@@ -99,14 +120,39 @@ class Database:
             self._give_up(error)
             return self._transact(self._connected(), work)
 
-    @staticmethod
-    def _transact(connection: sqlite3.Connection, work: Work[T]) -> T:
+    def _transact(self, connection: sqlite3.Connection, work: Work[T]) -> T:
+        before = connection.total_changes
         with connection:
-            return work(connection)
+            result = work(connection)
+            more = connection.total_changes != before and self._eviction.run(connection)
+        if more:
+            self._evict_later()
+        return result
+
+    def _evict(self) -> None:
+        """A step of what is left to let go, behind the work that came meanwhile."""
+        if (connection := self._connection) is None:
+            return
+        try:
+            with connection:
+                more = self._eviction.run(connection)
+        except (sqlite3.DatabaseError, OSError):
+            # The next piece of work will meet it, and knows what to do.
+            return
+        if more:
+            self._evict_later()
+
+    def _evict_later(self) -> None:
+        if not self._is_closing:
+            with suppress(RuntimeError):
+                # It is closed in this very moment.
+                self._thread.submit(self._evict)
 
     def _connected(self) -> sqlite3.Connection:
         if self._connection is None:
             self._connection = self._open()
+        if len(self._created) < len(self._tables):
+            self._create(self._connection)
         return self._connection
 
     def _open(self) -> sqlite3.Connection:
@@ -120,13 +166,14 @@ class Database:
             connection = sqlite3.connect(self.path, check_same_thread=False)
         try:
             connection.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
-            self._look(connection)
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            self._look(connection)
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
+            log = min(_LOG_BYTES, self._eviction.max_bytes // _LOG_SHARE)
+            connection.execute(f"PRAGMA journal_size_limit = {log}")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {log // pragma(connection, 'page_size')}")
             with connection:
-                for statement in self._schema:
-                    connection.execute(statement)
                 connection.execute(f"PRAGMA application_id = {_APPLICATION}")
                 connection.execute(f"PRAGMA user_version = {VERSION}")
         except BaseException:
@@ -134,19 +181,29 @@ class Database:
             raise
         return connection
 
+    def _create(self, connection: sqlite3.Connection) -> None:
+        with connection:
+            for name in tuple(self._tables):
+                connection.execute(
+                    f"CREATE TABLE IF NOT EXISTS {name} "
+                    "(key BLOB PRIMARY KEY, used INTEGER NOT NULL, record BLOB NOT NULL) WITHOUT ROWID"
+                )
+                connection.execute(f"CREATE INDEX IF NOT EXISTS {name}_used ON {name} (used)")
+                self._created.add(name)
+
     def _look(self, connection: sqlite3.Connection) -> None:
         """Whose file it is, and whether it can be used. Raises _Foreign, sqlite3.DatabaseError."""
-        application, version = (_pragma(connection, name) for name in ("application_id", "user_version"))
-        query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
-        tables = {name for (name,) in connection.execute(query)}
-        ours = {found[1] for statement in self._schema if (found := _TABLE.match(statement))}
-        if application not in (0, _APPLICATION) or (application == 0 and not tables <= ours):
+        application, version = (pragma(connection, name) for name in ("application_id", "user_version"))
+        there = tables(connection)
+        if application not in (0, _APPLICATION) or (application == 0 and not there <= set(self._tables)):
             raise _Foreign("it is another program's")
         if version > VERSION:
             raise _Foreign("it is a later release's")
-        if tables and version < VERSION:
-            _empty(connection, tables)
-        if _pragma(connection, "page_count") * _pragma(connection, "page_size") <= _CHECKED_BYTES:
+        if there and version < _SEALED:
+            _empty(connection, there)
+        elif version < VERSION:
+            _drop_others(connection, there)
+        if pragma(connection, "page_count") * pragma(connection, "page_size") <= _CHECKED_BYTES:
             (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             if found != "ok":
                 raise _Foreign("it is damaged")
@@ -177,6 +234,7 @@ class Database:
     def _close(self) -> None:
         if self._connection is not None:
             connection, self._connection = self._connection, None
+            self._created.clear()
             connection.close()
 
 
@@ -198,13 +256,10 @@ def _empty(connection: sqlite3.Connection, tables: set[str]) -> None:
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-def _pragma(connection: sqlite3.Connection, name: str) -> int:
-    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
-
-
-def size_in_bytes(connection: sqlite3.Connection) -> int:
-    """Bytes in use: pages of the file without the free ones."""
-    pages, free, page_size = (
-        _pragma(connection, name) for name in ("page_count", "freelist_count", "page_size")
-    )
-    return (pages - free) * page_size
+def _drop_others(connection: sqlite3.Connection, names: set[str]) -> None:
+    """Of what an earlier release wrote, only what this one can read stays."""
+    with connection:
+        for name in names:
+            columns = tuple(row[1] for row in connection.execute(f"PRAGMA table_info({name})"))
+            if columns != COLUMNS:
+                connection.execute(f"DROP TABLE {name}")

@@ -10,30 +10,19 @@ Signed reasoning is remembered with the hidden exchanges that the provider had s
 from __future__ import annotations
 
 import hashlib
-import sqlite3
-import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
-import zstandard
 
-from penumbra.apis.base import Hidden, MadeCall, Visible
+from penumbra.apis.base import Hidden, Visible
 from penumbra.apis.parts import is_telling
 from penumbra.conversation import prefix_hash
-from penumbra.store.database import Database
+from penumbra.store.table import Schema, compress, decompress
 
-SCHEMA = (
-    """CREATE TABLE IF NOT EXISTS answers
-    (key BLOB PRIMARY KEY, used INTEGER NOT NULL, record BLOB NOT NULL) WITHOUT ROWID""",
-    "CREATE INDEX IF NOT EXISTS answers_used ON answers (used)",
-)
 _KEY_BYTES = 16
-_BATCH = 400
-_TOUCH_SECONDS = 3_600
-_PRUNE_EVERY = 500
 _MEMORY_BYTES = 16_000_000
+_ENTRY_BYTES = 500
+"""What an entry takes beside what was hidden."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +45,6 @@ class Known:
     undecided: bool = False
     """The request had neither tools nor a past, and the answer no words: whether the injected tool is there
     is for the next request to say."""
-    call: MadeCall | None = None
-    """Under a call's key: the call."""
 
 
 def text_hash(text: str) -> str:
@@ -105,107 +92,21 @@ def orphan_key(scope: bytes, known_by: str) -> bytes:
     return digest.digest()
 
 
-def call_key(scope: bytes, call_id: str) -> bytes:
-    """What a call is found by, whoever gives its result."""
-    digest = hashlib.blake2b(key=scope[:64], digest_size=_KEY_BYTES, person=b"penumbra call")
-    digest.update(call_id.encode("utf-8", "surrogatepass"))
-    return digest.digest()
-
-
-class Answers:
-    """Known answers by key, in memory and in the database. `ttl`: seconds since the last use."""
-
-    def __init__(self, database: Database, ttl: float, clock: Callable[[], float] = time.time) -> None:
-        self._database = database
-        self._seal = database.seal("answers")
-        self._ttl = ttl
-        self._clock = clock
-        self._memory: OrderedDict[bytes, tuple[Known, float, int]] = OrderedDict()
-        self._bytes = 0
-        self._writes = 0
-
-    async def known(self, keys: Iterable[bytes]) -> dict[bytes, Known]:
-        """What is known of these answers."""
-        now = self._clock()
-        found: dict[bytes, Known] = {}
-        missing: list[bytes] = []
-        stale: list[bytes] = []
-        for one in dict.fromkeys(keys):
-            if (entry := self._memory.get(one)) is None:
-                missing.append(one)
-                continue
-            found[one] = entry[0]
-            self._memory.move_to_end(one)
-            if now - entry[1] > _TOUCH_SECONDS:
-                stale.append(one)
-        if missing:
-            rows = await self._database.run(lambda connection: _select(connection, missing))
-            for one, (used, record) in rows.items():
-                if (known := _unpack(self._seal.open(one, record))) is None:
-                    continue
-                found[one] = known
-                self._remember(one, found[one], now, len(record))
-                if now - used > _TOUCH_SECONDS:
-                    stale.append(one)
-        if stale:
-            await self._database.run(lambda connection: _touch(connection, stale, int(now)))
-            for one in stale:
-                if (entry := self._memory.get(one)) is not None:
-                    self._memory[one] = (entry[0], now, entry[2])
-        return found
-
-    async def record(self, one: bytes, known: Known) -> None:
-        """Keep an answer; returns when it is safe from a restart."""
-        now = self._clock()
-        record = self._seal.close(one, _pack(known))
-        self._remember(one, known, now, len(record))
-        prune = self._writes % _PRUNE_EVERY == 0
-        self._writes += 1
-        await self._database.run(lambda connection: self._write(connection, one, int(now), record, prune))
-
-    def _write(
-        self, connection: sqlite3.Connection, one: bytes, now: int, record: bytes, prune: bool
-    ) -> None:
-        connection.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", (one, now, record))
-        if prune:
-            connection.execute("DELETE FROM answers WHERE used < ?", (int(now - self._ttl),))
-
-    def _remember(self, one: bytes, known: Known, now: float, size: int) -> None:
-        previous = self._memory.pop(one, None)
-        self._bytes += size - (previous[2] if previous else 0)
-        self._memory[one] = (known, now, size)
-        while self._bytes > _MEMORY_BYTES and len(self._memory) > 1:
-            _, (_, _, dropped) = self._memory.popitem(last=False)
-            self._bytes -= dropped
-
-
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(Known)
 
 
-def _pack(known: Known) -> bytes:
-    return zstandard.ZstdCompressor(level=3).compress(_ENCODER.encode(known))
+def _weigh(known: Known) -> int:
+    hidden = known.hidden
+    if hidden is None:
+        return _ENTRY_BYTES
+    return _ENTRY_BYTES + sum(map(len, (*hidden.before, hidden.last or b"", *hidden.results)))
 
 
-def _unpack(record: bytes | None) -> Known | None:
-    """None for what can't be read: another release may have written it."""
-    if record is None:
-        return None
-    try:
-        return _DECODER.decode(zstandard.ZstdDecompressor().decompress(record))
-    except (msgspec.MsgspecError, zstandard.ZstdError):
-        return None
-
-
-def _select(connection: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, tuple[int, bytes]]:
-    found: dict[bytes, tuple[int, bytes]] = {}
-    for start in range(0, len(keys), _BATCH):
-        batch = keys[start : start + _BATCH]
-        marks = ",".join("?" * len(batch))
-        rows = connection.execute(f"SELECT key, used, record FROM answers WHERE key IN ({marks})", batch)
-        found |= {one: (used, record) for one, used, record in rows}
-    return found
-
-
-def _touch(connection: sqlite3.Connection, keys: Sequence[bytes], now: int) -> None:
-    connection.executemany("UPDATE answers SET used = ? WHERE key = ?", [(now, one) for one in keys])
+SCHEMA = Schema(
+    "answers",
+    lambda known: compress(_ENCODER.encode(known)),
+    lambda record: _DECODER.decode(decompress(record)),
+    _MEMORY_BYTES,
+    _weigh,
+)

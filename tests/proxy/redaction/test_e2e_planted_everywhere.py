@@ -280,10 +280,9 @@ def kept(home: Path) -> Iterator[tuple[str, bytes]]:
             for table in tables:
                 seal = Seal(path.with_suffix(".key").read_bytes(), table)
                 for row in connection.execute(f"SELECT * FROM {table}"):
-                    name = row[1].encode() if table == "originals" else row[0]
                     for value in row:
                         data = str(value).encode() if not isinstance(value, bytes) else value
-                        data = seal.open(name, data) or data
+                        data = seal.open(row[0], data) or data
                         head, packed, rest = data.partition(b"\x28\xb5\x2f\xfd")
                         if packed:
                             data = head + zstandard.ZstdDecompressor().decompressobj().decompress(

@@ -19,10 +19,10 @@ from penumbra.conversation import prefix_hash
 from penumbra.expand.expansions import Caller, Expansions, Original, Prepared, Terms
 from penumbra.expand.loop import Ask, Done
 from penumbra.redaction import RedactionError
-from penumbra.store import exchanges, originals
+from penumbra.store import exchanges, originals, tool_calls
 from penumbra.store.database import Database
-from penumbra.store.exchanges import Answers
-from penumbra.store.originals import StoredOriginals
+from penumbra.store.originals import Originals
+from penumbra.store.table import Table
 from penumbra.store.tool_calls import ToolCallCache
 from penumbra.wire.document import Document
 from support.streams import responses_streams as streams
@@ -106,10 +106,10 @@ def made(clean: Callable[[str], Coroutine[Any, Any, str]] | None = None) -> tupl
     async def nothing(text: str) -> str:
         return text
 
-    database = Database(None, (*exchanges.SCHEMA, *originals.SCHEMA))
-    seen = Answers(database, 60)
-    heard = ToolCallCache(seen, clean or nothing)
-    return Expansions(b"k" * 32, seen, StoredOriginals(database, 60, 1_000_000), heard), heard
+    database = Database(None, 1 << 26)
+    calls = ToolCallCache(Table(database, tool_calls.SCHEMA, 60), clean or nothing)
+    kept = Originals(Table(database, originals.SCHEMA, 60))
+    return Expansions(b"k" * 32, Table(database, exchanges.SCHEMA, 60), kept, calls), calls
 
 
 def test_calls_are_heard_without_their_secrets() -> None:

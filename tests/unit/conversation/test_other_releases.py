@@ -14,7 +14,8 @@ from penumbra.conversation import rewrite
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.store import decisions
 from penumbra.store.database import Database
-from penumbra.store.decisions import Decision, Facts, Ledger
+from penumbra.store.decisions import Decision, Facts
+from penumbra.store.table import Table
 from penumbra.wire.document import Document
 
 API = next(entry for entry in recognise.apis() if entry.id == "anthropic-messages")
@@ -39,12 +40,13 @@ def turn(path, count, settings):
     """One request through a process of its own that shares nothing but the database."""
 
     async def work():
-        book = Ledger(Database(path, decisions.SCHEMA), 86_400.0, 1 << 26)
+        database = Database(path, 1 << 26)
+        book = Table(database, decisions.SCHEMA, 86_400.0)
         request = rewrite.read(Document(conversation(count)), API, settings, b"k" * 32)
-        known = await book.known([item.key for item in request.items])
+        known = await book.get([item.key for item in request.items])
         rewritten = rewrite.rewrite(request, known, lambda text, hint: Redacted(text), None, LineIndexes())
-        await book.record(rewritten.decisions)
-        book._database.close()
+        await book.put(rewritten.decisions)
+        database.close()
         return rewritten
 
     return asyncio.run(work())
@@ -70,7 +72,8 @@ def test_forms_that_were_sent_stay(tmp_path, monkeypatch, count):
 
 def test_facts_of_any_release_can_be_read(tmp_path):
     async def work():
-        database = Database(tmp_path / "p", decisions.SCHEMA)
+        database = Database(tmp_path / "p", 1 << 26)
+        book = Table(database, decisions.SCHEMA, 86_400.0)
         newer = orjson.dumps({"how": "shortened", "stages": ["cap"], "of_a_later_release": [1]})
         seal = database.seal("decisions")
         written = {b"newer": newer, b"older": b"{}", b"no facts": b"[1]", b"no text": b"{"}
@@ -81,7 +84,7 @@ def test_facts_of_any_release_can_be_read(tmp_path):
         await database.run(
             lambda connection: connection.executemany("INSERT INTO decisions VALUES (?, ?, ?)", rows)
         )
-        known = await Ledger(database, 86_400.0, 1 << 26).known(written)
+        known = await book.get(written)
         database.close()
         return known
 

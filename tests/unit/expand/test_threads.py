@@ -8,10 +8,10 @@ from typing import Any
 
 from penumbra.expand.expansions import Caller, Expansions, Original, Prepared, Terms
 from penumbra.expand.loop import Ask, Continue, Done, ToolLoop
-from penumbra.store import exchanges, originals
+from penumbra.store import exchanges, originals, tool_calls
 from penumbra.store.database import Database
-from penumbra.store.exchanges import Answers
-from penumbra.store.originals import StoredOriginals
+from penumbra.store.originals import Originals
+from penumbra.store.table import Table
 from penumbra.store.tool_calls import ToolCallCache
 from penumbra.wire.document import Document
 from support.streams.anthropic_streams import MIXED, PHANTOM, call, end, start, text
@@ -24,9 +24,10 @@ async def clean(text: str) -> str:
 
 
 def made() -> Expansions:
-    database = Database(None, (*exchanges.SCHEMA, *originals.SCHEMA))
-    seen = Answers(database, 60)
-    return Expansions(b"k" * 32, seen, StoredOriginals(database, 60, 1_000_000), ToolCallCache(seen, clean))
+    database = Database(None, 1 << 26)
+    kept = Originals(Table(database, originals.SCHEMA, 60))
+    calls = ToolCallCache(Table(database, tool_calls.SCHEMA, 60), clean)
+    return Expansions(b"k" * 32, Table(database, exchanges.SCHEMA, 60), kept, calls)
 
 
 def request(thread: dict[str, Any], *messages: Any) -> Document:

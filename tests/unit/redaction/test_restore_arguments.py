@@ -18,6 +18,7 @@ from penumbra.redaction.restore.arguments import Stretch, aligned, found, leaves
 from penumbra.store import restorations
 from penumbra.store.database import Database
 from penumbra.store.restorations import Restorations
+from penumbra.store.table import Table
 from penumbra.wire.document import Document
 from proxy.redaction.test_e2e_redact_scope import BODIES
 
@@ -131,22 +132,22 @@ def test_what_was_put_back_outlives_the_process(tmp_path: Path) -> None:
     places = {b"key": (Stretch(1, 4, SHORT_MARK),), b"other": (Stretch(0, 2, MARK), Stretch(5, 9, MARK))}
 
     async def first() -> None:
-        database = Database(tmp_path / "x", restorations.SCHEMA)
-        past = Restorations(database, 3600)
-        assert not await past.any()
+        database = Database(tmp_path / "x", 1 << 26)
+        past: Restorations = Table(database, restorations.SCHEMA, 3600)
+        assert await past.is_empty()
         past.note({b"key": places[b"key"]})
-        assert await past.any()
-        assert await past.known([b"key", b"none"]) == {b"key": places[b"key"]}
-        await past.keep(places)
+        assert not await past.is_empty()
+        assert await past.get([b"key", b"none"]) == {b"key": places[b"key"]}
+        await past.put(places)
         database.close()
 
     async def second() -> None:
-        database = Database(tmp_path / "x", restorations.SCHEMA)
-        past = Restorations(database, 3600)
-        assert await past.any()
-        assert await past.known([b"key", b"other", b"none"]) == places
-        await Restorations(database, -10).keep({b"new": (Stretch(0, 1, MARK),)})
-        assert await Restorations(database, 3600).known([b"key", b"new"]) == {}
+        database = Database(tmp_path / "x", 1 << 26)
+        past: Restorations = Table(database, restorations.SCHEMA, 3600)
+        assert not await past.is_empty()
+        assert await past.get([b"key", b"other", b"none"]) == places
+        await Table(database, restorations.SCHEMA, -10).put({b"new": (Stretch(0, 1, MARK),)})
+        assert await Table(database, restorations.SCHEMA, 3600).get([b"key", b"new"]) == {}
         database.close()
 
     asyncio.run(first())

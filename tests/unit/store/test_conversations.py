@@ -12,6 +12,7 @@ import pytest
 from penumbra.retry.first_events import FirstEvents, Verdict
 from penumbra.store.conversations import SCHEMA, Conversations, ConversationState, LearnedLimits
 from penumbra.store.database import Database
+from penumbra.store.table import Table
 
 
 class Clock:
@@ -22,12 +23,16 @@ class Clock:
         return self.now
 
 
+def opened(database: Database, ttl: float, clock: Clock) -> Conversations:
+    return Conversations(Table(database, SCHEMA, ttl, clock), clock)
+
+
 def test_idle_times_and_lessons_survive_a_restart(tmp_path: Path) -> None:
     clock = Clock()
 
     async def first() -> None:
-        database = Database(tmp_path / "x.sqlite", SCHEMA)
-        known = Conversations(database, 86_400, clock)
+        database = Database(tmp_path / "x.sqlite", 1 << 26)
+        known = opened(database, 86_400, clock)
         assert await known.past(b"a") == ConversationState()
         await known.sent(b"a", "expand_context")
         await known.learn(b"a", LearnedLimits(tokens=9))
@@ -37,8 +42,8 @@ def test_idle_times_and_lessons_survive_a_restart(tmp_path: Path) -> None:
         database.close()
 
     async def second() -> None:
-        database = Database(tmp_path / "x.sqlite", SCHEMA)
-        known = Conversations(database, 86_400, clock)
+        database = Database(tmp_path / "x.sqlite", 1 << 26)
+        known = opened(database, 86_400, clock)
         past = await known.past(b"a")
         assert (past.lesson, past.tool) == (LearnedLimits(tokens=9, most=512), "expand_context")
         assert past.idle is not None
@@ -55,14 +60,14 @@ def test_what_was_not_used_for_long_is_forgotten() -> None:
     clock = Clock()
 
     async def run() -> None:
-        database = Database(None, SCHEMA)
-        known = Conversations(database, 100, clock)
+        database = Database(None, 1 << 26)
+        known = opened(database, 100, clock)
         await known.sent(b"old")
         clock.now += 1000
         for number in range(250):
             await known.sent(b"new %d" % number)
-        assert await Conversations(database, 100, clock).past(b"old") == ConversationState()
-        assert (await Conversations(database, 100, clock).past(b"new 0")).idle is not None
+        assert await opened(database, 100, clock).past(b"old") == ConversationState()
+        assert (await opened(database, 100, clock).past(b"new 0")).idle is not None
         database.close()
 
     asyncio.run(run())

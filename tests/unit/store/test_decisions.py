@@ -6,14 +6,15 @@ import os
 import sqlite3
 import stat
 import time
+from dataclasses import replace
 
 import pytest
 
-from penumbra.store import decisions as ledger
 from penumbra.store.database import MOVED_ID, WARNING_ID, Database
-from penumbra.store.decisions import Decision, Facts, Ledger
+from penumbra.store.decisions import SCHEMA, Decision, Facts
 from penumbra.store.key_file import WARNING_ID as KEY_WARNING_ID
 from penumbra.store.key_file import installation_key
+from penumbra.store.table import Table
 
 DAY = 86_400.0
 MEGABYTE = 1024 * 1024
@@ -23,8 +24,8 @@ SHORT = Decision(
 KEPT = Decision(None, Facts())
 
 
-def open_ledger(path, ttl=DAY, max_bytes=64 * MEGABYTE):
-    return Ledger(Database(path, ledger.SCHEMA), ttl, max_bytes)
+def opened(path, ttl=DAY, max_bytes=64 * MEGABYTE, schema=SCHEMA):
+    return Table(Database(path, max_bytes), schema, ttl)
 
 
 def run(coroutine):
@@ -37,31 +38,31 @@ def close(book):
 
 def test_decisions_survive_a_restart(tmp_path):
     path = tmp_path / "state" / "p.sqlite"
-    first = open_ledger(path)
-    run(first.record({b"a": SHORT, b"b": KEPT}))
-    assert run(first.known([b"a", b"b", b"c"])) == {b"a": SHORT, b"b": KEPT}
+    first = opened(path)
+    run(first.put({b"a": SHORT, b"b": KEPT}))
+    assert run(first.get([b"a", b"b", b"c"])) == {b"a": SHORT, b"b": KEPT}
     close(first)
-    second = open_ledger(path)
-    assert run(second.known([b"c", b"b", b"a"])) == {b"a": SHORT, b"b": KEPT}
+    second = opened(path)
+    assert run(second.get([b"c", b"b", b"a"])) == {b"a": SHORT, b"b": KEPT}
     close(second)
 
 
 def test_a_second_process_sees_what_the_first_wrote(tmp_path):
-    first, second = open_ledger(tmp_path / "p"), open_ledger(tmp_path / "p")
-    assert run(second.known([b"a"])) == {}
-    run(first.record({b"a": SHORT}))
-    assert run(second.known([b"a"])) == {b"a": SHORT}
+    first, second = opened(tmp_path / "p"), opened(tmp_path / "p")
+    assert run(second.get([b"a"])) == {}
+    run(first.put({b"a": SHORT}))
+    assert run(second.get([b"a"])) == {b"a": SHORT}
     close(first)
     close(second)
 
 
 def test_many_keys_are_looked_up_in_batches(tmp_path):
     keys = [str(number).encode() for number in range(2000)]
-    book = open_ledger(tmp_path / "p")
-    run(book.record(dict.fromkeys(keys, KEPT)))
+    book = opened(tmp_path / "p")
+    run(book.put(dict.fromkeys(keys, KEPT)))
     close(book)
-    book = open_ledger(tmp_path / "p")
-    assert len(run(book.known(keys))) == 2000
+    book = opened(tmp_path / "p")
+    assert len(run(book.get(keys))) == 2000
     close(book)
 
 
@@ -69,8 +70,8 @@ def test_the_file_and_its_folder_belong_to_the_user(tmp_path):
     path = tmp_path / "state" / "p.sqlite"
     old = os.umask(0)
     try:
-        book = open_ledger(path)
-        run(book.record({b"a": KEPT}))
+        book = opened(path)
+        run(book.put({b"a": KEPT}))
         for file in path.parent.iterdir():
             assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
@@ -81,66 +82,64 @@ def test_the_file_and_its_folder_belong_to_the_user(tmp_path):
 
 def test_unused_decisions_are_forgotten_after_their_time(tmp_path):
     path = tmp_path / "p"
-    book = open_ledger(path)
-    run(book.record({b"old": KEPT, b"used": KEPT}))
+    book = opened(path)
+    run(book.put({b"old": KEPT, b"used": KEPT}))
     close(book)
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE decisions SET used = ?", (int(time.time() - 0.9 * DAY),))
     connection.close()
-    book = open_ledger(path)
-    assert run(book.known([b"used"])) == {b"used": KEPT}
+    book = opened(path)
+    assert run(book.get([b"used"])) == {b"used": KEPT}
     close(book)
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE decisions SET used = used - ?", (int(0.2 * DAY),))
     connection.close()
-    book = open_ledger(path)
-    run(book.record({b"new": KEPT}))
-    assert set(run(book.known([b"old", b"used", b"new"]))) == {b"used", b"new"}
+    book = opened(path)
+    run(book.put({b"new": KEPT}))
+    assert set(run(book.get([b"old", b"used", b"new"]))) == {b"used", b"new"}
     close(book)
 
 
 def test_the_database_stays_below_its_size(tmp_path):
     path = tmp_path / "p"
-    book = open_ledger(path, max_bytes=MEGABYTE)
+    book = opened(path, max_bytes=MEGABYTE)
     for batch in range(3):
         big = {
             f"{batch}-{number}".encode(): Decision(os.urandom(8_000).hex(), Facts()) for number in range(100)
         }
-        run(book.record(big))
-        book._writes = 0
-    run(book.record({b"last": SHORT}))
+        run(book.put(big))
+    run(book.put({b"last": SHORT}))
     close(book)
-    assert path.stat().st_size < 2 * MEGABYTE
-    book = open_ledger(path)
-    assert run(book.known([b"last", b"0-0"])) == {b"last": SHORT}
+    assert path.stat().st_size <= MEGABYTE
+    book = opened(path)
+    assert run(book.get([b"last", b"0-0"])) == {b"last": SHORT}
     close(book)
 
 
-def test_memory_is_bounded_and_the_database_answers_for_the_rest(tmp_path, monkeypatch):
-    monkeypatch.setattr(ledger, "_MEMORY_CHARACTERS", 5_000)
-    book = open_ledger(tmp_path / "p")
+def test_memory_is_bounded_and_the_database_answers_for_the_rest(tmp_path):
+    book = opened(tmp_path / "p", schema=replace(SCHEMA, memory=5_000))
     decisions = {str(number).encode(): Decision("x" * 1000, Facts()) for number in range(20)}
-    run(book.record(decisions))
+    run(book.put(decisions))
     assert len(book._memory) < 5
-    assert run(book.known(decisions)) == decisions
+    assert run(book.get(decisions)) == decisions
     close(book)
 
 
 def test_without_a_path_everything_lives_in_memory():
-    book = open_ledger(None)
-    run(book.record({b"a": SHORT}))
-    assert run(book.known([b"a"])) == {b"a": SHORT}
+    book = opened(None)
+    run(book.put({b"a": SHORT}))
+    assert run(book.get([b"a"])) == {b"a": SHORT}
     close(book)
 
 
 def test_a_disk_that_fails_is_told_once_and_memory_takes_over(tmp_path, caplog):
     blocked = tmp_path / "file"
     blocked.write_text("")
-    book = open_ledger(blocked / "p.sqlite")
+    book = opened(blocked / "p.sqlite")
     with caplog.at_level(logging.WARNING):
-        run(book.record({b"a": SHORT}))
-        run(book.record({b"b": KEPT}))
-    assert run(book.known([b"a", b"b"])) == {b"a": SHORT, b"b": KEPT}
+        run(book.put({b"a": SHORT}))
+        run(book.put({b"b": KEPT}))
+    assert run(book.get([b"a", b"b"])) == {b"a": SHORT, b"b": KEPT}
     assert [record.getMessage().startswith(WARNING_ID) for record in caplog.records] == [True]
     close(book)
 
@@ -148,42 +147,43 @@ def test_a_disk_that_fails_is_told_once_and_memory_takes_over(tmp_path, caplog):
 def test_a_file_that_is_no_database_is_moved_aside_at_the_start(tmp_path, caplog):
     path = tmp_path / "p"
     path.write_bytes(b"this is no database" * 100)
-    database = Database(path, ledger.SCHEMA)
+    database = Database(path, MEGABYTE)
     database.begin()
     database.close()
     assert [record.getMessage().startswith(MOVED_ID) for record in caplog.records] == [True]
     (aside,) = tmp_path.glob("p.2*")
     assert aside.read_bytes().startswith(b"this is no database")
-    book = open_ledger(path)
-    run(book.record({b"a": SHORT}))
+    book = opened(path)
+    run(book.put({b"a": SHORT}))
     close(book)
-    book = open_ledger(path)
-    assert run(book.known([b"a"])) == {b"a": SHORT}
+    book = opened(path)
+    assert run(book.get([b"a"])) == {b"a": SHORT}
     close(book)
     assert len(caplog.records) == 1
 
 
 def test_a_disk_that_fills_up_later_loses_no_decision_of_this_process(tmp_path, caplog):
-    book = open_ledger(tmp_path / "p")
-    run(book.record({b"a": SHORT}))
+    book = opened(tmp_path / "p")
+    run(book.put({b"a": SHORT}))
     run(book._database.run(lambda connection: connection.execute("PRAGMA max_page_count = 1").fetchall()))
     big = Decision(os.urandom(50_000).hex(), Facts())
-    run(book.record({b"big": big}))
+    run(book.put({b"big": big}))
     assert WARNING_ID in caplog.text
-    assert run(book.known([b"a", b"big"])) == {b"a": SHORT, b"big": big}
+    assert run(book.get([b"a", b"big"])) == {b"a": SHORT, b"big": big}
     close(book)
 
 
 def test_work_that_raises_changes_nothing():
-    database = Database(None, ("CREATE TABLE t (x)",))
+    database = Database(None, MEGABYTE)
+    book = Table(database, SCHEMA, DAY)
 
     def fail(connection):
-        connection.execute("INSERT INTO t VALUES (1)")
+        connection.execute("INSERT INTO decisions VALUES (x'00', 1, x'00')")
         raise LookupError
 
     with pytest.raises(LookupError):
         run(database.run(fail))
-    assert run(database.run(lambda connection: connection.execute("SELECT * FROM t").fetchall())) == []
+    assert run(book.is_empty())
     database.close()
 
 

@@ -4,7 +4,7 @@ What the provider sees never has a value in it: an answer's placeholders become 
 that reads the answer for us, and a request's values become placeholders before everything that reads
 the request. Values are known from the conversation's own results, which clients send again in every
 request: after a restart they are simply read again. Where a result is gone, its place in the arguments
-is remembered, without the value (`shadow/restorations.py`).
+is remembered, without the value (`store/restorations.py`).
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ from penumbra.redaction.restore.arguments import Leaf
 from penumbra.redaction.restore.files import Folder
 from penumbra.redaction.restore.values import Restorer, restorer
 from penumbra.redaction.restore.vault import Values, Vault, exact
-from penumbra.store.decisions import Decision, Facts, Ledger
+from penumbra.store.decisions import Decision, Facts
 from penumbra.store.restorations import Restorations, Stretches
+from penumbra.store.table import Table
 from penumbra.wire.document import Document, Edit
 
 RULE = "known-value"
@@ -100,7 +101,7 @@ class Restoration:
 
     async def keep(self) -> None:
         """Remember what was put back, over a restart."""
-        await self._past.keep(self._noted)
+        await self._past.put(self._noted)
 
     def concealed(self, content: bytes) -> bytes:
         """An answer as the client got it, for those who only look: with the placeholders."""
@@ -133,9 +134,9 @@ class _Watched:
 class Restoring:
     """State: the vault, and what was put back."""
 
-    def __init__(self, past: Restorations, ledger: Ledger) -> None:
+    def __init__(self, past: Restorations, decisions: Table[Decision]) -> None:
         self._past = past
-        self._ledger = ledger
+        self._decisions = decisions
         self._vault = Vault()
         self._edits: OrderedDict[bytes, tuple[Edit, ...]] = OrderedDict()
         """By conversation and arguments: what puts placeholders into them, relative to their begin."""
@@ -144,7 +145,7 @@ class Restoring:
 
     async def any(self) -> bool:
         """Whether anything was ever put back."""
-        return await self._past.any()
+        return not await self._past.is_empty()
 
     async def conceal(
         self, request: rewrite.Request, conversation: bytes, scan: Scanner | None
@@ -188,7 +189,7 @@ class Restoring:
         """Decide about calls that were not seen before."""
         decided: Mapping[bytes, Decision] = {}
         if scan is not None:
-            decided = await self._ledger.known({item.key: None for item in request.items})
+            decided = await self._decisions.get(item.key for item in request.items)
 
         def work() -> dict[bytes, list[Leaf]]:
             if scan is not None:
@@ -200,12 +201,10 @@ class Restoring:
 
         # Away from the event loop: after a restart it may be a whole history.
         found = await asyncio.to_thread(work)
-        past = await self._past.known(
-            _key(conversation, leaf.text) for each in found.values() for leaf in each
-        )
+        past = await self._past.get(_key(conversation, leaf.text) for each in found.values() for leaf in each)
         hide = scan is not None
         edits, fresh = await asyncio.to_thread(self._decide, request, conversation, calls, found, past, hide)
-        await self._past.keep(fresh)
+        await self._past.put(fresh)
         return edits
 
     def _decide(

@@ -1,0 +1,107 @@
+"""What leaves the database, and when: what was not used for its time, and what is too much.
+
+One owner for all tables. Beyond the size the oldest rows of all tables leave, whatever they are, and
+decisions only when nothing else is left: the first forwarded form of a result is final, the rest can be
+had again. The work is done in steps, so that nobody's request waits for all of it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+
+COLUMNS = ("key", "used", "record")
+"""Of every table: a hash, when it was last used (seconds), and what is kept under it, sealed."""
+_STEP_ROWS = 500
+_STEP_BYTES = 4_000_000
+_STEP_PAGES = 1_000
+_SPARE = 10
+"""One part in so many of the size is made free at once, so that not every write has to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """How long the rows of a table stay."""
+
+    begin: Callable[[], float]
+    """The time of last use, in seconds, before which a row is nobody's any more."""
+    leaves_last: bool = False
+    """Beyond the size, rows of all other tables go first."""
+
+
+class Eviction:
+    """Belongs to the database's thread, but for `add`. `max_bytes`: of the file."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self._lifetimes: dict[str, Lifetime] = {}
+
+    def add(self, table: str, lifetime: Lifetime) -> None:
+        """Watch a table from now on. Without that its rows leave only beyond the size."""
+        self._lifetimes[table] = lifetime
+
+    def run(self, connection: sqlite3.Connection) -> bool:
+        """Let go what has to, in one step, within the transaction under way. Whether there is more."""
+        expired = [
+            self._expire(connection, table, lifetime) for table, lifetime in tuple(self._lifetimes.items())
+        ]
+        return self._shrink(connection) or _STEP_ROWS in expired
+
+    @staticmethod
+    def _expire(connection: sqlite3.Connection, table: str, lifetime: Lifetime) -> int:
+        rows = f"SELECT key FROM {table} WHERE used < ? ORDER BY used LIMIT {_STEP_ROWS}"
+        begin = int(lifetime.begin())
+        return connection.execute(f"DELETE FROM {table} WHERE key IN ({rows})", (begin,)).rowcount
+
+    def _shrink(self, connection: sqlite3.Connection) -> bool:
+        size = pragma(connection, "page_size")
+        most, pages = self.max_bytes // size, pragma(connection, "page_count")
+        if pages <= most:
+            return False
+        removed = 0
+        while removed < _STEP_BYTES:
+            excess = pages - pragma(connection, "freelist_count") - (most - most // _SPARE)
+            if excess <= 0 or not (gone := self._remove(connection, excess * size)):
+                break
+            removed += gone
+        # Only what is beyond the size is given back: the rest of the free pages is written next. Each row
+        # of the answer is one page.
+        connection.execute(f"PRAGMA incremental_vacuum({min(pages - most, _STEP_PAGES)})").fetchall()
+        left = pragma(connection, "page_count")
+        return left > most and (removed > 0 or left < pages)
+
+    def _remove(self, connection: sqlite3.Connection, excess: int) -> int:
+        """Delete the oldest rows, of `excess` bytes together or not many more. Their bytes."""
+        names = tables(connection)
+        last = {name for name in names if name in self._lifetimes and self._lifetimes[name].leaves_last}
+        return _remove_oldest(connection, names - last, excess) or _remove_oldest(connection, last, excess)
+
+
+def _remove_oldest(connection: sqlite3.Connection, names: set[str], excess: int) -> int:
+    if not names:
+        return 0
+    each = (
+        f"SELECT * FROM (SELECT used, '{name}', key, length(record) FROM {name} ORDER BY used LIMIT ?)"
+        for name in sorted(names)
+    )
+    query = f"{' UNION ALL '.join(each)} ORDER BY used LIMIT ?"
+    rows = connection.execute(query, [_STEP_ROWS] * (len(names) + 1)).fetchall()
+    removed = 0
+    for _, name, key, length in rows:
+        connection.execute(f"DELETE FROM {name} WHERE key = ?", (key,))
+        removed += len(key) + length
+        if removed >= excess:
+            break
+    return removed
+
+
+def tables(connection: sqlite3.Connection) -> set[str]:
+    """The names of all tables in the file."""
+    query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    return {name for (name,) in connection.execute(query)}
+
+
+def pragma(connection: sqlite3.Connection, name: str) -> int:
+    """The number that SQLite gives under this name."""
+    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])

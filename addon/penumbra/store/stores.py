@@ -1,0 +1,26 @@
+"""All that is kept from request to request, on one database."""
+
+from __future__ import annotations
+
+from penumbra.apis.base import MadeCall
+from penumbra.store import conversations, decisions, exchanges, originals, restorations, tool_calls
+from penumbra.store.conversations import Conversations
+from penumbra.store.database import Database
+from penumbra.store.decisions import Decision
+from penumbra.store.exchanges import Known
+from penumbra.store.originals import Originals
+from penumbra.store.restorations import Restorations
+from penumbra.store.table import Table
+
+
+class Stores:
+    """One attribute for each table on a database. `ttl`, `originals_ttl`: seconds since the last use."""
+
+    def __init__(self, database: Database, ttl: float, originals_ttl: float) -> None:
+        self.database = database
+        self.decisions: Table[Decision] = Table(database, decisions.SCHEMA, ttl)
+        self.exchanges: Table[Known] = Table(database, exchanges.SCHEMA, ttl)
+        self.tool_calls: Table[MadeCall] = Table(database, tool_calls.SCHEMA, ttl)
+        self.restorations: Restorations = Table(database, restorations.SCHEMA, ttl)
+        self.conversations = Conversations(Table(database, conversations.SCHEMA, ttl))
+        self.originals = Originals(Table(database, originals.SCHEMA, originals_ttl))

@@ -1,0 +1,189 @@
+"""Values of one kind under keys: in memory those that were used last, in the database all.
+
+A value is used when it is put and when it is asked for. The time of last use is written at most once an
+hour, so that a turn's cost does not grow with the length of its history. Packing, sealing and their
+reverse are done in the database's thread.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Generic, NamedTuple, TypeVar
+
+import msgspec
+import zstandard
+from cachetools import LRUCache
+
+from penumbra.store.database import Database
+from penumbra.store.eviction import Lifetime
+
+V = TypeVar("V")
+_BATCH = 400
+"""Keys of one look-up."""
+_REFRESH_SECONDS = 3_600.0
+_REFRESHES_PER_TTL = 4
+_UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, zstandard.ZstdError, msgspec.MsgspecError)
+
+
+@dataclass(frozen=True, slots=True)
+class Schema(Generic[V]):
+    """What a table holds."""
+
+    name: str
+    """Of the table; its records are sealed for it."""
+    pack: Callable[[V], bytes]
+    unpack: Callable[[bytes], V]
+    """May raise what broken data raises: another release may have written it."""
+    memory: int = 0
+    """How much is kept in memory too, in the unit of `weigh`."""
+    weigh: Callable[[V], int] = lambda value: 1
+    leaves_last: bool = False
+    """Beyond the size of the database, the rows of all other tables go first."""
+
+
+class _Entry(NamedTuple, Generic[V]):
+    value: V
+    used: float
+    """As the database has it."""
+
+
+class Table(Generic[V]):
+    """State: what is in memory. Belongs to one event loop."""
+
+    def __init__(
+        self, database: Database, schema: Schema[V], ttl: float, clock: Callable[[], float] = time.time
+    ) -> None:
+        """`ttl`: seconds since the last use after which a value is gone."""
+        self._database = database
+        self._schema = schema
+        self._name = schema.name
+        self._seal = database.seal(schema.name)
+        self._ttl = ttl
+        self._clock = clock
+        self._refresh = min(_REFRESH_SECONDS, ttl / _REFRESHES_PER_TTL)
+        self._memory: LRUCache[bytes, _Entry[V]] = LRUCache(schema.memory, self._weight)
+        self._is_empty: bool | None = None
+        database.add(schema.name, Lifetime(lambda: clock() - ttl, schema.leaves_last))
+
+    async def get(self, keys: Iterable[bytes]) -> dict[bytes, V]:
+        """The values there are under these keys."""
+        now = self._clock()
+        found: dict[bytes, V] = {}
+        missing: list[bytes] = []
+        stale: list[bytes] = []
+        for key in dict.fromkeys(keys):
+            if (entry := self._memory.get(key)) is None:
+                missing.append(key)
+                continue
+            found[key] = entry.value
+            if now - entry.used > self._refresh:
+                self._memory[key] = _Entry(entry.value, now)
+                stale.append(key)
+        if missing or stale:
+            read = await self._database.run(partial(self._read, missing, stale, now))
+            for key, value in read.items():
+                # Somebody may have put another one meanwhile.
+                newer = self._memory.get(key)
+                found[key] = value if newer is None else newer.value
+                if newer is None:
+                    self._remember(key, value, now)
+        return found
+
+    async def put(self, values: Mapping[bytes, V]) -> None:
+        """Keep values in the place of those that were there; returns when they are safe from a restart."""
+        if values:
+            self.note(values)
+            await self._database.run(partial(self._write, dict(values), self._clock()))
+
+    async def add(self, values: Mapping[bytes, V]) -> None:
+        """Keep values where there is none; what is there stays, and was used. For what is not in memory."""
+        if values:
+            self._is_empty = False
+            await self._database.run(partial(self._write_new, dict(values), self._clock()))
+
+    def note(self, values: Mapping[bytes, V]) -> None:
+        """Keep values in memory only."""
+        now = self._clock()
+        for key, value in values.items():
+            self._remember(key, value, now)
+            self._is_empty = False
+
+    async def is_empty(self) -> bool:
+        """Whether nothing was ever kept."""
+        if self._is_empty is None:
+            query = f"SELECT 1 FROM {self._name} LIMIT 1"
+            row = await self._database.run(lambda connection: connection.execute(query).fetchone())
+            self._is_empty = row is None and self._is_empty is not False
+        return self._is_empty
+
+    def _remember(self, key: bytes, value: V, used: float) -> None:
+        if self._schema.memory:
+            self._memory[key] = _Entry(value, used)
+
+    def _weight(self, entry: _Entry[V]) -> int:
+        # A larger one than all of the memory is kept too, as the only one.
+        return min(self._schema.weigh(entry.value), self._schema.memory)
+
+    # In the database's thread
+
+    def _read(
+        self, missing: Sequence[bytes], stale: Sequence[bytes], now: float, connection: sqlite3.Connection
+    ) -> dict[bytes, V]:
+        values: dict[bytes, V] = {}
+        used = [(int(now), key) for key in stale]
+        for start in range(0, len(missing), _BATCH):
+            batch = missing[start : start + _BATCH]
+            marks = ",".join("?" * len(batch))
+            query = f"SELECT key, used, record FROM {self._name} WHERE used >= ? AND key IN ({marks})"
+            for key, last, record in connection.execute(query, (now - self._ttl, *batch)).fetchall():
+                try:
+                    if (data := self._seal.open(key, record)) is None:
+                        continue
+                    values[key] = self._schema.unpack(data)
+                except _UNREADABLE:
+                    continue
+                if now - last > self._refresh:
+                    used.append((int(now), key))
+        if used:
+            connection.executemany(f"UPDATE {self._name} SET used = ? WHERE key = ?", used)
+        return values
+
+    def _write(self, values: Mapping[bytes, V], now: float, connection: sqlite3.Connection) -> None:
+        rows = [(key, int(now), self._packed(key, value)) for key, value in values.items()]
+        connection.executemany(f"INSERT OR REPLACE INTO {self._name} VALUES (?, ?, ?)", rows)
+
+    def _write_new(self, values: Mapping[bytes, V], now: float, connection: sqlite3.Connection) -> None:
+        touch = f"UPDATE {self._name} SET used = ? WHERE key = ? AND used >= ?"
+        new = {
+            key: value
+            for key, value in values.items()
+            if not connection.execute(touch, (int(now), key, now - self._ttl)).rowcount
+        }
+        self._write(new, now, connection)
+
+    def _packed(self, key: bytes, value: V) -> bytes:
+        return self._seal.close(key, self._schema.pack(value))
+
+
+def compress(data: bytes) -> bytes:
+    """For `pack`: zstd's default level."""
+    return zstandard.ZstdCompressor(level=3).compress(data)
+
+
+def decompress(data: bytes) -> bytes:
+    """For `unpack`. Raises zstandard.ZstdError."""
+    return zstandard.ZstdDecompressor().decompress(data)
+
+
+def pack_text(text: str) -> bytes:
+    """A text, compressed; lone surrogates stay."""
+    return compress(text.encode("utf-8", "surrogatepass"))
+
+
+def unpack_text(data: bytes) -> str:
+    """What `pack_text` was given."""
+    return decompress(data).decode("utf-8", "surrogatepass")
