@@ -36,6 +36,7 @@ class Name:
 
 
 _NOTHING = Name(Strength.NONE)
+_WORKING_DIRECTORY = ("$PWD", "$OLDPWD", "OLDPWD")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\x00-\x7f]+")
 
 
@@ -61,7 +62,13 @@ class Names:
         self._ending_exceptions = _words(spec["ending_exceptions"])
         self.judge = remembered(8_192)(self._judge)
 
+    def of_key(self, before: str) -> bool:
+        """Whether a word in front of a bare `key` may make it a secret: `cache key` is none."""
+        return before.lower() not in self._not_before["key"]
+
     def _judge(self, name: str) -> Name:
+        if name in _WORKING_DIRECTORY:
+            return _NOTHING
         words = [word.lower() for word in _WORD.findall(name)]
         while words and (words[-1].isdigit() or words[-1] in self._qualifiers):
             words.pop()

@@ -35,6 +35,8 @@ class Style(Enum):
     """`the password is value`."""
     APART = "apart"
     """Name and value are only neighbours: a table cell, an argument, two words."""
+    SPACED = "spaced"
+    """The same, with the value between quotes."""
 
 
 _SPEC = rules.load("secrets/words/values.yaml")
@@ -49,6 +51,8 @@ _REFERENCE = re.compile(
     r"|ENC\[|(?:os|process|sys|system|config|settings|env|environment|secrets|var|vars|local|module|self|this"
     r"|request|req|params|props|ctx|context|args|options|opts|app|import|std|data|random_password|credentials)\.[A-Za-z_]"
 )
+_SCOPED = re.compile(r"[A-Za-z_]\w{0,80}::[A-Za-z_<{*]")
+"""`module::function` of Rust, C++, Ruby and PHP."""
 _CALL = re.compile(r"[A-Za-z_$][\w$.:>-]{0,80}[(\[{]")
 _IDENTIFIER = re.compile(r"[&*!-]?[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.|!\.)[A-Za-z_$][\w$]*)*[?!]?$")
 _HASH = re.compile(r"(?:sha\d{1,3}|md5|blake\w{1,4}|h1)[-:=]")
@@ -57,11 +61,20 @@ _COMPOUND = re2.compile(r"[a-z]{1,14}\d{0,4}(?:[-_./:][a-z]{0,14}\d{0,4}[a-z]{0,
 _CHAIN = re.compile(r"[A-Za-z_$][\w$]{0,40}\.[\w$.]{1,80}=")
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$")
 _PATH = re.compile(
-    r"(?:~|\.{1,2})?/[\w.@-]{1,60}/|[A-Za-z]:\\|~/|\.{1,2}/|/[\w.-]+\.\w{2,4}$|(?:https?|ftp|file|s3|gs|wss?)://"
+    r"(?:~|\.{1,2})?/[\w.@-]{1,60}/|[A-Za-z]:\\|\\{1,2}[\w.-]{2,60}\\{1,2}[\w.-]{2,60}\\|~/|\.{1,2}/|/[\w.-]+\.\w{2,4}$|(?:https?|ftp|file|s3|gs|wss?)://"
 )
 _FILE = re.compile(
     r"[\w./-]{1,80}\.(?:pem|key|crt|cer|p12|pfx|jks|json|ya?ml|txt|js|ts|py|go|rb|java|php|env|html?|conf|cfg|ini|xml|md|sh|jpg|png|svg|css)$"
 )
+_COPY = re.compile(
+    r"[\w./-]{1,80}\.(?:json|ya?ml|toml|env|conf|cfg|ini|log|db|sqlite3?)\.(?:bak|old|orig|tmp|swp|gz|\d)[\w.]*$"
+)
+"""A file's copy: `config.json.bak.20240301`."""
+_AT_HOST = re.compile(
+    r"[A-Za-z][\w.-]{0,40}@(?:\d{1,3}(?:\.\d{1,3}){3}|[A-Za-z0-9-]{1,40}(?:\.[A-Za-z0-9-]{2,40})+)$"
+)
+_SEALED = re.compile(r"Ag[A-D][A-Za-z0-9+/]{200}")
+"""What `kubeseal` makes: only the cluster can read it."""
 _BASE64_KEY = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}$")
 _HEX = re.compile(r"(?:0x)?[0-9a-fA-F]+$")
 _LETTERS = re.compile(r"[A-Za-z]+$")
@@ -71,12 +84,15 @@ _NUMBERED = re.compile(
     r"(?:oauth|v|utf|sha|md|base|x|ed|p|aes|rs|hs|es|ps|eddsa|http|hmac|rsa|secp|curve|s|ec|k|type|part|step"
     r"|level|tier)[-_]?\d{1,4}\w{0,8}$"
 )
+_TYPE = re.compile(r"(?:[A-Z][a-z]+)+(?:8|16|32|64|128|256|512)(?:[A-Z][a-z]+)*(?:\[\])*\??$")
+"""A type that says how wide its parts are: `Uint8Array`."""
 _DOTTED = re.compile(r"[a-z]+(?:[-_./][a-z]+)+$", re.IGNORECASE)
 _VERSION = re.compile(r"[v^~<>=]*\d+(?:\.\d+)+(?:[-+.][\w.+-]+)?(?:/go\.mod)?$")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]|$)|\d\d:\d\d(?::\d\d)?$")
 _NUMBER = re.compile(r"[-+]?\d[\d_,.]*(?:e[-+]?\d+)?[a-zA-Z]{0,2}$")
 _DIGIT = re.compile(r"\d")
 _LETTER = re.compile(r"[^\W\d_]")
+_JOINT = re.compile(r"[-./:]")
 _LOOK = 256
 _STEMS = (
     "passw",
@@ -116,7 +132,7 @@ def entropy(value: str) -> float:
 def is_reference(value: str) -> bool:
     """Names a secret that is kept elsewhere, or computes one."""
     found = _REFERENCE.match(value) or _CALL.match(value) or _CHAIN.match(value)
-    return bool(found) or "${" in value or "{{" in value
+    return bool(found or _SCOPED.match(value)) or "${" in value or "{{" in value
 
 
 def is_placeholder(value: str) -> bool:
@@ -131,7 +147,7 @@ def is_placeholder(value: str) -> bool:
 
 def is_address(value: str) -> bool:
     """A path, file name, URL, version, date or hash with its algorithm's name."""
-    if _PATH.match(value) or _FILE.match(value):
+    if _PATH.match(value) or _FILE.match(value) or _COPY.match(value) or _AT_HOST.match(value):
         return not _BASE64_KEY.match(value)
     return bool(_HASH.match(value) or _VERSION.match(value) or _DATE.match(value))
 
@@ -162,6 +178,19 @@ def is_opaque(value: str, least: int = 8) -> bool:
     return entropy(value) >= 2.5
 
 
+def is_written(value: str) -> bool:
+    """Words of another script than Latin: what a form says of a field."""
+    letters = [char for char in value if char.isalpha()]
+    foreign = sum(not char.isascii() for char in letters)
+    return not has_digit(value) and 2 * foreign > len(letters)
+
+
+def is_slug(value: str) -> bool:
+    """Words with joints between them, whatever stands behind: `cache-linux-x64-2951-cc2b503e`."""
+    words = [part for part in _JOINT.split(value) if len(part) > 2 and part.isalpha() and is_wordy(part)]
+    return len(words) >= 2
+
+
 def is_unmistakable(value: str, strength: Strength) -> bool:
     """Whether a secret can be nothing else, wherever else it stands."""
     if is_opaque(value, 16):
@@ -179,6 +208,13 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
     if len(value) < 4 or is_placeholder(value) or is_reference(value):
         return False
     if " " in value or "\t" in value or is_address(value) or _COMPOUND.match(value):
+        return False
+    if style is Style.SPACED:
+        # `the token "transparent"` speaks of a word.
+        if strength is not Strength.PASSWORD and not has_digit(value):
+            return False
+        style = Style.QUOTED
+    if _SEALED.match(value) or (not value.isascii() and is_written(value)):
         return False
     if strength is Strength.PASSWORD:
         return _is_password(value, style)
@@ -250,7 +286,9 @@ def _is_machine_made(value: str, style: Style) -> bool:
 def _is_name_like(value: str) -> bool:
     """`oauth2`, `v1beta1`, `token_v2`, `projects/1/secrets`: words with a number in them."""
     low = value.lower()
-    return (any(stem in low for stem in _STEMS) and is_wordy(value)) or bool(_NUMBERED.match(low))
+    if any(stem in low for stem in _STEMS) and is_wordy(value):
+        return True
+    return bool(_NUMBERED.match(low) or (_TYPE.match(value) and is_wordy(value)))
 
 
 def _is_chosen(value: str, style: Style) -> bool:
@@ -268,7 +306,7 @@ def _is_chosen(value: str, style: Style) -> bool:
 
 def _is_certain(value: str) -> bool:
     """Random enough to be a secret beside a name that says little."""
-    if len(value) < 16 or _UUID.match(value) or not is_opaque(value, 16):
+    if len(value) < 16 or _UUID.match(value) or not is_opaque(value, 16) or is_slug(value):
         return False
     if not has_digit(value) or not has_letter(value):
         return False

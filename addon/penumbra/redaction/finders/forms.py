@@ -44,6 +44,7 @@ _BLOCK = re.compile(
 _LINE_BREAK = re.compile(rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)" + _LEAD + rb"[ \t]{0,64}")
 _ELEMENT = re.compile(rb"[^<>\n]{0,80}>(\s{0,40})")
 _ARGUMENT = re.compile(_QUOTE + rb"[ \t]{0,4},[ \t]{0,4}[bru]?(" + _QUOTE + rb")")
+_NAMES_NEXT = re.compile(_QUOTE + rb"\s{0,4}(?::|=>)")
 _ATTRIBUTE = re.compile(_QUOTE + rb"[ \t]{0,4}(?:value|content|data-value)=(" + _QUOTE + rb")")
 _CSV = re.compile(rb",( {0,2})(" + _QUOTE + rb")?")
 _CALL = re.compile(rb"\((" + _QUOTE + rb")?")
@@ -216,15 +217,20 @@ def tagged_value(data: bytes, begin: int, end: int) -> Value | None:
 def _argument(data: bytes, begin: int, end: int) -> Value | None:
     match = _ATTRIBUTE.match(data, end) or _ARGUMENT.match(data, end)
     if match:
-        return read(data, match.end(), match[1], Style.QUOTED)
+        return _no_name(data, read(data, match.end(), match[1], Style.QUOTED))
     match = _CSV.match(data, end)
     if match and (match[2] or not match[1]):
         style = Style.QUOTED if match[2] else Style.ENV if _UPPER.match(data[begin:end]) else Style.APART
-        return read(data, match.end(), match[2] or b"", style, _RUN_CSV)
+        return _no_name(data, read(data, match.end(), match[2] or b"", style, _RUN_CSV))
     match = _CALL.match(data, end)
     if match:
         return read(data, match.end(), match[1] or b"", Style.APART, _RUN_CODE)
     return None
+
+
+def _no_name(data: bytes, value: Value | None) -> Value | None:
+    """None for what is a name itself: `"verdict":"pass","assertions":`."""
+    return None if value is None or _NAMES_NEXT.match(data, value.end) else value
 
 
 def _pair(data: bytes, begin: int, end: int) -> Value | None:
@@ -244,9 +250,11 @@ def _apart(data: bytes, begin: int, end: int) -> Value | None:
     gap = match[1]
     if data[value.start : value.start + 2] == b"--" and not match[2]:
         return None  # "pass --verbose" is advice.
+    if data[begin - 1 : begin] == b"/":
+        return None  # The last part of a path: "~/.ssh/deploy-key user@host".
     style = Style.APART
     if match[2]:
-        style = Style.QUOTED
+        style = Style.SPACED if not gap.strip() else Style.QUOTED
     elif gap[-3:-1] == b"is" or gap[-4:-1] == b"was":
         style = Style.PROSE
     elif _ends_line(data, begin, value.end):

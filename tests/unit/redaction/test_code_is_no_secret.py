@@ -1,0 +1,145 @@
+"""Code and listings that name secrets and hold none: nothing of them may change.
+
+An agent edits what it has read: a placeholder in a line of code would be written into the file.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from penumbra.redaction import LIBRARY_KEY
+from penumbra.redaction.engine import Redactor
+
+REDACTOR = Redactor(LIBRARY_KEY)
+LINES = r"""
+  userPrivateKey: Uint8Array,
+  private readonly apiKey: string;
+  password: string | undefined;
+  secretKey?: CryptoKey;
+  token: Promise<AccessToken>;
+  const signing_key = load(path)
+signing_key = load_pem_private_key(data, password=None)
+self.password = kwargs.get("password")
+password = os.environ["DB_PASSWORD"]
+password = getpass.getpass("Password: ")
+    def authenticate(self, user: str, password: str, token: Optional[str] = None) -> Session:
+func NewClient(apiKey string, secret []byte) *Client {
+	Password string `json:"password,omitempty"`
+	SigningKey  crypto.PrivateKey
+	secretKey := []byte(os.Getenv("SECRET_KEY"))
+	token, err := jwt.ParseWithClaims(tokenString, &Claims{}, keyFunc)
+pub struct Config { pub api_key: SecretString, pub password: Option<String> }
+    let private_key: PrivateKeyDer<'static> = load_key(&path)?;
+    let token = headers.get("Authorization").and_then(|v| v.to_str().ok());
+private final String clientSecret;
+public void setPassword(char[] password) { this.password = password; }
+String token = request.getHeader("X-Auth-Token");
+@Value("${spring.datasource.password}") private String password;
+val accessToken: String? = prefs.getString(KEY_ACCESS_TOKEN, null)
+data class Credentials(val username: String, val password: CharArray)
+let apiKey: SecureString = Keychain.shared.read(service: "com.example")
+var refreshToken: RefreshTokenProvider?
+private string _connectionString = Configuration.GetConnectionString("Default");
+public SecureString Password { get; set; }
+protected $password = self::DEFAULT_PASSWORD;
+$this->apiKey = $config['services']['stripe']['key'];
+attr_accessor :password, :password_confirmation
+  has_secure_password validations: false
+  def token = @token ||= generate_token(length: 32)
+char *password = read_password(stdin);
+std::string secret_key = absl::StrCat(prefix, "-", suffix);
+static const unsigned char private_key[KEY_SIZE];
+EVP_PKEY *private_key = PEM_read_PrivateKey(fp, NULL, NULL, NULL);
+type Password = Brand<string, "Password">;
+export type SecretKeyResolver = (header: JWSHeaderParameters) => Promise<KeyLike>;
+"verdict":"pass","key_findings":["a"],"summary":"ok"
+{"verdict":"pass","next_step":"deploy","owner":"alice"}
+{"login":"octocat","id":1,"node_id":"MDQ6VXNlcjE="}
+commit 9fceb02d0ae598e95dc970b74767f19372d61af8 (key fix)
+The key 9fceb02d0ae598e95dc970b74767f19372d61af8 was added in this commit
+cache key: node-modules-linux-x64-9fceb02d0ae598e95dc970b74767f19372d61af8
+Pwd: /srv/app/tests/unit/test_login.py
+Pwd: /home/user/project/packages/core
+PWD=/home/user/project
+key: setup-node-Linux-x64-npm-2c8f9d1e
+password: not-set
+password: пароль
+password: 密码不能为空
+パスワード: 入力してください
+passwd 1.2.3-4
+kpasswd5 464/tcp
+openssh-login 2.0:22
+xlogin:5900
+The tests pass src/handlers/auth.py and then fail
+psql -U postgres -h localhost
+curl -U https://proxy.example.com:8080 https://example.com
+secret_checksum: sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855
+SECRETS_CACHE_KEY=v1-9fceb02d0ae598e95dc970b74767f19372d61af8
+x-trace-key: 4bf92f3577b34da6a3ce929d0e0e4736
+password: ENC[AES256_GCM,data:p673w==,iv:YY=,aad:UQ=,tag:A=]
+password: ENC[PKCS7,MIIBiQYJKoZIhvcNAQcDoIIBejCCAXYCAQAxggEhMIIBHQIBADAFMAACAQEwDQYJ]
+  encryptedData:
+  token: !vault |
+          $ANSIBLE_VAULT;1.1;AES256
+          66386439653236336462626566653063336164663966303231363934653561363964363833313662
+    tokenizer: GPT2TokenizerFast
+    password_hash_rounds: 12
+passwordValidator: PasswordValidatorImpl
+  keyPair: await crypto.subtle.generateKey(alg, true, ["sign"])
+  secret: process.env.JWT_SECRET!,
+  token: ${{ secrets.GITHUB_TOKEN }},
+  password: var.db_password
+  api_key = module.vault.api_key_arn
+  private_key_path = "~/.ssh/id_ed25519"
+  key_file: /etc/ssl/private/server.key
+  secretName: my-app-tls-secret
+  secretKeyRef: {name: db-credentials, key: password}
+    authToken: authTokenSelector(state),
+    csrfToken: this.csrfTokenService.getToken(),
+  PrivateKey: keyPair.PrivateKey.ExportPkcs8(),
+  password: passwordSchema.min(8).max(128),
+  tokenType: TokenType.AccessToken,
+  keyof: keyof typeof config
+  secret: Buffer.from(secret, "base64url"),
+  self._token = token or self._default_token
+  apiKeyHeader: X-Api-Key
+  assert user.check_password("correct")
+  expect(getByLabelText("Password")).toBeInTheDocument()
+  passwordInput: HTMLInputElement
+  accessKeyId: credentials.accessKeyId,
+  pass: PassThrough,
+  passphrase: Zeroizing<Vec<u8>>,
+  hostKeyVerification: StrictHostKeyChecking,
+  private_key: &ed25519_dalek::SigningKey,
+  token_stream: proc_macro2::TokenStream,
+  pub fn new(secret: impl Into<SecretString>) -> Self {
+        Pwd: `\\home\\src\\project\\src\\deep`,
+          $env:GOMODCACHE = Join-Path $PWD "gomodcache"
+    --- PASS: TestParseExtends/omitted_fields_fall_back_to
+"score":1,"verdict":"pass","assertions":[{"text":"Valid"}]
+All files pass `markdownlint-cli2` with the repo config
+    let signing_key = ed25519_dalek::SigningKey::generate(&mut rand::rngs::OsRng);
+  privateKey: Uint8Array
+| Base commit the reviewer read (**the lookup key**) | `c1b71316116bb921cbb20086fd66e090a982e43b` |
+sleep 10 && ssh -i ~/.ssh/ci-deploy-key root@192.0.2.15 "cd /opt/app"
+Restored cache for the linter from key 'linter.cache-Linux-src-2951-cc2b503e6f0f6722345e9c0c2b4a47378e8' in 376ms
+ credentials                              openclaw.json.bak.03172026.1800
+read back as the same ANSI token "transparent" once decoded
+"""
+
+
+@pytest.mark.parametrize("line", [line for line in LINES.split("\n") if line])
+def test_line_stays(line: str) -> None:
+    assert REDACTOR.redact(line).text == line
+
+
+@pytest.mark.parametrize("before", ["", "    12→", "src/app.ts:12:", "+", "  12\t"])
+def test_all_lines_stay_together(before: str) -> None:
+    text = "\n".join(before + line for line in LINES.split("\n"))
+    assert REDACTOR.redact(text).text == text
+
+
+def test_beside_a_telling_name_a_value_still_goes() -> None:
+    """What makes the lines above harmless hides no secret."""
+    for line in ("password: hunter2x9!", "PASS=q8Zk2mVt41", 'token "q8Zk2mVt41Lp0xWn7Rtb"', "pwd=Zk2!mVt41q"):
+        assert REDACTOR.redact(line).counts
