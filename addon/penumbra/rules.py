@@ -1,20 +1,45 @@
 """Where the rule files lie, and how they are read.
 
-Everything that is knowledge and not logic is YAML below `rules/`: beside the package in an
-installed wheel, at the top of the tree in a clone.
+Everything that is knowledge and not logic is YAML below `rules/`: beside the package in an installed wheel,
+at the top of the tree in a clone. What the user's own folder adds (see `user_rules`) stands in front of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import yaml
 
+from penumbra.rule_schemas import RuleError, schema_of
+from penumbra.rule_schemas.base import Strict, convert
+
 _PACKAGE = Path(__file__).resolve().parent
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_Struct = TypeVar("_Struct", bound=Strict)
+_Value = TypeVar("_Value", covariant=True)
+
+
+class RuleFile(NamedTuple):
+    """One of several files of a kind."""
+
+    name: str
+    """Relative to the rules folder."""
+    content: Any
+    is_users: bool = False
+
+
+class _Cached(Protocol[_Value]):
+    def __call__(self) -> _Value: ...
+    def cache_clear(self) -> None: ...
+
+
+_users: Mapping[str, Any] = {}
+"""What the user's folder adds: content by the name of the file."""
+_clear: list[Callable[[], None]] = []
+"""Empties what was made of rules."""
 
 
 @cache
@@ -27,11 +52,69 @@ def directory() -> Path:
 
 
 def load(name: str) -> Any:
-    """The content of one rule file, `name` relative to the rules folder (`"providers.yaml"`)."""
-    return yaml.load((directory() / name).read_text(encoding="utf-8"), Loader=_LOADER)
+    """The content of one rule file, `name` relative to the rules folder (`"providers.yaml"`), with what the
+    user adds to it. Raises RuleError if it is not what its schema allows."""
+    content = parse(directory() / name, name)
+    convert(schema_of(name), content, name)
+    return _joined(_users[name], content) if name in _users else content
 
 
-def load_folder(name: str) -> Iterator[tuple[str, Any]]:
-    """(file name, content) of every YAML file in a subfolder, in name order."""
+def load_as(name: str, kind: type[_Struct]) -> _Struct:
+    """`load`, as the type of the file."""
+    content = parse(directory() / name, name)
+    return convert(kind, _joined(_users[name], content) if name in _users else content, name)
+
+
+def load_folder(name: str) -> Iterator[RuleFile]:
+    """Every YAML file in a subfolder: first the user's, then ours, in name order."""
+    for key, content in _users.items():
+        if key.startswith(f"{name}/"):
+            yield RuleFile(key, content, is_users=True)
     for path in sorted((directory() / name).glob("*.yaml")):
-        yield path.name, yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)
+        key = f"{name}/{path.name}"
+        yield RuleFile(key, parse(path, key))
+
+
+def parse(path: Path, name: str) -> Any:
+    """The content of a YAML file; `name` stands for it in errors. Raises RuleError."""
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)
+    except (OSError, UnicodeDecodeError) as error:
+        raise RuleError(f"{name}: {getattr(error, 'strerror', None) or 'not UTF-8 text'}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        raise RuleError(f"{name}: no YAML{line}: {getattr(error, 'problem', '') or 'unreadable'}") from None
+
+
+def add(users: Mapping[str, Any]) -> None:
+    """Put what a user's folder holds, checked before, in the place of what another one added."""
+    global _users
+    _users = users
+    for clear in _clear:
+        clear()
+
+
+def cached(function: Callable[[], _Value]) -> _Cached[_Value]:
+    """`functools.cache` for what is made of rules: it is made anew when the user's change."""
+    remembering: _Cached[_Value] = cache(function)
+    return until_changed(remembering)
+
+
+_Function = TypeVar("_Function")
+
+
+def until_changed(function: _Function) -> _Function:
+    """A function with `cache_clear`, which forgets when the user's rules change."""
+    _clear.append(function.cache_clear)  # type: ignore[attr-defined]
+    return function
+
+
+def _joined(first: Any, second: Any) -> Any:
+    """Two contents as one: what stands in both is the first one's, lists one behind the other."""
+    if isinstance(first, dict) and isinstance(second, dict):
+        both = {key: _joined(value, second[key]) if key in second else value for key, value in first.items()}
+        return both | {key: value for key, value in second.items() if key not in first}
+    if isinstance(first, list) and isinstance(second, list):
+        return [*first, *second]
+    return first

@@ -30,6 +30,7 @@ def remembered(entries: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
                     return plain(*args)
             return cached(*args)
 
+        call.cache_clear = cached.cache_clear  # type: ignore[attr-defined]
         return cast(Callable[P, T], call)
 
     return of

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from penumbra.apis.parts import ToolCall
-from penumbra.compress.calls.tools import table
+from penumbra.compress.calls.tools import tool_rules
 from penumbra.wire.document import Document, NotJson
 
 _HINT = 4_000
@@ -47,8 +47,8 @@ def hint(arguments: Any) -> str:
         return ""
     if isinstance(arguments.get("action"), dict):
         arguments = arguments["action"]
-    keys = table()["arguments"]
-    for key in (*keys["command"], *keys["path"]):
+    keys = tool_rules().arguments
+    for key in (*keys.command, *keys.path):
         value = arguments.get(key)
         if isinstance(value, list):
             value = _joined([part for part in value if isinstance(part, str)])

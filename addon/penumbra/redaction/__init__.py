@@ -7,8 +7,10 @@ those who have no key of their own.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
 from typing import TYPE_CHECKING
+
+from penumbra import rules
+from penumbra.rule_schemas import RuleError as RuleError
 
 if TYPE_CHECKING:
     from penumbra.redaction.engine import Redactor
@@ -39,11 +41,7 @@ class TooLarge(RedactionError):
     status = 413
 
 
-class RuleError(ValueError):
-    """A rule file is wrong. The message is one line: file, rule, what is wrong."""
-
-
-@cache
+@rules.cached
 def default() -> Redactor:
     """The process-wide redactor with our own rules and `LIBRARY_KEY`."""
     from penumbra.redaction.engine import Redactor

@@ -18,6 +18,7 @@ import re2
 from penumbra.redaction import RuleError
 from penumbra.redaction.rule import Allow, Rule, compile_pattern
 from penumbra.redaction.span import Rank
+from penumbra.rule_schemas.base import reason
 
 _LABEL = re.compile(r"[^a-z0-9]+")
 _LONGEST_LABEL = 40
@@ -64,7 +65,7 @@ def _rule(entry: Mapping[str, Any], name: str, shared: tuple[Allow, ...], warnin
     try:
         pattern = compile_pattern(regex)
     except re2.error as error:
-        warnings.append(f"{name}: rule {identifier}: {_line(error)}, left out")
+        warnings.append(f"{name}: rule {identifier}: {reason(error)}, left out")
         return None
     group = int(entry.get("secretGroup", 0))
     if group > pattern.groups:
@@ -97,7 +98,7 @@ def _allows(entry: Mapping[str, Any], name: str, warnings: list[str]) -> tuple[A
             try:
                 patterns.append(compile_pattern(str(regex)))
             except re2.error as error:
-                warnings.append(f"{name}: allowlist: {_line(error)}, left out")
+                warnings.append(f"{name}: allowlist: {reason(error)}, left out")
         stopwords = tuple(str(word).lower() for word in each.get("stopwords", ()))
         every = str(each.get("condition", "OR")).upper() in ("AND", "&&")
         if every and (each.get("paths") or each.get("commits")):
@@ -105,12 +106,6 @@ def _allows(entry: Mapping[str, Any], name: str, warnings: list[str]) -> tuple[A
         if patterns or stopwords:
             allows.append(Allow(tuple(patterns), stopwords, str(each.get("regexTarget", "secret")), every))
     return tuple(allows)
-
-
-def _line(error: Exception) -> str:
-    text = error.args[0] if error.args else "invalid pattern"
-    text = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
-    return text.replace("\n", " ")
 
 
 def merged(ours: list[Rule], loaded: Loaded, *, instead: bool = False) -> list[Rule]:

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import re2
 
 from penumbra import rules
-from penumbra.redaction import RuleError
 from penumbra.redaction.span import Rank
+from penumbra.rule_schemas.base import RuleError, entries, reason
+from penumbra.rule_schemas.secrets import SecretRule
 
 _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
 _OPTIONS.log_errors = False
 _RANKS = {"token": Rank.TOKEN, "structure": Rank.STRUCTURE}
-_FIELDS = frozenset(
-    ("id", "label", "regex", "anchors", "kind", "group", "before", "window", "least", "boundary")
-) | frozenset(("exact", "mixed", "sure", "entropy", "digits", "value", "examples"))
-_VALUES = frozenset(("", "password", "opaque", "certain", "given", "basic"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,67 +79,49 @@ class Rule:
     anything else), `given` (no placeholder or
     reference), `basic` (base64 of `user:password`)."""
     allows: tuple[Allow, ...] = ()
-    examples: Mapping[str, list[str]] | None = None
 
 
-def read(folder: str = "secrets") -> list[Rule]:
-    """All rules of the folder, in file name order; a later rule replaces an earlier one's id.
-
-    Raises RuleError.
-    """
-    found: dict[str, Rule] = {}
-    for name, content in rules.load_folder(folder):
-        for rule in parse(name, content):
-            found[rule.id] = rule
-    return list(found.values())
+def read() -> list[Rule]:
+    """All rules of rules/secrets; the user's take the place of ours of the same id. Raises RuleError."""
+    by_id: dict[str, Rule] = {}
+    for file in rules.load_folder("secrets"):
+        for rule in parse(file.name, file.content):
+            by_id.setdefault(rule.id, rule)
+    return list(by_id.values())
 
 
 def parse(name: str, content: Any) -> Iterator[Rule]:
     """The rules of one file. Raises RuleError."""
-    if not isinstance(content, dict) or not isinstance(content.get("rules"), list):
-        raise RuleError(f"{name}: no list of rules")
-    for entry in content["rules"]:
-        identifier = entry.get("id", "?") if isinstance(entry, dict) else "?"
+    listed, problems = entries(SecretRule, content, "rules", "id", name)
+    if problems:
+        raise RuleError(problems[0])
+    for rule in listed:
         try:
-            yield _rule(entry, content.get("label", ""))
-        except (KeyError, TypeError, ValueError, re2.error) as error:
-            raise RuleError(f"{name}: rule {identifier}: {_line(error)}") from None
+            yield of(rule, content.get("label", ""))
+        except re2.error as error:
+            raise RuleError(f"{name}: {rule.id}: regex: {reason(error)}") from None
 
 
-def _line(error: Exception) -> str:
-    text = error.args[0] if error.args else type(error).__name__
-    text = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
-    return f"missing {text}" if isinstance(error, KeyError) else text.replace("\n", " ")
-
-
-def _rule(entry: Mapping[str, Any], label: str) -> Rule:
-    unknown = set(entry) - _FIELDS
-    if unknown:
-        raise ValueError(f"unknown field {sorted(unknown)[0]}")
-    anchors = tuple(str(anchor).lower().encode() for anchor in entry["anchors"])
-    if any(len(anchor) < 3 for anchor in anchors):
-        raise ValueError("an anchor needs three characters at least")
-    if entry.get("value", "") not in _VALUES:
-        raise ValueError(f"unknown value check {entry['value']}")
-    pattern = compile_pattern(entry["regex"])
+def of(rule: SecretRule, label: str) -> Rule:
+    """One rule; `label` is what its file calls its secrets. Raises re2.error."""
+    pattern = compile_pattern(rule.regex)
     return Rule(
-        id=entry["id"],
-        label=entry.get("label", label),
+        id=rule.id,
+        label=rule.label or label,
         pattern=pattern,
-        anchors=anchors,
-        rank=_RANKS[entry.get("kind", "token")],
-        group=int(entry.get("group", min(1, pattern.groups))),
-        before=int(entry.get("before", 0)),
-        window=int(entry.get("window", 600)),
-        least=re.compile(rb"[!-~]{%d}" % int(entry["least"])) if "least" in entry else None,
-        boundary=bool(entry.get("boundary", True)),
-        exact=bool(entry.get("exact", False)),
-        mixed=bool(entry.get("mixed", False)),
-        sure=bool(entry.get("sure", True)),
-        entropy=float(entry.get("entropy", 0.0)),
-        digits=int(entry.get("digits", 0)),
-        value=entry.get("value", ""),
-        examples=entry.get("examples"),
+        anchors=tuple(anchor.lower().encode() for anchor in rule.anchors),
+        rank=_RANKS[rule.kind],
+        group=min(1, pattern.groups) if rule.group is None else rule.group,
+        before=rule.before,
+        window=rule.window,
+        least=None if rule.least is None else re.compile(rb"[!-~]{%d}" % rule.least),
+        boundary=rule.boundary,
+        exact=rule.exact,
+        mixed=rule.mixed,
+        sure=rule.sure,
+        entropy=rule.entropy,
+        digits=rule.digits,
+        value=rule.value or "",
     )
 
 

@@ -6,16 +6,17 @@ it contradicts. Nothing here raises, whatever the arguments are.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from penumbra.compress.calls.match import family_of
-from penumbra.compress.calls.programs import knowledge
+from penumbra import rules
+from penumbra.compress.calls import javascript
+from penumbra.compress.calls.command_match import family_of
+from penumbra.compress.calls.programs import shell_rules
 from penumbra.compress.calls.shell import Part, parse, parse_argv
-from penumbra.compress.calls.tools import category, first_of, table, verb
+from penumbra.compress.calls.tools import category, first_of, tool_rules, verb
 
 MAX_LINE = 200_000
 """Command lines above this many characters are not parsed."""
@@ -59,19 +60,19 @@ def classify(tool: str, arguments: Any) -> Call:
     if isinstance(given.get("action"), Mapping):
         given = given["action"]
     kind = verb(tool, given) or category(tool)
-    keys = table()["arguments"]
-    command = first_of(given, keys["command"])
+    keys = tool_rules().arguments
+    command = first_of(given, keys.command)
     if isinstance(arguments, str) and kind == "bash":
         command = arguments
-    runs = kind == "bash" or (kind == "other" and first_of(given, keys["command"][:4]) is not None)
+    runs = kind == "bash" or (kind == "other" and first_of(given, keys.command_of_any_tool) is not None)
     if runs and command is not None:
         call = _shell_call(kind, command)
         if call is not None:
             return call
-    path = first_of(given, keys["path"])
+    path = first_of(given, keys.path)
     if isinstance(path, list):
         path = path[0] if len(path) == 1 and isinstance(path[0], str) else ""
-    return Call(category=kind, family=table()["families"].get(kind, ""), path=path or "")
+    return Call(category=kind, family=tool_rules().families.get(kind, ""), path=path or "")
 
 
 def _shell_call(kind: str, command: str | list[Any]) -> Call | None:
@@ -88,13 +89,13 @@ def _shell_call(kind: str, command: str | list[Any]) -> Call | None:
 
 
 def _line_call(kind: str, command: str) -> Call:
-    code = _code_mode(command)
+    code = javascript.command_lines(command)
     if code:
         return _call(kind, tuple(part for line in code for part in parse(line)), "\n".join(code))
     return _call(kind, parse(command), command)
 
 
-_remembered = lru_cache(maxsize=_REMEMBERED)(_line_call)
+_remembered = rules.until_changed(lru_cache(maxsize=_REMEMBERED)(_line_call))
 
 
 def _are_lines(words: list[str]) -> bool:
@@ -118,7 +119,7 @@ def _call(kind: str, parts: tuple[Part, ...], line: str) -> Call:
     last = printing[-1]
     if any(part.read for part in printing):
         kind = "read"
-    elif printing[0].argv[0] in knowledge()["edits"]:
+    elif printing[0].argv[0] in shell_rules().edits:
         kind = "edit"
     return Call(
         category=kind,
@@ -132,34 +133,3 @@ def _call(kind: str, parts: tuple[Part, ...], line: str) -> Call:
         parts=parts,
         line=line,
     )
-
-
-_TOOL_CALL = re.compile(r"\b(?:exec_command|shell_command|shell)\s*\(")
-_COMMAND_KEY = re.compile(r"[\"']?\b(?:cmd|command)[\"']?\s*:\s*(?=[\"'`])")
-_STRING = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|`((?:[^`\\]|\\.)*)`", re.DOTALL)
-
-
-def _code_mode(source: str) -> list[str]:
-    """The command lines in JavaScript that calls `tools.exec_command({cmd: "..."})`."""
-    if "tools." not in source or not _TOOL_CALL.search(source):
-        return []
-    return list(_string_values(source, _COMMAND_KEY.finditer(source)))
-
-
-def _string_values(source: str, keys: Iterable[re.Match[str]]) -> Iterable[str]:
-    end = 0
-    for key in keys:
-        if key.start() < end:
-            continue
-        found = _STRING.match(source, key.end())
-        if found:
-            end = found.end()
-            yield _unescaped(next(group for group in found.groups() if group is not None))
-
-
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-_CONTROLS = {"n": "\n", "t": "\t", "r": "\r"}
-
-
-def _unescaped(literal: str) -> str:
-    return _ESCAPE.sub(lambda found: _CONTROLS.get(found.group(1), found.group(1)), literal)

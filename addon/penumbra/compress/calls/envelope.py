@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 from typing import Any
 
 import re2
 
-from penumbra.compress.calls.tools import table
+from penumbra import rules
+from penumbra.compress.calls.tools import tool_rules
 from penumbra.compress.size import encode
 
 MAX_LINES = 16
@@ -17,12 +17,13 @@ TAIL_WINDOW = 1_000
 """Characters at the end of a text in which the last line of an envelope must begin."""
 
 
-@cache
+@rules.cached
 def _patterns() -> tuple[re.Pattern[str], Any]:
     """Of heads, for text, and of tails, for bytes: RE2 looks for what ends a text from its end on."""
-    envelopes = table()["envelopes"]
-    tails = "(?:" + "|".join(f"(?:{tail})" for tail in envelopes["tails"]) + r")\z"
-    return re.compile("|".join(f"(?:{head})" for head in envelopes["heads"])), re2.compile(tails.encode())
+    envelopes = tool_rules().envelopes
+    heads = [*envelopes.heads, *(rf"(?:{head})(?=[^\n])" for head in envelopes.inline_heads)]
+    tails = "(?:" + "|".join(f"(?:{tail})" for tail in envelopes.tails) + r")\z"
+    return re.compile("|".join(f"(?:{head})" for head in heads)), re2.compile(tails.encode())
 
 
 def split_envelope(text: str) -> tuple[str, str, str]:
@@ -49,6 +50,6 @@ def tells_failure(head: str, tail: str) -> bool:
     return any(_failed().search(part) for part in (head, tail) if part)
 
 
-@cache
+@rules.cached
 def _failed() -> re.Pattern[str]:
-    return re.compile(table()["envelopes"]["failed"])
+    return re.compile(tool_rules().envelopes.failed)

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from penumbra.compress.calls.tools import table
+from penumbra.compress.calls.tools import tool_rules
 
 MAX_OUTPUTS = 16
 """Outputs in one text; a list with more is data."""
@@ -59,22 +59,22 @@ def _of_list(data: bytes) -> Iterator[tuple[bytes, str]]:
 
 
 def _of_object(data: bytes, asked: str) -> Iterator[tuple[bytes, str]]:
-    known = table()["envelopes"]["json"]
+    names = tool_rules().envelopes.json
     for key, raw in _MEMBERS.decode(data).items():
         value = bytes(raw)
-        if key in known["outputs"] and value[:1] == b'"':
+        if key in names.outputs and value[:1] == b'"':
             yield value, asked
-        elif key == known["blocks"] and value[:1] == b"[":
+        elif key == names.blocks and value[:1] == b"[":
             for block in _ITEMS.decode(value)[: MAX_OUTPUTS + 1]:
                 members = _MEMBERS.decode(bytes(block)) if bytes(block)[:1] == b"{" else {}
-                inner: Any = members.get(known["text"])
+                inner: Any = members.get(names.text)
                 if inner is not None and bytes(inner)[:1] == b'"':
                     yield bytes(inner), asked
 
 
 def _asked(data: bytes) -> str:
     members = _MEMBERS.decode(data) if data[:1] == b"{" else {}
-    for key in table()["envelopes"]["json"]["asks"]:
+    for key in tool_rules().envelopes.json.asks:
         if key in members and bytes(members[key])[:1] == b'"':
             return _STRING.decode(bytes(members[key]))
     return ""

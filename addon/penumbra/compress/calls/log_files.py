@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cache
 from typing import Any
 
 import re2
 
 from penumbra import rules
 from penumbra.compress.size import encode
+from penumbra.rule_schemas.shell import LogRules
 
 _LOOKED_AT = 240
 """Lines of a text that are looked at, spread over it."""
@@ -27,16 +27,12 @@ class _Rules:
     share: float
 
 
-@cache
+@rules.cached
 def _rules() -> _Rules:
-    table = rules.load("logs.yaml")
-    pattern = "|".join(f"(?:{line})" for line in table["lines"])
+    read = rules.load_as("logs.yaml", LogRules)
+    pattern = "|".join(f"(?:{line})" for line in read.lines)
     return _Rules(
-        tuple(table["names"]),
-        frozenset(table["unclear"]),
-        re2.compile(pattern.encode()),
-        table["beginning"],
-        table["share"],
+        read.names, frozenset(read.unclear), re2.compile(pattern.encode()), read.beginning, read.share
     )
 
 

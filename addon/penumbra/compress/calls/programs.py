@@ -3,85 +3,92 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TypeVar
 
 import re2
 
 from penumbra import rules
+from penumbra.rule_schemas.shell import FilterRule, ReadRule, ShellRules
 
 _SUFFIX = re.compile(r"\.(?:exe|cmd|bat|ps1)$", re.IGNORECASE)
-_VERSION = re.compile(r"^(python|pip|gcc|g\+\+|clang|clang\+\+|node|ruby|php|java|pypy)-?\d[\d.]*$")
+_Rule = TypeVar("_Rule", FilterRule, ReadRule)
 
 
-@cache
-def knowledge() -> dict[str, Any]:
+@rules.cached
+def shell_rules() -> ShellRules:
     """The content of rules/shell.yaml."""
-    loaded: dict[str, Any] = rules.load("shell.yaml")
-    return loaded
+    return rules.load_as("shell.yaml", ShellRules)
 
 
 def program_name(word: str) -> str:
     """The plain name of a program: no folder, no `.exe`, no version, one spelling."""
     name = word.replace("\\", "/").rstrip("/").rpartition("/")[2] or word
     name = _SUFFIX.sub("", name)
-    versioned = _VERSION.match(name)
-    if versioned:
-        name = versioned.group(1)
+    bare = name.rstrip("0123456789.")
+    if name[len(bare) : len(bare) + 1].isdigit() and bare.removesuffix("-") in shell_rules().versioned:
+        name = bare.removesuffix("-")
     return _spellings().get(name, name)
 
 
-@cache
+@rules.cached
 def _spellings() -> dict[str, str]:
-    return {spelling: name for name, spellings in knowledge()["names"].items() for spelling in spellings}
+    return {spelling: name for name, spellings in shell_rules().names.items() for spelling in spellings}
 
 
-@cache
-def _commands(key: str) -> frozenset[tuple[str, ...]]:
-    return frozenset(tuple(entry.split()) for entry in knowledge()[key])
+@rules.cached
+def _silent() -> frozenset[tuple[str, ...]]:
+    return frozenset(tuple(command.split()) for command in shell_rules().silent)
 
 
-def _begins(argv: Sequence[str], key: str) -> bool:
-    return any(tuple(argv[:length]) in _commands(key) for length in (1, 2, 3))
+@rules.cached
+def _brief() -> frozenset[tuple[str, ...]]:
+    return frozenset(tuple(command.split()) for command in shell_rules().brief)
 
 
 def is_silent(argv: Sequence[str]) -> bool:
     """True for commands that print nothing when all is well (`cd x`, `git add .`)."""
-    return _begins(argv, "silent")
+    return any(tuple(argv[:length]) in _silent() for length in (1, 2, 3))
 
 
 def is_brief(argv: Sequence[str]) -> bool:
     """True for commands that print a line or two (`pwd`)."""
-    return _begins(argv, "brief")
+    return any(tuple(argv[:length]) in _brief() for length in (1, 2, 3))
 
 
-@cache
-def _by_program(key: str) -> dict[str, list[tuple[tuple[str, ...], dict[str, Any]]]]:
-    """Rules with the words of their command, by the first of these, in their order."""
-    found: dict[str, list[tuple[tuple[str, ...], dict[str, Any]]]] = {}
-    for rule in knowledge()[key]:
-        words = tuple(rule["program"].split())
-        found.setdefault(words[0], []).append((words, rule))
-    return found
+@rules.cached
+def _filters() -> dict[str, list[FilterRule]]:
+    return _by_program(shell_rules().filters)
+
+
+@rules.cached
+def _reads() -> dict[str, list[ReadRule]]:
+    return _by_program(shell_rules().reads)
+
+
+def _by_program(listed: Iterable[_Rule]) -> dict[str, list[_Rule]]:
+    """Rules by the first word of their command, in their order."""
+    by_program: dict[str, list[_Rule]] = {}
+    for rule in listed:
+        by_program.setdefault(rule.program.split()[0], []).append(rule)
+    return by_program
 
 
 def effect(argv: tuple[str, ...]) -> str:
     """What a filter does to its lines: `through`, `cut` or `select`; empty for all other programs."""
-    for _, rule in _by_program("filters").get(argv[0], ()) if argv else ():
+    for rule in _filters().get(argv[0], ()) if argv else ():
         if _options_fit(argv, rule):
-            if rule.get("bare") and any(not word.startswith("-") for word in argv[1:]):
+            if rule.bare and any(not word.startswith("-") for word in argv[1:]):
                 continue
-            return str(rule["does"])
+            return rule.does
     return ""
 
 
-def _options_fit(argv: Sequence[str], rule: dict[str, Any]) -> bool:
-    only, unless = rule.get("only"), rule.get("unless")
-    if only and not any(has_option(argv, option) for option in only):
+def _options_fit(argv: Sequence[str], rule: FilterRule | ReadRule) -> bool:
+    if rule.only and not any(has_option(argv, option) for option in rule.only):
         return False
-    return not (unless and any(has_option(argv, option) for option in unless))
+    return not any(has_option(argv, option) for option in rule.unless)
 
 
 def has_option(argv: Sequence[str], option: str) -> bool:
@@ -103,33 +110,28 @@ def has_option(argv: Sequence[str], option: str) -> bool:
     return False
 
 
-def reading_rule(argv: tuple[str, ...]) -> dict[str, Any] | None:
+def reading_rule(argv: tuple[str, ...]) -> ReadRule | None:
     """The rule of a command that prints files as they are; None for other commands."""
-    for program, rule in _by_program("reads").get(argv[0], ()) if argv else ():
+    for rule in _reads().get(argv[0], ()) if argv else ():
+        program = tuple(rule.program.split())
         if argv[: len(program)] == program and _options_fit(argv, rule):
             return rule
     return None
 
 
-def files(argv: tuple[str, ...], rule: dict[str, Any]) -> list[str]:
+def files(argv: tuple[str, ...], rule: ReadRule) -> list[str]:
     """The files among the operands of a reading command."""
-    program: list[str] = rule["program"].split()
-    takes: list[str] = knowledge()["read_values"].get(program[0], [])
+    program = rule.program.split()
+    takes = shell_rules().read_values.get(program[0], ())
     operands: list[str] = []
     words = iter(argv[len(program) :])
-    expression = program[0] in ("sed", "awk")
+    expression = rule.expression
     for word in words:
         if word in takes:
             next(words, None)
-            expression = expression and word != "-e"
+            expression = expression and word not in rule.expression_options
         elif not word.startswith("-") or word == "-":
             operands.append(word)
-    if "operand" in rule:
-        return _matching(operands, rule["operand"], expression)
-    return operands[1:] if expression else operands
-
-
-def _matching(operands: list[str], pattern: str, expression: bool) -> list[str]:
-    if not operands or not re2.search(pattern, operands[0][:1000]):
+    if rule.operand is not None and not (operands and re2.search(rule.operand, operands[0][:1000])):
         return []
     return operands[1:] if expression else operands

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from penumbra.compress.calls.lexer import Kind, Lexer, Token
-from penumbra.compress.calls.programs import effect, files, is_brief, is_silent, knowledge, reading_rule
+from penumbra.compress.calls.programs import effect, files, is_brief, is_silent, reading_rule, shell_rules
 from penumbra.compress.calls.wrappers import unwrap
 
 MAX_DEPTH = 8
@@ -234,14 +234,14 @@ class _Resolver:
             return list(parse(script, self._depth + 1))
         if not argv or is_silent(argv):
             return []
-        if argv[0] in knowledge()["echoes"]:
+        if argv[0] in shell_rules().echoes:
             return [Part(argv, echo=True)]
         rule = reading_rule(argv)
         read = [] if rule is None else files(argv, rule)
         written = self._written.get(read[0]) if len(read) == 1 else None
-        if written is not None:
-            return [replace(written, cut=written.cut or argv[0] != "cat")]
-        is_read = bool(read) or (rule is not None and rule.get("always", False))
+        if rule is not None and written is not None:
+            return [replace(written, cut=written.cut or not rule.whole)]
+        is_read = bool(read) or (rule is not None and rule.always)
         path = read[0] if len(read) == 1 else ""
         return [Part(argv, brief=is_brief(argv), read=is_read, path=path)]
 
@@ -253,7 +253,7 @@ def _fed(parts: list[Part], by: list[Part]) -> list[Part]:
 
 def _filtered(parts: list[Part], node: _Simple) -> list[Part] | None:
     """The parts as a filter leaves them; None if it makes other text out of them."""
-    if any(word in ("xargs", "parallel") for word in node.words):
+    if any(word in shell_rules().each_line for word in node.words):
         return None
     does = effect(unwrap(tuple(node.words))[0])
     if does == "through":

@@ -4,52 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
-from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 from penumbra import rules
+from penumbra.rule_schemas.tools import Category, Tools, VerbRule
 from penumbra.short_texts import remembered
 
-CATEGORIES = frozenset(
-    {"read", "edit", "write", "bash", "glob", "list", "grep", "web", "subagent", "plan", "other"}
-)
+CATEGORIES = frozenset(get_args(Category))
 
 
-@cache
-def table() -> Mapping[str, Any]:
+@rules.cached
+def tool_rules() -> Tools:
     """The content of rules/tools.yaml."""
-    loaded: dict[str, Any] = rules.load("tools.yaml")
-    return loaded
+    return rules.load_as("tools.yaml", Tools)
 
 
-@cache
-def _names() -> tuple[dict[str, str], dict[str, str]]:
+@rules.cached
+def _names() -> tuple[dict[str, Category], dict[str, Category]]:
     """Tool name -> category, as spelled and case-folded."""
-    exact: dict[str, str] = {}
-    for categories in table()["agents"].values():
+    exact: dict[str, Category] = {}
+    for categories in tool_rules().agents.values():
         for category_name, tools in categories.items():
-            exact.update((tool, category_name) for tool in tools)
-    folded: dict[str, str] = {}
+            for tool in tools:
+                exact.setdefault(tool, category_name)
+    folded: dict[str, Category] = {}
     for name, category_name in exact.items():
         folded.setdefault(name.casefold(), category_name)
     return exact, folded
 
 
+@rules.until_changed
 @remembered(4_096)
-def category(name: str) -> str:
+def category(name: str) -> Category:
     """The category of a tool, `name` as the agent spells it; `"other"` if nothing is known."""
     exact, folded = _names()
-    found = exact.get(name) or folded.get(name.casefold())
-    if found:
-        return found
-    lowered = name.casefold()
-    if lowered.startswith(tuple(table()["mcp_prefixes"])):
-        for rule in table()["mcp"]:
-            if fnmatchcase(lowered, rule["glob"]):
-                return str(rule["category"])
+    named = exact.get(name) or folded.get(name.casefold())
+    if named:
+        return named
+    if is_mcp(name):
+        lowered = name.casefold()
+        return next((rule.category for rule in tool_rules().mcp if fnmatchcase(lowered, rule.glob)), "other")
     return "other"
 
 
+def is_mcp(name: str) -> bool:
+    """Whether a name is that of a tool of an MCP server."""
+    return name.casefold().startswith(tool_rules().mcp_prefixes)
+
+
+@rules.until_changed
 @remembered(4_096)
 def skips(name: str, skip_tools: frozenset[str]) -> bool:
     """True if the operator excluded this tool.
@@ -63,24 +66,23 @@ def skips(name: str, skip_tools: frozenset[str]) -> bool:
 
 def _entry_matches(entry: str, name: str, kind: str) -> bool:
     word = entry.strip().casefold()
-    word = table()["synonyms"].get(word, word)
+    word = tool_rules().synonyms.get(word, word)
     if word in CATEGORIES and word == kind:
         return True
     return bool(name) and fnmatchcase(name, entry.strip())
 
 
-def verb(name: str, arguments: Mapping[str, Any]) -> str | None:
+def verb(name: str, arguments: Mapping[str, Any]) -> Category | None:
     """The category of a call to a tool that does several things, or None if it is no such tool."""
     rule = _verbs().get(name)
-    value = arguments.get(rule["argument"]) if rule is not None else None
-    found = rule["values"].get(value) if rule is not None and isinstance(value, str) else None
-    return None if found is None else str(found)
+    value = arguments.get(rule.argument) if rule is not None else None
+    return rule.values.get(value) if rule is not None and isinstance(value, str) else None
 
 
-@cache
-def _verbs() -> dict[str, Mapping[str, Any]]:
+@rules.cached
+def _verbs() -> dict[str, VerbRule]:
     """By name of the tool; the first rule of each holds."""
-    return {tool: rule for rule in reversed(table()["verbs"]) for tool in rule["tools"]}
+    return {tool: rule for rule in reversed(tool_rules().verbs) for tool in rule.tools}
 
 
 def first_of(arguments: Mapping[str, Any], keys: Iterable[str]) -> Any:

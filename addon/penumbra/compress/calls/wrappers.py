@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
-from penumbra.compress.calls.programs import knowledge, program_name
+from penumbra import rules
+from penumbra.compress.calls.programs import program_name, shell_rules
+from penumbra.rule_schemas.shell import WrapperRule
 
 MAX_WRAPPERS = 16
 """How many wrappers around each other are taken off."""
@@ -50,14 +50,14 @@ def unwrap(argv: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
     return argv, None
 
 
-@cache
-def _wrappers() -> dict[tuple[str, ...], dict[str, Any]]:
-    return {tuple(key.split()): rule for key, rule in knowledge()["wrappers"].items()}
+@rules.cached
+def _wrappers() -> dict[tuple[str, ...], WrapperRule]:
+    return {tuple(command.split()): rule for command, rule in shell_rules().wrappers.items()}
 
 
-@cache
+@rules.cached
 def _options() -> dict[tuple[str, ...], frozenset[str]]:
-    return {tuple(key.split()): frozenset(names) for key, names in knowledge()["options"].items()}
+    return {tuple(command.split()): frozenset(names) for command, names in shell_rules().options.items()}
 
 
 def _after_assignments(argv: tuple[str, ...]) -> tuple[str, ...]:
@@ -67,7 +67,7 @@ def _after_assignments(argv: tuple[str, ...]) -> tuple[str, ...]:
     return argv[start:]
 
 
-def _wrapper(argv: tuple[str, ...]) -> tuple[dict[str, Any] | None, int]:
+def _wrapper(argv: tuple[str, ...]) -> tuple[WrapperRule | None, int]:
     for length in (3, 2, 1):
         rule = _wrappers().get(argv[:length])
         if rule is not None and len(argv) >= length:
@@ -89,41 +89,39 @@ def _without_global_options(argv: tuple[str, ...]) -> tuple[str, ...]:
     return argv
 
 
-def _inside(words: tuple[str, ...], rule: dict[str, Any]) -> _Operands | None:
+def _inside(words: tuple[str, ...], rule: WrapperRule) -> _Operands | None:
     """The command behind a wrapper's name and options; None if the wrapper runs none."""
-    values, scripts, modules = rule.get("values", ()), rule.get("script", ()), rule.get("module", ())
     at, skipped, dashes = 0, 0, False
     while at < len(words):
         word = words[at]
         if word == "--":
             at, dashes = at + 1, True
             break
-        if word in scripts or ("-c" in scripts and _SCRIPT_CLUSTER.match(word)):
+        if word in rule.script or ("-c" in rule.script and _SCRIPT_CLUSTER.match(word)):
             return _script(words[at + 1 :], rule)
-        if word in modules:
+        if word in rule.module:
             return _Operands(words[at + 1 :])
-        if rule.get("assignments") and _ASSIGNMENT.match(word):
+        if rule.assignments and _ASSIGNMENT.match(word):
             at += 1
         elif word[:1] == "-" and len(word) > 1:
-            at += 2 if word in values else 1
-        elif skipped < rule.get("operands", 0):
+            at += 2 if word in rule.values else 1
+        elif skipped < rule.operands:
             at, skipped = at + 1, skipped + 1
         else:
             break
-    if rule.get("only"):
+    if rule.only:
         return None
-    if rule.get("dashes") and not dashes and at >= len(words):
+    if rule.dashes and not dashes and at >= len(words):
         return None
     return _joined(words[at:], rule)
 
 
-def _script(words: tuple[str, ...], rule: dict[str, Any]) -> _Operands:
-    """The command line behind `-c`; PowerShell and cmd take all the words that follow."""
-    whole = any(option.startswith("/") or option == "-Command" for option in rule["script"])
-    return _Operands((), " ".join(words) if whole else "".join(words[:1]))
+def _script(words: tuple[str, ...], rule: WrapperRule) -> _Operands:
+    """The command line behind an option such as `-c`."""
+    return _Operands((), " ".join(words) if rule.rest else "".join(words[:1]))
 
 
-def _joined(words: tuple[str, ...], rule: dict[str, Any]) -> _Operands | None:
+def _joined(words: tuple[str, ...], rule: WrapperRule) -> _Operands | None:
     if not words:
         return None
-    return _Operands((), " ".join(words)) if rule.get("joined") else _Operands(words)
+    return _Operands((), " ".join(words)) if rule.joined else _Operands(words)

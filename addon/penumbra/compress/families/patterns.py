@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import compress, count
+from typing import Any
+
+import re2
+
+from penumbra.rule_schemas.base import Regexes
 
 LINE_LIMIT = 2_000
 """Characters; longer lines are data and stay as they are."""
@@ -18,14 +23,27 @@ _ENDING = re.compile(r"(?<!\\)\$$")
 class Pattern:
     """One or several alternatives that are matched at the beginning of a line."""
 
-    def __init__(self, source: str | Sequence[str]) -> None:
+    def __init__(self, source: Regexes) -> None:
         sources = [source] if isinstance(source, str) else list(source)
         self.sources = tuple(sources)
         ended = [_ENDING.sub(r"\\r?$", alternative) for alternative in sources]
         joined = ended[0] if len(ended) == 1 else "|".join(f"(?:{alternative})" for alternative in ended)
-        compiled = re.compile(joined)
+        compiled = self._compiled(joined)
         self._match = compiled.match
         self._groups = compiled.groupindex
+
+    @staticmethod
+    def _compiled(source: str) -> Any:
+        return re.compile(source)
+
+    def start(self, match: re.Match[str], name: str) -> int:
+        """Where a group of a match begins."""
+        return match.start(self._groups[name])
+
+    def match_behind(self, line: str, start: int) -> re.Match[str] | None:
+        """The match at a place in a line of any length, in `LINE_LIMIT` characters behind it."""
+        found: re.Match[str] | None = self._match(line, start, start + LINE_LIMIT)
+        return found
 
     def match(self, line: str) -> re.Match[str] | None:
         """The match at the start of the line; None if there is none or the line is too long."""
@@ -46,6 +64,33 @@ class Pattern:
     def places(self, lines: Sequence[str]) -> list[int]:
         """Positions of the lines that match, in order."""
         return list(compress(count(), self.matches(lines)))
+
+
+class LinearPattern(Pattern):
+    """The same by RE2, for patterns that are not ours: no pattern can hold a text up."""
+
+    @staticmethod
+    def _compiled(source: str) -> Any:
+        return _Linear(source)
+
+
+class _Linear:
+    """What `Pattern` needs of a compiled pattern. A text that is no UTF-8 matches nothing."""
+
+    def __init__(self, source: str) -> None:
+        options = re2.Options()
+        options.log_errors = False
+        self._compiled = re2.compile(source, options)
+        self.groupindex = self._compiled.groupindex
+
+    def match(self, line: str, *place: int) -> Any:
+        try:
+            return self._compiled.match(line, *place)
+        except UnicodeEncodeError:
+            return None
+
+
+MakePattern = Callable[[Regexes], Pattern]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ class Group:
     """Runs of lines with the same beginning: the beginning once, then the rests."""
 
     pattern: Pattern
-    also: re.Pattern[str] | None
+    also: Pattern | None
     through: Pattern | None
     header: str
     line: str
@@ -56,7 +56,7 @@ class Group:
         is_short = max(map(len, lines), default=0) <= LINE_LIMIT
         beginnings = lines if is_short else [line[:LINE_LIMIT] for line in lines]
         keyed = [
-            (found.group("key"), line[found.start("rest") :]) if found else None
+            (found.group("key"), line[self.pattern.start(found, "rest") :]) if found else None
             for line, found in zip(lines, self.pattern.matches(beginnings), strict=True)
         ]
         if self.also is not None:
@@ -72,9 +72,9 @@ class Group:
             if entry is not None:
                 key = entry[0]
             elif key and line.startswith(key):
-                found = self.also.match(line, len(key), len(key) + LINE_LIMIT)
+                found = self.also.match_behind(line, len(key))
                 if found:
-                    keyed[position] = (key, line[found.start("rest") :])
+                    keyed[position] = (key, line[self.also.start(found, "rest") :])
 
     def _end(self, lines: list[str], keyed: list[tuple[str, str] | None], start: int, key: str) -> int:
         position = end = start + 1

@@ -1,21 +1,34 @@
 """The steps of a family rule: each takes lines and gives lines back.
 
-A step is made from its YAML form (rules/commands/README.md says what may stand there) and tells
-what is lost by it. All steps walk over the lines once; a line above `LINE_LIMIT` characters is
-never matched, so the cost is linear in the text whatever a rule's pattern is.
+A step is made from its rule (docs/rules.md says what may stand there) and tells what is lost by it. All steps
+walk over the lines once; a line above `LINE_LIMIT` characters is never matched.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import singledispatch
 
 from penumbra.compress.families.omissions import Block, Context, Fold, Member
-from penumbra.compress.families.patterns import Pattern, Span
+from penumbra.compress.families.patterns import MakePattern, Pattern, Span
 from penumbra.compress.families.rearrangements import Group, Hoist, Same, drop, rewrite
 from penumbra.compress.result import Loss
+from penumbra.rule_schemas.commands import (
+    BlockRule,
+    ContextRule,
+    DropRule,
+    FoldRule,
+    GroupRule,
+    HoistRule,
+    MemberRule,
+    RewriteRule,
+    SameRule,
+    StepRule,
+    Within,
+)
+
+Run = Callable[[list[str]], list[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +36,7 @@ class Step:
     """One step of a family."""
 
     loss: Loss
-    run: Callable[[list[str]], list[str]]
+    run: Run
     """Gives the lines themselves back, unchanged, where it has nothing to do."""
     span: Span | None = None
     unless: Pattern | None = None
@@ -44,105 +57,111 @@ class Step:
         return out + lines[done:]
 
 
-_LOSSES = {"none": Loss.NONE, "reversible": Loss.REVERSIBLE, "lossy": Loss.LOSSY}
-_DEFAULT_LOSS = {
-    "drop": Loss.NONE,
-    "group": Loss.REVERSIBLE,
-    "hoist": Loss.REVERSIBLE,
-    "same": Loss.REVERSIBLE,
-    "fold": Loss.LOSSY,
-    "block": Loss.LOSSY,
-    "context": Loss.LOSSY,
-    "member": Loss.LOSSY,
+_DEFAULT_LOSS: dict[type[StepRule], Loss] = {
+    DropRule: Loss.NONE,
+    GroupRule: Loss.REVERSIBLE,
+    HoistRule: Loss.REVERSIBLE,
+    SameRule: Loss.REVERSIBLE,
+    FoldRule: Loss.LOSSY,
+    BlockRule: Loss.LOSSY,
+    ContextRule: Loss.LOSSY,
+    MemberRule: Loss.LOSSY,
 }
 
 
-def step(rule: Mapping[str, Any]) -> Step:
-    """A step from its YAML form. Raises KeyError or re.error for a broken rule."""
-    makers: dict[str, Callable[[Pattern, Mapping[str, Any]], Callable[[list[str]], list[str]]]]
-    makers = {
-        "fold": _fold,
-        "group": _group,
-        "hoist": _hoist,
-        "block": _block,
-        "same": _same,
-        "context": _context,
-        "member": _member,
-    }
-    kind = next((name for name in (*makers, "drop", "rewrite") if name in rule), "")
-    pattern = Pattern(rule[kind])
-    if kind in makers:
-        run = makers[kind](pattern, rule)
-    elif kind == "drop":
-        run = drop(pattern, bool(rule.get("safe")))
-    else:
-        run = rewrite(pattern, rule["to"])
-    span = _span(rule) if "within" in rule and kind != "context" else None
-    loss = _LOSSES[rule["loss"]] if "loss" in rule else _DEFAULT_LOSS[kind]
-    return Step(loss, run, span, Pattern(rule["unless"]) if "unless" in rule else None)
+def step(rule: StepRule, pattern: MakePattern = Pattern) -> Step:
+    """A step from its rule. Raises re.error or re2.error for a broken pattern."""
+    return Step(
+        loss=_DEFAULT_LOSS[type(rule)] if rule.loss is None else Loss[rule.loss.upper()],
+        run=_run(rule, pattern),
+        # Of a `context`, the span is a part of what it does.
+        span=None if rule.within is None or isinstance(rule, ContextRule) else _span(rule.within, pattern),
+        unless=None if rule.unless is None else pattern(rule.unless),
+    )
 
 
-def _fold(pattern: Pattern, rule: Mapping[str, Any]) -> Fold:
+def _span(within: Within, pattern: MakePattern) -> Span:
+    return Span(pattern(within.begin), None if within.until is None else pattern(within.until))
+
+
+@singledispatch
+def _run(rule: StepRule, pattern: MakePattern) -> Run:
+    raise TypeError(type(rule).__name__)
+
+
+@_run.register
+def _(rule: DropRule, pattern: MakePattern) -> Run:
+    return drop(pattern(rule.drop), rule.safe)
+
+
+@_run.register
+def _(rule: RewriteRule, pattern: MakePattern) -> Run:
+    return rewrite(pattern(rule.rewrite), rule.to)
+
+
+@_run.register
+def _(rule: FoldRule, pattern: MakePattern) -> Run:
     return Fold(
-        pattern,
-        say=rule["say"],
-        least=rule.get("min", 3),
-        head=rule.get("head", 0),
-        tail=rule.get("tail", 0),
-        by=rule.get("by", ""),
-        safe=rule.get("safe", False),
-        blanks=rule.get("blanks", False),
-        scattered=rule.get("scattered", False),
+        pattern(rule.fold),
+        say=rule.say,
+        least=rule.least,
+        head=rule.head,
+        tail=rule.tail,
+        by=rule.by,
+        safe=rule.safe,
+        blanks=rule.blanks,
+        scattered=rule.scattered,
     )
 
 
-def _group(pattern: Pattern, rule: Mapping[str, Any]) -> Group:
+@_run.register
+def _(rule: GroupRule, pattern: MakePattern) -> Run:
     return Group(
-        pattern,
-        also=re.compile(rule["also"]) if "also" in rule else None,
-        through=Pattern(rule["through"]) if "through" in rule else None,
-        header=rule.get("header", "{key}"),
-        line=rule.get("line", " {rest}"),
-        least=rule.get("min", 2),
+        pattern(rule.group),
+        also=None if rule.also is None else pattern(rule.also),
+        through=None if rule.through is None else pattern(rule.through),
+        header=rule.header,
+        line=rule.line,
+        least=rule.least,
     )
 
 
-def _hoist(pattern: Pattern, rule: Mapping[str, Any]) -> Hoist:
-    return Hoist(pattern, columns=rule["columns"], fields=rule["fields"], least=rule.get("min", 3))
+@_run.register
+def _(rule: HoistRule, pattern: MakePattern) -> Run:
+    return Hoist(pattern(rule.hoist), columns=rule.columns, fields=rule.fields, least=rule.least)
 
 
-def _span(rule: Mapping[str, Any]) -> Span:
-    within = rule["within"]
-    return Span(Pattern(within["from"]), Pattern(within["until"]) if "until" in within else None)
+@_run.register
+def _(rule: SameRule, pattern: MakePattern) -> Run:
+    return Same(pattern(rule.same), say=rule.say, least=rule.least)
 
 
-def _context(pattern: Pattern, rule: Mapping[str, Any]) -> Context:
+@_run.register
+def _(rule: ContextRule, pattern: MakePattern) -> Run:
     return Context(
-        pattern,
-        near=Pattern(rule["near"]),
-        keep=rule.get("keep", 1),
-        span=_span(rule),
-        say=rule["say"],
-        least=rule.get("min", 3),
+        pattern(rule.context),
+        near=pattern(rule.near),
+        keep=rule.keep,
+        span=_span(rule.within, pattern),
+        say=rule.say,
+        least=rule.least,
     )
 
 
-def _member(pattern: Pattern, rule: Mapping[str, Any]) -> Member:
-    return Member(pattern, rule["path"].split("."), say=rule["say"], least=rule.get("min", 1))
+@_run.register
+def _(rule: MemberRule, pattern: MakePattern) -> Run:
+    return Member(pattern(rule.member), rule.path.split("."), say=rule.say, least=rule.least)
 
 
-def _same(pattern: Pattern, rule: Mapping[str, Any]) -> Same:
-    return Same(pattern, say=rule["say"], least=rule.get("min", 3))
-
-
-def _block(pattern: Pattern, rule: Mapping[str, Any]) -> Block:
+@_run.register
+def _(rule: BlockRule, pattern: MakePattern) -> Run:
     return Block(
-        pattern,
-        until=Pattern(rule.get("until", rule["block"])),
-        say=rule["say"],
-        least=rule.get("min", 3),
-        head=rule.get("head", 1),
-        safe=rule.get("safe", False),
-        scattered=rule.get("scattered", False),
-        counts={name: Pattern(source) for name, source in rule.get("counts", {}).items()},
+        pattern(rule.block),
+        until=pattern(rule.block if rule.until is None else rule.until),
+        say=rule.say,
+        least=rule.least,
+        head=rule.head,
+        safe=rule.safe,
+        scattered=rule.scattered,
+        counts={name: pattern(source) for name, source in rule.counts.items()},
     )

@@ -16,7 +16,7 @@ from functools import partial
 
 from penumbra.compress import failure_lines, windows
 from penumbra.compress.calls import log_files
-from penumbra.compress.calls.match import accounts
+from penumbra.compress.calls.family_rules import excerpt_sizes
 from penumbra.compress.critical_lines import Severity
 from penumbra.compress.failure_lines import FailureLines
 from penumbra.compress.result import Mode
@@ -125,7 +125,7 @@ def limit_of(kind: Kind, source: Source) -> int:
     policy = source.policy
     limit = _LIMITS.get(kind, int(policy.max_output_bytes * _FILE))
     if kind is Kind.COMMAND:
-        limit = accounts().get(source.call.family, limit)
+        limit = excerpt_sizes().get(source.call.family, limit)
     if kind is not Kind.FILE:
         limit = limit // 2 if policy.mode is Mode.AGGRESSIVE else limit
         limit = limit * 2 if source.is_error else limit

@@ -15,8 +15,8 @@ from typing import Any
 import re2
 
 from penumbra import rules
-from penumbra.compress.calls.match import Commands
-from penumbra.compress.calls.programs import knowledge
+from penumbra.compress.calls.command_match import Commands
+from penumbra.compress.calls.programs import shell_rules
 from penumbra.compress.calls.shell import Part, parse
 from penumbra.redaction.names import Name, Names, Strength
 from penumbra.redaction.placeholder import PATTERN
@@ -104,7 +104,7 @@ def _of_command(argv: Sequence[str], depth: int) -> Name | None:
     words = argv[1:]
     if naming.hold(argv):
         return _strongest(match[0] for word in words for match in _IDENTIFIER.finditer(word[:2_000]))
-    if argv[0] in knowledge()["echoes"] or argv[0].startswith("$"):
+    if argv[0] in shell_rules().echoes or argv[0].startswith("$"):
         return _echoed(argv, depth)
     if argv[0] in _knowledge()["readers"]:
         return _strongest_name(_file(word) for word in words if not word.startswith("-"))

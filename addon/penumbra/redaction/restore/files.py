@@ -44,9 +44,9 @@ def _elsewhere() -> frozenset[str]:
     return frozenset(_table()["elsewhere"])
 
 
-@cache
+@rules.cached
 def _path_keys() -> frozenset[str]:
-    return frozenset(key.casefold() for key in tools.table()["arguments"]["path"])
+    return frozenset(key.casefold() for key in tools.tool_rules().arguments.path)
 
 
 @cache
@@ -54,6 +54,7 @@ def _path_words() -> frozenset[str]:
     return frozenset(_table()["path_words"])
 
 
+@rules.until_changed
 @remembered(4_096)
 def names_file(member: str) -> bool:
     """Whether a member of a call's arguments may name a file, by its name."""
@@ -102,7 +103,7 @@ def _moving_words() -> frozenset[str]:
 
 def edit_kind(tool: str) -> Kind:
     """What kind of file edit a tool makes. MCP servers may run anywhere: their tools are no edits."""
-    if tool.casefold().startswith(tuple(tools.table()["mcp_prefixes"])):
+    if tools.is_mcp(tool):
         return ""
     if tool in _table()["patches"]:
         return "patch"
@@ -166,7 +167,7 @@ def _plain(path: str) -> str:
 
 def read_from(tool: str, arguments: Any, folder: Folder) -> str:
     """The file whose text a call's result shows; empty if that is not sure."""
-    if tool.casefold().startswith(tuple(tools.table()["mcp_prefixes"])):
+    if tools.is_mcp(tool):
         return ""
     call = classify(tool, arguments)
     if not call.path or call.category not in _OF_FILES:

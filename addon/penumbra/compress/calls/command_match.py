@@ -3,18 +3,17 @@
 A match is written as a command line is: `git diff`, `docker|podman compose logs`,
 `cargo build --message-format`. The first word is the program (a glob is allowed), further words
 are the first operands in that order, words that begin with `-` are options that must be there.
-The most specific match of all families wins; between equals the one whose file comes first.
+The most specific match of all families wins; between equals the one that comes first in `families`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cache
-from typing import Any
 
 from penumbra import rules
+from penumbra.compress.calls.family_rules import families
 from penumbra.compress.calls.programs import has_option
 
 
@@ -53,6 +52,10 @@ class _Match:
         named = sum(1 for allowed in self.operands if "*" not in allowed.globs)
         return len(self.operands) + named + len(self.options)
 
+    def is_program(self, name: str) -> bool:
+        """Whether one of its globs fits a program's name."""
+        return any(fnmatchcase(name, program) for program in self.programs)
+
     def fits(self, argv: Sequence[str], operands: Sequence[str]) -> bool:
         """True if the command is one of those; the program is compared by the caller.
 
@@ -67,22 +70,14 @@ class _Match:
         return all(has_option(argv, option) for option in self.options)
 
 
-@cache
-def families() -> tuple[dict[str, Any], ...]:
-    """All family rules of rules/commands, in file order."""
-    return tuple(
-        family for _, content in rules.load_folder("commands") for family in content.get("families", ())
-    )
-
-
-@cache
+@rules.cached
 def _index() -> tuple[dict[str, dict[str, list[_Match]]], tuple[_Match, ...]]:
     """Matches by program name and first operand, and those whose program is a glob; most specific first."""
     named: dict[str, list[_Match]] = {}
     globs: list[_Match] = []
-    for rule in families():
-        for line in rule.get("match", ()):
-            match = _read(line, rule)
+    for rule, _ in families().values():
+        for line in rule.match:
+            match = _read(line, rule.name, rule.unless)
             for program in match.programs:
                 if _is_glob(program):
                     globs.append(match)
@@ -92,12 +87,6 @@ def _index() -> tuple[dict[str, dict[str, list[_Match]]], tuple[_Match, ...]]:
         program: _by_operand(sorted(matches, key=lambda m: -m.weight)) for program, matches in named.items()
     }
     return ordered, tuple(sorted(globs, key=lambda m: -m.weight))
-
-
-@cache
-def accounts() -> Mapping[str, int]:
-    """Bytes that an account of a family's output may have, where a rule says so."""
-    return {family["name"]: int(family["account"]) for family in families() if "account" in family}
 
 
 def _by_operand(matches: Sequence[_Match]) -> dict[str, list[_Match]]:
@@ -113,14 +102,14 @@ def _by_operand(matches: Sequence[_Match]) -> dict[str, list[_Match]]:
     }
 
 
-def _read(line: str, rule: dict[str, Any]) -> _Match:
+def _read(line: str, family: str, unless: Sequence[str]) -> _Match:
     words = line.split()
     return _Match(
-        family=rule["name"],
+        family=family,
         programs=tuple(words[0].split("|")),
         operands=tuple(_Allowed.of(word.split("|")) for word in words[1:] if not word.startswith("-")),
         options=tuple(word for word in words[1:] if word.startswith("-")),
-        unless=tuple(map(str, rule.get("unless", ()))),
+        unless=tuple(unless),
     )
 
 
@@ -131,7 +120,7 @@ class Commands:
         self._matches: dict[str, list[_Match]] = {}
         self._globs: list[_Match] = []
         for line in lines:
-            match = _read(line, {"name": line, "unless": unless})
+            match = _read(line, line, unless)
             for program in match.programs:
                 (self._globs if _is_glob(program) else self._matches.setdefault(program, [])).append(match)
 
@@ -140,8 +129,8 @@ class Commands:
         if not argv:
             return False
         operands = [word for word in argv[1:] if not word.startswith("-")]
-        globs = (one for one in self._globs if any(fnmatchcase(argv[0], program) for program in one.programs))
-        return any(one.fits(argv, operands) for one in (*self._matches.get(argv[0], ()), *globs))
+        globs = (match for match in self._globs if match.is_program(argv[0]))
+        return any(match.fits(argv, operands) for match in (*self._matches.get(argv[0], ()), *globs))
 
 
 def family_of(argv: Sequence[str]) -> str:
@@ -156,6 +145,6 @@ def family_of(argv: Sequence[str]) -> str:
         if match.fits(argv, operands):
             return match.family
     for match in globs:
-        if any(fnmatchcase(argv[0], program) for program in match.programs) and match.fits(argv, operands):
+        if match.is_program(argv[0]) and match.fits(argv, operands):
             return match.family
     return ""

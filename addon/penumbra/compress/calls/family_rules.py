@@ -1,0 +1,44 @@
+"""The rules of rules/commands, as they are read; what they do is the business of `compress.families`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from penumbra import rules
+from penumbra.rule_schemas.base import entries
+from penumbra.rule_schemas.commands import FamilyRule
+
+_log = logging.getLogger(__name__)
+
+
+class NamedFamily(NamedTuple):
+    """A family rule and where it comes from."""
+
+    rule: FamilyRule
+    is_users: bool
+
+
+@rules.cached
+def families() -> Mapping[str, NamedFamily]:
+    """All family rules by their names, the user's in front of ours, in file order.
+
+    A rule that its schema does not allow is left out, with one line in the log.
+    """
+    by_name: dict[str, NamedFamily] = {}
+    for file in rules.load_folder("commands"):
+        listed, problems = entries(FamilyRule, file.content, "families", "name", file.name)
+        for problem in problems:
+            _log.warning("Penumbra leaves a rule out: %s", problem)
+        for rule in listed:
+            by_name.setdefault(rule.name, NamedFamily(rule, file.is_users))
+    return by_name
+
+
+@rules.cached
+def excerpt_sizes() -> Mapping[str, int]:
+    """Bytes that an excerpt of a family's output may have, where its rule says so."""
+    return {
+        name: rule.excerpt_bytes for name, (rule, _) in families().items() if rule.excerpt_bytes is not None
+    }

@@ -1,0 +1,111 @@
+"""A command family, as its rule says it: what its texts look like, and the steps for them."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import re2
+
+from penumbra import rules
+from penumbra.compress.calls.family_rules import families
+from penumbra.compress.families.patterns import LinearPattern, MakePattern, Pattern
+from penumbra.compress.families.steps import Step, step
+from penumbra.compress.result import Loss
+from penumbra.compress.size import encode
+from penumbra.rule_schemas.commands import FamilyRule, ShapeRule
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyResult:
+    """A text that its family shortened."""
+
+    text: str
+    loss: Loss
+    family: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a text must look like to belong to a family."""
+
+    some: Any
+    most: Pattern | None
+    share: float
+    none: Any
+
+    @classmethod
+    def of(cls, rule: ShapeRule, pattern: MakePattern) -> Shape:
+        """From its rule."""
+        return cls(
+            some=_lines_pattern(rule.some),
+            most=None if rule.most is None else pattern(rule.most),
+            share=rule.share,
+            none=_lines_pattern(rule.none),
+        )
+
+    def confirms(self, body: str) -> bool:
+        """Whether the text may be of the family."""
+        data = encode(body)
+        if self.none is not None and self.none.search(data):
+            return False
+        if self.some is not None and not self.some.search(data):
+            return False
+        if self.most is None:
+            return True
+        lines = [line for line in body.split("\n") if line.strip()]
+        return bool(lines) and len(self.most.places(lines)) >= self.share * len(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One family."""
+
+    name: str
+    shape: Shape
+    steps: tuple[Step, ...]
+    selected: bool
+    min_bytes: int
+    inner: Pattern | None
+    fallback: tuple[str, ...]
+
+    @classmethod
+    def of(cls, rule: FamilyRule, pattern: MakePattern) -> Family:
+        """From its rule. Raises re.error or re2.error for a broken pattern."""
+        return cls(
+            name=rule.name,
+            shape=Shape.of(rule.shape, pattern),
+            steps=tuple(step(any_step.rule, pattern) for any_step in rule.steps),
+            selected=rule.selected,
+            min_bytes=rule.min_bytes,
+            inner=None if rule.inner is None else pattern(rule.inner),
+            fallback=rule.fallback,
+        )
+
+
+@rules.until_changed
+@cache
+def family(name: str) -> Family | None:
+    """The family of this name; None if there is none, or if its rule can't be used (one line in the log)."""
+    named = families().get(name)
+    if named is None:
+        return None
+    try:
+        return Family.of(named.rule, LinearPattern if named.is_users else Pattern)
+    except (re.error, re2.error, LookupError, ValueError) as error:
+        _log.warning("Penumbra leaves a rule out: command family %s: %s", name, error)
+        return None
+
+
+def _lines_pattern(sources: Sequence[str]) -> Any:
+    """One linear-time pattern that finds any of these lines in a text; None if there are none."""
+    if not sources:
+        return None
+    ended = (source[:-1] + r"\r?$" if source.endswith("$") else source for source in sources)
+    return re2.compile(("(?m)^(?:" + "|".join(f"(?:{source})" for source in ended) + ")").encode())

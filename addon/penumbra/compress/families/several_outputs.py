@@ -1,0 +1,133 @@
+"""Texts that several commands printed: parted where the text says which command prints next.
+
+Either lines announce it (`> vitest run`, as `npm test` writes), or the command line itself echoes words
+between its commands (`a; echo ---; b`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from penumbra import rules
+from penumbra.compress.calls.classify import printing_parts
+from penumbra.compress.calls.command_match import family_of
+from penumbra.compress.calls.shell import Part, parse
+from penumbra.compress.families.family import FamilyResult
+from penumbra.compress.families.patterns import Pattern
+from penumbra.short_texts import remembered
+
+MAX_ANNOUNCEMENTS = 64
+"""Announced commands in one text; a text with more is no output of scripts."""
+Shorten = Callable[[str, str, bool], FamilyResult | None]
+"""Text, name of its family and whether its lines were filtered -> what the family makes of it."""
+
+
+def by_announcements(body: str, inner: Pattern, shorten: Shorten) -> FamilyResult | None:
+    """Parts behind lines that name the command which prints next, each by that command's family."""
+    lines = body.split("\n")
+    starts = [
+        (position, announced.group("command"))
+        for position, announced in enumerate(inner.matches(lines))
+        if announced is not None
+    ]
+    if len(starts) > MAX_ANNOUNCEMENTS:
+        return None
+    pieces: list[FamilyResult | str] = []
+    done = 0
+    for number, (position, command) in enumerate(starts):
+        end = starts[number + 1][0] if number + 1 < len(starts) else len(lines)
+        name, selected = _announced(command)
+        if not name:
+            continue
+        shortened = shorten("\n".join(lines[position + 1 : end]), name, selected)
+        if shortened is not None:
+            pieces += ["\n".join(lines[done : position + 1]), shortened]
+            done = end
+    return _joined(pieces, lines[done:])
+
+
+@rules.until_changed
+@remembered(512)
+def _announced(command: str) -> tuple[str, bool]:
+    """The family of an announced command, empty if it has none or several, and whether it is filtered."""
+    printing = printing_parts(parse(command))
+    names = {family_of(part.argv) for part in printing}
+    return names.pop() if len(names) == 1 else "", any(part.selected for part in printing)
+
+
+def by_seams(body: str, parts: Sequence[Part], shorten: Shorten) -> FamilyResult | None:
+    """Outputs of several commands between the words that the command line echoes, each by itself."""
+    lines = body.split("\n")
+    pieces: list[FamilyResult | str] = []
+    done = start = 0
+    producers: list[Part] = []
+    for part, end in [*_seams(lines, parts), (None, len(lines))]:
+        if part is not None and end < 0:
+            producers.append(part)
+            continue
+        shortened = _of_one(lines[start:end], producers, shorten)
+        if shortened is not None:
+            if start > done:
+                pieces.append("\n".join(lines[done:start]))
+            pieces.append(shortened)
+            done = end
+        producers, start = [], end + 1
+    return _joined(pieces, lines[done:])
+
+
+def _of_one(lines: list[str], producers: list[Part], shorten: Shorten) -> FamilyResult | None:
+    printing = printing_parts(producers)
+    if len(printing) != 1 or printing[0].read or not lines:
+        return None
+    name = family_of(printing[0].argv)
+    return shorten("\n".join(lines), name, printing[0].selected) if name else None
+
+
+def _seams(lines: Sequence[str], parts: Sequence[Part]) -> list[tuple[Part, int]]:
+    """Every part with the line at which it is echoed (-1 for commands); empty if that is unclear."""
+    wanted = [(part, _echoed(part)) for part in parts]
+    literals = [literal for _, literal in wanted if literal is not None]
+    places: dict[str, list[int]] = {literal: [] for literal in literals}
+    for position, line in enumerate(lines):
+        if line.rstrip() in places:
+            places[line.rstrip()].append(position)
+    if not literals or any(len(echoed) != literals.count(literal) for literal, echoed in places.items()):
+        return []
+    used = dict.fromkeys(places, 0)
+    seams: list[tuple[Part, int]] = []
+    for part, literal in wanted:
+        if literal is None:
+            if part.echo:
+                return []
+            seams.append((part, -1))
+            continue
+        seams.append((part, places[literal][used[literal]]))
+        used[literal] += 1
+    order = [position for _, position in seams if position >= 0]
+    return seams if order == sorted(order) else []
+
+
+def _echoed(part: Part) -> str | None:
+    """The one line that an `echo` prints; None if that can't be told from the command line."""
+    if not part.echo:
+        return None
+    words = [word for word in part.argv[1:] if word not in ("-e", "-n", "-E")]
+    text = " ".join(words)
+    while part.argv[0] == "printf" and text.endswith("\\n"):
+        text = text[:-2]
+    text = text.removeprefix("\\n").removesuffix("\\n")
+    return None if not text.strip() or any(char in text for char in "$`\\\n%") else text.rstrip()
+
+
+def _joined(pieces: list[FamilyResult | str], rest: list[str]) -> FamilyResult | None:
+    shortened = [piece for piece in pieces if isinstance(piece, FamilyResult)]
+    if not shortened:
+        return None
+    texts = [piece.text if isinstance(piece, FamilyResult) else piece for piece in pieces]
+    if rest:
+        texts.append("\n".join(rest))
+    return FamilyResult(
+        "\n".join(texts),
+        max(piece.loss for piece in shortened),
+        "+".join(dict.fromkeys(piece.family for piece in shortened)),
+    )

@@ -1,0 +1,223 @@
+"""What rule files may hold is said by types; a file is converted to them, and an error names the key.
+
+A schema is a class on `Strict`, with a docstring under each field. `Regex` marks texts that must be patterns
+of RE2. Nothing in this package reads a file.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from types import NoneType, UnionType
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
+
+import msgspec
+import re2
+
+_REGEX = "re2"
+Regex = Annotated[str, _REGEX]
+"""A pattern as RE2 takes it: no look-around, no back-references."""
+Regexes = str | tuple[str, ...]
+"""One pattern or several; see `patterns`."""
+AnyRegex = Annotated[Regexes, _REGEX]
+"""One pattern, or several of which one must fit."""
+Size = Annotated[int, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+_LONGEST = 60
+"""Characters of a value that an error shows."""
+T = TypeVar("T")
+
+
+class RuleError(ValueError):
+    """A rule file is wrong. The message is one line: file, rule, key, what it got and what is allowed."""
+
+
+class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A mapping of a rule file, in which every key has a meaning."""
+
+
+class Choice:
+    """A mapping whose kind is told by which of these keys it has."""
+
+    kinds: ClassVar[Mapping[str, type[Strict]]] = {}
+
+    def __init__(self, rule: Any) -> None:
+        self.rule = rule
+        """The mapping, as the type of its kind."""
+
+    @classmethod
+    def kind_of(cls, value: Any) -> type[Strict]:
+        """The type that `value` is to be read as. Raises ValueError."""
+        if not isinstance(value, dict):
+            raise ValueError(f"got {shown(value)}, allowed: a mapping")
+        named = [name for name in cls.kinds if name in value]
+        if len(named) != 1:
+            got = " and ".join(named) or ", ".join(map(str, value)) or "nothing"
+            raise ValueError(f"got {got}, allowed: exactly one of {', '.join(cls.kinds)}")
+        return cls.kinds[named[0]]
+
+
+def convert(kind: type[T], value: Any, where: str) -> T:
+    """`value` as its type. `where` begins the message of the RuleError: file and rule."""
+    try:
+        return msgspec.convert(value, kind, dec_hook=_choose)
+    except (msgspec.ValidationError, ValueError) as error:
+        problem = next(problems(kind, value), str(error))
+    raise RuleError(f"{where}: {problem}")
+
+
+def entries(kind: type[T], content: Any, key: str, named_by: str, file: str) -> tuple[list[T], list[str]]:
+    """What stands under `key` in a file, as its type, and one line for each thing that is wrong in an entry,
+    which is left out. `named_by`: the key that names an entry."""
+    if not isinstance(content, dict) or not isinstance(content.get(key, []), list):
+        return [], [f"{file}: {key}: got {shown(content)}, allowed: a mapping with a list {key}"]
+    good: list[T] = []
+    wrong: list[str] = []
+    for entry in content.get(key, ()):
+        name = entry.get(named_by, "?") if isinstance(entry, dict) else "?"
+        try:
+            good.append(msgspec.convert(entry, kind, dec_hook=_choose))
+        except (msgspec.ValidationError, ValueError):
+            wrong += [f"{file}: {name}: {problem}" for problem in problems(kind, entry)]
+    return good, wrong
+
+
+def _choose(kind: type, value: Any) -> Any:
+    if not issubclass(kind, Choice):
+        raise NotImplementedError
+    return kind(msgspec.convert(value, kind.kind_of(value), dec_hook=_choose))
+
+
+def problems(kind: Any, value: Any, path: str = "") -> Iterator[str]:
+    """All that is wrong with a value: `steps[1].mim: unknown key, did you mean min?`."""
+    try:
+        msgspec.convert(value, kind, dec_hook=_choose)
+        return
+    except (msgspec.ValidationError, ValueError) as error:
+        message = str(error).partition(" - at ")[0]
+    try:
+        parts = list(_parts(kind, value, path))
+    except ValueError as error:
+        yield f"{path}: {error}"
+        return
+    told = [problem for part in parts for problem in problems(*part)]
+    if _is_struct(kind := _chosen(kind, value)) and isinstance(value, dict):
+        told += _of_keys(kind, value, path)
+    if told:
+        yield from told
+    elif _is_struct(kind) and isinstance(value, dict):
+        yield f"{path}: {message}" if path else message
+    else:
+        yield f"{path or 'it'}: got {shown(value)}, allowed: {_allowed(kind)}"
+
+
+def patterns(kind: Any, value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """(path, pattern) of everything in a valid value that is marked as a pattern."""
+    if get_origin(kind) is Annotated and _REGEX in get_args(kind)[1:]:
+        for number, pattern in enumerate([value] if isinstance(value, str) else value):
+            yield (path if isinstance(value, str) else f"{path}[{number}]"), pattern
+        return
+    for part in _parts(kind, value, path):
+        yield from patterns(*part)
+
+
+def broken_patterns(kind: Any, value: Any) -> Iterator[str]:
+    """One line for each pattern that RE2 does not take."""
+    options = re2.Options()
+    options.log_errors = False
+    for path, pattern in patterns(kind, value):
+        try:
+            re2.compile(pattern, options)
+        except re2.error as error:
+            yield f"{path}: got {shown(pattern)}, allowed: a pattern of RE2 ({reason(error)})"
+
+
+def reason(error: re2.error) -> str:
+    """What RE2 says about a pattern, on one line."""
+    text = error.args[0] if error.args else "invalid pattern"
+    text = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
+    return text.replace("\n", " ")
+
+
+def shown(value: Any) -> str:
+    """A value for a message, on one line."""
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    text = {"True": "true", "False": "false", "None": "nothing"}.get(repr(value), repr(value))
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _parts(kind: Any, value: Any, path: str) -> Iterator[tuple[Any, Any, str]]:
+    """(type, value, path) of what stands in a value."""
+    kind = _chosen(kind, value)
+    origin = get_origin(kind)
+    if origin is Annotated:
+        yield from _parts(get_args(kind)[0], value, path)
+    elif origin in (Union, UnionType):
+        rest = [part for part in get_args(kind) if part is not NoneType]
+        fitting = [part for part in rest if isinstance(value, _python_type(part))]
+        if value is not None and len(fitting) == 1:
+            yield from _parts(fitting[0], value, path)
+    elif origin in (list, tuple) and isinstance(value, list):
+        items = get_args(kind)
+        for number, item in enumerate(value):
+            yield items[min(number, len(items) - 1) if items[-1] is not ... else 0], item, f"{path}[{number}]"
+    elif origin is dict and isinstance(value, dict):
+        for key, item in value.items():
+            yield get_args(kind)[1], item, f"{path}.{key}".lstrip(".")
+    elif _is_struct(kind) and isinstance(value, dict):
+        for field in msgspec.structs.fields(kind):
+            if field.encode_name in value:
+                yield field.type, value[field.encode_name], f"{path}.{field.encode_name}".lstrip(".")
+
+
+def _chosen(kind: Any, value: Any) -> Any:
+    return kind.kind_of(value) if isinstance(kind, type) and issubclass(kind, Choice) else kind
+
+
+def _is_struct(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+def _python_type(kind: Any) -> type:
+    kind = get_args(kind)[0] if get_origin(kind) is Annotated else kind
+    origin = get_origin(kind) or kind
+    return dict if _is_struct(origin) else origin if isinstance(origin, type) else object
+
+
+def _of_keys(kind: type[msgspec.Struct], value: Mapping[Any, Any], path: str) -> Iterator[str]:
+    """Keys that nobody reads, and keys that are missing."""
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    for key in value:
+        if key not in fields:
+            near = difflib.get_close_matches(str(key), fields, 1)
+            hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(fields)}"
+            yield f"{path}.{key}: unknown key, {hint}".lstrip(".")
+    for name, field in fields.items():
+        if field.required and name not in value:
+            yield f"{path}.{name}: missing, allowed: {_allowed(field.type)}".lstrip(".")
+
+
+def _allowed(kind: Any) -> str:
+    """What a value of this type looks like, in words."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        limits = [limit for limit in arguments[1:] if isinstance(limit, msgspec.Meta)]
+        least = next((limit.ge for limit in limits if limit.ge is not None), None)
+        most = next((limit.le for limit in limits if limit.le is not None), None)
+        word = "a pattern of RE2" if _REGEX in arguments and arguments[0] is str else _allowed(arguments[0])
+        word += "" if least is None else f" from {least}"
+        return word + ("" if most is None else f" to {most}")
+    if origin is Literal:
+        return " or ".join(map(str, arguments))
+    if origin in (Union, UnionType):
+        return " or ".join(_allowed(part) for part in arguments if part is not NoneType)
+    if origin in (list, tuple):
+        return "a list"
+    return _WORDS.get(kind, "a mapping")
+
+
+_WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false", Any: "anything"}

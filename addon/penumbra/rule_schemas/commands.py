@@ -1,0 +1,250 @@
+"""Files of `rules/commands`: what is known about the output of commands."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from msgspec import field
+
+from penumbra.rule_schemas.base import AnyRegex, Choice, Count, Regex, Share, Size, Strict
+
+LossName = Literal["none", "reversible", "lossy"]
+
+
+class Within(Strict, frozen=True):
+    """Only lines between lines that match these."""
+
+    begin: AnyRegex = field(name="from")
+    """In front of the first line."""
+    until: AnyRegex | None = None
+    """Behind the last one; without it, the text's end."""
+
+
+class StepRule(Strict, frozen=True, kw_only=True):
+    """What any step may say."""
+
+    within: Within | None = None
+    """The step sees only these lines."""
+    unless: AnyRegex | None = None
+    """The step does nothing if any line of the text matches."""
+    loss: LossName | None = None
+    """What a reader loses; each step has its own default."""
+
+
+class DropRule(StepRule, frozen=True, kw_only=True):
+    """Lines that are decoration or progress go without a word."""
+
+    drop: AnyRegex
+    """The lines."""
+    safe: bool = False
+    """A match can be no failure, whatever else the line says."""
+
+
+class RewriteRule(StepRule, frozen=True, kw_only=True):
+    """Lines are written anew from their named groups."""
+
+    rewrite: AnyRegex
+    """The lines."""
+    to: str
+    """The new line; `{name}` stands for a group."""
+    loss: LossName
+    """What a reader loses."""
+
+
+class GroupRule(StepRule, frozen=True, kw_only=True):
+    """Lines with the same beginning: the beginning once, then the rest of each."""
+
+    group: AnyRegex
+    """The lines, with groups `key` and `rest`."""
+    also: Regex | None = None
+    """What may follow the key of a neighbour instead, with a group `rest`."""
+    through: AnyRegex | None = None
+    """Lines that don't end a run."""
+    header: str = "{key}"
+    """The line in front of a run."""
+    line: str = " {rest}"
+    """Each line of a run."""
+    least: Count = field(default=2, name="min")
+    """Lines that make a run."""
+
+
+class HoistRule(StepRule, frozen=True, kw_only=True):
+    """Columns that say the same in a whole run are said once before it."""
+
+    hoist: AnyRegex
+    """The lines, with a group for each column."""
+    columns: tuple[str, ...]
+    """The groups, in order."""
+    fields: dict[str, str]
+    """Those that may be hoisted, and what they are called."""
+    least: Count = field(default=3, name="min")
+    """Lines that make a run."""
+
+
+class SameRule(StepRule, frozen=True, kw_only=True):
+    """A line that is the same all over the text is said once."""
+
+    same: AnyRegex
+    """The lines."""
+    say: str
+    """The line instead; `{line}` and `{n}`."""
+    least: Count = field(default=3, name="min")
+    """Lines that there must be."""
+
+
+class FoldRule(StepRule, frozen=True, kw_only=True):
+    """A run of lines becomes one that counts them."""
+
+    fold: AnyRegex
+    """The lines."""
+    say: str
+    """The line instead; `{n}`, `{group}`, `{first_group}`, `{last_group}`, `{distinct_group}`."""
+    least: Count = field(default=3, name="min")
+    """Lines that make a run."""
+    head: Size = 0
+    """Lines at the beginning of a run that stay."""
+    tail: Size = 0
+    """Lines at its end that stay."""
+    by: str = ""
+    """A group whose value must not change within a run."""
+    safe: bool = False
+    """A match can be no failure, whatever else the line says."""
+    blanks: bool = False
+    """Blank lines don't end a run."""
+    scattered: bool = False
+    """One marker for all such lines of the text, where the first one stood."""
+
+
+class BlockRule(StepRule, frozen=True, kw_only=True):
+    """From a line that matches up to one that ends the block: its head and a count."""
+
+    block: AnyRegex
+    """The first line of a block."""
+    say: str
+    """The line instead; `{n}`, `{blocks}`, `{group}` of the first line, and the names of `counts`."""
+    until: AnyRegex | None = None
+    """The line behind a block; without it, the next first line."""
+    least: Count = field(default=3, name="min")
+    """Lines that a block must have."""
+    head: Size = 1
+    """Lines of a block that stay."""
+    safe: bool = False
+    """What fails in a block stands below its marker, each kind of line once."""
+    scattered: bool = False
+    """One marker for all blocks of the text, where the first one stood."""
+    counts: dict[str, AnyRegex] = field(default_factory=dict)
+    """Names, and the lines that each counts."""
+
+
+class MemberRule(StepRule, frozen=True, kw_only=True):
+    """Lines that are JSON objects become one of their texts."""
+
+    member: AnyRegex
+    """The lines."""
+    path: str
+    """The members that lead to the text, joined by dots."""
+    say: str
+    """The line in front of the first; `{n}`."""
+    least: Count = field(default=1, name="min")
+    """Lines that there must be."""
+
+
+class ContextRule(StepRule, frozen=True, kw_only=True):
+    """Lines that only surround others go, but for the nearest."""
+
+    context: AnyRegex
+    """The lines."""
+    near: AnyRegex
+    """Lines whose neighbours stay."""
+    within: Within
+    """The step sees only these lines."""
+    say: str
+    """The line instead, where the first one stood; `{n}`."""
+    keep: Size = 1
+    """Lines on each side that stay."""
+    least: Count = field(default=3, name="min")
+    """Lines that must go."""
+
+
+class AnyStep(Choice):
+    """A step, told by the key that names what it does."""
+
+    kinds: ClassVar[dict[str, type[Strict]]] = {
+        "drop": DropRule,
+        "rewrite": RewriteRule,
+        "group": GroupRule,
+        "hoist": HoistRule,
+        "same": SameRule,
+        "fold": FoldRule,
+        "block": BlockRule,
+        "member": MemberRule,
+        "context": ContextRule,
+    }
+
+
+class ShapeRule(Strict, frozen=True):
+    """What a text must look like to belong to a family."""
+
+    some: tuple[Regex, ...] = field(default=(), name="any")
+    """A line of the text must match one of these."""
+    none: tuple[Regex, ...] = ()
+    """No line may match any of these."""
+    most: AnyRegex | None = None
+    """Most lines that are not blank must match this."""
+    share: Share = 0.8
+    """How many of them."""
+
+
+class FamilyRule(Strict, frozen=True):
+    """A command family."""
+
+    name: str
+    """Unique; a family of this name in the user's folder takes the place of ours."""
+    what: str
+    """One sentence for the reader of the file."""
+    match: tuple[str, ...] = ()
+    """Command lines that belong to it."""
+    unless: tuple[str, ...] = ()
+    """Options with which the output has another form; then it does not match."""
+    selected: bool = False
+    """Its steps also hold for lines that passed a filter (`| grep x`)."""
+    min_bytes: Size = 0
+    """Texts below this size are left alone."""
+    excerpt_bytes: Count | None = None
+    """Bytes that are shown of an output that is too long to be shown in full."""
+    shape: ShapeRule = field(default_factory=ShapeRule)
+    """What the text must look like."""
+    inner: AnyRegex | None = None
+    """Lines that announce the command which prints next, with a group `command`."""
+    fallback: tuple[str, ...] = ()
+    """Families that are tried, by shape, where this one does not fit or has no steps."""
+    steps: tuple[AnyStep, ...] = ()
+    """What is done, in order."""
+
+
+class CommandExample(Strict, frozen=True):
+    """A command's output, and what must become of it."""
+
+    family: str
+    """The family that the call falls to."""
+    call: str
+    """A command line, or the name of a search tool."""
+    text: str
+    """The output."""
+    gives: str | None
+    """What must come out; null: it is left alone."""
+    loss: LossName = "none"
+    """What is lost by it."""
+    lossy: bool = False
+    """Steps that leave something out may run."""
+    shortened_by: str = field(default="", name="as")
+    """The family that did it, if it is another one."""
+
+
+class CommandFile(Strict, frozen=True):
+    """A file of `rules/commands`."""
+
+    families: tuple[FamilyRule, ...] = ()
+    """The families."""
+    examples: tuple[CommandExample, ...] = ()
+    """The tests of all of them."""

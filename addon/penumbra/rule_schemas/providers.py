@@ -1,0 +1,210 @@
+"""`providers.yaml`: which requests are LLM calls; and `results.yaml`, `user_results.yaml`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import field
+
+from penumbra.rule_schemas.base import Regex, Size, Strict
+
+Member = Literal["string", "array", "object", "string or array", "array or object"]
+
+
+class ApiRule(Strict, frozen=True):
+    """One kind of LLM call."""
+
+    format: str
+    """Which module of `penumbra/apis` reads it."""
+    kind: Literal["messages", "count_tokens", "compact"]
+    """`messages` asks the model, `count_tokens` only counts, `compact` asks for a summary."""
+    path: Regex
+    """A full match, in any case, of the path without query, escapes and closing slash."""
+    method: str = "POST"
+    """The method."""
+    body: dict[str, Member] = field(default_factory=dict)
+    """Members that the body must have, with their JSON types."""
+
+
+class CacheRule(Strict, frozen=True):
+    """What a provider keeps of a prompt that it has seen."""
+
+    kind: Literal["explicit", "automatic"]
+    minimum_tokens: Size
+    marker: str = ""
+
+
+class RequestExample(Strict, frozen=True):
+    """A request, and the API that it must be recognised as; null: none."""
+
+    host: str
+    """Where it goes."""
+    path: str
+    """With its query."""
+    body: str
+    """As it is sent."""
+    api: str | None = field(name="is")
+    """The API, or null."""
+    method: str = "POST"
+    """The method."""
+
+
+class OtherExample(Strict, frozen=True):
+    """A request that is no LLM call; `{secret}` stands for one."""
+
+    host: str
+    path: str
+    body: str
+    method: str = "POST"
+
+
+class OtherRule(Strict, frozen=True):
+    """A kind of request that is no LLM call."""
+
+    does: Literal["pass", "search"]
+    path: Regex
+    files: bool = False
+    examples: tuple[OtherExample, ...] = ()
+
+
+class SocketExample(Strict, frozen=True):
+    """A WebSocket, and a frame of it."""
+
+    host: str
+    path: str
+    frame: str
+
+
+class SocketRule(Strict, frozen=True):
+    """A kind of WebSocket whose frames are searched."""
+
+    path: Regex
+    error: str
+    examples: tuple[SocketExample, ...] = ()
+
+
+class CallStrings(Strict, frozen=True):
+    """Calls of tools in a body of an unknown kind."""
+
+    arguments: Regex
+    members: Regex
+    types: Regex
+
+
+class ResultStrings(Strict, frozen=True):
+    """Results of tools in a body of an unknown kind."""
+
+    marks: Regex
+    members: Regex
+    roles: Regex
+    types: Regex
+
+
+class StringRules(Strict, frozen=True):
+    """Which strings of a body that is no LLM call's are searched."""
+
+    skipped: Regex
+    calls: CallStrings
+    words: Regex
+    opaque: Regex
+    texts: Regex
+    wrappers: Regex
+    results: ResultStrings
+    logins: tuple[str, ...]
+
+
+class Deviation(Strict, frozen=True):
+    """Where a compatible API differs from the one it follows, with one response of it."""
+
+    provider: str
+    what: str
+    answer: str
+    facts: dict[str, Any] = field(name="is")
+
+
+class Providers(Strict, frozen=True):
+    """`providers.yaml`. In the user's folder: `apis`, `providers`, `errors`, `local` and `examples`."""
+
+    apis: dict[str, ApiRule] = field(default_factory=dict)
+    """How a call is recognised once its host counts as an LLM host; the first that fits counts."""
+    providers: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """By provider, the hosts (globs) of LLM APIs."""
+    local: tuple[str, ...] = ()
+    """Hosts that are LLM hosts when path and body say so."""
+    errors: dict[str, str] = field(default_factory=dict)
+    """The format of errors at a provider's hosts; `openai_chat` at all others."""
+    caches: dict[str, CacheRule] = field(default_factory=dict)
+    others: dict[str, OtherRule] = field(default_factory=dict)
+    sockets: dict[str, SocketRule] = field(default_factory=dict)
+    strings: StringRules | None = None
+    deviations: tuple[Deviation, ...] = ()
+    examples: tuple[RequestExample, ...] = ()
+    """Requests, and what they must be recognised as."""
+
+
+class ResultBlocks(Strict, frozen=True):
+    """How an object is known for a result of a tool."""
+
+    types: tuple[str, ...]
+    roles: tuple[str, ...]
+    members: tuple[str, ...]
+
+
+class BinaryStrings(Strict, frozen=True):
+    """Strings in base64 that are no text."""
+
+    least: Size
+    magic: tuple[str, ...]
+
+
+class ResultExample(Strict, frozen=True):
+    """An object of a request, and what is read of it."""
+
+    block: str
+    searched: tuple[str | int, ...]
+
+
+class Results(Strict, frozen=True):
+    """`results.yaml`: where results of tools stand in a request."""
+
+    blocks: ResultBlocks
+    types: tuple[str, ...]
+    words: tuple[str, ...]
+    addresses: tuple[str, ...]
+    harmless: tuple[str, ...]
+    untouched: tuple[str, ...]
+    free: tuple[str, ...]
+    ids: tuple[str, ...]
+    binary: BinaryStrings
+    examples: tuple[ResultExample, ...]
+
+
+class UserResultRule(Strict, frozen=True):
+    """A way in which agents write results into the user's text."""
+
+    name: str
+    needs: str
+    opens: Regex
+    closes: Regex = ""
+    only_next: bool = False
+    after: str = ""
+    calls: Regex = ""
+
+
+class UserResultExample(Strict, frozen=True):
+    """Texts of the model and of the user behind it, and the results in them."""
+
+    said: str
+    text: str
+    results: tuple[str, ...]
+    certain: bool = False
+    tool: str = ""
+    command: str = ""
+
+
+class UserResults(Strict, frozen=True):
+    """`user_results.yaml`: results in the user's text."""
+
+    results: tuple[UserResultRule, ...]
+    commands: Regex
+    examples: tuple[UserResultExample, ...]

@@ -1,0 +1,129 @@
+"""Files of `rules/secrets`: what secrets look like, and the words beside them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, field
+
+from penumbra.rule_schemas.base import AnyRegex, Regex, Size, Strict
+
+Anchor = Annotated[str, Meta(min_length=3)]
+
+
+class SecretExamples(Strict, frozen=True):
+    """Texts with secrets and without. `¦` is taken out, so that no file holds a whole secret."""
+
+    match: tuple[str, ...] = ()
+    """What stands in `⟦ ⟧` must go, and nothing else."""
+    no_match: tuple[str, ...] = ()
+    """Nothing in them may go."""
+
+
+class SecretRule(Strict, frozen=True):
+    """One form of secret."""
+
+    id: str
+    """Unique; a rule of this id in the user's folder takes the place of ours."""
+    regex: Regex
+    """The secret, or with a group in it what the secret stands in."""
+    anchors: tuple[Anchor, ...]
+    """Of these texts (any case, three characters at least) one is in every match: the pattern is tried there
+    only."""
+    label: Annotated[str, Meta(pattern="^[a-z0-9][a-z0-9-]{0,39}$")] | None = None
+    """Kind of secret, as the placeholder names it; without it, the file's."""
+    kind: Literal["token", "structure"] = "token"
+    """`token`: the value alone tells what it is; `structure`: what stands around it."""
+    group: Size | None = None
+    """The group that holds the secret; 0: the whole match. Without it, the first group if there is one."""
+    before: Size = 0
+    """Bytes in front of an anchor where the match may begin; 0: it begins with the anchor."""
+    window: Size = 600
+    """Bytes from the anchor's beginning on that the match may use."""
+    least: Size | None = None
+    """Characters without space that must follow for a match to be possible."""
+    boundary: bool = True
+    """The secret must not begin or end within a word."""
+    exact: bool = False
+    """No character of the secret's own alphabet follows."""
+    mixed: bool = False
+    """It holds capitals, small letters and digits."""
+    sure: bool = True
+    """The value is taken out wherever else it stands."""
+    entropy: Annotated[float, Meta(ge=0)] = 0.0
+    """Least Shannon entropy, bits per character."""
+    digits: Size = 0
+    """Least number of digits."""
+    value: Literal["password", "opaque", "certain", "given", "basic"] | None = None
+    """What else it must look like: `password`, `opaque` (random), `certain` (too random to be anything else),
+    `given` (no placeholder or reference), `basic` (base64 of `user:password`)."""
+    examples: SecretExamples = field(default_factory=SecretExamples)
+    """The tests of the rule."""
+
+
+class SecretFile(Strict, frozen=True):
+    """A file of `rules/secrets`."""
+
+    rules: tuple[SecretRule, ...]
+    """The rules."""
+    label: str = ""
+    """Kind of secret of those that name none."""
+
+
+class PrintedExample(Strict, frozen=True):
+    """A command, what it printed, and what of that is secret."""
+
+    command: str
+    output: str
+    secrets: tuple[str, ...]
+
+
+class PrintedSecrets(Strict, frozen=True):
+    """`printed_secrets.yaml`: commands that print a secret and little else."""
+
+    commands: tuple[str, ...]
+    unless: tuple[str, ...]
+    readers: tuple[str, ...]
+    paths: tuple[Regex, ...]
+    path_endings: tuple[str, ...]
+    naming: tuple[str, ...]
+    masks: tuple[str, ...]
+    never: AnyRegex
+    examples: tuple[PrintedExample, ...]
+
+
+class Hints(Strict, frozen=True):
+    """`secrets/words/hints.yaml`: paths and commands that tell what is in their output."""
+
+    loud: tuple[Regex, ...]
+    quiet: tuple[Regex, ...]
+
+
+class Names(Strict, frozen=True):
+    """`secrets/words/names.yaml`: names whose values are secret. Words, parted by blanks."""
+
+    heads: dict[str, str]
+    passwords: str
+    weak_heads: str
+    qualifiers: str
+    not_before: dict[str, str]
+    key_kinds: str
+    endings: str
+    ending_exceptions: str
+    short_endings: str
+    short_ending_owners: str
+
+
+class Prefixes(Strict, frozen=True):
+    """`secrets/words/prefixes.yaml`: first parts of random words."""
+
+    ids: str
+    telling: str
+
+
+class Values(Strict, frozen=True):
+    """`secrets/words/values.yaml`: what values say."""
+
+    stop: str
+    placeholder_parts: str
+    word_endings: str

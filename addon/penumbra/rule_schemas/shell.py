@@ -1,0 +1,121 @@
+"""`shell.yaml` and `logs.yaml`: what is known about programs, and which files hold what they printed."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import field
+
+from penumbra.rule_schemas.base import Count, Regex, Share, Size, Strict
+
+
+class WrapperRule(Strict, frozen=True):
+    """A program that runs another command."""
+
+    values: tuple[str, ...] = ()
+    """Options that take the next word as their value."""
+    operands: Size = 0
+    """How many operands stand before the command."""
+    assignments: bool = False
+    """Words like A=1 may stand before the command."""
+    script: tuple[str, ...] = ()
+    """Options whose value is a command line of its own."""
+    rest: bool = False
+    """All the words behind such an option are that command line."""
+    joined: bool = False
+    """All the remaining words together are a command line."""
+    module: tuple[str, ...] = ()
+    """Options whose value is the name of the program."""
+    dashes: bool = False
+    """There is a command only behind `--`."""
+    only: bool = False
+    """Operands are no command (a script's name, a user)."""
+
+
+class FilterRule(Strict, frozen=True):
+    """What a program behind a pipe does to the lines that it gets."""
+
+    program: str
+    """The program."""
+    does: Literal["through", "cut", "select"]
+    """`through`: every line as it is; `cut`: some at one end, or a range; `select`: some, or sorted."""
+    only: tuple[str, ...] = ()
+    """Options of which one must be there."""
+    unless: tuple[str, ...] = ()
+    """Options of which none may be there."""
+    bare: bool = False
+    """Only without an operand."""
+
+
+class ReadRule(Strict, frozen=True):
+    """A command that prints files as they are."""
+
+    program: str
+    """The program, and perhaps its subcommand."""
+    only: tuple[str, ...] = ()
+    """Options of which one must be there."""
+    unless: tuple[str, ...] = ()
+    """Options of which none may be there."""
+    operand: Regex | None = None
+    """What the first operand must look like."""
+    whole: bool = False
+    """It shows all of a file."""
+    always: bool = False
+    """It reads without an operand, too."""
+    expression: bool = False
+    """Its first operand is no file but what to do."""
+    expression_options: tuple[str, ...] = ()
+    """Options whose value is that instead."""
+
+
+class ShellRules(Strict, frozen=True):
+    """`shell.yaml`."""
+
+    names: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Other spellings of a program."""
+    wrappers: dict[str, WrapperRule] = field(default_factory=dict)
+    """Programs that run another command, by name and subcommand."""
+    options: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Options before a subcommand that take the next word as their value."""
+    versioned: tuple[str, ...] = ()
+    """Programs whose names may end in a version."""
+    silent: tuple[str, ...] = ()
+    """Commands that print nothing when all is well."""
+    brief: tuple[str, ...] = ()
+    """Commands that print a line or two."""
+    edits: tuple[str, ...] = ()
+    """Programs that change files and say so."""
+    each_line: tuple[str, ...] = ()
+    """Programs that run a command for each line that they are fed."""
+    echoes: tuple[str, ...] = ()
+    """Programs that print their own words."""
+    filters: tuple[FilterRule, ...] = ()
+    """What programs behind a pipe do to lines."""
+    reads: tuple[ReadRule, ...] = ()
+    """Commands that print files as they are."""
+    read_values: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Options of those that take the next word."""
+
+
+class LogExample(Strict, frozen=True):
+    """A file, and whether it is a log."""
+
+    path: str
+    log: bool
+    text: str = ""
+
+
+class LogRules(Strict, frozen=True):
+    """`logs.yaml`."""
+
+    names: tuple[str, ...]
+    """Globs for a file's name, or for its path where they hold a slash."""
+    unclear: tuple[str, ...]
+    """Extensions, and none, with which the content decides."""
+    lines: tuple[Regex, ...]
+    """What is looked for at the beginning of a line."""
+    beginning: Count
+    """Characters of that beginning."""
+    share: Share
+    """Part of the lines that must have one."""
+    examples: tuple[LogExample, ...] = ()

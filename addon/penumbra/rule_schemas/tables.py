@@ -1,0 +1,375 @@
+"""The other files of `rules/`, which nobody but us writes: each says at its top what stands in it."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, field
+
+from penumbra.rule_schemas.base import Count, Regex, Share, Size, Strict
+
+Positive = Annotated[float, Meta(ge=0)]
+
+
+class Hole(Strict, frozen=True):
+    """A version with a known hole."""
+
+    package: str
+    fixed: str
+    id: str
+    what: str
+    do: str = ""
+    shows_flows: bool = False
+
+
+class Advisories(Strict, frozen=True):
+    """`advisories.yaml`."""
+
+    date: date
+    holes: tuple[Hole, ...]
+    examples: tuple[tuple[str, str, tuple[str, ...]], ...]
+
+
+class NamedValue(Strict, frozen=True):
+    """A header and what it says."""
+
+    name: str
+    value: str
+
+
+class MetadataValue(Strict, frozen=True):
+    """A member of JSON in a header, and what it says."""
+
+    header: str
+    member: str
+    value: str
+
+
+class PromptExample(Strict, frozen=True):
+    """A user message, and whether it asks for a summary."""
+
+    text: str
+    asks: bool = field(name="is")
+
+
+class SummaryRequest(Strict, frozen=True):
+    """A request in which an agent has its history summarised."""
+
+    id: str
+    formats: tuple[str, ...]
+    path: str = ""
+    item: str = ""
+    metadata: MetadataValue | None = None
+    header: NamedValue | None = None
+    starts: tuple[str, ...] = ()
+    ends: tuple[str, ...] = ()
+    system: tuple[str, ...] = ()
+    examples: tuple[PromptExample, ...] = ()
+
+
+class Compaction(Strict, frozen=True):
+    """`compaction.yaml`."""
+
+    requests: tuple[SummaryRequest, ...]
+    summaries: tuple[str, ...]
+
+
+class SignedValue(Strict, frozen=True):
+    """A value that changes with every request, and what stays."""
+
+    header: str
+    value: Regex
+    hosts: tuple[str, ...]
+
+
+class RenewedValue(Strict, frozen=True):
+    """A login whose tokens are replaced while a conversation goes on."""
+
+    value: Regex
+    account: Literal["jwt", "user", "none"]
+
+
+class CredentialExample(Strict, frozen=True):
+    """Two requests to one host, and whether they are of one scope."""
+
+    first: dict[str, Any] = field(name="one")
+    second: dict[str, Any] = field(name="other")
+    verdict: Literal["same", "renewed", "other"] = field(name="is")
+    host: str = ""
+
+
+class Credentials(Strict, frozen=True):
+    """`credentials.yaml`."""
+
+    headers: tuple[str, ...]
+    queries: tuple[str, ...]
+    words: tuple[str, ...]
+    harmless: tuple[str, ...] = field(name="not")
+    cookies_not: tuple[str, ...]
+    signed: tuple[SignedValue, ...]
+    renewed: tuple[RenewedValue, ...]
+    examples: tuple[CredentialExample, ...]
+
+
+class Price(Strict, frozen=True):
+    """What a model costs, in US dollars for a million tokens."""
+
+    glob: str
+    input: Positive
+    output: Positive
+
+
+class Dollars(Strict, frozen=True):
+    """`dollars.yaml`."""
+
+    models: tuple[Price, ...]
+    turns: Size
+    share: Share
+    examples: dict[str, float | None]
+
+
+class FileExamples(Strict, frozen=True):
+    """Calls, and the files that they read or edit."""
+
+    reads: tuple[dict[str, Any], ...]
+    edits: tuple[dict[str, Any], ...]
+    moves: tuple[dict[str, Any], ...]
+
+
+class Files(Strict, frozen=True):
+    """`files.yaml`."""
+
+    patches: tuple[str, ...]
+    path_words: tuple[str, ...]
+    built_in: dict[str, str]
+    moving_words: tuple[str, ...]
+    moving_tools: tuple[str, ...]
+    folders: tuple[str, ...]
+    stated: Regex
+    elsewhere: tuple[str, ...]
+    examples: FileExamples
+
+
+class Unseen(Strict, frozen=True):
+    """What of a history says nothing."""
+
+    types: tuple[str, ...]
+    roles: tuple[str, ...]
+
+
+class History(Strict, frozen=True):
+    """`history.yaml`."""
+
+    unseen: Unseen
+    ignored: tuple[str, ...]
+    texts: tuple[str, ...]
+    transparent: tuple[str, ...]
+    calls: tuple[str, ...]
+    arguments: tuple[str, ...]
+    same: tuple[tuple[Any, Any], ...]
+    other: tuple[tuple[Any, Any], ...]
+
+
+class LongCache(Strict, frozen=True):
+    """A cache that lives longer where a request asks for it."""
+
+    marker: str
+    cold: Size
+    write: Positive | None = None
+
+
+class CachePrice(Strict, frozen=True):
+    """What a prompt cache costs in parts of the input price, and how long it lives (seconds)."""
+
+    read: Positive
+    write: Positive
+    cold: Size
+    minimum: Size
+    step: Size
+    long: LongCache | None = None
+
+
+class ModelPrice(Strict, frozen=True):
+    """Where a model's cache differs from its format's."""
+
+    glob: str
+    read: Positive
+    minimum: Size | None = None
+    step: Size | None = None
+
+
+class Turns(Strict, frozen=True):
+    """How many turns are expected to follow."""
+
+    part: Positive
+    most: Size
+
+
+class CachePriceExample(Strict, frozen=True):
+    """A model, and what its cache costs."""
+
+    format: str
+    model: str
+    body: str
+    read: Positive
+    write: Positive
+    cold: Size
+
+
+class Prices(Strict, frozen=True):
+    """`prices.yaml`."""
+
+    formats: dict[str, CachePrice]
+    models: tuple[ModelPrice, ...]
+    turns: Turns
+    margin: Positive
+    examples: tuple[CachePriceExample, ...]
+
+
+class RefusalExample(Strict, frozen=True):
+    """A response, and what must be read from it."""
+
+    status: Size
+    body: str
+    kind: str = ""
+    have: Size | None = None
+    limit: Size | None = None
+    over: Size | None = None
+    tokens: Size = 0
+    host: str = ""
+
+
+class Denial(Strict, frozen=True):
+    """A response that is no refusal of a size."""
+
+    id: str
+    message: Regex
+    examples: tuple[RefusalExample, ...] = ()
+
+
+class Refusal(Strict, frozen=True):
+    """A refusal of a request that is too large."""
+
+    id: str
+    kind: Literal["input", "reserve", "bytes", "field", "window", "binding"]
+    message: Regex | None = None
+    outer: Regex | None = None
+    names: tuple[str, ...] = ()
+    status: tuple[int, ...] = ()
+    hosts: tuple[str, ...] = ()
+    raw: str = ""
+    members: dict[str, str] = field(default_factory=dict)
+    assumed_limit: Count | None = None
+    most: Count | None = None
+    least_tokens: Size = 0
+    empty: bool = False
+    leave: bool = False
+    examples: tuple[RefusalExample, ...] = ()
+
+
+class Refusals(Strict, frozen=True):
+    """`refusals.yaml`."""
+
+    prefixes: tuple[Regex, ...]
+    deny: tuple[Denial, ...]
+    refusals: tuple[Refusal, ...]
+    nothing: tuple[RefusalExample, ...]
+
+
+class SessionExample(Strict, frozen=True):
+    """A request, and the session that it names."""
+
+    headers: dict[str, str]
+    body: dict[str, Any]
+    session: str | None = field(name="is")
+
+
+class Sessions(Strict, frozen=True):
+    """`sessions.yaml`."""
+
+    headers: tuple[str, ...]
+    body: tuple[str, ...]
+    volatile: tuple[Regex, ...]
+    examples: tuple[SessionExample, ...]
+    volatile_examples: tuple[tuple[str, str], ...]
+
+
+class Summariser(Strict, frozen=True):
+    """A provider that can be asked for a summary."""
+
+    contract: str
+    endpoint: str
+    model: str
+
+
+class ReferenceMarker(Strict, frozen=True):
+    """A reference in an answer that means nothing."""
+
+    start: Regex
+    whole: Regex
+
+
+class StrategyExamples(Strict, frozen=True):
+    """Texts, and what is left of them."""
+
+    injected: tuple[tuple[str, str], ...]
+    markers: tuple[tuple[str, str, str], ...]
+
+
+class Strategies(Strict, frozen=True):
+    """`strategies.yaml`."""
+
+    providers: dict[str, Summariser]
+    other: str
+    reserve: dict[str, Size]
+    instruction: str
+    injected: tuple[str, ...]
+    markers: tuple[ReferenceMarker, ...]
+    examples: StrategyExamples
+
+
+class ThinkingExample(Strict, frozen=True):
+    """A model, and whether its reasoning is bound to the prefix."""
+
+    format: str
+    model: str
+    bound: bool
+
+
+class Thinking(Strict, frozen=True):
+    """`thinking.yaml`."""
+
+    formats: tuple[str, ...]
+    unbound: tuple[str, ...]
+    examples: tuple[ThinkingExample, ...]
+
+
+class Window(Strict, frozen=True):
+    """How many tokens a model takes, or is believed to take."""
+
+    glob: str
+    window: Count | None = None
+    believed: Count | None = None
+    header: str = ""
+    contains: str = ""
+    larger: Count | None = None
+
+
+class WindowExample(Strict, frozen=True):
+    """A model, and its window."""
+
+    window: Size
+    believed: Size
+    model: str = ""
+    path: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class Windows(Strict, frozen=True):
+    """`windows.yaml`."""
+
+    most: Positive
+    assumed: Count
+    models: tuple[Window, ...]
+    examples: tuple[WindowExample, ...]

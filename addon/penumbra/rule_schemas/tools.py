@@ -1,0 +1,127 @@
+"""`tools.yaml`: what agents call their tools, and what they write around results."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import field
+
+from penumbra.rule_schemas.base import Regex, Strict
+
+Category = Literal[
+    "read", "edit", "write", "bash", "glob", "list", "grep", "web", "subagent", "plan", "other"
+]
+
+
+class GlobRule(Strict, frozen=True):
+    """Tools of MCP servers by their names."""
+
+    glob: str
+    """Over the name in small letters."""
+    category: Category
+    """What they are."""
+
+
+class VerbRule(Strict, frozen=True):
+    """Tools that do several things, told apart by one argument."""
+
+    tools: tuple[str, ...]
+    """Their names."""
+    argument: str
+    """The argument."""
+    values: dict[str, Category]
+    """What a value of it makes the call."""
+
+
+class ToolArguments(Strict, frozen=True):
+    """Where a tool's arguments say what was run, and on which file; first found, first used."""
+
+    command: tuple[str, ...] = ()
+    """Arguments that hold a command line, of tools of the category bash."""
+    command_of_any_tool: tuple[str, ...] = ()
+    """Those of them that do so whatever the tool is."""
+    path: tuple[str, ...] = ()
+    """Arguments that name a file or folder."""
+
+
+class CodeCalls(Strict, frozen=True):
+    """Calls of tools in JavaScript that a model writes: `tools.exec_command({cmd: "..."})`."""
+
+    object: str = ""
+    """What the tools are members of."""
+    calls: tuple[str, ...] = ()
+    """Those that run a command line."""
+    members: tuple[str, ...] = ()
+    """Members of their argument that hold it."""
+
+
+class JsonEnvelope(Strict, frozen=True):
+    """Outputs as members of a JSON object."""
+
+    outputs: tuple[str, ...] = ()
+    """Members that hold an output."""
+    blocks: str = ""
+    """The member that holds a list of blocks with outputs."""
+    text: str = ""
+    """The member of a block that holds its output."""
+    asks: tuple[str, ...] = ()
+    """Members that hold what was called."""
+
+
+class EnvelopeExample(Strict, frozen=True):
+    """A text, and the output in it."""
+
+    text: str
+    body: str
+    failed: bool = False
+
+
+class Envelopes(Strict, frozen=True):
+    """What agents write around the output of a command."""
+
+    heads: tuple[Regex, ...] = ()
+    """In front of it: whole lines, if they don't say otherwise."""
+    inline_heads: tuple[Regex, ...] = ()
+    """In front of it on the same line, which goes on behind them."""
+    tails: tuple[Regex, ...] = ()
+    """Behind it."""
+    failed: Regex = ""
+    """What in a head or a tail says that the command failed."""
+    json: JsonEnvelope = field(default_factory=JsonEnvelope)
+    """Outputs as members of a JSON object."""
+    examples: tuple[EnvelopeExample, ...] = ()
+    """The tests of these."""
+
+
+class ToolExample(Strict, frozen=True):
+    """A tool, and what it must be taken for."""
+
+    tool: str
+    """Its name, as the agent spells it."""
+    category: Category
+    """What it is."""
+
+
+class Tools(Strict, frozen=True):
+    """`tools.yaml`."""
+
+    agents: dict[str, dict[Category, tuple[str, ...]]] = field(default_factory=dict)
+    """By agent and category, the names of tools. A name means the same for every agent that uses it."""
+    mcp_prefixes: tuple[str, ...] = ()
+    """How names of MCP tools begin; only those are looked up in `mcp`."""
+    mcp: tuple[GlobRule, ...] = ()
+    """Tools of MCP servers; the first that matches decides."""
+    verbs: tuple[VerbRule, ...] = ()
+    """Tools that do several things; the first that names a tool counts."""
+    families: dict[Category, str] = field(default_factory=dict)
+    """The command family of a category's output where no command line tells."""
+    synonyms: dict[str, str] = field(default_factory=dict)
+    """Other words for a category in `skip_tools`."""
+    arguments: ToolArguments = field(default_factory=ToolArguments)
+    """Where arguments say what was run, and on which file."""
+    code: CodeCalls = field(default_factory=CodeCalls)
+    """Calls of tools in code that a model writes."""
+    envelopes: Envelopes = field(default_factory=Envelopes)
+    """What agents write around the output of a command."""
+    examples: tuple[ToolExample, ...] = ()
+    """The tests of all of it."""
