@@ -11,7 +11,7 @@ import pytest
 
 from penumbra.apis import identity, parts, repeated_members, request_path, result_blocks, session
 from penumbra.compress.calls import tools
-from penumbra.compress.families import shorten
+from penumbra.compress.families import several_outputs
 from penumbra.compress.stages import grouping
 from penumbra.redaction import hints, names, unknown_json
 
@@ -22,7 +22,7 @@ REMEMBERED: dict[str, Callable[[str], Any]] = {
     "tools": tools.category,
     "skipped tools": lambda text: tools.skips(text, frozenset(("x",))),
     "hints": hints.read_hint,
-    "announced commands": shorten._announced,
+    "announced commands": several_outputs._announced,
     "paths of hits": grouping._is_path,
     "names": _JUDGE,
     "members": unknown_json._kind,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
+from datetime import date
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
 
@@ -97,23 +98,24 @@ def problems(kind: Any, value: Any, path: str = "") -> Iterator[str]:
     except (msgspec.ValidationError, ValueError) as error:
         message = str(error).partition(" - at ")[0]
     try:
-        parts = list(_parts(kind, value, path))
+        kind = _settled(kind, value)
     except ValueError as error:
-        yield f"{path}: {error}"
+        yield f"{path}: {error}".removeprefix(": ")
         return
-    told = [problem for part in parts for problem in problems(*part)]
-    if _is_struct(kind := _chosen(kind, value)) and isinstance(value, dict):
+    told = [problem for part in _parts(kind, value, path) for problem in problems(*part)]
+    if _is_struct(kind) and isinstance(value, dict):
         told += _of_keys(kind, value, path)
     if told:
         yield from told
     elif _is_struct(kind) and isinstance(value, dict):
-        yield f"{path}: {message}" if path else message
+        yield f"{path}: {message}".removeprefix(": ")
     else:
-        yield f"{path or 'it'}: got {shown(value)}, allowed: {_allowed(kind)}"
+        yield f"{path}: got {shown(value)}, allowed: {_allowed(kind)}".removeprefix(": ")
 
 
 def patterns(kind: Any, value: Any, path: str = "") -> Iterator[tuple[str, str]]:
     """(path, pattern) of everything in a valid value that is marked as a pattern."""
+    kind = _settled(kind, value)
     if get_origin(kind) is Annotated and _REGEX in get_args(kind)[1:]:
         for number, pattern in enumerate([value] if isinstance(value, str) else value):
             yield (path if isinstance(value, str) else f"{path}[{number}]"), pattern
@@ -152,16 +154,11 @@ def shown(value: Any) -> str:
 
 def _parts(kind: Any, value: Any, path: str) -> Iterator[tuple[Any, Any, str]]:
     """(type, value, path) of what stands in a value."""
-    kind = _chosen(kind, value)
+    kind = _settled(kind, value)
+    if get_origin(kind) is Annotated:
+        kind = _settled(get_args(kind)[0], value)
     origin = get_origin(kind)
-    if origin is Annotated:
-        yield from _parts(get_args(kind)[0], value, path)
-    elif origin in (Union, UnionType):
-        rest = [part for part in get_args(kind) if part is not NoneType]
-        fitting = [part for part in rest if isinstance(value, _python_type(part))]
-        if value is not None and len(fitting) == 1:
-            yield from _parts(fitting[0], value, path)
-    elif origin in (list, tuple) and isinstance(value, list):
+    if origin in (list, tuple) and isinstance(value, list):
         items = get_args(kind)
         for number, item in enumerate(value):
             yield items[min(number, len(items) - 1) if items[-1] is not ... else 0], item, f"{path}[{number}]"
@@ -174,8 +171,14 @@ def _parts(kind: Any, value: Any, path: str) -> Iterator[tuple[Any, Any, str]]:
                 yield field.type, value[field.encode_name], f"{path}.{field.encode_name}".lstrip(".")
 
 
-def _chosen(kind: Any, value: Any) -> Any:
-    return kind.kind_of(value) if isinstance(kind, type) and issubclass(kind, Choice) else kind
+def _settled(kind: Any, value: Any) -> Any:
+    """The one type of several that a value can only be meant for. Raises ValueError."""
+    if isinstance(kind, type) and issubclass(kind, Choice):
+        return kind.kind_of(value)
+    if get_origin(kind) in (Union, UnionType) and value is not None:
+        fitting = [part for part in get_args(kind) if isinstance(value, _python_type(part))]
+        return _settled(fitting[0], value) if len(fitting) == 1 else kind
+    return kind
 
 
 def _is_struct(kind: Any) -> bool:
@@ -185,7 +188,9 @@ def _is_struct(kind: Any) -> bool:
 def _python_type(kind: Any) -> type:
     kind = get_args(kind)[0] if get_origin(kind) is Annotated else kind
     origin = get_origin(kind) or kind
-    return dict if _is_struct(origin) else origin if isinstance(origin, type) else object
+    if _is_struct(origin):
+        return dict
+    return list if origin is tuple else origin if isinstance(origin, type) else object
 
 
 def _of_keys(kind: type[msgspec.Struct], value: Mapping[Any, Any], path: str) -> Iterator[str]:
@@ -210,6 +215,8 @@ def _allowed(kind: Any) -> str:
         most = next((limit.le for limit in limits if limit.le is not None), None)
         word = "a pattern of RE2" if _REGEX in arguments and arguments[0] is str else _allowed(arguments[0])
         word += "" if least is None else f" from {least}"
+        characters = next((limit.min_length for limit in limits if limit.min_length is not None), None)
+        word += "" if characters is None else f" of {characters} characters at least"
         return word + ("" if most is None else f" to {most}")
     if origin is Literal:
         return " or ".join(map(str, arguments))
@@ -220,4 +227,11 @@ def _allowed(kind: Any) -> str:
     return _WORDS.get(kind, "a mapping")
 
 
-_WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false", Any: "anything"}
+_WORDS = {
+    date: "a date",
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    Any: "anything",
+}

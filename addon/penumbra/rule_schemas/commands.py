@@ -216,6 +216,8 @@ class FamilyRule(Strict, frozen=True):
     """What the text must look like."""
     inner: AnyRegex | None = None
     """Lines that announce the command which prints next, with a group `command`."""
+    hides_blocks: bool = False
+    """Its steps leave out whole blocks that others wrote: generated files, output of passing tests."""
     fallback: tuple[str, ...] = ()
     """Families that are tried, by shape, where this one does not fit or has no steps."""
     steps: tuple[AnyStep, ...] = ()
@@ -246,5 +248,7 @@ class CommandFile(Strict, frozen=True):
 
     families: tuple[FamilyRule, ...] = ()
     """The families."""
+    calls: dict[str, str | None] = field(default_factory=dict)
+    """Command lines, and the family that each must fall to; null: none."""
     examples: tuple[CommandExample, ...] = ()
     """The tests of all of them."""

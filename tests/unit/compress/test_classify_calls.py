@@ -9,19 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penumbra.compress.calls.classify import MAX_LINE, classify
-from penumbra.compress.calls.tools import CATEGORIES, category, skips, table
+from penumbra.compress.calls.tools import CATEGORIES, category, skips, tool_rules
+from penumbra.rule_schemas.tools import ToolExample
 
-EXAMPLES: list[dict[str, str]] = table()["examples"]
 
-
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example["tool"])
-def test_examples_of_the_tool_table(example: dict[str, str]) -> None:
-    assert category(example["tool"]) == example["category"]
+@pytest.mark.parametrize("example", tool_rules().examples, ids=lambda example: example.tool)
+def test_examples_of_the_tool_table(example: ToolExample) -> None:
+    assert category(example.tool) == example.category
 
 
 def test_every_name_has_one_category_that_exists() -> None:
     seen: dict[str, str] = {}
-    for agent, categories in table()["agents"].items():
+    for agent, categories in tool_rules().agents.items():
         for kind, names in categories.items():
             assert kind in CATEGORIES, agent
             for name in names:

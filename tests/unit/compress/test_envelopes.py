@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penumbra.compress.calls.envelope import split_envelope, tells_failure
-from penumbra.compress.calls.tools import table
+from penumbra.compress.calls.tools import tool_rules
+from penumbra.rule_schemas.tools import EnvelopeExample
 
 
 @pytest.mark.parametrize(
-    "example", table()["envelopes"]["examples"], ids=lambda example: repr(example["text"])[:40]
+    "example", tool_rules().envelopes.examples, ids=lambda example: repr(example.text)[:40]
 )
-def test_examples(example: dict[str, Any]) -> None:
-    head, body, tail = split_envelope(example["text"])
-    assert body == example["body"]
-    assert head + body + tail == example["text"]
-    assert tells_failure(head, tail) == example.get("failed", False)
+def test_examples(example: EnvelopeExample) -> None:
+    head, body, tail = split_envelope(example.text)
+    assert body == example.body
+    assert head + body + tail == example.text
+    assert tells_failure(head, tail) == example.failed
 
 
 @given(

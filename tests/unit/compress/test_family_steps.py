@@ -9,13 +9,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.compress.families.patterns import LINE_LIMIT
-from penumbra.compress.families.steps import step
+from penumbra.compress.families.patterns import LINE_LIMIT, LinearPattern
+from penumbra.compress.families.steps import Step, step
 from penumbra.compress.result import Loss
+from penumbra.rule_schemas.base import RuleError, convert
+from penumbra.rule_schemas.commands import AnyStep
+
+
+def made(rule: dict[str, Any]) -> Step:
+    return step(convert(AnyStep, rule, "test").rule)
 
 
 def run(rule: dict[str, Any], text: str) -> str:
-    return "\n".join(step(rule).apply(text.split("\n")))
+    """What a step makes of a text, which is the same where its patterns are the user's."""
+    lines = text.split("\n")
+    after = made(rule).apply(lines)
+    assert step(convert(AnyStep, rule, "test").rule, LinearPattern).apply(lines) == after
+    return "\n".join(after)
 
 
 def test_fold_counts_runs() -> None:
@@ -139,21 +149,38 @@ def test_drop_and_rewrite() -> None:
 
 
 def test_losses() -> None:
-    assert step({"fold": "x", "say": ""}).loss is Loss.LOSSY
-    assert step({"group": "(?P<key>x)(?P<rest>)"}).loss is Loss.REVERSIBLE
-    assert step({"drop": "x"}).loss is Loss.NONE
-    assert step({"rewrite": "x", "to": "", "loss": "lossy"}).loss is Loss.LOSSY
+    assert made({"fold": "x", "say": ""}).loss is Loss.LOSSY
+    assert made({"group": "(?P<key>x)(?P<rest>)"}).loss is Loss.REVERSIBLE
+    assert made({"drop": "x"}).loss is Loss.NONE
+    assert made({"rewrite": "x", "to": "", "loss": "lossy"}).loss is Loss.LOSSY
 
 
-@pytest.mark.parametrize("rule", [{"rewrite": "x", "to": "y"}, {"fold": "x"}, {"nothing": "x"}])
-def test_incomplete_rules_are_refused(rule: dict[str, Any]) -> None:
-    with pytest.raises(KeyError):
-        step(rule)
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        ({"rewrite": "x", "to": "y"}, "loss: missing, allowed: none or reversible or lossy"),
+        ({"fold": "x"}, "say: missing, allowed: a text"),
+        ({"fold": "x", "say": "y", "mim": 4}, "mim: unknown key, did you mean min?"),
+        ({"fold": "x", "say": "y", "min": 0}, "min: got 0, allowed: a whole number from 1"),
+        (
+            {"fold": "x", "say": "y", "within": {"until": "z"}},
+            "within.from: missing, allowed: a text or a list",
+        ),
+        (
+            {"nothing": "x"},
+            "got nothing, allowed: exactly one of drop, rewrite, group, hoist, same, fold, block, member, context",
+        ),
+    ],
+)
+def test_incomplete_rules_are_refused(rule: dict[str, Any], told: str) -> None:
+    with pytest.raises(RuleError) as caught:
+        made(rule)
+    assert str(caught.value) == f"test: {told}"
 
 
 def test_a_broken_pattern_is_refused() -> None:
     with pytest.raises(re.error):
-        step({"fold": "(", "say": ""})
+        made({"fold": "(", "say": ""})
 
 
 LINES = st.lists(
@@ -166,7 +193,7 @@ LINES = st.lists(
 def test_what_a_fold_says_adds_up(lines: list[str], least: int) -> None:
     """Lines that went and counts that came are the same number."""
     rule = {"fold": "ok", "say": "<{n}>", "min": least}
-    after = step(rule).apply(lines)
+    after = made(rule).apply(lines)
     said = sum(int(line[1:-1]) for line in after if line.startswith("<"))
     assert lines.count("ok 1") + lines.count("ok 2") == said + after.count("ok 1") + after.count("ok 2")
     assert [line for line in lines if not line.startswith("ok")] == [
@@ -177,7 +204,7 @@ def test_what_a_fold_says_adds_up(lines: list[str], least: int) -> None:
 @settings(max_examples=200, deadline=None)
 @given(LINES)
 def test_groups_can_be_written_out_again(lines: list[str]) -> None:
-    after = step({"group": r"(?P<key>[a-z]+):(?P<rest>\d+:)"}).apply(lines)
+    after = made({"group": r"(?P<key>[a-z]+):(?P<rest>\d+:)"}).apply(lines)
     restored: list[str] = []
     key = ""
     for position, line in enumerate(after):

@@ -41,8 +41,8 @@ LINES = [
 
 def examples() -> Iterator[tuple[str, str]]:
     """(call, text) of every example in rules/commands."""
-    for _, content in rules.load_folder("commands"):
-        for example in content["examples"]:
+    for file in rules.load_folder("commands"):
+        for example in file.content["examples"]:
             yield example["call"], example["text"]
 
 
@@ -101,8 +101,8 @@ from penumbra import rules
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import *
 digest = hashlib.sha256()
-for _, content in rules.load_folder("commands"):
-    for example in content["examples"]:
+for file in rules.load_folder("commands"):
+    for example in file.content["examples"]:
         for mode in Mode:
             call = {"command": example["call"]}
             policy = Policy(mode=mode, lossy=True, min_bytes=0, max_output_bytes=3000)

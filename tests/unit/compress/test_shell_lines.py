@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.compress.calls.programs import knowledge
+from penumbra.compress.calls.programs import shell_rules
 from penumbra.compress.calls.shell import MAX_DEPTH, parse, parse_argv
+from penumbra.rule_schemas.shell import WrapperRule
 
 
 def programs(line: str) -> list[str]:
@@ -234,32 +233,32 @@ def test_argument_vectors() -> None:
     assert parse_argv([]) == ()
 
 
-def wrapped(key: str, rule: dict[str, Any]) -> str:
+def wrapped(key: str, rule: WrapperRule) -> str:
     """A command line that runs `prog arg` by way of this wrapper, with one of its options before."""
     words = [key]
-    for option in list(rule.get("values", ()))[:1]:
+    for option in rule.values[:1]:
         words += [option, "value"]
-    if rule.get("only"):
-        option = [*rule.get("script", ()), *rule.get("module", ())][0]
-        return " ".join([*words, option, "prog arg" if "module" in rule else "'prog arg'"])
-    words += ["operand"] * rule.get("operands", 0)
-    words += ["--"] if rule.get("dashes") else []
+    if rule.only:
+        option = [*rule.script, *rule.module][0]
+        return " ".join([*words, option, "prog arg" if rule.module else "'prog arg'"])
+    words += ["operand"] * rule.operands
+    words += ["--"] if rule.dashes else []
     return " ".join([*words, "prog", "arg"])
 
 
-@pytest.mark.parametrize("key", sorted(knowledge()["wrappers"]))
+@pytest.mark.parametrize("key", sorted(shell_rules().wrappers))
 def test_every_wrapper_is_taken_off(key: str) -> None:
-    assert programs(wrapped(key, knowledge()["wrappers"][key])) == ["prog arg"]
+    assert programs(wrapped(key, shell_rules().wrappers[key])) == ["prog arg"]
     assert len(programs(key)) <= 1
 
 
-@pytest.mark.parametrize("key", sorted(knowledge()["options"]))
+@pytest.mark.parametrize("key", sorted(shell_rules().options))
 def test_options_before_a_subcommand_are_taken_off(key: str) -> None:
-    option = knowledge()["options"][key][0]
+    option = shell_rules().options[key][0]
     assert programs(f"{key} {option} value --flag sub arg") == [f"{key} sub arg"]
 
 
-@pytest.mark.parametrize("command", sorted(knowledge()["silent"]))
+@pytest.mark.parametrize("command", sorted(shell_rules().silent))
 def test_silent_commands_are_left_out(command: str) -> None:
     assert programs(f"{command} x; pytest") == ["pytest"]
 

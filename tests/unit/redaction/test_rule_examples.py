@@ -7,17 +7,25 @@ import re
 
 import pytest
 
+from penumbra import rules
 from penumbra.redaction import LIBRARY_KEY, RuleError, rule
 from penumbra.redaction.engine import Redactor
 from penumbra.redaction.placeholder import PATTERN
+from penumbra.rule_schemas.base import convert
+from penumbra.rule_schemas.secrets import SecretFile, SecretRule
 
 RULES = rule.read()
 REDACTOR = Redactor(LIBRARY_KEY)
 MARKED = re.compile("⟦(.*?)⟧", re.DOTALL)
 
 
+WRITTEN = [
+    rule for file in rules.load_folder("secrets") for rule in convert(SecretFile, file.content, "").rules
+]
+
+
 def cases(kind: str) -> list[tuple[str, str]]:
-    return [(each.id, text) for each in RULES for text in (each.examples or {}).get(kind, [])]
+    return [(rule.id, text) for rule in WRITTEN for text in getattr(rule.examples, kind)]
 
 
 @pytest.mark.parametrize(("identifier", "example"), cases("match"))
@@ -42,15 +50,14 @@ def test_counter_example_stays(identifier: str, example: str) -> None:
     assert REDACTOR.redact(text).text == text
 
 
-@pytest.mark.parametrize("each", RULES, ids=lambda each: each.id)
-def test_rule_has_examples_of_both_kinds(each: rule.Rule) -> None:
-    assert each.examples is not None
-    assert each.examples["match"]
-    assert each.examples["no_match"]
+@pytest.mark.parametrize("written", WRITTEN, ids=lambda written: written.id)
+def test_rule_has_examples_of_both_kinds(written: SecretRule) -> None:
+    assert written.examples.match
+    assert written.examples.no_match
 
 
 def test_ids_are_unique() -> None:
-    assert len({each.id for each in RULES}) == len(RULES)
+    assert len({rule.id for rule in WRITTEN}) == len(WRITTEN) == len(RULES)
 
 
 def test_labels_fit_into_placeholders() -> None:
@@ -62,16 +69,25 @@ def test_labels_fit_into_placeholders() -> None:
     [
         (
             {"rules": [{"id": "x", "label": "x", "regex": "a(b", "anchors": ["abc"]}]},
-            "f.yaml: rule x: missing )",
+            "f.yaml: x: regex: missing ): a(b",
         ),
-        ({"rules": [{"id": "x", "regex": "abc", "anchors": ["ab"]}]}, "three characters"),
-        ({"rules": [{"id": "x", "regex": "abc", "anchors": ["abc"], "colour": 1}]}, "unknown field colour"),
+        (
+            {"rules": [{"id": "x", "regex": "abc", "anchors": ["ab"]}]},
+            "f.yaml: x: anchors[0]: got 'ab', allowed: a text of 3 characters at least",
+        ),
+        (
+            {"rules": [{"id": "x", "regex": "abc", "anchors": ["abc"], "colour": 1}]},
+            "f.yaml: x: colour: unknown key, allowed: id, regex, anchors, label, ",
+        ),
         (
             {"rules": [{"id": "x", "regex": "abc", "anchors": ["abc"], "value": "red"}]},
-            "unknown value check red",
+            "f.yaml: x: value: got 'red', allowed: password or opaque or certain or given or basic",
         ),
-        ({"rules": [{"id": "x", "anchors": ["abc"]}]}, "rule x: missing regex"),
-        (["x"], "f.yaml: no list of rules"),
+        (
+            {"rules": [{"id": "x", "anchors": ["abc"]}]},
+            "f.yaml: x: regex: missing, allowed: a pattern of RE2",
+        ),
+        (["x"], "f.yaml: rules: got a list, allowed: a mapping with a list rules"),
     ],
 )
 def test_wrong_rule_is_refused_in_one_line(content: object, message: str) -> None:

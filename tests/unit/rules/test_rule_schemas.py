@@ -1,0 +1,138 @@
+"""Rule files are checked against schemas: what is wrong is told with file, rule and key."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from penumbra import rules
+from penumbra.compress.calls.classify import classify
+from penumbra.compress.calls.family_rules import families
+from penumbra.compress.families.family import family
+from penumbra.compress.families.shorten import apply
+from penumbra.rule_schemas import RuleError, names, schema_of
+from penumbra.rule_schemas.base import broken_patterns, problems
+
+FILES = sorted(str(path.relative_to(rules.directory())) for path in rules.directory().rglob("*.yaml"))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_our_files_are_what_their_schemas_allow(name: str) -> None:
+    content = rules.parse(rules.directory() / name, name)
+    assert list(problems(schema_of(name), content)) == []
+    assert list(broken_patterns(schema_of(name), content)) == []
+
+
+def test_every_schema_has_a_file() -> None:
+    for name in names():
+        assert (rules.directory() / name).exists(), name
+
+
+def test_a_file_that_nobody_reads_has_no_schema() -> None:
+    with pytest.raises(
+        RuleError, match="nobody.yaml: no file of this name is read, allowed: advisories.yaml"
+    ):
+        schema_of("nobody.yaml")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("thinking.yaml", [], "got a list, allowed: a mapping"),
+        (
+            "thinking.yaml",
+            {"formats": "x", "unbound": [], "examples": []},
+            "formats: got 'x', allowed: a list",
+        ),
+        ("windows.yaml", {"most": -1}, "most: got -1, allowed: a number from 0"),
+        (
+            "tools.yaml",
+            {"agents": {"mine": {"reed": ["x"]}}},
+            "agents.mine.reed: unknown key, did you mean read?",
+        ),
+        ("tools.yaml", {"agents": {"mine": {"read": "x"}}}, "agents.mine.read: got 'x', allowed: a list"),
+        ("tools.yaml", {"verbs": [{"tools": ["x"]}]}, "verbs[0].argument: missing, allowed: a text"),
+        (
+            "providers.yaml",
+            {"apis": {"x": {"format": "y", "kind": "call", "path": "z"}}},
+            "apis.x.kind: got 'call', allowed: messages or count_tokens or compact",
+        ),
+        ("commands/x.yaml", {"families": [{"name": "x"}]}, "families[0].what: missing, allowed: a text"),
+        ("secrets/x.yaml", {}, "rules: missing, allowed: a list"),
+        (
+            "advisories.yaml",
+            {"date": "soon", "holes": [], "examples": []},
+            "date: got 'soon', allowed: a date",
+        ),
+    ],
+)
+def test_what_is_wrong_is_told(name: str, content: Any, told: str) -> None:
+    assert next(problems(schema_of(name), content)) == told
+
+
+def test_all_that_is_wrong_is_told() -> None:
+    content = {"families": [{"name": 1, "steps": [{"fold": "x", "mim": 4}, {"drop": 3}]}]}
+    assert list(problems(schema_of("commands/x.yaml"), content)) == [
+        "families[0].name: got 1, allowed: a text",
+        "families[0].steps[0].mim: unknown key, did you mean min?",
+        "families[0].steps[0].say: missing, allowed: a text",
+        "families[0].steps[1].drop: got 3, allowed: a text or a list",
+        "families[0].what: missing, allowed: a text",
+    ]
+
+
+def test_a_pattern_that_is_none_of_re2s_is_told() -> None:
+    content = {"families": [{"name": "x", "what": "y", "steps": [{"drop": ["a", "b(?=c)"]}]}]}
+    (told,) = broken_patterns(schema_of("commands/x.yaml"), content)
+    assert told.startswith("families[0].steps[0].drop[1]: got 'b(?=c)', allowed: a pattern of RE2 (")
+
+
+STATUS = "?? src/api/a.py\n?? src/api/b.py\n?? src/api/c.py\n?? src/api/d.py\n"
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Puts a family into a file of ours that has others."""
+
+    def put(rule: dict[str, Any]) -> None:
+        parse = rules.parse
+
+        def with_rule(path: Any, name: str) -> Any:
+            content = parse(path, name)
+            if name == "commands/git.yaml":
+                content["families"].insert(0, rule)
+            return content
+
+        monkeypatch.setattr(rules, "parse", with_rule)
+        rules.add({})
+
+    yield put
+    monkeypatch.undo()
+    rules.add({})
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        ({"fold": "x"}, "commands/git.yaml: broken: steps[0].say: missing, allowed: a text"),
+        (
+            {"fold": "x", "say": "y", "mim": 4},
+            "commands/git.yaml: broken: steps[0].mim: unknown key, did you mean min?",
+        ),
+        ({"drop": "("}, "command family broken: missing ), unterminated subpattern at position 0"),
+    ],
+)
+def test_a_bad_step_switches_off_its_own_family_only(
+    broken: Any, caplog: pytest.LogCaptureFixture, step: dict[str, Any], told: str
+) -> None:
+    broken({"name": "broken", "what": "x", "match": ["broken"], "steps": [step]})
+    caplog.set_level(logging.WARNING)
+    assert family("broken") is None
+    shortened = apply(STATUS, classify("Bash", {"command": "git status -s"}), lossy=True)
+    assert shortened is not None
+    assert shortened.family == "git-status"
+    assert len(families()) > 40
+    assert apply("x\n" * 900, classify("Bash", {"command": "broken"}), lossy=True) is None
+    assert [record.getMessage() for record in caplog.records] == [f"Penumbra leaves a rule out: {told}"]
