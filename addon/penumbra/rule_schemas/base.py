@@ -7,7 +7,7 @@ of RE2. Nothing in this package reads a file.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
@@ -105,6 +105,9 @@ def problems(kind: Any, value: Any, path: str = "") -> Iterator[str]:
     told = [problem for part in _parts(kind, value, path) for problem in problems(*part)]
     if _is_struct(kind) and isinstance(value, dict):
         told += _of_keys(kind, value, path)
+    if get_origin(kind) is dict and get_origin(get_args(kind)[0]) is Literal and isinstance(value, dict):
+        allowed = get_args(get_args(kind)[0])
+        told += [_unknown(key, allowed, path) for key in value if key not in allowed]
     if told:
         yield from told
     elif _is_struct(kind) and isinstance(value, dict):
@@ -198,12 +201,16 @@ def _of_keys(kind: type[msgspec.Struct], value: Mapping[Any, Any], path: str) ->
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
     for key in value:
         if key not in fields:
-            near = difflib.get_close_matches(str(key), fields, 1)
-            hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(fields)}"
-            yield f"{path}.{key}: unknown key, {hint}".lstrip(".")
+            yield _unknown(key, fields, path)
     for name, field in fields.items():
         if field.required and name not in value:
             yield f"{path}.{name}: missing, allowed: {_allowed(field.type)}".lstrip(".")
+
+
+def _unknown(key: Any, allowed: Iterable[str], path: str) -> str:
+    near = difflib.get_close_matches(str(key), list(allowed), 1)
+    hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(allowed)}"
+    return f"{path}.{key}: unknown key, {hint}".lstrip(".")
 
 
 def _allowed(kind: Any) -> str:
@@ -233,5 +240,4 @@ _WORDS = {
     int: "a whole number",
     float: "a number",
     bool: "true or false",
-    Any: "anything",
 }

@@ -32,7 +32,7 @@ def test_every_schema_has_a_file() -> None:
 
 def test_a_file_that_nobody_reads_has_no_schema() -> None:
     with pytest.raises(
-        RuleError, match="nobody.yaml: no file of this name is read, allowed: advisories.yaml"
+        RuleError, match=r"nobody\.yaml: no file of this name is read, allowed: advisories\.yaml"
     ):
         schema_of("nobody.yaml")
 
