@@ -61,7 +61,7 @@ _CLEARLY = 128
 _BEGINNING = 20_000
 """Characters in which a diff must show itself."""
 _DIFF = re.compile(r"^(?:diff --git |@@ -[0-9]|--- \S.*\n\+\+\+ \S)", re.MULTILINE)
-_OF_ANY_SIZE = frozenset({"evidence"})
+_OF_ANY_SIZE = frozenset({"excerpt"})
 """Stages that don't look at the lines of a text that is too large for that."""
 _log = logging.getLogger(__name__)
 
@@ -136,7 +136,7 @@ AFTER_FAMILY: tuple[Stage, ...] = (
     Stage("log_patterns", Mode.STANDARD, Loss.REVERSIBLE, _logs),
     Stage("long_lines", Mode.STANDARD, Loss.LOSSY, _long_lines, trusted=True, deletes=True),
     Stage("log_noise", Mode.AGGRESSIVE, Loss.LOSSY, _log_noise),
-    Stage("evidence", Mode.STANDARD, Loss.LOSSY, excerpt.account, quoted=True, trusted=True, deletes=True),
+    Stage("excerpt", Mode.STANDARD, Loss.LOSSY, excerpt.account, quoted=True, trusted=True, deletes=True),
     Stage("dictionary", Mode.AGGRESSIVE, Loss.REVERSIBLE, _dictionary),
 )
 """The stages behind it."""
@@ -163,7 +163,7 @@ def shorten(
     if "binary" not in run.stages:
         run.structure(ref)
         limit = partial(truncate.cap, limit=policy.max_output_bytes, reserve=size(policy.overhead))
-        run.apply("cap", Loss.LOSSY, limit)
+        run.apply("truncate", Loss.LOSSY, limit)
     run.redact_again()
     return run.result()
 

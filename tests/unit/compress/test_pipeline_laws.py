@@ -103,7 +103,7 @@ def test_without_loss_every_word_stays(text: str, call: tuple[str, object], mode
 @given(TEXTS, st.sampled_from(CALLS))
 def test_critical_lines_stay_until_the_limits(text: str, call: tuple[str, object]) -> None:
     result = run(text, call, Mode.STANDARD, max_output_bytes=1_000_000)
-    if "evidence" in result.stages or "cap" in result.stages:
+    if "excerpt" in result.stages or "truncate" in result.stages:
         return
     for line in ("error: cannot find thing", "FAILED tests/a.py::test_b - assert 1 == 2"):
         assert (line in result.text) == (line in text)
@@ -144,7 +144,7 @@ def test_counts_of_what_is_left_out_are_exact() -> None:
     words = ["".join(letters[n * k // 7 % 26] for k in range(3, 60)) for n in range(2_000)]
     text = "\n".join(f"{word} says nothing much, {word[::-1]}" for word in words)
     result = run(text, CALLS[0], Mode.STANDARD, lossy=True)
-    assert result.stages[-1] == "evidence"
+    assert result.stages[-1] == "excerpt"
     gaps = [
         tuple(map(int, gap))
         for gap in re.findall(r"\[([0-9]+) lines?, ([0-9]+) bytes left out\]", result.text)
@@ -180,7 +180,7 @@ def test_a_diff_names_every_file_and_counts_every_change() -> None:
         files.append(f"diff --git a/f{n}.py b/f{n}.py\n--- a/f{n}.py\n+++ b/f{n}.py\n{hunks}")
     text = "".join(files)
     result = run(text, ("Bash", {"command": "./show-changes"}), Mode.STANDARD)
-    assert "evidence" in result.stages
+    assert "excerpt" in result.stages
     shown = len(re.findall(r"^\+new", result.text, re.MULTILINE))
     missing = sum(map(int, re.findall(r"hunks left out: \+([0-9]+)", result.text)))
     assert shown + missing == 12 * 6 * 2
@@ -248,7 +248,7 @@ def test_a_long_read_keeps_definitions_with_their_numbers() -> None:
         for n in range(1, 4_001)
     )
     result = run(source, ("Read", {"file_path": "/p/big.py"}), Mode.STANDARD)
-    assert result.stages == ("line_numbers", "evidence")
+    assert result.stages == ("line_numbers", "excerpt")
     assert result.text.startswith("[file /p/big.py in part; ")
     assert "\n3000→def function_3000(x):\n" in result.text
     assert size(result.text) + size(PREFIX) <= 65_536

@@ -119,7 +119,7 @@ def test_work_grows_with_the_text_and_not_faster(name: str) -> None:
 def test_a_text_of_too_many_lines_is_not_looked_at_line_by_line() -> None:
     text = "\n" * (stage.MOST_LINES // 2) + "error: here\n" + "\n" * stage.MOST_LINES
     found = shorten(text, SHELL, mode=Mode.STANDARD)
-    assert found.stages == ("evidence",)
+    assert found.stages == ("excerpt",)
     assert {"fold_repeated", "command_family", "whitespace"} <= set(found.skipped)
     assert "error: here" in found.text
 
@@ -127,7 +127,7 @@ def test_a_text_of_too_many_lines_is_not_looked_at_line_by_line() -> None:
 @pytest.mark.parametrize(
     ("name", "stopped"),
     [
-        ("nothing but errors", "evidence"),
+        ("nothing but errors", "excerpt"),
         ("cells in a row", "web_page"),
         ("newlines", "fold_repeated"),
         ("like rows", "json_table"),

@@ -62,7 +62,7 @@ def test_stages_that_come_too_late_are_named_and_do_nothing():
     late = shorten(NOISY, lambda: True)
     assert late.text == NOISY
     assert late.stages == ()
-    assert {"command_family", "fold_repeated", "whitespace", "evidence"} <= set(late.skipped)
+    assert {"command_family", "fold_repeated", "whitespace", "excerpt"} <= set(late.skipped)
     assert len(late.skipped) == len(set(late.skipped))
 
 
@@ -82,7 +82,7 @@ def test_redaction_terminal_and_limit_do_not_wait_for_time():
     text = "\x1b[31mred\x1b[0m hunter2\n" + "".join(f"line {number}\n" for number in range(900))
     policy = Policy(mode=Mode.STANDARD, lossy=True, max_output_bytes=2_000)
     late = shorten(text, lambda: True, redact, policy)
-    assert late.stages == ("redaction", "terminal", "cap")
+    assert late.stages == ("redaction", "terminal", "truncate")
     assert late.text.startswith("red [out]\n")
     assert len(late.text) <= 2_000
 
