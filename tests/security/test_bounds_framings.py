@@ -8,7 +8,7 @@ from zlib import crc32
 import pytest
 
 from penumbra.apis.edited_bytes import EditedBytes
-from penumbra.apis.gemini_response import GeminiStream
+from penumbra.apis.formats import FORMATS
 from penumbra.wire.event_stream import MessageReader
 from penumbra.wire.framing import MOST_BLANK_BYTES, Piece
 from penumbra.wire.json_array import ArrayReader
@@ -72,7 +72,7 @@ def test_a_stream_of_white_space_is_not_gathered():
             return b""
 
     edited = EditedBytes(Nothing(), "gemini", stream=True)
-    answer = GeminiStream("expand_context")
+    answer = FORMATS["gemini"].stream("expand_context")
     for feed in (edited.feed, answer.feed):
         out = [feed(b" " * 100) for _ in range(100)]
         assert not any(out[: MOST_BLANK_BYTES // 100])
@@ -81,10 +81,11 @@ def test_a_stream_of_white_space_is_not_gathered():
 
 
 def test_a_part_of_a_long_item_is_not_taken_for_the_end_of_its_array():
-    answer = GeminiStream("expand_context")
+    answer = FORMATS["gemini"].stream("expand_context")
     answer.feed(b'[{"candidates":[]}')
-    assert isinstance(answer._reader, ArrayReader)
-    answer._reader.limit = 20
+    reader = answer._reader._reader
+    assert isinstance(reader, ArrayReader)
+    reader.limit = 20
     out = answer.feed(b',{"a":"' + b"z" * 30)
     for piece in (b"]", b"a]b", b'"}]'):
         out += answer.feed(piece)

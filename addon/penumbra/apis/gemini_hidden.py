@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from msgspec import Raw
 
-from penumbra.apis.base import Hidden, InjectedCall, Tool, Tools, Turn, Usual, Visible, read_visible
+from penumbra.apis import gemini_response
+from penumbra.apis.base import Hidden, InjectedCall, Response, Tool, Tools, Turn, Usual, Visible, read_visible
 from penumbra.apis.gemini import call_token, inner, inner_root, member
-from penumbra.apis.gemini_response import GeminiBody, GeminiStream
 from penumbra.wire.document import Document, Edit, decode, encode
 
 _SCHEMAS = ("parametersJsonSchema", "parameters_json_schema")
@@ -23,11 +23,11 @@ _NO_CALLS = b'{"mode":"NONE"}'
 class GeminiAnswers(Usual):
     """See AnswerFormat."""
 
-    def stream(self, injected_tool: str, before: str = "") -> GeminiStream:
-        return GeminiStream(injected_tool)
+    def stream(self, injected_tool: str, before: str = "") -> Response:
+        return gemini_response.stream(injected_tool)
 
-    def body(self, injected_tool: str, before: str = "") -> GeminiBody:
-        return GeminiBody(injected_tool)
+    def body(self, injected_tool: str, before: str = "") -> Response:
+        return gemini_response.body(injected_tool)
 
     def tools(self, request: Document) -> Tools:
         members = inner(request)

@@ -6,20 +6,20 @@ from collections.abc import Sequence
 
 from msgspec import Raw
 
-from penumbra.apis.base import Hidden, InjectedCall, Tool, Tools, Turn, Usual, Visible, read_visible
+from penumbra.apis import ollama_response
+from penumbra.apis.base import Hidden, InjectedCall, Response, Tool, Tools, Turn, Usual, Visible, read_visible
 from penumbra.apis.ollama import call_token
-from penumbra.apis.ollama_response import OllamaBody, OllamaStream
 from penumbra.wire.document import Document, Edit, decode, encode
 
 
 class OllamaAnswers(Usual):
     """See AnswerFormat."""
 
-    def stream(self, injected_tool: str, before: str = "") -> OllamaStream:
-        return OllamaStream(injected_tool)
+    def stream(self, injected_tool: str, before: str = "") -> Response:
+        return ollama_response.stream(injected_tool)
 
-    def body(self, injected_tool: str, before: str = "") -> OllamaBody:
-        return OllamaBody(injected_tool)
+    def body(self, injected_tool: str, before: str = "") -> Response:
+        return ollama_response.body(injected_tool)
 
     def tools(self, request: Document) -> Tools:
         names = []

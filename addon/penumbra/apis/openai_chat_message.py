@@ -146,11 +146,6 @@ def merged(fragments: list[dict[str, Any]]) -> dict[str, Any]:
     return whole
 
 
-def gap(before: str, text: str) -> str:
-    """What stands between the texts of two turns where they are shown as one."""
-    return "" if not before or before[-1].isspace() or text[:1].isspace() else "\n\n"
-
-
 def _merge(target: dict[str, Any], key: str, value: Any) -> None:
     """Put a piece of a member behind what is there."""
     have = target.get(key)

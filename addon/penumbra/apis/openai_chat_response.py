@@ -17,7 +17,8 @@ from typing import Any
 from msgspec import Raw
 
 from penumbra.apis.base import ENDED_IN_AN_ERROR, Failure, InjectedCall, Turn
-from penumbra.apis.openai_chat_message import Message, call_token, from_members, gap, merged
+from penumbra.apis.message_pieces import gap
+from penumbra.apis.openai_chat_message import Message, call_token, from_members, merged
 from penumbra.apis.upstream_error import told
 from penumbra.apis.usage import added, flat, only, plus
 from penumbra.apis.whole_response import WholeResponse

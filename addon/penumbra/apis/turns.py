@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, auto
 from typing import ClassVar
 
@@ -191,24 +191,3 @@ class Turns(ABC):
     def put_right(self, event: Event) -> None:
         """Edit an event at the end of the response."""
         return
-
-
-@dataclass(slots=True)
-class Seam:
-    """The place where the text of one turn meets that of the next: an empty line stands there."""
-
-    due: bool = False
-    last: str = ""
-
-    def join(self, text: str) -> str:
-        """The next text that the client sees, with what stands in front of it."""
-        if not text:
-            return text
-        joined = gap(self.last, text) + text if self.due else text
-        self.last, self.due = text, False
-        return joined
-
-
-def gap(before: str, text: str) -> str:
-    """What stands between the texts of two turns where they are shown as one."""
-    return "" if not before or before[-1].isspace() or text[:1].isspace() else "\n\n"

@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from penumbra.apis.call_arguments import Open, edit_value, rendered
 from penumbra.apis.gemini import member
-from penumbra.apis.gemini_response import answer
+from penumbra.apis.gemini_response import members
 from penumbra.wire.document import Document, NotJson
 from penumbra.wire.framing import Piece
 
@@ -51,7 +51,7 @@ class GeminiEdits(WholeEdits):
     """Google Gemini."""
 
     def _made(self, document: Document) -> Iterator[tuple[str, Raw | None]]:
-        for candidate in document.items(answer(document).get("candidates")):
+        for candidate in document.items(members(document).get("candidates")):
             content = document.members(document.members(candidate).get("content"))
             for part in document.items(content.get("parts")):
                 call = document.members(member(document.members(part), "functionCall"))

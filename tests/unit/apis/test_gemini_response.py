@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from penumbra.apis.base import Failure
-from penumbra.apis.gemini_response import GeminiBody, GeminiStream
+from penumbra.apis.base import Failure, Response
+from penumbra.apis.formats import FORMATS
 from support.streams.drive import byte_by_byte, chunks, drive, every_cut
 
 PHANTOM = "expand_context"
 FRAMES = ["sse", "array", "wrapped"]
 
 
-def made() -> GeminiStream:
-    return GeminiStream(PHANTOM)
+def made() -> Response:
+    return FORMATS["gemini"].stream(PHANTOM)
 
 
 def call(name: str, call_id: str = "", signature: str = "", **arguments: Any) -> dict[str, Any]:
@@ -218,7 +218,7 @@ def test_a_continuation_that_fails(frame: str) -> None:
 
 def body(*chunks_: dict[str, Any], wrap: bool = False) -> tuple[dict[str, Any], Any]:
     texts = [json.dumps({"response": one} if wrap else one).encode() for one in chunks_]
-    out, turns = byte_by_byte(lambda: GeminiBody(PHANTOM), texts)
+    out, turns = byte_by_byte(lambda: FORMATS["gemini"].body(PHANTOM), texts)
     found = json.loads(out)
     return found["response"] if wrap else found, turns
 
@@ -238,18 +238,18 @@ def test_documents_become_one(wrap: bool) -> None:
 
 def test_documents_without_and_with_real_calls() -> None:
     plain = json.dumps(chunk(0, {"text": "é"}, reason="STOP"), indent=1).encode()
-    assert byte_by_byte(lambda: GeminiBody(PHANTOM), [plain])[0] == plain
+    assert byte_by_byte(lambda: FORMATS["gemini"].body(PHANTOM), [plain])[0] == plain
     found, (turn,) = body(chunk(0, call("run", "c"), call(PHANTOM), reason="STOP"))
     assert list(all_parts([found])) == [call("run", "c")]
     assert len(turn.real_calls) == 1
     found, _ = body(chunk(0, call(PHANTOM), reason="STOP"))
     assert list(all_parts([found])) == [{"text": ""}]
     for odd in (b"no json", b'{"error":{"code":400}}', b"[]"):
-        out, _ = byte_by_byte(lambda: GeminiBody(PHANTOM), [odd])
+        out, _ = byte_by_byte(lambda: FORMATS["gemini"].body(PHANTOM), [odd])
         assert out == odd
 
 
 def test_a_document_that_fails() -> None:
-    answer = GeminiBody(PHANTOM)
+    answer = FORMATS["gemini"].body(PHANTOM)
     drive(answer, [json.dumps(chunk(0, call(PHANTOM), reason="STOP")).encode()], lambda data: chunks(data, 9))
     assert json.loads(answer.fail(Failure(400, b"<html>", "no")))["error"]["status"] == "INVALID_ARGUMENT"

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from ollama import ChatResponse
 
-from penumbra.apis.base import Failure
-from penumbra.apis.ollama_response import OllamaBody, OllamaStream
+from penumbra.apis.base import Failure, Response
+from penumbra.apis.formats import FORMATS
 from support.streams.drive import byte_by_byte, every_cut
 
 PHANTOM = "expand_context"
 
 
-def made() -> OllamaStream:
-    return OllamaStream(PHANTOM)
+def made() -> Response:
+    return FORMATS["ollama"].stream(PHANTOM)
 
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:
@@ -117,15 +117,15 @@ def test_errors_and_what_cannot_be_continued() -> None:
 
 @pytest.mark.parametrize("plain", [json.dumps(piece("é", done=2)).encode(), b'{"error":"x"}', b"no json"])
 def test_plain_documents_are_not_touched(plain: bytes) -> None:
-    assert byte_by_byte(lambda: OllamaBody(PHANTOM), [plain])[0] == plain
+    assert byte_by_byte(lambda: FORMATS["ollama"].body(PHANTOM), [plain])[0] == plain
 
 
 def test_documents_become_one() -> None:
     first = json.dumps(piece("See.", call(PHANTOM, id="x"), done=3)).encode()
     second = json.dumps(piece("Done.", call("run"), done=4)).encode()
-    out, _ = byte_by_byte(lambda: OllamaBody(PHANTOM), [first, second])
+    out, _ = byte_by_byte(lambda: FORMATS["ollama"].body(PHANTOM), [first, second])
     answer = ChatResponse(**json.loads(out))
     assert answer.message.content == "See.\n\nDone."
     assert [one.function.name for one in answer.message.tool_calls or ()] == ["run"]
     assert answer.eval_count == 7
-    assert json.loads(OllamaBody(PHANTOM).fail(Failure(None, b"", "lost"))) == {"error": "lost"}
+    assert json.loads(FORMATS["ollama"].body(PHANTOM).fail(Failure(None, b"", "lost"))) == {"error": "lost"}

@@ -1,0 +1,156 @@
+"""Responses whose stream is a list of messages with a piece each: Gemini's and Ollama's.
+
+Calls arrive whole, often together with the end of the turn, which is held back once a call of the injected
+tool was seen. Where the client sees the text of several turns as one text, an empty line stands between.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from msgspec import Raw
+
+from penumbra.apis.base import InjectedCall, Turn
+from penumbra.apis.event import Event
+from penumbra.apis.turns import Turns
+from penumbra.wire.document import Document
+
+
+@dataclass(slots=True)
+class Seam:
+    """The place where the text of one turn meets that of the next: an empty line stands there."""
+
+    due: bool = False
+    _last: str = ""
+
+    def join(self, text: str) -> str:
+        """The next text that the client sees, with what stands in front of it."""
+        if not text:
+            return text
+        joined = gap(self._last, text) + text if self.due else text
+        self._last, self.due = text, False
+        return joined
+
+    def edit(self, document: Document, texts: Iterable[Raw]) -> None:
+        """The same for the texts of a document."""
+        for value in texts:
+            text = document.string(value) or ""
+            if (joined := self.join(text)) != text:
+                document.replace(value, joined)
+
+
+def gap(before: str, text: str) -> str:
+    """What stands between the texts of two turns where they are shown as one."""
+    return "" if not before or before[-1].isspace() or text[:1].isspace() else "\n\n"
+
+
+def take_out_calls(document: Document, message: dict[str, Raw], is_hidden: Callable[[Raw], bool]) -> None:
+    """Remove the calls of a message that the client must not see."""
+    calls = document.items(message.get("tool_calls"))
+    kept = [document.source(call) for call in calls if not is_hidden(call)]
+    if not kept and calls:
+        document.remove_member(message["tool_calls"])
+    elif len(kept) < len(calls):
+        document.rewrite(message["tool_calls"], b"[" + b",".join(kept) + b"]")
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What one piece says."""
+
+    texts: Sequence[Raw] = ()
+    """The visible texts: strings."""
+    hides: bool = False
+    """It has a call of the injected tool."""
+    shows: bool = False
+    """It has something else."""
+    ends: bool = False
+    """The turn is over."""
+
+
+@dataclass
+class Reading(ABC):
+    """What was said so far in one turn."""
+
+    injected_tool: str
+    injected: list[InjectedCall] = field(default_factory=list)
+    real_calls: list[str] = field(default_factory=list)
+    tokens: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    signatures: list[str] = field(default_factory=list)
+    reason: str = ""
+    finished: bool = False
+
+    @abstractmethod
+    def note(self, document: Document) -> Noted:
+        """Keep what a piece says."""
+
+    @abstractmethod
+    def message(self) -> bytes | None:
+        """The message as a request would carry it."""
+
+    @abstractmethod
+    def is_continuable(self) -> bool:
+        """Results can be put behind the turn."""
+
+    def turn(self) -> Turn:
+        """What is known of the turn."""
+        calls = bool(self.injected or self.real_calls)
+        return Turn(
+            # What would have come beside a call, nobody knows.
+            message=self.message() if self.finished or not calls else None,
+            injected=tuple(self.injected),
+            real_calls=tuple(self.real_calls),
+            tokens=tuple(self.tokens),
+            text="".join(self.texts),
+            signatures=tuple(self.signatures),
+            finished=self.finished,
+            continuable=self.is_continuable(),
+        )
+
+
+class PieceTurns(Turns):
+    """A stream of pieces."""
+
+    def __init__(self, injected_tool: str) -> None:
+        self._seam = Seam()
+        super().__init__(injected_tool)
+
+    @abstractmethod
+    def new_reading(self) -> Reading:
+        """What reads the next turn."""
+
+    @abstractmethod
+    def take_out(self, document: Document) -> None:
+        """Remove the injected tool's calls."""
+
+    @abstractmethod
+    def join(self, document: Document) -> None:
+        """Edit a piece, so that it belongs to the same message as those of other turns."""
+
+    def begin_turn(self) -> None:
+        self.seen = self.new_reading()
+
+    def hide_turn(self) -> None:
+        self._seam.due = True
+
+    def holds(self) -> bool:
+        return bool(self.seen.injected)
+
+    def turn(self) -> Turn:
+        return self.seen.turn()
+
+    def read(self, event: Event, document: Document) -> Iterable[Event]:
+        noted = self.seen.note(document)
+        self._seam.edit(document, noted.texts)
+        if noted.hides:
+            event.settle()
+            assert event.document is not None
+            document = event.document
+            self.take_out(document)
+        self.join(document)
+        if noted.ends and self.holds():
+            return self.hold(event)
+        return (event,) if noted.shows or not noted.hides else ()
