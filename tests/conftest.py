@@ -8,6 +8,7 @@ every test has its own.
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.util import find_spec
@@ -20,6 +21,8 @@ from support.compressor_service import Service
 from support.mitm import ADDON, Mitmdump, stop_all
 from support.upstream import Upstream
 
+os.environ["XDG_CONFIG_HOME"] = os.devnull
+"""Whoever runs the tests may have rules of their own."""
 StartProxy = Callable[..., Mitmdump]
 PROXIES_AT_ONCE = 5
 """Shared ones; the one that was not asked for the longest time makes room. Each takes about 100 MB."""

@@ -90,6 +90,8 @@ def parse(path: Path, name: str) -> Any:
 def add(users: Mapping[str, Any]) -> None:
     """Put what a user's folder holds, checked before, in the place of what another one added."""
     global _users
+    if not users and not _users:
+        return
     _users = users
     for clear in _clear:
         clear()

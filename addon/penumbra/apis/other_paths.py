@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cache
 from typing import Any
 
 import re2
@@ -47,12 +46,12 @@ class SocketKind:
 UNKNOWN_SOCKET = SocketKind("unknown", None, '{"type":"error","error":{"message":{message}}}')
 
 
-@cache
+@rules.cached
 def _known() -> Any:
     return rules.load("providers.yaml")
 
 
-@cache
+@rules.cached
 def others() -> tuple[Other, ...]:
     """Every kind of the rule file, in its order."""
     return tuple(
@@ -61,7 +60,7 @@ def others() -> tuple[Other, ...]:
     )
 
 
-@cache
+@rules.cached
 def sockets() -> tuple[SocketKind, ...]:
     """Every kind of socket of the rule file."""
     return tuple(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cache
 from types import ModuleType
 from typing import Any, cast
 
@@ -74,7 +73,7 @@ class Api:
         return all(name in top and memoryview(top[name])[0] in first_bytes for name, first_bytes in self.body)
 
 
-@cache
+@rules.cached
 def apis() -> tuple[Api, ...]:
     """Every API of the rule file, in its order."""
     known = rules.load("providers.yaml")
@@ -97,7 +96,7 @@ def apis() -> tuple[Api, ...]:
     )
 
 
-@cache
+@rules.cached
 def _hosts() -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Of providers, and local ones."""
     known = rules.load("providers.yaml")

@@ -255,6 +255,12 @@ KNOBS: tuple[Knob, ...] = (
     ),
     Knob("gitleaks_config", read_text, "A gitleaks.toml whose rules are searched for beside ours."),
     Knob("gitleaks_only", read_flag, "The rules of gitleaks_config come instead of ours."),
+    Knob(
+        "rules",
+        read_text,
+        "Folder of your own rules, beside ours; off: none; default: penumbra/rules in the user's "
+        "configuration folder. Read at the start, and when this option changes.",
+    ),
     Knob("hosts", read_hosts, "Further hosts of LLM APIs (globs allowed), separated by commas."),
     Knob("filter", read_text, "mitmproxy filter expression: only matching flows are touched."),
     Knob(
@@ -311,7 +317,7 @@ _GROUPS = {
     "min_bytes": "Sizes, and what may be left out",
     "adopt": "Long sessions",
     "redact_secrets": "Secrets",
-    "hosts": "Which traffic",
+    "rules": "Which traffic, and what is known of it",
     "database": "What is kept, and limits",
 }
 """Of the table above: the knob with which a group begins, and its title."""

@@ -79,6 +79,7 @@ class Settings:
     blank_flows: str = "off"
     gitleaks_config: str = ""
     gitleaks_only: bool = False
+    rules: str = ""
     hosts: tuple[str, ...] = ()
     filter: str = ""
     intercept: str = "llm"

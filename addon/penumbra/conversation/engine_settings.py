@@ -27,6 +27,8 @@ class EngineSettings:
     user_rules: Loaded | None
     """What the user's file of rules holds."""
     gitleaks_only: bool
+    rules: str
+    """Where the user's folder of rules is."""
     redaction_max_bytes: int
     redaction_failure: str
     offload_bytes: int
@@ -42,6 +44,7 @@ class EngineSettings:
             page_bytes=page_bytes(settings.max_output_bytes),
             user_rules=user_rules,
             gitleaks_only=settings.gitleaks_only,
+            rules=settings.rules,
             redaction_max_bytes=settings.redaction_max_bytes,
             redaction_failure=settings.redaction_failure,
             offload_bytes=settings.offload_bytes,

@@ -8,9 +8,11 @@ from pathlib import Path
 
 from mitmproxy import ctx, flowfilter, http
 
+from penumbra import user_rules
 from penumbra.config.options import CONFIG_OPTION, KNOBS
 from penumbra.config.settings import Settings, SettingsError, config_path, load
 from penumbra.conversation.engine_settings import EngineSettings
+from penumbra.errors import one_line
 from penumbra.redaction import RuleError, gitleaks, ruleset
 
 _log = logging.getLogger(__name__)
@@ -24,6 +26,8 @@ class CurrentSettings:
         self.made_with = EngineSettings.of(self.settings)
         """What an engine for them is made with."""
         self._filter: flowfilter.TFilter | None = None
+        self._rules: str | None = None
+        """The setting by which the user's folder of rules was read."""
         self._file_state: tuple[int, int] | None = None
 
     def read(self) -> None:
@@ -38,6 +42,7 @@ class CurrentSettings:
             raise SettingsError(
                 f"penumbra_filter: got {settings.filter!r}, allowed: a mitmproxy filter expression ({error})"
             ) from None
+        self._use_rules(settings)
         made_with = EngineSettings.of(settings, rules)
         self.settings, self.made_with, self._filter = settings, made_with, chosen
 
@@ -57,6 +62,18 @@ class CurrentSettings:
     def select(self, flow: http.HTTPFlow) -> bool:
         """Whether the operator's filter lets the flow be ours."""
         return self._filter is None or bool(flowfilter.match(self._filter, flow))
+
+    def _use_rules(self, settings: Settings) -> None:
+        """Put the user's folder of rules in force; read again only where the settings name another one."""
+        if settings.rules == self._rules:
+            return
+        try:
+            folder = user_rules.folder_of(settings.rules)
+        except RuleError as error:
+            raise SettingsError(f"penumbra_rules: {error}") from None
+        for problem in user_rules.use(folder):
+            _log.warning(f"penumbra_rules: left out: {one_line(problem)}")
+        self._rules = settings.rules
 
     def _user_rules(self, settings: Settings) -> gitleaks.Loaded | None:
         """What the user's gitleaks.toml holds; read again only where the settings name another one."""

@@ -130,6 +130,7 @@ class Mitmdump:
         environment |= {
             "HOME": str(self.home),
             "XDG_STATE_HOME": str(self.state),
+            "XDG_CONFIG_HOME": str(self.state),
             "PYTHONUNBUFFERED": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONPATH": str(ADDON.parent) if self.script != ADDON else "",

@@ -92,6 +92,12 @@ def test_a_pattern_that_is_none_of_re2s_is_told() -> None:
 STATUS = "?? src/api/a.py\n?? src/api/b.py\n?? src/api/c.py\n?? src/api/d.py\n"
 
 
+def forget() -> None:
+    """Rules are read anew."""
+    rules.add({"x": None})
+    rules.add({})
+
+
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Puts a family into a file of ours that has others."""
@@ -106,11 +112,11 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Any:
             return content
 
         monkeypatch.setattr(rules, "parse", with_rule)
-        rules.add({})
+        forget()
 
     yield put
     monkeypatch.undo()
-    rules.add({})
+    forget()
 
 
 @pytest.mark.parametrize(
@@ -121,7 +127,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Any:
             {"fold": "x", "say": "y", "mim": 4},
             "commands/git.yaml: broken: steps[0].mim: unknown key, did you mean min?",
         ),
-        ({"drop": "("}, "command family broken: missing ), unterminated subpattern at position 0"),
+        ({"drop": "("}, "command family broken: steps[0]: missing ), unterminated subpattern at position 0"),
     ],
 )
 def test_a_bad_step_switches_off_its_own_family_only(

@@ -17,7 +17,7 @@ from penumbra.compress.families.patterns import LinearPattern, MakePattern, Patt
 from penumbra.compress.families.steps import Step, step
 from penumbra.compress.result import Loss
 from penumbra.compress.size import encode
-from penumbra.rule_schemas.commands import FamilyRule, ShapeRule
+from penumbra.rule_schemas.commands import FamilyRule, ShapeRule, StepRule
 
 _log = logging.getLogger(__name__)
 
@@ -77,16 +77,23 @@ class Family:
 
     @classmethod
     def of(cls, rule: FamilyRule, pattern: MakePattern) -> Family:
-        """From its rule. Raises re.error or re2.error for a broken pattern."""
+        """From its rule. Raises ValueError for a pattern that can't be used."""
         return cls(
             name=rule.name,
             shape=Shape.of(rule.shape, pattern),
-            steps=tuple(step(any_step.rule, pattern) for any_step in rule.steps),
+            steps=tuple(_step(at, any_step.rule, pattern) for at, any_step in enumerate(rule.steps)),
             selected=rule.selected,
             min_bytes=rule.min_bytes,
-            inner=None if rule.inner is None else pattern(rule.inner),
+            inner=None if rule.inner is None else pattern(rule.inner).needs("command"),
             fallback=rule.fallback,
         )
+
+
+def _step(number: int, rule: StepRule, pattern: MakePattern) -> Step:
+    try:
+        return step(rule, pattern)
+    except (re.error, re2.error, ValueError) as error:
+        raise ValueError(f"steps[{number}]: {error}") from None
 
 
 @rules.until_changed
@@ -98,7 +105,7 @@ def family(name: str) -> Family | None:
         return None
     try:
         return Family.of(named.rule, LinearPattern if named.is_users else Pattern)
-    except (re.error, re2.error, LookupError, ValueError) as error:
+    except (re.error, re2.error, ValueError) as error:
         _log.warning("Penumbra leaves a rule out: command family %s: %s", name, error)
         return None
 

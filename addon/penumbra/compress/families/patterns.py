@@ -36,6 +36,13 @@ class Pattern:
     def _compiled(source: str) -> Any:
         return re.compile(source)
 
+    def needs(self, *names: str) -> Pattern:
+        """This pattern. Raises ValueError if a group of one of these names is missing."""
+        for name in names:
+            if name not in self._groups:
+                raise ValueError(f"no group {name} in {self.sources[0]!r}")
+        return self
+
     def start(self, match: re.Match[str], name: str) -> int:
         """Where a group of a match begins."""
         return match.start(self._groups[name])

@@ -70,7 +70,7 @@ _DEFAULT_LOSS: dict[type[StepRule], Loss] = {
 
 
 def step(rule: StepRule, pattern: MakePattern = Pattern) -> Step:
-    """A step from its rule. Raises re.error or re2.error for a broken pattern."""
+    """A step from its rule. Raises re.error, re2.error or ValueError for a pattern that can't be used."""
     return Step(
         loss=_DEFAULT_LOSS[type(rule)] if rule.loss is None else Loss[rule.loss.upper()],
         run=_run(rule, pattern),
@@ -102,7 +102,7 @@ def _(rule: RewriteRule, pattern: MakePattern) -> Run:
 @_run.register
 def _(rule: FoldRule, pattern: MakePattern) -> Run:
     return Fold(
-        pattern(rule.fold),
+        pattern(rule.fold).needs(*([rule.by] if rule.by else [])),
         say=rule.say,
         least=rule.least,
         head=rule.head,
@@ -117,8 +117,8 @@ def _(rule: FoldRule, pattern: MakePattern) -> Run:
 @_run.register
 def _(rule: GroupRule, pattern: MakePattern) -> Run:
     return Group(
-        pattern(rule.group),
-        also=None if rule.also is None else pattern(rule.also),
+        pattern(rule.group).needs("key", "rest"),
+        also=None if rule.also is None else pattern(rule.also).needs("rest"),
         through=None if rule.through is None else pattern(rule.through),
         header=rule.header,
         line=rule.line,
@@ -128,7 +128,8 @@ def _(rule: GroupRule, pattern: MakePattern) -> Run:
 
 @_run.register
 def _(rule: HoistRule, pattern: MakePattern) -> Run:
-    return Hoist(pattern(rule.hoist), columns=rule.columns, fields=rule.fields, least=rule.least)
+    lines = pattern(rule.hoist).needs(*rule.columns, *rule.fields)
+    return Hoist(lines, columns=rule.columns, fields=rule.fields, least=rule.least)
 
 
 @_run.register

@@ -1,0 +1,96 @@
+"""Runs the examples in rule files by the rules in force: of commands, secrets, tools and providers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from penumbra.apis import recognise
+from penumbra.compress.calls.tools import category
+from penumbra.compress.families import examples as command_examples
+from penumbra.redaction import rule as secret_rule
+from penumbra.redaction import rule_examples as secret_examples
+from penumbra.redaction.engine import Redactor
+from penumbra.rule_schemas.base import convert
+from penumbra.rule_schemas.commands import CommandFile
+from penumbra.rule_schemas.providers import Providers, RequestExample
+from penumbra.rule_schemas.secrets import SecretFile
+from penumbra.rule_schemas.tools import Tools
+from penumbra.wire.document import Document, NotJson
+
+_KEY = b"examples"
+
+
+class Failure(NamedTuple):
+    """An example that does not hold."""
+
+    file: str
+    rule: str
+    """The family or the secret's id; empty in files of another kind."""
+    problem: str
+    """Which example, and what came out."""
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.rule}: {self.problem}" if self.rule else f"{self.file}: {self.problem}"
+
+
+def failing(contents: Mapping[str, Any]) -> Iterator[Failure]:
+    """The examples in files (content by name, as their schemas allow) that do not hold."""
+    for name, content in contents.items():
+        if name.startswith("commands/"):
+            yield from _commands(name, convert(CommandFile, content, name))
+        elif name == "tools.yaml":
+            yield from _tools(convert(Tools, content, name))
+        elif name == "providers.yaml":
+            yield from _providers(convert(Providers, content, name).examples)
+    secrets = {name: content for name, content in contents.items() if name.rpartition("/")[0] == "secrets"}
+    if secrets:
+        yield from _secrets(secrets)
+
+
+def _commands(name: str, file: CommandFile) -> Iterator[Failure]:
+    for line, family in file.calls.items():
+        got = command_examples.call_of(line).family
+        if got != (family or ""):
+            problem = f"calls: {line!r} falls to {got or 'no family'}, the file says {family or 'to none'}"
+            yield Failure(name, family or "", problem)
+    for number, example in enumerate(file.examples):
+        for problem in command_examples.problems(example):
+            yield Failure(name, example.family, f"examples[{number}].{problem}")
+
+
+def _secrets(contents: Mapping[str, Any]) -> Iterator[Failure]:
+    together = Redactor(_KEY)
+    for name, content in contents.items():
+        file = convert(SecretFile, content, name)
+        for rule in file.rules:
+            alone = Redactor(_KEY, [secret_rule.of(rule, file.label)])
+            for problem in secret_examples.problems(rule, together, alone):
+                yield Failure(name, rule.id, problem)
+
+
+def _tools(file: Tools) -> Iterator[Failure]:
+    for number, example in enumerate(file.examples):
+        got = category(example.tool)
+        if got != example.category:
+            problem = f"examples[{number}]: {example.tool} is {got}, the example says {example.category}"
+            yield Failure("tools.yaml", "", problem)
+
+
+def _providers(examples: Iterable[RequestExample]) -> Iterator[Failure]:
+    for number, example in enumerate(examples):
+        got = _recognised(example)
+        if got != example.api:
+            problem = f"examples[{number}].is: got {got or 'null'}, the example says {example.api or 'null'}"
+            yield Failure("providers.yaml", "", problem)
+
+
+def _recognised(example: RequestExample) -> str | None:
+    """The API that a request is taken for."""
+    if not recognise.is_llm_host(example.host):
+        return None
+    api = recognise.by_request_line(example.method, example.path)
+    try:
+        return api.id if api is not None and api.fits(Document(example.body.encode())) else None
+    except NotJson:
+        return None

@@ -1,0 +1,204 @@
+"""The user's own rules: a folder beside ours, with the same files in it.
+
+    commands/*.yaml  secrets/*.yaml  tools.yaml  providers.yaml  shell.yaml
+
+A rule of the same name takes the place of ours; what else stands in a file comes in front of ours. All is
+checked before it is used: keys and values against the schemas, patterns by RE2, which alone ever runs them,
+and examples. What is wrong is left out, with one line that names file, rule and key; the rest is used.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from penumbra import rules
+from penumbra.rule_schemas import RuleError, schema_of
+from penumbra.rule_schemas.base import broken_patterns, convert, problems
+from penumbra.rule_schemas.commands import CommandExample, CommandFile, FamilyRule
+from penumbra.rule_schemas.secrets import SecretFile, SecretRule
+
+_KEYS: Mapping[str, tuple[str, ...]] = {
+    "tools.yaml": (
+        *("agents", "mcp_prefixes", "mcp", "verbs", "families", "synonyms", "arguments", "examples"),
+    ),
+    "providers.yaml": ("apis", "providers", "local", "errors", "examples"),
+    "shell.yaml": (
+        *("names", "versioned", "wrappers", "options", "silent", "brief", "edits", "echoes"),
+        *("each_line", "filters", "reads", "read_values"),
+    ),
+}
+"""Files that are joined with ours, and what may stand in them."""
+_FOLDERS = ("commands", "secrets")
+NONE = "off"
+"""The setting, where no folder is read."""
+
+
+def folder_of(setting: str, environment: Mapping[str, str] = os.environ) -> Path | None:
+    """The folder that a setting names; empty: the one in the user's configuration folder, if it is there.
+
+    Raises RuleError if it names none that exists.
+    """
+    if setting == NONE:
+        return None
+    if setting:
+        folder = Path(os.path.expanduser(setting))
+        if not folder.is_dir():
+            raise RuleError(f"got {setting!r}, allowed: a folder of rules, or {NONE}")
+        return folder
+    configuration = environment.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    folder = Path(configuration) / "penumbra" / "rules"
+    return folder if folder.is_dir() else None
+
+
+def use(folder: Path | None) -> list[str]:
+    """Put what a folder holds in force, in the place of another one's; None: our rules alone.
+
+    Gives one line for each thing that was left out. Caches of what rules have said are emptied; a redactor
+    keeps the rules that it was made with.
+    """
+    if folder is None:
+        rules.add({})
+        return []
+    from penumbra.rule_examples import failing
+
+    read = read_folder(folder)
+    rules.add(read.contents)
+    for _ in range(_ROUNDS):
+        failures = list(failing(read.contents))
+        for failure in failures:
+            read.problems.append(str(failure))
+            _leave_out(read.contents, failure.file, failure.rule)
+        if not failures:
+            break
+        rules.add(read.contents)
+    return [f"{folder}/{problem}" for problem in read.problems]
+
+
+_ROUNDS = 5
+"""How often examples are run again without what has failed: a rule may need another one."""
+
+
+def _leave_out(contents: dict[str, Any], file: str, rule: str) -> None:
+    """Take a rule out of a file, with its examples, or the whole file where it has no rules of its own."""
+    content = contents.get(file, {})
+    for key, named_by in (("families", "name"), ("rules", "id"), ("examples", "family")):
+        if key in content and rule:
+            content[key] = [entry for entry in content[key] if entry.get(named_by) != rule]
+    if "calls" in content:
+        calls = content["calls"].items()
+        content["calls"] = {line: family for line, family in calls if (family or "") != rule}
+    if file in _KEYS:
+        contents.pop(file, None)
+
+
+@dataclass(slots=True)
+class UserRules:
+    """What a folder holds."""
+
+    contents: dict[str, Any] = field(default_factory=dict)
+    """By the name of the file: what of it can be used."""
+    problems: list[str] = field(default_factory=list)
+    """What can't be: file, rule, key and why, one line each."""
+
+
+def read_folder(folder: Path) -> UserRules:
+    """What a folder holds; examples are not run. Never raises for what a file holds."""
+    read = UserRules()
+    for path in sorted((*folder.rglob("*.yaml"), *folder.rglob("*.yml"))):
+        name = path.relative_to(folder).as_posix()
+        parent = name.rpartition("/")[0]
+        if name not in _KEYS and not (parent in _FOLDERS and name.endswith(".yaml")):
+            allowed = ", ".join((*(f"{kind}/*.yaml" for kind in _FOLDERS), *_KEYS))
+            read.problems.append(f"{name}: no file of this name is read, allowed: {allowed}")
+            continue
+        try:
+            content = rules.parse(path, name)
+        except RuleError as error:
+            read.problems.append(str(error))
+            continue
+        if parent in _FOLDERS:
+            _add_rules(read, parent, name, content)
+        elif content is not None:
+            _add_joined(read, name, content)
+    return read
+
+
+def _add_joined(read: UserRules, name: str, content: Any) -> None:
+    """A file of which all is right is used; of another, nothing is."""
+    wrong = list(problems(schema_of(name), content))
+    if not wrong:
+        wrong = list(broken_patterns(schema_of(name), content))
+        allowed = ", ".join(_KEYS[name])
+        wrong += [f"{key}: not read here, allowed: {allowed}" for key in content if key not in _KEYS[name]]
+        wrong += list(_unknown_formats(content)) if name == "providers.yaml" else []
+    read.problems += [f"{name}: {problem}" for problem in wrong]
+    if not wrong:
+        read.contents[name] = content
+
+
+def _unknown_formats(content: Mapping[str, Any]) -> Iterator[str]:
+    from penumbra.apis.recognise import FORMATS
+
+    named = [(f"apis.{name}.format", api["format"]) for name, api in content.get("apis", {}).items()]
+    named += [(f"errors.{name}", shape) for name, shape in content.get("errors", {}).items()]
+    for key, value in named:
+        if value not in FORMATS:
+            yield f"{key}: got {value!r}, allowed: {', '.join(FORMATS)}"
+
+
+def _add_rules(read: UserRules, kind: str, name: str, content: Any) -> None:
+    """Of a file of rules, those that are right are used."""
+    whole, entry, key, named_by = (
+        (CommandFile, FamilyRule, "families", "name")
+        if kind == "commands"
+        else (SecretFile, SecretRule, "rules", "id")
+    )
+    lists = (key, "examples")
+    if not isinstance(content, dict) or not all(isinstance(content.get(part, []), list) for part in lists):
+        read.problems.append(f"{name}: got something else, allowed: a mapping with a list {key}")
+        return
+    frame = {**content, **{part: [] for part in lists if part in content}}
+    wrong = [f"{name}: {problem}" for problem in problems(whole, frame)]
+    good = []
+    for rule in content.get(key, ()):
+        title = rule.get(named_by, "?") if isinstance(rule, dict) else "?"
+        told = (
+            list(problems(entry, rule))
+            or list(broken_patterns(entry, rule))
+            or list(_unusable(rule, str(content.get("label", ""))))
+        )
+        wrong += [f"{name}: {title}: {problem}" for problem in told]
+        good += [] if told else [rule]
+    used = {**content, key: good}
+    if "examples" in content:
+        used["examples"] = []
+        for number, example in enumerate(content["examples"]):
+            told = list(problems(CommandExample, example))
+            wrong += [f"{name}: examples[{number}].{problem}" for problem in told]
+            used["examples"] += [] if told else [example]
+    read.problems += wrong
+    if not list(problems(whole, frame)):
+        read.contents[name] = used
+
+
+def _unusable(entry: Mapping[str, Any], label: str) -> Iterator[str]:
+    """What a valid rule lacks to be used: groups of its patterns, and a label."""
+    from penumbra.compress.families.family import Family
+    from penumbra.compress.families.patterns import LinearPattern
+    from penumbra.redaction import rule as secret_rule
+
+    if "regex" in entry:
+        rule = secret_rule.of(convert(SecretRule, entry, ""), label)
+        if not rule.label:
+            yield "label: missing, allowed: a text, here or at the top of the file"
+        if rule.group > rule.pattern.groups:
+            yield f"group: got {rule.group}, allowed: a group of the pattern, which has {rule.pattern.groups}"
+        return
+    try:
+        Family.of(convert(FamilyRule, entry, ""), LinearPattern)
+    except ValueError as error:
+        yield str(error)
