@@ -16,6 +16,7 @@ from penumbra import rules
 from penumbra.apis import anthropic, bedrock, bedrock_invoke, gemini, ollama, openai_chat, openai_responses
 from penumbra.apis.parts import Wire
 from penumbra.apis.request_path import normal
+from penumbra.rule_schemas.providers import Providers
 from penumbra.wire.document import Document
 
 FORMATS: dict[str, ModuleType] = {
@@ -76,31 +77,31 @@ class Api:
 @rules.cached
 def apis() -> tuple[Api, ...]:
     """Every API of the rule file, in its order."""
-    known = rules.load("providers.yaml")
+    known = rules.load_as("providers.yaml", Providers)
     caches = {
-        name: Cache(entry["kind"] == "explicit", entry.get("marker", "").encode(), entry["minimum_tokens"])
-        for name, entry in known["caches"].items()
+        name: Cache(rule.kind == "explicit", rule.marker.encode(), rule.minimum_tokens)
+        for name, rule in known.caches.items()
     }
     return tuple(
         Api(
             id=name,
-            format=entry["format"],
-            kind=entry["kind"],
-            method=entry["method"],
-            path=re2.compile(f"(?i){entry['path']}"),
-            body=tuple((key, _FIRST_BYTES[kind]) for key, kind in entry["body"].items()),
-            wire=cast(Wire, FORMATS[entry["format"]]),
-            cache=caches[entry["format"]],
+            format=rule.format,
+            kind=rule.kind,
+            method=rule.method,
+            path=re2.compile(f"(?i){rule.path}"),
+            body=tuple((key, _FIRST_BYTES[kind]) for key, kind in rule.body.items()),
+            wire=cast(Wire, FORMATS[rule.format]),
+            cache=caches[rule.format],
         )
-        for name, entry in known["apis"].items()
+        for name, rule in known.apis.items()
     )
 
 
 @rules.cached
 def _hosts() -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Of providers, and local ones."""
-    known = rules.load("providers.yaml")
-    return tuple(host for hosts in known["providers"].values() for host in hosts), tuple(known["local"])
+    known = rules.load_as("providers.yaml", Providers)
+    return tuple(host for hosts in known.providers.values() for host in hosts), known.local
 
 
 def is_llm_host(host: str, extra: tuple[str, ...] = ()) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from support.mitm import Mitmdump, eventually
+from support.upstream import Raw
 
 RULES = Path(__file__).parents[2] / "support" / "strangers_rules"
 [EXAMPLE] = yaml.safe_load((RULES / "commands" / "bazel.yaml").read_text())["examples"]
@@ -39,19 +40,21 @@ def ask(client: Any, path: str, *texts: str) -> Any:
         *results,
     ]
     tool = {"type": "function", "function": {"name": "acme_run", "parameters": {"type": "object"}}}
-    return client.post(
-        f"https://llm.example.org{path}", json={"model": "m", "messages": messages, "tools": [tool]}
-    )
+    body = {"model": "m", "messages": messages, "tools": [tool]}
+    return client.post(f"https://llm.example.org{path}", json=body, headers={"authorization": "Bearer k"})
 
 
 def results(upstream: Any) -> list[str]:
     return [
-        message["content"] for message in upstream.requests[-1].json["messages"] if message["role"] == "tool"
+        message["content"]
+        for message in json.loads(upstream.requests[-1].raw_body)["messages"]
+        if message["role"] == "tool"
     ]
 
 
 def test_rules_of_a_stranger(clients: Any, own_proxy: Any, upstream: Any) -> None:
     proxy = own_proxy("regular", penumbra_rules=str(RULES), penumbra_min_bytes="200")
+    upstream.pages["/acme/v9/talk"] = Raw(body=b'{"choices":[]}')
     answer = ask(clients.http(proxy), "/acme/v9/talk", EXAMPLE["text"], f"the key {SECRET} is new\n" * 9)
     assert answer.status_code == 200
     shortened, searched = results(upstream)
@@ -77,6 +80,7 @@ def test_a_bad_rule_is_left_out_loudly_and_the_others_hold(
     shutil.copytree(RULES, folder)
     bad = {"name": "bad", "what": "x", "match": ["bad"], "steps": [{"fold": "x", "say": "y", "mim": 4}]}
     (folder / "commands" / "bad.yaml").write_text(yaml.safe_dump({"families": [bad]}))
+    upstream.pages["/acme/v9/talk"] = Raw(body=b'{"choices":[]}')
     proxy = own_proxy("regular", penumbra_rules=str(folder), penumbra_min_bytes="200")
     assert ask(clients.http(proxy), "/acme/v9/talk", EXAMPLE["text"]).status_code == 200
     assert OURS in results(upstream)[0]
