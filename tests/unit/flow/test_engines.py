@@ -24,6 +24,7 @@ CHANGED: dict[str, dict[str, Any]] = {
     "originals_ttl": {"originals_ttl": 5.0},
     "page_bytes": {"max_output_bytes": 4_000},
     "gitleaks_only": {"gitleaks_only": True},
+    "rules": {"rules": "off"},
     "redaction_max_bytes": {"redaction_max_bytes": 5},
     "redaction_failure": {"redaction_failure": "pass"},
     "offload_bytes": {"offload_bytes": 5},
