@@ -1,4 +1,4 @@
-"""Fuzzing: `tests/security/properties.py` says what holds for every input, here the inputs are found.
+"""Fuzzing: `tests/support/properties` says what holds for every input, here the inputs are found.
 
 With atheris they are led by what they reach in the code; without it they are random. Each target runs in a
 process of its own, one after the other. What breaks something is written to `crash-*` and named.

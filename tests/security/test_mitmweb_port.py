@@ -17,8 +17,19 @@ from pathlib import Path
 
 import pytest
 
-from penumbra.flow.listening import is_own
 from support.mitm import ADDON, eventually
+
+
+def addresses():
+    """Names and addresses that all lead to this machine."""
+    own = {entry[4][0] for entry in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, contextlib.suppress(OSError):
+        probe.connect(("192.0.2.1", 9))
+        own.add(probe.getsockname()[0])
+    return sorted(
+        {"127.0.0.1", "localhost", "LocalHost", "0.0.0.0", "127.1", "2130706433", "127.9.9.9", *own}
+    )
+
 
 HAS_HOLE = metadata.version("mitmproxy") == "11.0.2"
 REFUSAL = "Penumbra leads nobody to mitmweb's own port"
@@ -89,17 +100,6 @@ def tunnelled(proxy, host, data):
         return found
 
 
-def addresses():
-    """Names and addresses that all lead to this machine."""
-    own = {entry[4][0] for entry in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, contextlib.suppress(OSError):
-        probe.connect(("192.0.2.1", 9))
-        own.add(probe.getsockname()[0])
-    return sorted(
-        {"127.0.0.1", "localhost", "LocalHost", "0.0.0.0", "127.1", "2130706433", "127.9.9.9", *own}
-    )
-
-
 @pytest.mark.parametrize("host", addresses())
 def test_no_client_of_the_proxy_gets_to_mitmweb(guarded, host):
     status, body = by_proxy(guarded, host)
@@ -119,20 +119,6 @@ def test_mitmweb_itself_answers_those_who_reach_its_port(guarded):
     except urllib.error.HTTPError as error:
         status = error.code
     assert status == (200 if HAS_HOLE else 403)
-
-
-@pytest.mark.parametrize(
-    ("address", "own"),
-    [
-        *(
-            (address, True)
-            for address in ("127.0.0.1", "127.9.9.9", "0.0.0.0", "::1", "::", "::ffff:127.0.0.1")
-        ),
-        *((address, False) for address in ("203.0.113.9", "2001:db8::9", "::ffff:203.0.113.9")),
-    ],
-)
-def test_which_addresses_are_this_machines(address, own):
-    assert is_own(address) is own
 
 
 @pytest.mark.skipif(not HAS_HOLE, reason="this mitmproxy has no such hole")

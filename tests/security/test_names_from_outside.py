@@ -10,7 +10,7 @@ from penumbra.apis.usage import added, flat
 from penumbra.expand.expansions import Answered
 from penumbra.metrics.expansions import ExpansionFigures
 from penumbra.metrics.totals import counted_as
-from security.test_scope_host import tunnelled
+from support.by_hand import tunnelled
 
 ODD = "api.openai.com\x1b]0;title\x07\u2028[00:00:00.000] Penumbra: all is well"
 

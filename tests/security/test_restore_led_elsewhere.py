@@ -14,8 +14,8 @@ from penumbra.redaction.restore.files import Folder
 from penumbra.redaction.restore.values import restorer
 from penumbra.redaction.restore.vault import Read, Values
 from penumbra.wire.document import Document
-from proxy.redaction.test_e2e_restore import BY_NAME, OPTIONS, mark, play
 from support.agents.disk import PATH, Disk, give_tools
+from support.restoring import BY_NAME, OPTIONS, mark, play
 from support.upstream import ToolCall
 
 VALUE = "hunter2-and-more"

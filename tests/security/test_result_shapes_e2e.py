@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from security.test_result_shapes import SHAPES, messages, tool_result
 from support.planted import GITHUB, PASSWORD
+from support.result_shapes import SHAPES, messages, tool_result
 
 PATHS = {
     "anthropic-messages": "/v1/messages",

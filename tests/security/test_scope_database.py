@@ -21,8 +21,8 @@ from penumbra.store.key_file import WARNING_ID as KEY_WARNING_ID
 from penumbra.store.key_file import installation_key
 from penumbra.store.seal import Seal
 from penumbra.store.stores import Stores
-from security.test_tenants import ASK, CALL, LOG, begun, result
 from support.engines import APIS, HIDDEN, Callers, database
+from support.tenants import ASK, CALL, LOG, begun, result
 
 KEY = b"k" * 32
 

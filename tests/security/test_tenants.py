@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -13,41 +12,12 @@ import pytest
 
 from penumbra.apis.base import Hidden
 from support.engines import APIS, HIDDEN, Api, Callers, database, shown
-
-LOG = "\n".join(
-    f"line {number}: worker {number * 7919 % 1009} has finished its part" for number in range(900)
-)
-OTHER = LOG.replace("worker", "runner")
-ASK = ("user", "What is in the log?")
-CALL = ("call", "call_0", "cat log")
-NEXT = ("call", "call_1", "ls")
-DONE = ("result", "call_1", "a b c")
-
-every_api = pytest.mark.parametrize("api", APIS, ids=lambda api: api.id)
-
-
-@pytest.fixture
-def callers() -> Iterator[Callers]:
-    made = Callers()
-    yield made
-    made.close()
-
-
-def result(text: str) -> tuple[str, ...]:
-    return ("result", "call_0", text)
+from support.tenants import ASK, CALL, DONE, LOG, NEXT, OTHER, begun, every_api, result
 
 
 def jwt(sub: str, signature: str) -> str:
     claims = base64.urlsafe_b64encode(json.dumps({"iss": "i", "sub": sub}).encode()).rstrip(b"=").decode()
     return f"Bearer eyJhbGciOiJub25lIn0.{claims}.{signature}"
-
-
-def begun(callers: Callers, api: Api, headers: dict[str, str], log: str = LOG) -> Any:
-    """A conversation whose second answer has a hidden exchange; its last request."""
-    callers.answer(callers.send(api, api.body([ASK]), headers), api, CALL, shows=True)
-    asked = callers.send(api, api.body([ASK, CALL, result(log)]), headers)
-    callers.answer(asked, api, NEXT)
-    return asked
 
 
 @every_api

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from security.test_scope_host import CHAT, PATH, SECRET, TURNS, sent
+from support.by_hand import CHAT, PATH, SECRET, TURNS, sent
 from support.upstream import Raw
 
 

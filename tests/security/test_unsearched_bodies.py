@@ -16,8 +16,8 @@ from penumbra.redaction.failure import forgiving
 from penumbra.redaction.other_bodies import Elsewhere, Searched
 from penumbra.redaction.unknown_json import Anywhere
 from penumbra.wire.document import Document
-from security.test_unsearched_endpoints import search
 from support.planted import GITHUB, PASSWORD
+from support.search import search
 
 TEXT = f"see GITHUB_TOKEN={GITHUB}"
 IMAGE = base64.b64encode(bytes(range(256)) * 8).decode()

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from penumbra import rules
-from security.test_unsearched_paths import SPELLINGS
 from support.planted import GITHUB, anthropic
+from support.spellings import SPELLINGS
 from support.upstream import Raw, decode, encode
 
 TEXT = f"GITHUB_TOKEN={GITHUB}\n"

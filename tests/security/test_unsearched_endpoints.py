@@ -10,11 +10,8 @@ import pytest
 
 from penumbra import rules
 from penumbra.apis import other_paths, recognise
-from penumbra.config.settings import Settings
-from penumbra.redaction import default
-from penumbra.redaction.other_bodies import Body, Elsewhere, Searched
-from penumbra.workers import Caller
 from support.planted import GITHUB
+from support.search import search
 
 KNOWN = rules.load("providers.yaml")
 
@@ -23,28 +20,6 @@ def cases(section: str) -> Iterator[Any]:
     for name, entry in KNOWN[section].items():
         for example in entry["examples"]:
             yield pytest.param(name, example, id=f"{name} {example['path']}")
-
-
-async def _redact(settings: Settings) -> Any:
-    return default().redact
-
-
-async def _work(caller: Caller, heavy: bool, work: Any) -> Searched:
-    done: Searched = work()
-    return done
-
-
-def search(data: bytes, elsewhere: Elsewhere | None = None, *, kind: str = "", **more: Any) -> Searched:
-    settings = more.pop("settings", Settings())
-    steps = (elsewhere or Elsewhere(_redact, _work)).search(
-        Body(data, kind, **more), settings, Caller("", b"")
-    )
-    try:
-        steps.send(None)
-    except StopIteration as done:
-        found: Searched = done.value
-        return found
-    raise AssertionError
 
 
 @pytest.mark.parametrize(("name", "example"), list(cases("others")))

@@ -1,23 +1,17 @@
 """The command `penumbra` as a user meets it: what it says, where it listens, how it fails."""
 
 import json
-import logging
 import os
 import socket
 import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from mitmproxy import ctx
 
 from penumbra import __version__
-from penumbra.cli import USAGE, main
-from penumbra.cli.start import Quiet
-from penumbra.config.options import KNOBS, groups
-from penumbra.rules import load as load_rules
+from penumbra.config.options import groups
 from support.mitm import eventually
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -247,11 +241,6 @@ def test_versions_and_help_by_group(home):
         assert all(f"  {knob.option}\n" in f"{block}\n" for knob in knobs)
 
 
-def test_every_knob_is_in_one_group():
-    assert [knob for knobs in groups().values() for knob in knobs] == list(KNOBS)
-    assert all(groups().values())
-
-
 class Running:
     """A started command, and what it has said so far."""
 
@@ -297,27 +286,6 @@ def test_it_listens_on_loopback_and_is_quiet(home):
         assert eventually(lambda: "error establishing server connection" in running.log())
     for words in ("client connect", "client disconnect", "GET http"):
         assert words not in running.log()
-
-
-def test_of_streams_there_is_a_line_only_when_it_is_asked_for(monkeypatch):
-    asked = SimpleNamespace(termlog_verbosity="info")
-    monkeypatch.setattr(ctx, "options", asked, raising=False)
-    quiet = Quiet()
-    for words in ("Streaming response from api.anthropic.com.", "Streaming request to api.anthropic.com."):
-        line = logging.makeLogRecord({"msg": words, "levelno": logging.INFO})
-        asked.termlog_verbosity = "info"
-        assert not quiet.filter(line)
-        asked.termlog_verbosity = "debug"
-        assert quiet.filter(line)
-
-
-@pytest.mark.parametrize("command", [["stats"], ["doctor"], []])
-def test_help_is_there_for_every_command_of_ours(command, capsys):
-    for flag in ("-h", "--help"):
-        with pytest.raises(SystemExit) as ended:
-            main([*command, flag])
-        assert ended.value.code == 0
-        assert capsys.readouterr().out == USAGE
 
 
 def test_an_option_of_ours_without_its_beginning_is_named(home):
@@ -373,7 +341,3 @@ def test_mitmproxy_alone_without_our_dependencies_names_what_is_missing(home):
     assert ran.returncode == 1
     assert "lacks the package msgspec: `pip install .`" in ran.stdout
     assert "Traceback" not in ran.stdout + ran.stderr
-
-
-def test_the_list_of_holes_is_dated():
-    assert load_rules("advisories.yaml")["date"].year >= 2026

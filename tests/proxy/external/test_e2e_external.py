@@ -17,11 +17,11 @@ import pytest
 import yaml
 
 from penumbra.external.http import HEADER
-from proxy.requests.test_e2e_prefix import assert_prefix_kept
 from support.agents.agent import results
 from support.agents.callers import hidden_results
 from support.agents.model import Model, refs
 from support.agents.model import ask as asks_for
+from support.agents.prefix import assert_prefix_kept
 from support.compressor_service import Does, Service
 from support.upstream import turn
 

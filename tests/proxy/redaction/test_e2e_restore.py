@@ -9,14 +9,13 @@ import pytest
 
 from penumbra.expand import tool
 from penumbra.redaction.placeholder import PATTERN
-from support.agents.apis import APIS, Api, both_ways, every_api
+from support.agents.apis import Api, both_ways, every_api
 from support.agents.callers import assert_prefix_kept
 from support.agents.disk import PATH, Disk, give_tools, made_calls
 from support.planted import PASSWORD
+from support.restoring import BY_NAME, OPTIONS, mark, play
 from support.upstream import Raw, Received, Thinking, ToolCall, turn
 
-OPTIONS = {"penumbra_restore_secrets": "edits"}
-BY_NAME = {api.name: api for api in APIS}
 OTHER = "/repo/other.env"
 
 
@@ -25,27 +24,9 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     return give_tools(monkeypatch)
 
 
-def mark(received: Received) -> str:
-    found = PATTERN.search(received.body.decode())
-    assert found, received.body
-    return found[0]
-
-
 def edit(received: Received) -> dict[str, Any]:
     line = f"DB_PASSWORD={mark(received)}"
     return {"file_path": PATH, "old_string": line, "new_string": f"{line}\nDB_NAME=[x]"}
-
-
-def play(upstream: Any, *answers: Any, **delivery: Any) -> None:
-    """Each answer: blocks, or a function that gives them for the request that arrived."""
-    waiting = list(answers)
-
-    def script(received: Received) -> Any:
-        blocks = waiting.pop(0) if waiting else ("Done.",)
-        blocks = blocks(received) if callable(blocks) else blocks
-        return turn(*blocks, **delivery)
-
-    upstream.script(script)
 
 
 SESSION = (

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from penumbra.apis import recognise
-from penumbra.conversation.engine import unsearched
-from penumbra.redaction import RedactionError, TooLarge, Unreadable
+from support.error_shapes import PATHS, said
 from support.planted import GITHUB, anthropic
 from support.upstream import Raw, encode
 
@@ -32,64 +30,6 @@ UNREADABLE = {
         400,
     ),
 }
-PATHS = {
-    "anthropic-messages": "/v1/messages",
-    "anthropic-count-tokens": "/v1/messages/count_tokens",
-    "openai-chat": "/v1/chat/completions",
-    "openai-responses": "/v1/responses",
-    "openai-responses-compact": "/v1/responses/compact",
-    "openai-responses-count": "/v1/responses/input_tokens",
-    "gemini": "/v1beta/models/g:streamGenerateContent",
-    "gemini-count": "/v1beta/models/g:countTokens",
-    "gemini-code-assist": "/v1internal:generateContent",
-    "gemini-code-assist-count": "/v1internal:countTokens",
-    "vertex-anthropic": "/v1/projects/p/locations/l/publishers/anthropic/models/m:rawPredict",
-    "vertex-anthropic-count": "/v1/publishers/anthropic/models/count-tokens:rawPredict",
-    "bedrock-converse": "/model/m/converse",
-    "bedrock-invoke": "/model/m/invoke",
-    "ollama-chat": "/api/chat",
-}
-
-
-def said(api: str, status: int, body: Any) -> str:
-    """The message of an error, which must be in the API's own shape."""
-    if api in ("anthropic-messages", "anthropic-count-tokens", "vertex-anthropic", "vertex-anthropic-count"):
-        kinds = {400: "invalid_request_error", 413: "request_too_large", 500: "api_error"}
-        assert body == {
-            "type": "error",
-            "error": {"type": kinds[status], "message": body["error"]["message"]},
-        }
-        return str(body["error"]["message"])
-    if api.startswith("openai"):
-        kind = "server_error" if status == 500 else "invalid_request_error"
-        assert body["error"].keys() == {"message", "type", "param", "code"}
-        assert body["error"]["type"] == kind
-        return str(body["error"]["message"])
-    if api.startswith("gemini"):
-        assert body["error"]["code"] == status
-        assert body["error"]["status"] == ("INTERNAL" if status == 500 else "INVALID_ARGUMENT")
-        return str(body["error"]["message"])
-    if api.startswith("bedrock"):
-        assert body["__type"] == ("InternalServerException" if status == 500 else "ValidationException")
-        return str(body["message"])
-    assert body.keys() == {"error"}
-    return str(body["error"])
-
-
-def test_every_api_is_named() -> None:
-    assert {api.id for api in recognise.apis()} == set(PATHS)
-    for name, path in PATHS.items():
-        found = recognise.by_request_line("POST", path)
-        assert found is not None
-        assert found.id == name
-
-
-@pytest.mark.parametrize("error", [RedactionError("why"), TooLarge("why"), Unreadable("why")])
-def test_refusals_have_the_shape_of_their_api(error: RedactionError) -> None:
-    for api in recognise.apis():
-        refused = unsearched(api, error)
-        assert refused.status == error.status
-        assert said(api.id, refused.status, json.loads(refused.body)).endswith(": why")
 
 
 @pytest.fixture

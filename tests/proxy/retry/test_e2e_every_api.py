@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penumbra.retry.refusals import table
-from proxy.retry.test_e2e_retry import JSON, SSE, claude, prose
+from support.refused import JSON, SSE, claude, prose
 from support.upstream import Raw, turn
 
 SCHEMA = {"type": "object", "properties": {"part": {"type": "integer"}}}

@@ -1,12 +1,7 @@
 """A long file in part: what is shown, and what is said about what is missing."""
 
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -127,27 +122,3 @@ def test_every_line_is_the_one_that_its_number_says_and_every_count_is_right(
     assert int(found[1]) == passed
     if found[2]:
         assert int(found[2]) == last - at == passed + kept
-
-
-SCRIPT = """
-from penumbra.compress.stages.outline import outline
-lines = [f"{'def' if n % 9 == 0 else 'call'} thing_{n % 700}(other_{n % 331}, third_{n % 123})" for n in range(3_000)]
-names = {f"thing_{n}": 0.3 + n / 1_000 for n in range(0, 700, 7)} | {f"other_{n}": 0.7 for n in range(0, 331, 5)}
-print(outline("\\n".join(lines), 9_000, names))
-"""
-
-
-@pytest.mark.parametrize("seed", ["1", "77"])
-def test_the_same_in_every_process(seed: str) -> None:
-    root = str(Path(__file__).parents[3] / "addon")
-    shown = [
-        subprocess.run(
-            [sys.executable, "-c", SCRIPT],
-            env={**os.environ, "PYTHONPATH": root, "PYTHONHASHSEED": one},
-            capture_output=True,
-            check=True,
-        ).stdout
-        for one in ("0", seed)
-    ]
-    assert shown[0] == shown[1]
-    assert len(shown[0]) > 5_000

@@ -4,57 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 import pytest
 
-from penumbra.compress import pipeline, stage, time_budget
-from penumbra.compress.result import Mode, Policy, Redacted, Shortened, ToolOutput
+from penumbra.compress import stage
+from penumbra.compress.result import Mode
+from support.hostile_texts import HOSTILE, MCP, SHELL, Call, shorten
 
-Call = tuple[str, object]
-SHELL: Call = ("Bash", {"command": "./x"})
-MCP: Call = ("mcp__x__y", {})
-DIFF: Call = ("Bash", {"command": "git diff"})
-PAGE: Call = ("WebFetch", {"url": "https://example.com"})
-HUNKS = "diff --git a/x b/x\n--- a/x\n+++ b/x\n"
-
-HOSTILE: dict[str, tuple[Call, Callable[[int], str]]] = {
-    "rows of other keys": (MCP, lambda n: "[" + ",".join(f'{{"k{i}":{i}}}' for i in range(n // 14)) + "]"),
-    "lines of other keys": (MCP, lambda n: "\n".join(f'{{"k{i}":{i}}}' for i in range(n // 14))),
-    "inner other keys": (
-        MCP,
-        lambda n: "[" + ",".join(f'{{"a":{{"k{i}":1}}}}' for i in range(n // 16)) + "]",
-    ),
-    "numbers": (MCP, lambda n: "[" + "1," * (n // 2) + "1]"),
-    "empty objects": (MCP, lambda n: "[" + "{}," * (n // 3) + "{}]"),
-    "deep arrays": (MCP, lambda n: "[" * (n // 2) + "]" * (n // 2)),
-    "blanks between bars": (SHELL, lambda n: "| a |\n" + " " * n + "|x\n|---|\n" + " " * n + "x|\n"),
-    "dashes between bars": (SHELL, lambda n: "|a|b|\n|---|---|\n" + "-" * n + "x|\n" + "-" * n + "-+-y|\n"),
-    "dashes in a hunk": (DIFF, lambda n: HUNKS + "@@ -1,999999 +1,9 @@\n" + "--- y\n" * (n // 6)),
-    "small hunks": (DIFF, lambda n: HUNKS + "@@ -1 +1 @@\n-a\n+b\n" * (n // 18)),
-    "cells in a row": (PAGE, lambda n: "<html><body><table><tr>" + "<td>x" * (n // 5)),
-    "formatting in paragraphs": (
-        PAGE,
-        lambda n: "<html><body>" + "".join(f"<b id={i}>" for i in range(400)) + "<p>x" * (n // 4),
-    ),
-    "links in lines": (PAGE, lambda n: "<html><body>" + "<table><td><a href=x>" * 100 + "x<br>" * (n // 5)),
-    "newlines below a move": (SHELL, lambda n: "\x1b[A" + "\n" * n),
-    "moves to the right": (SHELL, lambda n: "\x1b[400Cx\r\n" * (n // 10)),
-    "a sequence without end": (SHELL, lambda n: "\x1b[" + "1" * n),
-    "overwritten errors": (SHELL, lambda n: "error: " + "y" * 380 + "\r" + "x\r" * (n // 2) + "\n"),
-    "nothing but errors": (SHELL, lambda n: "".join(f"error: {i:x} of {i}\n" for i in range(n // 18))),
-    "errors in one line": (SHELL, lambda n: "{error " * (n // 7)),
-    "errors in a string": (MCP, lambda n: '{"a":"' + "error x\\n" * (n // 9) + '"}'),
-    "other failed tests": (
-        SHELL,
-        lambda n: "".join(f"FAILED t.py::test_{i * i:o}x\n" for i in range(n // 24)),
-    ),
-}
 LIMITED = """
 import resource, sys
-from tests_bounds import HOSTILE, shorten
+from support.hostile_texts import HOSTILE, shorten
 resource.setrlimit(resource.RLIMIT_AS, (3_000_000_000, 3_000_000_000))
 for name, (call, text) in HOSTILE.items():
     shorten(text(int(sys.argv[1])), call)
@@ -63,22 +24,9 @@ print(next(line.split()[1] for line in open("/proc/self/status") if line.startsw
 """
 
 
-def shorten(
-    text: str, call: Call, is_late: time_budget.IsLate = time_budget.never, mode: Mode = Mode.AGGRESSIVE
-) -> Shortened:
-    tool, arguments = call
-    policy = Policy(mode=mode, lossy=True)
-    return pipeline.shorten(
-        ToolOutput(text, tool, arguments), policy, Redacted, lambda _: "shadow_x", is_late
-    )
-
-
 def test_memory_grows_with_the_text_and_not_faster() -> None:
-    code = LIMITED.replace(
-        "from tests_bounds", f"sys.path.insert(0, {__file__.rpartition('/')[0]!r})\nfrom test_result_bounds"
-    )
     ran = subprocess.run(
-        [sys.executable, "-c", code, "100000"],
+        [sys.executable, "-c", LIMITED, "100000"],
         env={"PYTHONPATH": ":".join(sys.path)},
         capture_output=True,
         text=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penumbra import redact
-from unit.redaction.test_private_keys import armour, lines_of_key
+from support.private_keys import armour, lines_of_key
 
 FORGED = "[REDACTED:x:abcdef]"
 _PASSWORD = "9vTq2-" + "LmX4wRk7"

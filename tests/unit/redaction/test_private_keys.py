@@ -4,26 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
-import random
-import string
 
 import pytest
 
 from penumbra import redact
 from support import secret_contexts as contexts
+from support.private_keys import armour, lines_of_key
 
 KIND = ["PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY", "OPENSSH PRIVATE KEY", "ENCRYPTED PRIVATE KEY"]
-B64 = string.ascii_letters + string.digits + "+/"
-
-
-def lines_of_key(seed: int, count: int = 12, width: int = 64) -> list[str]:
-    rnd = random.Random(seed)
-    body = ["".join(rnd.choice(B64) for _ in range(width)) for _ in range(count)]
-    return [*body, "".join(rnd.choice(B64) for _ in range(22)) + "=="]
-
-
-def armour(kind: str, body: list[str]) -> str:
-    return "\n".join([f"-----BEGIN {kind}-----", *body, f"-----END {kind}-----", ""])
 
 
 def fragments_left(text: str, body: list[str]) -> list[str]:

@@ -1,0 +1,14 @@
+"""A client of a shared proxy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.refused import Client
+
+
+@pytest.fixture
+def client(clients: Any, proxy: Any, upstream: Any, api_key: str) -> Client:
+    return Client(clients, proxy(), api_key)

@@ -1,0 +1,16 @@
+"""Fixtures for callers of an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from support.engines import Callers
+
+
+@pytest.fixture
+def callers() -> Iterator[Callers]:
+    made = Callers()
+    yield made
+    made.close()

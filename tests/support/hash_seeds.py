@@ -1,0 +1,83 @@
+"""What must be the same in every process, whatever the seed of `hash`: run as a script, it prints a digest
+for each of its parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+
+from penumbra import redact, rules
+from penumbra.compress.calls.classify import classify
+from penumbra.compress.families.shorten import apply
+from penumbra.compress.pipeline import shorten
+from penumbra.compress.result import Mode, Policy, Redacted, ToolOutput
+from penumbra.compress.stages.outline import outline
+from support import messages_requests as requests
+from support import secret_contexts as contexts
+
+
+def _examples() -> Iterator[tuple[str, str]]:
+    for file in rules.load_folder("commands"):
+        for example in file.content["examples"]:
+            yield example["call"], example["text"]
+
+
+def families() -> Iterator[str]:
+    """Every example of the command rules, by its family alone."""
+    for line, text in _examples():
+        yield repr(apply(text, classify("Bash", {"command": line}), lossy=True))
+
+
+def pipeline() -> Iterator[str]:
+    """The same through the whole pipeline, in every mode, and one long text of like lines."""
+    for line, text in _examples():
+        for mode in Mode:
+            policy = Policy(mode=mode, lossy=True, min_bytes=0, max_output_bytes=3_000)
+            output = ToolOutput(text * 9, "Bash", {"command": line}, "c")
+            yield repr(shorten(output, policy, Redacted, lambda _: "r"))
+    text = "".join(f"line {n % 7} error {n}\n" for n in range(9_000)) + '{"a": 1}   \n' * 40
+    policy = Policy(lossy=True, max_output_bytes=9_000)
+    yield shorten(ToolOutput(text, "Bash", {"command": "x"}), policy, Redacted, lambda _: "r").text
+
+
+def outlines() -> Iterator[str]:
+    """A long file in part, by names of which many count the same."""
+    lines = [
+        f"{'def' if n % 9 == 0 else 'call'} thing_{n % 700}(other_{n % 331}, third_{n % 123})"
+        for n in range(3_000)
+    ]
+    names = {f"thing_{n}": 0.3 + n / 1_000 for n in range(0, 700, 7)}
+    names |= {f"other_{n}": 0.7 for n in range(0, 331, 5)}
+    yield str(outline("\n".join(lines), 9_000, names))
+
+
+def redaction() -> Iterator[str]:
+    """Texts with more and more secrets."""
+    texts = [
+        contexts.fill(text, contexts.values(n)["base62"], "api_key")
+        for n, text in enumerate(contexts.NAMED.values())
+    ]
+    for n in range(len(texts)):
+        yield redact("\n".join(texts[:n]))
+
+
+def rewriting() -> Iterator[str]:
+    """A request with results of several kinds."""
+    turns = [
+        turn
+        for number, text in enumerate((requests.SAME, requests.PRETTY, requests.LOG), 1)
+        for turn in (requests.use(f"toolu_{number}"), requests.answer(f"toolu_{number}", text))
+    ]
+    yield str(requests.go(requests.body(*turns)).body)
+
+
+PARTS: tuple[Callable[[], Iterator[str]], ...] = (families, pipeline, outlines, redaction, rewriting)
+
+if __name__ == "__main__":
+    for part in PARTS:
+        digest, size = sha256(), 0
+        for text in part():
+            digest.update(text.encode("utf-8", "surrogatepass"))
+            size += len(text)
+        print(part.__name__, size, digest.hexdigest())

@@ -1,0 +1,42 @@
+"""The command `penumbra` without a process: groups of options, help, and what is logged."""
+
+import logging
+from types import SimpleNamespace
+
+import pytest
+from mitmproxy import ctx
+
+from penumbra.cli import USAGE, main
+from penumbra.cli.start import Quiet
+from penumbra.config.options import KNOBS, groups
+from penumbra.rules import load as load_rules
+
+
+def test_every_knob_is_in_one_group():
+    assert [knob for knobs in groups().values() for knob in knobs] == list(KNOBS)
+    assert all(groups().values())
+
+
+def test_of_streams_there_is_a_line_only_when_it_is_asked_for(monkeypatch):
+    asked = SimpleNamespace(termlog_verbosity="info")
+    monkeypatch.setattr(ctx, "options", asked, raising=False)
+    quiet = Quiet()
+    for words in ("Streaming response from api.anthropic.com.", "Streaming request to api.anthropic.com."):
+        line = logging.makeLogRecord({"msg": words, "levelno": logging.INFO})
+        asked.termlog_verbosity = "info"
+        assert not quiet.filter(line)
+        asked.termlog_verbosity = "debug"
+        assert quiet.filter(line)
+
+
+@pytest.mark.parametrize("command", [["stats"], ["doctor"], []])
+def test_help_is_there_for_every_command_of_ours(command, capsys):
+    for flag in ("-h", "--help"):
+        with pytest.raises(SystemExit) as ended:
+            main([*command, flag])
+        assert ended.value.code == 0
+        assert capsys.readouterr().out == USAGE
+
+
+def test_the_list_of_holes_is_dated():
+    assert load_rules("advisories.yaml")["date"].year >= 2026

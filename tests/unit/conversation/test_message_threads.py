@@ -1,0 +1,37 @@
+"""Threads are refused where the client then goes on without."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from penumbra.conversation import message_threads
+from penumbra.wire.document import Document
+
+CLAUDE_CODE = "claude-cli/2.1.329 (external, sdk-cli)"
+
+
+SDK = "Anthropic/Python 2.11.0"
+
+
+def refused(policy: str, user_agent: str, thread: Any = "none") -> bool:
+    body = {"messages": []} if thread == "none" else {"messages": [], "thread": thread}
+    try:
+        message_threads.check(Document(json.dumps(body).encode()), policy, user_agent)
+    except message_threads.ThreadRefused as error:
+        details = json.loads(error.body)["error"]
+        assert details["type"] == "invalid_request_error"
+        assert details["details"] == {"error_code": "thread_unsupported_request"}
+        return True
+    return False
+
+
+def test_threads_are_refused_where_the_client_goes_on_without() -> None:
+    for thread in ({"type": "create"}, {"type": "continue", "previous_message_id": "msg_1"}):
+        assert refused("auto", CLAUDE_CODE, thread)
+        assert not refused("auto", SDK, thread)
+        assert refused("refuse", SDK, thread)
+        assert not refused("pass", CLAUDE_CODE, thread)
+    for policy in ("auto", "refuse", "pass"):
+        assert not refused(policy, CLAUDE_CODE)
+        assert not refused(policy, CLAUDE_CODE, None)

@@ -1,0 +1,189 @@
+"""What stands earlier in a request is said by reference, and what is not there any more is not."""
+
+import json
+import re
+from dataclasses import replace
+
+from penumbra.compress.result import Mode
+from penumbra.config.settings import Settings
+from penumbra.conversation import rewrite
+from penumbra.conversation.back_references import expand
+from penumbra.conversation.line_index import LineIndexes
+from penumbra.wire.document import Document
+from support.messages_requests import (
+    LOG,
+    PRETTY,
+    SCOPE,
+    Shadows,
+    answer,
+    api,
+    body,
+    contents,
+    go,
+    how,
+    use,
+)
+
+
+def test_the_later_of_two_identical_results_names_the_earlier():
+    messages = [use("toolu_1"), answer("toolu_1", LOG), use("toolu_2", "Other"), answer("toolu_2", LOG)]
+    rewritten = go(body(*messages), settings=Settings(mode=Mode.SAFE))
+    assert contents(rewritten) == [LOG, "[Duplicate of toolu_1 (Bash); see earlier result]"]
+    assert contents(go(body(*messages), settings=Settings(mode=Mode.SAFE, dedup=False))) == [LOG, LOG]
+    assert contents(go(body(*messages), settings=Settings(mode=Mode.DISABLED))) == [LOG, LOG]
+
+
+def test_a_reference_whose_referent_has_gone_is_replaced_by_the_text():
+    messages = [use("toolu_1"), answer("toolu_1", LOG), use("toolu_2"), answer("toolu_2", LOG)]
+    safe = Settings(mode=Mode.SAFE)
+    first = go(body(*messages), settings=safe)
+    compacted = go(
+        body(*messages[2:], use("toolu_3"), answer("toolu_3", "x")), known=first.decisions, settings=safe
+    )
+    assert contents(compacted) == [LOG, "x"]
+    again = go(body(*messages[2:]), known={**first.decisions, **compacted.decisions}, settings=safe)
+    assert contents(again) == [LOG]
+
+
+SOURCE = "\n".join(f"    value_{number} = compute({number}, other={number * 7})" for number in range(80))
+
+
+EDITED = SOURCE.replace("compute(40,", "compute_differently(40,")
+
+
+def reads(*texts):
+    messages = []
+    for number, text in enumerate(texts):
+        messages += [use(f"toolu_{number}", "Read", file_path="a.py"), answer(f"toolu_{number}", text)]
+    return messages
+
+
+def test_what_stands_earlier_is_said_by_reference():
+    rewritten = go(body(*reads(SOURCE, EDITED)))
+    first, second = contents(rewritten)
+    assert first == SOURCE
+    assert "compute_differently(40," in second
+    assert "same as in result toolu_0" in second
+    assert len(second) < len(SOURCE) / 3
+    assert expand(second, {"result toolu_0": first}) == EDITED
+    for off in (Settings(mode=Mode.SAFE), Settings(dedup=False)):
+        assert contents(go(body(*reads(SOURCE, EDITED)), settings=off)) == [SOURCE, EDITED]
+
+
+WRITE = [use("toolu_w", "Write", file_path="a.py", content=SOURCE), answer("toolu_w", "ok")]
+
+
+def test_a_file_that_the_agent_has_written_is_read_by_reference():
+    messages = [*WRITE, *reads(EDITED)]
+    first = go(body(*messages))
+    read = contents(first)[1]
+    assert "same as in call toolu_w]" in read
+    assert expand(read, {"call toolu_w": SOURCE}) == EDITED
+    assert contents(go(body(*messages, *reads("x")[:0]), known=first.decisions)) == contents(first)
+    # Without the call, or with another text in it, the lines are nowhere else.
+    assert contents(go(body(*messages[2:]), known=first.decisions)) == [EDITED]
+    other = [use("toolu_w", "Write", file_path="a.py", content="x"), *messages[1:]]
+    assert contents(go(body(*other), known=first.decisions)) == ["ok", EDITED]
+
+
+def test_what_is_decided_by_reference_to_a_call_is_not_asked_for_again():
+    messages = body(*WRITE, *reads(EDITED))
+    settings = Settings(adopt="compress")
+    read = rewrite.read(Document(json.dumps(messages).encode()), api("anthropic-messages"), settings, SCOPE)
+    known = go(messages, settings=settings).decisions
+    assert any(decision.facts.referents for decision in known.values())
+    assert len(rewrite.undecided(read, {})) == 2
+    assert rewrite.undecided(read, known) == []
+
+
+def test_long_ids_are_named_by_their_end():
+    one, two = "toolu_01AAAAAAAAAAAAAAbbbbbbb1", "toolu_01AAAAAAAAAAAAAAbbbbbbb2"
+    said = []
+    for later in (two, "toolu_01CCCCCCCCCCCCCCbbbbbbb1"):
+        messages = [use(one, "Read"), answer(one, SOURCE), use(later, "Read"), answer(later, EDITED)]
+        said.append(contents(go(body(*messages)))[1])
+    assert "same as in result …bbbbbbb1]" in said[0]
+    assert f"same as in result {one}]" in said[1]
+
+
+def test_a_restatement_ends_with_its_referent():
+    first = go(body(*reads(SOURCE, EDITED)))
+    assert contents(go(body(*reads(SOURCE, EDITED)[2:]), known=first.decisions)) == [EDITED]
+    with_more = go(body(*reads(SOURCE, EDITED, "x")), known=first.decisions)
+    assert contents(with_more)[:2] == contents(first)
+
+
+def runs(*texts):
+    messages = []
+    for number, text in enumerate(texts):
+        messages += [use(f"toolu_{number}", "Bash", command="./run"), answer(f"toolu_{number}", text)]
+    return messages
+
+
+RUN = "\n".join(
+    f"building module_{number} from src/module_{number}.c with all its parts" for number in range(40)
+)
+
+
+def test_what_a_shortened_result_shows_is_said_by_reference_too():
+    texts = [
+        RUN + "\n" + "\n".join(f"{end} {n} and {n * n} of it" for n in range(400)) for end in ("one", "two")
+    ]
+    settings = Settings(dedup=True)
+    rewritten = go(body(*runs(*texts)), settings=settings, shadows=Shadows())
+    first, second = contents(rewritten)
+    assert first.startswith("<<<SHADOW:")
+    assert second.startswith("<<<SHADOW:")
+    assert "left out" in first
+    assert "same as in result toolu_0]" in second
+    # What it refers to is shown there, line by line.
+    lines = first.split("\n")
+    count = int(re.search(r"\[(\d+) lines: same as in result toolu_0\]", second)[1])
+    place = lines.index(RUN.split("\n")[0])
+    assert lines[place + 1 : place + 1 + count] == RUN.split("\n")[1 : count + 1]
+    # What is decided anew might show other lines: what refers to it is decided anew as well.
+    known = dict(rewritten.decisions)
+    keys = [shown.item.key for shown in rewritten.shown]
+    data = body(*runs(*texts))
+    assert not go(data, known, settings, shadows=Shadows()).decisions
+    again = go(data, {keys[1]: known[keys[1]]}, settings, shadows=Shadows())
+    assert set(again.decisions) == set(keys)
+    assert contents(again) == [first, second]
+    # Once another form has taken its place, nothing refers to it any more.
+    key = keys[0]
+    known[key] = replace(known[key], text="gone", facts=replace(known[key].facts, how="recovered"))
+    again = contents(go(body(*runs(*texts)), known, settings, shadows=Shadows()))
+    assert again[0] == "gone"
+    assert "same as in result" not in again[1]
+
+
+def test_what_is_known_of_a_conversation_changes_the_cost_only():
+    texts = [
+        SOURCE,
+        EDITED,
+        EDITED.replace("value_7 ", "worth_7 "),
+        PRETTY,
+        SOURCE + "\n# end",
+        PRETTY + "\n",
+    ]
+    line_indexes, kept, fresh = LineIndexes(), {}, {}
+    for count in range(1, len(texts) + 1):
+        data = body(*reads(*texts[:count]))
+        with_shelves = go(data, known=kept, line_indexes=line_indexes)
+        without = go(data, known=fresh)
+        assert with_shelves.body == without.body
+        kept.update(with_shelves.decisions)
+        fresh.update(without.decisions)
+    assert sum("restate" in entry.facts.stages for entry in with_shelves.shown) >= 2
+
+
+def test_ids_that_occur_twice_are_no_referents():
+    messages = [
+        use("toolu_1"),
+        answer("toolu_1", LOG),
+        use("toolu_1"),
+        answer("toolu_1", PRETTY),
+        use("toolu_2"),
+        answer("toolu_2", LOG),
+    ]
+    assert "duplicate" not in how(go(body(*messages), settings=Settings(mode=Mode.SAFE)))

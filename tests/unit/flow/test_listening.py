@@ -1,0 +1,19 @@
+"""Which addresses are this machine's own."""
+
+import pytest
+
+from penumbra.flow.listening import is_own
+
+
+@pytest.mark.parametrize(
+    ("address", "own"),
+    [
+        *(
+            (address, True)
+            for address in ("127.0.0.1", "127.9.9.9", "0.0.0.0", "::1", "::", "::ffff:127.0.0.1")
+        ),
+        *((address, False) for address in ("203.0.113.9", "2001:db8::9", "::ffff:203.0.113.9")),
+    ],
+)
+def test_which_addresses_are_this_machines(address, own):
+    assert is_own(address) is own

@@ -1,0 +1,29 @@
+"""Nothing that is sent depends on the process that makes it: the seed of `hash` has no part in it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from support.hash_seeds import PARTS
+
+SEEDS = ("0", "1", "77")
+
+
+def test_the_same_bytes_in_every_process() -> None:
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-m", "support.hash_seeds"],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for seed in SEEDS
+    ]
+    first, *others = (process.communicate()[0].splitlines() for process in running)
+    assert [process.returncode for process in running] == [0] * len(SEEDS)
+    assert [line.split()[0] for line in first] == [part.__name__ for part in PARTS]
+    assert all(int(line.split()[1]) > 1_000 for line in first)
+    for other in others:
+        assert other == first

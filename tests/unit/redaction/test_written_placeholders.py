@@ -1,0 +1,43 @@
+"""Placeholders in the calls of a response, and the legend that says what they are."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from penumbra.apis.formats import FORMATS
+from penumbra.expand import tool
+from penumbra.redaction import written_placeholders
+from penumbra.redaction.placeholder import PATTERN, make
+
+MARK = make("password", b"k", b"v")
+
+
+def test_calls_are_counted_wherever_the_placeholder_stands() -> None:
+    def block(arguments: Any) -> dict[str, Any]:
+        return {"type": "tool_use", "id": "a", "name": "Edit", "input": arguments}
+
+    content = [block({"a": [{"b": MARK}]}), block({"a": "[REDACTED:x"}), block({MARK: 1}), block({"c": MARK})]
+    message = {
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "content": content,
+        "stop_reason": "tool_use",
+    }
+    assert written_placeholders.calls(FORMATS["anthropic"], json.dumps(message).encode(), stream=False) == 2
+    assert written_placeholders.calls(FORMATS["anthropic"], b"no answer", stream=False) == 0
+
+
+@pytest.mark.parametrize("name", tool.EDITING_NAMES.values())
+def test_where_values_are_put_back_the_legend_says_so(name: str) -> None:
+    assert tool.tool(name).description.endswith(tool.EDITING_LEGEND)
+    assert PATTERN.search(tool.EDITING_LEGEND) is None
+
+
+@pytest.mark.parametrize("name", tool.NAMES)
+def test_the_legend_stands_in_the_phantom_whatever_was_redacted(name: str) -> None:
+    assert tool.tool(name).description.endswith(tool.LEGEND)
+    assert PATTERN.search(tool.LEGEND) is None
