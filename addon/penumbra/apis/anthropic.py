@@ -1,4 +1,4 @@
-"""Anthropic Messages: requests.
+"""Anthropic Messages: requests, and the injected tool and hidden exchanges in them.
 
 A tool result is a `tool_result` block of a user message; its content is a string or a list of
 blocks, of which only `text` blocks are ours. Results of server tools stand in assistant messages
@@ -7,14 +7,24 @@ and are never touched.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Raw
 
-from penumbra.apis.parts import Conversation, ResultText, ToolCall, joined_text, text_values
-from penumbra.wire.document import Document, encode
+from penumbra.apis.base import Hidden, InjectedCall, Tool, Tools, Turn, Visible
+from penumbra.apis.parts import text_values
+from penumbra.apis.prompt import Kind, Message, Part
+from penumbra.apis.request_format import RequestFormat
+from penumbra.wire.document import Document, Edit, encode
 
-_THINKING = ("thinking", "redacted_thinking")
+# Tools with a version in their type are the provider's. These few are run by the client all the same.
+_RUN_BY_CLIENT = ("custom", "bash_", "text_editor_", "computer_", "memory_")
+_ELSEWHERE = -1
+"""Index of an answer that is not in the request."""
+_NO_CALLS = b'{"type":"none"}'
+
+SIGNATURES = {"thinking": "signature", "redacted_thinking": "data"}
+"""Kinds of thinking blocks, and the member by which the provider recognises each."""
 _ERROR_TYPES = {
     400: "invalid_request_error",
     413: "request_too_large",
@@ -24,81 +34,211 @@ _ERROR_TYPES = {
 }
 
 
-def read(document: Document) -> Conversation:
-    """The conversation of a `/v1/messages` or `/v1/messages/count_tokens` body."""
-    top = document.members(document.root)
-    messages = top.get("messages")
-    items = document.items(messages)
-    calls: dict[str, ToolCall] = {}
-    results: list[ResultText] = []
-    last_answer = last_thinking = -1
-    opening: str | None = None
-    for turn, item in enumerate(items):
-        message = document.members(item)
-        role = document.string(message.get("role"))
-        content = message.get("content")
-        if role == "assistant":
-            if turn < len(items) - 1:
-                last_answer = turn
-            if _read_answer(document, content, calls):
-                last_thinking = turn
-        elif role == "user":
-            if opening is None:
-                opening = joined_text(document, content)
-            results.extend(_results(document, content, calls, turn))
-    return Conversation(
-        model=document.string(top.get("model")) or "",
-        results=tuple(results),
-        messages=messages,
-        tools=top.get("tools"),
-        last_answer=last_answer,
-        last_thinking=last_thinking,
-        opening=opening or "",
-        calls=calls,
-    )
+class AnthropicRequests(RequestFormat):
+    """Bodies of `/v1/messages` and `/v1/messages/count_tokens`."""
 
+    def message(self, document: Document, value: Raw, turn: int = 0) -> Message:
+        members = document.members(value)
+        role = document.string(members.get("role")) or ""
+        parts = tuple(self.content(document, members.get("content")))
+        thinks = any(part.kind is Kind.REASONING for part in parts)
+        return Message(value, turn, role, role == "assistant", parts, bound=thinks)
 
-def spoken(document: Document) -> Iterator[Raw]:
-    """What was said beside tool results: texts, and the input of calls."""
-    top = document.members(document.root)
-    yield from text_values(document, top.get("system"))
-    for item in document.items(top.get("messages")):
-        content = document.members(item).get("content")
-        yield from text_values(document, content)
-        for entry in document.items(content):
-            block = document.members(entry)
-            if "input" in block and document.string(block.get("type")) == "tool_use":
-                yield block["input"]
+    def content(self, document: Document, content: Raw | None) -> Iterator[Part]:
+        """The parts of a message's content."""
+        if content is not None and document.is_string(content):
+            yield Part(Kind.TEXT, content, texts=(content,))
+        for block in document.items(content):
+            yield from self.block(document, block)
 
-
-def error(status: int, message: str) -> bytes:
-    """An error body as the API writes it."""
-    kind = _ERROR_TYPES.get(status, "api_error")
-    return encode({"type": "error", "error": {"type": kind, "message": message}})
-
-
-def _read_answer(document: Document, content: Raw | None, calls: dict[str, ToolCall]) -> bool:
-    """Note the calls of an assistant message; whether it holds thinking."""
-    thinking = False
-    for item in document.items(content):
-        block = document.members(item)
+    def block(self, document: Document, value: Raw) -> Iterator[Part]:
+        """The parts of one content block."""
+        block = document.members(value)
         kind = document.string(block.get("type"))
-        if kind == "tool_use":
-            call_id = document.string(block.get("id")) or ""
-            calls[call_id] = ToolCall(call_id, document.string(block.get("name")) or "", block.get("input"))
-        elif kind in _THINKING:
-            thinking = True
-    return thinking
+        if kind == "text":
+            if (text := block.get("text")) is not None and document.is_string(text):
+                yield Part(Kind.TEXT, value, texts=(text,))
+        elif kind == "tool_use":
+            call_id, name = (document.string(block.get(key)) or "" for key in ("id", "name"))
+            yield Part(Kind.CALL, value, call_id, name, block.get("input"))
+        elif kind == "tool_result":
+            call_id = document.string(block.get("tool_use_id")) or ""
+            texts = tuple(text_values(document, block.get("content")))
+            is_error = document.plain(block.get("is_error")) is True
+            yield Part(Kind.RESULT, value, call_id, texts=texts, is_error=is_error)
+        elif kind in SIGNATURES:
+            signature = document.string(block.get(SIGNATURES[kind])) or ""
+            yield Part(Kind.REASONING, value, signature=signature)
+
+    def system(self, document: Document) -> Iterable[Part]:
+        return self.content(document, document.members(document.root).get("system"))
+
+    def error(self, status: int, message: str) -> bytes:
+        kind = _ERROR_TYPES.get(status, "api_error")
+        return encode({"type": "error", "error": {"type": kind, "message": message}})
+
+    def tools(self, request: Document) -> Tools:
+        top = request.members(request.root)
+        names, own = [], 0
+        for item in request.items(top.get("tools")):
+            tool = request.members(item)
+            names.append(request.string(tool.get("name")) or "")
+            own += (request.string(tool.get("type")) or "custom").startswith(_RUN_BY_CLIENT)
+        choice = request.string(request.members(top.get("tool_choice")).get("type"))
+        return Tools(tuple(names), own, choice in ("any", "tool"), True, threaded="thread" in top)
+
+    def declare(self, request: Document, tool: Tool) -> None:
+        head = encode({"name": tool.name, "description": tool.description})
+        declaration = head[:-1] + b',"input_schema":' + tool.parameters + b"}"
+        request.append(request.members(request.root)["tools"], declaration)
+
+    def result(self, call: InjectedCall, text: str) -> bytes:
+        return encode({"type": "tool_result", "tool_use_id": call.id, "content": text})
+
+    def continuation(self, turn: Turn, results: Sequence[bytes]) -> tuple[bytes, ...]:
+        answers = b'{"role":"user","content":[' + b",".join(results) + b"]}"
+        return (turn.message, answers) if turn.message else (answers,)
+
+    def extended(self, request: bytes, messages: Sequence[bytes], answer_id: str = "") -> bytes:
+        document = Document(request)
+        top = document.members(document.root)
+        if "thread" in top:
+            # The provider has all the rest, this answer included.
+            marked = [one for one in _messages(document) if _cache_mark(document, one) is not None]
+            # What the client marks is not sent again: the mark goes on to what is new.
+            new = self.marked(messages[-1], document, marked[-1]) if marked else messages[-1]
+            start, end = document.place(top["messages"])
+            document.edits.append(Edit(start, end, b"[" + new + b"]"))
+            document.replace(top["thread"], {"type": "continue", "previous_message_id": answer_id})
+        else:
+            document.append(top["messages"], b",".join(messages))
+        return document.render()
+
+    def without_calls(self, request: bytes) -> bytes:
+        document = Document(request)
+        document.set_member(document.root, "tool_choice", _NO_CALLS)
+        return document.render()
+
+    def compared_with(self, request: Document) -> Raw | None:
+        diagnostics = request.members(request.members(request.root).get("diagnostics"))
+        return diagnostics.get("previous_message_id")
+
+    def thinking(self, request: Document) -> Raw | None:
+        """What a request says about thinking."""
+        return request.members(request.root).get("thinking")
+
+    def visible(self, document: Document) -> list[Visible]:
+        before = _continued(document)
+        first = [Visible(_ELSEWHERE, 0, (), "", "", 0, answer_id=before)] if before else []
+        return first + super().visible(document)
+
+    def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
+        items = _messages(request)
+        if visible.index == _ELSEWHERE:
+            return _put_into_thread(request, items, hidden)
+        message = items[visible.index]
+        if request.is_edited(*request.place(message)):
+            return False
+        behind = items[visible.index + 1] if visible.index + 1 < len(items) else None
+        answers = None if behind is None else request.members(behind)
+        if hidden.results and (answers is None or not _put_results(request, answers, hidden)):
+            return False
+        texts = [*hidden.before, *([hidden.last] if hidden.last else [])]
+        if hidden.signed and not visible.signed:
+            texts = [text for text in map(self._without_thinking, texts) if text]
+        texts = self.joined(texts, request, behind)
+        texts[-1] = self.marked(texts[-1], request, message)
+        start, end = request.place(message)
+        request.edits.append(Edit(start, end, b",".join(texts)))
+        return True
+
+    def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
+        signed = [one for one in self.prompt(request).messages if one.bound and one.by_model]
+        signed = [one for one in signed if one.turn >= first]
+        thinking = self.thinking(request)
+        kind = request.string(request.members(thinking).get("type"))
+        if not signed or kind == "disabled":
+            return False
+        if offered and thinking is not None:
+            return _ask_to_drop(request, thinking)
+        if kind == "enabled":
+            # Such requests must carry the thinking of the turn that is under way.
+            return False
+        return sum(self._remove_thinking(request, message.value) for message in signed) > 0
+
+    def joined(self, texts: list[bytes], request: Document, behind: Raw | None) -> list[bytes]:
+        """Messages that are put in front of another; the API joins those of one role itself."""
+        return texts
+
+    def marked(self, text: bytes, request: Document, message: Raw) -> bytes:
+        """A message with the mark up to which the client wants its prompt cached, if `message` has it."""
+        mark = _cache_mark(request, message)
+        document = Document(text)
+        blocks = document.items(document.members(document.root).get("content"))
+        thinks = blocks and any(part.kind is Kind.REASONING for part in self.block(document, blocks[-1]))
+        if mark is not None and blocks and not thinks:
+            members = document.members(blocks[-1])
+            if "cache_control" not in members:
+                document.add_member(blocks[-1], "cache_control", mark)
+        return document.render()
+
+    def _without_thinking(self, message: bytes) -> bytes:
+        """A message without its thinking; empty if nothing else is in it."""
+        document = Document(message)
+        self._remove_thinking(document, document.root)
+        return document.render() if document.members(document.root) else b""
+
+    def _remove_thinking(self, document: Document, message: Raw) -> bool:
+        """Take the thinking out of a message that has other content too."""
+        content, left = self.blocks(document, message), self.without_reasoning(document, message)
+        if content is None or not left or document.is_edited(*document.place(message)):
+            return False
+        document.rewrite(content, b"[" + b",".join(left) + b"]")
+        return True
 
 
-def _results(
-    document: Document, content: Raw | None, calls: dict[str, ToolCall], turn: int
-) -> Iterator[ResultText]:
-    for item in document.items(content):
-        block = document.members(item)
-        if document.string(block.get("type")) != "tool_result":
-            continue
-        call_id = document.string(block.get("tool_use_id")) or ""
-        is_error = document.plain(block.get("is_error")) is True
-        for value in text_values(document, block.get("content")):
-            yield ResultText(value, call_id, calls.get(call_id), is_error, turn)
+def _continued(request: Document) -> str:
+    """The id of the answer that a request continues whose history the provider keeps."""
+    thread = request.members(request.members(request.root).get("thread"))
+    return request.string(thread.get("previous_message_id")) or ""
+
+
+def _put_into_thread(request: Document, items: list[Raw], hidden: Hidden) -> bool:
+    """The provider has what was hidden; what it lacks are results beside those of real calls."""
+    if hidden.results and not (items and _put_results(request, request.members(items[0]), hidden)):
+        return False
+    thread = request.members(request.members(request.root).get("thread"))
+    if hidden.answer_id:
+        request.replace(thread["previous_message_id"], hidden.answer_id)
+    return True
+
+
+def _put_results(request: Document, message: dict[str, Raw], hidden: Hidden) -> bool:
+    """Results belong beside those of the real calls, in front of everything else."""
+    if request.string(message.get("role")) != "user" or not request.items(message.get("content")):
+        return False
+    request.insert(message["content"], 0, b",".join(hidden.results))
+    return True
+
+
+def _messages(request: Document) -> list[Raw]:
+    return request.items(request.members(request.root).get("messages"))
+
+
+def _ask_to_drop(request: Document, thinking: Raw) -> bool:
+    members = request.members(thinking)
+    wish = {"prefix_mismatch_behavior": "drop_block"}
+    if "block_binding" not in members:
+        request.add_member(thinking, "block_binding", encode(wish))
+    elif request.plain(members["block_binding"]) != wish:
+        request.replace(members["block_binding"], wish)
+    return True
+
+
+def _cache_mark(request: Document, message: Raw) -> bytes | None:
+    """The mark up to which the client wants its prompt cached, if it stands on this message."""
+    for block in reversed(request.items(request.members(message).get("content"))):
+        mark = request.members(block).get("cache_control")
+        if mark is not None:
+            return request.source(mark)
+    return None

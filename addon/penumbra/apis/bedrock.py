@@ -1,4 +1,6 @@
-"""Amazon Bedrock's Converse: requests.
+"""Amazon Bedrock's Converse: requests, and the injected tool and hidden exchanges in them.
+
+Messages are built like Anthropic's, of other blocks.
 
 A tool result is a `toolResult` block of a user message; its content is a list of blocks, each with one
 member that says what it is. Texts, and the strings within `json`, are ours; images, documents, videos
@@ -7,14 +9,17 @@ and search results are not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from msgspec import Raw
 
-from penumbra.apis.base import Said
-from penumbra.apis.parts import Conversation, ResultText, ToolCall, string_values
-from penumbra.wire.document import Document, encode
+from penumbra.apis.anthropic import AnthropicRequests
+from penumbra.apis.base import InjectedCall, Said, Tool, Tools
+from penumbra.apis.parts import string_values
+from penumbra.apis.prompt import Kind, Part
+from penumbra.wire.document import Document, Edit, encode
 
+_DROP_BETA = b"thinking-binding-controls"
 RUN_BY_PROVIDER = "server_tool_use"
 """Type of the calls that the client does not answer."""
 _ERRORS = {
@@ -49,54 +54,98 @@ def _cited(document: Document, block: dict[str, Raw]) -> list[Raw]:
     return document.items(document.members(block.get("citationsContent")).get("content"))
 
 
-def read(document: Document) -> Conversation:
-    """The conversation of a `/converse` or `/converse-stream` body."""
-    top = document.members(document.root)
-    messages = top.get("messages")
-    items = document.items(messages)
-    calls: dict[str, ToolCall] = {}
-    results: list[ResultText] = []
-    opening: list[str] = []
-    last_answer = last_thinking = -1
-    for turn, item in enumerate(items):
-        message = document.members(item)
-        blocks = [document.members(block) for block in document.items(message.get("content"))]
-        role = document.string(message.get("role"))
-        if role == "assistant":
-            if turn < len(items) - 1:
-                last_answer = turn
-            if any("reasoningContent" in block for block in blocks):
-                last_thinking = turn
-            calls |= {call.id: call for call in _calls(document, blocks)}
-        elif role == "user":
-            if last_answer < 0:
-                opening += [document.string(block.get("text")) or "" for block in blocks if "text" in block]
-            for block in blocks:
-                results.extend(_results(document, document.members(block.get("toolResult")), calls, turn))
-    return Conversation(
-        model="",
-        results=tuple(results),
-        messages=messages,
-        tools=document.members(top.get("toolConfig")).get("tools"),
-        last_answer=last_answer,
-        last_thinking=last_thinking,
-        opening="\n".join(opening),
-        calls=calls,
-    )
+class ConverseRequests(AnthropicRequests):
+    """Bodies of `/converse` and `/converse-stream`."""
 
+    opens_with_first = False
 
-def spoken(document: Document) -> Iterator[Raw]:
-    """What was said beside tool results: texts, and the input of calls."""
-    top = document.members(document.root)
-    messages = (document.members(item).get("content") for item in document.items(top.get("messages")))
-    for content in (top.get("system"), *messages):
-        for item in document.items(content):
-            block = document.members(item)
-            text, call = block.get("text"), document.members(block.get("toolUse"))
-            if text is not None and document.is_string(text):
-                yield text
-            if "input" in call:
-                yield call["input"]
+    def block(self, document: Document, value: Raw) -> Iterator[Part]:
+        """The parts of one content block."""
+        block = document.members(value)
+        if (text := block.get("text")) is not None and document.is_string(text):
+            yield Part(Kind.TEXT, value, texts=(text,))
+        if "toolUse" in block:
+            call = document.members(block["toolUse"])
+            call_id, name = (document.string(call.get(key)) or "" for key in ("toolUseId", "name"))
+            own = document.string(call.get("type")) != RUN_BY_PROVIDER
+            yield Part(Kind.CALL, value, call_id, name, call.get("input"), counts=own)
+        elif "reasoningContent" in block:
+            yield Part(Kind.REASONING, value, signature=said(document, value).signature)
+        elif "toolResult" in block:
+            yield from _results(document, value, document.members(block["toolResult"]))
+        elif cited := _cited(document, block):
+            texts = (document.members(one).get("text") for one in cited)
+            shown = tuple(text for text in texts if text is not None and document.is_string(text))
+            yield Part(Kind.OTHER, value, texts=shown)
+
+    def model(self, document: Document) -> str:
+        return ""
+
+    def system(self, document: Document) -> Iterator[Part]:
+        for value in document.items(document.members(document.root).get("system")):
+            yield from self.block(document, value)
+
+    def tool_arrays(self, document: Document) -> tuple[Raw | None, ...]:
+        return (document.members(document.members(document.root).get("toolConfig")).get("tools"),)
+
+    def error(self, status: int, message: str) -> bytes:
+        return error(status, message)
+
+    def tools(self, request: Document) -> Tools:
+        config = _config(request)
+        names, own = [], 0
+        for item in request.items(config.get("tools")):
+            tool = request.members(item)
+            found = request.members(tool.get("toolSpec") or tool.get("systemTool"))
+            names += [request.string(found.get("name")) or ""] if found else []
+            own += "toolSpec" in tool
+        choice = request.members(config.get("toolChoice"))
+        return Tools(tuple(names), own, forced="any" in choice or "tool" in choice, continuable=True)
+
+    def declare(self, request: Document, tool: Tool) -> None:
+        head = encode({"name": tool.name, "description": tool.description})
+        specification = head[:-1] + b',"inputSchema":{"json":' + tool.parameters + b"}}"
+        request.append(_config(request)["tools"], b'{"toolSpec":' + specification + b"}")
+
+    def result(self, call: InjectedCall, text: str) -> bytes:
+        return encode({"toolResult": {"toolUseId": call.id, "content": [{"text": text}]}})
+
+    def without_calls(self, request: bytes) -> bytes:
+        # The API has no way to forbid calls, and wants tools where there were calls. So the one that
+        # nobody else would miss is taken out: the last, which `declare` put there.
+        document = Document(request)
+        *_, before, last = document.items(_config(document)["tools"])
+        document.edits.append(Edit(document.place(before)[1], document.place(last)[1], b""))
+        return document.render()
+
+    def thinking(self, request: Document) -> Raw | None:
+        return request.members(_more(request)).get("thinking")
+
+    def joined(self, texts: list[bytes], request: Document, behind: Raw | None) -> list[bytes]:
+        # Roles have to alternate: results that no answer follows go into the message behind them.
+        last = Document(texts[-1])
+        said = last.members(last.root)
+        content = request.members(behind).get("content")
+        roles = last.string(said.get("role")), request.string(request.members(behind).get("role"))
+        if roles != ("user", "user") or content is None or len(texts) == 1:
+            return texts
+        blocks = [last.source(block) for block in last.items(said.get("content"))]
+        request.insert(content, 0, b",".join(blocks))
+        return texts[:-1]
+
+    def marked(self, text: bytes, request: Document, message: Raw) -> bytes:
+        # A mark is a block of its own here.
+        blocks = request.items(request.members(message).get("content"))
+        marks = [request.source(block) for block in blocks if "cachePoint" in request.members(block)]
+        document = Document(text)
+        if marks:
+            document.append(document.members(document.root)["content"], marks[-1])
+        return document.render()
+
+    def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
+        more = _more(request)
+        offered = offered or (more is not None and may_drop(request, more))
+        return super().drop_unbound(request, first, offered)
 
 
 def error(status: int, message: str) -> bytes:
@@ -105,21 +154,31 @@ def error(status: int, message: str) -> bytes:
     return encode({"__type": _ERRORS.get(status, other), "message": message})
 
 
-def _calls(document: Document, blocks: list[dict[str, Raw]]) -> Iterator[ToolCall]:
-    for block in blocks:
-        if "toolUse" in block:
-            call = document.members(block["toolUse"])
-            name = document.string(call.get("name")) or ""
-            yield ToolCall(document.string(call.get("toolUseId")) or "", name, call.get("input"))
+def _config(request: Document) -> dict[str, Raw]:
+    return request.members(request.members(request.root).get("toolConfig"))
 
 
-def _results(
-    document: Document, result: dict[str, Raw], calls: dict[str, ToolCall], turn: int
-) -> Iterator[ResultText]:
+def _more(request: Document) -> Raw | None:
+    """What a Converse request says to the model in the model's own words."""
+    return request.members(request.root).get("additionalModelRequestFields")
+
+
+def may_drop(request: Document, where: Raw) -> bool:
+    """Whether Anthropic's betas, which stand in the body here, have the one for dropping thinking."""
+    betas = request.members(where).get("anthropic_beta")
+    return betas is not None and _DROP_BETA in request.source(betas)
+
+
+def _results(document: Document, value: Raw, result: Mapping[str, Raw]) -> Iterator[Part]:
+    """One for each of its texts and values."""
     call_id = document.string(result.get("toolUseId")) or ""
     is_error = document.string(result.get("status")) == "error"
-    for item in document.items(result.get("content")):
+    items = document.items(result.get("content"))
+    if not items:
+        yield Part(Kind.RESULT, value, call_id, is_error=is_error)
+    for item in items:
         block = document.members(item)
-        for value in (block.get("text"), block.get("json")):
-            for text in string_values(document, value):
-                yield ResultText(text, call_id, calls.get(call_id), is_error, turn, block.get("json"))
+        held = (block.get("text"), block.get("json"))
+        texts = tuple(text for one in held for text in string_values(document, one))
+        container = block.get("json")
+        yield Part(Kind.RESULT, value, call_id, texts=texts, container=container, is_error=is_error)

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from penumbra.apis.anthropic import read, spoken
-from penumbra.apis.bedrock import error
+from penumbra.apis.anthropic import AnthropicRequests
+from penumbra.apis.bedrock import error, may_drop
 from penumbra.wire.document import Document, NotJson
-
-__all__ = ["error", "read", "spoken", "token_headers"]
 
 _TOKENS = {
     "x-amzn-bedrock-input-token-count": "input_tokens",
     "x-amzn-bedrock-output-token-count": "output_tokens",
 }
+
+
+class InvokeRequests(AnthropicRequests):
+    """Bodies of `/invoke` and `/invoke-with-response-stream`."""
+
+    def error(self, status: int, message: str) -> bytes:
+        return error(status, message)
+
+    def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
+        return super().drop_unbound(request, first, offered or may_drop(request, request.root))
 
 
 def token_headers(body: bytes) -> dict[str, str]:

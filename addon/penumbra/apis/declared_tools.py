@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec import Raw
 
@@ -16,15 +16,13 @@ _SCHEMAS = ("input_schema", "parameters", "inputSchema", "parametersJsonSchema",
 _DEEPEST = 4
 
 
-def declared_schemas(document: Document, tools: Raw | None) -> Iterator[tuple[str, tuple[str, ...]]]:
+def declared_schemas(document: Document, arrays: Iterable[Raw]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Name and top-level properties of each client tool. Tools without a schema are left out.
 
-    `tools`: the request's list of them; lists within the items of a Responses input are found, too.
+    `arrays`: those that declare tools.
     """
-    top = document.members(document.root)
-    lists = [tools, *(document.members(item).get("tools") for item in document.items(top.get("input")))]
-    for one in lists:
-        yield from _listed(document, one, 0)
+    for array in arrays:
+        yield from _listed(document, array, 0)
 
 
 def _listed(document: Document, value: Raw | None, depth: int) -> Iterator[tuple[str, tuple[str, ...]]]:

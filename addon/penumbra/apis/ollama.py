@@ -1,4 +1,4 @@
-"""Ollama's own chat API: requests.
+"""Ollama's own chat API: requests, and the injected tool and hidden exchanges in them.
 
 A tool result is a message of role `tool` with a string as its content. Most results name no call:
 they answer the calls of the message before, by tool name if there is one and in order otherwise.
@@ -6,67 +6,76 @@ they answer the calls of the message before, by tool name if there is one and in
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 
 from msgspec import Raw
 
-from penumbra.apis.parts import Conversation, OpenCalls, ResultText, ToolCall, short_hash
-from penumbra.wire.document import Document, encode
+from penumbra.apis.base import Hidden, InjectedCall, Tool, Tools, Visible
+from penumbra.apis.parts import OpenCalls, ToolCall, short_hash
+from penumbra.apis.prompt import Kind, Message, Part
+from penumbra.apis.request_format import RequestFormat
+from penumbra.wire.document import Document, Edit, decode, encode
 
 
-def read(document: Document) -> Conversation:
-    """The conversation of an `/api/chat` body."""
-    top = document.members(document.root)
-    messages = top.get("messages")
-    items = document.items(messages)
-    waiting = OpenCalls()
-    results: list[ResultText] = []
-    opening: str | None = None
-    last_answer = -1
-    for turn, item in enumerate(items):
-        message = document.members(item)
-        role = document.string(message.get("role"))
-        content = message.get("content")
-        if role == "assistant":
-            if turn < len(items) - 1:
-                last_answer = turn
-            waiting = OpenCalls()
-            waiting.add(_call(document, call) for call in document.items(message.get("tool_calls")))
-        elif role == "user" and opening is None:
-            opening = document.string(content)
-        elif role == "tool" and content is not None and document.is_string(content):
-            call_id = document.string(message.get("tool_call_id")) or ""
-            call = _answered(document, message, call_id, waiting)
-            results.append(ResultText(content, call_id, call, False, turn))
-    return Conversation(
-        model=document.string(top.get("model")) or "",
-        results=tuple(results),
-        messages=messages,
-        tools=top.get("tools"),
-        last_answer=last_answer,
-        last_thinking=-1,
-        opening=opening or "",
-    )
+class OllamaRequests(RequestFormat):
+    """Bodies of `/api/chat`."""
 
+    def message(self, document: Document, value: Raw, turn: int = 0) -> Message:
+        members = document.members(value)
+        role = document.string(members.get("role")) or ""
+        content = members.get("content")
+        texts = (content,) if content is not None and document.is_string(content) else ()
+        parts: list[Part] = []
+        if role == "tool":
+            names = (document.string(members.get(key)) or "" for key in ("tool_name", "name"))
+            call_id = document.string(members.get("tool_call_id")) or ""
+            name = next(filter(None, names), "")
+            parts.append(Part(Kind.RESULT, value, call_id, name, texts=texts))
+        else:
+            parts += (Part(Kind.TEXT, text, texts=(text,)) for text in texts)
+            parts += (_call(document, call) for call in document.items(members.get("tool_calls")))
+        return Message(value, turn, role, role == "assistant", tuple(parts))
 
-def spoken(document: Document) -> Iterator[Raw]:
-    """What was said beside tool results: texts, and the arguments of calls."""
-    for item in document.items(document.members(document.root).get("messages")):
-        message = document.members(item)
-        if document.string(message.get("role")) == "tool":
-            continue
-        content = message.get("content")
-        if content is not None and document.is_string(content):
-            yield content
-        for call in document.items(message.get("tool_calls")):
-            arguments = _call(document, call).arguments
-            if arguments is not None:
-                yield arguments
+    def answered(self, result: Part, by_id: Mapping[str, ToolCall], waiting: OpenCalls) -> ToolCall | None:
+        call = waiting.first_with_id(result.id) if result.id else None
+        return call or (waiting.first_named(result.name) if result.name else waiting.first())
 
+    def tokens(self, document: Document, calls: list[Part]) -> tuple[str, ...]:
+        return tuple(call_token(document, part.block) for part in calls)
 
-def error(status: int, message: str) -> bytes:
-    """An error body as the API writes it; the status stands in the response's head only."""
-    return encode({"error": message})
+    def error(self, status: int, message: str) -> bytes:
+        # The status stands in the response's head only.
+        return encode({"error": message})
+
+    def tools(self, request: Document) -> Tools:
+        names = []
+        for item in request.items(request.members(request.root).get("tools")):
+            function = request.members(request.members(item).get("function"))
+            names.append(request.string(function.get("name")) or "")
+        return Tools(tuple(names), len(names), forced=False, continuable=True)
+
+    def declare(self, request: Document, tool: Tool) -> None:
+        head = encode({"name": tool.name, "description": tool.description})
+        function = head[:-1] + b',"parameters":' + tool.parameters + b"}"
+        declaration = b'{"type":"function","function":' + function + b"}"
+        request.append(request.members(request.root)["tools"], declaration)
+
+    def result(self, call: InjectedCall, text: str) -> bytes:
+        return encode({"role": "tool", "content": text, **decode(call.id.encode())})
+
+    def without_calls(self, request: bytes) -> bytes:
+        # The API has no way to forbid calls but to name no tools.
+        document = Document(request)
+        document.replace(document.members(document.root)["tools"], [])
+        return document.render()
+
+    def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
+        start, end = request.place(self.prompt(request).messages[visible.index].value)
+        if request.is_edited(start, end):
+            return False
+        texts = [*hidden.before, *([hidden.last] if hidden.last else []), *hidden.results]
+        request.edits.append(Edit(start, end, b",".join(texts)))
+        return True
 
 
 def call_token(document: Document, value: Raw) -> str:
@@ -75,21 +84,8 @@ def call_token(document: Document, value: Raw) -> str:
     return short_hash(document.string(function.get("name")), document.plain(function.get("arguments")))
 
 
-def _call(document: Document, value: Raw) -> ToolCall:
+def _call(document: Document, value: Raw) -> Part:
     call = document.members(value)
     function = document.members(call.get("function"))
     name = document.string(function.get("name")) or ""
-    return ToolCall(document.string(call.get("id")) or "", name, function.get("arguments"))
-
-
-def _answered(
-    document: Document, message: dict[str, Raw], call_id: str, waiting: OpenCalls
-) -> ToolCall | None:
-    """The call that a result answers; taken off `waiting`."""
-    name = document.string(message.get("tool_name")) or document.string(message.get("name")) or ""
-    call = waiting.first_with_id(call_id) if call_id else None
-    call = call or (waiting.first_named(name) if name else waiting.first())
-    waiting.close(call)
-    if call is None and name:
-        call = ToolCall(call_id, name)
-    return call
+    return Part(Kind.CALL, value, document.string(call.get("id")) or "", name, function.get("arguments"))

@@ -1,4 +1,5 @@
-"""OpenAI Chat Completions: requests, also as the many compatible APIs write them.
+"""OpenAI Chat Completions, also as the many compatible APIs write it: requests, and the injected tool and
+hidden exchanges in them.
 
 A tool result is a message of role `tool` (or `function`, the legacy form); its content is a string
 or a list of parts, of which only `text` parts are ours. A result without an id answers the first
@@ -7,97 +8,109 @@ call that has none yet.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from msgspec import Raw
 
-from penumbra.apis.parts import Conversation, OpenCalls, ResultText, ToolCall, joined_text, text_values
-from penumbra.wire.document import Document, encode
+from penumbra.apis.base import Hidden, InjectedCall, Tool, Tools, Visible
+from penumbra.apis.openai_chat_message import call_token
+from penumbra.apis.parts import OpenCalls, ToolCall, is_telling, text_values
+from penumbra.apis.prompt import Kind, Message, Part
+from penumbra.apis.request_format import RequestFormat
+from penumbra.wire.document import Document, Edit, encode
 
 
-def read(document: Document) -> Conversation:
-    """The conversation of a `/chat/completions` body."""
-    top = document.members(document.root)
-    messages = top.get("messages")
-    items = document.items(messages)
-    calls: dict[str, ToolCall] = {}
-    waiting = OpenCalls()
-    results: list[ResultText] = []
-    last_answer = -1
-    opening: str | None = None
-    for turn, item in enumerate(items):
-        message = document.members(item)
-        role = document.string(message.get("role"))
-        if role == "assistant":
-            if turn < len(items) - 1:
-                last_answer = turn
-            made, waiting = _calls(document, message), OpenCalls()
-            waiting.add(made)
-            calls.update({call.id: call for call in made if call.id})
-        elif role == "user" and opening is None:
-            opening = joined_text(document, message.get("content"))
-        elif role in ("tool", "function"):
-            call_id = document.string(message.get("tool_call_id")) or ""
-            call = _answered(document, message, call_id, calls, waiting)
-            for value in text_values(document, message.get("content")):
-                results.append(ResultText(value, call_id, call, False, turn))
-    return Conversation(
-        model=document.string(top.get("model")) or "",
-        results=tuple(results),
-        messages=messages,
-        tools=top.get("tools"),
-        last_answer=last_answer,
-        last_thinking=-1,
-        opening=opening or "",
-        calls=calls,
-    )
+class ChatRequests(RequestFormat):
+    """Bodies of `/chat/completions`."""
+
+    def message(self, document: Document, value: Raw, turn: int = 0) -> Message:
+        members = document.members(value)
+        role = document.string(members.get("role")) or ""
+        texts = tuple(text_values(document, members.get("content")))
+        parts: list[Part] = []
+        if role in ("tool", "function"):
+            call_id, name = (document.string(members.get(key)) or "" for key in ("tool_call_id", "name"))
+            parts.append(Part(Kind.RESULT, value, call_id, name, texts=texts))
+        else:
+            parts += (Part(Kind.TEXT, text, texts=(text,)) for text in texts)
+            parts += _calls(document, members)
+        return Message(value, turn, role, role == "assistant", tuple(parts))
+
+    def answered(self, result: Part, by_id: Mapping[str, ToolCall], waiting: OpenCalls) -> ToolCall | None:
+        if result.id:
+            return by_id.get(result.id)
+        return waiting.first_named(result.name) if result.name else waiting.first()
+
+    def tokens(self, document: Document, calls: list[Part]) -> tuple[str, ...]:
+        # Only where ids don't tell one conversation from another.
+        if all(is_telling(part.id) for part in calls):
+            return ()
+        return tuple(call_token(part.name, _said(document, part.arguments)) for part in calls)
+
+    def error(self, status: int, message: str) -> bytes:
+        kind = "invalid_request_error" if status < 500 else "server_error"
+        return encode({"error": {"message": message, "type": kind, "param": None, "code": None}})
+
+    def tools(self, request: Document) -> Tools:
+        top = request.members(request.root)
+        names = []
+        for item in request.items(top.get("tools")):
+            tool = request.members(item)
+            described = request.members(tool.get("function")) or request.members(tool.get("custom"))
+            names.append(request.string(described.get("name")) or "")
+        choices = request.plain(top.get("n"))
+        return Tools(tuple(names), len(names), _forced(request, top), choices in (None, 1))
+
+    def declare(self, request: Document, tool: Tool) -> None:
+        head = encode({"name": tool.name, "description": tool.description})
+        function = head[:-1] + b',"parameters":' + tool.parameters + b"}"
+        declaration = b'{"type":"function","function":' + function + b"}"
+        request.append(request.members(request.root)["tools"], declaration)
+
+    def result(self, call: InjectedCall, text: str) -> bytes:
+        return encode({"role": "tool", "tool_call_id": call.id, "content": text})
+
+    def without_calls(self, request: bytes) -> bytes:
+        document = Document(request)
+        document.set_member(document.root, "tool_choice", b'"none"')
+        return document.render()
+
+    def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
+        message = self.prompt(request).messages[visible.index].value
+        start, end = request.place(message)
+        if request.is_edited(start, end):
+            return False
+        last = hidden.last
+        mark = request.members(message).get("cache_control")
+        if last and mark is not None:
+            last = last[:-1] + b',"cache_control":' + request.source(mark) + b"}"
+        texts = [*hidden.before, *([last] if last else []), *hidden.results]
+        request.edits.append(Edit(start, end, b",".join(texts)))
+        return True
 
 
-def spoken(document: Document) -> Iterator[Raw]:
-    """What was said beside tool results: texts, and the arguments of calls."""
-    for item in document.items(document.members(document.root).get("messages")):
-        message = document.members(item)
-        if document.string(message.get("role")) in ("tool", "function"):
-            continue
-        yield from text_values(document, message.get("content"))
-        for call in _calls(document, message):
-            if call.arguments is not None:
-                yield call.arguments
-
-
-def error(status: int, message: str) -> bytes:
-    """An error body as the API writes it."""
-    kind = "invalid_request_error" if status < 500 else "server_error"
-    return encode({"error": {"message": message, "type": kind, "param": None, "code": None}})
-
-
-def _calls(document: Document, message: dict[str, Raw]) -> list[ToolCall]:
-    found = []
-    for item in document.items(message.get("tool_calls")):
-        call = document.members(item)
+def _calls(document: Document, message: Mapping[str, Raw]) -> Iterator[Part]:
+    for value in document.items(message.get("tool_calls")):
+        call = document.members(value)
         function = document.members(call.get("function")) or document.members(call.get("custom"))
         arguments = function.get("arguments", function.get("input"))
-        name = document.string(function.get("name")) or ""
-        found.append(ToolCall(document.string(call.get("id")) or "", name, arguments))
-    legacy = document.members(message.get("function_call"))
-    if legacy:
-        found.append(ToolCall("", document.string(legacy.get("name")) or "", legacy.get("arguments")))
-    return found
+        call_id, name = document.string(call.get("id")) or "", document.string(function.get("name")) or ""
+        yield Part(Kind.CALL, value, call_id, name, arguments)
+    if legacy := document.members(message.get("function_call")):
+        name = document.string(legacy.get("name")) or ""
+        value = message["function_call"]
+        yield Part(Kind.CALL, value, "", name, legacy.get("arguments"), counts=False)
 
 
-def _answered(
-    document: Document,
-    message: dict[str, Raw],
-    call_id: str,
-    calls: dict[str, ToolCall],
-    waiting: OpenCalls,
-) -> ToolCall | None:
-    """The call that a result answers; taken off `waiting`."""
-    call = calls.get(call_id) if call_id else None
-    name = document.string(message.get("name")) or ""
-    if call is None and not call_id:
-        call = waiting.first_named(name) if name else waiting.first()
-    waiting.close(call)
-    if call is None and name:
-        return ToolCall(call_id, name)
-    return call
+def _said(document: Document, arguments: Raw | None) -> str:
+    """Arguments as a text: they are a string of JSON; some write the object itself."""
+    text = document.string(arguments)
+    return text if text is not None else document.source(arguments).decode() if arguments is not None else ""
+
+
+def _forced(request: Document, top: dict[str, Raw]) -> bool:
+    choice = request.plain(top.get("tool_choice"))
+    if isinstance(choice, dict):
+        allowed = choice.get("allowed_tools")
+        return not isinstance(allowed, dict) or allowed.get("mode") == "required"
+    return choice in ("required", "any")

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Raw
 
 from penumbra.apis.base import ENDED_IN_AN_ERROR, Failure, InjectedCall, MadeCall, Turn
-from penumbra.apis.openai_responses import CALLS, TEXTS, call_id, kind
+from penumbra.apis.openai_responses import CALLS, TEXTS, call_id, kind, known_by
 from penumbra.apis.parts import joined_text
 from penumbra.apis.upstream_error import told
 from penumbra.apis.usage import added, flat, only, plus
@@ -353,12 +353,6 @@ def _turn(
         made=tuple(made),
         item=last,
     )
-
-
-def known_by(document: Document, item: dict[str, Raw]) -> str:
-    """What reasoning is known by, whatever else a client leaves out of it."""
-    opaque = document.string(item.get("encrypted_content"))
-    return opaque or document.string(item.get("id")) or ""
 
 
 def _followed(items: Sequence[bytes], injected_tool: str) -> list[bytes]:

@@ -86,5 +86,5 @@ def error(host: str, status: int, message: str) -> bytes:
     shapes, host = _known()["errors"], host.lower()
     for provider, hosts in _known()["providers"].items():
         if provider in shapes and any(fnmatchcase(host, pattern) for pattern in hosts):
-            return bytes(FORMATS[shapes[provider]].error(status, message))
-    return bytes(FORMATS["openai_chat"].error(status, message))
+            return FORMATS[shapes[provider]].error(status, message)
+    return FORMATS["openai_chat"].error(status, message)

@@ -13,7 +13,6 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from msgspec import Raw
 
@@ -95,7 +94,6 @@ class Conversation:
     model: str
     results: tuple[ResultText, ...]
     messages: Raw | None
-    tools: Raw | None
     last_answer: int
     """Index of the last message that the model wrote; -1 if there is none. Results behind it are
     the unread tail. A closing assistant message that the client pre-filled is no answer."""
@@ -107,22 +105,15 @@ class Conversation:
     """The calls that have an id."""
 
 
-class Wire(Protocol):
-    """One API's way to write a conversation."""
+@dataclass(frozen=True, slots=True)
+class PastCall:
+    """One call of a request's history."""
 
-    def read(self, document: Document) -> Conversation:
-        """The conversation of a request body. Unknown parts are left out, never an error."""
-        ...
-
-    def spoken(self, document: Document) -> Iterator[Raw]:
-        """What was said in a request beside its tool results: the strings of system, user and model,
-        and the arguments of calls, which may be a string or a container. Nothing else: no ids, names,
-        schemas, reasoning, signatures, images or documents."""
-        ...
-
-    def error(self, status: int, message: str) -> bytes:
-        """An error body in the API's own shape."""
-        ...
+    turn: int
+    """Index of its message."""
+    name: str
+    arguments: Raw
+    """A string that holds JSON or free text, or an object."""
 
 
 def text_values(document: Document, content: Raw | None, kinds: Sequence[str] = ("text",)) -> Iterator[Raw]:

@@ -7,28 +7,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from types import ModuleType
-from typing import Any, cast
+from typing import Any
 
 import re2
 
 from penumbra import rules
-from penumbra.apis import anthropic, bedrock, bedrock_invoke, gemini, ollama, openai_chat, openai_responses
-from penumbra.apis.parts import Wire
+from penumbra.apis.anthropic import AnthropicRequests
+from penumbra.apis.bedrock import ConverseRequests
+from penumbra.apis.bedrock_invoke import InvokeRequests
+from penumbra.apis.gemini import GeminiRequests
+from penumbra.apis.ollama import OllamaRequests
+from penumbra.apis.openai_chat import ChatRequests
+from penumbra.apis.openai_responses import ResponsesRequests
+from penumbra.apis.request_format import RequestFormat
 from penumbra.apis.request_path import normal
 from penumbra.rule_schemas.providers import Providers
 from penumbra.wire.document import Document
 
-FORMATS: dict[str, ModuleType] = {
-    "anthropic": anthropic,
-    "bedrock": bedrock,
-    "bedrock_invoke": bedrock_invoke,
-    "gemini": gemini,
-    "ollama": ollama,
-    "openai_chat": openai_chat,
-    "openai_responses": openai_responses,
+FORMATS: dict[str, RequestFormat] = {
+    "anthropic": AnthropicRequests(),
+    "bedrock": ConverseRequests(),
+    "bedrock_invoke": InvokeRequests(),
+    "gemini": GeminiRequests(),
+    "ollama": OllamaRequests(),
+    "openai_chat": ChatRequests(),
+    "openai_responses": ResponsesRequests(),
 }
-"""The modules that read and write each format."""
+"""What reads and writes the requests of each format."""
 _FIRST_BYTES = {
     "string": b'"',
     "array": b"[",
@@ -65,7 +70,7 @@ class Api:
     method: str
     path: Any
     body: tuple[tuple[str, bytes], ...]
-    wire: Wire
+    wire: RequestFormat
     cache: Cache
 
     def fits(self, document: Document) -> bool:
@@ -90,7 +95,7 @@ def apis() -> tuple[Api, ...]:
             method=rule.method,
             path=re2.compile(f"(?i){rule.path}"),
             body=tuple((key, _FIRST_BYTES[kind]) for key, kind in rule.body.items()),
-            wire=cast(Wire, FORMATS[rule.format]),
+            wire=FORMATS[rule.format],
             cache=caches[rule.format],
         )
         for name, rule in known.apis.items()

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from penumbra.apis.base import Tools, Turn
-from penumbra.apis.openai_responses_hidden import ResponsesAnswers, storable
+from penumbra.apis.openai_responses import storable
+from penumbra.apis.openai_responses_hidden import ResponsesAnswers
 from penumbra.apis.openai_responses_response import ResponsesStream
 from penumbra.wire.document import Document, NotJson, decode, encode
 from penumbra.wire.sse import SseEvent

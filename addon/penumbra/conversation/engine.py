@@ -357,7 +357,9 @@ class Engine:
         def work() -> tuple[rewrite.Request, Mapping[str, int]]:
             document = request.document
             others = len(document.edits)
-            counts = self._spoken.redact(document, incoming.api.wire.spoken(document), redact, request.scope)
+            counts = self._spoken.redact(
+                document, incoming.api.wire.outside_results(document), redact, request.scope
+            )
             found = document.edits[others:]
             del document.edits[others:]
             if not found:

@@ -10,7 +10,8 @@ import re
 from bisect import bisect_left
 from collections.abc import Mapping
 
-from penumbra.apis.parts import Conversation, ResultText, Wire
+from penumbra.apis.parts import Conversation, ResultText
+from penumbra.apis.request_format import RequestFormat
 from penumbra.compress.stages.passages import NAME
 from penumbra.wire.document import Document
 
@@ -29,12 +30,12 @@ class Mentions:
         self._said: list[tuple[int, int]] | None = None
 
     def before(
-        self, document: Document, wire: Wire, conversation: Conversation, result: ResultText
+        self, document: Document, wire: RequestFormat, conversation: Conversation, result: ResultText
     ) -> Mapping[str, float]:
         """The names that were used before a result, in texts and in calls, each with its weight."""
         if self._said is None:
             start = 0 if conversation.messages is None else document.place(conversation.messages)[0]
-            places = (document.place(one) for one in wire.spoken(document))
+            places = (document.place(one) for one in wire.outside_results(document))
             self._said = sorted(place for place in places if place[0] >= start)
         count = bisect_left(self._said, (document.place(result.value)[0], 0))
         weights: dict[str, float] = {}

@@ -15,14 +15,16 @@ import json
 import re
 from bisect import bisect_left, insort
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import orjson
 from cffi import FFI
 from msgspec import Raw
 
+T = TypeVar("T")
 _ffi = FFI()
 _ADDRESS = _ffi.typeof("uintptr_t")
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
@@ -103,6 +105,7 @@ class Document:
     """What was opened, by the identity of its value: a request is gone through more than once."""
     _opened: int = field(init=False, repr=False, default=0)
     """Bytes of all that was opened."""
+    _made: dict[Callable[[Document], Any], Any] = field(init=False, repr=False, default_factory=dict)
     _places: list[tuple[int, int]] = field(init=False, repr=False, default_factory=list)
     _noted: Edit | None = field(init=False, repr=False, default=None)
     """The last edit whose place is in that list."""
@@ -133,6 +136,13 @@ class Document:
         self._base = _address(structure)
 
     # Reading
+
+    def once(self, make: Callable[[Document], T]) -> T:
+        """What a function makes of the document as it came. It is asked once."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        made: T = self._made[make]
+        return made
 
     def members(self, value: Raw | None) -> dict[str, Raw]:
         """The members of an object, in order; empty if the value is absent or no object.

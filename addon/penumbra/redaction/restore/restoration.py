@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from penumbra.apis.arguments import hint
 from penumbra.apis.declared_tools import declared_schemas
 from penumbra.apis.edited_calls import EDITS
-from penumbra.apis.made_calls import PastCall, past_calls
+from penumbra.apis.parts import PastCall
 from penumbra.compress.result import Redacted
 from penumbra.conversation import rewrite
 from penumbra.errors import place
@@ -157,7 +157,7 @@ class Restoring:
         document = request.document
         calls = [
             (self._call_key(conversation, document, call), call)
-            for call in past_calls(request.api.format, document)
+            for call in request.api.wire.past_calls(document)
             if files.edit_kind(call.name)
         ]
         known = {key: self._edits[key] for key, _ in calls if key in self._edits}
@@ -313,7 +313,8 @@ def _declared_paths(request: rewrite.Request) -> dict[str, str]:
     """By name of tool: the one property of its declared schema that names a file; empty if none does, or
     more than one. A tool that is declared twice has none."""
     found: dict[str, str] = {}
-    for name, properties in declared_schemas(request.document, request.conversation.tools):
+    tools = request.api.wire.schema_arrays(request.document)
+    for name, properties in declared_schemas(request.document, tools):
         named = [one for one in properties if files.names_file(one)]
         found[name] = named[0] if len(named) == 1 and name not in found else ""
     return found
@@ -325,7 +326,7 @@ def _first_move(request: rewrite.Request) -> int:
     if not _ELSEWHERE.isdisjoint(document.members(document.root)):
         # Calls that are not in the request may have.
         return -1
-    for call in past_calls(request.api.format, document):
+    for call in request.api.wire.past_calls(document):
         texts = (leaf.text for leaf in arguments.leaves(document, call.arguments))
         if files.moves(call.name, texts):
             return call.turn

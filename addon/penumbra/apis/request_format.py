@@ -1,0 +1,260 @@
+"""One API's requests: what each API has to say of itself, and what follows from that.
+
+An API says where the parts of a prompt stand (`message` and a few facts beside it). What the conversation is,
+what was said outside of results, which calls were made, and by what a hidden exchange is recognised is
+derived here, once for all.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from msgspec import Raw
+
+from penumbra.apis.base import Hidden, InjectedCall, Reasoning, Tool, Tools, Turn, Visible
+from penumbra.apis.parts import Conversation, OpenCalls, PastCall, ResultText, ToolCall
+from penumbra.apis.prompt import Kind, Message, Part, Prompt
+from penumbra.wire.document import Document
+
+
+class RequestFormat(ABC):
+    """How one API writes requests. Stateless."""
+
+    messages = "messages"
+    """The member that holds the messages."""
+    opens_with_first = True
+    """The first words of a conversation are its first message of the user; False: all before an answer."""
+    calls_wait = False
+    """A result may answer a call of any message; False: of the last one that the model wrote."""
+    joins_messages = False
+    """Messages of the model that stand side by side are one answer."""
+
+    # What an API says of itself
+
+    @abstractmethod
+    def message(self, document: Document, value: Raw, turn: int = 0) -> Message:
+        """One message, with its parts."""
+
+    @abstractmethod
+    def error(self, status: int, message: str) -> bytes:
+        """An error body in the API's own shape."""
+
+    def members(self, document: Document) -> Mapping[str, Raw]:
+        """The members of the request itself."""
+        return document.members(document.root)
+
+    def model(self, document: Document) -> str:
+        """The model that the body names; empty if it names none."""
+        return document.string(document.members(document.root).get("model")) or ""
+
+    def system(self, document: Document) -> Iterable[Part]:
+        """What stands beside the messages for the model to heed."""
+        return ()
+
+    def tool_arrays(self, document: Document) -> Iterable[Raw | None]:
+        """What may declare tools."""
+        return (self.members(document).get("tools"),)
+
+    def answered(self, result: Part, by_id: Mapping[str, ToolCall], waiting: OpenCalls) -> ToolCall | None:
+        """The call that a result answers, out of those before it that have an id, and those without a result
+        yet."""
+        return by_id.get(result.id)
+
+    def tokens(self, document: Document, calls: list[Part]) -> tuple[str, ...]:
+        """What the calls of an answer are known by where clients may drop ids: see `Visible.tokens`."""
+        return ()
+
+    def blocks(self, document: Document, message: Raw) -> Raw | None:
+        """The array that a message's blocks stand in."""
+        return document.members(message).get("content")
+
+    def schema_arrays(self, document: Document) -> Iterable[Raw]:
+        """What says which arguments tools take."""
+        return self.prompt(document).tools
+
+    @abstractmethod
+    def tools(self, request: Document) -> Tools:
+        """What a request says about tools."""
+
+    @abstractmethod
+    def declare(self, request: Document, tool: Tool) -> None:
+        """Put a tool behind the last of a request that has some."""
+
+    @abstractmethod
+    def result(self, call: InjectedCall, text: str) -> bytes:
+        """One result, JSON: an item for `Hidden.results`."""
+
+    @abstractmethod
+    def without_calls(self, request: bytes) -> bytes:
+        """The request, in which no tool may be called although all stay declared."""
+
+    @abstractmethod
+    def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
+        """Put a hidden exchange in front of and into a message. False if it can't stand there."""
+
+    def continuation(self, turn: Turn, results: Sequence[bytes]) -> tuple[bytes, ...]:
+        """The messages that continue a conversation behind a turn: the turn itself and its results."""
+        return (turn.message, *results) if turn.message else tuple(results)
+
+    def extended(self, request: bytes, messages: Sequence[bytes], answer_id: str = "") -> bytes:
+        """The request with these messages behind its last one.
+
+        `answer_id`: of the answer that they continue, for requests whose history the provider keeps.
+        """
+        document = Document(request)
+        document.append(self.members(document)[self.messages], b",".join(messages))
+        return document.render()
+
+    def reasoning(self, request: Document) -> list[Reasoning]:
+        """The reasoning in a request, where the API refuses what is without the things that it led to."""
+        return []
+
+    def take_out(self, request: Document, places: Collection[int]) -> None:
+        """Remove the messages at these places."""
+        return
+
+    def compared_with(self, request: Document) -> Raw | None:
+        """The id of an answer that is named only so that the provider compares the prompts of both."""
+        return None
+
+    def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
+        """Reasoning from message `first` on belongs to another conversation: keep the request valid.
+
+        `offered`: the request may ask the provider to drop it; otherwise it is left out where the
+        API allows that. Whether anything was changed.
+        """
+        return False
+
+    # What follows from it
+
+    def prompt(self, document: Document) -> Prompt:
+        """What a request says to the model."""
+        return document.once(self._prompt)
+
+    def _prompt(self, document: Document) -> Prompt:
+        place = self.members(document).get(self.messages)
+        return Prompt(
+            self.model(document),
+            tuple(self.system(document)),
+            place,
+            tuple(self.message(document, item, turn) for turn, item in enumerate(document.items(place))),
+            tuple(array for array in self.tool_arrays(document) if array is not None),
+        )
+
+    def read(self, document: Document) -> Conversation:
+        """The conversation of a request body. Unknown parts are left out, never an error."""
+        prompt = self.prompt(document)
+        by_model = [message for message in prompt.messages if message.by_model]
+        behind = len(prompt.messages) - 1
+        calls, results = self._results(document, prompt)
+        return Conversation(
+            model=prompt.model,
+            results=tuple(results),
+            messages=prompt.place,
+            last_answer=max((one.turn for one in by_model if one.turn < behind), default=-1),
+            last_thinking=max((one.turn for one in by_model if one.bound), default=-1),
+            opening=self._opening(document, prompt),
+            calls={call_id: call for call_id, call in calls.items() if call_id},
+        )
+
+    def _opening(self, document: Document, prompt: Prompt) -> str:
+        texts: list[Raw] = []
+        for message in prompt.messages:
+            if message.by_model and not self.opens_with_first:
+                break
+            if message.role == "user":
+                texts += (text for part in message.of(Kind.TEXT) for text in part.texts)
+                if self.opens_with_first:
+                    break
+        return "\n".join(document.string(text) or "" for text in texts)
+
+    def _results(self, document: Document, prompt: Prompt) -> tuple[dict[str, ToolCall], list[ResultText]]:
+        by_id: dict[str, ToolCall] = {}
+        waiting = OpenCalls()
+        results: list[ResultText] = []
+        for message in prompt.messages:
+            if message.by_model:
+                made = [_tool_call(part) for part in message.of(Kind.CALL)]
+                by_id |= {call.id: call for call in made}
+                waiting = waiting if self.calls_wait else OpenCalls()
+                waiting.add(made)
+                continue
+            for part in message.of(Kind.RESULT):
+                call = self.answered(part, by_id, waiting)
+                waiting.close(call)
+                if call is None and part.name:
+                    call = ToolCall(part.id, part.name)
+                for text in part.texts:
+                    results.append(
+                        ResultText(text, part.id, call, part.is_error, message.turn, part.container)
+                    )
+        return by_id, results
+
+    def outside_results(self, document: Document) -> Iterator[Raw]:
+        """What stands outside of tool results: the strings of system, user and model, and the arguments of
+        calls, which may be a string or a container. Nothing else: no ids, names, schemas, reasoning,
+        signatures, images or documents."""
+        prompt = self.prompt(document)
+        for parts in (prompt.system, *(message.of(Kind.TEXT, Kind.CALL) for message in prompt.messages)):
+            for part in parts:
+                yield from part.texts
+                if part.arguments is not None:
+                    yield part.arguments
+
+    def past_calls(self, document: Document) -> Iterator[PastCall]:
+        """The calls of the client's tools, with or without a result, in order."""
+        for message in self.prompt(document).messages:
+            for part in message.of(Kind.CALL):
+                if part.arguments is not None:
+                    yield PastCall(message.turn, part.name, part.arguments)
+
+    def answers(self, document: Document) -> list[list[Message]]:
+        """The messages of the model, those together that stand for one answer."""
+        messages = self.prompt(document).messages
+        if not self.joins_messages:
+            return [[message] for message in messages if message.by_model]
+        return [list(run) for by_model, run in groupby(messages, lambda one: one.by_model) if by_model]
+
+    def visible(self, document: Document) -> list[Visible]:
+        """The answers of a request, in order, as far as hidden exchanges are recognised by them."""
+        found: list[Visible] = []
+        last_call, since = "", 0
+        for ordinal, messages in enumerate(self.answers(document)):
+            visible = self._visible(document, messages)
+            found.append(replace(visible, ordinal=ordinal, last_call=last_call, since=since))
+            last_call, since = (visible.calls[-1], 0) if visible.calls else (last_call, since + 1)
+        return found
+
+    def _visible(self, document: Document, messages: list[Message]) -> Visible:
+        parts = [part for message in messages for part in message.parts]
+        calls = [part for part in parts if part.counts and part.kind in (Kind.CALL, Kind.OTHER)]
+        calls = [part for part in calls if part.kind is Kind.CALL or part.id]
+        texts = (text for part in parts if part.kind in (Kind.TEXT, Kind.OTHER) for text in part.texts)
+        said = "".join(document.string(text) or "" for text in texts)
+        signed = [part.signature for part in parts if part.signature is not None]
+        ids = tuple(part.id for part in calls)
+        return Visible(
+            messages[0].turn,
+            0,
+            ids,
+            said,
+            "",
+            0,
+            signed=bool(signed),
+            signature=signed[-1] if signed else "",
+            tokens=self.tokens(document, calls),
+        )
+
+    def without_reasoning(self, document: Document, message: Raw) -> list[bytes] | None:
+        """A message's blocks but for its reasoning; None if it has none."""
+        reasoning = {id(part.block) for part in self.message(document, message).of(Kind.REASONING)}
+        blocks = document.items(self.blocks(document, message))
+        left = [document.source(block) for block in blocks if id(block) not in reasoning]
+        return None if len(left) == len(blocks) else left
+
+
+def _tool_call(part: Part) -> ToolCall:
+    return ToolCall(part.id, part.name, part.arguments)
