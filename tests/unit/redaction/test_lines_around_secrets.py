@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penumbra import rules
 from penumbra.redaction import LIBRARY_KEY, rule
 from penumbra.redaction.engine import Redactor
+from penumbra.rule_schemas.base import convert
+from penumbra.rule_schemas.secrets import SecretFile
 
 REDACTOR = Redactor(LIBRARY_KEY)
 MARKED = re.compile("⟦([^⟧\n]*)⟧")
@@ -45,9 +48,10 @@ def _values() -> list[tuple[str, str]]:
     """(rule, secret) of all examples whose rule needs nothing around the secret."""
     examples = (
         (each.id, text)
-        for each in rule.read()
+        for file in rules.load_folder("secrets")
+        for each in convert(SecretFile, file.content, "").rules
         if not each.group
-        for text in (each.examples or {}).get("match", [])
+        for text in each.examples.match
     )
     marked = ((name, MARKED.findall(text.replace("¦", ""))) for name, text in examples)
     return [(name, values[0]) for name, values in marked if len(values) == 1]
