@@ -95,6 +95,9 @@ class AnthropicRequests(RequestFormat):
     def result(self, call: InjectedCall, text: str) -> bytes:
         return encode({"type": "tool_result", "tool_use_id": call.id, "content": text})
 
+    def user_message(self, text: str) -> bytes:
+        return encode({"role": "user", "content": text})
+
     def continuation(self, turn: Turn, results: Sequence[bytes]) -> tuple[bytes, ...]:
         answers = b'{"role":"user","content":[' + b",".join(results) + b"]}"
         return (turn.message, answers) if turn.message else (answers,)
@@ -124,7 +127,6 @@ class AnthropicRequests(RequestFormat):
         return diagnostics.get("previous_message_id")
 
     def thinking(self, request: Document) -> Raw | None:
-        """What a request says about thinking."""
         return request.members(request.root).get("thinking")
 
     def visible(self, document: Document) -> list[Visible]:

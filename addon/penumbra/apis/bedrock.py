@@ -110,6 +110,9 @@ class ConverseRequests(AnthropicRequests):
     def result(self, call: InjectedCall, text: str) -> bytes:
         return encode({"toolResult": {"toolUseId": call.id, "content": [{"text": text}]}})
 
+    def user_message(self, text: str) -> bytes:
+        return encode({"role": "user", "content": [{"text": text}]})
+
     def without_calls(self, request: bytes) -> bytes:
         # The API has no way to forbid calls, and wants tools where there were calls. So the one that
         # nobody else would miss is taken out: the last, which `declare` put there.

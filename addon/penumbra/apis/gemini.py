@@ -90,6 +90,12 @@ class GeminiRequests(RequestFormat):
         named = decode(call.id.encode())
         return encode({"functionResponse": {**named, "response": {"output": text}}})
 
+    def user_message(self, text: str) -> bytes:
+        return encode({"role": "user", "parts": [{"text": text}]})
+
+    def pair(self, part: Part) -> str:
+        return part.id or part.name
+
     def continuation(self, turn: Turn, results: Sequence[bytes]) -> tuple[bytes, ...]:
         answers = b'{"role":"user","parts":[' + b",".join(results) + b"]}"
         return (turn.message, answers) if turn.message else (answers,)

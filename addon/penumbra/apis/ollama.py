@@ -63,6 +63,9 @@ class OllamaRequests(RequestFormat):
     def result(self, call: InjectedCall, text: str) -> bytes:
         return encode({"role": "tool", "content": text, **decode(call.id.encode())})
 
+    def user_message(self, text: str) -> bytes:
+        return encode({"role": "user", "content": text})
+
     def without_calls(self, request: bytes) -> bytes:
         # The API has no way to forbid calls but to name no tools.
         document = Document(request)

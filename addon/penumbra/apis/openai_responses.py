@@ -133,6 +133,9 @@ class ResponsesRequests(RequestFormat):
     def result(self, call: InjectedCall, text: str) -> bytes:
         return encode({"type": "function_call_output", "call_id": call.id, "output": text})
 
+    def user_message(self, text: str) -> bytes:
+        return encode({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]})
+
     def extended(self, request: bytes, messages: Sequence[bytes], answer_id: str = "") -> bytes:
         document = Document(request)
         top = document.members(document.root)

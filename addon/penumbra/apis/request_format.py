@@ -95,6 +95,18 @@ class RequestFormat(ABC):
     def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
         """Put a hidden exchange in front of and into a message. False if it can't stand there."""
 
+    @abstractmethod
+    def user_message(self, text: str) -> bytes:
+        """A message of the user, JSON."""
+
+    def pair(self, part: Part) -> str:
+        """What a call has in common with its results."""
+        return part.id
+
+    def thinking(self, request: Document) -> Raw | None:
+        """What a request says about thinking, where the API binds reasoning to what stands before it."""
+        return None
+
     def continuation(self, turn: Turn, results: Sequence[bytes]) -> tuple[bytes, ...]:
         """The messages that continue a conversation behind a turn: the turn itself and its results."""
         return (turn.message, *results) if turn.message else tuple(results)

@@ -7,7 +7,7 @@ and quotes what the user said there. Summaries of earlier rounds stay whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -15,8 +15,10 @@ from typing import Any
 from msgspec import Raw
 
 from penumbra import rules
-from penumbra.apis import gemini
-from penumbra.apis.parts import joined_text, string_values, text_values
+from penumbra.apis.parts import is_elsewhere
+from penumbra.apis.prompt import Kind, Message, Part, Prompt
+from penumbra.apis.recognise import FORMATS
+from penumbra.apis.request_format import RequestFormat
 from penumbra.compress.size import size
 from penumbra.conversation import shrink_result
 from penumbra.wire.document import Document, Edit, NotJson, decode, encode
@@ -33,12 +35,7 @@ _NOTE = 8_000
 """Bytes that the note may have."""
 _EXCERPTS = 12
 _EXCERPT = 500
-_TEXTS = ("text", "input_text", "output_text")
-_MESSAGES = {"openai_responses": "input", "gemini": "contents"}
-_THOUGHTS = ("thinking", "redacted_thinking", "reasoning", "reasoningContent")
-_ELSEWHERE = ("previous_response_id", "thread")
-"""Members of requests whose history is at the provider: what travels can't stand alone."""
-_OPAQUE = ("compaction", "compaction_summary", "compaction_trigger")
+_LEADING = ("system", "developer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +60,11 @@ def recognise(
     document: Document, format_name: str, path: str = "", headers: Mapping[str, str] | None = None
 ) -> Compaction | None:
     """What kind of compaction request it is; None if it is none. Header names are in lower case."""
-    items = _messages(document, format_name)
+    prompt = FORMATS[format_name].prompt(document)
+    items = document.items(prompt.place)
     if not items:
         return None
-    texts = _last_user_texts(document, items)
+    texts = _last_user_texts(document, prompt)
     last = document.string(document.members(items[-1]).get("type"))
     for rule in table()["requests"]:
         if format_name not in rule["formats"]:
@@ -79,21 +77,16 @@ def recognise(
             or any(matches(text, rule) for text in texts)
         ):
             prompted = "path" not in rule
-            own = _begins(_system(document), rule.get("system", ())) or _lacks_tools(document, items)
+            own = _begins(_system(document, prompt), rule.get("system", ())) or _lacks_tools(document, prompt)
             return Compaction(rule["id"], shares_cache=prompted and not own, prompted=prompted)
     return None
 
 
-def _lacks_tools(document: Document, items: Sequence[Raw]) -> bool:
+def _lacks_tools(document: Document, prompt: Prompt) -> bool:
     """Calls stand in the history, and no tool is declared: the agent's own prompt declares some."""
-    members = gemini.inner(document)
-    if document.items(members.get("tools")) or "toolConfig" in members:
+    if any(document.items(array) for array in prompt.tools):
         return False
-    messages = [document.members(item) for item in items]
-    kinds = [document.string(message.get("type")) or "" for message in messages]
-    if "additional_tools" in kinds:
-        return False
-    return any(_pairs(document, *one)[0] for one in zip(messages, kinds, strict=True))
+    return any(message.of(Kind.CALL) for message in prompt.messages)
 
 
 def matches(text: str, rule: Mapping[str, Any]) -> bool:
@@ -127,56 +120,26 @@ def _names(headers: Mapping[str, str], rule: Mapping[str, str]) -> bool:
     return rule["value"] in [value.strip().lower() for value in headers.get(rule["name"], "").split(",")]
 
 
-def _messages(document: Document, format_name: str) -> list[Raw]:
-    members = gemini.inner(document) if format_name == "gemini" else document.members(document.root)
-    return document.items(members.get(_MESSAGES.get(format_name, "messages")))
+def _system(document: Document, prompt: Prompt) -> str:
+    """What the operator says, beside the messages or in the first of them."""
+    first = prompt.messages[0]
+    parts = prompt.system or (first.parts if first.role in _LEADING else ())
+    return "\n".join(_said(document, parts))
 
 
-def _system(document: Document) -> str:
-    members = gemini.inner(document)
-    for name in ("system", "instructions"):
-        if text := joined_text(document, members.get(name)):
-            return text
-    value = document.members(gemini.member(members, "systemInstruction"))
-    if text := "\n".join(document.string(one) or "" for one in _part_texts(document, value)):
-        return text
-    first = document.items(members.get("messages"))[:1]
-    message = document.members(first[0]) if first else {}
-    role = document.string(message.get("role"))
-    return joined_text(document, message.get("content")) if role in ("system", "developer") else ""
-
-
-def _part_texts(document: Document, message: Mapping[str, Raw]) -> Iterator[Raw]:
-    for part in document.items(message.get("parts")):
-        text = document.members(part).get("text")
-        if text is not None and document.is_string(text):
-            yield text
-
-
-def _own_texts(document: Document, message: Mapping[str, Raw]) -> Iterator[Raw]:
-    """The texts of a message itself, results left out."""
-    yield from text_values(document, message.get("content"), _TEXTS)
-    yield from _plain_texts(document, message.get("content"))
-    yield from _part_texts(document, message)
-
-
-def _plain_texts(document: Document, content: Raw | None) -> Iterator[Raw]:
-    """The texts of blocks that have no type, as Converse writes them."""
-    for item in document.items(content):
-        block = document.members(item)
-        text = block.get("text")
-        if "type" not in block and text is not None and document.is_string(text):
-            yield text
-
-
-def _last_user_texts(document: Document, items: Sequence[Raw]) -> list[str]:
-    for item in reversed(items):
-        message = document.members(item)
-        if document.string(message.get("role")) == "user":
-            return [document.string(text) or "" for text in _own_texts(document, message)]
-        if document.string(message.get("role")) in ("assistant", "model"):
+def _last_user_texts(document: Document, prompt: Prompt) -> list[str]:
+    for message in reversed(prompt.messages):
+        if message.role == "user":
+            return _said(document, message.parts)
+        if message.role in ("assistant", "model"):
             return []
     return []
+
+
+def _said(document: Document, parts: Iterable[Part]) -> list[str]:
+    """The texts themselves, results left out."""
+    texts = (text for part in parts if part.kind is Kind.TEXT for text in part.texts)
+    return [document.string(text) or "" for text in texts]
 
 
 # The budget
@@ -206,17 +169,17 @@ def bound(body: bytes, format_name: str, budget: int, *, prompted: bool = True) 
     the calls whose results stand in it, stay as they are. Reasoning is left out, since what stands before
     it changes. Raises NotJson.
     """
-    document = Document(body)
-    items = _messages(document, format_name)
-    if len(items) < 2 or size_of(document, format_name) <= budget or _is_elsewhere(document):
+    document, wire = Document(body), FORMATS[format_name]
+    items = document.items(wire.prompt(document).place)
+    if len(items) < 2 or size_of(document, format_name) <= budget or is_elsewhere(document):
         return None
-    messages = [_read(document, item) for item in items]
+    messages = [_read(wire, document.source(item)) for item in items]
     first = next((n for n, message in enumerate(messages) if not message.leads), 0)
     groups = _groups(messages)
     final = groups.pop() if prompted else range(len(messages), len(messages))
     ends = [messages[n].source for n in final]
-    if not _needs_thoughts(document):
-        ends[:-1] = [form for source in ends[:-1] if (form := _without_thoughts(source))]
+    if not _needs_reasoning(wire, document):
+        ends[:-1] = [form for source in ends[:-1] if (form := _without_reasoning(wire, source))]
     leads = [messages[n].source for n in range(first)]
     room = budget - sum(map(len, [*leads, *ends])) - _NOTE
     kept: list[range] = []
@@ -230,7 +193,7 @@ def bound(body: bytes, format_name: str, budget: int, *, prompted: bool = True) 
     parts = list(leads)
     if start > first:
         gone = [n for n in range(first, final.start) if n < start or not messages[n].form]
-        parts.append(_note_message(format_name, _note(messages, gone)))
+        parts.append(wire.user_message(_note(messages, gone)))
     parts += [messages[n].form for group in kept for n in group if messages[n].form]
     made = b",".join(parts + ends)
     place = document.place(items[0])[0], document.place(items[-1])[1]
@@ -239,20 +202,16 @@ def bound(body: bytes, format_name: str, budget: int, *, prompted: bool = True) 
     return result if len(result) < len(body) else None
 
 
-def _is_elsewhere(document: Document) -> bool:
-    top = document.members(document.root)
-    return any(name in top for name in _ELSEWHERE)
-
-
-def _needs_thoughts(document: Document) -> bool:
+def _needs_reasoning(wire: RequestFormat, document: Document) -> bool:
     """Whether the call that is under way must begin with its reasoning."""
-    thinking = document.members(document.members(document.root).get("thinking"))
+    thinking = document.members(wire.thinking(document))
     return document.string(thinking.get("type")) == "enabled"
 
 
 def size_of(document: Document, format_name: str) -> int:
     """Bytes of JSON that a request's messages have together."""
-    return sum(len(memoryview(item)) for item in _messages(document, format_name))
+    place = FORMATS[format_name].prompt(document).place
+    return sum(len(memoryview(item)) for item in document.items(place))
 
 
 def _groups(messages: Sequence[_Message]) -> list[range]:
@@ -270,126 +229,59 @@ def _groups(messages: Sequence[_Message]) -> list[range]:
     return groups
 
 
-def _read(document: Document, item: Raw) -> _Message:
-    source = document.source(item)
-    one = Document(source)
-    members = one.members(one.root)
-    role = one.string(members.get("role")) or ""
-    kind = one.string(members.get("type")) or ""
-    calls, answers = _pairs(one, members, kind)
-    own = [one.string(text) or "" for text in _own_texts(one, members)]
-    is_user = role == "user" and not answers
-    if kind in _THOUGHTS:
+def _read(wire: RequestFormat, source: bytes) -> _Message:
+    document = Document(source)
+    message = wire.message(document, document.root)
+    own = _said(document, message.parts)
+    answers = frozenset(wire.pair(part) for part in message.of(Kind.RESULT))
+    if any(part.block is document.root for part in message.of(Kind.REASONING)):
         form = b""
-    elif kind in _OPAQUE or any(_begins(text, table()["summaries"]) for text in own):
+    elif message.opaque or any(_begins(text, table()["summaries"]) for text in own):
         form = source
     else:
-        form = _shortened(one, members)
+        form = _shortened(wire, document, message)
     return _Message(
         source=source,
         form=form,
-        calls=calls,
+        calls=frozenset(wire.pair(part) for part in message.of(Kind.CALL, Kind.OTHER) if not part.texts),
         answers=answers,
-        text="\n".join(own).strip() if role == "user" else "",
-        leads=role in ("system", "developer"),
-        says=is_user,
+        text="\n".join(own).strip() if message.role == "user" else "",
+        leads=message.role in _LEADING,
+        says=message.role == "user" and not answers,
     )
 
 
-def _pairs(one: Document, members: Mapping[str, Raw], kind: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Ids of the calls in a message, and of those that it answers."""
-    calls: set[str] = set()
-    answers: set[str] = set()
-    own = one.string(members.get("call_id")) or one.string(members.get("id")) or ""
-    if kind.endswith("_call_output"):
-        answers.add(own)
-    elif kind.endswith("_call"):
-        calls.add(own)
-    if one.string(members.get("role")) in ("tool", "function"):
-        answers.add(one.string(members.get("tool_call_id")) or "")
-    for call in one.items(members.get("tool_calls")):
-        calls.add(one.string(one.members(call).get("id")) or "")
-    for block in one.items(members.get("content")):
-        entry = one.members(block)
-        if one.string(entry.get("type")) == "tool_use":
-            calls.add(one.string(entry.get("id")) or "")
-        elif one.string(entry.get("type")) == "tool_result":
-            answers.add(one.string(entry.get("tool_use_id")) or "")
-        for name, found in (("toolUse", calls), ("toolResult", answers)):
-            if name in entry:
-                found.add(one.string(one.members(entry[name]).get("toolUseId")) or "")
-    for part in one.items(members.get("parts")):
-        entry = one.members(part)
-        for name, found in (("functionCall", calls), ("functionResponse", answers)):
-            if (value := gemini.member(entry, name)) is not None:
-                called = one.members(value)
-                found.add(one.string(called.get("id")) or one.string(called.get("name")) or "")
-    return frozenset(calls), frozenset(answers)
-
-
-def _shortened(one: Document, members: Mapping[str, Raw]) -> bytes:
+def _shortened(wire: RequestFormat, document: Document, message: Message) -> bytes:
     """A message without reasoning, its long texts and arguments shortened; empty: nothing is left."""
-    texts = [(text, one.string(text) or "") for text in (*_own_texts(one, members), *_results(one, members))]
+    places = [text for part in message.of(Kind.TEXT, Kind.RESULT) for text in part.texts]
+    texts = [(text, document.string(text) or "") for text in places]
     if sum(size(value) for _, value in texts) > MESSAGE_BYTES:
         limit = max(_SHORTENED // len(texts), _LEAST_TEXT)
         for text, value in texts:
             if (form := shrink_result.shorten(value, limit)) is not None:
-                one.replace(text, form)
-    for arguments in _arguments(one, members):
-        source = one.source(arguments)
-        if len(source) > _ARGUMENTS:
-            note = {"_compacted_arguments": f"[{len(source)} bytes of arguments left out]"}
-            one.replace(arguments, encode(note).decode("utf-8") if one.is_string(arguments) else note)
-    return _without_thoughts(one.render())
+                document.replace(text, form)
+    for part in message.of(Kind.CALL):
+        if part.arguments is not None and not part.checked:
+            _shorten_arguments(document, part.arguments)
+    return _without_reasoning(wire, document.render())
 
 
-def _without_thoughts(source: bytes) -> bytes:
+def _shorten_arguments(document: Document, arguments: Raw) -> None:
+    source = document.source(arguments)
+    if len(source) > _ARGUMENTS:
+        note = {"_compacted_arguments": f"[{len(source)} bytes of arguments left out]"}
+        text = encode(note).decode("utf-8")
+        document.replace(arguments, text if document.is_string(arguments) else note)
+
+
+def _without_reasoning(wire: RequestFormat, source: bytes) -> bytes:
     """A message without its blocks of reasoning; empty: nothing is left."""
-    one = Document(source)
-    content = one.members(one.root).get("content")
-    blocks = one.items(content)
-    left = [one.source(block) for block in blocks if not _is_thought(one.members(block), one)]
-    if content is None or len(left) == len(blocks):
+    document = Document(source)
+    blocks, left = wire.blocks(document, document.root), wire.without_reasoning(document, document.root)
+    if blocks is None or left is None:
         return source
-    start, end = one.place(content)
-    return one.data[:start] + b"[" + b",".join(left) + b"]" + one.data[end:] if left else b""
-
-
-def _is_thought(block: Mapping[str, Raw], one: Document) -> bool:
-    return one.string(block.get("type")) in _THOUGHTS or any(name in block for name in _THOUGHTS)
-
-
-def _results(one: Document, members: Mapping[str, Raw]) -> Iterator[Raw]:
-    for block in one.items(members.get("content")):
-        entry = one.members(block)
-        if one.string(entry.get("type")) == "tool_result":
-            yield from text_values(one, entry.get("content"))
-        yield from _plain_texts(one, one.members(entry.get("toolResult")).get("content"))
-    yield from text_values(one, members.get("output"), _TEXTS)
-    for part in one.items(members.get("parts")):
-        response = one.members(gemini.member(one.members(part), "functionResponse"))
-        yield from string_values(one, response.get("response"))
-
-
-def _arguments(one: Document, members: Mapping[str, Raw]) -> Iterator[Raw]:
-    for name in ("arguments", "input"):
-        if "call_id" in members and name in members:
-            yield members[name]
-    for call in one.items(members.get("tool_calls")):
-        function = one.members(one.members(call).get("function"))
-        if "arguments" in function:
-            yield function["arguments"]
-    for block in one.items(members.get("content")):
-        entry = one.members(block)
-        if one.string(entry.get("type")) == "tool_use" and "input" in entry:
-            yield entry["input"]
-        called = one.members(entry.get("toolUse"))
-        if "input" in called:
-            yield called["input"]
-    for part in one.items(members.get("parts")):
-        called = one.members(gemini.member(one.members(part), "functionCall"))
-        if "args" in called:
-            yield called["args"]
+    document.rewrite(blocks, b"[" + b",".join(left) + b"]")
+    return document.render() if left else b""
 
 
 def _note(messages: Sequence[_Message], gone: Sequence[int]) -> str:
@@ -413,13 +305,3 @@ def _note(messages: Sequence[_Message], gone: Sequence[int]) -> str:
             break
         lines.append(line)
     return "\n".join(lines)
-
-
-def _note_message(format_name: str, note: str) -> bytes:
-    if format_name == "gemini":
-        return encode({"role": "user", "parts": [{"text": note}]})
-    if format_name == "openai_responses":
-        return encode({"type": "message", "role": "user", "content": [{"type": "input_text", "text": note}]})
-    if format_name == "bedrock":
-        return encode({"role": "user", "content": [{"text": note}]})
-    return encode({"role": "user", "content": note})

@@ -236,6 +236,30 @@ def test_converse_keeps_calls_with_their_results() -> None:
     assert all(len(one["content"][0]["text"]) <= 2_900 for one in results)
 
 
+def test_converse_says_its_system_prompt_and_its_thinking_in_its_own_way() -> None:
+    thought = {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "s"}}}
+    messages: list[dict[str, Any]] = [{"role": "user", "content": [{"text": prose(1, 400)}]}] * 3
+    use = {"toolUse": {"toolUseId": "t", "name": "x", "input": {}}}
+    answer = {"toolResult": {"toolUseId": "t", "content": [{"text": "y"}]}}
+    asks = {"text": "Your task is to create a detailed summary of the conversation so far"}
+    messages = [
+        *messages,
+        {"role": "assistant", "content": [thought, use]},
+        {"role": "user", "content": [answer, asks]},
+    ]
+    body: dict[str, Any] = {"messages": messages, "toolConfig": {"tools": [{"toolSpec": {"name": "x"}}]}}
+    found = summary_requests.recognise(Document(json.dumps(body).encode()), "bedrock")
+    assert found is not None
+    assert found.shares_cache
+    body["system"] = [{"text": "You are a helpful AI assistant tasked with summarizing conversations."}]
+    found = summary_requests.recognise(Document(json.dumps(body).encode()), "bedrock")
+    assert found is not None
+    assert not found.shares_cache
+    assert thought not in bound(body, "bedrock", 500)["messages"][-2]["content"]
+    body["additionalModelRequestFields"] = {"thinking": {"type": "enabled", "budget_tokens": 50}}
+    assert thought in bound(body, "bedrock", 500)["messages"][-2]["content"]
+
+
 def test_freeform_arguments_are_shortened_too() -> None:
     whole = [
         {"role": "user", "content": "go"},
