@@ -22,7 +22,7 @@ from penumbra.compress.calls.envelope import split_envelope, tells_failure
 from penumbra.compress.families import shorten as families
 from penumbra.compress.result import Loss, Mode, Policy, Redact, Shortened, ToolOutput
 from penumbra.compress.size import exceeds, size
-from penumbra.compress.stage import Shape, Source, Stage, is_readable
+from penumbra.compress.stage import Shape, Source, Stage, Trace, Trial, is_readable
 from penumbra.compress.stages import (
     binary,
     dictionary,
@@ -63,6 +63,9 @@ _BEGINNING = 20_000
 _DIFF = re.compile(r"^(?:diff --git |@@ -[0-9]|--- \S.*\n\+\+\+ \S)", re.MULTILINE)
 _OF_ANY_SIZE = frozenset({"excerpt"})
 """Stages that don't look at the lines of a text that is too large for that."""
+_NOTHING_TO_DO = "nothing to do"
+_NOT_QUOTED = "not for text that is quoted later (of reads and edits)"
+_CRITICAL = "a critical line would be missing"
 _log = logging.getLogger(__name__)
 
 
@@ -148,14 +151,15 @@ def shorten(
     redact: Redact,
     ref: Callable[[str], str],
     is_late: time_budget.IsLate = time_budget.never,
+    trace: Trace | None = None,
 ) -> Shortened:
     """The form of one result that is to be forwarded.
 
-    A pure function of its inputs. `ref` names the shadow of a redacted original. Once `is_late` says so,
-    only the stages run that every result must pass. Raises RedactionError; any other failure leaves the
-    text as it was before the failing stage.
+    A pure function of its inputs; `trace` is told what each stage does. `ref` names the shadow of a redacted
+    original. Once `is_late` says so, only the stages run that every result must pass. Raises RedactionError;
+    any other failure leaves the text as it was before the failing stage.
     """
-    run = _Run(output, policy, redact, is_late)
+    run = _Run(output, policy, redact, is_late, trace)
     run.clean()
     if policy.mode is Mode.DISABLED or run.unwrapped(ref):
         return run.result()
@@ -176,6 +180,7 @@ class _Run:
     policy: Policy
     redact: Redact
     is_late: time_budget.IsLate
+    trace: Trace | None = None
     text: str = ""
     original: str = ""
     loss: Loss = Loss.NONE
@@ -207,6 +212,7 @@ class _Run:
             return
         shown = self._shown()
         if shown is not self.text:
+            self._tell("terminal", shown)
             self.text = shown
             self.stages.append("terminal")
             found = sum(self.redactions.values())
@@ -232,12 +238,12 @@ class _Run:
             self.output,
             self.policy,
             lambda output, policy: shorten(
-                output, policy, self.redact, lambda _: ref(self.original), self.is_late
+                output, policy, self.redact, lambda _: ref(self.original), self.is_late, self.trace
             ),
             quoted=self.call.category in _QUOTED,
         )
         loss = max((part.loss for part in found.parts), default=Loss.NONE) if found else Loss.NONE
-        if found is None or not self._accepts(found.text, loss, trusted=True):
+        if found is None or self._refusal(found.text, loss, trusted=True):
             return False
         for part in found.parts:
             self.stages += [stage for stage in part.stages if stage not in self.stages]
@@ -245,16 +251,17 @@ class _Run:
             self.family = self.family or part.family
             for rule, count in part.redactions.items():
                 self.redactions[rule] = self.redactions.get(rule, 0) + count
+        self._tell("json_envelope", found.text)
         self.text, self.loss = found.text, loss
         self.redact_again()
         return True
 
     def structure(self, ref: Callable[[str], str]) -> None:
         """The stages that the mode, the size and the call allow."""
-        if (
-            not exceeds(self.original, self.policy.min_bytes)
-            or _RANK[self.policy.mode] < _RANK[Mode.STANDARD]
-        ):
+        if _RANK[self.policy.mode] < _RANK[Mode.STANDARD]:
+            return
+        if not exceeds(self.original, self.policy.min_bytes):
+            self._tell("all others", None, f"not above min_bytes ({self.policy.min_bytes:,})")
             return
         stages = len(self.stages)
         whole = self.text
@@ -292,7 +299,10 @@ class _Run:
 
     def command_family(self) -> bool:
         """Apply what is known about the command that printed the text; whether that changed it."""
-        if self.call.category in _QUOTED or self._passes_over("command_family"):
+        if self.call.category in _QUOTED:
+            self._tell("command_family", None, _NOT_QUOTED)
+            return False
+        if self._passes_over("command_family"):
             return False
         try:
             with time_budget.watched(self.is_late):
@@ -303,7 +313,11 @@ class _Run:
         except Exception as error:
             _failed("command_family", error)
             return False
-        if found is None or not self._accepts(found.text, found.loss, trusted=True):
+        if found is None:
+            self._tell("command_family", None, _NOTHING_TO_DO)
+            return False
+        if reason := self._refusal(found.text, found.loss, trusted=True):
+            self._tell("command_family", found.text, reason)
             return False
         self.family = found.family
         self._keep("command_family", found.loss, found.text)
@@ -311,27 +325,32 @@ class _Run:
 
     def steps(self, stages: tuple[Stage, ...], source: Source) -> None:
         """Run the stages that the mode and the call allow."""
-        quoted, lossy = self.call.category in _QUOTED, self.policy.lossy
-        rank = _RANK[self.policy.mode]
         for stage in stages:
-            if (
-                (stage.quoted or not quoted)
-                and (lossy or stage.loss is not Loss.LOSSY)
-                and _RANK[stage.mode] <= rank
-                and not self._passes_over(stage.name)
-            ):
+            if reason := self._exclusion(stage):
+                self._tell(stage.name, None, reason)
+            elif not self._passes_over(stage.name):
                 self.step(stage, source)
+
+    def _exclusion(self, stage: Stage) -> str:
+        """Why a stage may not run; empty if it may."""
+        if not stage.quoted and self.call.category in _QUOTED:
+            return _NOT_QUOTED
+        if stage.loss is Loss.LOSSY and not self.policy.lossy:
+            return "it would leave something out, which is not allowed here"
+        if _RANK[stage.mode] > _RANK[self.policy.mode]:
+            return f"only in mode {stage.mode}"
+        return ""
 
     def step(self, stage: Stage, source: Source) -> None:
         """Run one stage, and keep what it made if that is better."""
         try:
             with time_budget.watched(self.is_late):
                 new = stage.apply(self.text, source)
-            if (
-                new is None
-                or new == self.text
-                or not self._accepts(new, stage.loss, stage.trusted, stage.deletes)
-            ):
+            if new is None or new == self.text:
+                self._tell(stage.name, None, _NOTHING_TO_DO)
+                return
+            if reason := self._refusal(new, stage.loss, stage.trusted, stage.deletes):
+                self._tell(stage.name, new, reason)
                 return
         except time_budget.Overrun:
             self._gave_up(stage.name)
@@ -349,6 +368,7 @@ class _Run:
         return late
 
     def _gave_up(self, stage: str) -> None:
+        self._tell(stage, None, "no time is left for it, or the text is too large")
         if stage not in self.skipped:
             self.skipped.append(stage)
 
@@ -363,27 +383,33 @@ class _Run:
         if new is not None and new != self.text and size(new) + size(in_front) <= size(self.text):
             self._keep(name, loss, new)
 
-    def _accepts(self, new: str, loss: Loss, trusted: bool, deletes: bool = False) -> bool:
-        """Law 3 and law 4: smaller in bytes and tokens, with every critical line."""
+    def _refusal(self, new: str, loss: Loss, trusted: bool, deletes: bool = False) -> str:
+        """Why a text is not kept; empty if it is smaller in bytes and tokens, with every critical line."""
         first_loss = loss is Loss.LOSSY and self.loss is not Loss.LOSSY
         overhead = self.policy.overhead if first_loss else ""
         saved = size(self.text) - size(new) - size(overhead)
         if saved < 0:
-            return False
+            return f"{-saved:,} bytes more{', with what stands in front of it' if overhead else ''}"
+        critical = trusted or loss is not Loss.LOSSY
         if deletes and saved >= _CLEARLY:
             self.cost = None
-            return trusted or loss is not Loss.LOSSY or critical_lines.keeps_critical(self.text, new)
+            return "" if critical or critical_lines.keeps_critical(self.text, new) else _CRITICAL
         if self.cost is None:
             self.cost = token_estimate.estimate(self.text)
         cost = token_estimate.estimate(new)
         if cost + token_estimate.estimate(overhead) >= self.cost:
-            return False
-        if loss is Loss.LOSSY and not trusted and not critical_lines.keeps_critical(self.text, new):
-            return False
+            return "no token is saved"
+        if not critical and not critical_lines.keeps_critical(self.text, new):
+            return _CRITICAL
         self.cost = cost
-        return True
+        return ""
+
+    def _tell(self, stage: str, after: str | None, reason: str = "") -> None:
+        if self.trace is not None:
+            self.trace(Trial(stage, self.text, after, reason))
 
     def _keep(self, name: str, loss: Loss, new: str) -> None:
+        self._tell(name, new)
         self.text = new
         self.loss = max(self.loss, loss)
         self.stages.append(name)
@@ -398,6 +424,7 @@ class _Run:
         for rule, count in redacted.counts.items():
             self.redactions[rule] = self.redactions.get(rule, 0) + count
         if redacted.text != self.text:
+            self._tell("redaction", redacted.text)
             self.text = redacted.text
             self.cost = None
             if "redaction" not in self.stages:

@@ -59,6 +59,21 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+class Trial:
+    """What a stage made of a text, for those who want to see how a result came about."""
+
+    stage: str
+    before: str
+    after: str | None
+    """None: the stage made nothing of it, or did not run."""
+    reason: str
+    """Why it was not kept, or did not run; empty: it was kept."""
+
+
+Trace = Callable[[Trial], None]
+
+
+@dataclass(frozen=True, slots=True)
 class Stage:
     """A named transform. `apply` returns None, or the same text, where it has nothing to do."""
 

@@ -52,15 +52,21 @@ class Shape:
 
     def confirms(self, body: str) -> bool:
         """Whether the text may be of the family."""
+        return not self.objection(body)
+
+    def objection(self, body: str) -> str:
+        """What speaks against it; empty if nothing does."""
         data = encode(body)
         if self.none is not None and self.none.search(data):
-            return False
+            return "a line matches shape.none"
         if self.some is not None and not self.some.search(data):
-            return False
+            return "no line matches any of shape.any"
         if self.most is None:
-            return True
+            return ""
         lines = [line for line in body.split("\n") if line.strip()]
-        return bool(lines) and len(self.most.places(lines)) >= self.share * len(lines)
+        if lines and len(self.most.places(lines)) >= self.share * len(lines):
+            return ""
+        return "too few lines match shape.most"
 
 
 @dataclass(frozen=True, slots=True)
