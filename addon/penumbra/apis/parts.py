@@ -30,8 +30,8 @@ class ToolCall:
     name: str
     arguments: Raw | None = None
     """An object, or a string that holds JSON or free text, as the format has it."""
-    heard: str | None = None
-    """Of a call that is not in the request: its arguments as they were once seen."""
+    cached: str | None = None
+    """Of a call that is not in the request: its arguments, out of the tool-call cache."""
 
 
 class OpenCalls:

@@ -137,12 +137,12 @@ class Engine:
         self.database, self.key = database, database.key
         self.stores = stores = Stores(database, settings.ledger_ttl, settings.originals_ttl)
         self.restoring = Restoring(stores.restorations, stores.decisions)
-        self.heard = ToolCallCache(stores.tool_calls, self._cleaned)
+        self.tool_calls = ToolCallCache(stores.tool_calls, self._cleaned)
         self.expansions = Expansions(
             self.key,
             stores.exchanges,
             stores.originals,
-            self.heard,
+            self.tool_calls,
             settings.page_bytes,
         )
         self.conversations = stores.conversations
@@ -151,7 +151,7 @@ class Engine:
         database.begin()
         self._outside = ExternalCompressors(dispatcher, Http(listening))
         self._line_indexes = LineIndexes()
-        self._spoken = OutsideResults()
+        self._outside_results = OutsideResults()
         self.elsewhere = Elsewhere(self._redact, self._work)
         self._workers = workers.Workers()
         # Compiled while the proxy starts; the first request waits for what is missing.
@@ -246,11 +246,11 @@ class Engine:
         if request is None:
             return None
         incoming, request = await self._concealed(incoming, settings, request)
-        request, hidden = await self._unspoken(incoming, settings, request)
+        request, hidden = await self._clean_outside_results(incoming, settings, request)
         caller = self._caller(incoming, request)
-        if missing := rewrite.unheard(request):
-            heard = await self.heard.known(caller.scope, missing)
-            request = rewrite.with_calls(request, heard, caller.owner) if heard else request
+        if missing := rewrite.calls_elsewhere(request):
+            cached = await self.tool_calls.known(caller.scope, missing)
+            request = rewrite.with_calls(request, cached, caller.owner) if cached else request
         key = caller.conversation()
         past = await self.conversations.past(key)
         known = await self.stores.decisions.get(recoverer.keys(request, past))
@@ -345,7 +345,7 @@ class Engine:
         heavy = len(text) > self.settings.offload_bytes
         return (await self._work(_OURS, heavy, lambda: redact(text, ""))).text
 
-    async def _unspoken(
+    async def _clean_outside_results(
         self, incoming: Incoming, settings: Settings, request: rewrite.Request
     ) -> tuple[rewrite.Request, Mapping[str, int]]:
         """The request without the secrets that stand outside of tool results, where that is wanted, and
@@ -357,7 +357,7 @@ class Engine:
         def work() -> tuple[rewrite.Request, Mapping[str, int]]:
             document = request.document
             others = len(document.edits)
-            counts = self._spoken.redact(
+            counts = self._outside_results.redact(
                 document, incoming.api.wire.outside_results(document), redact, request.scope
             )
             found = document.edits[others:]

@@ -26,6 +26,7 @@ from penumbra.apis.parts import Conversation, ResultText, ToolCall
 from penumbra.apis.recognise import Api
 from penumbra.compress import pipeline, time_budget, token_estimate
 from penumbra.compress.calls import tools
+from penumbra.compress.calls.hint import hint
 from penumbra.compress.result import Loss, Mode, Policy, Redact, Redacted, Shortened, ToolOutput
 from penumbra.compress.size import size
 from penumbra.config import per_request
@@ -132,15 +133,15 @@ def with_model(request: Request, model: str) -> Request:
     return replace(request, conversation=replace(request.conversation, model=model))
 
 
-def unheard(request: Request) -> set[str]:
+def calls_elsewhere(request: Request) -> set[str]:
     """Ids of the calls that results answer and the request does not show."""
     calls = ((result.call_id, result.call) for result in request.conversation.results)
-    return {one for one, call in calls if call is None or (call.arguments is None and call.heard is None)}
+    return {one for one, call in calls if call is None or (call.arguments is None and call.cached is None)}
 
 
-def with_calls(request: Request, heard: Mapping[str, MadeCall], possession: bytes) -> Request:
+def with_calls(request: Request, cached: Mapping[str, MadeCall], possession: bytes) -> Request:
     """The same request, in which results know the calls that are not in it."""
-    calls = {one: ToolCall(one, call.name, heard=call.arguments) for one, call in heard.items()}
+    calls = {one: ToolCall(one, call.name, cached=call.arguments) for one, call in cached.items()}
     results = tuple(
         replace(result, call=calls.get(result.call_id, result.call))
         for result in request.conversation.results
@@ -226,7 +227,7 @@ def cleaner(
     """How the secrets of an item's text are taken out, and those of the forms that are made of it."""
     if not request.settings.redact_secrets:
         return Redacted
-    place, container = arguments.hint(output.arguments), item.result.container
+    place, container = hint(output.arguments), item.result.container
 
     def clean(text: str) -> Redacted:
         if container is None or text != item.text:

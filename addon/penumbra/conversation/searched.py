@@ -19,6 +19,7 @@ from penumbra.apis import arguments, result_blocks, user_text
 from penumbra.apis.parts import Conversation, ResultText, ToolCall
 from penumbra.apis.result_blocks import Block
 from penumbra.apis.user_text import Passage
+from penumbra.compress.calls.hint import hint
 from penumbra.compress.result import Redacted
 from penumbra.conversation import adoption
 from penumbra.redaction import structured
@@ -74,7 +75,7 @@ class Members:
         return self.block.value
 
     def redacted(self, document: Document, redact: Callable[[str, str], Redacted]) -> Decision:
-        block, place = self.block, arguments.hint(arguments.decoded(document, self.call))
+        block, place = self.block, hint(arguments.decoded(document, self.call))
         changed, counts = structured.scalars(block.text, block.places, lambda one: redact(one, place))
         if not changed:
             return Decision(None, Facts())
@@ -152,7 +153,7 @@ def _keeps_secrets(turn: int, adopt: str, conversation: Conversation, format_nam
 def _call(passage: Passage) -> ToolCall | None:
     if not passage.tool and not passage.command:
         return None
-    return ToolCall("", passage.tool, heard=passage.arguments())
+    return ToolCall("", passage.tool, cached=passage.arguments())
 
 
 def with_said(document: Document, conversation: Conversation) -> tuple[Conversation, list[Passage]]:

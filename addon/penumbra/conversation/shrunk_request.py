@@ -184,8 +184,8 @@ def _identity(
     """The same call comes with every request: only a new one is looked at."""
     call = item.result.call
     source = request.document.source(call.arguments) if call and call.arguments is not None else b""
-    if call is not None and call.heard is not None:
-        source = call.heard.encode("utf-8", "surrogatepass")
+    if call is not None and call.cached is not None:
+        source = call.cached.encode("utf-8", "surrogatepass")
     key = (item.tool, hashlib.blake2b(source, key=request.scope[:64], digest_size=16).digest())
     plain = not parameters.tool_only and item.tool not in parameters.tool_identifier_fields
     found = _IDENTITIES.get(key) if plain else None

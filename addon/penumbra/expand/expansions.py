@@ -169,11 +169,11 @@ class Expansions:
         key: bytes,
         answers: Table[Known],
         originals: Originals,
-        heard: ToolCallCache,
+        tool_calls: ToolCallCache,
         page_bytes: int = expand.PAGE_BYTES,
     ) -> None:
         self._key = key
-        self._heard = heard
+        self._tool_calls = tool_calls
         self._answers = answers
         self._originals = originals
         self._page_bytes = page_bytes
@@ -387,7 +387,7 @@ class Expansions:
             await self._answers.put({signature_key(owner, done.signature): bound})
         await self._answers.put(dict.fromkeys((key, *others), known))
         if prepared.threaded and done.ids:
-            await self._heard.record(caller.scope, done.made)
+            await self._tool_calls.record(caller.scope, done.made)
             await self._remember_id(prepared, done)
         elif done.hidden is not None and done.ids:
             await self._remember_id(prepared, done)
@@ -400,7 +400,7 @@ class Expansions:
 
     async def cleaned(self, text: str) -> str:
         """A text without its secrets. Raises RedactionError."""
-        return await self._heard.cleaned(text)
+        return await self._tool_calls.cleaned(text)
 
     async def _remember_id(self, prepared: Prepared, done: Done) -> None:
         """The next request names an answer by the id that the client has got: of its first turn from a

@@ -427,7 +427,7 @@ class Sockets:
         if waiting.awaited is not None:
             return
         engine = waiting.lease.engine
-        await engine.heard.record(caller.scope, turn.made)
+        await engine.tool_calls.record(caller.scope, turn.made)
         outside = responses_socket.envelope(waiting.accepted.rewritten.body)
         if turn.message is None and outside is not None and not outside.previous_response_id:
             await engine.expansions.leave_undecided(caller, turn.answer_id)

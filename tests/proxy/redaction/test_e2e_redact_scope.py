@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from penumbra.redaction.placeholder import PATTERN
+from support.bodies_with_secrets import SAYS
 from support.planted import GITHUB, PASSWORD, anthropic
-from support.spoken_bodies import SAYS
 
 
 def test_off_by_default(proxy: Any, clients: Any, upstream: Any) -> None:

@@ -16,8 +16,8 @@ from penumbra.redaction.engine import Redactor
 from penumbra.redaction.outside_results import OutsideResults
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.wire.document import Document
+from support.bodies_with_secrets import BODIES, BODIES_HERE, SAYS, TEXT_INPUT, bodies
 from support.planted import PASSWORD, anthropic
-from support.spoken_bodies import BODIES, BODIES_HERE, SAYS, TEXT_INPUT, bodies
 
 
 @pytest.fixture(scope="module")
@@ -30,10 +30,10 @@ def wire(name: str) -> Any:
 
 
 def cleaned(
-    name: str, body: Any, redact: Callable[[str, str], Redacted], spoken: OutsideResults | None = None
+    name: str, body: Any, redact: Callable[[str, str], Redacted], texts: OutsideResults | None = None
 ) -> bytes:
     document = Document(json.dumps(body).encode())
-    (spoken or OutsideResults()).redact(document, wire(name).spoken(document), redact)
+    (texts or OutsideResults()).redact(document, wire(name).outside_results(document), redact)
     return document.render()
 
 
@@ -45,10 +45,10 @@ def test_what_is_said_is_redacted_and_nothing_else(name: str, redactor: Redactor
     assert cleaned(name, BODIES[name], redactor.redact) == out
 
 
-def test_results_are_not_spoken() -> None:
+def test_results_are_left_out() -> None:
     """They are redacted where they are shortened."""
     document = Document(json.dumps(anthropic(SAYS)).encode())
-    values = [document.source(value) for value in wire("anthropic-messages").spoken(document)]
+    values = [document.source(value) for value in wire("anthropic-messages").outside_results(document)]
     assert values == [b'"hi"', b'{"command": "cat x"}']
 
 
@@ -59,15 +59,15 @@ def test_each_text_is_searched_once(redactor: Redactor) -> None:
         seen.append(text)
         return redactor.redact(text, hint)
 
-    spoken = OutsideResults()
-    first = cleaned("openai-chat", BODIES["openai-chat"], redact, spoken)
+    texts = OutsideResults()
+    first = cleaned("openai-chat", BODIES["openai-chat"], redact, texts)
     assert sorted(seen) == sorted([SAYS, TEXT_INPUT])
-    assert cleaned("openai-chat", BODIES["openai-chat"], redact, spoken) == first
+    assert cleaned("openai-chat", BODIES["openai-chat"], redact, texts) == first
     assert len(seen) == 2
 
 
 def test_memory_is_bounded(redactor: Redactor) -> None:
-    spoken = OutsideResults(memory=1000)
+    texts = OutsideResults(memory=1000)
     seen: list[str] = []
 
     def redact(text: str, hint: str) -> Redacted:
@@ -76,7 +76,7 @@ def test_memory_is_bounded(redactor: Redactor) -> None:
 
     for _ in range(2):
         for number in range(20):
-            cleaned("openai-chat", {"messages": [{"role": "user", "content": f"t{number}"}]}, redact, spoken)
+            cleaned("openai-chat", {"messages": [{"role": "user", "content": f"t{number}"}]}, redact, texts)
     assert len(seen) == 40
 
 

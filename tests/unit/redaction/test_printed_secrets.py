@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penumbra import rules
-from penumbra.apis.arguments import hint
+from penumbra.compress.calls.hint import hint
 from penumbra.redaction.engine import Redactor
 from penumbra.redaction.placeholder import PATTERN
 

@@ -20,7 +20,7 @@ from penumbra.store.database import Database
 from penumbra.store.restorations import Restorations
 from penumbra.store.table import Table
 from penumbra.wire.document import Document
-from support.spoken_bodies import BODIES
+from support.bodies_with_secrets import BODIES
 
 VALUE = 'p"ss\\wörd \U0001f511\n/x!'
 MARK = placeholder.make("password", b"k", VALUE.encode())

@@ -17,10 +17,10 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from penumbra.apis.arguments import hint
 from penumbra.apis.declared_tools import declared_schemas
 from penumbra.apis.edited_calls import EDITS
 from penumbra.apis.parts import PastCall
+from penumbra.compress.calls.hint import hint
 from penumbra.compress.result import Redacted
 from penumbra.conversation import rewrite
 from penumbra.errors import place

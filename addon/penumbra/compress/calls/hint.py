@@ -1,0 +1,36 @@
+"""What a call's arguments tell a scanner of its result."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from penumbra.compress.calls.tools import tool_rules
+
+_MOST = 4_000
+"""Characters of a hint."""
+
+
+def hint(arguments: Any) -> str:
+    """Path or command of the call: it tells a scanner what kind of text to expect."""
+    if isinstance(arguments, str):
+        return arguments[:_MOST]
+    if not isinstance(arguments, dict):
+        return ""
+    if isinstance(arguments.get("action"), dict):
+        arguments = arguments["action"]
+    keys = tool_rules().arguments
+    for key in (*keys.command, *keys.path):
+        value = arguments.get(key)
+        if isinstance(value, list):
+            value = _joined([part for part in value if isinstance(part, str)])
+        if isinstance(value, str) and value:
+            return value[:_MOST]
+    return ""
+
+
+def _joined(words: list[str]) -> str:
+    """Command lines one below the other; an argument vector as one line."""
+    if any("\n" in word or " " in word.strip() for word in words[:1]):
+        return "\n".join(words)
+    return shlex.join(words)
