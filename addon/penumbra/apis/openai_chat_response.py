@@ -11,127 +11,97 @@ one text, an empty line stands between them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from msgspec import Raw
 
-from penumbra.apis.base import ENDED_IN_AN_ERROR, Failure, InjectedCall, Turn
-from penumbra.apis.message_pieces import gap
+from penumbra.apis.base import Failure, InjectedCall, Response, Turn
+from penumbra.apis.event import Event
+from penumbra.apis.message_pieces import Seam, take_out_calls
 from penumbra.apis.openai_chat_message import Message, call_token, from_members, merged
+from penumbra.apis.stream import Filter, Framing, Stream
+from penumbra.apis.turns import Turns
 from penumbra.apis.upstream_error import told
-from penumbra.apis.usage import added, flat, only, plus
-from penumbra.apis.whole_response import WholeResponse
-from penumbra.wire.document import Document, Edit, NotJson, decode, encode
+from penumbra.apis.usage import UsageTable
+from penumbra.apis.whole_turns import WholeResponse, WholeTurns
+from penumbra.wire.document import Document, NotJson, decode, encode
+from penumbra.wire.framing import Piece
 from penumbra.wire.sse import SseEvent, SseReader, event_bytes
 
+USAGE = UsageTable(
+    inputs=("prompt_tokens", "prompt_tokens_details", "prompt_cache_hit_tokens", "prompt_cache_miss_tokens"),
+    outputs=("completion_tokens",),
+    total="total_tokens",
+    in_total=("prompt_tokens",),
+)
+_KEEP_ALIVE = b": keep-alive\n\n"
 _DONE = b"[DONE]"
-_SUMMED = ("completion_tokens",)
 _HEAD = ("id", "created")
 _NO_CONTINUATION = ("content_filter",)
 
 
-class ChatStream:
-    """An answer that arrives as server-sent events."""
+class ChatTurns(Turns):
+    """A stream of chunks."""
 
-    keep_alive = b": keep-alive\n\n"
+    usage = USAGE
 
     def __init__(self, injected_tool: str) -> None:
-        self._injected_tool = injected_tool
-        self._reader = SseReader()
         self._head: dict[str, bytes] = {}
         """Members that make all chunks one message, as the first chunk has them; JSON."""
         self._calls_shown = 0
-        self._last_text = ""
-        self._gap_due = False
-        self._hidden_usage: dict[str, int] = {}
-        self._continued = False
-        self._turn = _StreamTurn()
+        self._seam = Seam()
+        super().__init__(injected_tool)
 
-    @property
-    def holding(self) -> bool:
-        return bool(self._turn.held) or any(not call.real for call in self._turn.calls.values())
+    def begin_turn(self) -> None:
+        self.seen = _Turn()
 
-    def feed(self, data: bytes) -> bytes:
-        return b"".join([self._event(event) for event in self._reader.feed(data)])
+    def hide_turn(self) -> None:
+        self._seam.due = True
 
-    def end_turn(self) -> Turn:
-        self._turn.rest = b"".join([self._event(event) for event in self._reader.close()])
-        return self._turn.read()
+    def holds(self) -> bool:
+        return any(not call.real for call in self.seen.calls.values())
 
-    def go_on(self) -> bytes:
-        out = [self._turn.rest]
-        out += [event.with_data(self._without_end(event.data)) for event in self._turn.held if _says(event)]
-        self._hidden_usage = plus(self._hidden_usage, only(self._turn.usage, _SUMMED))
-        self._turn, self._reader = _StreamTurn(), SseReader()
-        self._continued = True
-        self._gap_due = bool(self._last_text)
-        return b"".join(out)
+    def turn(self) -> Turn:
+        return self.seen.read()
 
-    def restart(self) -> None:
-        self._turn, self._reader = _StreamTurn(), SseReader()
+    def is_error(self, event: Event) -> bool:
+        return event.document is not None and bool(event.document.plain(event.members.get("error")))
 
-    def finish(self) -> bytes:
-        out = [self._turn.rest, *(self._end(event) for event in self._turn.held)]
-        self._turn.held, self._turn.rest = [], b""
-        return b"".join(out)
+    def error(self, failure: Failure) -> Piece:
+        data = error_body(failure, self.injected_tool)
+        return SseEvent(event_bytes("", data), "", data)
 
-    def fail(self, failure: Failure) -> bytes:
-        if self._turn.failed and not self._continued:
-            return b""
-        return event_bytes("", error_body(failure, self._injected_tool))
+    def no_json(self, event: Event) -> Iterable[Event]:
+        if (event.piece.data or b"").strip() != _DONE:
+            return (event,)
+        self.seen.finished = True
+        return self.hold(event) if self.seen.injected else (event,)
 
-    def _event(self, event: SseEvent) -> bytes:
-        if self._turn.failure is not None:
-            return b""
-        if event.data is None:
-            return event.raw
-        if event.data.strip() == _DONE:
-            self._turn.finished = True
-            return self._hold(event) if self._turn.injected else event.raw
-        try:
-            document = Document(event.data)
-        except NotJson:
-            return event.raw
-        value = document.plain(document.root)
-        if not isinstance(value, dict):
-            return event.raw
-        if value.get("error"):
-            self._turn.failed = True
-            self._turn.held.clear()
-            if not self._continued:
-                return event.raw
-            self._turn.failure = Failure(None, event.data, ENDED_IN_AN_ERROR)
-            return b""
-        return self._chunk(event, document, value)
-
-    def _chunk(self, event: SseEvent, document: Document, value: dict[str, Any]) -> bytes:
-        members = document.members(document.root)
-        choices = [document.members(item) for item in document.items(members.get("choices"))]
-        self._turn.usage |= flat(value.get("usage"))
-        ends = bool(value.get("usage")) and not choices
+    def read(self, event: Event, document: Document) -> Iterable[Event]:
+        choices = [document.members(item) for item in document.items(event.members.get("choices"))]
+        usage = bool(document.plain(event.members.get("usage")))
+        ends = usage and not choices
         visible = False
         for choice in choices:
-            ends |= self._turn.note_end(document.plain(choice.get("finish_reason")))
+            ends |= self.seen.note_end(document.plain(choice.get("finish_reason")))
             visible |= self._delta(document, choice)
-        self._one_message(document, members)
-        if self._turn.injected and ends:
-            return self._hold(SseEvent(event.with_data(document.render()), event.name, document.render()))
-        if self._continued and members.get("usage") is not None and value.get("usage"):
-            document.replace(members["usage"], self._usage(value["usage"]))
-            ends = True
-        if choices and not visible and not ends and document.edits:
-            return b""
-        return event.with_data(document.render()) if document.edits else event.raw
+        self.note_figures(document, document.root)
+        self._one_message(document, event.members)
+        if self.seen.injected and ends:
+            return self.hold(event)
+        self.usage.add(document, document.root, self.hidden_figures, {})
+        ends |= usage and self.continued
+        return () if choices and not visible and not ends and document.edits else (event,)
 
     def _one_message(self, document: Document, members: dict[str, Raw]) -> None:
         """Chunks of a continuation carry the id and time of the first turn."""
         if not self._head:
             self._head = {name: document.source(members[name]) for name in _HEAD if name in members}
-        elif self._continued:
-            for name, source in self._head.items():
-                if name in members:
-                    document.replace(members[name], decode(source))
+        for name in self._head.keys() & members.keys() if self.continued else ():
+            document.replace(members[name], decode(self._head[name]))
 
     def _delta(self, document: Document, choice: dict[str, Raw]) -> bool:
         """Note what a delta says, and take out what the client must not see. Whether it shows anything."""
@@ -139,28 +109,28 @@ class ChatStream:
         said = document.plain(delta)
         if delta is None or not isinstance(said, dict):
             return False
-        self._turn.note(document.plain(choice.get("index")), said)
+        self.seen.note(document.plain(choice.get("index")), said)
         old = {key: document.source(value) for key, value in document.members(delta).items()}
         new = dict(old)
-        if self._continued:
+        if self.continued:
             new.pop("role", None)
-        if isinstance(content := said.get("content"), str) and content:
-            if self._gap_due and (space := gap(self._last_text, content)):
-                new["content"] = encode(space + content)
-            self._last_text, self._gap_due = content, False
+        if (
+            isinstance(content := said.get("content"), str)
+            and (joined := self._seam.join(content)) != content
+        ):
+            new["content"] = encode(joined)
         items = document.items(document.members(delta).get("tool_calls"))
         kept = self._tool_calls(document, items)
         if document.plain(choice.get("finish_reason")) is not None:
-            for call in self._turn.calls.values():
+            for call in self.seen.calls.values():
                 call.real = call.real is not False
                 kept += self._release(call)
         if kept != [document.source(item) for item in items]:
             new.pop("tool_calls", None)
             new |= {"tool_calls": b"[" + b",".join(kept) + b"]"} if kept else {}
         if new != old:
-            start, end = document.place(delta)
             members = b",".join(encode(key) + b":" + value for key, value in new.items())
-            document.edits.append(Edit(start, end, b"{" + members + b"}"))
+            document.rewrite(delta, b"{" + members + b"}")
         return any(value not in (b"null", b'""', b"[]") for value in new.values())
 
     def _tool_calls(self, document: Document, items: list[Raw]) -> list[bytes]:
@@ -172,9 +142,9 @@ class ChatStream:
                 kept.append(document.source(item))
                 continue
             function = fragment.get("function")
-            call = self._turn.call(fragment)
+            call = self.seen.call(fragment)
             call.waiting.append(document.source(item))
-            call.decide(self._injected_tool, isinstance(function, dict) and bool(function.get("name")))
+            call.decide(self.injected_tool, isinstance(function, dict) and bool(function.get("name")))
             kept += self._release(call)
         return kept
 
@@ -187,47 +157,30 @@ class ChatStream:
             self._calls_shown += 1
         if len(pieces) > 1:
             pieces = [encode(merged([decode(piece) for piece in pieces]))]
-        if not self._continued and not self._turn.injected:
+        if not self.continued and not self.seen.injected:
             return pieces
         return [_numbered(piece, call.shown) for piece in pieces]
 
-    def _hold(self, event: SseEvent) -> bytes:
-        self._turn.held.append(event)
-        return b""
+    def put_right(self, event: Event) -> None:
+        document = event.document
+        if document is None:
+            return
+        for item in document.items(event.members.get("choices")):
+            if not self.seen.real_calls:
+                _stop(document, document.members(item))
+        self.usage.add(document, document.root, self.hidden_figures, {})
 
-    def _usage(self, usage: dict[str, Any]) -> dict[str, Any]:
-        """Output of all turns, input of the last."""
-        summed = added(usage, self._hidden_usage)
-        if "total_tokens" in summed and "prompt_tokens" in summed:
-            summed["total_tokens"] = summed["prompt_tokens"] + summed.get("completion_tokens", 0)
-        return summed
-
-    def _end(self, event: SseEvent) -> bytes:
-        """A held event, put right for the end of the message."""
-        if event.data is None or event.data.strip() == _DONE:
-            return event.raw
-        document = Document(event.data)
-        members = document.members(document.root)
-        for item in document.items(members.get("choices")):
-            reason = document.members(item).get("finish_reason")
-            if not self._turn.real_calls and reason and document.string(reason) == "tool_calls":
-                document.replace(reason, "stop")
-        usage = document.plain(members.get("usage"))
-        if isinstance(usage, dict) and self._continued:
-            document.replace(members["usage"], self._usage(usage))
-        return event.with_data(document.render())
-
-    @staticmethod
-    def _without_end(data: bytes | None) -> bytes:
-        document = Document(data or b"{}")
-        members = document.members(document.root)
-        if "usage" in members:
-            document.remove_member(members["usage"])
-        for item in document.items(members.get("choices")):
+    def without_end(self, event: Event) -> Event | None:
+        document = event.document
+        if document is None or not _says(document):
+            return None
+        if "usage" in event.members:
+            document.remove_member(event.members["usage"])
+        for item in document.items(event.members.get("choices")):
             choice = document.members(item)
             if "finish_reason" in choice:
                 document.replace(choice["finish_reason"], None)
-        return document.render()
+        return event
 
 
 @dataclass(slots=True)
@@ -249,17 +202,12 @@ class _Call:
 
 
 @dataclass(slots=True)
-class _StreamTurn:
+class _Turn:
     calls: dict[int, _Call] = field(default_factory=dict)
     message: Message = field(default_factory=Message)
-    held: list[SseEvent] = field(default_factory=list)
-    usage: dict[str, int] = field(default_factory=dict)
     choices: set[int] = field(default_factory=set)
     reason: str = ""
     finished: bool = False
-    failed: bool = False
-    failure: Failure | None = None
-    rest: bytes = b""
 
     @property
     def injected(self) -> bool:
@@ -298,21 +246,23 @@ class _StreamTurn:
             tokens=tuple(call_token(names[n], self.message.call_arguments(n)) for n in real),
             text=self.message.text,
             finished=self.finished,
-            failed=self.failed,
-            failure=self.failure,
             continuable=len(self.choices) <= 1 and self.reason not in _NO_CONTINUATION,
-            usage=self.usage,
         )
 
 
-def _says(event: SseEvent) -> bool:
+def _says(document: Document) -> bool:
     """Whether an event that ends a turn also carries something that the client is to see."""
-    if event.data is None or event.data.strip() == _DONE:
-        return False
-    choices = decode(event.data).get("choices") or []
+    choices = document.plain(document.members(document.root).get("choices")) or []
     deltas = [choice.get("delta") or {} for choice in choices if isinstance(choice, dict)]
     said = [value for delta in deltas for key, value in delta.items() if key != "role"]
     return any(value not in (None, "", []) for value in said)
+
+
+def _stop(document: Document, choice: dict[str, Raw]) -> None:
+    """The turn does not end in calls for the client, so its finish reason must not say so."""
+    reason = choice.get("finish_reason")
+    if reason is not None and document.string(reason) == "tool_calls":
+        document.replace(reason, "stop")
 
 
 def _numbered(fragment: bytes, index: int) -> bytes:
@@ -323,73 +273,47 @@ def _numbered(fragment: bytes, index: int) -> bytes:
     return document.render()
 
 
-class ChatBody(WholeResponse):
-    """An answer that arrives as one JSON document."""
+class ChatWhole(WholeTurns):
+    """One JSON document."""
+
+    usage = USAGE
 
     def __init__(self, injected_tool: str) -> None:
         super().__init__(injected_tool)
+        self._seam = Seam()
         self._shown = ""
-        self._turn = Turn()
 
-    def end_turn(self) -> Turn:
-        self._turn = self._read()
-        return self._turn
+    def hide_turn(self, document: Document) -> None:
+        self._shown += self._seam.join(_text(document))
+        self._seam.due = True
 
-    def go_on(self) -> bytes:
-        self._hidden_usage = plus(self._hidden_usage, only(self._turn.usage, _SUMMED))
-        if text := self._turn.text:
-            self._shown += gap(self._shown, text) + text
-        return super().go_on()
+    def put_right(self, document: Document) -> None:
+        for number, item in enumerate(document.items(document.members(document.root).get("choices"))):
+            choice = document.members(item)
+            message = document.members(choice.get("message"))
+            items = document.items(message.get("tool_calls"))
+            take_out_calls(document, message, partial(self._is_hidden, document))
+            if items and all(self._is_hidden(document, item) for item in items):
+                _stop(document, choice)
+            if self._shown and not number:
+                self._put_text(document, choice, message)
 
-    def finish(self) -> bytes:
-        body = bytes(self._body)
-        if not self._continued and not self._turn.injected:
-            return body
-        document = Document(body)
-        members = document.members(document.root)
-        for number, item in enumerate(document.items(members.get("choices"))):
-            self._show(document, document.members(item), "" if number else self._shown)
-        usage = document.plain(members.get("usage"))
-        if isinstance(usage, dict) and self._hidden_usage:
-            summed = added(usage, self._hidden_usage)
-            if "total_tokens" in summed and "prompt_tokens" in summed:
-                summed["total_tokens"] = summed["prompt_tokens"] + summed.get("completion_tokens", 0)
-            document.replace(members["usage"], summed)
-        return document.render()
+    def error(self, failure: Failure) -> bytes:
+        return error_body(failure, self.injected_tool)
 
-    def fail(self, failure: Failure) -> bytes:
-        return error_body(failure, self._injected_tool)
-
-    def _show(self, document: Document, choice: dict[str, Raw], shown: str) -> None:
-        """Take the injected tool's calls out of a choice, and put the text of earlier turns in."""
-        message = document.members(choice.get("message"))
-        items = document.items(message.get("tool_calls"))
-        kept = [document.source(item) for item in items if not self._is_phantom(document, item)]
-        reason = choice.get("finish_reason")
-        if len(kept) < len(items):
-            if kept:
-                start, end = document.place(message["tool_calls"])
-                document.edits.append(Edit(start, end, b"[" + b",".join(kept) + b"]"))
-            else:
-                document.remove_member(message["tool_calls"])
-                if reason is not None and document.string(reason) == "tool_calls":
-                    document.replace(reason, "stop")
+    def _put_text(self, document: Document, choice: dict[str, Raw], message: dict[str, Raw]) -> None:
+        """Put the text of earlier turns in front of the last one's."""
         content = message.get("content")
-        text = document.string(content) or ""
-        whole = shown + (gap(shown, text) + text if text else "")
-        if shown and content is not None:
+        whole = self._shown + self._seam.join(document.string(content) or "")
+        if content is not None:
             document.replace(content, whole)
-        elif shown and message:
+        elif message:
             document.add_member(choice["message"], "content", encode(whole))
 
-    def _is_phantom(self, document: Document, item: Raw) -> bool:
-        return called(document, item)[0] == self._injected_tool
+    def _is_hidden(self, document: Document, item: Raw) -> bool:
+        return called(document, item)[0] == self.injected_tool
 
-    def _read(self) -> Turn:
-        try:
-            document = Document(bytes(self._body))
-        except NotJson:
-            return Turn()
+    def turn(self, document: Document) -> Turn:
         members = document.members(document.root)
         choices = [document.members(item) for item in document.items(members.get("choices"))]
         if not choices:
@@ -402,7 +326,7 @@ class ChatBody(WholeResponse):
             for item in document.items(message.get("tool_calls")):
                 call_id = document.string(document.members(item).get("id")) or ""
                 name, arguments = called(document, item)
-                if name == self._injected_tool:
+                if name == self.injected_tool:
                     injected.append(InjectedCall(call_id, arguments))
                 else:
                     real_calls.append(call_id)
@@ -414,11 +338,17 @@ class ChatBody(WholeResponse):
             injected=tuple(injected),
             real_calls=tuple(real_calls),
             tokens=tuple(tokens),
-            text=document.string(message.get("content")) or "",
+            text=_text(document),
             finished=True,
             continuable=_is_one(document, choices) and reason not in _NO_CONTINUATION,
-            usage=flat(document.plain(members.get("usage"))),
         )
+
+
+def _text(document: Document) -> str:
+    """The text of a document."""
+    items = document.items(document.members(document.root).get("choices"))
+    choices = [document.members(item) for item in items]
+    return document.string(_one_message(document, choices).get("content")) or "" if choices else ""
 
 
 def _is_one(document: Document, choices: list[dict[str, Raw]]) -> bool:
@@ -472,3 +402,13 @@ def error_body(failure: Failure, injected_tool: str) -> bytes:
     code = error.code or ("rate_limit_exceeded" if status == 429 else None)
     kind = kind or ("invalid_request_error" if status < 500 and status != 429 else "server_error")
     return encode({"error": {"message": error.message, "type": kind, "param": None, "code": code}})
+
+
+def stream(injected_tool: str, filters: Sequence[Filter] = ()) -> Response:
+    """A response that arrives as server-sent events."""
+    return Stream(Framing(SseReader), ChatTurns(injected_tool), filters, _KEEP_ALIVE)
+
+
+def body(injected_tool: str, filters: Sequence[Filter] = ()) -> Response:
+    """A response that is one document."""
+    return WholeResponse(ChatWhole(injected_tool), filters)

@@ -8,244 +8,221 @@ the client knows. A stream keeps the id of its first turn, which the client has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec import Raw
 
-from penumbra.apis.base import ENDED_IN_AN_ERROR, Failure, InjectedCall, MadeCall, Turn
+from penumbra.apis.base import ENDED_IN_AN_ERROR, Failure, InjectedCall, MadeCall, Response, Turn
+from penumbra.apis.event import Event
 from penumbra.apis.openai_responses import CALLS, TEXTS, call_id, kind, known_by
 from penumbra.apis.parts import joined_text
+from penumbra.apis.stream import Filter, Framing, Stream
+from penumbra.apis.turns import Turns
 from penumbra.apis.upstream_error import told
-from penumbra.apis.usage import added, flat, only, plus
-from penumbra.apis.whole_response import WholeResponse
-from penumbra.wire.document import Document, Edit, NotJson, encode
-from penumbra.wire.sse import EventReader, SseEvent, SseReader, event_bytes
+from penumbra.apis.usage import UsageTable
+from penumbra.apis.whole_turns import WholeResponse, WholeTurns
+from penumbra.wire.document import Document, encode
+from penumbra.wire.framing import Piece
+from penumbra.wire.sse import SseEvent, SseReader, event_bytes
 
-_SUMMED = ("output_tokens",)
+USAGE = UsageTable(
+    inputs=("input_tokens", "input_tokens_details"),
+    outputs=("output_tokens",),
+    within=("response", ""),
+    total="total_tokens",
+    in_total=("input_tokens",),
+)
+_KEEP_ALIVE = b": keep-alive\n\n"
 _BEGINS = ("response.created", "response.in_progress", "response.queued")
 _ENDS = ("response.completed", "response.incomplete")
 _FAILED = ("response.failed", "error")
 _BEFORE = "previous_response_id"
 _KEPT = ("id", "created_at", _BEFORE)
-"""What an answer says of itself: of all its events, and of all the turns behind it."""
+"""What a response says of itself: of all its events, and of all the turns behind it."""
 
 
-class ResponsesStream:
-    """An answer that arrives event by event: server-sent, unless told otherwise."""
+@dataclass(slots=True)
+class _Turn:
+    items: dict[int, bytes] = field(default_factory=dict)
+    """Complete items by their place, as the model wrote them."""
+    hidden: set[int] = field(default_factory=set)
+    end: dict[str, Any] = field(default_factory=dict)
 
-    keep_alive = b": keep-alive\n\n"
+    def sources(self) -> list[bytes]:
+        return [item for _, item in sorted(self.items.items())]
 
-    def __init__(
-        self,
-        injected_tool: str,
-        before: str = "",
-        reader: Callable[[], EventReader] = SseReader,
-        write: Callable[[str, bytes], bytes] = event_bytes,
-    ) -> None:
-        """`before`: the id by which the client named the answer that it goes on from.
 
-        `reader` cuts a turn's bytes into events; `write` makes an event of a name and its data.
+class ResponsesTurns(Turns):
+    """A stream of events."""
+
+    usage = USAGE
+
+    def __init__(self, injected_tool: str, before: str, piece: Callable[[str, bytes], Piece]) -> None:
+        """`before`: the id by which the client named the response that it goes on from.
+
+        `piece` makes an event of a name and its data.
         """
-        self._injected_tool = injected_tool
         self._before = before
-        self._new_reader, self._write = reader, write
-        self._reader = reader()
+        self._piece = piece
         self._sequence = -1
         """Number of the last event that the client got."""
         self._shown: list[bytes] = []
         """The items of turns that were continued, as far as the client got them."""
         self._first: dict[str, Any] = {}
-        """The answer as the first event described it."""
-        self._hidden_usage: dict[str, int] = {}
-        self._continued = False
+        """The response as the first event described it."""
         self._begun = False
         """The client has got the beginning of a turn that was had once more."""
-        self._turn = _StreamTurn()
+        super().__init__(injected_tool)
 
-    @property
-    def holding(self) -> bool:
-        return bool(self._turn.injected)
-
-    def feed(self, data: bytes) -> bytes:
-        return b"".join([self._event(event) for event in self._reader.feed(data)])
-
-    def end_turn(self) -> Turn:
-        self._turn.rest = b"".join([self._event(event) for event in self._reader.close()])
-        turn = self._turn
-        return _turn(turn.sources(), turn.end, self._injected_tool, turn.failed, turn.failure)
-
-    def go_on(self) -> bytes:
-        turn = self._turn
-        self._hidden_usage = plus(self._hidden_usage, only(flat(turn.end.get("usage")), _SUMMED))
-        self._shown += [item for place, item in sorted(turn.items.items()) if place not in turn.injected]
-        self._turn, self._reader = _StreamTurn(), self._new_reader()
-        self._continued = True
-        return turn.rest
-
-    def restart(self) -> None:
-        self._turn, self._reader = _StreamTurn(), self._new_reader()
+    def begin_turn(self) -> None:
+        self.seen = _Turn()
         self._begun = bool(self._first)
 
-    def finish(self) -> bytes:
-        held, self._turn.held = self._turn.held, []
-        rest, self._turn.rest = self._turn.rest, b""
-        return b"".join([rest, *(self._end(event, Document(event.data or b"")) for event in held)])
+    def hide_turn(self) -> None:
+        seen = self.seen
+        self._shown += [item for place, item in sorted(seen.items.items()) if place not in seen.hidden]
 
-    def fail(self, failure: Failure) -> bytes:
-        if self._turn.failed and not self._continued:
-            return b""
+    def holds(self) -> bool:
+        return bool(self.seen.hidden)
+
+    def turn(self) -> Turn:
+        return read_turn(self.seen.sources(), self.seen.end, self.injected_tool)
+
+    def is_error(self, event: Event) -> bool:
+        return _name(event) in _FAILED or "error" in event.members
+
+    def failed_by(self, event: Event) -> Failure:
+        assert event.document is not None
+        status = event.document.plain(event.members.get("status"))
+        return Failure(status if isinstance(status, int) else None, event.data(), ENDED_IN_AN_ERROR)
+
+    def own_error(self, event: Event) -> Iterable[Event]:
+        assert event.document is not None
+        response = event.document.members(event.members.get("response"))
+        name_before(event.document, response, self._before)
+        scrub(event.document, response, self.injected_tool)
+        return self._item_event(event, event.document)
+
+    def error(self, failure: Failure) -> Piece:
         self._sequence += 1
-        response = {**self._first, "status": "failed", "error": _error(failure, self._injected_tool)}
+        response = {**self._first, "status": "failed", "error": _error(failure, self.injected_tool)}
         value = {"type": "response.failed", "response": response, "sequence_number": self._sequence}
-        return self._write("response.failed", encode(value))
+        return self._piece("response.failed", encode(value))
 
-    def _event(self, event: SseEvent) -> bytes:
-        if self._turn.failure is not None:
-            return b""
-        if event.data is None:
-            return event.raw
-        try:
-            document = Document(event.data)
-        except NotJson:
-            return event.raw
-        members = document.members(document.root)
-        name = document.string(members.get("type")) or event.name
+    def read(self, event: Event, document: Document) -> Iterable[Event]:
+        name = _name(event)
         if name in _BEGINS:
-            return self._begin(event, document, members)
-        if name in _ENDS:
-            response = document.plain(members.get("response"))
-            described = response if isinstance(response, dict) else {}
-            self._turn.end = {"status": name.removeprefix("response."), **described}
-            if self._turn.injected:
-                self._turn.held.append(event)
-                return b""
-            return self._end(event, document)
-        if name in _FAILED or "error" in members:
-            self._turn.failed = True
-            self._turn.held.clear()
-            if self._continued:
-                status = document.plain(members.get("status"))
-                status = status if isinstance(status, int) else None
-                self._turn.failure = Failure(status, event.data, ENDED_IN_AN_ERROR)
-                return b""
-            name_before(document, document.members(members.get("response")), self._before)
-            scrub(document, document.members(members.get("response")), self._injected_tool)
-        return self._item_event(event, document, members, name)
+            return self._begin(event, document)
+        if name not in _ENDS:
+            return self._item_event(event, document)
+        response = event.members.get("response")
+        described = document.plain(response)
+        said = described if isinstance(described, dict) else {}
+        self.seen.end = {"status": name.removeprefix("response."), **said}
+        self.note_figures(document, response)
+        if self.seen.hidden:
+            return self.hold(event)
+        self.put_right(event)
+        return (event,)
 
-    def _begin(self, event: SseEvent, document: Document, members: dict[str, Raw]) -> bytes:
-        if self._continued or self._begun:
-            return b""
-        response = members.get("response")
-        scrub(document, document.members(response), self._injected_tool)
+    def _begin(self, event: Event, document: Document) -> Iterable[Event]:
+        if self.continued or self._begun:
+            return ()
+        response = event.members.get("response")
+        scrub(document, document.members(response), self.injected_tool)
         name_before(document, document.members(response), self._before)
         if not self._first and response is not None:
             rendered = Document(document.render())
             described = rendered.plain(rendered.members(rendered.root)["response"])
             self._first = described if isinstance(described, dict) else {}
-        return self._numbered(event, document, members)
+        self._number(document, event.members)
+        return (event,)
 
-    def _item_event(self, event: SseEvent, document: Document, members: dict[str, Raw], name: str) -> bytes:
+    def _item_event(self, event: Event, document: Document) -> Iterable[Event]:
+        members, name, seen = event.members, _name(event), self.seen
         place = document.plain(members.get("output_index"))
-        if not isinstance(place, int):
-            return self._numbered(event, document, members)
-        turn = self._turn
-        item = members.get("item")
-        if name == "response.output_item.added" and is_phantom(document, item, self._injected_tool):
-            turn.injected.add(place)
-        if name == "response.output_item.done" and item is not None:
-            turn.items[place] = document.source(item)
-        if place in turn.injected:
-            return b""
-        shown = len(self._shown) + place - sum(hidden < place for hidden in turn.injected)
-        if shown != place:
-            document.replace(members["output_index"], shown)
-        return self._numbered(event, document, members)
+        if isinstance(place, int):
+            item = members.get("item")
+            if name == "response.output_item.added" and is_hidden(document, item, self.injected_tool):
+                seen.hidden.add(place)
+            if name == "response.output_item.done" and item is not None:
+                seen.items[place] = document.source(item)
+            if place in seen.hidden:
+                return ()
+            shown = len(self._shown) + place - sum([hidden < place for hidden in seen.hidden])
+            if shown != place:
+                document.replace(members["output_index"], shown)
+        self._number(document, members)
+        return (event,)
 
-    def _numbered(self, event: SseEvent, document: Document, members: dict[str, Raw]) -> bytes:
-        """The event with its edits, and with the next number of the sequence if it has one."""
+    def _number(self, document: Document, members: dict[str, Raw]) -> None:
+        """Give an event the next number of the sequence, if it has one."""
         number = document.plain(members.get("sequence_number"))
         if isinstance(number, int):
             wanted = number if self._sequence < 0 else self._sequence + 1
             if wanted != number:
                 document.replace(members["sequence_number"], wanted)
             self._sequence = wanted
-        return event.with_data(document.render()) if document.edits else event.raw
 
-    def _end(self, event: SseEvent, document: Document) -> bytes:
-        members = document.members(document.root)
-        response = document.members(members.get("response"))
+    def put_right(self, event: Event) -> None:
+        document = event.document
+        assert document is not None
+        owner = event.members.get("response")
+        response = document.members(owner)
         # Some servers leave the items of a stream out of its last event.
-        left_out = bool(self._turn.items) and not document.items(response.get("output"))
-        show(document, response, self._injected_tool, [] if left_out else self._shown, self._hidden_usage)
-        later = self._continued or self._begun
+        left_out = bool(self.seen.items) and not document.items(response.get("output"))
+        show(document, response, self.injected_tool, [] if left_out else self._shown)
+        self.usage.add(document, owner, self.hidden_figures, {})
+        later = self.continued or self._begun
         if not later:
             name_before(document, response, self._before)
         for name in _KEPT if later else ():
             if name in response and name in self._first:
                 document.replace(response[name], self._first[name])
-        return self._numbered(event, document, members)
+        self._number(document, event.members)
 
 
-@dataclass(slots=True)
-class _StreamTurn:
-    items: dict[int, bytes] = field(default_factory=dict)
-    """Complete items by their place, as the model wrote them."""
-    injected: set[int] = field(default_factory=set)
-    held: list[SseEvent] = field(default_factory=list)
-    end: dict[str, Any] = field(default_factory=dict)
-    failed: bool = False
-    failure: Failure | None = None
-    rest: bytes = b""
+class ResponsesWhole(WholeTurns):
+    """One JSON document."""
 
-    def sources(self) -> list[bytes]:
-        return [item for _, item in sorted(self.items.items())]
+    usage = USAGE
 
-
-class ResponsesBody(WholeResponse):
-    """An answer that arrives as one JSON document."""
-
-    def __init__(self, injected_tool: str, before: str = "") -> None:
+    def __init__(self, injected_tool: str, before: str) -> None:
         super().__init__(injected_tool)
         self._before = before
         self._shown: list[bytes] = []
 
-    def end_turn(self) -> Turn:
-        try:
-            document = Document(bytes(self._body))
-        except NotJson:
-            return Turn()
+    def always_edits(self) -> bool:
+        return True
+
+    def turn(self, document: Document) -> Turn:
         members = document.members(document.root)
         if "output" not in members:
             return Turn(failed=bool(document.plain(members.get("error"))))
         items = [document.source(item) for item in document.items(members["output"])]
-        return _turn(items, document.plain(document.root), self._injected_tool)
+        return read_turn(items, document.plain(document.root), self.injected_tool)
 
-    def go_on(self) -> bytes:
-        document = Document(bytes(self._body))
-        members = document.members(document.root)
-        usage = only(flat(document.plain(members.get("usage"))), _SUMMED)
-        self._hidden_usage = plus(self._hidden_usage, usage)
-        self._shown += _visible_items(document, members, self._injected_tool)
-        return super().go_on()
+    def hide_turn(self, document: Document) -> None:
+        self._shown += visible_items(document, document.members(document.root), self.injected_tool)
 
-    def finish(self) -> bytes:
-        body = bytes(self._body)
-        try:
-            document = Document(body)
-        except NotJson:
-            return body
+    def put_right(self, document: Document) -> None:
         members = document.members(document.root)
-        show(document, members, self._injected_tool, self._shown, self._hidden_usage)
+        show(document, members, self.injected_tool, self._shown)
         name_before(document, members, self._before)
-        return document.render()
 
-    def fail(self, failure: Failure) -> bytes:
-        return error_body(failure, self._injected_tool)
+    def error(self, failure: Failure) -> bytes:
+        return error_body(failure, self.injected_tool)
 
 
-def is_phantom(document: Document, item: Raw | None, injected_tool: str) -> bool:
+def _name(event: Event) -> str:
+    """The type of an event."""
+    said = event.document.string(event.members.get("type")) if event.document is not None else ""
+    return said or (event.piece.name if isinstance(event.piece, SseEvent) else "")
+
+
+def is_hidden(document: Document, item: Raw | None, injected_tool: str) -> bool:
     """Whether an item is a call of the injected tool."""
     members = document.members(item)
     is_call = document.string(members.get("type")) == "function_call"
@@ -271,45 +248,26 @@ def name_before(document: Document, response: dict[str, Raw], before: str) -> No
         document.replace(named, before)
 
 
-def show(
-    document: Document,
-    response: dict[str, Raw],
-    injected_tool: str,
-    shown: Sequence[bytes],
-    hidden_usage: dict[str, int],
-) -> None:
-    """Edit a complete answer: tools, items and figures as the client is to know them."""
+def show(document: Document, response: dict[str, Raw], injected_tool: str, shown: Sequence[bytes]) -> None:
+    """Edit a complete response: its tools and items as the client is to know them."""
     scrub(document, response, injected_tool)
     items = document.items(response.get("output"))
-    visible = _visible_items(document, response, injected_tool)
+    visible = visible_items(document, response, injected_tool)
     if "output" in response and (shown or len(visible) < len(items)):
         _set_items(document, response["output"], [*shown, *visible])
-    usage = document.plain(response.get("usage"))
-    if isinstance(usage, dict) and hidden_usage:
-        summed = added(usage, hidden_usage)
-        if "total_tokens" in summed and "input_tokens" in summed:
-            summed["total_tokens"] = summed["input_tokens"] + summed.get("output_tokens", 0)
-        document.replace(response["usage"], summed)
 
 
-def _visible_items(document: Document, response: dict[str, Raw], injected_tool: str) -> list[bytes]:
+def visible_items(document: Document, response: dict[str, Raw], injected_tool: str) -> list[bytes]:
     items = document.items(response.get("output"))
-    return [document.source(item) for item in items if not is_phantom(document, item, injected_tool)]
+    return [document.source(item) for item in items if not is_hidden(document, item, injected_tool)]
 
 
 def _set_items(document: Document, array: Raw, items: Sequence[bytes]) -> None:
-    start, end = document.place(array)
-    document.edits.append(Edit(start, end, b"[" + b",".join(items) + b"]"))
+    document.rewrite(array, b"[" + b",".join(items) + b"]")
 
 
-def _turn(
-    items: Sequence[bytes],
-    end: dict[str, Any],
-    injected_tool: str,
-    failed: bool = False,
-    failure: Failure | None = None,
-) -> Turn:
-    """What is to be known of a turn: `items` as the model wrote them, `end` the finished answer."""
+def read_turn(items: Sequence[bytes], end: dict[str, Any], injected_tool: str) -> Turn:
+    """What is to be known of a turn: `items` as the model wrote them, `end` the finished response."""
     injected: list[InjectedCall] = []
     real_calls: list[str] = []
     texts: list[str] = []
@@ -321,7 +279,7 @@ def _turn(
         document = Document(source)
         item = document.members(document.root)
         name = kind(document, item)
-        if is_phantom(document, document.root, injected_tool):
+        if is_hidden(document, document.root, injected_tool):
             arguments = document.string(item.get("arguments")) or ""
             injected.append(InjectedCall(call_id(document, name, item), arguments))
             continue
@@ -345,10 +303,7 @@ def _turn(
         signatures=tuple(signatures),
         orphans=tuple(dict.fromkeys(filter(None, orphans))),
         finished=whole,
-        failed=failed,
-        failure=failure,
         continuable=status == "completed",
-        usage=flat(end.get("usage")),
         answer_id=str(end.get("id") or ""),
         made=tuple(made),
         item=last,
@@ -363,7 +318,7 @@ def _followed(items: Sequence[bytes], injected_tool: str) -> list[bytes]:
         document = Document(source)
         item = document.members(document.root)
         lonely = kind(document, item) == "reasoning" and not kept
-        if not lonely and not is_phantom(document, document.root, injected_tool):
+        if not lonely and not is_hidden(document, document.root, injected_tool):
             kept.append(source)
     return kept[::-1]
 
@@ -396,3 +351,18 @@ def _error(failure: Failure, injected_tool: str) -> dict[str, str]:
     code = str(error.code) if isinstance(error.code, str) else ""
     other = "rate_limit_exceeded" if error.status == 429 else "server_error"
     return {"code": code or other, "message": error.message}
+
+
+def stream(injected_tool: str, before: str = "", filters: Sequence[Filter] = ()) -> Response:
+    """A response that arrives as server-sent events."""
+    turns = ResponsesTurns(injected_tool, before, _sse)
+    return Stream(Framing(SseReader), turns, filters, _KEEP_ALIVE)
+
+
+def body(injected_tool: str, before: str = "", filters: Sequence[Filter] = ()) -> Response:
+    """A response that is one document."""
+    return WholeResponse(ResponsesWhole(injected_tool, before), filters)
+
+
+def _sse(name: str, data: bytes) -> Piece:
+    return SseEvent(event_bytes(name, data), name, data)

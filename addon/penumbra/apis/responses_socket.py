@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from penumbra.apis.base import Tools, Turn
+from penumbra.apis.base import Response, Tools, Turn
 from penumbra.apis.openai_responses import storable
 from penumbra.apis.openai_responses_hidden import ResponsesAnswers
-from penumbra.apis.openai_responses_response import ResponsesStream
+from penumbra.apis.openai_responses_response import ResponsesTurns
+from penumbra.apis.stream import Framing, Stream
 from penumbra.wire.document import Document, NotJson, decode, encode
 from penumbra.wire.sse import SseEvent
 
@@ -202,8 +203,9 @@ class FrameReader:
 class SocketAnswers(ResponsesAnswers):
     """See AnswerFormat."""
 
-    def stream(self, injected_tool: str, before: str = "") -> ResponsesStream:
-        return ResponsesStream(injected_tool, before, FrameReader, lambda name, data: data)
+    def stream(self, injected_tool: str, before: str = "") -> Response:
+        turns = ResponsesTurns(injected_tool, before, lambda name, data: Frame(data, name, data))
+        return Stream(Framing(FrameReader), turns)
 
     def tools(self, request: Document) -> Tools:
         return replace(super().tools(request), threaded=True)

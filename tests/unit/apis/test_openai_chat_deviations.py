@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from penumbra import rules
-from penumbra.apis.openai_chat_response import ChatBody
+from penumbra.apis.formats import FORMATS
 
 KNOWN = rules.load("providers.yaml")["deviations"]
 
 
 @pytest.mark.parametrize("example", KNOWN, ids=lambda example: f"{example['provider']}: {example['what']}")
 def test_every_deviation(example: dict[str, Any]) -> None:
-    answer = ChatBody("expand_context")
+    answer = FORMATS["openai_chat"].body("expand_context")
     data = example["answer"].encode()
     answer.feed(data)
     turn = answer.end_turn()

@@ -9,16 +9,16 @@ import pytest
 from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletionChunk
 
-from penumbra.apis.base import Failure, InjectedCall
-from penumbra.apis.openai_chat_response import ChatBody, ChatStream
+from penumbra.apis.base import Failure, InjectedCall, Response
+from penumbra.apis.formats import FORMATS
 from support.streams.drive import chunks, drive, every_cut
 
 PHANTOM = "expand_context"
 DONE = b"data: [DONE]\n\n"
 
 
-def stream() -> ChatStream:
-    return ChatStream(PHANTOM)
+def stream() -> Response:
+    return FORMATS["openai_chat"].stream(PHANTOM)
 
 
 def chunk(number: int = 0, reason: str | None = None, usage: Any = None, **delta: Any) -> bytes:
@@ -326,8 +326,8 @@ HIDDEN = completion({"content": "one", "refusal": None, "annotations": [], "tool
 LAST = completion({"content": "two"}, "stop")
 
 
-def body() -> ChatBody:
-    return ChatBody(PHANTOM)
+def body() -> Response:
+    return FORMATS["openai_chat"].body(PHANTOM)
 
 
 def test_json_without_the_phantom_is_not_touched() -> None:
@@ -382,7 +382,7 @@ def test_one_message_in_two_choices_and_text_where_the_last_turn_has_none() -> N
         called = {"message": {"role": "assistant", "tool_calls": [call]}, "finish_reason": "tool_calls"}
         return json.dumps({"choices": [said, called] if text else [called]}).encode()
 
-    answer = ChatBody(PHANTOM)
+    answer = FORMATS["openai_chat"].body(PHANTOM)
     answer.feed(asking("Hm.", name=PHANTOM, arguments="{}"))
     turn = answer.end_turn()
     assert turn.continuable

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from openai.types.responses import Response
 
-from penumbra.apis import upstream_error
+from penumbra.apis import base, upstream_error
 from penumbra.apis.base import Failure, InjectedCall
-from penumbra.apis.openai_responses_response import ResponsesBody, ResponsesStream
+from penumbra.apis.formats import FORMATS
 from support.streams.drive import byte_by_byte, chunks, drive, every_cut
 from support.streams.responses_streams import (
     PHANTOM,
@@ -27,8 +27,8 @@ from support.streams.responses_streams import (
 )
 
 
-def made() -> ResponsesStream:
-    return ResponsesStream(PHANTOM)
+def made() -> base.Response:
+    return FORMATS["openai_responses"].stream(PHANTOM)
 
 
 def without_tools(data: bytes) -> bytes:
@@ -239,19 +239,19 @@ def document(number: int, *items: dict[str, Any], **more: Any) -> bytes:
 
 
 def body(*turns: bytes) -> tuple[Any, Any]:
-    out, seen = byte_by_byte(lambda: ResponsesBody(PHANTOM), list(turns))
+    out, seen = byte_by_byte(lambda: FORMATS["openai_responses"].body(PHANTOM), list(turns))
     return json.loads(out), seen
 
 
 def test_a_plain_document_changes_in_its_tools_only() -> None:
     data = document(0, message(0, "é"), call(1))
-    out, (turn,) = byte_by_byte(lambda: ResponsesBody(PHANTOM), [data])
+    out, (turn,) = byte_by_byte(lambda: FORMATS["openai_responses"].body(PHANTOM), [data])
     assert out == data.replace(
         json.dumps(json.loads(data)["tools"]).encode(), json.dumps(json.loads(data)["tools"][:1]).encode()
     )
     assert (turn.real_calls, turn.text) == (("call_1",), "é")
     for plain in (document(0, message(0, "x"), tools=[]), b'{"error":{"message":"m"}}', b"no json"):
-        assert byte_by_byte(lambda: ResponsesBody(PHANTOM), [plain])[0] == plain
+        assert byte_by_byte(lambda: FORMATS["openai_responses"].body(PHANTOM), [plain])[0] == plain
 
 
 def test_documents_become_one() -> None:
@@ -286,7 +286,7 @@ def test_a_document_in_the_background_is_not_ours() -> None:
 def test_errors_of_documents() -> None:
     _, (turn,) = body(b'{"error":{"message":"m"}}')
     assert turn.failed
-    answer = ResponsesBody(PHANTOM)
+    answer = FORMATS["openai_responses"].body(PHANTOM)
     assert json.loads(answer.fail(Failure(400, b'{"error":{"message":"m"}}', "x"))) == {
         "error": {"message": "x", "type": "invalid_request_error", "param": None, "code": None}
     }
@@ -302,7 +302,7 @@ def test_an_answer_says_the_same_of_itself_to_its_end() -> None:
         return stream(number, *items).replace(b'"object": "response"', told)
 
     turns = [named(0, injected_tool(1), before="resp_hidden"), named(1, message(2, "Done."), before="resp_0")]
-    out, _ = byte_by_byte(lambda: ResponsesStream(PHANTOM, "resp_known"), turns)
+    out, _ = byte_by_byte(lambda: FORMATS["openai_responses"].stream(PHANTOM, "resp_known"), turns)
     told = [event["response"] for event in values(out) if "response" in event]
     for name, value in (
         ("id", "resp_0"),
@@ -311,10 +311,10 @@ def test_an_answer_says_the_same_of_itself_to_its_end() -> None:
     ):
         assert {one[name] for one in told} == {value}
     plain = named(0, message(2, "Done."), before="resp_known")
-    out, _ = byte_by_byte(lambda: ResponsesStream(PHANTOM, "resp_known"), [plain])
+    out, _ = byte_by_byte(lambda: FORMATS["openai_responses"].stream(PHANTOM, "resp_known"), [plain])
     assert [event["response"]["id"] for event in values(out) if "response" in event] == ["resp_0", "resp_0"]
     answer, _ = byte_by_byte(
-        lambda: ResponsesBody(PHANTOM, "resp_known"),
+        lambda: FORMATS["openai_responses"].body(PHANTOM, "resp_known"),
         [document(0, message(0, "x"), previous_response_id="resp_hidden")],
     )
     assert json.loads(answer)["previous_response_id"] == "resp_known"
