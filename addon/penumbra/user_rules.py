@@ -21,7 +21,7 @@ from penumbra.rule_schemas.base import broken_patterns, convert, problems
 from penumbra.rule_schemas.commands import CommandExample, CommandFile, FamilyRule
 from penumbra.rule_schemas.secrets import SecretFile, SecretRule
 
-_KEYS: Mapping[str, tuple[str, ...]] = {
+KEYS: Mapping[str, tuple[str, ...]] = {
     "tools.yaml": (
         *("agents", "mcp_prefixes", "mcp", "verbs", "families", "synonyms", "arguments", "examples"),
     ),
@@ -91,7 +91,7 @@ def _leave_out(contents: dict[str, Any], file: str, rule: str) -> None:
     if "calls" in content:
         calls = content["calls"].items()
         content["calls"] = {line: family for line, family in calls if (family or "") != rule}
-    if file in _KEYS:
+    if file in KEYS:
         contents.pop(file, None)
 
 
@@ -111,8 +111,8 @@ def read_folder(folder: Path) -> UserRules:
     for path in sorted((*folder.rglob("*.yaml"), *folder.rglob("*.yml"))):
         name = path.relative_to(folder).as_posix()
         parent = name.rpartition("/")[0]
-        if name not in _KEYS and not (parent in _FOLDERS and name.endswith(".yaml")):
-            allowed = ", ".join((*(f"{kind}/*.yaml" for kind in _FOLDERS), *_KEYS))
+        if name not in KEYS and not (parent in _FOLDERS and name.endswith(".yaml")):
+            allowed = ", ".join((*(f"{kind}/*.yaml" for kind in _FOLDERS), *KEYS))
             read.problems.append(f"{name}: no file of this name is read, allowed: {allowed}")
             continue
         try:
@@ -132,8 +132,8 @@ def _add_joined(read: UserRules, name: str, content: Any) -> None:
     wrong = list(problems(schema_of(name), content))
     if not wrong:
         wrong = list(broken_patterns(schema_of(name), content))
-        allowed = ", ".join(_KEYS[name])
-        wrong += [f"{key}: not read here, allowed: {allowed}" for key in content if key not in _KEYS[name]]
+        allowed = ", ".join(KEYS[name])
+        wrong += [f"{key}: not read here, allowed: {allowed}" for key in content if key not in KEYS[name]]
         wrong += list(_unknown_formats(content)) if name == "providers.yaml" else []
     read.problems += [f"{name}: {problem}" for problem in wrong]
     if not wrong:

@@ -106,14 +106,14 @@ def problems(kind: Any, value: Any, path: str = "") -> Iterator[str]:
     if _is_struct(kind) and isinstance(value, dict):
         told += _of_keys(kind, value, path)
     if get_origin(kind) is dict and get_origin(get_args(kind)[0]) is Literal and isinstance(value, dict):
-        allowed = get_args(get_args(kind)[0])
-        told += [_unknown(key, allowed, path) for key in value if key not in allowed]
+        keys = get_args(get_args(kind)[0])
+        told += [_unknown(key, keys, path) for key in value if key not in keys]
     if told:
         yield from told
     elif _is_struct(kind) and isinstance(value, dict):
         yield f"{path}: {message}".removeprefix(": ")
     else:
-        yield f"{path}: got {shown(value)}, allowed: {_allowed(kind)}".removeprefix(": ")
+        yield f"{path}: got {shown(value)}, allowed: {allowed(kind)}".removeprefix(": ")
 
 
 def patterns(kind: Any, value: Any, path: str = "") -> Iterator[tuple[str, str]]:
@@ -204,23 +204,24 @@ def _of_keys(kind: type[msgspec.Struct], value: Mapping[Any, Any], path: str) ->
             yield _unknown(key, fields, path)
     for name, field in fields.items():
         if field.required and name not in value:
-            yield f"{path}.{name}: missing, allowed: {_allowed(field.type)}".lstrip(".")
+            yield f"{path}.{name}: missing, allowed: {allowed(field.type)}".lstrip(".")
 
 
-def _unknown(key: Any, allowed: Iterable[str], path: str) -> str:
-    near = difflib.get_close_matches(str(key), list(allowed), 1)
-    hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(allowed)}"
+def _unknown(key: Any, keys: Iterable[str], path: str) -> str:
+    near = difflib.get_close_matches(str(key), list(keys), 1)
+    hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(keys)}"
     return f"{path}.{key}: unknown key, {hint}".lstrip(".")
 
 
-def _allowed(kind: Any) -> str:
+def allowed(kind: Any) -> str:
     """What a value of this type looks like, in words."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
         limits = [limit for limit in arguments[1:] if isinstance(limit, msgspec.Meta)]
         least = next((limit.ge for limit in limits if limit.ge is not None), None)
         most = next((limit.le for limit in limits if limit.le is not None), None)
-        word = "a pattern of RE2" if _REGEX in arguments and arguments[0] is str else _allowed(arguments[0])
+        word = "a pattern of RE2" if _REGEX in arguments else allowed(arguments[0])
+        word += " or a list of them" if _REGEX in arguments and arguments[0] is not str else ""
         word += "" if least is None else f" from {least}"
         characters = next((limit.min_length for limit in limits if limit.min_length is not None), None)
         word += "" if characters is None else f" of {characters} characters at least"
@@ -228,10 +229,16 @@ def _allowed(kind: Any) -> str:
     if origin is Literal:
         return " or ".join(map(str, arguments))
     if origin in (Union, UnionType):
-        return " or ".join(_allowed(part) for part in arguments if part is not NoneType)
+        return " or ".join(allowed(part) for part in arguments if part is not NoneType)
+    if origin is tuple and len(arguments) == 2 and arguments[1] is ...:
+        return f"a list of {'patterns of RE2' if arguments[0] == Regex else _several(arguments[0])}"
     if origin in (list, tuple):
         return "a list"
     return _WORDS.get(kind, "a mapping")
+
+
+def _several(kind: Any) -> str:
+    return {str: "texts", int: "whole numbers", list: "lists"}.get(_python_type(kind), "mappings")
 
 
 _WORDS = {

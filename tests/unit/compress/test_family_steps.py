@@ -164,7 +164,7 @@ def test_losses() -> None:
         ({"fold": "x", "say": "y", "min": 0}, "min: got 0, allowed: a whole number from 1"),
         (
             {"fold": "x", "say": "y", "within": {"until": "z"}},
-            "within.from: missing, allowed: a text or a list",
+            "within.from: missing, allowed: a pattern of RE2 or a list of them",
         ),
         (
             {"nothing": "x"},

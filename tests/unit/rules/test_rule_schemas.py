@@ -44,7 +44,7 @@ def test_a_file_that_nobody_reads_has_no_schema() -> None:
         (
             "thinking.yaml",
             {"formats": "x", "unbound": [], "examples": []},
-            "formats: got 'x', allowed: a list",
+            "formats: got 'x', allowed: a list of texts",
         ),
         ("windows.yaml", {"most": -1}, "most: got -1, allowed: a number from 0"),
         (
@@ -52,7 +52,11 @@ def test_a_file_that_nobody_reads_has_no_schema() -> None:
             {"agents": {"mine": {"reed": ["x"]}}},
             "agents.mine.reed: unknown key, did you mean read?",
         ),
-        ("tools.yaml", {"agents": {"mine": {"read": "x"}}}, "agents.mine.read: got 'x', allowed: a list"),
+        (
+            "tools.yaml",
+            {"agents": {"mine": {"read": "x"}}},
+            "agents.mine.read: got 'x', allowed: a list of texts",
+        ),
         ("tools.yaml", {"verbs": [{"tools": ["x"]}]}, "verbs[0].argument: missing, allowed: a text"),
         (
             "providers.yaml",
@@ -60,7 +64,7 @@ def test_a_file_that_nobody_reads_has_no_schema() -> None:
             "apis.x.kind: got 'call', allowed: messages or count_tokens or compact",
         ),
         ("commands/x.yaml", {"families": [{"name": "x"}]}, "families[0].what: missing, allowed: a text"),
-        ("secrets/x.yaml", {}, "rules: missing, allowed: a list"),
+        ("secrets/x.yaml", {}, "rules: missing, allowed: a list of mappings"),
         (
             "advisories.yaml",
             {"date": "soon", "holes": [], "examples": []},
@@ -78,7 +82,7 @@ def test_all_that_is_wrong_is_told() -> None:
         "families[0].name: got 1, allowed: a text",
         "families[0].steps[0].mim: unknown key, did you mean min?",
         "families[0].steps[0].say: missing, allowed: a text",
-        "families[0].steps[1].drop: got 3, allowed: a text or a list",
+        "families[0].steps[1].drop: got 3, allowed: a pattern of RE2 or a list of them",
         "families[0].what: missing, allowed: a text",
     ]
 

@@ -1,0 +1,102 @@
+"""The tables of docs/rules.md, from the schemas. `python tests/support/rule_tables.py` puts them into the page."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from penumbra.rule_schemas import commands, providers, secrets, shell, tools
+from penumbra.rule_schemas.base import Strict, allowed
+
+PAGE = Path(__file__).parents[2] / "docs" / "rules.md"
+SHOWN: tuple[tuple[type[Strict], str], ...] = (
+    (commands.CommandFile, "A file"),
+    (commands.FamilyRule, "A family"),
+    (commands.ShapeRule, "`shape`"),
+    (commands.StepRule, "Any step"),
+    *((kind, f"`{name}`") for name, kind in commands.AnyStep.kinds.items()),
+    (commands.Within, "`within`"),
+    (commands.CommandExample, "An example"),
+    (secrets.SecretFile, "A file"),
+    (secrets.SecretRule, "A rule"),
+    (secrets.SecretExamples, "`examples`"),
+    (tools.Tools, "`tools.yaml`"),
+    (tools.GlobRule, "`mcp`"),
+    (tools.VerbRule, "`verbs`"),
+    (tools.ToolArguments, "`arguments`"),
+    (tools.ToolExample, "An example"),
+    (providers.Providers, "`providers.yaml`"),
+    (providers.ApiRule, "`apis`"),
+    (providers.RequestExample, "An example"),
+    (shell.ShellRules, "`shell.yaml`"),
+    (shell.WrapperRule, "`wrappers`"),
+    (shell.FilterRule, "`filters`"),
+    (shell.ReadRule, "`reads`"),
+)
+_PLACE = re.compile(r"<!-- (\w+\.\w+) -->\n(?:\n.*?\n)?<!-- end -->", re.DOTALL)
+
+
+def _words(kind: type[Strict]) -> dict[str, str]:
+    """What the schema's source says of each field, by attribute."""
+    node = ast.parse(inspect.getsource(kind)).body[0]
+    assert isinstance(node, ast.ClassDef)
+    return {
+        field.target.id: inspect.cleandoc(str(words.value.value)).replace("\n", " ").replace("|", "\\|")
+        for field, words in zip(node.body, node.body[1:], strict=False)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(words, ast.Expr)
+        and isinstance(words.value, ast.Constant)
+    }
+
+
+def _default(field: Any) -> str:
+    if field.required:
+        return "must be there"
+    value = field.default if field.default is not msgspec.NODEFAULT else None
+    if value in (None, "", ()) or isinstance(value, bool):
+        return "true" if value is True else ""
+    return f"`{value}`"
+
+
+def table(kind: type[Strict]) -> str:
+    """One schema as a table; fields without words are none that others may use."""
+    words = _words(kind)
+    rows = [
+        f"| `{field.encode_name}` | {allowed(field.type)} | {_default(field)} | {words[field.name]} |".replace(
+            "  ", " "
+        )
+        for field in msgspec.structs.fields(kind)
+        if field.name in words
+    ]
+    title = next(title for shown, title in SHOWN if shown is kind)
+    about = inspect.getdoc(kind) or ""
+    head = f"**{title}.** {about}" if not about.startswith(title) else about
+    return "\n".join((head, "", "| key | value | default | what it is |", "|---|---|---|---|", *rows))
+
+
+def names() -> dict[str, type[Strict]]:
+    """The schemas by module and class, as the page names them."""
+    return {f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}": kind for kind, _ in SHOWN}
+
+
+def filled(page: str) -> str:
+    """The page with its tables as the schemas have them."""
+    schemas = names()
+    return _PLACE.sub(
+        lambda place: f"<!-- {place[1]} -->\n\n{table(schemas[place[1]])}\n\n<!-- end -->", page
+    )
+
+
+def places(page: str) -> list[str]:
+    """The schemas that the page shows."""
+    return [place[1] for place in _PLACE.finditer(page)]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
