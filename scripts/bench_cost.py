@@ -32,11 +32,12 @@ from penumbra.apis.formats import FORMATS
 from penumbra.compress import token_estimate
 from penumbra.compress.result import Mode
 from penumbra.config.settings import Settings
-from penumbra.conversation import recoverer, rewrite
+from penumbra.conversation import compose, read
 from penumbra.conversation.cache_price import Forecast, prices
+from penumbra.conversation.decide import Inputs
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.expand import tool
-from penumbra.expand.reference import Shadows
+from penumbra.expand.reference import References
 from penumbra.redaction import default
 from penumbra.store.conversations import ConversationState
 from penumbra.store.decisions import Decision
@@ -131,16 +132,16 @@ class Forwarder:
     def forward(self, body: Body) -> bytes:
         api = next(one for one in recognise.apis() if one.id == body["api"])
         data = plain(body)
-        request = rewrite.read(Document(data), api, self._settings, b"s" * 32)
+        request = read.read(Document(data), api, self._settings, b"s" * 32)
         if request is None:
             return data
         wire = FORMATS[api.format]
         name = tool.name_for(wire.tools(request.document))
         if name is not None:
             wire.declare(request.document, tool.tool(name))
-        shadows = Shadows(b"k" * 32, b"c" * 32, name or tool.NAMES[0], True)
-        made, line = recoverer.rewritten(
-            request, self._known, {}, self._past, self._redact, shadows, None, self._line_indexes
+        references = References(b"k" * 32, b"c" * 32, name or tool.NAMES[0], True)
+        made, line = compose.compose(
+            Inputs(request, self._known, self._redact, references), self._past, None, self._line_indexes
         )
         self._known |= made.decisions
         self._past = replace(self._past, idle=5.0)

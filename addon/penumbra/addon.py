@@ -19,9 +19,9 @@ from penumbra.apis.recognise import Api
 from penumbra.config.options import CONFIG_OPTION, KNOBS, unknown_options, unprefixed_options
 from penumbra.config.per_request import THRESHOLD_HEADER
 from penumbra.config.settings import Settings, SettingsError, unknown_variables
-from penumbra.conversation import ambiguity
-from penumbra.conversation.engine import Accepted, Incoming, Refused, unsearched
-from penumbra.conversation.refused import message_of
+from penumbra.conversation import ambiguity, bound_thinking
+from penumbra.conversation.incoming import Accepted, Incoming
+from penumbra.conversation.refused import Refused, message_of, unsearched
 from penumbra.errors import one_line
 from penumbra.external import http as http_calls
 from penumbra.flow import bodies, destination, listening, llm_hosts, state, websocket_limit
@@ -45,7 +45,6 @@ from penumbra.metrics import events, totals
 from penumbra.metrics.expansions import ExpansionFigures
 from penumbra.metrics.running import StatsFile, own_file
 from penumbra.redaction import RedactionError, TooLarge, Unreadable
-from penumbra.retry import thinking_binding
 from penumbra.wire import content_encoding, sigv4
 
 _THRESHOLD = "penumbra_threshold"
@@ -392,7 +391,7 @@ class Penumbra:
         headers = _headers(flow.request)
         flow.request.headers.pop(THRESHOLD_HEADER, None)
         if accepted.betas:
-            flow.request.headers[thinking_binding.HEADER] = accepted.betas
+            flow.request.headers[bound_thinking.HEADER] = accepted.betas
         if changed:
             await bodies.put(flow.request, body)
         if accepted.prepared is not None and accepted.find is not None:

@@ -1,4 +1,5 @@
-"""How a failure is told: its kind and its place, never its message, and on one line.
+"""Failures that several packages speak of, and how one is told: its kind and its place, never its message,
+and on one line.
 
 An exception's own words may quote the text that caused it, and that text is somebody's.
 """
@@ -6,6 +7,25 @@ An exception's own words may quote the text that caused it, and that text is som
 from __future__ import annotations
 
 from pathlib import PurePath
+
+
+class RedactionError(Exception):
+    """A text could not be scanned. The message never holds any part of the text."""
+
+    status = 500
+    """What a refused request is answered with. Clients repeat what fails with 500 and above."""
+
+
+class Unreadable(RedactionError):
+    """What should be scanned can't be read."""
+
+    status = 400
+
+
+class TooLarge(RedactionError):
+    """What should be scanned is above a limit."""
+
+    status = 413
 
 
 def place(error: BaseException) -> str:

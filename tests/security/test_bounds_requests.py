@@ -16,8 +16,10 @@ from penumbra.apis.parts import string_values
 from penumbra.compress import time_budget
 from penumbra.compress.result import Redacted
 from penumbra.config.settings import load
-from penumbra.conversation import rewrite
+from penumbra.conversation import read, rewrite
+from penumbra.conversation.decide import Inputs
 from penumbra.conversation.line_index import LineIndexes
+from penumbra.conversation.model import Rewritten
 from penumbra.redaction.engine import Redactor
 from penumbra.store.decisions import Decision
 from penumbra.wire.document import Document, NotJson
@@ -47,15 +49,15 @@ def _work(work: Callable[[], Any]) -> int:
     return count
 
 
-def _all_of(name: str, body: dict[str, Any]) -> rewrite.Rewritten:
+def _all_of(name: str, body: dict[str, Any]) -> Rewritten:
     """Everything that is done to a request, without I/O."""
     api = recognise.by_request_line("POST", MAKERS[name][1])
     assert api is not None
     document = Document(json.dumps(body).encode())
-    request = rewrite.read(document, api, SETTINGS, b"k" * 32)
+    request = read.read(document, api, SETTINGS, b"k" * 32)
     assert request is not None
     FORMATS[api.format].visible(document)
-    return rewrite.rewrite(request, {}, lambda text, hint: Redacted(text), None, LineIndexes())
+    return rewrite.rewrite(Inputs(request, {}, lambda text, hint: Redacted(text), None), LineIndexes())
 
 
 @pytest.mark.parametrize("shape", ["one turn", "turns", "without ids", "long"])
@@ -167,10 +169,10 @@ def test_a_request_that_takes_too_long_goes_on_with_redaction_alone_and_for_good
     # Not of the clock: of how often it was asked.
     monkeypatch.setattr(time_budget, "of_request", lambda seconds: lambda: next(counted) >= 10)
 
-    def sent(known: dict[bytes, Decision]) -> rewrite.Rewritten:
-        request = rewrite.read(Document(body), api, SETTINGS, b"k" * 32)
+    def sent(known: dict[bytes, Decision]) -> Rewritten:
+        request = read.read(Document(body), api, SETTINGS, b"k" * 32)
         assert request is not None
-        return rewrite.rewrite(request, known, redact, None, LineIndexes())
+        return rewrite.rewrite(Inputs(request, known, redact, None), LineIndexes())
 
     first = sent({})
     assert SECRET.encode() not in first.body

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from penumbra.apis import identity, parts, repeated_members, request_path, result_blocks, session
+from penumbra.apis import identity, parts, repeated_members, result_blocks, session
 from penumbra.compress.calls import tools
 from penumbra.compress.families import several_outputs
 from penumbra.compress.stages import grouping
 from penumbra.redaction import hints, names, unknown_json
+from penumbra.wire import request_path
 
 _JUDGE = names.Names().judge
 REMEMBERED: dict[str, Callable[[str], Any]] = {

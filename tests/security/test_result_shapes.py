@@ -12,8 +12,10 @@ from penumbra import rules
 from penumbra.apis import recognise
 from penumbra.apis.result_blocks import find, values
 from penumbra.config.settings import Settings
-from penumbra.conversation import rewrite
+from penumbra.conversation import read, rewrite
+from penumbra.conversation.decide import Inputs
 from penumbra.conversation.line_index import LineIndexes
+from penumbra.conversation.model import Rewritten
 from penumbra.redaction.engine import Redactor
 from penumbra.wire.document import Document
 from support.planted import GITHUB, PASSWORD
@@ -36,12 +38,12 @@ from support.result_shapes import (
 REDACTOR = Redactor(b"k")
 
 
-def sent(api: str, body: Any, settings: Settings | None = None, known: Any = None) -> rewrite.Rewritten:
+def sent(api: str, body: Any, settings: Settings | None = None, known: Any = None) -> Rewritten:
     one = next(each for each in recognise.apis() if each.id == api)
     document = Document(body if isinstance(body, bytes) else json.dumps(body).encode())
-    request = rewrite.read(document, one, settings or Settings(), b"scope")
+    request = read.read(document, one, settings or Settings(), b"scope")
     assert request is not None
-    return rewrite.rewrite(request, known or {}, REDACTOR.redact, None, LineIndexes())
+    return rewrite.rewrite(Inputs(request, known or {}, REDACTOR.redact, None), LineIndexes())
 
 
 def decoded(body: bytes) -> str:

@@ -13,7 +13,7 @@ import pytest
 from penumbra.config.settings import Settings
 from penumbra.redaction import RedactionError, TooLarge, Unreadable, default
 from penumbra.redaction.failure import forgiving
-from penumbra.redaction.other_bodies import Elsewhere, Searched
+from penumbra.redaction.other_bodies import Searched
 from penumbra.redaction.unknown_json import Anywhere
 from penumbra.wire.document import Document
 from support.planted import GITHUB, PASSWORD
@@ -177,14 +177,8 @@ def test_failures_follow_the_setting() -> None:
         return default().redact(text, hint)
 
     def under(failure: str) -> Searched:
-        async def redact(settings: Settings) -> Any:
-            return forgiving(fails, failure)
-
-        async def work(caller: Any, heavy: bool, work: Any) -> Searched:
-            done: Searched = work()
-            return done
-
-        return search(json.dumps({"items": [result("x " * 60)]}).encode(), Elsewhere(redact, work))
+        data = json.dumps({"items": [result("x " * 60)]}).encode()
+        return search(data, forgiving(fails, failure))
 
     with pytest.raises(RedactionError):
         under("refuse")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penumbra.apis import recognise, websocket_upgrade
-from penumbra.apis.request_path import normal
 from penumbra.wire.framing import is_stream
+from penumbra.wire.request_path import normal
 from support.spellings import SPELLINGS
 
 

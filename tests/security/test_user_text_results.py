@@ -11,8 +11,10 @@ from penumbra import rules
 from penumbra.apis import recognise
 from penumbra.apis.user_text import find
 from penumbra.config.settings import Settings
-from penumbra.conversation import rewrite
+from penumbra.conversation import read, rewrite
+from penumbra.conversation.decide import Inputs
 from penumbra.conversation.line_index import LineIndexes
+from penumbra.conversation.model import Rewritten
 from penumbra.redaction.engine import Redactor
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.wire.document import Document
@@ -70,11 +72,11 @@ FORMS: dict[str, Any] = {
 }
 
 
-def sent(api: str, data: bytes, known: Any = None, **settings: Any) -> rewrite.Rewritten:
+def sent(api: str, data: bytes, known: Any = None, **settings: Any) -> Rewritten:
     one = next(each for each in recognise.apis() if each.id == api)
-    request = rewrite.read(Document(data), one, Settings(**settings), b"scope")
+    request = read.read(Document(data), one, Settings(**settings), b"scope")
     assert request is not None
-    return rewrite.rewrite(request, known or {}, REDACTOR.redact, None, LineIndexes())
+    return rewrite.rewrite(Inputs(request, known or {}, REDACTOR.redact, None), LineIndexes())
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda one: one["text"][:50])

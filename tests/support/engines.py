@@ -13,8 +13,9 @@ from penumbra.apis.base import Hidden, MadeCall
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.recognise import apis
 from penumbra.config.settings import Settings
-from penumbra.conversation.engine import Accepted, Engine, Incoming
+from penumbra.conversation.engine import Engine
 from penumbra.conversation.engine_settings import EngineSettings
+from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.expand.loop import Done
 from penumbra.wire.document import Document
 

@@ -5,7 +5,8 @@ import json
 from penumbra.apis import recognise
 from penumbra.compress.result import Redacted
 from penumbra.config.settings import Settings
-from penumbra.conversation import rewrite
+from penumbra.conversation import read, rewrite
+from penumbra.conversation.decide import Inputs
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.wire.document import Document
 
@@ -55,14 +56,14 @@ def go(
     known=None,
     settings=None,
     name="anthropic-messages",
-    shadows=None,
+    references=None,
     redact=redact,
     line_indexes=None,
     **more,
 ):
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    request = rewrite.read(Document(data), api(name), settings or Settings(), SCOPE, **more)
-    return rewrite.rewrite(request, known or {}, redact, shadows, line_indexes or LineIndexes())
+    request = read.read(Document(data), api(name), settings or Settings(), SCOPE, **more)
+    return rewrite.rewrite(Inputs(request, known or {}, redact, references), line_indexes or LineIndexes())
 
 
 def contents(rewritten):
@@ -78,7 +79,7 @@ def how(rewritten):
     return [entry.facts.how for entry in rewritten.shown]
 
 
-class Shadows:
+class References:
     def ref(self, original):
         return f"shadow_{len(original):032x}"
 

@@ -6,27 +6,15 @@ from typing import Any
 
 from penumbra.config.settings import Settings
 from penumbra.redaction import default
-from penumbra.redaction.other_bodies import Body, Elsewhere, Searched
-from penumbra.workers import Caller
+from penumbra.redaction.failure import Redact
+from penumbra.redaction.other_bodies import Body, OtherBodies, Searched
 
 
-async def _redact(settings: Settings) -> Any:
-    return default().redact
-
-
-async def _work(caller: Caller, heavy: bool, work: Any) -> Searched:
-    done: Searched = work()
-    return done
-
-
-def search(data: bytes, elsewhere: Elsewhere | None = None, *, kind: str = "", **more: Any) -> Searched:
+def search(data: bytes, redact: Redact | None = None, *, kind: str = "", **more: Any) -> Searched:
     settings = more.pop("settings", Settings())
-    steps = (elsewhere or Elsewhere(_redact, _work)).search(
-        Body(data, kind, **more), settings, Caller("", b"")
+    return OtherBodies().search(
+        Body(data, kind, **more),
+        redact or default().redact,
+        said=settings.redact_scope == "all",
+        policy=settings.redaction_failure,
     )
-    try:
-        steps.send(None)
-    except StopIteration as done:
-        found: Searched = done.value
-        return found
-    raise AssertionError

@@ -14,8 +14,8 @@ import re2
 
 from penumbra import rules
 from penumbra.apis.recognise import FORMATS
-from penumbra.apis.request_path import normal
 from penumbra.wire.document import encode
+from penumbra.wire.request_path import normal
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,9 @@ from penumbra.apis.ollama import OllamaRequests
 from penumbra.apis.openai_chat import ChatRequests
 from penumbra.apis.openai_responses import ResponsesRequests
 from penumbra.apis.request_format import RequestFormat
-from penumbra.apis.request_path import normal
 from penumbra.rule_schemas.providers import Providers
 from penumbra.wire.document import Document
+from penumbra.wire.request_path import normal
 
 FORMATS: dict[str, RequestFormat] = {
     "anthropic": AnthropicRequests(),

@@ -179,7 +179,7 @@ KNOBS: tuple[Knob, ...] = (
     Knob(
         "supersede",
         read_choice("idle", "priced", "off"),
-        "Results that a later call has made useless become shadows: idle (after a pause that outlives the "
+        "Results that a later call has made useless become references: idle (after a pause that outlives the "
         "provider's cache), priced (also where the price model says that it pays) or off.",
     ),
     Knob(

@@ -13,7 +13,7 @@ from typing import Any
 
 from penumbra import redaction
 from penumbra.compress.result import Mode
-from penumbra.conversation.superseded import Parameters
+from penumbra.config.tool_compaction import ToolCompaction
 
 
 class SettingsError(ValueError):
@@ -172,8 +172,8 @@ def read_hosts(value: Any) -> tuple[str, ...]:
     return names
 
 
-def read_parameters(value: Any) -> Parameters:
-    """What is superseded, under the names of `Parameters.read`: a mapping, or one as JSON."""
+def read_parameters(value: Any) -> ToolCompaction:
+    """What is superseded, under the names of `ToolCompaction.read`: a mapping, or one as JSON."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -181,4 +181,4 @@ def read_parameters(value: Any) -> Parameters:
             value = None
     if not isinstance(value, Mapping):
         raise SettingsError("a mapping, or one as JSON")
-    return Parameters.read(value)
+    return ToolCompaction.read(value)

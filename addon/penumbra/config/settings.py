@@ -17,14 +17,13 @@ from typing import Any
 
 from penumbra import errors
 from penumbra.compress.result import Mode, Policy
-from penumbra.config import yaml_file
+from penumbra.config import strategy_check, yaml_file
 from penumbra.config.options import KNOBS, OUTSIDE_STRATEGIES
 from penumbra.config.parsers import SettingsError as SettingsError
 from penumbra.config.parsers import meant
+from penumbra.config.tool_compaction import ToolCompaction
 from penumbra.config.yaml_file import Api as Api
 from penumbra.config.yaml_file import Provider as Provider
-from penumbra.conversation.superseded import Parameters
-from penumbra.external import check
 from penumbra.redaction import MAX_BYTES
 
 
@@ -59,7 +58,7 @@ class Settings:
     """Set by requests only: results may also be duplicates of earlier requests of this session."""
     adopt: str = "auto"
     supersede: str = "idle"
-    tool_compaction: Parameters = field(default_factory=Parameters)
+    tool_compaction: ToolCompaction = field(default_factory=ToolCompaction)
     aggregate_budget_bytes: int = 0
     """Of all results of a request together; 0: no limit."""
     budget_window_share: float | None = None
@@ -104,6 +103,11 @@ class Settings:
     def must_search(self) -> bool:
         """Whether what can't be searched for secrets is not sent."""
         return self.redact_secrets and self.redaction_failure != "pass"
+
+    @property
+    def restores_secrets(self) -> bool:
+        """Whether values are put back into edits."""
+        return self.restore_secrets == "edits" and self.redact_secrets
 
     def policy(self, *, can_expand: bool) -> Policy:
         """The part of the settings that decides about forwarded bytes."""
@@ -165,7 +169,7 @@ def _load(
             values[knob.name] = knob.read(knob.option, options[knob.name])
     settings = Settings(**values)
     _check_paths(settings, environment)
-    if settings.mode is not Mode.DISABLED and (lacking := check.missing(settings)):
+    if settings.mode is not Mode.DISABLED and (lacking := strategy_check.missing(settings)):
         raise SettingsError(lacking)
     return settings
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from penumbra.apis import repeated_members
-from penumbra.conversation.rewrite import Request
+from penumbra.conversation.model import Request
 
 _CHARSETS = frozenset(("", "utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin1", "windows-1252"))
 """In which the signs of JSON are the bytes that they are in UTF-8."""

@@ -80,14 +80,14 @@ class LineIndex:
         shown: Sequence[str | None] = lines if original is None else _quoted(lines, original)
         _note(self._places, Earlier(name, tuple(numbers), tuple(shown)))
 
-    def restate(self, text: str) -> str | None:
+    def with_references(self, text: str) -> str | None:
         """The text with its repeated parts as references; None if there are none worth it."""
         if _MARKER.search(text):
             return None
         numbers, lines = line_numbers.split(text)
         # The legend of the numbers is never said by reference: the lines that stay need it.
         lines = ["\x00" if line == line_numbers.LEGEND else line for line in lines]
-        parts = list(_Restating.of(self._places, numbers, lines).parts())
+        parts = list(_Matcher.of(self._places, numbers, lines).parts())
         return _write(text, numbers, parts) if parts else None
 
 
@@ -106,7 +106,7 @@ def _note(places: _Places, text: Earlier) -> None:
 
 
 @dataclass(slots=True)
-class _Restating:
+class _Matcher:
     """One text, and where its lines may stand already."""
 
     earlier: _Places
@@ -117,7 +117,7 @@ class _Restating:
     """The lines; None for those that have become references."""
 
     @classmethod
-    def of(cls, earlier: _Places, numbers: list[int], lines: list[str]) -> _Restating:
+    def of(cls, earlier: _Places, numbers: list[int], lines: list[str]) -> _Matcher:
         shown: list[str | None] = [*lines]
         own: _Places = {}
         _note(own, Earlier(_ABOVE, tuple(numbers), shown))
@@ -200,19 +200,12 @@ def _is_telling(line: str) -> bool:
 
 
 def referenced(text: str) -> frozenset[str]:
-    """The names of the texts that a restated text refers to."""
+    """The names of the texts that a text with references refers to."""
     return frozenset(found[2] for found in _MARKER.finditer(text) if found[2])
 
 
-def reread(name: str, earlier: str, new: str) -> str | None:
-    """The new text with what it shares with one earlier text as references; None if too little."""
-    line_index = LineIndex()
-    line_index.note(name, earlier)
-    return line_index.restate(new)
-
-
 def expand(text: str, earlier: Mapping[str, str]) -> str:
-    """What `restate` was given, line numbers aside, from the earlier texts by name."""
+    """What `with_references` was given, line numbers aside, from the earlier texts by name."""
     sources = {name: line_numbers.split(source)[1] for name, source in earlier.items()}
     lines: list[str] = []
     shown = line_numbers.split(text)[1]

@@ -1,46 +1,72 @@
-"""Which results make room first, where a request has to become smaller.
-
-First what a later result has made useless, then the fattest results that the model has answered, those
-that later results refer to behind the others, and last the unread tail. Ties: the older one.
-"""
+"""Smaller forms for a request that is over the operator's budget, or over a limit that was learned."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Mapping
 
-SLACK = 0.85
-"""A request that has to shrink shrinks to this part of its limit: cuts come in batches, not every turn."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One result text, as far as its rank goes. Sizes in the unit of the limit."""
-
-    index: int
-    """Its place among the request's texts."""
-    size: int
-    unread: bool = False
-    superseded: bool = False
-    referred: bool = False
-    """A later result says what it says by referring to this one."""
+from penumbra.compress import token_estimate
+from penumbra.compress.result import Mode
+from penumbra.compress.token_estimate import BYTES_PER_TOKEN
+from penumbra.config.settings import Settings
+from penumbra.conversation import context_windows, shrink_order, shrunk_request
+from penumbra.conversation.decide import Inputs
+from penumbra.conversation.model import Plan, Request
+from penumbra.conversation.shrink_order import SLACK
+from penumbra.conversation.shrink_to_fit import Need
+from penumbra.store.conversations import ConversationState
+from penumbra.store.decisions import Decision
 
 
-def order(parts: Iterable[Part]) -> list[Part]:
-    """The parts, those that make room first in front."""
-    return sorted(
-        parts,
-        key=lambda part: (
-            part.unread,
-            not part.superseded,
-            part.referred and not part.superseded,
-            -part.size,
-            part.index,
-        ),
-    )
+def may_shorten(settings: Settings) -> bool:
+    """Whether the operator lets results be left out to make a request fit."""
+    return settings.recover == "auto" and settings.lossy != "off" and settings.mode is not Mode.DISABLED
 
 
-def excess(sizes: Iterable[int], limit: int) -> int:
-    """How much the results have to shrink together; 0 while they are within the limit, or without one."""
-    total = sum(sizes)
-    return total - int(limit * SLACK) if 0 < limit < total else 0
+def plan(inputs: Inputs, decided: Mapping[bytes, Decision], body: bytes, state: ConversationState) -> Plan:
+    """The smaller forms; nothing if the request fits.
+
+    `decided`: the form of every text; `body`: as it would be sent. Raises RedactionError.
+    """
+    request = inputs.request
+    if not request.items or not may_shorten(request.settings):
+        return Plan()
+    planned = Plan()
+    for needed in _needs(request, decided, body, state):
+        current = {**decided, **planned.decisions}
+        parameters = request.settings.tool_compaction
+        planned = planned.plus(
+            shrunk_request.smaller(request, current, needed, inputs.redact, inputs.references, parameters)
+        )
+    return planned
+
+
+def _needs(
+    request: Request, decided: Mapping[bytes, Decision], body: bytes, state: ConversationState
+) -> list[Need]:
+    needs: list[Need] = []
+    limits = state.lesson
+    if limits.most:
+        needs.append(Need(most=limits.most))
+    if limits.bytes and len(body) > limits.bytes:
+        needs.append(Need(bytes=len(body) - int(limits.bytes * SLACK)))
+    # Three bytes a token is less than any text has: most requests need no counting.
+    if limits.tokens and len(body) > 2 * limits.tokens:
+        estimated = token_estimate.estimate(body.decode("utf-8", "replace"))
+        if estimated > limits.tokens:
+            needs.append(Need(tokens=estimated - int(limits.tokens * SLACK)))
+    limit = _budget(request)
+    if limit:
+        sizes = [shrunk_request.request_facts(decided, item).bytes_after for item in request.items]
+        if missing := shrink_order.excess(sizes, limit):
+            needs.append(Need(bytes=missing))
+    return needs
+
+
+def _budget(request: Request) -> int:
+    """Bytes that the results of a request may have together; 0: no limit."""
+    settings = request.settings
+    limits = [settings.aggregate_budget_bytes] if settings.aggregate_budget_bytes else []
+    window = context_windows.of(request.conversation.model, {}).believed
+    if settings.budget_window_share and window:
+        limits.append(int(window * settings.budget_window_share * BYTES_PER_TOKEN))
+    return min(limits, default=0)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
-from penumbra.conversation import rewrite
+from penumbra.conversation import result_text
+from penumbra.conversation.model import Request, Rewritten
 from penumbra.expand.expansions import Original, Prepared
 from penumbra.redaction.failure import Redact
 from penumbra.store.conversations import Conversations
@@ -19,8 +20,8 @@ class Carried:
 
     def __init__(
         self,
-        request: rewrite.Request,
-        rewritten: rewrite.Rewritten,
+        request: Request,
+        rewritten: Rewritten,
         redact: Redact,
         work: Work,
     ) -> None:
@@ -37,7 +38,7 @@ class Carried:
             return None
         text = self._new.get(ref)
         if text is None:
-            text = await self._work(partial(rewrite.original, self._request, entry.item, self._redact))
+            text = await self._work(partial(result_text.original, self._request, entry.item, self._redact))
         return Original(text, entry.item.tool, entry.facts.family)
 
     async def inherited(self, conversations: Conversations, prepared: Prepared) -> Mapping[str, str]:

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from penumbra.compress.result import Loss
 from penumbra.store.decisions import Facts
 
-RESTATE = "restate"
-"""The stage that says parts of a text by reference to earlier ones."""
+BACK_REFERENCES = "restate"
+"""The stage that says parts of a text by reference to earlier ones, under the name that decisions of the past
+have for it."""
 _LONG = 16
 _END = 8
 """Ids of at least so many characters are named by so many of them."""
@@ -91,7 +92,7 @@ class Seen:
 
         Where parts of a referent are referred to, it must still show them.
         """
-        is_there = self._shows_the_same if RESTATE in facts.stages else self._by_key.__contains__
+        is_there = self._shows_the_same if BACK_REFERENCES in facts.stages else self._by_key.__contains__
         return all(is_there(bytes.fromhex(key)) for key in facts.referents)
 
     def _shows_the_same(self, key: bytes) -> bool:

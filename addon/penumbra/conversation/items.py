@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from penumbra.apis.parts import Conversation, ResultText, is_telling
-from penumbra.conversation.prefix_hash import Chain
+from penumbra.apis.prefix_hash import Chain
 from penumbra.wire.document import Document
 
 

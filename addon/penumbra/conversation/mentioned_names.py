@@ -9,6 +9,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Mapping
+from operator import itemgetter
+
+from msgspec import Raw
 
 from penumbra.apis.parts import Conversation, ResultText
 from penumbra.apis.request_format import RequestFormat
@@ -27,7 +30,7 @@ class Mentions:
     """What was said in one request, found once for all of its results."""
 
     def __init__(self) -> None:
-        self._said: list[tuple[int, int]] | None = None
+        self._said: list[tuple[int, Raw]] | None = None
 
     def before(
         self, document: Document, wire: RequestFormat, conversation: Conversation, result: ResultText
@@ -35,14 +38,14 @@ class Mentions:
         """The names that were used before a result, in texts and in calls, each with its weight."""
         if self._said is None:
             start = 0 if conversation.messages is None else document.place(conversation.messages)[0]
-            places = (document.place(one) for one in wire.outside_results(document))
-            self._said = sorted(place for place in places if place[0] >= start)
-        count = bisect_left(self._said, (document.place(result.value)[0], 0))
+            places = ((document.place(value)[0], value) for value in wire.outside_results(document))
+            self._said = sorted((place for place in places if place[0] >= start), key=itemgetter(0))
+        count = bisect_left(self._said, document.place(result.value)[0], key=itemgetter(0))
         weights: dict[str, float] = {}
         read = 0
         for age in range(count):
-            first, last = self._said[count - 1 - age]
-            text = document.data[first : min(last, first + _CHARACTERS)].decode("utf-8", "replace")
+            _, value = self._said[count - 1 - age]
+            text = document.source(value)[:_CHARACTERS].decode("utf-8", "replace")
             weight = 1 - (1 - _OLDEST) * age / count
             for name in NAME.findall(_ESCAPE.sub(" ", text)):
                 weights.setdefault(name, weight)

@@ -14,21 +14,25 @@ from functools import partial
 from penumbra.compress import token_estimate
 from penumbra.compress.calls import tools
 from penumbra.compress.result import Redacted
-from penumbra.conversation import bound_thinking, cache_price, rewrite, superseded
+from penumbra.compress.token_estimate import BYTES_PER_TOKEN
+from penumbra.config.tool_compaction import ToolCompaction
+from penumbra.conversation import bound_thinking, cache_price, result_text, superseded
 from penumbra.conversation.cache_price import Change, Prices
-from penumbra.conversation.shrunk_request import Plan, calls, decision, referents, request_facts
+from penumbra.conversation.items import Item
+from penumbra.conversation.model import Plan, Request
+from penumbra.conversation.shrunk_request import calls, decision, referents, request_facts
+from penumbra.expand.reference import References
 from penumbra.store.decisions import Decision, Facts
 
 _LEAST = 400
 """Bytes; smaller results are not worth a rewrite."""
-BYTES_PER_TOKEN = 3.6
 
 
 @dataclass(frozen=True, slots=True)
 class _Hope:
     """A superseded result whose form could change."""
 
-    item: rewrite.Item
+    item: Item
     facts: Facts
     """Of the form in which it was sent."""
     newer: str
@@ -49,12 +53,12 @@ class _Candidate:
 
 
 def plan(
-    request: rewrite.Request,
+    request: Request,
     known: Mapping[bytes, Decision],
     redact: Callable[[str, str], Redacted],
-    shadows: rewrite.Shadows | None,
+    references: References | None,
     idle: float | None,
-    parameters: superseded.Parameters,
+    parameters: ToolCompaction,
     drop_bound: bool = False,
     *,
     priced: bool = True,
@@ -65,7 +69,7 @@ def plan(
     provider drops because of the rewrite is given up. `priced` False: only after a pause that the provider's
     cache does not outlive. Raises RedactionError.
     """
-    price = cache_price.prices(request.api.format, request.conversation.model, request.document.data)
+    price = cache_price.prices(request.api.format, request.conversation.model, request.document.text())
     if not priced and (idle is None or idle <= price.cold):
         return Plan()
     results = calls(request, parameters) if known else []
@@ -86,7 +90,7 @@ def plan(
     best = decide([Change(one.facts.tokens_after, 0, behind(one)) for one in hopes])
     if not best.count:
         return Plan(line=best.line)
-    candidates = _candidates(request, redact, shadows, hopes, parameters)
+    candidates = _candidates(request, redact, references, hopes, parameters)
     verdict = decide(
         [
             Change(one.hope.facts.tokens_after, one.decision.facts.tokens_after, behind(one.hope))
@@ -100,7 +104,7 @@ def plan(
 
 
 def _hopes(
-    request: rewrite.Request,
+    request: Request,
     known: Mapping[bytes, Decision],
     found: Mapping[int, str],
     writers: frozenset[str],
@@ -122,19 +126,19 @@ def _hopes(
 
 
 def _candidates(
-    request: rewrite.Request,
+    request: Request,
     redact: Callable[[str, str], Redacted],
-    shadows: rewrite.Shadows | None,
+    references: References | None,
     hopes: Sequence[_Hope],
-    parameters: superseded.Parameters,
+    parameters: ToolCompaction,
 ) -> list[_Candidate]:
     """What could be sent smaller, in the request's order."""
     candidates: list[_Candidate] = []
     for hope in hopes:
         item = hope.item
-        original = rewrite.original(request, item, redact)
+        original = result_text.original(request, item, redact)
         category = superseded.identify(
-            item.tool, rewrite.tool_output(request, item).arguments, parameters
+            item.tool, result_text.tool_output(request, item).arguments, parameters
         ).category
         form = superseded.form(
             original,
@@ -147,29 +151,29 @@ def _candidates(
         )
         if form is None:
             continue
-        ref = shadows.ref(original) if shadows is not None else ""
-        text = (shadows.prefix(ref) if shadows is not None else "") + form
+        ref = references.ref(original) if references is not None else ""
+        text = (references.prefix(ref) if references is not None else "") + form
         made = decision("superseded", item.text, text, ref, hope.facts)
         if made.facts.tokens_after < hope.facts.tokens_after:
             candidates.append(_Candidate(hope, made, original))
     return candidates
 
 
-def _behind(request: rewrite.Request, known: Mapping[bytes, Decision]) -> Callable[[_Hope], int]:
+def _behind(request: Request, known: Mapping[bytes, Decision]) -> Callable[[_Hope], int]:
     """Tokens that the provider has seen behind a result, as they were sent."""
     seen = end_of_seen(request)
     saved = _saved_behind(request, known)
     return lambda hope: max(0, int((seen - hope.end) / BYTES_PER_TOKEN) - saved(hope.end))
 
 
-def end_of_seen(request: rewrite.Request) -> int:
+def end_of_seen(request: Request) -> int:
     """Where the part of the body ends that the provider has seen before."""
     items = request.document.items(request.conversation.messages)
     last = min(max(request.conversation.last_answer - 1, 0), len(items) - 1)
     return request.document.place(items[last])[1] if items else 0
 
 
-def _saved_behind(request: rewrite.Request, known: Mapping[bytes, Decision]) -> Callable[[int], int]:
+def _saved_behind(request: Request, known: Mapping[bytes, Decision]) -> Callable[[int], int]:
     """Tokens that the forms behind an offset have fewer than the body as it came."""
     places: list[int] = []
     sums = [0]
@@ -180,15 +184,17 @@ def _saved_behind(request: rewrite.Request, known: Mapping[bytes, Decision]) -> 
     return lambda start: sums[-1] - sums[bisect_right(places, start)]
 
 
-def is_cold(request: rewrite.Request, price: Prices, idle: float | None) -> bool:
+def is_cold(request: Request, price: Prices, idle: float | None) -> bool:
     if idle is not None and idle > price.cold:
         return True
     # Without marks of the client's, gateways set their own: the prefix counts as cached all the same.
-    return token_estimate.estimate(request.document.data[:40_000].decode("utf-8", "replace")) < price.minimum
+    return (
+        token_estimate.estimate(request.document.text()[:40_000].decode("utf-8", "replace")) < price.minimum
+    )
 
 
-def _is_bound(request: rewrite.Request, hopes: Sequence[_Hope], drop: bool) -> bool:
+def _is_bound(request: Request, hopes: Sequence[_Hope], drop: bool) -> bool:
     if not bound_thinking.binds(request.api.format, request.conversation.model):
         return False
     behind = request.conversation.last_thinking > min(one.item.result.turn for one in hopes)
-    return behind and not (drop and b'"drop_block"' in request.document.data)
+    return behind and not (drop and b'"drop_block"' in request.document.text())

@@ -8,7 +8,7 @@ what it was.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -24,7 +24,7 @@ from penumbra.compress.result import Redacted
 from penumbra.conversation import adoption
 from penumbra.redaction import structured
 from penumbra.store.decisions import Decision, Facts
-from penumbra.wire.document import Document, Edit, encode
+from penumbra.wire.document import Document, Edit
 
 
 class Searched(Protocol):
@@ -48,8 +48,8 @@ class Searched(Protocol):
         """What is to become of it. Raises RedactionError."""
         ...
 
-    def edits(self, document: Document, decision: Decision) -> Iterator[Edit]:
-        """What gives it the form that was decided."""
+    def edit(self, document: Document, decision: Decision) -> None:
+        """Give it the form that was decided."""
         ...
 
     def keeps_secrets(self, adopt: str, conversation: Conversation, format_name: str) -> bool:
@@ -89,11 +89,11 @@ class Members:
         )
         return Decision(orjson.dumps(form).decode("utf-8"), facts)
 
-    def edits(self, document: Document, decision: Decision) -> Iterator[Edit]:
+    def edit(self, document: Document, decision: Decision) -> None:
         for index, value in orjson.loads(decision.text).items() if decision.text else ():
             place = self.block.places[int(index)] if int(index) < len(self.block.places) else None
             if place is not None:
-                yield Edit(*place, value.encode("utf-8"))
+                document.edits.append(Edit(*place, value.encode("utf-8")))
 
     def keeps_secrets(self, adopt: str, conversation: Conversation, format_name: str) -> bool:
         if self.block.answered:
@@ -133,17 +133,12 @@ class Said:
             Facts(how="shortened", bytes_before=before, bytes_after=after, redactions=clean.counts),
         )
 
-    def edits(self, document: Document, decision: Decision) -> Iterator[Edit]:
+    def edit(self, document: Document, decision: Decision) -> None:
         if decision.text is not None:
-            yield part_edit(document, self.value, (self.passage.start, self.passage.end), decision.text)
+            document.replace_part(self.value, self.passage.start, self.passage.end, decision.text)
 
     def keeps_secrets(self, adopt: str, conversation: Conversation, format_name: str) -> bool:
         return _keeps_secrets(self.turn, adopt, conversation, format_name)
-
-
-def part_edit(document: Document, value: Raw, part: tuple[int, int], text: str) -> Edit:
-    """What puts another text in the place of these characters of a string."""
-    return Edit(*document.part(value, *part), encode(text)[1:-1])
 
 
 def _keeps_secrets(turn: int, adopt: str, conversation: Conversation, format_name: str) -> bool:

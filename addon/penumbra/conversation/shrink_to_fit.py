@@ -11,14 +11,7 @@ from dataclasses import dataclass
 
 from penumbra.compress import token_estimate as tokens
 from penumbra.compress.size import size
-from penumbra.conversation import budget, shrink_result
-from penumbra.retry.refusals import Kind, Refusal
-
-RESENDS = 2
-_SHARES = (0.35, 0.65)
-"""What the results have to give, of all that is sent, where a refusal has no numbers; by resend."""
-_FIELD = 100_000
-"""Characters of a text that may stay where the provider does not say how many."""
+from penumbra.conversation import shrink_order, shrink_result
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +30,7 @@ class Need:
 class Text:
     """One result text of the request."""
 
-    part: budget.Part
+    part: shrink_order.Part
     original: str
     """All of it, without secrets."""
     forwarded: str
@@ -63,36 +56,6 @@ _STEPS = (
     _Step(True, 4_000),
     _Step(True, 1_500),
 )
-
-
-def need(refusal: Refusal, estimated: int, sent: int, resend: int, *, elsewhere: bool = False) -> Need | None:
-    """What a refusal asks for; None if shortening can't answer it.
-
-    `estimated`: tokens and `sent`: bytes of the request that was refused; `resend` counts from 0.
-    `elsewhere`: its history is at the provider, and counts with it.
-    """
-    if refusal.leave or resend >= RESENDS:
-        return None
-    share = _SHARES[resend]
-    if refusal.kind is Kind.FIELD:
-        return Need(most=(refusal.limit or _FIELD) >> (2 * resend if not refusal.limit else 0))
-    if refusal.kind is Kind.BYTES:
-        if refusal.limit and refusal.limit < sent:
-            return Need(bytes=sent - int(refusal.limit * budget.SLACK))
-        return Need(bytes=int(sent * share))
-    if elsewhere:
-        # What is here can't make up for all that is there: enough for this request has to do.
-        over = refusal.over or int(estimated * share)
-        return Need(tokens=max(1, min(estimated, over + (resend + 1) * over // 2)))
-    if refusal.over is None:
-        if refusal.limit and refusal.limit < estimated:
-            return Need(tokens=max(estimated - int(refusal.limit * budget.SLACK), int(estimated * share / 2)))
-        return Need(tokens=int(estimated * share))
-    # The provider counts in its own tokens: our estimate of the same text is the measure.
-    have = refusal.have or max(estimated, refusal.over + 1)
-    limit = refusal.limit or have - refusal.over
-    wanted = have - int(limit * (budget.SLACK - 0.1 * resend))
-    return Need(tokens=max(1, estimated * wanted // max(1, have)))
 
 
 def plan(texts: Sequence[Text], needed: Need) -> dict[int, str]:
@@ -127,7 +90,7 @@ def _ranked(texts: Sequence[Text], step: _Step) -> list[Text]:
         for text in texts
         if text.part.unread == step.unread and (text.part.superseded or not step.only_superseded)
     ]
-    return [by_index[part.index] for part in budget.order(parts)]
+    return [by_index[part.index] for part in shrink_order.order(parts)]
 
 
 def _capped(texts: Sequence[Text], most: int) -> dict[int, str]:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from penumbra.compress import token_estimate
 from penumbra.compress.calls import tools
 from penumbra.compress.result import Loss, Redacted
 from penumbra.compress.size import size
-from penumbra.conversation import budget, rewrite, shrink_result, shrink_to_fit, superseded
-from penumbra.conversation.dedup import RESTATE
+from penumbra.config.tool_compaction import ToolCompaction
+from penumbra.conversation import result_text, shrink_order, shrink_result, shrink_to_fit, superseded
+from penumbra.conversation.dedup import BACK_REFERENCES
+from penumbra.conversation.items import Item
+from penumbra.conversation.model import Plan, Request
+from penumbra.expand.reference import References
 from penumbra.redaction import RedactionError
-from penumbra.store.conversations import LearnedLimits
 from penumbra.store.decisions import Decision, Facts
 
 _SMALL = 300
@@ -23,42 +26,20 @@ _ALONE = 400
 """Bytes that a text may have at least which says by reference what is no longer there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What is decided before a request is rewritten."""
-
-    decisions: Mapping[bytes, Decision] = field(default_factory=dict)
-    originals: Mapping[str, str] = field(default_factory=dict)
-    """Redacted originals by reference."""
-    line: str = ""
-    """Why, for a log."""
-    lesson: LearnedLimits = field(default_factory=LearnedLimits)
-    """What is learned if the request is taken."""
-
-    def plus(self, other: Plan) -> Plan:
-        """Both; of two forms of one text the other's."""
-        return Plan(
-            {**self.decisions, **other.decisions},
-            {**self.originals, **other.originals},
-            "; ".join(line for line in (self.line, other.line) if line),
-            self.lesson.learned(other.lesson),
-        )
-
-
 def smaller(
-    request: rewrite.Request,
+    request: Request,
     decided: Mapping[bytes, Decision],
     needed: shrink_to_fit.Need,
     redact: Callable[[str, str], Redacted],
-    shadows: rewrite.Shadows | None,
-    parameters: superseded.Parameters,
+    references: References | None,
+    parameters: ToolCompaction,
 ) -> Plan:
     """Smaller forms for as many results as it takes, old ones first.
 
     `decided`: the form of every text as it was sent. Tools that the operator excluded stay as they are.
     Raises RedactionError.
     """
-    reader = _Reader(request, decided, redact, shadows)
+    reader = _Reader(request, decided, redact, references)
     texts = _texts(reader, parameters, needed.most)
     planned = shrink_to_fit.plan(texts, needed)
     chosen = {
@@ -71,7 +52,7 @@ def smaller(
     originals: dict[str, str] = {}
     for index, (original, form) in chosen.items():
         item = request.items[index]
-        ref = shadows.ref(original) if shadows is not None and form != original else ""
+        ref = references.ref(original) if references is not None and form != original else ""
         if ref:
             originals[ref] = original
         loss = Loss.NONE if form == original else Loss.LOSSY
@@ -88,7 +69,7 @@ def _followers(reader: _Reader, chosen: Mapping[int, tuple[str, str]]) -> dict[i
     found: dict[int, tuple[str, str]] = {}
     for index, item in enumerate(reader.request.items):
         facts = request_facts(reader.decided, item)
-        if item.key in gone or RESTATE not in facts.stages:
+        if item.key in gone or BACK_REFERENCES not in facts.stages:
             continue
         if any(bytes.fromhex(key) in gone for key in facts.referents):
             found[index] = reader.alone(item)
@@ -100,31 +81,31 @@ def _followers(reader: _Reader, chosen: Mapping[int, tuple[str, str]]) -> dict[i
 class _Reader:
     """A request's texts as they came, as they were sent, and as they could be."""
 
-    request: rewrite.Request
+    request: Request
     decided: Mapping[bytes, Decision]
     redact: Callable[[str, str], Redacted]
-    shadows: rewrite.Shadows | None
+    references: References | None
 
-    def forwarded(self, item: rewrite.Item) -> str:
+    def forwarded(self, item: Item) -> str:
         """The text as it was sent."""
         past = self.decided.get(item.key)
         return item.text if past is None or past.text is None else past.text
 
-    def original(self, item: rewrite.Item) -> str:
+    def original(self, item: Item) -> str:
         """All of the text, without secrets. Raises RedactionError."""
         try:
-            return rewrite.original(self.request, item, self.redact)
+            return result_text.original(self.request, item, self.redact)
         except RedactionError:
             raise
         except Exception:
-            output = rewrite.tool_output(self.request, item)
-            return rewrite.cleaner(self.request, item, output, self.redact)(item.text).text
+            output = result_text.tool_output(self.request, item)
+            return result_text.cleaner(self.request, item, output, self.redact)(item.text).text
 
     def prefix(self, original: str) -> str:
         """What stands in front of a form in which something is missing."""
-        return self.shadows.prefix(self.shadows.ref(original)) if self.shadows is not None else ""
+        return self.references.prefix(self.references.ref(original)) if self.references is not None else ""
 
-    def alone(self, item: rewrite.Item) -> tuple[str, str]:
+    def alone(self, item: Item) -> tuple[str, str]:
         """The original, and a form about as large as what was sent that refers to nothing."""
         original, forwarded = self.original(item), self.forwarded(item)
         room = max(size(forwarded), _ALONE)
@@ -152,7 +133,7 @@ def decision(how: str, before: str, form: str, ref: str, past: Facts, loss: Loss
     return Decision(form, facts)
 
 
-def request_facts(decided: Mapping[bytes, Decision], item: rewrite.Item) -> Facts:
+def request_facts(decided: Mapping[bytes, Decision], item: Item) -> Facts:
     """What is known of a text's form so far."""
     return decided[item.key].facts if item.key in decided else Facts()
 
@@ -161,7 +142,7 @@ _IDENTITIES: OrderedDict[tuple[str, bytes], superseded.Identity] = OrderedDict()
 _MOST_IDENTITIES = 20_000
 
 
-def calls(request: rewrite.Request, parameters: superseded.Parameters) -> list[superseded.Result]:
+def calls(request: Request, parameters: ToolCompaction) -> list[superseded.Result]:
     """The request's results, each with its call."""
     last = request.conversation.last_answer
     return [
@@ -178,9 +159,7 @@ def calls(request: rewrite.Request, parameters: superseded.Parameters) -> list[s
     ]
 
 
-def _identity(
-    request: rewrite.Request, item: rewrite.Item, parameters: superseded.Parameters
-) -> superseded.Identity:
+def _identity(request: Request, item: Item, parameters: ToolCompaction) -> superseded.Identity:
     """The same call comes with every request: only a new one is looked at."""
     call = item.result.call
     source = request.document.source(call.arguments) if call and call.arguments is not None else b""
@@ -190,7 +169,7 @@ def _identity(
     plain = not parameters.tool_only and item.tool not in parameters.tool_identifier_fields
     found = _IDENTITIES.get(key) if plain else None
     if found is None:
-        arguments = rewrite.tool_output(request, item).arguments
+        arguments = result_text.tool_output(request, item).arguments
         found = superseded.identify(item.tool, arguments, parameters)
         if plain:
             _IDENTITIES[key] = found
@@ -204,7 +183,7 @@ def referents(decided: Mapping[bytes, Decision]) -> frozenset[bytes]:
     return frozenset(bytes.fromhex(key) for one in decided.values() for key in one.facts.referents)
 
 
-def _texts(reader: _Reader, parameters: superseded.Parameters, most: int) -> list[shrink_to_fit.Text]:
+def _texts(reader: _Reader, parameters: ToolCompaction, most: int) -> list[shrink_to_fit.Text]:
     request = reader.request
     given_up = superseded.find(calls(request, parameters), parameters)
     referred = referents(reader.decided)
@@ -219,7 +198,7 @@ def _texts(reader: _Reader, parameters: superseded.Parameters, most: int) -> lis
             continue
         seen.add(item.key)
         original = reader.original(item)
-        part = budget.Part(
+        part = shrink_order.Part(
             index=index,
             size=len(forwarded),
             unread=item.result.turn > last,

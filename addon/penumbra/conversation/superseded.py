@@ -12,12 +12,13 @@ import hashlib
 import json
 import posixpath
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from penumbra.compress.calls.classify import classify
 from penumbra.compress.critical_lines import critical_lines
 from penumbra.compress.size import encode, size
+from penumbra.config.tool_compaction import ToolCompaction
 from penumbra.wire.document import Document, NotJson, decode
 from penumbra.wire.document import encode as encode_json
 
@@ -29,50 +30,6 @@ _OUTCOME_CHARACTERS = 300
 _RUNS = ("bash", "other")
 _LONG = 200
 """Characters of a group's name above which a hash stands for it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parameters:
-    """What is superseded, and which fields of it stay. Sizes in UTF-8 bytes."""
-
-    input_trim_bytes: int = 100
-    output_trim_bytes: int = 100
-    excluded_tools: frozenset[str] = frozenset()
-    tool_identifier_fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    tool_only: bool = False
-    """Tools without identifier fields have one group each, whatever their arguments."""
-    arguments: bool = False
-    """Older calls lose their large arguments too."""
-    stale_reads: bool = True
-    """A read is superseded when its file was written afterwards."""
-
-    @classmethod
-    def read(cls, given: Any) -> Parameters:
-        """Parameters under the names that YAML files use; what has the wrong type is as if left out."""
-        given = given if isinstance(given, Mapping) else {}
-        fields = given.get("toolIdentifierFields")
-        names = given.get("excludedTools")
-        return cls(
-            input_trim_bytes=_bytes(given.get("inputTrimBytes")),
-            output_trim_bytes=_bytes(given.get("outputTrimBytes")),
-            excluded_tools=frozenset(_texts(names)),
-            tool_identifier_fields={
-                tool: tuple(_texts(keys))
-                for tool, keys in (fields.items() if isinstance(fields, Mapping) else ())
-                if isinstance(tool, str) and _texts(keys)
-            },
-            tool_only=given.get("toolOnly") is True,
-            arguments=given.get("compactArguments") is True,
-            stale_reads=given.get("staleReads") is not False,
-        )
-
-
-def _bytes(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 100
-
-
-def _texts(value: Any) -> list[str]:
-    return [one for one in value if isinstance(one, str)] if isinstance(value, (list, tuple)) else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +57,7 @@ class Result:
     """Where it is known already; else it follows from tool and arguments."""
 
 
-def identify(tool: str, arguments: Any, parameters: Parameters) -> Identity:
+def identify(tool: str, arguments: Any, parameters: ToolCompaction) -> Identity:
     """The identity of a call; `arguments` decoded."""
     call = classify(tool, arguments)
     path = posixpath.normpath(call.path) if call.path else ""
@@ -110,7 +67,7 @@ def identify(tool: str, arguments: Any, parameters: Parameters) -> Identity:
     return Identity(named, call.category, path)
 
 
-def find(results: Sequence[Result], parameters: Parameters) -> dict[int, str]:
+def find(results: Sequence[Result], parameters: ToolCompaction) -> dict[int, str]:
     """Index of each superseded text, with the id of the call that superseded it.
 
     Several texts of one call count as one result. Pure; order and number of results do not change.
@@ -139,7 +96,7 @@ def find(results: Sequence[Result], parameters: Parameters) -> dict[int, str]:
 _WRITES = ("edit", "write")
 
 
-def group(tool: str, arguments: Any, parameters: Parameters) -> str:
+def group(tool: str, arguments: Any, parameters: ToolCompaction) -> str:
     """What calls have in common that supersede each other."""
     fields = parameters.tool_identifier_fields.get(tool)
     if fields is None:
@@ -153,7 +110,7 @@ def _canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
 
 
-def writers(results: Sequence[Result], parameters: Parameters) -> frozenset[str]:
+def writers(results: Sequence[Result], parameters: ToolCompaction) -> frozenset[str]:
     """Ids of the calls that wrote a file."""
     calls = ((one.call_id, one.identity or identify(one.tool, one.arguments, parameters)) for one in results)
     return frozenset(call_id for call_id, call in calls if call.category in _WRITES)
@@ -165,7 +122,7 @@ def form(
     call_id: str,
     newer: str,
     category: str,
-    parameters: Parameters,
+    parameters: ToolCompaction,
     *,
     written: bool = False,
 ) -> str | None:
@@ -247,7 +204,7 @@ def _size(value: Any) -> int:
     return len(encode_json(value)) if value is not None else 0
 
 
-def older(results: Sequence[Result], parameters: Parameters) -> list[int]:
+def older(results: Sequence[Result], parameters: ToolCompaction) -> list[int]:
     """Index of the first text of each call whose arguments a later call of its group has made useless.
 
     Only where the parameters ask for it. A failed call makes nothing useless, and calls whose results

@@ -14,13 +14,18 @@ from dataclasses import dataclass
 
 from msgspec import Raw
 
+from penumbra.apis import prefix_hash
 from penumbra.compress import token_estimate
 from penumbra.compress.calls import tools
 from penumbra.compress.result import Redacted
-from penumbra.conversation import bound_thinking, cache_price, prefix_hash, repack, rewrite, superseded
+from penumbra.compress.token_estimate import BYTES_PER_TOKEN
+from penumbra.conversation import bound_thinking, cache_price, repack, superseded
 from penumbra.conversation.cache_price import Change
 from penumbra.conversation.dedup import call_key
-from penumbra.conversation.shrunk_request import Plan, calls, decision, referents
+from penumbra.conversation.items import Item
+from penumbra.conversation.model import Plan, Request
+from penumbra.conversation.shrunk_request import calls, decision, referents
+from penumbra.expand.reference import References
 from penumbra.store.decisions import Decision, Facts
 
 _SIGNED = (b"thoughtSignature", b"thought_signature")
@@ -39,9 +44,9 @@ class _Candidate:
     original: str
 
 
-def keys(request: rewrite.Request) -> dict[bytes, rewrite.Item]:
+def keys(request: Request) -> dict[bytes, Item]:
     """What the ledger knows the arguments of the request's calls by, each with a text of its result."""
-    found: dict[bytes, rewrite.Item] = {}
+    found: dict[bytes, Item] = {}
     seen: set[int] = set()
     for item in request.items:
         value = _arguments(item)
@@ -52,11 +57,11 @@ def keys(request: rewrite.Request) -> dict[bytes, rewrite.Item]:
     return found
 
 
-def _key(item: rewrite.Item, source: bytes) -> bytes:
+def _key(item: Item, source: bytes) -> bytes:
     return hashlib.blake2b(b"arguments\0" + item.key + b"\0" + source, digest_size=16).digest()
 
 
-def put(request: rewrite.Request, decided: Mapping[bytes, Decision]) -> frozenset[str]:
+def put(request: Request, decided: Mapping[bytes, Decision]) -> frozenset[str]:
     """Edit the request: arguments in the form that was decided. The ids of the calls that were edited."""
     document = request.document
     edited: set[str] = set()
@@ -73,11 +78,11 @@ def put(request: rewrite.Request, decided: Mapping[bytes, Decision]) -> frozense
 
 
 def plan(
-    request: rewrite.Request,
+    request: Request,
     known: Mapping[bytes, Decision],
     given: Plan,
     redact: Callable[[str, str], Redacted],
-    shadows: rewrite.Shadows | None,
+    references: References | None,
     idle: float | None,
     *,
     priced: bool,
@@ -88,14 +93,14 @@ def plan(
     RedactionError.
     """
     parameters = request.settings.tool_compaction
-    price = cache_price.prices(request.api.format, request.conversation.model, request.document.data)
+    price = cache_price.prices(request.api.format, request.conversation.model, request.document.text())
     if not parameters.arguments or (not priced and (idle is None or idle <= price.cold)):
         return Plan()
     older = superseded.older(calls(request, parameters), parameters) if known else []
     candidates = [
         one
         for index in older
-        if (one := _candidate(request, known, request.items[index], redact, shadows)) is not None
+        if (one := _candidate(request, known, request.items[index], redact, references)) is not None
     ]
     if not candidates:
         return Plan()
@@ -128,17 +133,15 @@ def _given(chosen: Sequence[_Candidate]) -> Plan:
 
 def _change(one: _Candidate, seen: int) -> Change:
     facts = one.decision.facts
-    return Change(
-        facts.tokens_before, facts.tokens_after, max(0, int((seen - one.end) / repack.BYTES_PER_TOKEN))
-    )
+    return Change(facts.tokens_before, facts.tokens_after, max(0, int((seen - one.end) / BYTES_PER_TOKEN)))
 
 
 def _candidate(
-    request: rewrite.Request,
+    request: Request,
     known: Mapping[bytes, Decision],
-    item: rewrite.Item,
+    item: Item,
     redact: Callable[[str, str], Redacted],
-    shadows: rewrite.Shadows | None,
+    references: References | None,
 ) -> _Candidate | None:
     """What could be sent instead of the arguments of an item's call."""
     value, parameters = _arguments(item), request.settings.tool_compaction
@@ -149,7 +152,7 @@ def _candidate(
     text = document.string(value)
     before = source.decode("utf-8", "surrogatepass") if text is None else text
     original = redact(before, "").text if request.settings.redact_secrets else before
-    ref = shadows.ref(original) if shadows is not None else ""
+    ref = references.ref(original) if references is not None else ""
     made = superseded.trimmed(
         before.encode("utf-8", "surrogatepass"),
         parameters.input_trim_bytes,
@@ -166,9 +169,7 @@ def _candidate(
     return _Candidate(key, start, end, before, decision("superseded", before, form, ref, Facts()), original)
 
 
-def _may_change(
-    request: rewrite.Request, known: Mapping[bytes, Decision], item: rewrite.Item, value: Raw
-) -> bool:
+def _may_change(request: Request, known: Mapping[bytes, Decision], item: Item, value: Raw) -> bool:
     """Whether nothing holds a call's arguments as they are."""
     document = request.document
     if tools.skips(item.tool, request.settings.skip_tools) or _is_edited(request, value):
@@ -181,15 +182,15 @@ def _may_change(
     message = request.document.data[slice(*places[at])] if at >= 0 else b""
     if any(mark in message for mark in _SIGNED):
         return False
-    drops = request.settings.bound_thinking == "drop" and b'"drop_block"' in request.document.data
+    drops = request.settings.bound_thinking == "drop" and b'"drop_block"' in request.document.text()
     binds = bound_thinking.binds(request.api.format, request.conversation.model)
     return not binds or request.conversation.last_thinking < at or drops
 
 
-def _arguments(item: rewrite.Item) -> Raw | None:
+def _arguments(item: Item) -> Raw | None:
     return item.result.call.arguments if item.result.call is not None else None
 
 
-def _is_edited(request: rewrite.Request, value: Raw) -> bool:
+def _is_edited(request: Request, value: Raw) -> bool:
     start, end = request.document.place(value)
     return request.document.is_edited(start, end)

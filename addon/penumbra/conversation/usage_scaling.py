@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penumbra.conversation import context_windows
-from penumbra.conversation.budget import SLACK
+from penumbra.conversation.model import Head, Request, Rewritten
+from penumbra.conversation.shrink_order import SLACK
 from penumbra.store.conversations import LearnedLimits
 
 
@@ -29,14 +30,23 @@ class UsageScale:
         return -(-tokens * self.believed // self.limit)
 
 
-def told(lesson: LearnedLimits, believed: int, cut: bool) -> UsageScale | None:
-    """How a request's usage is told; None: as it is.
+def scale(request: Request, rewritten: Rewritten, limits: LearnedLimits, head: Head) -> UsageScale | None:
+    """What the client is told of a request's size; None: what the provider says."""
+    if request.settings.context_guard == "off" or request.api.kind != "messages":
+        return None
+    cut = any(shown.facts.how == "recovered" for shown in rewritten.shown)
+    window = context_windows.of(request.conversation.model, head.headers, head.path)
+    return of(limits, window.believed, cut)
+
+
+def of(limits: LearnedLimits, believed: int, cut: bool) -> UsageScale | None:
+    """How usage is told; None: as it is.
 
     `believed`: the window that the client believes in, 0 if unknown. `cut`: results were shortened so that
     the request fits.
     """
-    if not lesson.window or not believed or believed > lesson.window * context_windows.table()["most"]:
+    if not limits.window or not believed or believed > limits.window * context_windows.table()["most"]:
         return None
     # Cuts bring a request below its limit by this much, so that its usage would never come nearer.
-    limit = int(lesson.window * SLACK) if cut else lesson.window
+    limit = int(limits.window * SLACK) if cut else limits.window
     return UsageScale(limit, believed) if believed > limit else None

@@ -15,18 +15,18 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
+from penumbra.apis import prefix_hash
 from penumbra.apis.base import Hidden, InjectedCall, ResponseFormat, Visible
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.parts import is_telling
+from penumbra.apis.prefix_hash import Chain
 from penumbra.compress.size import size
-from penumbra.conversation import prefix_hash
-from penumbra.conversation.prefix_hash import Chain
 from penumbra.errors import place
 from penumbra.expand import query as expand
 from penumbra.expand import replay
 from penumbra.expand import tool as injected_tool
 from penumbra.expand.loop import Ask, Done
-from penumbra.expand.reference import Shadows
+from penumbra.expand.reference import References
 from penumbra.expand.replay import History, Replayed
 from penumbra.store import exchanges as answers
 from penumbra.store.exchanges import Known, orphan_key, signature_key, text_hash
@@ -121,7 +121,7 @@ class Prepared:
     tool: str
     """The injected tool's name."""
     caller: Caller
-    shadows: Shadows
+    references: References
     history: History
     replayed: Replayed
     owner: bytes
@@ -254,8 +254,8 @@ class Expansions:
         replayed = replay.put_back(wire, document, history, known, _DROP_BETA in terms.betas)
         # Where only the provider has the history, requests don't show which conversation they go on with.
         known_as = held.conversation if held is not None and held.scope == caller.scope else b""
-        shadows = Shadows(self._key, known_as or caller.conversation(), name, terms.hint)
-        made = Prepared(wire, name, caller, shadows, history, replayed, owner, tools.threaded)
+        references = References(self._key, known_as or caller.conversation(), name, terms.hint)
+        made = Prepared(wire, name, caller, references, history, replayed, owner, tools.threaded)
         renewed = latest is not None and latest.scope != caller.scope
         return replace(made, earlier=latest.conversation) if latest is not None and renewed else made
 
@@ -313,7 +313,7 @@ class Expansions:
         """Keep new originals for requests that won't carry them, of callers who can be told from others."""
         if prepared.caller.open and not prepared.threaded:
             return
-        await self._originals.put(prepared.shadows.scope, originals)
+        await self._originals.put(prepared.references.scope, originals)
 
     async def texts(
         self, prepared: Prepared, find: Find, ask: Ask, provided: set[str], limit: int | None = None
@@ -364,7 +364,7 @@ class Expansions:
         caller, history = prepared.caller, prepared.history
         if caller.open and not (history.is_elsewhere and is_telling(history.visible[0].answer_id)):
             return None
-        text = await self._originals.get(prepared.shadows.scope, ref)
+        text = await self._originals.get(prepared.references.scope, ref)
         return None if text is None else Original(text)
 
     async def remember(self, prepared: Prepared, done: Done) -> None:
@@ -378,7 +378,7 @@ class Expansions:
         text = begun.text + done.text if begun is not None else done.text
         visible = Visible(0, 0, calls, text, "", 0, tokens=done.tokens)
         key, *others = answers.keys(owner, replace(visible, item=done.item), before)
-        room = prepared.shadows.scope
+        room = prepared.references.scope
         known = Known(prepared.tool, text_hash(text), (), done.hidden, room, caller.scope)
         if done.signed_late and done.hidden is not None:
             behind += (key,)
@@ -418,7 +418,7 @@ class Expansions:
                 prepared.tool,
                 text_hash(""),
                 hidden=hidden if needed else None,
-                conversation=prepared.shadows.scope,
+                conversation=prepared.references.scope,
                 scope=caller.scope,
                 history=history,
             )

@@ -34,7 +34,7 @@ def prefix(reference: str, tool: str, hint: bool) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Shadows:
+class References:
     """References and prefixes of one conversation."""
 
     key: bytes

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from penumbra.apis.base import Hidden, ResponseFormat, Visible
-from penumbra.conversation.prefix_hash import Chain
+from penumbra.apis.prefix_hash import Chain
 from penumbra.expand import query
 from penumbra.store import exchanges as answers
 from penumbra.store.exchanges import Known

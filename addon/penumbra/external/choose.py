@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from penumbra.config.settings import Settings
+from penumbra.config.strategy_check import entry
 from penumbra.external.api import Api
-from penumbra.external.check import entry
 from penumbra.external.external_provider import ExternalProvider
 from penumbra.external.http import Http
 from penumbra.external.simple import Simple

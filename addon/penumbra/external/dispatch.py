@@ -18,11 +18,12 @@ from penumbra import errors
 from penumbra.compress import token_estimate
 from penumbra.compress.size import size
 from penumbra.external import answer, prices
-from penumbra.external.compressed import Compressed, key
+from penumbra.external.answer_key import key
 from penumbra.external.limits import Breaker, Limits
-from penumbra.external.metrics import StrategyFigures
 from penumbra.external.strategy import Failure, Response, Strategy, Task
+from penumbra.metrics.strategies import StrategyFigures
 from penumbra.redaction import RedactionError
+from penumbra.store.compressed import Compressed
 
 _TELLING = frozenset({"timeout", "connection", "status", "malformed", "refused", "error"})
 """Failures that say something about the service and not only about one text."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from penumbra.config.settings import Settings
 from penumbra.conversation.engine import Engine
 from penumbra.conversation.engine_settings import EngineSettings
-from penumbra.external.metrics import StrategyFigures
+from penumbra.metrics.strategies import StrategyFigures
 
 
 @dataclass(eq=False)

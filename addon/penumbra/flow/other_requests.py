@@ -17,7 +17,6 @@ from mitmproxy import http
 from penumbra import errors, workers
 from penumbra.apis import identity, other_paths
 from penumbra.apis.recognise import Api
-from penumbra.apis.request_path import normal
 from penumbra.conversation import ambiguity
 from penumbra.conversation.refused import Refused, message_of
 from penumbra.flow import bodies, destination
@@ -26,6 +25,7 @@ from penumbra.metrics.totals import Figures
 from penumbra.redaction import RedactionError, TooLarge, Unreadable
 from penumbra.redaction.other_bodies import Body, Searched
 from penumbra.wire import content_encoding
+from penumbra.wire.request_path import normal
 
 _VARIABLE = re.compile(r"(?!v[0-9]{1,3}[a-z0-9]{0,8}$)[^/]*[0-9][^/]*|[^/]{25,}")
 _MOST_WARNINGS = 1_000
@@ -140,7 +140,7 @@ class OtherRequests:
         headers = {name.lower(): value for name, value in request.headers.items()}
         carried = [*identity.credential_headers(headers).items(), *request.query.items()]
         caller = workers.whose(str(peer[0]) if peer else "", repr(sorted(carried)))
-        return await lease.engine.elsewhere.search(body, lease.settings, caller)
+        return await lease.engine.search(body, lease.settings, caller)
 
     def _report(self, flow: http.HTTPFlow, searched: Searched) -> None:
         self._hands.figures.redactions.update(searched.counts)

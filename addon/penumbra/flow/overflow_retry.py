@@ -17,13 +17,15 @@ from mitmproxy import http
 
 from penumbra import errors
 from penumbra.apis.parts import is_elsewhere
-from penumbra.conversation import recoverer
-from penumbra.conversation.engine import Accepted, Incoming
+from penumbra.conversation import bound_thinking
+from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.flow import destination
 from penumbra.flow.engines import Lease
 from penumbra.flow.tool_loop import Expansion
-from penumbra.retry import refusals, thinking_binding
+from penumbra.retry import refusals, retry
 from penumbra.retry.first_events import FirstEvents, Verdict
+from penumbra.retry.refusals import Refusal
+from penumbra.retry.retry import Retry
 from penumbra.wire import content_encoding, content_stream
 
 if TYPE_CHECKING:
@@ -60,6 +62,8 @@ class Watched:
     """Seconds that the beginning of a stream may be held back; 0: it goes out at once."""
     count: int = 0
     """How often a request was sent again."""
+    refusal: Refusal | None = None
+    """What the last of these was sent for."""
     asked: bool = False
     """The splice is at work: answers are looked at before they go out."""
     restored: bool = False
@@ -87,8 +91,7 @@ class OverflowRetry:
 
     def expect(self, flow: http.HTTPFlow, lease: Lease, incoming: Incoming, accepted: Accepted) -> None:
         """The flow's request may be refused for a reason that can be helped."""
-        body = accepted.rewritten.body
-        if not recoverer.may_help(accepted.request, body):
+        if not retry.may_help(accepted):
             return
         if incoming.api.kind not in ("messages", "compact") or not accepted.request.conversation.messages:
             return
@@ -133,13 +136,14 @@ class OverflowRetry:
         """The flow has ended before its answer."""
         self._forget(flow)
 
-    async def _smaller(self, watched: Watched, response: http.Response, body: bytes) -> Accepted | None:
+    async def _smaller(self, watched: Watched, response: http.Response, body: bytes) -> Retry | None:
         """What to send instead; None if the answer is no refusal, or nothing would help."""
         answer = self._answer(watched, response, body)
         if answer is None:
             return None
         try:
-            return await watched.lease.engine.again(
+            return await retry.instead(
+                watched.lease.engine,
                 watched.incoming,
                 watched.lease.settings,
                 watched.accepted,
@@ -167,15 +171,15 @@ class OverflowRetry:
         error = self._answer(watched, response, body) if response.status_code == 200 else None
         return response.status_code == 200 and not any(refusals.error_objects(error or b""))
 
-    def _send(self, flow: http.HTTPFlow, watched: Watched, smaller: Accepted) -> http.HTTPFlow:
+    def _send(self, flow: http.HTTPFlow, watched: Watched, again: Retry) -> http.HTTPFlow:
         """The flow of a smaller request, which takes the place of the one that was refused."""
-        again = smaller.again
-        assert again is not None
+        smaller = again.accepted
         before, body = len(watched.accepted.rewritten.body), smaller.rewritten.body
         watched.count += 1
+        watched.refusal = again.refusal
         watched.accepted = smaller
         if smaller.betas:
-            flow.request.headers[thinking_binding.HEADER] = smaller.betas
+            flow.request.headers[bound_thinking.HEADER] = smaller.betas
         watched.events = None
         self._expansion.forget(flow)
         if smaller.prepared is not None and smaller.find is not None:
@@ -214,8 +218,8 @@ class OverflowRetry:
         if flow.response.status_code != 200:
             return
         self.recovered += 1
-        assert watched.accepted.again is not None
-        refusal = watched.accepted.again.refusal
+        refusal = watched.refusal
+        assert refusal is not None
         note = f"refused ({refusal.rule}), taken after {watched.count} other request(s)"
         flow.comment = f"{flow.comment}; {note}" if flow.comment else f"Penumbra: {note}"
         flow.metadata["penumbra_recovered"] = watched.count

@@ -11,7 +11,7 @@ from typing import Any
 
 from mitmproxy import http
 
-from penumbra.conversation.engine import Accepted, Incoming
+from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.flow import destination
 from penumbra.metrics import events
 from penumbra.metrics.summary import Summary

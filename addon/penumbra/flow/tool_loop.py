@@ -21,18 +21,18 @@ from mitmproxy.proxy import layer
 
 from penumbra.apis import upstream_error
 from penumbra.apis.base import Failure, Response
+from penumbra.conversation.room import NOT_KNOWN, Room
 from penumbra.errors import one_line, place
-from penumbra.expand import portions
 from penumbra.expand.expansions import Answered, Expansions, Find, Prepared
 from penumbra.expand.loop import Ask, Broken, Continue, Done, ToolLoop
-from penumbra.expand.room import NOT_KNOWN, Portions, Room
 from penumbra.flow import destination
 from penumbra.flow import response as responses
 from penumbra.flow.buffered import Reissue
 from penumbra.flow.engines import Lease
 from penumbra.metrics.expansions import ExpansionFigures, expansion_event
 from penumbra.redaction import RedactionError
-from penumbra.retry import refusals
+from penumbra.retry import portions, refusals
+from penumbra.retry.portions import Portions
 from penumbra.wire import content_stream, framing
 
 if TYPE_CHECKING:
@@ -458,7 +458,7 @@ class Expansion:
         exchange = awaited.exchange
         tokens = [turn.usage for turn in exchange.turns[: exchange.rounds]] if exchange else []
         calls = len(awaited.continuations)
-        scope = awaited.prepared.shadows.scope
+        scope = awaited.prepared.references.scope
         sound = awaited.done is not None and awaited.done.sound
         self.figures.add(scope, awaited.answered, calls, tokens)
         self._write(

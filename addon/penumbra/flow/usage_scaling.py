@@ -16,7 +16,7 @@ from mitmproxy import http
 from penumbra.apis.base import Response
 from penumbra.apis.edited_bytes import EditedBytes, EditedResponse
 from penumbra.apis.scaled_usage import ScaledUsage
-from penumbra.conversation.engine import Accepted
+from penumbra.conversation.incoming import Accepted
 from penumbra.conversation.usage_scaling import UsageScale
 from penumbra.flow import destination
 from penumbra.flow import response as responses
@@ -52,7 +52,7 @@ class UsageScaling:
     def expect(self, flow: http.HTTPFlow, accepted: Accepted) -> None:
         """The request is sent; `accepted` says what its client is to be told of it."""
         _TELLING.pop(flow.id, None)
-        if (told := accepted.told) is None:
+        if (told := accepted.usage_scale) is None:
             return
         name = accepted.request.api.format
         _TELLING[flow.id] = _Telling(told, name, ScaledUsage(name, told.count))

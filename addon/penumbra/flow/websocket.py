@@ -22,17 +22,17 @@ from penumbra.apis.base import Failure
 from penumbra.apis.recognise import Api, apis
 from penumbra.apis.responses_socket import BEGIN, CREATE, NAMING, STEER, Envelope, Transcript
 from penumbra.apis.socket_history import Said, SocketHistory
-from penumbra.conversation.engine import Accepted, Refused
-from penumbra.conversation.refused import unsearched
+from penumbra.conversation.incoming import Accepted
+from penumbra.conversation.refused import Refused, unsearched
 from penumbra.errors import place
 from penumbra.expand.loop import Ask, Broken, Continue, Done, ToolLoop
-from penumbra.expand.room import Portions
 from penumbra.flow import response as responses
 from penumbra.flow.engines import Lease
 from penumbra.flow.placeholder_warning import PlaceholderWarning
 from penumbra.flow.tool_loop import MOST_RETRIES, Awaited, Expansion
 from penumbra.flow.websocket_retry import Sending, SocketRescue
 from penumbra.redaction import RedactionError
+from penumbra.retry.portions import Portions
 
 _WHOLE = 1 << 40
 """Bytes in one frame of a message that was changed."""

@@ -16,12 +16,13 @@ from mitmproxy import http
 from penumbra.apis.recognise import Api
 from penumbra.apis.responses_socket import ITEM_DONE, Envelope
 from penumbra.apis.socket_history import Said, item_done
-from penumbra.conversation.engine import Accepted, Incoming
+from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.errors import place
 from penumbra.flow import destination
 from penumbra.flow.engines import Lease
-from penumbra.retry import refusals
-from penumbra.retry.refusals import Kind
+from penumbra.retry import refusals, retry
+from penumbra.retry.refusals import Kind, Refusal
+from penumbra.retry.retry import Retry
 from penumbra.wire.document import Document
 
 Describe = Callable[[http.HTTPFlow, Api, bytes], Incoming]
@@ -40,6 +41,8 @@ class Sending:
     first: bytes = b""
     """The provider's first refusal, once something else was sent."""
     count: int = 0
+    refusal: Refusal | None = None
+    """What the last of these was sent for."""
     says: bool = False
     """Something of the answer has come."""
     settled: bool = False
@@ -72,19 +75,19 @@ class SocketRescue:
         except Exception as error:
             _log.warning("Penumbra passes a refusal on: %s", place(error))
             return False
-        if made is None or made.again is None or _tool(made) != _tool(sending.accepted):
+        if made is None or _tool(made.accepted) != _tool(sending.accepted):
             return False
-        before, after = len(sending.accepted.rewritten.body), len(made.rewritten.body)
+        before, after = len(sending.accepted.rewritten.body), len(made.accepted.rewritten.body)
         sending.first = sending.first or refusal
-        sending.accepted = made
+        sending.accepted, sending.refusal = made.accepted, made.refusal
         sending.count += 1
         _log.info(
-            f"Penumbra: {destination.shown(flow)} refused a request on a socket ({made.again.refusal.rule}, "
-            f"{made.again.refusal.kind}); sends it again with {before:,} -> {after:,} bytes"
+            f"Penumbra: {destination.shown(flow)} refused a request on a socket ({made.refusal.rule}, "
+            f"{made.refusal.kind}); sends it again with {before:,} -> {after:,} bytes"
         )
         return True
 
-    async def _made(self, flow: http.HTTPFlow, api: Api, sending: Sending, refusal: bytes) -> Accepted | None:
+    async def _made(self, flow: http.HTTPFlow, api: Api, sending: Sending, refusal: bytes) -> Retry | None:
         status = _status(refusal)
         host, size = destination.shown(flow), len(sending.accepted.rewritten.body) // 4
         found = refusals.classify(status, refusal, host, size)
@@ -104,15 +107,14 @@ class SocketRescue:
             if not isinstance(outcome, Accepted):
                 return None
             sent = outcome
-        return await engine.again(incoming, settings, sent, sending.count, status, refusal)
+        return await retry.instead(engine, incoming, settings, sent, sending.count, status, refusal)
 
     async def settle(self, flow: http.HTTPFlow, sending: Sending) -> None:
         """The provider has answered what was sent: the form of its results is the one that they keep."""
-        again = sending.accepted.again
-        if again is None or sending.settled:
+        if sending.refusal is None or sending.settled:
             return
         sending.settled = True
-        note = f"refused ({again.refusal.rule}), taken after {sending.count} other request(s)"
+        note = f"refused ({sending.refusal.rule}), taken after {sending.count} other request(s)"
         flow.comment = f"{flow.comment}; {note}" if flow.comment else f"Penumbra: {note}"
         flow.metadata["penumbra_recovered"] = flow.metadata.get("penumbra_recovered", 0) + sending.count
         await sending.lease.engine.settle(sending.accepted)

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from penumbra.conversation.rewrite import Shown
+from penumbra.metrics.shown import ShownResult
 from penumbra.metrics.totals import Totals
 
 _log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ def request_event(
     api: str,
     model: str,
     totals: Totals,
-    shown: Sequence[Shown],
+    shown: Sequence[ShownResult],
     outside: Mapping[str, int],
     body_before: int,
     body_after: int,
@@ -53,11 +53,11 @@ def request_event(
     }
 
 
-def _result(entry: Shown) -> dict[str, Any]:
+def _result(entry: ShownResult) -> dict[str, Any]:
     facts = entry.facts
     return {
-        "call": entry.item.result.call_id,
-        "tool": entry.item.tool,
+        "call": entry.call_id,
+        "tool": entry.tool,
         "how": facts.how,
         "family": facts.family,
         "stages": facts.stages,

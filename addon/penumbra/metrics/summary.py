@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from penumbra.conversation.rewrite import Shown
 from penumbra.errors import one_line
+from penumbra.metrics.shown import ShownResult
 from penumbra.metrics.totals import Totals
 
 _MOST_NAMES = 8
@@ -39,7 +39,7 @@ class Summary:
     @classmethod
     def of(
         cls,
-        shown: Iterable[Shown],
+        shown: Iterable[ShownResult],
         outside: Mapping[str, int],
         declared: str = "",
         put_back: int = 0,
@@ -54,7 +54,7 @@ class Summary:
             secrets.update(entry.facts.redactions)
             if entry.facts.how in ("kept", "adopted"):
                 continue
-            tools[_name(entry.item.tool) or "(unknown)"] += 1
+            tools[_name(entry.tool) or "(unknown)"] += 1
             # What was decided about whole calls has no stage.
             named = entry.facts.stages or (entry.facts.how,)
             stages.update(name for name in named if name != "shortened")

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from penumbra.conversation.rewrite import Shown
 from penumbra.errors import one_line
-from penumbra.external.metrics import StrategyFigures
+from penumbra.metrics.shown import ShownResult
+from penumbra.metrics.strategies import StrategyFigures
 
 _MOST_TOOLS, _LONGEST_NAME = 1_000, 100
 
@@ -27,7 +27,7 @@ class Totals:
     redactions: int
 
     @classmethod
-    def of(cls, shown: Iterable[Shown]) -> Totals:
+    def of(cls, shown: Iterable[ShownResult]) -> Totals:
         """The sums over a request's results, past decisions included."""
         facts = [entry.facts for entry in shown]
         return cls(
@@ -62,7 +62,7 @@ class Figures:
     milliseconds: float = 0.0
     strategies: StrategyFigures = field(default_factory=StrategyFigures)
 
-    def add(self, shown: Iterable[Shown], totals: Totals, milliseconds: float, changed: bool) -> None:
+    def add(self, shown: Iterable[ShownResult], totals: Totals, milliseconds: float, changed: bool) -> None:
         """Count one rewritten request."""
         self.requests += 1
         self.changed += changed
@@ -80,7 +80,7 @@ class Figures:
             self.redactions.update(entry.facts.redactions)
             saved = entry.facts.tokens_before - entry.facts.tokens_after
             if saved:
-                self.saved_by_tool[counted_as(self.saved_by_tool, entry.item.tool)] += saved
+                self.saved_by_tool[counted_as(self.saved_by_tool, entry.tool)] += saved
 
     def totals(self) -> dict[str, Any]:
         """The figures for programs; counts, and estimated tokens."""

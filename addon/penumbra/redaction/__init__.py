@@ -10,6 +10,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from penumbra import rules
+from penumbra.errors import RedactionError as RedactionError
+from penumbra.errors import TooLarge as TooLarge
+from penumbra.errors import Unreadable as Unreadable
 from penumbra.rule_schemas import RuleError as RuleError
 
 if TYPE_CHECKING:
@@ -20,25 +23,6 @@ MAX_BYTES = 64 << 20
 LIBRARY_KEY = b"penumbra.redact"
 """Key of the fingerprints that `redact` and `redact_many` make. It is public: a proxy that
 sends fingerprints to somebody else uses a key of its own."""
-
-
-class RedactionError(Exception):
-    """A text could not be scanned. The message never holds any part of the text."""
-
-    status = 500
-    """What a refused request is answered with. Clients repeat what fails with 500 and above."""
-
-
-class Unreadable(RedactionError):
-    """What should be scanned can't be read."""
-
-    status = 400
-
-
-class TooLarge(RedactionError):
-    """What should be scanned is above a limit."""
-
-    status = 413
 
 
 @rules.cached

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from urllib.parse import unquote_plus
 
-from penumbra.config.settings import Settings
 from penumbra.redaction import Unreadable
 from penumbra.redaction.failure import Redact
 from penumbra.redaction.unknown_json import Anywhere
 from penumbra.wire.document import Document, NotJson
-from penumbra.workers import Caller
 
 _MARKS = b"\xef\xbb\xbf\xff\xfe\0 \t\r\n"
 """What may stand in front of JSON in some encoding."""
@@ -57,32 +55,27 @@ class Body:
         return "json" in self.content_type.lower() or bool(_LIKE_JSON.match(self.data.lstrip(_MARKS)))
 
 
-class Elsewhere:
+class OtherBodies:
     """Remembers what became of the items that it has searched."""
 
-    def __init__(
-        self,
-        redact: Callable[[Settings], Awaitable[Redact]],
-        work: Callable[[Caller, bool, Callable[[], Searched]], Awaitable[Searched]],
-    ) -> None:
-        """`redact`: how texts are redacted under some settings; `work` does something heavy elsewhere."""
-        self._redact = redact
-        self._work = work
+    def __init__(self) -> None:
         self._anywhere = Anywhere()
 
-    async def search(self, body: Body, settings: Settings, caller: Caller) -> Searched:
-        """The body as it may be sent; the same object if nothing is in it. Raises RedactionError."""
-        redact = await self._redact(settings)
-        search = _Search(self._anywhere, redact, settings, body.strict)
-        heavy = len(body.data) > settings.offload_bytes
-        return await self._work(caller, heavy, lambda: search.body(body))
+    def search(self, body: Body, redact: Redact, *, said: bool, policy: str) -> Searched:
+        """The body as it may be sent; the same object if nothing is in it. Raises RedactionError.
+
+        `said`: also in what the model calls tools with. `policy`: what becomes of a text that can't be
+        searched.
+        """
+        return _Search(self._anywhere, redact, said, policy, body.strict).body(body)
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
     anywhere: Anywhere
     redact: Redact
-    settings: Settings
+    said: bool
+    policy: str
     strict: bool
 
     def body(self, body: Body) -> Searched:
@@ -105,8 +98,7 @@ class _Search:
     def _document(self, document: Document) -> Searched:
         if self.strict and document.repeats(document.root) and "type" in document.repeated(document.root):
             raise Unreadable("it says twice what it is")
-        said = self.settings.redact_scope == "all"
-        found = self.anywhere.redact(document, self.redact, said=said, policy=self.settings.redaction_failure)
+        found = self.anywhere.redact(document, self.redact, said=self.said, policy=self.policy)
         return Searched(document.render(), found.results, found.counts)
 
     def _lines(self, data: bytes) -> Searched | None:

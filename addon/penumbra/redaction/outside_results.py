@@ -10,7 +10,8 @@ import hashlib
 import json
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 from msgspec import Raw
 
@@ -18,6 +19,15 @@ from penumbra.compress.result import Redacted
 from penumbra.wire.document import Document, encode
 
 _MEMORY_BYTES = 16_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What was found outside of tool results."""
+
+    amended: bool
+    counts: Mapping[str, int]
+    """Secrets in texts not seen before, by rule."""
 
 
 class OutsideResults:
@@ -37,18 +47,20 @@ class OutsideResults:
         values: Iterable[Raw],
         redact: Callable[[str, str], Redacted],
         scope: bytes = b"",
-    ) -> dict[str, int]:
-        """Edit the values that hold secrets; how many were found in texts not seen before, by rule.
+    ) -> Outside:
+        """Amend the values that hold secrets.
 
         A string may hold JSON; it holds JSON afterwards too. A container is redacted as the JSON that
         it is, so that the names of its members tell what is secret. Raises RedactionError.
         """
         counts: Counter[str] = Counter()
+        amended = False
         for value in values:
             source = document.source(value)
             if (clean := self._clean(document, value, source, redact, counts, scope)) is not None:
-                document.rewrite(value, clean)
-        return dict(sorted(counts.items()))
+                document.amend(value, clean)
+                amended = True
+        return Outside(amended, dict(sorted(counts.items())))
 
     def _clean(
         self,

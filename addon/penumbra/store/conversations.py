@@ -13,7 +13,6 @@ from typing import Any
 
 import orjson
 
-from penumbra.retry.refusals import Kind, Refusal
 from penumbra.store.table import Schema, Table
 
 _MEMORY = 4_000
@@ -48,28 +47,6 @@ class LearnedLimits:
             other.drop or self.drop,
             other.arguments or self.arguments,
         )
-
-
-def learned_from(refusal: Refusal, estimated: int) -> LearnedLimits:
-    """What a conversation's later requests have to keep to.
-
-    `estimated`: tokens of the refused body, 0 where that is not all of what counts.
-    """
-    if refusal.kind is Kind.FIELD:
-        return LearnedLimits(most=refusal.limit or 0)
-    if refusal.kind is Kind.BYTES:
-        return LearnedLimits(bytes=refusal.limit or 0)
-    if refusal.limit is None or (refusal.have is not None and refusal.have <= refusal.limit):
-        # Without numbers, or with some that can't be what the request was refused for.
-        return LearnedLimits()
-    if refusal.kind is Kind.RESERVE:
-        return LearnedLimits(window=refusal.limit)
-    window = 0 if refusal.kind is Kind.WINDOW else refusal.limit
-    if not estimated:
-        return LearnedLimits(window=window)
-    if refusal.have:
-        return LearnedLimits(tokens=estimated * refusal.limit // refusal.have, window=window)
-    return LearnedLimits(tokens=min(refusal.limit, estimated), window=window)
 
 
 @dataclass(frozen=True, slots=True)

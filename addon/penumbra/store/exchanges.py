@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
+from penumbra.apis import prefix_hash
 from penumbra.apis.base import Hidden, Visible
 from penumbra.apis.parts import is_telling
-from penumbra.conversation import prefix_hash
 from penumbra.store.table import Schema, compress, decompress
 
 _KEY_BYTES = 16

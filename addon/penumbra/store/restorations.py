@@ -8,14 +8,24 @@ longer sends the result that they were read from.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import orjson
 
-from penumbra.redaction.restore.arguments import Stretch
 from penumbra.store.table import Schema, Table
 
 _MEMORY = 4_096
 """Strings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Characters `start` to `end` of a text are a value; `mark` is its placeholder."""
+
+    start: int
+    end: int
+    mark: str
+
 
 Stretches = Sequence[Stretch]
 Restorations = Table[Stretches]

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from penumbra.apis.base import MadeCall
-from penumbra.store import conversations, decisions, exchanges, originals, restorations, tool_calls
+from penumbra.store import (
+    compressed,
+    conversations,
+    decisions,
+    exchanges,
+    originals,
+    restorations,
+    tool_calls,
+)
+from penumbra.store.compressed import Compressed
 from penumbra.store.conversations import Conversations
 from penumbra.store.database import Database
 from penumbra.store.decisions import Decision
@@ -23,4 +32,5 @@ class Stores:
         self.tool_calls: Table[MadeCall] = Table(database, tool_calls.SCHEMA, ttl)
         self.restorations: Restorations = Table(database, restorations.SCHEMA, ttl)
         self.conversations = Conversations(Table(database, conversations.SCHEMA, ttl))
+        self.compressed: Compressed = Table(database, compressed.SCHEMA, compressed.TTL)
         self.originals = Originals(Table(database, originals.SCHEMA, originals_ttl))

@@ -14,7 +14,7 @@ import msgspec
 
 from penumbra.apis.base import MadeCall
 from penumbra.apis.parts import is_telling
-from penumbra.redaction import RedactionError
+from penumbra.errors import RedactionError
 from penumbra.store.table import Schema, Table, compress, decompress
 
 _MEMORY_CHARACTERS = 8_000_000

@@ -7,6 +7,9 @@ original with a few slices exchanged. Key order, white space, number spellings, 
 escapes outside of an edited value can't change, because nobody writes them again.
 
 Of duplicate keys the last one counts, as for nearly every JSON parser.
+
+An edit is not read back, with one exception: a value that was *amended* reads as what it was amended to, for
+all that come after. It is a document of its own then, and stands where the value stood.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import json
 import re
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -88,6 +91,14 @@ class Edit:
     data: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """The edits of a document at some time."""
+
+    edits: tuple[Edit, ...]
+    amended: tuple[tuple[int, int, Document, Saved], ...] = ()
+
+
 @dataclass(slots=True)
 class Document:
     """One JSON text, its values as `Raw` views, and the edits made to it so far.
@@ -109,6 +120,8 @@ class Document:
     _places: list[tuple[int, int]] = field(init=False, repr=False, default_factory=list)
     _noted: Edit | None = field(init=False, repr=False, default=None)
     """The last edit whose place is in that list."""
+    _amended: dict[int, tuple[int, Document]] = field(init=False, repr=False, default_factory=dict)
+    """By the place where a value begins: where it ends, and what it reads as."""
 
     def __post_init__(self) -> None:
         try:
@@ -138,7 +151,8 @@ class Document:
     # Reading
 
     def once(self, make: Callable[[Document], T]) -> T:
-        """What a function makes of the document as it came. It is asked once."""
+        """What a function makes of the document as it reads. It is asked once, and again where something was
+        amended since."""
         if make not in self._made:
             self._made[make] = make(self)
         made: T = self._made[make]
@@ -151,6 +165,8 @@ class Document:
         """
         if value is None:
             return {}
+        if self._amended and (read := self._read_in(value))[0] is not self:
+            return read[0].members(read[1])
         known = self._objects.get(id(value))
         if known is None:
             found = _OBJECT.decode(self._opening(value)) if memoryview(value)[0] == _BRACE else {}
@@ -165,6 +181,8 @@ class Document:
         """
         if value is None:
             return []
+        if self._amended and (read := self._read_in(value))[0] is not self:
+            return read[0].items(read[1])
         known = self._arrays.get(id(value))
         if known is None:
             found = _ARRAY.decode(self._opening(value)) if memoryview(value)[0] == _BRACKET else []
@@ -206,6 +224,8 @@ class Document:
         """The text of a string value; None if the value is absent or no string."""
         if value is None or not self.is_string(value):
             return None
+        if self._amended and (read := self._read_in(value))[0] is not self:
+            return read[0].string(read[1])
         if self._structure is self.data:
             return _STRING.decode(value)
         text = decode(self.source(value))
@@ -216,14 +236,62 @@ class Document:
         return None if value is None else decode(self.source(value))
 
     def source(self, value: Raw) -> bytes:
-        """The bytes of a value as they stand in the document."""
-        start, end = self.place(value)
-        return self.data[start:end]
+        """The bytes of a value as they stand in the document, amended where something was."""
+        if self._amended and (read := self._read_in(value))[0] is not self:
+            return read[0].source(read[1])
+        start, end = self._own_place(value)
+        return self._as_amended(start, end) if self._amended else self.data[start:end]
+
+    def text(self) -> bytes:
+        """All of the document as it reads: amended, and without other edits."""
+        return self._as_amended(0, len(self.data)) if self._amended else self.data
 
     def place(self, value: Raw) -> tuple[int, int]:
-        """Where a value stands: offsets of its first byte and of the byte after its last."""
+        """Where a value stands: offsets of its first byte and of the byte after its last. What is part of an
+        amended value stands where that stood."""
+        start, end = self._own_place(value)
+        if self._amended and not self._holds(start):
+            return next((begin, stop) for begin, (stop, inner) in self._amended.items() if inner.has(value))
+        return start, end
+
+    def has(self, value: Raw) -> bool:
+        """Whether a value is this document's."""
+        return self._holds(self._own_place(value)[0]) or any(
+            inner.has(value) for _, inner in self._amended.values()
+        )
+
+    def _holds(self, start: int) -> bool:
+        return 0 <= start < len(self.data)
+
+    def _own_place(self, value: Raw) -> tuple[int, int]:
         start = _address(value) - self._base
         return start, start + len(memoryview(value))
+
+    def _read_in(self, value: Raw) -> tuple[Document, Raw]:
+        """The document that a value is read in, and what it is there."""
+        start, _ = self._own_place(value)
+        if not self._holds(start):
+            owner = self._owner(value)
+            return (self, value) if owner is self else owner._read_in(value)
+        amended = self._amended.get(start)
+        return (self, value) if amended is None else amended[1]._read_in(amended[1].root)
+
+    def _owner(self, value: Raw) -> Document:
+        """The document whose bytes a value is made of."""
+        if self._amended and not self._holds(self._own_place(value)[0]):
+            for _, inner in self._amended.values():
+                if inner.has(value):
+                    return inner._owner(value)
+        return self
+
+    def _as_amended(self, start: int, end: int) -> bytes:
+        pieces: list[bytes] = []
+        at = start
+        for begin, (stop, inner) in sorted(self._amended.items(), key=lambda entry: entry[0]):
+            if start <= begin and stop <= end:
+                pieces += (self.data[at:begin], inner.text())
+                at = stop
+        return b"".join((*pieces, self.data[at:end]))
 
     def part(self, value: Raw, start: int, end: int) -> tuple[int, int]:
         """Where the characters `start` to `end` of a string stand: offsets as of `place`."""
@@ -249,6 +317,36 @@ class Document:
         return memoryview(value)[0] in (_BRACE, _BRACKET)
 
     # Editing
+
+    def amend(self, value: Raw, data: bytes) -> None:
+        """Put other JSON in the place of a value, and have it read from now on. Raises NotJson.
+
+        The value itself, where it is taken from its container again, and all that is read of it.
+        """
+        self._made.clear()
+        owner = self._owner(value)
+        start, end = owner._own_place(value)
+        inner = Document(data)
+        for begin in [begin for begin in owner._amended if start < begin < end]:
+            del owner._amended[begin]
+        owner._amended[start] = (end, inner)
+
+    def saved(self) -> Saved:
+        """The edits so far, for `restore`."""
+        inner = tuple((begin, stop, each, each.saved()) for begin, (stop, each) in self._amended.items())
+        return Saved(tuple(self.edits), inner)
+
+    def restore(self, saved: Saved) -> None:
+        """Give up all edits that were made since."""
+        self.edits[:] = saved.edits
+        self._amended = {begin: (stop, inner) for begin, stop, inner, _ in saved.amended}
+        for _, _, inner, edits in saved.amended:
+            inner.restore(edits)
+
+    def replace_part(self, value: Raw, start: int, end: int, text: str) -> None:
+        """Put another text in the place of the characters `start` to `end` of a string."""
+        document, value = self._read_in(value) if self._amended else (self, value)
+        document.edits.append(Edit(*document.part(value, start, end), encode(text)[1:-1]))
 
     def is_edited(self, start: int, end: int) -> bool:
         """Whether something between two offsets has been edited already."""
@@ -277,13 +375,12 @@ class Document:
 
     def replace(self, value: Raw, new: Any) -> None:
         """Put a Python value in the place of a value."""
-        start, end = self.place(value)
-        self.edits.append(Edit(start, end, encode(new)))
+        self.rewrite(value, encode(new))
 
     def rewrite(self, value: Raw, data: bytes) -> None:
         """Put other JSON in the place of a value."""
-        start, end = self.place(value)
-        self.edits.append(Edit(start, end, data))
+        owner = self._owner(value)
+        owner.edits.append(Edit(*owner._own_place(value), data))
 
     def append(self, array: Raw, item: bytes) -> None:
         """Add one item, already JSON, behind the last of an array."""
@@ -291,6 +388,8 @@ class Document:
 
     def insert(self, array: Raw, index: int, item: bytes) -> None:
         """Put one item, already JSON, in front of the array's item `index` (its length: at the end)."""
+        if self._amended and (read := self._read_in(array))[0] is not self:
+            return read[0].insert(read[1], index, item)
         items = self.items(array)
         if not items:
             at = self.place(array)[0] + 1
@@ -301,9 +400,12 @@ class Document:
         else:
             at = self.place(items[-1])[1]
             self.edits.append(Edit(at, at, b"," + item))
+        return None
 
     def add_member(self, target: Raw, key: str, value: bytes) -> None:
         """Add a member, its value already JSON, behind the last of an object that lacks this key."""
+        if self._amended and (read := self._read_in(target))[0] is not self:
+            return read[0].add_member(read[1], key, value)
         members = self.members(target)
         member = encode(key) + b":" + value
         if members:
@@ -312,15 +414,16 @@ class Document:
         else:
             at = self.place(target)[0] + 1
             self.edits.append(Edit(at, at, member))
+        return None
 
     def remove_member(self, value: Raw) -> None:
         """Take out the member of an object that has this value, with its key and one comma."""
-        start, end = self._around(value)
-        self.edits.append(Edit(start, end, b""))
+        owner = self._owner(value)
+        owner.edits.append(Edit(*owner._around(value), b""))
 
     def _around(self, value: Raw) -> tuple[int, int]:
         data = self._structure
-        start, end = self.place(value)
+        start, end = self._own_place(value)
         start = _string_start(data, _before(data, start, _SPACE + b":") - 1)
         before = _before(data, start, _SPACE)
         if data[before - 1 : before] == b",":
@@ -332,17 +435,27 @@ class Document:
 
     def render(self) -> bytes:
         """The document with its edits; the very same object if there are none."""
-        if not self.edits:
+        edits = [*self.edits, *self._amendments()] if self._amended else self.edits
+        if not edits:
             return self.data
         pieces: list[bytes] = []
         at = 0
-        for edit in sorted(self.edits, key=lambda edit: (edit.start, edit.end)):
+        for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
             if edit.start < at:
                 raise ValueError(f"edits overlap at byte {edit.start}")
             pieces += (self.data[at : edit.start], edit.data)
             at = edit.end
         pieces.append(self.data[at:])
         return b"".join(pieces)
+
+    def _amendments(self) -> Iterator[Edit]:
+        """What puts the amended values into the document, but for those that another edit takes out."""
+        places = self._edited_places()
+        for begin, (stop, inner) in self._amended.items():
+            last = bisect_left(places, (stop, 0)) - 1
+            # What overlaps in another way is an error of `render`.
+            if last < 0 or places[last][0] > begin or places[last][1] < stop:
+                yield Edit(begin, stop, inner.render())
 
 
 def _spelled(raw: str, at: int) -> int:

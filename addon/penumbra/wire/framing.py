@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from penumbra.apis.request_path import normal
+from penumbra.wire.request_path import normal
 
 MOST_EVENT_BYTES = 32 * 1024 * 1024
 """One event of a stream: more than the largest images. A stream whose event has no end before that goes on

@@ -151,9 +151,9 @@ def test_old_results_go_first_the_rest_is_shadows_and_the_next_turn_sends_the_sa
         for message in sent.json["messages"]
         if message["role"] == "user" and isinstance(message["content"], list)
     ]
-    shadows = [text.startswith("<<<SHADOW:") for text in results]
-    assert any(shadows)
-    assert not shadows[-1]
+    references = [text.startswith("<<<SHADOW:") for text in results]
+    assert any(references)
+    assert not references[-1]
     assert any(tool["name"] == "expand_context" for tool in sent.json["tools"])
     grown = claude(10, stream=stream)
     assert client.post(grown, "api.anthropic.com").status_code == 200

@@ -40,7 +40,7 @@ def expand(ref: str, **more: Any) -> ToolCall:
 
 
 def ask(*blocks: Any, which: int = -1, delivery: dict[str, Any] | None = None, **more: Any) -> Step:
-    """A turn that asks for the original of one of the shadows in the request."""
+    """A turn that asks for the original of one of the references in the request."""
     return lambda received: turn(*blocks, expand(refs(received)[which], **more), **(delivery or {}))
 
 

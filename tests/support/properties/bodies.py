@@ -11,7 +11,8 @@ from penumbra.apis.formats import FORMATS
 from penumbra.apis.recognise import Api, by_request_line
 from penumbra.config.per_request import OverrideError
 from penumbra.config.settings import Settings, load
-from penumbra.conversation import rewrite
+from penumbra.conversation import read, rewrite
+from penumbra.conversation.decide import Inputs
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.redaction import RedactionError
 from penumbra.wire.document import Document, NotJson
@@ -105,10 +106,10 @@ def _fill(value: Any, texts: Iterator[str]) -> None:
 def _rewritten(api: Api, raw: bytes, settings: Settings) -> None:
     try:
         document = Document(raw)
-        request = rewrite.read(document, api, settings, b"k" * 32)
+        request = read.read(document, api, settings, b"k" * 32)
         if request is None:
             return
-        done = rewrite.rewrite(request, {}, redactor().redact, None, LineIndexes())
+        done = rewrite.rewrite(Inputs(request, {}, redactor().redact, None), LineIndexes())
     except (NotJson, OverrideError, RedactionError):
         return
     json.loads(done.body)
@@ -123,7 +124,7 @@ def _rewritten(api: Api, raw: bytes, settings: Settings) -> None:
         decision = done.decisions.get(item.key)
         shown = item.text if decision is None or decision.text is None else decision.text
         assert SECRET not in shown, "a secret went out"
-    again = rewrite.read(Document(raw), api, settings, b"k" * 32)
+    again = read.read(Document(raw), api, settings, b"k" * 32)
     assert again is not None
-    repeated = rewrite.rewrite(again, done.decisions, redactor().redact, None, LineIndexes())
+    repeated = rewrite.rewrite(Inputs(again, done.decisions, redactor().redact, None), LineIndexes())
     assert repeated.body == done.body, "the first form was not final"

@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.apis import responses_socket
+from penumbra.apis import prefix_hash, responses_socket
 from penumbra.apis.base import Failure, InjectedCall, MadeCall
 from penumbra.apis.openai_responses_hidden import ResponsesAnswers
 from penumbra.apis.responses_socket import Envelope, SocketAnswers, envelope
-from penumbra.conversation import prefix_hash
 from penumbra.expand.expansions import Caller, Expansions, Original, Prepared, Terms
 from penumbra.expand.loop import Ask, Done
 from penumbra.redaction import RedactionError
@@ -162,7 +161,7 @@ def test_tools_of_a_former_request_are_still_there() -> None:
         assert again is not None
         assert again.tool == "expand_context"
         assert document.edits == []
-        assert again.shadows.scope == first.shadows.scope
+        assert again.references.scope == first.references.scope
         assert await prepared(expansions, request(before="resp_unknown", tools=[])) is None
         # Another history of which nothing is known never gets the injected tool, now or later.
         assert await prepared(expansions, request(before="resp_unknown")) is None

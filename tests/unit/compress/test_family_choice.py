@@ -35,7 +35,7 @@ def test_families_of_lines(line: str) -> None:
 
 
 def test_every_match_finds_its_family() -> None:
-    """A rule that another one shadows completely would never be used."""
+    """A rule that another one references completely would never be used."""
     shadowed = []
     for rule, _ in families().values():
         for line in rule.match:

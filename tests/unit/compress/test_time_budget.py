@@ -9,7 +9,8 @@ from penumbra.compress import pipeline, time_budget
 from penumbra.compress.result import Mode, Policy, Redacted, ToolOutput
 from penumbra.config.parsers import SettingsError, read_time_limit
 from penumbra.config.settings import Settings
-from penumbra.conversation import rewrite
+from penumbra.conversation import read, rewrite
+from penumbra.conversation.decide import Inputs
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.metrics.events import request_event
 from penumbra.metrics.totals import Totals
@@ -107,8 +108,8 @@ def body():
 
 
 def send(known):
-    request = rewrite.read(Document(body()), API, Settings(adopt="compress"), b"k" * 32)
-    return rewrite.rewrite(request, known, lambda text, hint: Redacted(text), None, LineIndexes())
+    request = read.read(Document(body()), API, Settings(adopt="compress"), b"k" * 32)
+    return rewrite.rewrite(Inputs(request, known, lambda text, hint: Redacted(text), None), LineIndexes())
 
 
 def test_a_form_that_was_late_is_remembered_with_what_it_lacks(monkeypatch):

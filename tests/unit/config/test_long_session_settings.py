@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penumbra.config.settings import Settings, SettingsError, load
-from penumbra.conversation.superseded import Parameters
+from penumbra.config.tool_compaction import ToolCompaction
 
 YAML = """
 penumbra:
@@ -30,7 +30,7 @@ def test_the_yaml_file_uses_the_names_of_the_field(tmp_path: Path) -> None:
     settings = load({}, {}, str(file))
     assert (settings.supersede, settings.recover) == ("off", "off")
     assert (settings.aggregate_budget_bytes, settings.budget_window_share) == (200 * 1024, 0.5)
-    assert settings.tool_compaction == Parameters(
+    assert settings.tool_compaction == ToolCompaction(
         input_trim_bytes=50,
         output_trim_bytes=60,
         excluded_tools=frozenset({"get_status"}),
@@ -43,7 +43,7 @@ def test_options_take_json() -> None:
     settings = load({"tool_compaction": '{"outputTrimBytes": 7}', "bound_thinking": "drop"}, {})
     assert settings.tool_compaction.output_trim_bytes == 7
     assert settings.bound_thinking == "drop"
-    assert load({}, {}).tool_compaction == Settings().tool_compaction == Parameters()
+    assert load({}, {}).tool_compaction == Settings().tool_compaction == ToolCompaction()
 
 
 @pytest.mark.parametrize(

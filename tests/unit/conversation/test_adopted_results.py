@@ -9,8 +9,10 @@ import pytest
 
 from penumbra.apis import recognise
 from penumbra.config.settings import Settings
-from penumbra.conversation import rewrite
+from penumbra.conversation import read, rewrite
+from penumbra.conversation.decide import Inputs
 from penumbra.conversation.line_index import LineIndexes
+from penumbra.conversation.model import Rewritten
 from penumbra.redaction.engine import Redactor
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.wire.document import Document
@@ -42,11 +44,11 @@ def thinking() -> dict[str, Any]:
     return body
 
 
-def sent(api: str, body: Any, adopt: str = "auto") -> tuple[str, rewrite.Rewritten]:
+def sent(api: str, body: Any, adopt: str = "auto") -> tuple[str, Rewritten]:
     known = next(one for one in recognise.apis() if one.id == api)
-    request = rewrite.read(Document(json.dumps(body).encode()), known, Settings(adopt=adopt), b"scope")
+    request = read.read(Document(json.dumps(body).encode()), known, Settings(adopt=adopt), b"scope")
     assert request is not None
-    rewritten = rewrite.rewrite(request, {}, Redactor(b"k").redact, None, LineIndexes())
+    rewritten = rewrite.rewrite(Inputs(request, {}, Redactor(b"k").redact, None), LineIndexes())
     return rewritten.body.decode(), rewritten
 
 

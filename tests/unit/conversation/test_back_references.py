@@ -6,7 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penumbra.compress.stages import line_numbers
-from penumbra.conversation.back_references import LineIndex, expand, reread
+from penumbra.conversation.back_references import LineIndex, expand
+
+
+def reread(name: str, earlier: str, new: str) -> str | None:
+    """The new text with what it shares with one earlier text as references."""
+    line_index = LineIndex()
+    line_index.note(name, earlier)
+    return line_index.with_references(new)
 
 
 def code(first: int, last: int) -> list[str]:
@@ -74,7 +81,7 @@ def test_the_first_of_two_places_is_meant() -> None:
     twice = [*code(0, 12), "between " * 3, *code(0, 12)]
     line_index = LineIndex()
     line_index.note("result c", "\n".join(twice))
-    result = line_index.restate("\n".join(code(0, 12)))
+    result = line_index.with_references("\n".join(code(0, 12)))
     assert result is not None
     assert expand(result, {"result c": "\n".join(twice)}) == "\n".join(code(0, 12))
 
@@ -94,10 +101,10 @@ def test_two_arguments_of_a_call_that_begin_and_end_alike_are_told_apart() -> No
     line_index = LineIndex()
     for argument in (old, new):
         line_index.note("call c", "\n".join(argument))
-    result = line_index.restate("\n".join(new))
+    result = line_index.with_references("\n".join(new))
     # From the first line on, the place that the reference names would be the one in the old text.
     assert result is None or "19 lines" not in result
-    whole = line_index.restate("\n".join(old))
+    whole = line_index.with_references("\n".join(old))
     assert whole is not None
     assert "[18 lines: same as in call c]" in whole
 
@@ -105,7 +112,7 @@ def test_two_arguments_of_a_call_that_begin_and_end_alike_are_told_apart() -> No
 def test_a_text_that_repeats_itself_says_so() -> None:
     block = code(0, 10)
     text = numbered([*block, "between the two of them", *block, *code(20, 30)])
-    result = LineIndex().restate(text)
+    result = LineIndex().with_references(text)
     assert result is not None
     lines = result.split("\n")
     assert lines[11:14] == [
@@ -121,7 +128,7 @@ def test_nothing_is_referred_to_that_is_a_reference_itself() -> None:
     line_index = LineIndex()
     line_index.note("result a", "\n".join(block))
     text = "\n".join([*block, *other, *block])
-    result = line_index.restate(text)
+    result = line_index.with_references(text)
     assert result is not None
     assert result.count("same as in result a") == 2
     assert "above" not in result
@@ -133,7 +140,9 @@ def test_of_a_text_that_lost_something_only_its_own_lines_are_referred_to() -> N
     shown = [*old[:10], "[20 lines, 900 bytes left out]", *old[30:]]
     line_index = LineIndex()
     line_index.note("result c", "\n".join(shown), "\n".join(old))
-    result = line_index.restate("\n".join([*old[:10], "[20 lines, 900 bytes left out]", *old[30:], "more"]))
+    result = line_index.with_references(
+        "\n".join([*old[:10], "[20 lines, 900 bytes left out]", *old[30:], "more"])
+    )
     assert result is not None
     assert result.split("\n") == [
         *(old[0], "[8 lines: same as in result c]", old[9]),
@@ -142,7 +151,7 @@ def test_of_a_text_that_lost_something_only_its_own_lines_are_referred_to() -> N
         "more",
     ]
     # What stands between the two parts is not there to be referred to.
-    whole = line_index.restate("\n".join(old))
+    whole = line_index.with_references("\n".join(old))
     assert whole is not None
     assert "\n".join(old[10:30]) in whole
 
@@ -160,7 +169,7 @@ def test_every_reference_can_be_followed(earlier: list[list[str]], new: list[str
     for name, text in sources.items():
         line_index.note(name, text)
     text = "\n".join(new)
-    result = line_index.restate(text)
+    result = line_index.with_references(text)
     if result is not None:
         assert expand(result, sources) == text
         assert len(result) < len(text) + 60 * result.count("same as in")

@@ -11,8 +11,10 @@ from penumbra.apis.recognise import apis
 from penumbra.compress import token_estimate
 from penumbra.compress.result import Mode, Redacted
 from penumbra.config.settings import Settings
-from penumbra.conversation import recoverer, rewrite, summary_requests
+from penumbra.conversation import compose, read, summary_requests
+from penumbra.conversation.decide import Inputs
 from penumbra.conversation.line_index import LineIndexes
+from penumbra.conversation.model import Head
 from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.wire.document import Document
 
@@ -46,18 +48,14 @@ def sent(
     """What becomes of a body."""
     api = next(one for one in apis() if one.id == name)
     made = Settings(Mode.SAFE, redact_secrets=False, dedup=False, adopt="raw", **settings)
-    request = rewrite.read(Document(json.dumps(body).encode()), api, made, b"s" * 32)
+    request = read.read(Document(json.dumps(body).encode()), api, made, b"s" * 32)
     assert request is not None
-    result, _ = recoverer.rewritten(
-        request,
-        {},
-        {},
+    result, _ = compose.compose(
+        Inputs(request, {}, lambda text, hint: Redacted(text), None),
         ConversationState(None, lesson or LearnedLimits()),
-        lambda text, hint: Redacted(text),
-        None,
         None,
         LineIndexes(),
-        recoverer.Head(path, {}),
+        Head(path, {}),
     )
     value: dict[str, Any] = json.loads(result.body)
     return value

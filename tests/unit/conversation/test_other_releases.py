@@ -10,7 +10,8 @@ from penumbra.apis import recognise
 from penumbra.compress import pipeline
 from penumbra.compress.result import Redacted, Shortened
 from penumbra.config.settings import Settings
-from penumbra.conversation import rewrite
+from penumbra.conversation import read, rewrite
+from penumbra.conversation.decide import Inputs
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.store import decisions
 from penumbra.store.database import Database
@@ -42,9 +43,10 @@ def turn(path, count, settings):
     async def work():
         database = Database(path, 1 << 26)
         book = Table(database, decisions.SCHEMA, 86_400.0)
-        request = rewrite.read(Document(conversation(count)), API, settings, b"k" * 32)
-        known = await book.get([item.key for item in request.items])
-        rewritten = rewrite.rewrite(request, known, lambda text, hint: Redacted(text), None, LineIndexes())
+        request = read.read(Document(conversation(count)), API, settings, b"k" * 32)
+        past = await book.get([item.key for item in request.items])
+        inputs = Inputs(request, past, lambda text, hint: Redacted(text), None)
+        rewritten = rewrite.rewrite(inputs, LineIndexes())
         await book.put(rewritten.decisions)
         database.close()
         return rewritten

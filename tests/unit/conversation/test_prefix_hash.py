@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penumbra import rules
-from penumbra.conversation import prefix_hash
+from penumbra.apis import prefix_hash
 from penumbra.wire.document import Document
 
 KNOWN = rules.load("history.yaml")

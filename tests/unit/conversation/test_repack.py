@@ -10,16 +10,17 @@ import pytest
 from penumbra.apis import recognise
 from penumbra.compress.result import Redacted
 from penumbra.config.settings import Settings
-from penumbra.conversation import bound_thinking, recoverer, repack, rewrite
+from penumbra.config.tool_compaction import ToolCompaction
+from penumbra.conversation import bound_thinking, compose, read, repack
+from penumbra.conversation.decide import Inputs
 from penumbra.conversation.line_index import LineIndexes
-from penumbra.conversation.superseded import Parameters
-from penumbra.expand.reference import Shadows
+from penumbra.expand.reference import References
 from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.wire.document import Document
 
 SCOPE = b"s" * 32
 JUST_NOW = ConversationState(idle=3.0)
-SHADOWS = Shadows(b"k" * 32, b"c" * 32, "expand_context", True)
+REFERENCES = References(b"k" * 32, b"c" * 32, "expand_context", True)
 
 
 def prose(seed: int, lines: int = 150) -> str:
@@ -64,10 +65,10 @@ class Talk:
             {"model": self.model, "max_tokens": 9, "system": system, "messages": self.messages}
         ).encode()
 
-    def send(self, past: ConversationState = JUST_NOW, shadows: Any = SHADOWS) -> list[str]:
-        request = rewrite.read(Document(self.body()), self.api, self.settings, SCOPE)
-        made, self.line = recoverer.rewritten(
-            request, self.known, {}, past, redact, shadows, None, LineIndexes()
+    def send(self, past: ConversationState = JUST_NOW, references: Any = REFERENCES) -> list[str]:
+        request = read.read(Document(self.body()), self.api, self.settings, SCOPE)
+        made, self.line = compose.compose(
+            Inputs(request, self.known, redact, references), past, None, LineIndexes()
         )
         self.known = {**self.known, **made.decisions}
         self.originals |= made.originals
@@ -163,12 +164,16 @@ def test_whose_thinking_is_bound(example):
 
 
 def test_switched_off_or_without_a_way_back_nothing_happens():
-    for settings, shadows in (({"supersede": "off"}, SHADOWS), ({}, None), ({"lossy": "off"}, SHADOWS)):
+    for settings, references in (
+        ({"supersede": "off"}, REFERENCES),
+        ({}, None),
+        ({"lossy": "off"}, REFERENCES),
+    ):
         talk = Talk(**settings)
         talk.call("Read", prose(77), **STALE)
-        first = talk.send(shadows=shadows)[0]
+        first = talk.send(references=references)[0]
         talk.call("Edit", "ok", **EDITED)
-        assert talk.send(shadows=shadows)[0] == first
+        assert talk.send(references=references)[0] == first
 
 
 def test_what_a_later_result_refers_to_stays():
@@ -193,8 +198,8 @@ def test_the_unread_tail_is_never_touched():
         {"type": "tool_use", "id": "toolu_x", "name": "Bash", "input": {"command": "make"}}
     )
     talk.send()
-    request = rewrite.read(Document(talk.body()), talk.api, talk.settings, SCOPE)
-    given = repack.plan(request, talk.known, redact, SHADOWS, 3600.0, Parameters())
+    request = read.read(Document(talk.body()), talk.api, talk.settings, SCOPE)
+    given = repack.plan(request, talk.known, redact, REFERENCES, 3600.0, ToolCompaction())
     assert list(given.decisions) == [request.items[0].key]
 
 
@@ -237,9 +242,9 @@ def test_nothing_to_do_is_the_same_object():
     talk.call("Bash", "ok", command="true")
     talk.call("Bash", "ok too", command="true")
     data = talk.body()
-    request = rewrite.read(Document(data), talk.api, talk.settings, SCOPE)
-    made, line = recoverer.rewritten(
-        request, {}, {}, ConversationState(), redact, SHADOWS, None, LineIndexes()
+    request = read.read(Document(data), talk.api, talk.settings, SCOPE)
+    made, line = compose.compose(
+        Inputs(request, {}, redact, REFERENCES), ConversationState(), None, LineIndexes()
     )
     assert made.body is data
     assert line == ""

@@ -4,10 +4,11 @@ import json
 
 import pytest
 
+from penumbra.compress import pipeline
 from penumbra.compress.result import Mode
 from penumbra.config.per_request import OverrideError
 from penumbra.config.settings import Settings
-from penumbra.conversation import rewrite
+from penumbra.conversation import read
 from penumbra.redaction import RedactionError
 from penumbra.wire.document import Document
 from support.messages_requests import (
@@ -15,7 +16,7 @@ from support.messages_requests import (
     PRETTY,
     SAME,
     SCOPE,
-    Shadows,
+    References,
     answer,
     api,
     body,
@@ -98,7 +99,7 @@ def test_redaction_fails_closed_and_everything_else_open(monkeypatch):
     def fail(*arguments):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(rewrite.pipeline, "shorten", fail)
+    monkeypatch.setattr(pipeline, "shorten", fail)
     assert contents(go(body(use("toolu_1"), answer("toolu_1", "x hunter2")))) == ["x [REDACTED:test:abcdef]"]
 
 
@@ -138,7 +139,7 @@ def test_callers_and_conversations_have_keys_of_their_own():
                 "messages": [{"role": "user", "content": opening}, use(call_id, name), answer(call_id, text)],
             }
         )
-        request = rewrite.read(Document(data.encode()), api("anthropic-messages"), Settings(), scope)
+        request = read.read(Document(data.encode()), api("anthropic-messages"), Settings(), scope)
         return {item.key for item in request.items}
 
     base = keys()
@@ -173,7 +174,7 @@ def test_string_and_list_shapes_of_the_same_text_are_one_decision():
 def test_what_lost_something_is_marked_and_its_original_is_kept():
     text = "\n".join(f"line {number} of a file without end {number * number}" for number in range(9000))
     rewritten = go(
-        body(use("toolu_1", command="cat x"), answer("toolu_1", text + "hunter2")), shadows=Shadows()
+        body(use("toolu_1", command="cat x"), answer("toolu_1", text + "hunter2")), references=References()
     )
     (sent,) = contents(rewritten)
     ref = rewritten.shown[0].facts.ref
@@ -184,6 +185,6 @@ def test_what_lost_something_is_marked_and_its_original_is_kept():
 
 def test_what_does_not_look_like_the_api_is_nobodys():
     assert (
-        rewrite.read(Document(b'{"model":"m","messages":{}}'), api("anthropic-messages"), Settings(), SCOPE)
+        read.read(Document(b'{"model":"m","messages":{}}'), api("anthropic-messages"), Settings(), SCOPE)
         is None
     )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from penumbra.compress.result import Mode
 from penumbra.config.settings import Settings
-from penumbra.conversation import rewrite
+from penumbra.conversation import read, rewrite
 from penumbra.conversation.back_references import expand
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.wire.document import Document
@@ -14,7 +14,7 @@ from support.messages_requests import (
     LOG,
     PRETTY,
     SCOPE,
-    Shadows,
+    References,
     answer,
     api,
     body,
@@ -89,11 +89,11 @@ def test_a_file_that_the_agent_has_written_is_read_by_reference():
 def test_what_is_decided_by_reference_to_a_call_is_not_asked_for_again():
     messages = body(*WRITE, *reads(EDITED))
     settings = Settings(adopt="compress")
-    read = rewrite.read(Document(json.dumps(messages).encode()), api("anthropic-messages"), settings, SCOPE)
+    request = read.read(Document(json.dumps(messages).encode()), api("anthropic-messages"), settings, SCOPE)
     known = go(messages, settings=settings).decisions
     assert any(decision.facts.referents for decision in known.values())
-    assert len(rewrite.undecided(read, {})) == 2
-    assert rewrite.undecided(read, known) == []
+    assert len(rewrite.undecided(request, {})) == 2
+    assert rewrite.undecided(request, known) == []
 
 
 def test_long_ids_are_named_by_their_end():
@@ -130,7 +130,7 @@ def test_what_a_shortened_result_shows_is_said_by_reference_too():
         RUN + "\n" + "\n".join(f"{end} {n} and {n * n} of it" for n in range(400)) for end in ("one", "two")
     ]
     settings = Settings(dedup=True)
-    rewritten = go(body(*runs(*texts)), settings=settings, shadows=Shadows())
+    rewritten = go(body(*runs(*texts)), settings=settings, references=References())
     first, second = contents(rewritten)
     assert first.startswith("<<<SHADOW:")
     assert second.startswith("<<<SHADOW:")
@@ -145,14 +145,14 @@ def test_what_a_shortened_result_shows_is_said_by_reference_too():
     known = dict(rewritten.decisions)
     keys = [shown.item.key for shown in rewritten.shown]
     data = body(*runs(*texts))
-    assert not go(data, known, settings, shadows=Shadows()).decisions
-    again = go(data, {keys[1]: known[keys[1]]}, settings, shadows=Shadows())
+    assert not go(data, known, settings, references=References()).decisions
+    again = go(data, {keys[1]: known[keys[1]]}, settings, references=References())
     assert set(again.decisions) == set(keys)
     assert contents(again) == [first, second]
     # Once another form has taken its place, nothing refers to it any more.
     key = keys[0]
     known[key] = replace(known[key], text="gone", facts=replace(known[key].facts, how="recovered"))
-    again = contents(go(body(*runs(*texts)), known, settings, shadows=Shadows()))
+    again = contents(go(body(*runs(*texts)), known, settings, references=References()))
     assert again[0] == "gone"
     assert "same as in result" not in again[1]
 

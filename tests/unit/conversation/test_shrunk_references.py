@@ -10,21 +10,23 @@ import pytest
 from penumbra.apis.recognise import apis
 from penumbra.compress.result import Redacted
 from penumbra.config.settings import Settings
-from penumbra.conversation import rewrite, shrunk_request
+from penumbra.config.tool_compaction import ToolCompaction
+from penumbra.conversation import read, rewrite, shrunk_request
+from penumbra.conversation.decide import Inputs
 from penumbra.conversation.line_index import LineIndexes
+from penumbra.conversation.model import Request
 from penumbra.conversation.shrink_to_fit import Need
-from penumbra.conversation.superseded import Parameters
-from penumbra.expand.reference import Shadows
+from penumbra.expand.reference import References
 from penumbra.store.decisions import Decision
 from penumbra.wire.document import Document
 
-SHADOWS = Shadows(b"k", b"s" * 32, "expand_context", True)
+REFERENCES = References(b"k", b"s" * 32, "expand_context", True)
 SOURCE = "\n".join(f"    value_{n} = compute({n}, other={n * 7919 % 1009})" for n in range(300))
 EDITED = SOURCE.replace("compute(140,", "compute_differently(140,")
 SHORT = "\n".join(SOURCE.split("\n")[20:36])
 
 
-def request(*texts: str) -> rewrite.Request:
+def request(*texts: str) -> Request:
     messages: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
     for n, text in enumerate(texts):
         call = {
@@ -38,7 +40,7 @@ def request(*texts: str) -> rewrite.Request:
     messages += [{"role": "assistant", "content": "So."}, {"role": "user", "content": "And?"}]
     body = json.dumps({"model": "m", "max_tokens": 9, "messages": messages}).encode()
     api = next(one for one in apis() if one.id == "anthropic-messages")
-    made = rewrite.read(Document(body), api, Settings(redact_secrets=False, adopt="compress"), b"s" * 32)
+    made = read.read(Document(body), api, Settings(redact_secrets=False, adopt="compress"), b"s" * 32)
     assert made is not None
     return made
 
@@ -46,7 +48,8 @@ def request(*texts: str) -> rewrite.Request:
 def written(*texts: str, known: Any = None, given: Any = None) -> tuple[dict[bytes, Decision], list[str]]:
     one = request(*texts)
     made = rewrite.rewrite(
-        one, known or {}, lambda text, hint: Redacted(text), SHADOWS, LineIndexes(), {}, given or {}
+        Inputs(one, known or {}, lambda text, hint: Redacted(text), REFERENCES, {}, given or {}),
+        LineIndexes(),
     )
     contents = [
         message["content"][0]["content"]
@@ -58,7 +61,7 @@ def written(*texts: str, known: Any = None, given: Any = None) -> tuple[dict[byt
 
 def smaller(decided: Any, needed: Need, *texts: str) -> Any:
     return shrunk_request.smaller(
-        request(*texts), decided, needed, lambda text, hint: Redacted(text), SHADOWS, Parameters()
+        request(*texts), decided, needed, lambda text, hint: Redacted(text), REFERENCES, ToolCompaction()
     )
 
 
@@ -72,8 +75,8 @@ def test_who_refers_to_a_shortened_text_stands_for_itself(later: str) -> None:
     assert "same as in result" not in after[1]
     assert len(after[1]) <= max(len(before[1]), 400)
     if later == EDITED:
-        ref = SHADOWS.ref(EDITED)
-        assert after[1].startswith(SHADOWS.prefix(ref))
+        ref = REFERENCES.ref(EDITED)
+        assert after[1].startswith(REFERENCES.prefix(ref))
         assert given.originals[ref] == EDITED
     # It is final.
     assert written(SOURCE, later, known=known)[1] == after

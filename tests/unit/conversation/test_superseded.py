@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.conversation.superseded import Parameters, Result, find, form, group, older, trim, trimmed
+from penumbra.config.tool_compaction import ToolCompaction
+from penumbra.conversation.superseded import Result, find, form, group, older, trim, trimmed
 
 BIG = "x" * 500
 
@@ -27,7 +28,7 @@ def results(*entries):
 
 
 def test_a_the_older_result_of_the_same_logical_call_is_superseded():
-    parameters = Parameters.read({"toolIdentifierFields": {"read_file": ["path"]}})
+    parameters = ToolCompaction.read({"toolIdentifierFields": {"read_file": ["path"]}})
     calls = results(
         ("read_file", {"path": "a.txt", "limit": 5}), ("read_file", {"path": "a.txt", "limit": 9})
     )
@@ -35,21 +36,21 @@ def test_a_the_older_result_of_the_same_logical_call_is_superseded():
 
 
 def test_b_other_identifiers_are_other_calls():
-    parameters = Parameters.read({"toolIdentifierFields": {"read_file": ["path"]}})
+    parameters = ToolCompaction.read({"toolIdentifierFields": {"read_file": ["path"]}})
     calls = results(("read_file", {"path": "a.txt"}), ("read_file", {"path": "b.txt"}))
     assert find(calls, parameters) == {}
 
 
 def test_c_excluded_tools_are_left_alone():
-    parameters = Parameters.read({"excludedTools": ["get_status"]})
+    parameters = ToolCompaction.read({"excludedTools": ["get_status"]})
     calls = results(("get_status", {}), ("get_status", {}), ("other_tool", {}), ("other_tool", {}))
     assert find(calls, parameters) == {2: "call_3"}
 
 
 def test_d_without_identifiers_all_calls_of_a_tool_are_one_group_where_that_is_asked_for():
     calls = results(("search", {"q": "a"}), ("search", {"q": "b"}))
-    assert find(calls, Parameters.read({"toolOnly": True})) == {0: "call_1"}
-    assert find(calls, Parameters()) == {}
+    assert find(calls, ToolCompaction.read({"toolOnly": True})) == {0: "call_1"}
+    assert find(calls, ToolCompaction()) == {}
 
 
 # Sane defaults
@@ -59,37 +60,40 @@ def test_all_arguments_identify_a_call_whatever_their_order():
     calls = results(
         ("t", {"a": 1, "b": [1, 2]}), ("t", {"b": [1, 2], "a": 1}), ("t", {"a": "1", "b": [1, 2]})
     )
-    assert find(calls, Parameters()) == {0: "call_1"}
+    assert find(calls, ToolCompaction()) == {0: "call_1"}
 
 
 def test_a_missing_identifier_is_null():
-    parameters = Parameters.read({"toolIdentifierFields": {"t": ["path", "page"]}})
+    parameters = ToolCompaction.read({"toolIdentifierFields": {"t": ["path", "page"]}})
     assert group("t", {"path": "a"}, parameters) == group("t", {"page": None, "path": "a"}, parameters)
     assert group("t", {"path": "a"}, parameters) != group("t", {"path": "a", "page": 1}, parameters)
 
 
 def test_the_unread_tail_is_never_superseded_but_supersedes():
     calls = results(("t", {}), ("t", {}, False, True), ("t", {}, False, True))
-    assert find(calls, Parameters()) == {0: "call_2"}
+    assert find(calls, ToolCompaction()) == {0: "call_2"}
 
 
 def test_a_later_failure_supersedes_nothing():
-    assert find(results(("t", {}), ("t", {}, True)), Parameters()) == {}
-    assert find(results(("t", {}), ("t", {}, True), ("t", {})), Parameters()) == {0: "call_2", 1: "call_2"}
+    assert find(results(("t", {}), ("t", {}, True)), ToolCompaction()) == {}
+    assert find(results(("t", {}), ("t", {}, True), ("t", {})), ToolCompaction()) == {
+        0: "call_2",
+        1: "call_2",
+    }
 
 
 def test_three_of_a_group_leave_the_newest():
-    assert find(results(("t", {}), ("t", {}), ("t", {})), Parameters()) == {0: "call_2", 1: "call_2"}
+    assert find(results(("t", {}), ("t", {}), ("t", {})), ToolCompaction()) == {0: "call_2", 1: "call_2"}
 
 
 def test_texts_of_one_call_do_not_supersede_each_other():
     twice = [Result(0, "call_0", "t", {}, False, False), Result(1, "call_0", "t", {}, False, False)]
-    assert find(twice, Parameters()) == {}
+    assert find(twice, ToolCompaction()) == {}
 
 
 def test_results_without_a_call_are_left_alone():
     assert (
-        find([Result(0, "", "t", {}, False, False), Result(1, "c", "", None, False, False)], Parameters())
+        find([Result(0, "", "t", {}, False, False), Result(1, "c", "", None, False, False)], ToolCompaction())
         == {}
     )
 
@@ -101,19 +105,19 @@ READ, EDIT = (
 
 
 def test_a_read_is_stale_once_its_file_was_edited():
-    assert find(results(READ, EDIT), Parameters()) == {0: "call_1"}
-    assert find(results(("Bash", {"command": "cat src/a.py"}), EDIT), Parameters()) == {0: "call_1"}
+    assert find(results(READ, EDIT), ToolCompaction()) == {0: "call_1"}
+    assert find(results(("Bash", {"command": "cat src/a.py"}), EDIT), ToolCompaction()) == {0: "call_1"}
 
 
 def test_a_failed_edit_an_earlier_one_or_another_file_leaves_it_fresh():
-    assert find(results(READ, (*EDIT, True)), Parameters()) == {}
-    assert find(results(EDIT, READ), Parameters()) == {}
-    assert find(results(READ, ("Write", {"file_path": "src/b.py", "content": "x"})), Parameters()) == {}
-    assert find(results(READ, EDIT), Parameters.read({"staleReads": False})) == {}
+    assert find(results(READ, (*EDIT, True)), ToolCompaction()) == {}
+    assert find(results(EDIT, READ), ToolCompaction()) == {}
+    assert find(results(READ, ("Write", {"file_path": "src/b.py", "content": "x"})), ToolCompaction()) == {}
+    assert find(results(READ, EDIT), ToolCompaction.read({"staleReads": False})) == {}
 
 
 def test_acknowledgements_of_writes_are_never_superseded():
-    assert find(results(EDIT, EDIT), Parameters()) == {}
+    assert find(results(EDIT, EDIT), ToolCompaction()) == {}
 
 
 @settings(max_examples=100, deadline=None)
@@ -129,7 +133,7 @@ def test_a_read_after_the_last_write_survives(entries):
     calls = results(
         *((tool, {"file_path": path, "command": f"ls {path}"}, error) for tool, path, error in entries)
     )
-    found = find(calls, Parameters())
+    found = find(calls, ToolCompaction())
     for tool in ("Read", "Bash"):
         for path in ("a.py", "b.py"):
             same = [
@@ -156,9 +160,9 @@ def test_parameters_of_the_wrong_type_are_as_if_left_out():
         "excludedTools": "x",
         "toolIdentifierFields": {"t": "a", 3: ["b"]},
     }
-    assert Parameters.read(bad) == Parameters()
-    assert Parameters.read(None) == Parameters.read([1]) == Parameters()
-    good = Parameters.read(
+    assert ToolCompaction.read(bad) == ToolCompaction()
+    assert ToolCompaction.read(None) == ToolCompaction.read([1]) == ToolCompaction()
+    good = ToolCompaction.read(
         {"inputTrimBytes": 7, "outputTrimBytes": 8, "toolIdentifierFields": {"t": ["a", 4]}}
     )
     assert (good.input_trim_bytes, good.output_trim_bytes, good.tool_identifier_fields) == (
@@ -197,25 +201,25 @@ def test_twice_is_once():
     assert trim(trim({"a": BIG}, 100), 100) is None
     assert (
         form(
-            form(json.dumps({"a": BIG}), "t", "c", "d", "other", Parameters()),
+            form(json.dumps({"a": BIG}), "t", "c", "d", "other", ToolCompaction()),
             "t",
             "c",
             "d",
             "other",
-            Parameters(),
+            ToolCompaction(),
         )
         is None
     )
 
 
 def test_a_text_becomes_one_line_and_names_its_successor():
-    made = form("some text\n" * 99, "Read", "call_1", "call_7", "read", Parameters())
+    made = form("some text\n" * 99, "Read", "call_1", "call_7", "read", ToolCompaction())
     assert made == (
         "[tool_compaction] Tool result compacted for tool=Read, callId=call_1. Large fields omitted.\n"
         "[A later result takes its place: call_7]"
     )
-    assert form("short", "Read", "call_1", "call_7", "read", Parameters()) is None
-    stale = form("some text\n" * 99, "Read", "call_1", "call_7", "read", Parameters(), written=True)
+    assert form("short", "Read", "call_1", "call_7", "read", ToolCompaction()) is None
+    stale = form("some text\n" * 99, "Read", "call_1", "call_7", "read", ToolCompaction(), written=True)
     assert stale.endswith("\n[The file was written later: call_7]")
 
 
@@ -224,7 +228,7 @@ def test_a_test_run_keeps_how_it_ended():
         [f"tests/test_a.py::test_{n} PASSED" for n in range(80)]
         + ["FAILED tests/test_a.py::test_x - assert 1 == 2", "1 failed, 80 passed in 2.1s"]
     )
-    made = form(run, "Bash", "call_1", "call_2", "bash", Parameters())
+    made = form(run, "Bash", "call_1", "call_2", "bash", ToolCompaction())
     assert "FAILED tests/test_a.py::test_x - assert 1 == 2" in made
     assert made.endswith("1 failed, 80 passed in 2.1s")
     assert len(made) < len(run) / 5
@@ -232,14 +236,14 @@ def test_a_test_run_keeps_how_it_ended():
 
 def test_a_status_poll_keeps_its_last_line():
     made = form(
-        "waiting for the build\n" * 60 + "state: queued\n\n", "Bash", "c1", "c2", "bash", Parameters()
+        "waiting for the build\n" * 60 + "state: queued\n\n", "Bash", "c1", "c2", "bash", ToolCompaction()
     )
     assert made.endswith("state: queued")
 
 
 def test_numbers_that_json_would_spell_differently_are_not_written_again():
     text = json.dumps({"a": BIG})[:-1] + ', "n": 123456789012345678901234567890}'
-    made = form(text, "t", "c1", "c2", "other", Parameters())
+    made = form(text, "t", "c1", "c2", "other", ToolCompaction())
     assert made.startswith("[tool_compaction]")
 
 
@@ -252,8 +256,8 @@ def test_arguments_only_by_request_and_never_the_newest_or_identifiers():
         ("write", {"path": "p" * 200, "content": BIG + "!"}),
     ]
     named = {"toolIdentifierFields": {"write": ["path"]}}
-    assert older(results(*entries), Parameters.read(named)) == []
-    asked = Parameters.read({"compactArguments": True, **named})
+    assert older(results(*entries), ToolCompaction.read(named)) == []
+    asked = ToolCompaction.read({"compactArguments": True, **named})
     assert older(results(*entries), asked) == [0]
     source = json.dumps(entries[0][1]).encode()
     found = json.loads(trimmed(source, asked.input_trim_bytes, asked.tool_identifier_fields["write"]))
@@ -268,18 +272,18 @@ def test_the_four_examples_hold_for_arguments_too():
     read_path = {"compactArguments": True, "toolIdentifierFields": {"read_file": ["path"]}}
     same = results(("read_file", {"path": "a.txt", "limit": 5}), ("read_file", {"path": "a.txt", "limit": 9}))
     other = results(("read_file", {"path": "a.txt"}), ("read_file", {"path": "b.txt"}))
-    assert older(same, Parameters.read(read_path)) == [0]
-    assert older(other, Parameters.read(read_path)) == []
-    excluded = Parameters.read({"compactArguments": True, "excludedTools": ["get_status"]})
+    assert older(same, ToolCompaction.read(read_path)) == [0]
+    assert older(other, ToolCompaction.read(read_path)) == []
+    excluded = ToolCompaction.read({"compactArguments": True, "excludedTools": ["get_status"]})
     calls = results(("get_status", {}), ("get_status", {}), ("other_tool", {}), ("other_tool", {}))
     assert older(calls, excluded) == [2]
     one_group = results(("search", {"q": "a"}), ("search", {"q": "b"}))
-    assert older(one_group, Parameters.read({"compactArguments": True, "toolOnly": True})) == [0]
-    assert older(one_group, Parameters.read({"compactArguments": True})) == []
+    assert older(one_group, ToolCompaction.read({"compactArguments": True, "toolOnly": True})) == [0]
+    assert older(one_group, ToolCompaction.read({"compactArguments": True})) == []
 
 
 def test_failed_and_unread_calls_make_nothing_useless_and_stay():
-    asked = Parameters.read({"compactArguments": True})
+    asked = ToolCompaction.read({"compactArguments": True})
     assert older(results(("t", {}), ("t", {}, True)), asked) == []
     assert older(results(("t", {}, True), ("t", {})), asked) == [0]
     assert older(results(("t", {}, False, True), ("t", {}, False, True)), asked) == []
@@ -334,5 +338,5 @@ def test_trimmed_arguments_are_smaller_and_keep_their_keys_and_types(members, li
 def test_nothing_grows(members):
     text = json.dumps(members)
     for category in ("bash", "read"):
-        made = form(text, "t", "c1", "c2", category, Parameters())
+        made = form(text, "t", "c1", "c2", category, ToolCompaction())
         assert made is None or len(made.encode()) < len(text.encode())

@@ -12,16 +12,17 @@ import pytest
 from penumbra.apis.recognise import apis
 from penumbra.compress.result import Redacted
 from penumbra.config.settings import Settings
-from penumbra.conversation import recoverer, rewrite
+from penumbra.config.tool_compaction import ToolCompaction
+from penumbra.conversation import compose, read
+from penumbra.conversation.decide import Inputs
 from penumbra.conversation.line_index import LineIndexes
-from penumbra.conversation.superseded import Parameters
-from penumbra.expand.reference import Shadows
+from penumbra.expand.reference import References
 from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.store.decisions import Decision
 from penumbra.wire.document import Document
 
-SHADOWS = Shadows(b"k", b"s" * 32, "expand_context", True)
-ASKED = Parameters.read({"compactArguments": True, "toolIdentifierFields": {"write_file": ["path"]}})
+REFERENCES = References(b"k", b"s" * 32, "expand_context", True)
+ASKED = ToolCompaction.read({"compactArguments": True, "toolIdentifierFields": {"write_file": ["path"]}})
 JUST_NOW, LATER = ConversationState(10.0), ConversationState(100_000.0)
 
 
@@ -40,7 +41,7 @@ class Talk:
         self.originals: dict[str, str] = {}
         self.line = ""
         self.sent = b""
-        self.shadows: Any = SHADOWS
+        self.references: Any = REFERENCES
 
     def write(
         self, path: str, text: str, *, error: bool = False, thinking: bool = False, lead: Any = ()
@@ -86,11 +87,14 @@ class Talk:
         if self.api.format == "gemini":
             messages = [{"role": "user", "parts": [{"text": "go"}]}, *self.messages[1:]]
         body = json.dumps({"model": "m", "max_tokens": 9, key: messages, **more}).encode()
-        request = rewrite.read(Document(body), self.api, self.settings, b"s" * 32)
+        request = read.read(Document(body), self.api, self.settings, b"s" * 32)
         assert request is not None
-        known = {key: self.known[key] for key in recoverer.keys(request, past) if key in self.known}
-        made, self.line = recoverer.rewritten(
-            request, known, {}, past, lambda text, hint: Redacted(text), self.shadows, None, LineIndexes()
+        known = {key: self.known[key] for key in compose.keys(request, past) if key in self.known}
+        made, self.line = compose.compose(
+            Inputs(request, known, lambda text, hint: Redacted(text), self.references),
+            past,
+            None,
+            LineIndexes(),
         )
         self.known |= made.decisions
         self.originals |= made.originals
@@ -147,13 +151,13 @@ def test_the_older_of_two_writes_loses_its_content_once_that_pays_and_keeps_its_
     talk.write("c.py", second)
     assert talk.send()[0] == old
     assert talk.sent.startswith(before)
-    talk.settings = replace(talk.settings, tool_compaction=Parameters(), supersede="off")
+    talk.settings = replace(talk.settings, tool_compaction=ToolCompaction(), supersede="off")
     assert talk.send(ConversationState(10.0, LearnedLimits(arguments=True)))[0] == old
     assert talk.sent.startswith(before)
 
 
 def test_only_by_request() -> None:
-    for settings in ({"tool_compaction": Parameters()}, {"supersede": "off"}, {"lossy": "off"}):
+    for settings in ({"tool_compaction": ToolCompaction()}, {"supersede": "off"}, {"lossy": "off"}):
         talk = Talk(**settings)
         for n in range(3):
             talk.write("a.py", content(n + 2))
@@ -164,7 +168,7 @@ def test_only_by_request() -> None:
 def test_what_can_not_be_asked_for_needs_the_operators_word() -> None:
     for lossy, expected in (("auto", False), ("on", True)):
         talk = Talk(lossy=lossy)
-        talk.shadows = None
+        talk.references = None
         for n in range(3):
             talk.write("a.py", content(n + 2))
             talk.send()
@@ -208,7 +212,7 @@ def test_what_is_written_anew_for_a_result_is_free() -> None:
     for stale in (True, False):
         talk = Talk(supersede="priced")
         if stale:
-            read(talk, content(7, 6_000), "big.py")
+            look(talk, content(7, 6_000), "big.py")
         talk.write("a.py", content(3, 400))
         talk.send(system=cached)
         for n in range(12):
@@ -255,7 +259,7 @@ def edit(talk: Talk, path: str) -> None:
     talk.messages += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
 
 
-def read(talk: Talk, text: str, path: str = "a.py") -> None:
+def look(talk: Talk, text: str, path: str = "a.py") -> None:
     name = f"call_own{len(talk.messages):021}"
     call = {"type": "tool_use", "id": name, "name": "Read", "input": {"file_path": path}}
     result = {"type": "tool_result", "tool_use_id": name, "content": text}
@@ -266,7 +270,7 @@ def test_who_is_referred_to_stays_and_who_has_gone_is_not_referred_to() -> None:
     source = "\n".join(f"    value_{n} = compute({n}, other={n * 7919 % 1009})" for n in range(80))
     talk = Talk()
     talk.write("a.py", source)
-    read(talk, source)
+    look(talk, source)
     talk.send()
     assert b"same as in call" in talk.sent
     talk.write("a.py", "short")
@@ -278,6 +282,6 @@ def test_who_is_referred_to_stays_and_who_has_gone_is_not_referred_to() -> None:
     talk.send()
     talk.write("b.py", "x")
     assert "_tool_compaction" in talk.send(LATER)[0]
-    read(talk, source)
+    look(talk, source)
     talk.send()
     assert b"same as in call" not in talk.sent

@@ -48,8 +48,8 @@ def test_prefix() -> None:
         f"<<<SHADOW:{ref}>>>\n[Shortened. expand_context with this id gives the full text.]\n"
     )
     for hint in (True, False):
-        shadows = reference.Shadows(KEY, b"scope", "expand_context", hint)
-        assert len(shadows.overhead()) == len(shadows.prefix(shadows.ref("text")))
+        references = reference.References(KEY, b"scope", "expand_context", hint)
+        assert len(references.overhead()) == len(references.prefix(references.ref("text")))
 
 
 def test_where_the_phantom_belongs() -> None:

@@ -9,10 +9,12 @@ import pytest
 
 from penumbra.apis.base import InjectedCall
 from penumbra.apis.usage import flat, held
+from penumbra.conversation import room
 from penumbra.conversation.context_windows import Window
-from penumbra.expand import portions, room
+from penumbra.conversation.room import Room
 from penumbra.expand.loop import Ask
-from penumbra.expand.room import TRIES, Portions, Room
+from penumbra.retry import portions
+from penumbra.retry.portions import TRIES, Portions
 from penumbra.retry.refusals import Kind, Refusal
 from penumbra.store.conversations import LearnedLimits
 

@@ -50,7 +50,7 @@ def test_a_thread_from_its_first_request_on() -> None:
         expansions = made()
         document = request({"type": "create"}, {"role": "user", "content": "hello"})
         first = await prepared(expansions, document, "hello")
-        ref = first.shadows.ref("THE ORIGINAL")
+        ref = first.references.ref("THE ORIGINAL")
         await expansions.keep(first, {ref: "THE ORIGINAL"})
         asked = start(1) + call(0, PHANTOM, "toolu_p", json.dumps({"id": ref})) + end("tool_use", 1)
         exchange = ToolLoop(first.wire, first.wire.stream(first.tool), document.render())
@@ -75,7 +75,7 @@ def test_a_thread_from_its_first_request_on() -> None:
         body = json.loads(document.render())
         assert body["thread"]["previous_message_id"] == "msg_2"
         assert [tool["name"] for tool in body["tools"]] == ["Bash", PHANTOM]
-        assert second.shadows.ref("THE ORIGINAL") == ref
+        assert second.references.ref("THE ORIGINAL") == ref
         exchange = ToolLoop(second.wire, second.wire.stream(second.tool), document.render())
         exchange.feed(MIXED.replace(b"msg_0", b"msg_3").replace(b"shadow_0", ref.encode()))
         ask = exchange.end_turn()

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from penumbra.config.settings import Api as ApiSettings
+from penumbra.external.answer_key import key
 from penumbra.external.api import Api
-from penumbra.external.compressed import SCHEMA, TTL, key
 from penumbra.external.dispatch import Ask, Dispatcher, Outcome, Shared
 from penumbra.external.http import Http
 from penumbra.external.limits import Limits
@@ -20,6 +20,7 @@ from penumbra.external.prices import Reader
 from penumbra.external.simple import Simple
 from penumbra.external.strategy import Credential, Task
 from penumbra.redaction import RedactionError
+from penumbra.store.compressed import SCHEMA, TTL
 from penumbra.store.database import Database
 from penumbra.store.table import Table
 from support.compressor_service import Asked, Does, Service

@@ -12,8 +12,8 @@ import pytest
 from penumbra.config.settings import Settings
 from penumbra.conversation.engine import Engine
 from penumbra.conversation.engine_settings import EngineSettings
-from penumbra.external.metrics import StrategyFigures
 from penumbra.flow.engines import Engines, Lease
+from penumbra.metrics.strategies import StrategyFigures
 from penumbra.redaction.gitleaks import Loaded
 
 MEMORY = Settings(database="memory")

@@ -14,7 +14,7 @@ def shown(
     tool: str, how: str = "shortened", before: int = 100, after: int = 100, new: bool = True, **facts: Any
 ) -> Any:
     return SimpleNamespace(
-        item=SimpleNamespace(tool=tool),
+        tool=tool,
         facts=replace(Facts(how=how, tokens_before=before, tokens_after=after), **facts),
         new=new,
     )

@@ -11,7 +11,8 @@ import pytest
 from penumbra.apis import recognise
 from penumbra.compress.result import Redacted
 from penumbra.config.settings import Settings
-from penumbra.conversation import rewrite
+from penumbra.conversation import read, rewrite
+from penumbra.conversation.decide import Inputs
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.redaction import RedactionError
 from penumbra.redaction.engine import Redactor
@@ -46,9 +47,9 @@ def sent(api: str, response: Any, redact: Any = None, **settings: Any) -> tuple[
     """The request as it is sent, and what was counted."""
     known = next(one for one in recognise.apis() if one.id == api)
     document = Document(json.dumps(FORMS[api](response)).encode())
-    request = rewrite.read(document, known, Settings(**settings), b"scope")
+    request = read.read(document, known, Settings(**settings), b"scope")
     assert request is not None
-    rewritten = rewrite.rewrite(request, {}, redact or Redactor(b"k").redact, None, LineIndexes())
+    rewritten = rewrite.rewrite(Inputs(request, {}, redact or Redactor(b"k").redact, None), LineIndexes())
     counts: Counter[str] = Counter()
     for one in rewritten.shown:
         counts.update(one.facts.redactions)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penumbra.retry import thinking_binding
+from penumbra.conversation import bound_thinking
 from penumbra.wire.document import Document
 
 BETA = "thinking-binding-controls-2026-08-01"
@@ -34,7 +34,7 @@ def body(**more: Any) -> Document:
 )
 def test_where_it_can_not_be_asked_for_it_is_left_out(host: str, betas: str, needs: str, asks: bool) -> None:
     document = body(thinking={"type": "adaptive"})
-    assert thinking_binding.drop(document, {"anthropic-beta": betas}, host, False) == needs
+    assert bound_thinking.drop(document, {"anthropic-beta": betas}, host, False) == needs
     made = json.loads(document.render())
     assert made["messages"][1]["content"] == (BLOCKS if asks else BLOCKS[1:])
     assert ("block_binding" in made["thinking"]) is asks
@@ -42,12 +42,12 @@ def test_where_it_can_not_be_asked_for_it_is_left_out(host: str, betas: str, nee
 
 def test_what_was_dropped_already_is_not_asked_for_twice() -> None:
     document = body(thinking={"type": "adaptive"})
-    assert thinking_binding.drop(document, {"anthropic-beta": BETA}, "api.anthropic.com", True) == ""
+    assert bound_thinking.drop(document, {"anthropic-beta": BETA}, "api.anthropic.com", True) == ""
     assert not document.edits
 
 
 def test_other_apis_and_other_wishes_are_left_alone() -> None:
-    assert thinking_binding.may_drop("anthropic", body())
-    assert not thinking_binding.may_drop("openai_chat", body())
+    assert bound_thinking.may_drop("anthropic", body())
+    assert not bound_thinking.may_drop("openai_chat", body())
     wish = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "error"}}
-    assert not thinking_binding.may_drop("anthropic", body(thinking=wish))
+    assert not bound_thinking.may_drop("anthropic", body(thinking=wish))

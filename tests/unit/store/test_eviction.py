@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from penumbra.apis.base import Hidden
-from penumbra.external import compressed
-from penumbra.store import decisions, exchanges, originals
+from penumbra.store import compressed, decisions, exchanges, originals
 from penumbra.store.database import VERSION, Database
 from penumbra.store.decisions import Decision, Facts
 from penumbra.store.exchanges import Known

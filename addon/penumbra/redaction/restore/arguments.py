@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from msgspec import Raw
 
 from penumbra.redaction.placeholder import PATTERN
+from penumbra.store.restorations import Stretch
 from penumbra.wire.document import Document, Edit, NotJson
 
 _CHARACTER = re.compile(
@@ -25,15 +26,6 @@ _LONG = 16
 _WORD = re.compile(r"\w")
 _SPELLINGS = 4
 """As often a value may have been escaped."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """Characters `start` to `end` of a text are a value; `mark` is its placeholder."""
-
-    start: int
-    end: int
-    mark: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,15 +14,17 @@ import hashlib
 import logging
 import sys
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
+from penumbra.apis import arguments as call_arguments
 from penumbra.apis.declared_tools import declared_schemas
 from penumbra.apis.edited_calls import EDITS
-from penumbra.apis.parts import PastCall
+from penumbra.apis.parts import Conversation, PastCall, ResultText
+from penumbra.apis.request_format import RequestFormat
 from penumbra.compress.calls.hint import hint
 from penumbra.compress.result import Redacted
-from penumbra.conversation import rewrite
 from penumbra.errors import place
 from penumbra.redaction import RedactionError
 from penumbra.redaction.engine import Scan
@@ -50,6 +52,43 @@ _log = logging.getLogger(__name__)
 
 Scanner = Callable[[str, str], Scan]
 """Takes a text and a hint. Raises RedactionError."""
+
+
+class ReadResult(Protocol):
+    """One text of a tool result."""
+
+    @property
+    def result(self) -> ResultText: ...
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def key(self) -> bytes:
+        """What its decision is known by."""
+        ...
+
+    @property
+    def tool(self) -> str: ...
+
+
+class ReadRequest(Protocol):
+    """A request, as far as its values are concerned."""
+
+    @property
+    def format(self) -> str: ...
+
+    @property
+    def document(self) -> Document: ...
+
+    @property
+    def conversation(self) -> Conversation: ...
+
+    @property
+    def items(self) -> Sequence[ReadResult]: ...
+
+    @property
+    def wire(self) -> RequestFormat: ...
 
 
 class Restoration:
@@ -143,21 +182,16 @@ class Restoring:
 
     # Requests
 
-    async def any(self) -> bool:
-        """Whether anything was ever put back."""
-        return not await self._past.is_empty()
-
-    async def conceal(
-        self, request: rewrite.Request, conversation: bytes, scan: Scanner | None
-    ) -> list[Edit]:
-        """What turns values that were put back into earlier answers into their placeholders again.
+    async def conceal(self, request: ReadRequest, conversation: bytes, scan: Scanner | None) -> bool:
+        """Turn values that were put back into earlier responses into their placeholders again: the arguments
+        are amended. Whether there were any.
 
         `scan` None: nothing is put back now, but it may have been. Raises RedactionError.
         """
         document = request.document
         calls = [
             (self._call_key(conversation, document, call), call)
-            for call in request.api.wire.past_calls(document)
+            for call in request.wire.past_calls(request.document)
             if files.edit_kind(call.name)
         ]
         known = {key: self._edits[key] for key, _ in calls if key in self._edits}
@@ -169,8 +203,10 @@ class Restoring:
             self._edits.move_to_end(key)
         while len(self._edits) > _MEMORY:
             self._edits.popitem(last=False)
-        placed = [(document.place(call.arguments)[0], one) for key, call in calls for one in known[key]]
-        return [Edit(begin + one.start, begin + one.end, one.data) for begin, one in placed]
+        concealed = [(call.arguments, known[key]) for key, call in calls if known[key]]
+        for given, edits in concealed:
+            document.amend(given, Document(document.source(given), list(edits)).render())
+        return bool(concealed)
 
     @staticmethod
     def _call_key(conversation: bytes, document: Document, call: PastCall) -> bytes:
@@ -181,7 +217,7 @@ class Restoring:
 
     async def _read(
         self,
-        request: rewrite.Request,
+        request: ReadRequest,
         conversation: bytes,
         calls: Mapping[bytes, PastCall],
         scan: Scanner | None,
@@ -209,7 +245,7 @@ class Restoring:
 
     def _decide(
         self,
-        request: rewrite.Request,
+        request: ReadRequest,
         conversation: bytes,
         calls: Mapping[bytes, PastCall],
         found: Mapping[bytes, list[Leaf]],
@@ -232,7 +268,7 @@ class Restoring:
             decided[key] = _relative(request.document, call, edits, values)
         return decided, fresh
 
-    def redacting(self, request: rewrite.Request, conversation: bytes, redact: Redact) -> Redact:
+    def redacting(self, request: ReadRequest, conversation: bytes, redact: Redact) -> Redact:
         """`redact`, after which the values that the conversation's other results had are gone too."""
         values = self._vault.values(conversation, [item.key for item in request.items]).every()
         values = {mark: value for mark, value in values.items() if len(value) >= _SURE}
@@ -254,9 +290,9 @@ class Restoring:
 
     def learn(
         self,
-        request: rewrite.Request,
+        request: ReadRequest,
         conversation: bytes,
-        decided: Iterable[tuple[rewrite.Item, Facts]],
+        decided: Iterable[tuple[ReadResult, Facts]],
         scan: Scanner,
     ) -> None:
         """Keep the values that were taken out of results which show a file."""
@@ -269,25 +305,25 @@ class Restoring:
             return
         root, moved = _root(request), _first_move(request)
         for item in new:
-            output = rewrite.tool_output(request, item)
-            path = files.read_from(item.tool, output.arguments, Folder(root, moved <= item.result.turn))
+            given = call_arguments.decoded(request.document, item.result.call)
+            path = files.read_from(item.tool, given, Folder(root, moved <= item.result.turn))
             values: Mapping[str, str] = {}
             if path:
                 try:
-                    found = scan(item.text, hint(output.arguments))
+                    found = scan(item.text, hint(given))
                     values = exact(found.values, item.text)
                 except RedactionError as error:
                     _log.warning("Penumbra does not put values of a result back: %s", place(error))
             self._vault.keep(conversation, item.key, path, values)
 
-    def answer(self, request: rewrite.Request, conversation: bytes) -> Restoration | None:
+    def answer(self, request: ReadRequest, conversation: bytes) -> Restoration | None:
         """What may be put back into the answer to a request; None if that is nothing."""
         values = self._vault.values(conversation, [item.key for item in request.items])
-        if not values or request.api.format not in EDITS:
+        if not values or request.format not in EDITS:
             return None
         folder = Folder(_root(request), _first_move(request) < _NEVER)
         declared = _declared_paths(request)
-        return Restoration(request.api.format, conversation, values, folder, declared, self._past)
+        return Restoration(request.format, conversation, values, folder, declared, self._past)
 
 
 def _relative(
@@ -305,28 +341,28 @@ def _relative(
     return moved if swept == clean else (Edit(0, len(source), swept),)
 
 
-def _root(request: rewrite.Request) -> str:
-    return files.stated_folder(request.conversation.opening, request.document.data)
+def _root(request: ReadRequest) -> str:
+    return files.stated_folder(request.conversation.opening, request.document.text())
 
 
-def _declared_paths(request: rewrite.Request) -> dict[str, str]:
+def _declared_paths(request: ReadRequest) -> dict[str, str]:
     """By name of tool: the one property of its declared schema that names a file; empty if none does, or
     more than one. A tool that is declared twice has none."""
     found: dict[str, str] = {}
-    tools = request.api.wire.schema_arrays(request.document)
+    tools = request.wire.schema_arrays(request.document)
     for name, properties in declared_schemas(request.document, tools):
         named = [one for one in properties if files.names_file(one)]
         found[name] = named[0] if len(named) == 1 and name not in found else ""
     return found
 
 
-def _first_move(request: rewrite.Request) -> int:
+def _first_move(request: ReadRequest) -> int:
     """The turn of the first call that may have changed the folder which relative paths start from."""
     document = request.document
     if not _ELSEWHERE.isdisjoint(document.members(document.root)):
         # Calls that are not in the request may have.
         return -1
-    for call in request.api.wire.past_calls(document):
+    for call in request.wire.past_calls(request.document):
         texts = (leaf.text for leaf in arguments.leaves(document, call.arguments))
         if files.moves(call.name, texts):
             return call.turn

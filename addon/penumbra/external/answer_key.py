@@ -1,4 +1,4 @@
-"""Answers of strategies, kept for a long time: the same text for the same question is asked once.
+"""What the answer of an external compressor is found by.
 
 The key holds all that an answer depends on, so a changed model or ratio, or another question, never
 gets what was made for a different one.
@@ -9,13 +9,6 @@ from __future__ import annotations
 import hashlib
 
 from penumbra.external.strategy import Strategy, Task
-from penumbra.store.table import Schema, Table, pack_text, unpack_text
-
-TTL = 24 * 3_600.0
-"""Seconds since the last use."""
-SCHEMA = Schema("compressed", pack_text, unpack_text)
-Compressed = Table[str]
-"""Answers by key. They are added: the first one stays, so that all who ask get the same."""
 
 
 def key(secret: bytes, strategy: Strategy, task: Task) -> bytes:

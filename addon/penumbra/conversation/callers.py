@@ -1,0 +1,32 @@
+"""Whose request it is: for the workers, for the store, for what its model may ask for."""
+
+from __future__ import annotations
+
+from penumbra import workers
+from penumbra.apis import identity, session
+from penumbra.apis.identity import Identity
+from penumbra.conversation.incoming import Incoming
+from penumbra.conversation.model import Request
+from penumbra.expand.expansions import Caller
+from penumbra.wire.document import Document
+
+
+def whose_turn(incoming: Incoming) -> workers.Caller:
+    """Whose turn the work for a request takes: nobody can take that of somebody else."""
+    who = identity.identify(b"", incoming.host, incoming.peer, incoming.headers, incoming.query)
+    return workers.Caller(incoming.peer, who.scope)
+
+
+def identified(key: bytes, incoming: Incoming, document: Document) -> Identity:
+    """Who is asking. `key`: the installation's."""
+    metadata = document.members(document.members(document.root).get("metadata"))
+    user = document.string(metadata.get("user_id")) or ""
+    return identity.identify(key, incoming.host, incoming.peer, incoming.headers, incoming.query, user)
+
+
+def caller(key: bytes, incoming: Incoming, request: Request) -> Caller:
+    """Who is asking, in which conversation."""
+    named = session.identify(incoming.headers, request.document, request.conversation.opening)
+    who = identified(key, incoming, request.document)
+    renewable = who.possession if who.possession != who.scope else b""
+    return Caller(who.scope, named, renewable, who.open)

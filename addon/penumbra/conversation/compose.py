@@ -1,0 +1,71 @@
+"""A read request on its way to the body that is sent: what pays is planned, then every result gets its form,
+then what does not fit gets smaller, and last a request for a summary is bounded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from penumbra.conversation import budget, summary_limit, superseded_arguments, superseded_plan
+from penumbra.conversation.decide import Inputs
+from penumbra.conversation.line_index import LineIndexes
+from penumbra.conversation.model import Head, Plan, Request, Rewritten
+from penumbra.conversation.rewrite import rewrite
+from penumbra.store.conversations import ConversationState
+
+
+def keys(request: Request, state: ConversationState) -> dict[bytes, None]:
+    """What the decisions of the past about a request are known by."""
+    found = dict.fromkeys(item.key for item in request.items)
+    found |= dict.fromkeys(other.key for other in request.searched)
+    if edits_arguments(request, state):
+        found |= dict.fromkeys(superseded_arguments.keys(request))
+    return found
+
+
+def edits_arguments(request: Request, state: ConversationState) -> bool:
+    """Whether arguments of calls may have another form than they came in."""
+    return request.settings.tool_compaction.arguments or state.lesson.arguments
+
+
+def compose(
+    inputs: Inputs,
+    state: ConversationState | None,
+    retry: Plan | None,
+    line_indexes: LineIndexes,
+    head: Head | None = None,
+) -> tuple[Rewritten, str]:
+    """The request as it is to be sent, and why, if its conversation as a whole has a say in that.
+
+    `state` None: the conversation has none. `retry`: forms that the request gets because it was refused;
+    None: it is sent for the first time. Raises RedactionError.
+    """
+    request, past = inputs.request, inputs.past
+    state = state or ConversationState()
+    first = retry is None and request.api.kind == "messages"
+    plan = retry if retry is not None else superseded_plan.results(inputs, state) if first else Plan()
+    arguments = superseded_plan.arguments(inputs, state, plan) if first else Plan()
+    edited_calls: frozenset[str] = frozenset()
+    if edits_arguments(request, state):
+        edited_calls = superseded_arguments.put(request, {**past, **arguments.decisions})
+    saved = request.document.saved()
+    rewritten = rewrite(replace(inputs, planned=plan.decisions), line_indexes, edited_calls)
+    if first:
+        smaller = budget.plan(inputs, {**past, **rewritten.decisions}, rewritten.body, state)
+        if smaller.decisions:
+            request.document.restore(saved)
+            line = f"shortened {len(smaller.decisions)} results to fit"
+            plan = plan.plus(Plan({**rewritten.decisions, **smaller.decisions}, rewritten.originals, line))
+            plan = plan.plus(Plan({}, smaller.originals))
+            rewritten = rewrite(replace(inputs, planned=plan.decisions), line_indexes, edited_calls)
+    plan = plan.plus(Plan({}, arguments.originals, arguments.line))
+    rewritten = replace(
+        rewritten,
+        decisions={**rewritten.decisions, **arguments.decisions},
+        originals={**rewritten.originals, **plan.originals},
+    )
+    limits = state.lesson.learned(plan.limits)
+    bounded = summary_limit.bounded(request, rewritten.body, head or Head(), limits)
+    if bounded is None:
+        return rewritten, plan.line
+    line = f"bounded a request for a summary: {len(rewritten.body):,} -> {len(bounded):,} bytes"
+    return replace(rewritten, body=bounded), "; ".join(filter(None, (plan.line, line)))

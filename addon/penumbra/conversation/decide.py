@@ -1,0 +1,225 @@
+"""The form of one tool result, decided in this order: the plan for the whole request; a decision of the past
+(the first forwarded form is final); a form that the provider has already seen without us stays; the pipeline
+or an external compressor shortens it; if the same text stands earlier in the request, a reference replaces
+it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+from penumbra import errors
+from penumbra.compress import pipeline, time_budget, token_estimate
+from penumbra.compress.calls import tools
+from penumbra.compress.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
+from penumbra.compress.size import size
+from penumbra.conversation import adoption, dedup, earlier_texts
+from penumbra.conversation.earlier_texts import EarlierTexts
+from penumbra.conversation.items import Item
+from penumbra.conversation.model import Request
+from penumbra.conversation.result_text import cleaner, tool_output
+from penumbra.errors import RedactionError
+from penumbra.expand.reference import References
+from penumbra.store.decisions import Decision, Facts
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What a request's results are decided by."""
+
+    request: Request
+    past: Mapping[bytes, Decision]
+    """Decisions of the past, by key."""
+    redact: Callable[[str, str], Redacted]
+    """Takes a text and a hint (path or command of the call)."""
+    references: References | None
+    """None: the model can't ask for originals."""
+    external: Mapping[bytes, Shortened] = MappingProxyType({})
+    """What external compressors have made of results that are not decided about, by key."""
+    planned: Mapping[bytes, Decision] = MappingProxyType({})
+    """Decisions about the whole conversation, which come before all others."""
+
+
+@dataclass(slots=True)
+class Decider:
+    """The decisions of one request, item by item in its order."""
+
+    inputs: Inputs
+    earlier: EarlierTexts
+    decisions: dict[bytes, Decision] = field(default_factory=dict)
+    """New ones."""
+    originals: dict[str, str] = field(default_factory=dict)
+    """Redacted, by reference."""
+    last_decided: int = field(init=False)
+    """Message index of the last result that was decided about in the past; -1 if there is none."""
+    _policy: Policy = field(init=False)
+    _cached: bool = field(init=False)
+    _is_late: time_budget.IsLate = field(init=False)
+    """Whether what is not decided yet is only redacted, so that nobody waits for one request."""
+
+    def __post_init__(self) -> None:
+        request, references = self.inputs.request, self.inputs.references
+        self._is_late = time_budget.of_request(request.settings.request_budget)
+        self._policy = request.settings.policy(can_expand=references is not None)
+        if references is not None:
+            self._policy = replace(self._policy, overhead=references.overhead())
+        self._cached = adoption.may_be_cached(request.document, request.api.cache)
+        turns = [item.result.turn for item in request.items if item.key in self.inputs.past]
+        self.last_decided = max(turns, default=-1)
+
+    def decide(self, item: Item) -> tuple[Decision, bool]:
+        """What becomes of an item, and whether that is new. Raises RedactionError."""
+        decision, new = self._decision(item)
+        if new:
+            self.decisions[item.key] = decision
+        return decision, new
+
+    def is_open(self, item: Item) -> bool:
+        """Whether the item's form would be decided anew."""
+        past = self.inputs.past.get(item.key)
+        return not (self._adopts(item) if past is None else self.earlier.holds(past.facts))
+
+    def _decision(self, item: Item) -> tuple[Decision, bool]:
+        if item.key in self.inputs.planned:
+            return self.inputs.planned[item.key], True
+        past = self.inputs.past.get(item.key) or self.decisions.get(item.key)
+        # A reference holds only while its referents stand earlier in the request.
+        if past is not None and self.earlier.holds(past.facts):
+            return past, False
+        if past is None and self._adopts(item):
+            return self._adopted(item), True
+        return self._decided(item), True
+
+    def _adopts(self, item: Item) -> bool:
+        """Whether an unknown text keeps the form in which the provider has seen it without us."""
+        conversation = self.inputs.request.conversation
+        turn = item.result.turn
+        if turn > conversation.last_answer:
+            return False
+        # Had the provider seen this text in this place, we would have decided about it when we
+        # decided about the results behind it: the client has changed it since.
+        if turn < self.last_decided:
+            return False
+        return adoption.stays_raw(self.inputs.request.settings.adopt, turn, conversation, self._cached)
+
+    def _adopted(self, item: Item) -> Decision:
+        """The form that the provider has seen, without the secrets that may be new to it."""
+        request, text = self.inputs.request, item.text
+        counts: Mapping[str, int] = {}
+        if not adoption.keeps_secrets(
+            request.settings.adopt, item.result.turn, request.conversation, request.api.format
+        ):
+            output = tool_output(request, item)
+            clean = cleaner(request, item, output, self.inputs.redact)(text)
+            text, counts = clean.text, clean.counts
+        how = "adopted" if text == item.text else "shortened"
+        facts = _facts(how, item.text, text, redactions=dict(counts))
+        return Decision(None if text == item.text else text, facts)
+
+    def _decided(self, item: Item) -> Decision:
+        settings = self.inputs.request.settings
+        output = tool_output(self.inputs.request, item)
+        policy = self._policy
+        # Where an external compressor shortens results, the pipeline does nothing about the others.
+        whole = policy.mode is Mode.DISABLED and not (settings.outside and settings.mode is not Mode.DISABLED)
+        late = self._is_late()
+        if late or tools.skips(item.tool, settings.skip_tools):
+            policy, whole = Policy(mode=Mode.DISABLED), True
+        shortened = self.inputs.external.get(item.key) or self._shorten(item, output, policy)
+        referents: tuple[str, ...] = ()
+        if settings.dedup and not whole:
+            if (duplicate := self._duplicate(item, shortened)) is not None:
+                return duplicate
+            shortened, referents = self._by_reference(shortened, policy)
+        text, ref = self._with_reference(shortened)
+        facts = _facts(
+            "kept" if text == item.text else "shortened",
+            item.text,
+            text,
+            loss=int(shortened.loss),
+            stages=shortened.stages,
+            family=shortened.family,
+            ref=ref,
+            referents=referents,
+            redactions=dict(shortened.redactions),
+            skipped=(*shortened.skipped, *(("request_budget",) if late else ())),
+        )
+        return Decision(None if text == item.text else text, facts)
+
+    def _shorten(self, item: Item, output: ToolOutput, policy: Policy) -> Shortened:
+        inputs = self.inputs
+        redact = cleaner(inputs.request, item, output, inputs.redact)
+        try:
+            is_late = time_budget.budget(output.text, inputs.request.settings.stage_budget)
+            ref = inputs.references.ref if inputs.references is not None else lambda original: ""
+            return pipeline.shorten(output, policy, redact, ref, is_late)
+        except RedactionError:
+            raise
+        except Exception as error:
+            # Everything but redaction fails open.
+            _log.warning("Penumbra leaves a result of %s as it is: %s", output.tool, errors.place(error))
+            redacted = redact(output.text)
+            return Shortened(redacted.text, redacted.text, redactions=redacted.counts)
+
+    def _duplicate(self, item: Item, shortened: Shortened) -> Decision | None:
+        """The whole text stands earlier in the request."""
+        earlier = self.earlier.same(item)
+        # A shortened earlier text may stand for a later one only where the same call would have
+        # shortened it in the same way.
+        if earlier is None or not (
+            earlier.complete or (earlier.tool == item.tool and shortened.loss is Loss.LOSSY)
+        ):
+            return None
+        text = dedup.marker(earlier)
+        if not _is_smaller(text, shortened.text):
+            return None
+        referents = (earlier.key.hex(),)
+        return Decision(text, _facts("duplicate", item.text, text, stages=("dedup",), referents=referents))
+
+    def _by_reference(self, shortened: Shortened, policy: Policy) -> tuple[Shortened, tuple[str, ...]]:
+        """The text with what stands earlier by reference, and the keys of what is referred to."""
+        if policy.mode not in (Mode.STANDARD, Mode.AGGRESSIVE):
+            return shortened, ()
+        # A wish for results up to some size to stay as they are holds for this, too.
+        if size(shortened.original) <= max(policy.min_bytes, earlier_texts.LEAST):
+            return shortened, ()
+        made = self.earlier.by_reference(shortened.text)
+        if made is None or not _is_smaller(made[0], shortened.text):
+            return shortened, ()
+        stages = (*shortened.stages, dedup.BACK_REFERENCES)
+        loss = max(shortened.loss, Loss.REVERSIBLE)
+        return replace(shortened, text=made[0], loss=loss, stages=stages), made[1]
+
+    def _with_reference(self, shortened: Shortened) -> tuple[str, str]:
+        """The text as it is forwarded, and the reference to its original, empty if nothing was lost."""
+        references = self.inputs.references
+        if shortened.loss is not Loss.LOSSY or references is None:
+            return shortened.text, ""
+        ref = references.ref(shortened.original)
+        self.originals[ref] = shortened.original
+        return references.prefix(ref) + shortened.text, ref
+
+
+def _is_smaller(text: str, than: str) -> bool:
+    """In bytes and in estimated tokens."""
+    return size(text) < size(than) and token_estimate.estimate(text) < token_estimate.estimate(than)
+
+
+def _facts(how: str, before: str, after: str, **more: Any) -> Facts:
+    tokens_before = token_estimate.estimate(before)
+    same = after == before
+    bytes_before = size(before)
+    return Facts(
+        how=how,
+        bytes_before=bytes_before,
+        bytes_after=bytes_before if same else size(after),
+        tokens_before=tokens_before,
+        tokens_after=tokens_before if same else token_estimate.estimate(after),
+        **more,
+    )

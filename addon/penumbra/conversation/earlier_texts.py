@@ -1,0 +1,134 @@
+"""The texts of a request so far that a later result may say by reference: results as they were forwarded, and
+the arguments of calls."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from penumbra.apis import arguments, prefix_hash
+from penumbra.apis.parts import ResultText
+from penumbra.compress.result import Loss
+from penumbra.conversation import dedup
+from penumbra.conversation.back_references import LineIndex, referenced
+from penumbra.conversation.items import Item
+from penumbra.conversation.line_index import LineIndexes
+from penumbra.conversation.model import Request
+from penumbra.store.decisions import Facts
+
+LEAST = 250
+"""Shorter texts (characters) can't say anything again that is worth a reference."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """A text so far: a result as it was forwarded, or a call's arguments."""
+
+    key: bytes
+    mark: bytes
+    """Of the text: another form of the result has another mark."""
+    name: str
+    size: int
+    """Characters or bytes, roughly."""
+    text: str | None
+    """None: the arguments of the result's call."""
+    result: ResultText
+    original: str | None = None
+    """What the text was made of, where something was left out."""
+
+
+@dataclass(slots=True)
+class EarlierTexts:
+    """Filled text by text, in the request's order."""
+
+    request: Request
+    line_indexes: LineIndexes
+    """Of conversations under way."""
+    edited_calls: frozenset[str] = frozenset()
+    """Ids of calls whose arguments are not all there."""
+    _seen: dedup.Seen = field(init=False)
+    _texts: list[_Text] = field(default_factory=list)
+    _keys: dict[str, set[bytes]] = field(default_factory=dict)
+    """Of what later texts may refer to, by name."""
+    _line_index: LineIndex | None = None
+    _indexed: int = 0
+    """How many of the texts are in the line index."""
+
+    def __post_init__(self) -> None:
+        self._seen = dedup.Seen.of(item.result.call_id for item in self.request.items)
+
+    def note_call(self, result: ResultText) -> None:
+        """What the call said can be referred to, from its own result on."""
+        if result.call is None or result.call.arguments is None or result.call_id in self.edited_calls:
+            return
+        size = len(self.request.document.source(result.call.arguments))
+        if size < LEAST:
+            return
+        said = prefix_hash.said_by(self.request.document, result.call.arguments, self.request.scope)
+        if key := self._seen.note_call(result.call_id, said):
+            name = f"call {self._seen.name(result.call_id)}"
+            self._add(_Text(key, key, name, size, None, result))
+
+    def note(self, item: Item, text: str, facts: Facts, *, new: bool) -> None:
+        """A result was put into the request, as this text."""
+        self.note_form(item, facts, new=new)
+        if not self._seen.is_referable(item.key):
+            return
+        original = item.text if facts.loss >= Loss.LOSSY else None
+        mark = item.key + facts.bytes_after.to_bytes(8, "big")
+        if original is not None:
+            mark += hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        name = f"result {self._seen.name(item.result.call_id)}"
+        self._add(_Text(item.key, mark, name, len(text), text, item.result, original))
+
+    def note_form(self, item: Item, facts: Facts, *, new: bool = False) -> None:
+        """The same where nothing is said again."""
+        self._seen.note(item.digest, item.key, item.result.call_id, item.tool, facts, new)
+
+    def holds(self, facts: Facts) -> bool:
+        """Whether what a text of the past refers to still stands earlier in the request."""
+        return self._seen.holds(facts)
+
+    def same(self, item: Item) -> dedup.Earlier | None:
+        """An earlier result that is the same text."""
+        return self._seen.find(item.digest)
+
+    def by_reference(self, text: str) -> tuple[str, tuple[str, ...]] | None:
+        """The text with what stands earlier by reference, and the keys of what is referred to; None if there
+        is too little."""
+        short = self._index().with_references(text)
+        if short is None:
+            return None
+        keys = {key for name in referenced(short) for key in self._keys.get(name, ())}
+        return short, tuple(sorted(key.hex() for key in keys))
+
+    def give_back(self) -> None:
+        """Keep the line index for the next turn."""
+        if self._line_index is not None:
+            indexed = self._texts[: self._indexed]
+            size = sum(text.size for text in indexed)
+            self.line_indexes.give(
+                self.request.scope, [text.mark for text in indexed], self._line_index, size
+            )
+
+    def _add(self, text: _Text) -> None:
+        self._texts.append(text)
+        self._keys.setdefault(text.name, set()).add(text.key)
+
+    def _index(self) -> LineIndex:
+        """What the texts so far say, line by line; asked for only where a new text may repeat them."""
+        if self._line_index is None:
+            marks = [text.mark for text in self._texts]
+            self._line_index, self._indexed = self.line_indexes.take(self.request.scope, marks)
+        for text in self._texts[self._indexed :]:
+            for said in self._said(text):
+                self._line_index.note(text.name, said, text.original)
+        self._indexed = len(self._texts)
+        return self._line_index
+
+    def _said(self, text: _Text) -> Iterable[str]:
+        if text.text is not None:
+            return (text.text,)
+        said = arguments.strings(arguments.decoded(self.request.document, text.result.call))
+        return (argument for argument in said if len(argument) >= LEAST)

@@ -1,0 +1,76 @@
+"""A request as it came in, and what it has become when it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from penumbra.apis.recognise import Api
+from penumbra.conversation.model import Head, Plan, Request, Rewritten
+from penumbra.conversation.room import NOT_KNOWN, Room
+from penumbra.conversation.usage_scaling import UsageScale
+from penumbra.expand.expansions import Caller, Find, Prepared
+from penumbra.store.decisions import Decision
+
+if TYPE_CHECKING:
+    from penumbra.redaction.restore.restoration import Restoration
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A recognised request as it came in."""
+
+    api: Api
+    body: bytes
+    """Without content coding."""
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    query: Mapping[str, str]
+    peer: str
+    """Address of the client: it tells callers without credentials apart."""
+    host: str = ""
+    """Where its connection leads to: name and port."""
+    path: str = ""
+    """With its query."""
+    threshold: str | None = None
+    """Value of an `X-Compression-Threshold` header."""
+    socket: bool = False
+    """It is a frame of a WebSocket."""
+
+    @property
+    def head(self) -> Head:
+        """What is known of it beside its body."""
+        return Head(self.path, self.headers)
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A request that is sent, changed or not."""
+
+    request: Request
+    rewritten: Rewritten
+    milliseconds: float
+    prepared: Prepared | None = None
+    """The model may ask for originals, and the response has to be watched for that."""
+    find: Find | None = None
+    conversation: bytes = b""
+    """Keyed hash of the conversation."""
+    caller: Caller | None = None
+    """Whose request it is."""
+    decided: Mapping[bytes, Decision] = field(default_factory=dict)
+    """The form of every text."""
+    line: str = ""
+    """What was done about the conversation as a whole, for a log."""
+    hidden: Mapping[str, int] = field(default_factory=dict)
+    """Secrets newly found outside of tool results, by rule."""
+    betas: str = ""
+    """What its header `anthropic-beta` has to say; empty: what it says already."""
+    restoration: Restoration | None = None
+    """What may be put back into its response."""
+    room: Room = NOT_KNOWN
+    """What may be put behind its responses."""
+    usage_scale: UsageScale | None = None
+    """What its client is told of its size; None: what the provider says."""
+    plan: Plan | None = None
+    """The forms that it has because a request was refused; not remembered yet."""

@@ -1,0 +1,33 @@
+"""Whether a request may have the injected tool: what settings, headers and its past say."""
+
+from __future__ import annotations
+
+from penumbra.compress.result import Mode
+from penumbra.conversation import adoption
+from penumbra.conversation.incoming import Incoming
+from penumbra.conversation.model import Request
+from penumbra.expand.expansions import Terms
+from penumbra.store.conversations import ConversationState
+
+
+def terms(incoming: Incoming, request: Request, state: ConversationState) -> Terms | None:
+    """The terms on which it may; None: it may not have it at all."""
+    settings, conversation = request.settings, request.conversation
+    if incoming.api.kind not in ("messages", "count_tokens"):
+        return None
+    if request.document.members(conversation.messages):
+        # One message that is no list of them: nothing could be put behind it.
+        return None
+    # What the last request declared is what the provider holds, whatever became of its answer.
+    at_stake = (settings.adopt == "auto" and not state.tool) and (
+        conversation.last_thinking >= 0 or adoption.may_be_cached(request.document, request.api.cache)
+    )
+    return Terms(
+        wanted=settings.enable_expand_context and settings.mode is not Mode.DISABLED,
+        at_stake=settings.adopt == "raw" or at_stake,
+        hint=settings.include_expand_hint,
+        betas=incoming.headers.get("anthropic-beta", ""),
+        counting=incoming.api.kind == "count_tokens",
+        editing=settings.restores_secrets,
+        held=state.tool,
+    )

@@ -1,0 +1,110 @@
+"""What the steps of a request's way pass on: the request, its plan, its results, and what is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from penumbra.apis.parts import Conversation
+from penumbra.apis.prefix_hash import Chain
+from penumbra.apis.recognise import Api
+from penumbra.apis.request_format import RequestFormat
+from penumbra.config.settings import Settings
+from penumbra.conversation.items import Item
+from penumbra.conversation.mentioned_names import Mentions
+from penumbra.conversation.searched import Searched
+from penumbra.redaction.structured import Structured
+from penumbra.store.conversations import LearnedLimits
+from penumbra.store.decisions import Decision, Facts
+from penumbra.wire.document import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A recognised request, read. `chain`: what stands in front of each message."""
+
+    api: Api
+    settings: Settings
+    document: Document
+    conversation: Conversation
+    items: tuple[Item, ...]
+    searched: tuple[Searched, ...] = ()
+    structured: Structured = field(default_factory=Structured)
+    mentions: Mentions = field(default_factory=Mentions)
+    scope: bytes = b""
+    """Keyed hash of who is asking."""
+    possession: bytes = b""
+    """Keys every hash of an item: who has to send the same again to be known."""
+    chain: Chain = field(default_factory=Chain)
+
+    @property
+    def format(self) -> str:
+        """Name of the API's format."""
+        return self.api.format
+
+    @property
+    def wire(self) -> RequestFormat:
+        """What reads its format."""
+        return self.api.wire
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What is known of a request beside its body."""
+
+    path: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Names in lower case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is decided before a request is rewritten."""
+
+    decisions: Mapping[bytes, Decision] = field(default_factory=dict)
+    originals: Mapping[str, str] = field(default_factory=dict)
+    """Redacted originals by reference."""
+    line: str = ""
+    """Why, for a log."""
+    limits: LearnedLimits = field(default_factory=LearnedLimits)
+    """What is learned if the request is taken."""
+
+    def plus(self, other: Plan) -> Plan:
+        """Both; of two forms of one text the other's."""
+        return Plan(
+            {**self.decisions, **other.decisions},
+            {**self.originals, **other.originals},
+            "; ".join(line for line in (self.line, other.line) if line),
+            self.limits.learned(other.limits),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One result text and what became of it, for logs and metrics."""
+
+    item: Item
+    facts: Facts
+    new: bool
+
+    @property
+    def tool(self) -> str:
+        """Name of the tool; empty if unknown."""
+        return self.item.tool
+
+    @property
+    def call_id(self) -> str:
+        """As the result spells it; empty if it names none."""
+        return self.item.result.call_id
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """What is to be sent, and what is to be remembered."""
+
+    body: bytes
+    shown: tuple[Shown, ...]
+    decisions: Mapping[bytes, Decision]
+    """New ones only."""
+    originals: Mapping[str, str]
+    """Redacted originals of newly shortened results that lost something, by reference."""

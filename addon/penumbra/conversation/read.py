@@ -1,0 +1,106 @@
+"""A request's document, read: its settings, its conversation, its tool results, each with a key.
+
+May run outside of the event loop.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+from penumbra.apis import prefix_hash
+from penumbra.apis.base import MadeCall
+from penumbra.apis.parts import Conversation, ToolCall
+from penumbra.apis.recognise import Api
+from penumbra.apis.user_text import Passage
+from penumbra.config import per_request
+from penumbra.config.settings import Settings
+from penumbra.conversation import items, searched
+from penumbra.conversation.mentioned_names import Mentions
+from penumbra.conversation.model import Request
+from penumbra.wire.document import Document
+
+
+def read(
+    document: Document,
+    api: Api,
+    settings: Settings,
+    scope: bytes,
+    threshold: str | None = None,
+    possession: bytes | None = None,
+) -> Request | None:
+    """The request in a document; None if it is not what the API's bodies look like.
+
+    `scope`: who is asking. `possession` keys every hash of an item; None: as `scope`. `threshold`: of the
+    header. Raises OverrideError, NotJson.
+    """
+    if not api.fits(document):
+        return None
+    conversation, passages = searched.with_said(document, api.wire.read(document))
+    settings = _overridden(document, conversation, settings, threshold)
+    owner = scope if possession is None else possession
+    request = Request(api, settings, document, conversation, (), scope=scope, possession=owner)
+    return _with_results(request, conversation, passages)
+
+
+def again(request: Request) -> Request:
+    """The same request, whose document was amended since it was read."""
+    conversation, passages = searched.with_said(request.document, request.api.wire.read(request.document))
+    conversation = replace(conversation, model=request.conversation.model)
+    return _with_results(replace(request, mentions=Mentions()), conversation, passages)
+
+
+def _with_results(request: Request, conversation: Conversation, passages: list[Passage]) -> Request:
+    document, owner = request.document, request.possession
+    others = searched.read(document, conversation, passages, owner) if request.settings.redact_secrets else ()
+    chain = prefix_hash.read(document, conversation.messages, request.scope)
+    results = tuple(items.read(document, conversation, owner, chain))
+    return replace(request, conversation=conversation, items=results, searched=others, chain=chain)
+
+
+def with_model(request: Request, model: str) -> Request:
+    """The same request, of this model if its body names none."""
+    if request.conversation.model or not model:
+        return request
+    return replace(request, conversation=replace(request.conversation, model=model))
+
+
+def missing_calls(request: Request) -> set[str]:
+    """Ids of the calls that results answer and the request does not show."""
+    calls = ((result.call_id, result.call) for result in request.conversation.results)
+    return {
+        call_id for call_id, call in calls if call is None or (call.arguments is None and call.cached is None)
+    }
+
+
+def with_calls(request: Request, made: Mapping[str, MadeCall], possession: bytes) -> Request:
+    """The same request, in which results know the calls that are not in it."""
+    calls = {call_id: ToolCall(call_id, call.name, cached=call.arguments) for call_id, call in made.items()}
+    results = tuple(
+        replace(result, call=calls.get(result.call_id, result.call))
+        for result in request.conversation.results
+    )
+    conversation = replace(request.conversation, results=results)
+    texts = tuple(items.read(request.document, conversation, possession, request.chain))
+    return replace(request, conversation=conversation, items=texts)
+
+
+def _overridden(
+    document: Document, conversation: Conversation, settings: Settings, threshold: str | None
+) -> Settings:
+    """The request's own settings; its `_forge` members are taken out."""
+    if threshold is not None:
+        settings = per_request.apply_threshold(settings, threshold)
+    top = document.members(document.root)
+    if per_request.FIELD in top:
+        # Not orjson: a number of any size must be seen as what it is.
+        settings = per_request.apply(settings, json.loads(document.source(top[per_request.FIELD])))
+        document.remove_member(top[per_request.FIELD])
+    # A look at the bytes spares most requests the walk.
+    marked = b'"_forge"' in document.data
+    for message in document.items(conversation.messages) if marked else ():
+        members = document.members(message)
+        if per_request.FIELD in members:
+            document.remove_member(members[per_request.FIELD])
+    return settings

@@ -1,0 +1,147 @@
+"""What the model gets when it asks for originals: no more than fits, and less if that was refused.
+
+A hidden request that is refused as too large can't be helped by the client, which does not know of it. So
+the same question is answered again with a smaller part, and last with a sentence alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from penumbra.apis.usage import held
+from penumbra.compress import token_estimate as tokens
+from penumbra.compress.size import size
+from penumbra.conversation.room import NOT_KNOWN, Room
+from penumbra.expand.expansions import Answered, Expansions, Find, Prepared
+from penumbra.expand.loop import Ask, ToolLoop
+from penumbra.expand.query import LEAST_BYTES
+from penumbra.retry.limits import learned_from, room_after
+from penumbra.retry.refusals import Kind, Refusal
+from penumbra.store.conversations import LearnedLimits
+
+TRIES = 3
+"""How often a question is answered once more with less, the last time with nothing but a sentence."""
+_OVER_BYTES_PER_TOKEN = 4
+"""Of most texts that have to shrink by so many tokens."""
+
+
+@dataclass
+class Portions:
+    """How much the model may get of what it asks for within one answer."""
+
+    room: Room = NOT_KNOWN
+    ask: Ask | None = None
+    """What was asked for last."""
+    provided: frozenset[str] = frozenset()
+    """What had been given before that."""
+    lesson: LearnedLimits = field(default_factory=LearnedLimits)
+    """What is learned if the provider takes the next request."""
+    _tries: int = 0
+    _given: int = 0
+    """Bytes of the texts that were given last."""
+    _most: int | None = None
+    """Bytes that all further texts may have, once something was refused."""
+    _named: bool = False
+    """A refusal has told the limit."""
+
+    def limit(
+        self, ask: Ask, provided: set[str], usage: Mapping[str, int], body: bytes, *, elsewhere: bool
+    ) -> int | None:
+        """Bytes that the texts for a question may have together; None: any number. See Room.left."""
+        self.ask, self.provided, self._tries = ask, frozenset(provided), 0
+        left = self.room.left(usage, body, elsewhere=elsewhere)
+        if left is not None and self._named and held(usage):
+            return left
+        return min((one for one in (left, self._most) if one is not None), default=None)
+
+    def gave(self, texts: list[str]) -> None:
+        """These texts are sent."""
+        self._given = sum(map(size, texts))
+        if self._most is not None:
+            self._most = max(0, self._most - self._given)
+
+    def less(self, refusal: Refusal, body: bytes, *, elsewhere: bool) -> int | None:
+        """The same for the same question, whose answer was refused; None: nothing would help."""
+        if not self.room.again or self.ask is None or self._tries >= TRIES or refusal.kind is Kind.BINDING:
+            return None
+        self._tries += 1
+        limit = 0
+        if self._tries < TRIES:
+            share = 2 ** (2 * self._tries - 1)
+            limit = min(self._given // share, (self._given - _over(refusal, body)) // 2)
+        estimated = 0 if elsewhere else tokens.estimate(body.decode("utf-8", "replace"))
+        known = room_after(self.room, refusal)
+        self._named |= known.tokens != self.room.tokens
+        self.room = known
+        self.lesson = self.lesson.learned(learned_from(refusal, estimated))
+        if limit < LEAST_BYTES:
+            limit, self._tries = 0, TRIES
+        self._most = limit
+        return limit
+
+
+def _over(refusal: Refusal, body: bytes) -> int:
+    """Bytes by which a refused body has to shrink at least, as far as that was said."""
+    if refusal.kind is Kind.BYTES:
+        return len(body) - refusal.limit if refusal.limit else 0
+    if refusal.kind is Kind.FIELD:
+        return 0
+    return (refusal.over or 0) * _OVER_BYTES_PER_TOKEN
+
+
+class Asked(Protocol):
+    """One response in which the model asks."""
+
+    prepared: Prepared
+    provided: set[str]
+    answered: list[Answered]
+    portions: Portions
+
+    @property
+    def expansions(self) -> Expansions:
+        """Who looks originals up."""
+        ...
+
+    @property
+    def find(self) -> Find:
+        """Finds an original."""
+        ...
+
+
+async def texts(asked: Asked, exchange: ToolLoop, ask: Ask) -> list[str]:
+    """The texts for a question. That it was asked shows that the request before was taken."""
+    await learned(asked.portions)
+    usage, elsewhere = exchange.turns[-1].usage, asked.prepared.threaded
+    limit = asked.portions.limit(ask, asked.provided, usage, exchange.request, elsewhere=elsewhere)
+    return await _give(asked, ask, limit)
+
+
+async def smaller(asked: Asked, exchange: ToolLoop, refusal: Refusal) -> bytes | None:
+    """The same request with less of what was asked for, since it was refused as too large; None: nothing
+    would help."""
+    portions = asked.portions
+    limit = portions.less(refusal, exchange.request, elsewhere=asked.prepared.threaded)
+    if limit is None or portions.ask is None:
+        return None
+    asked.provided.clear()
+    asked.provided |= portions.provided
+    del asked.answered[len(asked.answered) - len(portions.ask.calls) :]
+    step = exchange.reanswered(await _give(asked, portions.ask, limit))
+    return step.request if step is not None else None
+
+
+async def _give(asked: Asked, ask: Ask, limit: int | None) -> list[str]:
+    given, answered = await asked.expansions.texts(asked.prepared, asked.find, ask, asked.provided, limit)
+    asked.answered += answered
+    asked.portions.gave(given)
+    return given
+
+
+async def learned(portions: Portions) -> None:
+    """What refusals have taught is remembered once a smaller request was taken."""
+    lesson, learn = portions.lesson, portions.room.learn
+    if lesson != LearnedLimits() and learn is not None:
+        portions.lesson = LearnedLimits()
+        await learn(lesson)

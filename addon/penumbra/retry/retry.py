@@ -1,0 +1,116 @@
+"""A request that was refused, sent again in another form: at most `limits.RESENDS` times.
+
+What a refused request became is remembered only when the provider has taken it (`Engine.settle`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from penumbra.apis.parts import is_elsewhere
+from penumbra.compress import token_estimate
+from penumbra.config.settings import Settings
+from penumbra.conversation import bound_thinking, shrunk_request, summary_requests
+from penumbra.conversation.budget import may_shorten
+from penumbra.conversation.engine import Engine
+from penumbra.conversation.incoming import Accepted, Incoming
+from penumbra.conversation.model import Plan
+from penumbra.conversation.shrink_to_fit import Need
+from penumbra.redaction.failure import Redact
+from penumbra.retry import refusals
+from penumbra.retry.limits import learned_from, need
+from penumbra.retry.refusals import Kind, Refusal
+from penumbra.store.conversations import LearnedLimits
+from penumbra.wire.document import Document
+
+_LEAST_BYTES = 600
+"""Smaller requests have nothing that could be left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """What is sent instead of a request that was refused."""
+
+    refusal: Refusal
+    accepted: Accepted
+
+
+def may_help(sent: Accepted) -> bool:
+    """Whether something can be done if a request is refused."""
+    request = sent.request
+    settings = request.settings
+    bound = request.conversation.last_thinking >= 0 and bound_thinking.may_drop(
+        request.api.format, request.document
+    )
+    shortens = may_shorten(settings) and len(sent.rewritten.body) >= _LEAST_BYTES
+    return shortens or (settings.recover == "auto" and bound)
+
+
+async def instead(
+    engine: Engine,
+    incoming: Incoming,
+    settings: Settings,
+    sent: Accepted,
+    count: int,
+    status: int,
+    response: bytes,
+) -> Retry | None:
+    """Another request instead of `sent`, which was refused; None: the response goes to the client.
+
+    `count`: how often a request was sent again already; `response`: the body, or the data of an event.
+    Raises RedactionError.
+    """
+    body = sent.rewritten.body
+    host = incoming.host.rpartition(":")[0] or incoming.host
+    refusal = refusals.classify(status, response, host, len(body) // 4)
+    if refusal is None or refusal.leave:
+        return None
+    accepted = await engine.retry(incoming, settings, sent, partial(_change, refusal, count, incoming, sent))
+    if accepted is None or not _helps(refusal, body, accepted.rewritten.body):
+        return None
+    return Retry(refusal, accepted)
+
+
+def _helps(refusal: Refusal, before: bytes, after: bytes) -> bool:
+    """Whether a body that was refused and one that is to be sent instead differ in the right way."""
+    return after != before if refusal.kind is Kind.BINDING else len(after) < len(before)
+
+
+def _change(
+    refusal: Refusal, count: int, incoming: Incoming, sent: Accepted, redact: Redact
+) -> Plan | bytes | None:
+    """What makes a request smaller that was refused for the `count`th time, from 0: other forms of its
+    results, or a whole body; None: give up. Raises RedactionError."""
+    request, body = sent.request, sent.rewritten.body
+    if refusal.kind is Kind.BINDING:
+        return Plan(limits=LearnedLimits(drop=True))
+    if not may_shorten(request.settings):
+        return None
+    estimated = token_estimate.estimate(body.decode("utf-8", "replace"))
+    elsewhere = is_elsewhere(request.document)
+    needed = need(refusal, estimated, len(body), count, elsewhere=elsewhere)
+    if needed is None:
+        return None
+    if refusal.kind in (Kind.INPUT, Kind.BYTES, Kind.WINDOW) and (
+        bounded := _bounded(incoming, sent, needed, estimated)
+    ):
+        return bounded
+    references = sent.prepared.references if sent.prepared else None
+    parameters = request.settings.tool_compaction
+    plan = shrunk_request.smaller(request, sent.decided, needed, redact, references, parameters)
+    if not plan.decisions:
+        return None
+    return plan.plus(Plan(limits=learned_from(refusal, 0 if elsewhere else estimated)))
+
+
+def _bounded(incoming: Incoming, sent: Accepted, needed: Need, estimated: int) -> bytes | None:
+    """A smaller body of a request for a summary; None if it asks for none."""
+    body, format_name = sent.rewritten.body, sent.request.api.format
+    document = Document(body)
+    found = summary_requests.recognise(document, format_name, incoming.path, incoming.headers)
+    if found is None:
+        return None
+    missing = needed.bytes or needed.tokens * len(body) // max(1, estimated)
+    budget_bytes = summary_requests.size_of(document, format_name) - missing
+    return summary_requests.bound(body, format_name, budget_bytes, prompted=found.prompted)
