@@ -23,7 +23,6 @@ from penumbra.conversation import ambiguity, bound_thinking
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.conversation.refused import Refused, message_of, unsearched
 from penumbra.errors import one_line
-from penumbra.external import http as http_calls
 from penumbra.flow import bodies, destination, listening, llm_hosts, state, websocket_limit
 from penumbra.flow.commands import Commands
 from penumbra.flow.current_settings import CurrentSettings
@@ -45,7 +44,7 @@ from penumbra.metrics import events, totals
 from penumbra.metrics.expansions import ExpansionFigures
 from penumbra.metrics.running import StatsFile, own_file
 from penumbra.redaction import RedactionError, TooLarge, Unreadable
-from penumbra.wire import content_encoding, sigv4
+from penumbra.wire import content_encoding, own_calls, sigv4
 
 _THRESHOLD = "penumbra_threshold"
 """What a WebSocket's opening said about all of its frames, in the metadata of its flow."""
@@ -196,9 +195,9 @@ class Penumbra:
 
     async def request(self, flow: http.HTTPFlow) -> None:
         """Rewrite a recognised request."""
-        if http_calls.is_ours(flow.request.headers.get(http_calls.HEADER, "")):
+        if own_calls.is_ours(flow.request.headers.get(own_calls.HEADER, "")):
             # A strategy's own call, come back to us over some proxy.
-            del flow.request.headers[http_calls.HEADER]
+            del flow.request.headers[own_calls.HEADER]
             return
         if self.expansion.is_continuation(flow):
             # The client's own request may have been signed long ago.

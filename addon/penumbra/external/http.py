@@ -26,10 +26,8 @@ import httpx
 import orjson
 
 from penumbra.external.strategy import Failure
-from penumbra.wire import content_encoding, content_stream
+from penumbra.wire import content_encoding, content_stream, own_calls
 
-HEADER = "x-penumbra-call"
-_UNDER_WAY: set[str] = set()
 Listening = Callable[[], Collection[int]]
 """The ports that this process listens on."""
 # They would write addresses and keys into the log.
@@ -75,14 +73,14 @@ class Http:
     async def _post(self, call: Call, limit: int) -> bytes:
         number = secrets.token_hex(16)
         accepted = {"accept": "application/json", "accept-encoding": ", ".join(content_stream.SUPPORTED)}
-        headers = {**call.headers, HEADER: number, **accepted}
+        headers = {**call.headers, own_calls.HEADER: number, **accepted}
         client = self._connected()
         request = client.build_request("POST", call.url, json=call.body, headers=headers)
-        _UNDER_WAY.add(number)
+        own_calls.under_way.add(number)
         try:
             return await self._received(await client.send(request, stream=True), limit)
         finally:
-            _UNDER_WAY.discard(number)
+            own_calls.under_way.discard(number)
 
     async def _received(self, response: httpx.Response, limit: int) -> bytes:
         try:
@@ -123,11 +121,6 @@ class Http:
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()
-
-
-def is_ours(number: str) -> bool:
-    """Whether this is what a call of this process that is under way carries in `HEADER`."""
-    return number in _UNDER_WAY
 
 
 @cache

@@ -8,12 +8,15 @@ sent is handed to the splice, which sends it; without the splice such bodies sta
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from mitmproxy import http
 
 from penumbra.flow import secret_restoration, websocket
 from penumbra.redaction.placeholder import PATTERN_BYTES
-from penumbra.redaction.restore.restoration import Restoration
+
+if TYPE_CHECKING:
+    from penumbra.redaction.restore.restoration import Restoration
 
 # Of the process, not of the addon: a reload of the script makes a new addon while responses go on.
 _SECRET: set[str] = set()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from mitmproxy import http
 
@@ -18,8 +19,10 @@ from penumbra.apis.edited_calls import EDITS
 from penumbra.expand.loop import Done
 from penumbra.flow import destination
 from penumbra.flow import response as responses
-from penumbra.redaction.restore.restoration import Restoration
 from penumbra.wire import content_stream
+
+if TYPE_CHECKING:
+    from penumbra.redaction.restore.restoration import Restoration
 
 METADATA = "penumbra_values_restored"
 _log = logging.getLogger(__name__)

@@ -11,8 +11,9 @@ from penumbra.config.settings import Api as ApiSettings
 from penumbra.config.settings import Provider
 from penumbra.external import api, contracts
 from penumbra.external.external_provider import ExternalProvider
-from penumbra.external.http import HEADER, Http, is_ours, trust
+from penumbra.external.http import Http, trust
 from penumbra.external.strategy import Credential, Failure, Response, Task
+from penumbra.wire.own_calls import HEADER, is_ours
 from support.compressor_service import Asked, Does, Service
 from support.upstream import turn
 
