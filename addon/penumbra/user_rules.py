@@ -141,13 +141,13 @@ def _add_joined(read: UserRules, name: str, content: Any) -> None:
 
 
 def _unknown_formats(content: Mapping[str, Any]) -> Iterator[str]:
-    from penumbra.apis.recognise import FORMATS
+    from penumbra.apis.formats import REQUESTS
 
     named = [(f"apis.{name}.format", api["format"]) for name, api in content.get("apis", {}).items()]
     named += [(f"errors.{name}", shape) for name, shape in content.get("errors", {}).items()]
     for key, value in named:
-        if value not in FORMATS:
-            yield f"{key}: got {value!r}, allowed: {', '.join(FORMATS)}"
+        if value not in REQUESTS:
+            yield f"{key}: got {value!r}, allowed: {', '.join(REQUESTS)}"
 
 
 def _add_rules(read: UserRules, kind: str, name: str, content: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penumbra.apis.declared_tools import declared_schemas
-from penumbra.apis.recognise import FORMATS
+from penumbra.apis.formats import REQUESTS
 from penumbra.redaction import placeholder
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.restore.files import Folder
@@ -204,7 +204,7 @@ def schema(*properties: str) -> dict[str, Any]:
 def test_schemas_are_read_in_the_way_of_every_api(tool: Any) -> None:
     body = {"tools": [{"type": "web_search"}, tool], "input": [{"type": "additional_tools", "tools": [tool]}]}
     document = Document(json.dumps(body).encode())
-    found = list(declared_schemas(document, FORMATS["openai_responses"].schema_arrays(document)))
+    found = list(declared_schemas(document, REQUESTS["openai_responses"].schema_arrays(document)))
     assert found == [("Edit", ("file_path", "x"))] * 2
 
 

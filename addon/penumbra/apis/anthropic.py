@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Raw
 
+from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import Hidden, InjectedCall, Tool, Tools, Turn, Visible
 from penumbra.apis.parts import text_values
 from penumbra.apis.prompt import Kind, Message, Part
-from penumbra.apis.request_format import RequestFormat
 from penumbra.wire.document import Document, Edit, encode
 
 # Tools with a version in their type are the provider's. These few are run by the client all the same.
@@ -34,7 +34,7 @@ _ERROR_TYPES = {
 }
 
 
-class AnthropicRequests(RequestFormat):
+class AnthropicFormat(ApiFormat):
     """Bodies of `/v1/messages` and `/v1/messages/count_tokens`."""
 
     def message(self, document: Document, value: Raw, turn: int = 0) -> Message:

@@ -2,7 +2,7 @@
 
 An *answer* is what the client sees as one message. Behind it stand one or more upstream *turns*: each
 turn that ends in nothing but calls of the injected tool is continued without the client. An `Response`
-takes the bytes of turn after turn and gives the bytes of one message; an `ResponseFormat` knows how its
+takes the bytes of turn after turn and gives the bytes of one message; an `ApiFormat` knows how its
 API writes answers, and how a conversation in a request is continued and mended.
 
 JSON answers and streams share the interface: a JSON answer gives no bytes before `finish`.
@@ -10,13 +10,9 @@ JSON answers and streams share the interface: a JSON answer gives no bytes befor
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
-
-from msgspec import Raw
-
-from penumbra.wire.document import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,103 +220,3 @@ class Reasoning:
     """Its place in the array of messages."""
     known_by: str
     """See `Turn.orphans`."""
-
-
-class ResponseFormat(Protocol):
-    """How one API writes answers, and what can be put into its requests. Stateless."""
-
-    def stream(self, injected_tool: str, before: str = "") -> Response:
-        """An answer that arrives as a stream; `injected tool` is the name of the injected tool.
-
-        `before`: the id by which the client named the answer that it goes on from.
-        """
-        ...
-
-    def body(self, injected_tool: str, before: str = "") -> Response:
-        """An answer that arrives as one JSON document."""
-        ...
-
-    def tools(self, request: Document) -> Tools:
-        """What a request says about tools."""
-        ...
-
-    def declare(self, request: Document, tool: Tool) -> None:
-        """Put a tool behind the last of a request that has some."""
-        ...
-
-    def result(self, call: InjectedCall, text: str) -> bytes:
-        """One result, JSON: an item for `Hidden.results`."""
-        ...
-
-    def continuation(self, turn: Turn, results: Sequence[bytes]) -> tuple[bytes, ...]:
-        """The messages that continue a conversation behind a turn: the turn itself and its results."""
-        ...
-
-    def extended(self, request: bytes, messages: Sequence[bytes], answer_id: str = "") -> bytes:
-        """The request with these messages behind its last one.
-
-        `answer_id`: of the answer that they continue, for requests whose history the provider keeps.
-        """
-        ...
-
-    def without_calls(self, request: bytes) -> bytes:
-        """The request, in which no tool may be called although all stay declared."""
-        ...
-
-    def visible(self, request: Document) -> list[Visible]:
-        """The assistant messages of a request, in order."""
-        ...
-
-    def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
-        """Put a hidden exchange in front of and into a message. False if it can't stand there."""
-        ...
-
-    def reasoning(self, request: Document) -> list[Reasoning]:
-        """The reasoning in a request, where the API refuses what is without the things that it led to."""
-        ...
-
-    def take_out(self, request: Document, places: Collection[int]) -> None:
-        """Remove the messages at these places."""
-        ...
-
-    def compared_with(self, request: Document) -> Raw | None:
-        """The id of an answer that is named only so that the provider compares the prompts of both."""
-        ...
-
-    def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
-        """Reasoning from message `first` on belongs to another conversation: keep the request valid.
-
-        `offered`: the request may ask the provider to drop it; otherwise it is left out where the
-        API allows that. Whether anything was changed.
-        """
-        ...
-
-
-class Usual:
-    """What most APIs have in common: reasoning is not refused for what does not follow it, and no answer is
-    named that the request does not go on from."""
-
-    def reasoning(self, request: Document) -> list[Reasoning]:
-        return []
-
-    def take_out(self, request: Document, places: Collection[int]) -> None:
-        return None
-
-    def compared_with(self, request: Document) -> Raw | None:
-        return None
-
-
-def read_visible(
-    messages: Sequence[tuple[int, tuple[str, ...], str, bool]], tokens: Sequence[tuple[str, ...]] = ()
-) -> list[Visible]:
-    """Assistant messages with what stands before each, from (index, calls, text, signed).
-
-    `tokens`: those of each message, for APIs that need them.
-    """
-    found: list[Visible] = []
-    last_call, since = "", 0
-    for ordinal, (index, calls, text, signed) in enumerate(messages):
-        known_by = tokens[ordinal] if tokens else ()
-        found.append(Visible(index, ordinal, calls, text, last_call, since, signed, tokens=known_by))
-        last_call, since = (calls[-1], 0) if calls else (last_call, since + 1)
-    return found

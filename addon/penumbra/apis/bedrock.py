@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Raw
 
-from penumbra.apis.anthropic import AnthropicRequests
+from penumbra.apis.anthropic import AnthropicFormat
 from penumbra.apis.base import InjectedCall, Said, Tool, Tools
 from penumbra.apis.parts import string_values
 from penumbra.apis.prompt import Kind, Part
@@ -54,7 +54,7 @@ def _cited(document: Document, block: dict[str, Raw]) -> list[Raw]:
     return document.items(document.members(block.get("citationsContent")).get("content"))
 
 
-class ConverseRequests(AnthropicRequests):
+class ConverseFormat(AnthropicFormat):
     """Bodies of `/converse` and `/converse-stream`."""
 
     opens_with_first = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penumbra.apis.anthropic import AnthropicRequests
+from penumbra.apis.anthropic import AnthropicFormat
 from penumbra.apis.bedrock import error, may_drop
 from penumbra.wire.document import Document, NotJson
 
@@ -12,7 +12,7 @@ _TOKENS = {
 }
 
 
-class InvokeRequests(AnthropicRequests):
+class InvokeFormat(AnthropicFormat):
     """Bodies of `/invoke` and `/invoke-with-response-stream`."""
 
     def error(self, status: int, message: str) -> bytes:

@@ -1,33 +1,50 @@
-"""The APIs whose answers can hide an injected tool, by the name of their format."""
+"""The APIs, by the name of their format: what reads the requests of each, and what its responses."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 
-from penumbra.apis.anthropic_hidden import AnthropicAnswers
-from penumbra.apis.base import ResponseFormat
-from penumbra.apis.gemini_hidden import GeminiAnswers
-from penumbra.apis.ollama_hidden import OllamaAnswers
-from penumbra.apis.openai_chat_hidden import ChatAnswers
-from penumbra.apis.openai_responses_hidden import ResponsesAnswers
-from penumbra.apis.responses_socket import SocketAnswers
+from penumbra.apis import (
+    anthropic_response,
+    gemini_response,
+    ollama_response,
+    openai_chat_response,
+    openai_responses_response,
+)
+from penumbra.apis.anthropic import AnthropicFormat
+from penumbra.apis.api_format import ApiFormat
+from penumbra.apis.bedrock import ConverseFormat
+from penumbra.apis.bedrock_invoke import InvokeFormat
+from penumbra.apis.gemini import GeminiFormat
+from penumbra.apis.ollama import OllamaFormat
+from penumbra.apis.openai_chat import ChatFormat
+from penumbra.apis.openai_responses import ResponsesFormat
+from penumbra.apis.responses_socket import SocketFormat
 
 
-def _of_bedrock() -> dict[str, ResponseFormat]:
-    """Bedrock's, whose streams are read by botocore: it is there with the extra `bedrock`."""
+def _bedrock() -> dict[str, ApiFormat]:
+    """Streams of Bedrock are read by botocore: it is there with the extra `bedrock`."""
     if find_spec("botocore") is None:
-        return {}
-    from penumbra.apis.bedrock_hidden import ConverseAnswers, InvokeAnswers
+        return {"bedrock": ConverseFormat(), "bedrock_invoke": InvokeFormat()}
+    from penumbra.apis import bedrock_invoke_response, bedrock_response
 
-    return {"bedrock": ConverseAnswers(), "bedrock_invoke": InvokeAnswers()}
+    return {
+        "bedrock": ConverseFormat(bedrock_response),
+        "bedrock_invoke": InvokeFormat(bedrock_invoke_response),
+    }
 
 
-FORMATS: dict[str, ResponseFormat] = {
-    "anthropic": AnthropicAnswers(),
-    "gemini": GeminiAnswers(),
-    "ollama": OllamaAnswers(),
-    "openai_chat": ChatAnswers(),
-    "openai_responses": ResponsesAnswers(),
-    "openai_responses_socket": SocketAnswers(),
-    **_of_bedrock(),
+REQUESTS: dict[str, ApiFormat] = {
+    "anthropic": AnthropicFormat(anthropic_response),
+    **_bedrock(),
+    "gemini": GeminiFormat(gemini_response),
+    "ollama": OllamaFormat(ollama_response),
+    "openai_chat": ChatFormat(openai_chat_response),
+    "openai_responses": ResponsesFormat(openai_responses_response),
 }
+"""All whose requests can be read."""
+FORMATS: dict[str, ApiFormat] = {
+    **{name: api for name, api in REQUESTS.items() if api.reads_responses},
+    "openai_responses_socket": SocketFormat(openai_responses_response),
+}
+"""Those whose responses can be read, too."""

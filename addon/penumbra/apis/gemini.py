@@ -16,10 +16,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Raw
 
+from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import Hidden, InjectedCall, Tool, Tools, Turn, Visible
 from penumbra.apis.parts import OpenCalls, ToolCall, short_hash, string_values
 from penumbra.apis.prompt import Kind, Message, Part
-from penumbra.apis.request_format import RequestFormat
 from penumbra.wire.document import Document, Edit, decode, encode
 
 _SCHEMAS = ("parametersJsonSchema", "parameters_json_schema")
@@ -28,7 +28,7 @@ _STATUS = {400: "INVALID_ARGUMENT", 413: "INVALID_ARGUMENT", 503: "UNAVAILABLE"}
 _WRAPPERS = ("request", "generateContentRequest", "generate_content_request")
 
 
-class GeminiRequests(RequestFormat):
+class GeminiFormat(ApiFormat):
     """Bodies of generateContent, streamGenerateContent and countTokens."""
 
     messages = "contents"

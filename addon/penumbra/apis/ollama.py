@@ -10,14 +10,14 @@ from collections.abc import Mapping
 
 from msgspec import Raw
 
+from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import Hidden, InjectedCall, Tool, Tools, Visible
 from penumbra.apis.parts import OpenCalls, ToolCall, short_hash
 from penumbra.apis.prompt import Kind, Message, Part
-from penumbra.apis.request_format import RequestFormat
 from penumbra.wire.document import Document, Edit, decode, encode
 
 
-class OllamaRequests(RequestFormat):
+class OllamaFormat(ApiFormat):
     """Bodies of `/api/chat`."""
 
     def message(self, document: Document, value: Raw, turn: int = 0) -> Message:

@@ -12,15 +12,15 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Raw
 
+from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import Hidden, InjectedCall, Tool, Tools, Visible
 from penumbra.apis.openai_chat_message import call_token
 from penumbra.apis.parts import OpenCalls, ToolCall, is_telling, text_values
 from penumbra.apis.prompt import Kind, Message, Part
-from penumbra.apis.request_format import RequestFormat
 from penumbra.wire.document import Document, Edit, encode
 
 
-class ChatRequests(RequestFormat):
+class ChatFormat(ApiFormat):
     """Bodies of `/chat/completions`."""
 
     def message(self, document: Document, value: Raw, turn: int = 0) -> Message:

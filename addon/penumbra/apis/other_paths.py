@@ -13,7 +13,7 @@ from typing import Any
 import re2
 
 from penumbra import rules
-from penumbra.apis.recognise import FORMATS
+from penumbra.apis.formats import REQUESTS
 from penumbra.wire.document import encode
 from penumbra.wire.request_path import normal
 
@@ -86,5 +86,5 @@ def error(host: str, status: int, message: str) -> bytes:
     shapes, host = _known()["errors"], host.lower()
     for provider, hosts in _known()["providers"].items():
         if provider in shapes and any(fnmatchcase(host, pattern) for pattern in hosts):
-            return FORMATS[shapes[provider]].error(status, message)
-    return FORMATS["openai_chat"].error(status, message)
+            return REQUESTS[shapes[provider]].error(status, message)
+    return REQUESTS["openai_chat"].error(status, message)

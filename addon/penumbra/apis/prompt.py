@@ -1,7 +1,7 @@
 """What a request says to the model, place by place: what every API's way to write it is read into.
 
 A prompt is a system text, messages and tools. A message is made of parts: texts, calls, results, reasoning.
-Each is read once; all that is asked about a request is derived from it (`request_format`). Texts and
+Each is read once; all that is asked about a request is derived from it (`api_format`). Texts and
 arguments stay `Raw` views of the document until somebody needs them.
 """
 

@@ -12,28 +12,12 @@ from typing import Any
 import re2
 
 from penumbra import rules
-from penumbra.apis.anthropic import AnthropicRequests
-from penumbra.apis.bedrock import ConverseRequests
-from penumbra.apis.bedrock_invoke import InvokeRequests
-from penumbra.apis.gemini import GeminiRequests
-from penumbra.apis.ollama import OllamaRequests
-from penumbra.apis.openai_chat import ChatRequests
-from penumbra.apis.openai_responses import ResponsesRequests
-from penumbra.apis.request_format import RequestFormat
+from penumbra.apis.api_format import ApiFormat
+from penumbra.apis.formats import REQUESTS
 from penumbra.rule_schemas.providers import Providers
 from penumbra.wire.document import Document
 from penumbra.wire.request_path import normal
 
-FORMATS: dict[str, RequestFormat] = {
-    "anthropic": AnthropicRequests(),
-    "bedrock": ConverseRequests(),
-    "bedrock_invoke": InvokeRequests(),
-    "gemini": GeminiRequests(),
-    "ollama": OllamaRequests(),
-    "openai_chat": ChatRequests(),
-    "openai_responses": ResponsesRequests(),
-}
-"""What reads and writes the requests of each format."""
 _FIRST_BYTES = {
     "string": b'"',
     "array": b"[",
@@ -70,7 +54,7 @@ class Api:
     method: str
     path: Any
     body: tuple[tuple[str, bytes], ...]
-    wire: RequestFormat
+    wire: ApiFormat
     cache: Cache
 
     def fits(self, document: Document) -> bool:
@@ -95,7 +79,7 @@ def apis() -> tuple[Api, ...]:
             method=rule.method,
             path=re2.compile(f"(?i){rule.path}"),
             body=tuple((key, _FIRST_BYTES[kind]) for key, kind in rule.body.items()),
-            wire=FORMATS[rule.format],
+            wire=REQUESTS[rule.format],
             cache=caches[rule.format],
         )
         for name, rule in known.apis.items()

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from penumbra.apis.base import Response, Tools, Turn
-from penumbra.apis.openai_responses import storable
-from penumbra.apis.openai_responses_hidden import ResponsesAnswers
+from penumbra.apis.openai_responses import ResponsesFormat, storable
 from penumbra.apis.openai_responses_response import ResponsesTurns
 from penumbra.apis.stream import Framing, Stream
 from penumbra.wire.document import Document, NotJson, decode, encode
@@ -200,8 +199,8 @@ class FrameReader:
         return []
 
 
-class SocketAnswers(ResponsesAnswers):
-    """See AnswerFormat."""
+class SocketFormat(ResponsesFormat):
+    """Frames of a WebSocket, one event to a frame."""
 
     def stream(self, injected_tool: str, before: str = "") -> Response:
         turns = ResponsesTurns(injected_tool, before, lambda name, data: Frame(data, name, data))

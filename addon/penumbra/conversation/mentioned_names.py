@@ -13,8 +13,8 @@ from operator import itemgetter
 
 from msgspec import Raw
 
+from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.parts import Conversation, ResultText
-from penumbra.apis.request_format import RequestFormat
 from penumbra.compress.stages.passages import NAME
 from penumbra.wire.document import Document
 
@@ -33,7 +33,7 @@ class Mentions:
         self._said: list[tuple[int, Raw]] | None = None
 
     def before(
-        self, document: Document, wire: RequestFormat, conversation: Conversation, result: ResultText
+        self, document: Document, wire: ApiFormat, conversation: Conversation, result: ResultText
     ) -> Mapping[str, float]:
         """The names that were used before a result, in texts and in calls, each with its weight."""
         if self._said is None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.parts import Conversation
 from penumbra.apis.prefix_hash import Chain
 from penumbra.apis.recognise import Api
-from penumbra.apis.request_format import RequestFormat
 from penumbra.config.settings import Settings
 from penumbra.conversation.items import Item
 from penumbra.conversation.mentioned_names import Mentions
@@ -43,7 +43,7 @@ class Request:
         return self.api.format
 
     @property
-    def wire(self) -> RequestFormat:
+    def wire(self) -> ApiFormat:
         """What reads its format."""
         return self.api.wire
 

@@ -15,10 +15,10 @@ from typing import Any
 from msgspec import Raw
 
 from penumbra import rules
+from penumbra.apis.api_format import ApiFormat
+from penumbra.apis.formats import REQUESTS
 from penumbra.apis.parts import is_elsewhere
 from penumbra.apis.prompt import Kind, Message, Part, Prompt
-from penumbra.apis.recognise import FORMATS
-from penumbra.apis.request_format import RequestFormat
 from penumbra.compress.size import size
 from penumbra.conversation import shrink_result
 from penumbra.wire.document import Document, Edit, NotJson, decode, encode
@@ -60,7 +60,7 @@ def recognise(
     document: Document, format_name: str, path: str = "", headers: Mapping[str, str] | None = None
 ) -> Compaction | None:
     """What kind of compaction request it is; None if it is none. Header names are in lower case."""
-    prompt = FORMATS[format_name].prompt(document)
+    prompt = REQUESTS[format_name].prompt(document)
     items = document.items(prompt.place)
     if not items:
         return None
@@ -169,7 +169,7 @@ def bound(body: bytes, format_name: str, budget: int, *, prompted: bool = True) 
     the calls whose results stand in it, stay as they are. Reasoning is left out, since what stands before
     it changes. Raises NotJson.
     """
-    document, wire = Document(body), FORMATS[format_name]
+    document, wire = Document(body), REQUESTS[format_name]
     items = document.items(wire.prompt(document).place)
     if len(items) < 2 or size_of(document, format_name) <= budget or is_elsewhere(document):
         return None
@@ -202,7 +202,7 @@ def bound(body: bytes, format_name: str, budget: int, *, prompted: bool = True) 
     return result if len(result) < len(body) else None
 
 
-def _needs_reasoning(wire: RequestFormat, document: Document) -> bool:
+def _needs_reasoning(wire: ApiFormat, document: Document) -> bool:
     """Whether the call that is under way must begin with its reasoning."""
     thinking = document.members(wire.thinking(document))
     return document.string(thinking.get("type")) == "enabled"
@@ -210,7 +210,7 @@ def _needs_reasoning(wire: RequestFormat, document: Document) -> bool:
 
 def size_of(document: Document, format_name: str) -> int:
     """Bytes of JSON that a request's messages have together."""
-    place = FORMATS[format_name].prompt(document).place
+    place = REQUESTS[format_name].prompt(document).place
     return sum(len(memoryview(item)) for item in document.items(place))
 
 
@@ -229,7 +229,7 @@ def _groups(messages: Sequence[_Message]) -> list[range]:
     return groups
 
 
-def _read(wire: RequestFormat, source: bytes) -> _Message:
+def _read(wire: ApiFormat, source: bytes) -> _Message:
     document = Document(source)
     message = wire.message(document, document.root)
     own = _said(document, message.parts)
@@ -251,7 +251,7 @@ def _read(wire: RequestFormat, source: bytes) -> _Message:
     )
 
 
-def _shortened(wire: RequestFormat, document: Document, message: Message) -> bytes:
+def _shortened(wire: ApiFormat, document: Document, message: Message) -> bytes:
     """A message without reasoning, its long texts and arguments shortened; empty: nothing is left."""
     places = [text for part in message.of(Kind.TEXT, Kind.RESULT) for text in part.texts]
     texts = [(text, document.string(text) or "") for text in places]
@@ -274,7 +274,7 @@ def _shorten_arguments(document: Document, arguments: Raw) -> None:
         document.replace(arguments, text if document.is_string(arguments) else note)
 
 
-def _without_reasoning(wire: RequestFormat, source: bytes) -> bytes:
+def _without_reasoning(wire: ApiFormat, source: bytes) -> bytes:
     """A message without its blocks of reasoning; empty: nothing is left."""
     document = Document(source)
     blocks, left = wire.blocks(document, document.root), wire.without_reasoning(document, document.root)

@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from penumbra.apis import prefix_hash
-from penumbra.apis.base import Hidden, InjectedCall, ResponseFormat, Visible
+from penumbra.apis.api_format import ApiFormat
+from penumbra.apis.base import Hidden, InjectedCall, Visible
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.parts import is_telling
 from penumbra.apis.prefix_hash import Chain
@@ -117,7 +118,7 @@ class Terms:
 class Prepared:
     """A request in which the model may ask for originals."""
 
-    wire: ResponseFormat
+    wire: ApiFormat
     tool: str
     """The injected tool's name."""
     caller: Caller
@@ -194,7 +195,7 @@ class Expansions:
         await self._name_latest(wire, document, caller)
         return prepared
 
-    async def _name_latest(self, wire: ResponseFormat, document: Document, caller: Caller) -> None:
+    async def _name_latest(self, wire: ApiFormat, document: Document, caller: Caller) -> None:
         """Prompts are compared with that of an answer's last turn, which is the longest."""
         named = wire.compared_with(document)
         if named is None or not (answer_id := document.string(named)):
@@ -206,7 +207,7 @@ class Expansions:
         if known.hidden is not None and known.hidden.answer_id:
             document.replace(named, known.hidden.answer_id)
 
-    async def _take_out_orphans(self, wire: ResponseFormat, document: Document, caller: Caller) -> None:
+    async def _take_out_orphans(self, wire: ApiFormat, document: Document, caller: Caller) -> None:
         """What clients keep of answers that broke off, and the provider refuses ever after."""
         reasoning, scope = wire.reasoning(document), caller.owner
         if not reasoning or not await self._answers.get([orphan_key(scope, "")]):
@@ -217,7 +218,7 @@ class Expansions:
 
     async def _prepare(
         self,
-        wire: ResponseFormat,
+        wire: ApiFormat,
         format_name: str,
         document: Document,
         caller: Caller,
@@ -260,7 +261,7 @@ class Expansions:
         return replace(made, earlier=latest.conversation) if latest is not None and renewed else made
 
     async def _history(
-        self, wire: ResponseFormat, document: Document, caller: Caller, owner: bytes, before: Chain | None
+        self, wire: ApiFormat, document: Document, caller: Caller, owner: bytes, before: Chain | None
     ) -> tuple[History, Known | None]:
         """What answers of a request are found by, and what is known of the one that it only names."""
         visible = wire.visible(document)

@@ -20,7 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from penumbra.apis import upstream_error
-from penumbra.apis.base import Failure, Hidden, InjectedCall, MadeCall, Response, ResponseFormat, Turn
+from penumbra.apis.api_format import ApiFormat
+from penumbra.apis.base import Failure, Hidden, InjectedCall, MadeCall, Response, Turn
 from penumbra.errors import place
 
 ROUNDS = 5
@@ -89,7 +90,7 @@ class Done:
 class ToolLoop:
     """The turns behind one answer."""
 
-    def __init__(self, wire: ResponseFormat, answer: Response, request: bytes) -> None:
+    def __init__(self, wire: ApiFormat, answer: Response, request: bytes) -> None:
         self._wire = wire
         self._answer = answer
         self.request = request

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from penumbra.apis.base import Hidden, ResponseFormat, Visible
+from penumbra.apis.api_format import ApiFormat
+from penumbra.apis.base import Hidden, Visible
 from penumbra.apis.prefix_hash import Chain
 from penumbra.expand import query
 from penumbra.store import exchanges as answers
@@ -84,7 +85,7 @@ def forgotten(result: bytes) -> bytes:
 
 
 def put_back(
-    wire: ResponseFormat, document: Document, history: History, known: Mapping[bytes, Known], offered: bool
+    wire: ApiFormat, document: Document, history: History, known: Mapping[bytes, Known], offered: bool
 ) -> Replayed:
     """Edit a request: every hidden exchange whose answer stands there unchanged.
 

@@ -263,7 +263,7 @@ class Sockets:
         prepared, find, body = accepted.prepared, accepted.find, accepted.rewritten.body
         sending = None if said is None else Sending(said, accepted, lease)
         if prepared is None or find is None:
-            wire = responses_socket.SocketAnswers()
+            wire = responses_socket.SocketFormat()
             return Waiting(accepted, lease, ToolLoop(wire, wire.stream(""), body), None, sending)
         portions = Portions(accepted.room)
         awaited = Awaited(lease, prepared, find, body, portions=portions)

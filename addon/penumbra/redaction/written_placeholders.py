@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penumbra.apis.base import ResponseFormat
+from penumbra.apis.api_format import ApiFormat
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.wire.document import NotJson, decode
 
@@ -13,7 +13,7 @@ _ARGUMENTS = frozenset(("action", "args", "arguments", "input", "operation"))
 """The members under which the formats keep what a call is given."""
 
 
-def calls(wire: ResponseFormat, body: bytes, *, stream: bool) -> int:
+def calls(wire: ApiFormat, body: bytes, *, stream: bool) -> int:
     """How many calls of an answer have a placeholder in their arguments.
 
     `body`: the answer as the client got it, without content coding.

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from penumbra.apis.recognise import FORMATS
+from penumbra.apis.formats import REQUESTS
 from penumbra.wire.document import Document
 
 
@@ -36,7 +36,7 @@ IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png"
 
 def test_anthropic_results_as_string_blocks_and_beside_images():
     conversation, texts = read(
-        FORMATS["anthropic"],
+        REQUESTS["anthropic"],
         {
             "model": "claude",
             "system": "s",
@@ -70,7 +70,7 @@ def test_anthropic_results_as_string_blocks_and_beside_images():
 
 def test_anthropic_thinking_errors_and_prefilled_answers():
     conversation, texts = read(
-        FORMATS["anthropic"],
+        REQUESTS["anthropic"],
         {
             "messages": [
                 {"role": "user", "content": "hi"},
@@ -96,7 +96,7 @@ def test_anthropic_server_tools_are_not_read():
     }
     assistant = [{"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}, server_result]
     _, texts = read(
-        FORMATS["anthropic"],
+        REQUESTS["anthropic"],
         {"messages": [{"role": "assistant", "content": assistant}, {"role": "user", "content": "?"}]},
     )
     assert texts == []
@@ -117,7 +117,7 @@ def test_anthropic_server_tools_are_not_read():
         [{"role": "user", "content": [None, 3, {"type": "tool_result"}]}],
     ],
 )
-@pytest.mark.parametrize("wire", [FORMATS["anthropic"], FORMATS["openai_chat"]])
+@pytest.mark.parametrize("wire", [REQUESTS["anthropic"], REQUESTS["openai_chat"]])
 def test_odd_shapes_read_as_nothing(wire, messages):
     conversation, texts = read(wire, {"messages": messages})
     assert texts == []
@@ -131,7 +131,7 @@ def call(call_id, name, arguments="{}"):
 def test_chat_results_by_id_as_strings_and_parts():
     custom = {"id": "c3", "type": "custom", "custom": {"name": "patch", "input": "*** Begin"}}
     conversation, texts = read(
-        FORMATS["openai_chat"],
+        REQUESTS["openai_chat"],
         {
             "model": "gpt",
             "messages": [
@@ -163,7 +163,7 @@ def test_chat_results_by_id_as_strings_and_parts():
 
 def test_chat_results_without_ids_answer_the_calls_in_order():
     _, texts = read(
-        FORMATS["openai_chat"],
+        REQUESTS["openai_chat"],
         {
             "messages": [
                 {
@@ -190,7 +190,7 @@ def test_chat_results_without_ids_answer_the_calls_in_order():
 
 def test_ids_that_occur_twice_name_the_latest_call():
     _, texts = read(
-        FORMATS["openai_chat"],
+        REQUESTS["openai_chat"],
         {
             "messages": [
                 {"role": "assistant", "tool_calls": [call("c", "a")]},
@@ -204,12 +204,12 @@ def test_ids_that_occur_twice_name_the_latest_call():
 
 
 def test_errors_have_the_shape_of_their_api():
-    assert json.loads(FORMATS["anthropic"].error(400, "no")) == {
+    assert json.loads(REQUESTS["anthropic"].error(400, "no")) == {
         "type": "error",
         "error": {"type": "invalid_request_error", "message": "no"},
     }
-    assert json.loads(FORMATS["anthropic"].error(500, "no"))["error"]["type"] == "api_error"
-    assert json.loads(FORMATS["openai_chat"].error(400, "no")) == {
+    assert json.loads(REQUESTS["anthropic"].error(500, "no"))["error"]["type"] == "api_error"
+    assert json.loads(REQUESTS["openai_chat"].error(400, "no")) == {
         "error": {"message": "no", "type": "invalid_request_error", "param": None, "code": None}
     }
-    assert json.loads(FORMATS["openai_chat"].error(500, "no"))["error"]["type"] == "server_error"
+    assert json.loads(REQUESTS["openai_chat"].error(500, "no"))["error"]["type"] == "server_error"

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from penumbra.apis.recognise import FORMATS
+from penumbra.apis.formats import REQUESTS
 from penumbra.wire.document import Document
 
 
@@ -57,7 +57,7 @@ def test_gemini_responses_of_any_shape_with_and_without_ids():
         ("model", [called("run", "id-9")]),
         ("user", [answered("run", {"output": "by id"}, "id-9"), {"text": "a remark"}]),
     )
-    conversation, texts = read(FORMATS["gemini"], body)
+    conversation, texts = read(REQUESTS["gemini"], body)
     assert texts == [
         ("first", "", "run", 2),
         ("a", "", "run", 2),
@@ -77,7 +77,7 @@ def test_gemini_files_within_responses_are_left_alone():
         ("model", [called("look")]),
         ("user", [answered("look", {"output": "seen", "image": image}, parts=[image])]),
     )
-    assert read(FORMATS["gemini"], body)[1] == [("seen", "", "look", 2)]
+    assert read(REQUESTS["gemini"], body)[1] == [("seen", "", "look", 2)]
 
 
 @pytest.mark.parametrize("wrapper", ["request", "generateContentRequest"])
@@ -85,7 +85,7 @@ def test_gemini_requests_in_a_wrapper(wrapper):
     inner = gemini_body(
         ("user", [{"text": "go"}]), ("model", [called("run")]), ("user", [answered("run", {"output": "x"})])
     )
-    conversation, texts = read(FORMATS["gemini"], {"model": "gemini-3", wrapper: inner})
+    conversation, texts = read(REQUESTS["gemini"], {"model": "gemini-3", wrapper: inner})
     assert texts == [("x", "", "run", 2)]
     assert (conversation.model, conversation.opening) == ("gemini-3", "go")
 
@@ -97,14 +97,14 @@ def test_gemini_in_snake_case():
             {"role": "user", "parts": [{"function_response": {"name": "run", "response": {"output": "x"}}}]},
         ]
     }
-    assert read(FORMATS["gemini"], body)[1] == [("x", "", "run", 1)]
+    assert read(REQUESTS["gemini"], body)[1] == [("x", "", "run", 1)]
 
 
 @pytest.mark.parametrize(
     "contents", [None, 3, {}, [], [None], [{"role": "user"}], [{"parts": [None, {}, 3]}]]
 )
 def test_odd_gemini_contents_read_as_nothing(contents):
-    assert read(FORMATS["gemini"], {"contents": contents})[1] == []
+    assert read(REQUESTS["gemini"], {"contents": contents})[1] == []
 
 
 # Ollama
@@ -113,7 +113,7 @@ def test_odd_gemini_contents_read_as_nothing(contents):
 def test_ollama_results_by_order_and_by_name():
     calls = [{"function": {"name": name, "arguments": {"n": 1}}} for name in ("a", "b", "a")]
     conversation, texts = read(
-        FORMATS["ollama"],
+        REQUESTS["ollama"],
         {
             "model": "qwen3",
             "messages": [
@@ -158,7 +158,7 @@ def test_converse_results_as_text_and_json_beside_images():
         {"searchResult": {"source": "s", "title": "t", "content": [{"text": "cited"}]}},
     ]
     conversation, texts = read(
-        FORMATS["bedrock"],
+        REQUESTS["bedrock"],
         {
             "messages": [
                 {"role": "user", "content": [{"text": "go"}]},
@@ -184,29 +184,29 @@ def test_converse_server_results_are_not_read():
     body = {
         "messages": [{"role": "assistant", "content": [result]}, {"role": "user", "content": [{"text": "?"}]}]
     }
-    assert read(FORMATS["bedrock"], body)[1] == []
+    assert read(REQUESTS["bedrock"], body)[1] == []
 
 
 def test_invoke_reads_as_anthropic_does():
     result = {"type": "tool_result", "tool_use_id": "t", "content": "x"}
     body = {"anthropic_version": "b", "messages": [{"role": "user", "content": [result]}]}
-    assert read(FORMATS["bedrock_invoke"], body)[1] == [("x", "t", None, 0)]
+    assert read(REQUESTS["bedrock_invoke"], body)[1] == [("x", "t", None, 0)]
 
 
 @pytest.mark.parametrize(
     "messages", [None, [None, 3], [{"role": "user"}], [{"role": "user", "content": [None, {}]}]]
 )
-@pytest.mark.parametrize("wire", [FORMATS["bedrock"], FORMATS["ollama"]])
+@pytest.mark.parametrize("wire", [REQUESTS["bedrock"], REQUESTS["ollama"]])
 def test_odd_messages_read_as_nothing(wire, messages):
     assert read(wire, {"messages": messages})[1] == []
 
 
 def test_errors_have_the_shape_of_their_api():
-    assert json.loads(FORMATS["gemini"].error(400, "no")) == {
+    assert json.loads(REQUESTS["gemini"].error(400, "no")) == {
         "error": {"code": 400, "message": "no", "status": "INVALID_ARGUMENT"}
     }
-    assert json.loads(FORMATS["gemini"].error(500, "no"))["error"]["status"] == "INTERNAL"
-    assert json.loads(FORMATS["ollama"].error(400, "no")) == {"error": "no"}
-    for wire in (FORMATS["bedrock"], FORMATS["bedrock_invoke"]):
+    assert json.loads(REQUESTS["gemini"].error(500, "no"))["error"]["status"] == "INTERNAL"
+    assert json.loads(REQUESTS["ollama"].error(400, "no")) == {"error": "no"}
+    for wire in (REQUESTS["bedrock"], REQUESTS["bedrock_invoke"]):
         assert json.loads(wire.error(400, "no")) == {"__type": "ValidationException", "message": "no"}
-    assert json.loads(FORMATS["bedrock"].error(500, "no"))["__type"] == "InternalServerException"
+    assert json.loads(REQUESTS["bedrock"].error(500, "no"))["__type"] == "InternalServerException"

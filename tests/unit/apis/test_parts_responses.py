@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from penumbra.apis.recognise import FORMATS
+from penumbra.apis.formats import REQUESTS
 from penumbra.wire.document import Document
 
 
 def read(body):
     document = Document(json.dumps(body).encode())
-    conversation = FORMATS["openai_responses"].read(document)
+    conversation = REQUESTS["openai_responses"].read(document)
     texts = [
         (document.string(one.value), one.call_id, one.call.name if one.call else None, one.turn)
         for one in conversation.results
@@ -150,7 +150,7 @@ def test_an_answer_that_closes_the_request_is_none():
 
 
 def test_errors():
-    assert json.loads(FORMATS["openai_responses"].error(400, "no")) == {
+    assert json.loads(REQUESTS["openai_responses"].error(400, "no")) == {
         "error": {"message": "no", "type": "invalid_request_error", "param": None, "code": None}
     }
-    assert json.loads(FORMATS["openai_responses"].error(502, "no"))["error"]["type"] == "server_error"
+    assert json.loads(REQUESTS["openai_responses"].error(502, "no"))["error"]["type"] == "server_error"

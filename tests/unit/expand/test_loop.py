@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from penumbra.apis.base import Failure, ResponseFormat
+from penumbra.apis.api_format import ApiFormat
+from penumbra.apis.base import Failure
 from penumbra.apis.formats import FORMATS
 from penumbra.expand.loop import ROUNDS, Ask, Broken, Continue, Done, ToolLoop
 from support.streams.anthropic_streams import FIRST, MIXED, PHANTOM, SECOND, call, end, start, text
 
 REQUEST = b'{"model":"m","messages":[{"role":"user","content":"x"}]}'
-WIRE: ResponseFormat = FORMATS["anthropic"]
+WIRE: ApiFormat = FORMATS["anthropic"]
 
 
 def exchange() -> ToolLoop:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penumbra import rules
-from penumbra.apis.recognise import FORMATS
+from penumbra.apis.formats import REQUESTS
 from penumbra.external import answer, prices
 from penumbra.external.contracts import CONTRACTS
 from penumbra.external.http import is_this_machine, leads_here
@@ -91,28 +91,28 @@ def test_the_question_is_the_last_thing_that_a_human_said() -> None:
         {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "Bash", "input": {}}]},
         {"role": "user", "content": [result, reminder]},
     ]
-    assert ask(FORMATS["anthropic"], {"model": "m", "messages": messages}) == "Why is it slow?"
-    assert ask(FORMATS["anthropic"], {"model": "m", "messages": messages[1:2]}) == ""
+    assert ask(REQUESTS["anthropic"], {"model": "m", "messages": messages}) == "Why is it slow?"
+    assert ask(REQUESTS["anthropic"], {"model": "m", "messages": messages[1:2]}) == ""
 
 
 def test_the_question_in_other_formats() -> None:
     chat = [{"role": "user", "content": "Why?"}, {"role": "tool", "tool_call_id": "c", "content": "x"}]
-    assert ask(FORMATS["openai_chat"], {"messages": chat}) == "Why?"
+    assert ask(REQUESTS["openai_chat"], {"messages": chat}) == "Why?"
     items = [
         {"role": "user", "content": [{"type": "input_text", "text": "Why?"}]},
         {"type": "function_call_output", "call_id": "c", "output": "x"},
     ]
-    assert ask(FORMATS["openai_responses"], {"model": "m", "input": items}) == "Why?"
+    assert ask(REQUESTS["openai_responses"], {"model": "m", "input": items}) == "Why?"
     contents = [
         {"role": "user", "parts": [{"text": "Why?"}]},
         {"role": "user", "parts": [{"functionResponse": {"name": "x", "response": {"output": "y"}}}]},
     ]
-    assert ask(FORMATS["gemini"], {"contents": contents}) == "Why?"
+    assert ask(REQUESTS["gemini"], {"contents": contents}) == "Why?"
 
 
 def test_of_a_long_question_the_end_counts() -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "a" * 5000 + "end"}]}
-    assert ask(FORMATS["anthropic"], body) == "a" * (LIMIT - 3) + "end"
+    assert ask(REQUESTS["anthropic"], body) == "a" * (LIMIT - 3) + "end"
 
 
 def test_critical_lines_are_put_back() -> None:

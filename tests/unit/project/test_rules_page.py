@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penumbra import user_rules
-from penumbra.apis.recognise import FORMATS
+from penumbra.apis.formats import REQUESTS
 from penumbra.compress.calls.tools import CATEGORIES
 from support import rule_tables
 
@@ -49,7 +49,7 @@ def _spoilt(folder: Path) -> Path:
 def test_lists_are_complete() -> None:
     formats = re.search(r"one of the formats that there are: ([^.]*)\.", TEXT)
     assert formats is not None
-    assert sorted(formats[1].split(", ")) == sorted(FORMATS)
+    assert sorted(formats[1].split(", ")) == sorted(REQUESTS)
     categories = re.search(r"^Categories: (.*)\.$", TEXT, re.MULTILINE)
     assert categories is not None
     assert set(categories[1].split(", ")) == CATEGORIES

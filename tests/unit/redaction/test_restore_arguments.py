@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.apis.recognise import FORMATS
+from penumbra.apis.formats import REQUESTS
 from penumbra.redaction import placeholder
 from penumbra.redaction.restore.arguments import Stretch, aligned, found, leaves, sent_stretches, swept
 from penumbra.store import restorations
@@ -116,7 +116,7 @@ def test_the_calls_of_every_api_are_found(name: str) -> None:
     formats = {"anthropic-messages": "anthropic", "openai-chat": "openai_chat", "ollama-chat": "ollama"}
     formats |= {"openai-responses": "openai_responses", "bedrock-converse": "bedrock"}
     document = Document(json.dumps(BODIES[name]).encode())
-    calls = list(FORMATS[formats.get(name, name)].past_calls(document))
+    calls = list(REQUESTS[formats.get(name, name)].past_calls(document))
     count = sum(
         json.dumps(BODIES[name]).count(key)
         for key in ('"input": {"env', '"arguments": {"env', '"args": {"env')

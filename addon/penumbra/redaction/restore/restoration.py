@@ -19,10 +19,10 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from penumbra.apis import arguments as call_arguments
+from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.declared_tools import declared_schemas
 from penumbra.apis.edited_calls import EDITS
 from penumbra.apis.parts import Conversation, PastCall, ResultText
-from penumbra.apis.request_format import RequestFormat
 from penumbra.compress.calls.hint import hint
 from penumbra.compress.result import Redacted
 from penumbra.errors import place
@@ -88,7 +88,7 @@ class ReadRequest(Protocol):
     def items(self) -> Sequence[ReadResult]: ...
 
     @property
-    def wire(self) -> RequestFormat: ...
+    def wire(self) -> ApiFormat: ...
 
 
 class Restoration:

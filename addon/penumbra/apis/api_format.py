@@ -1,4 +1,4 @@
-"""One API's requests: what each API has to say of itself, and what follows from that.
+"""One API: what each has to say of itself, and what follows from that.
 
 An API says where the parts of a prompt stand (`message` and a few facts beside it). What the conversation is,
 what was said outside of results, which calls were made, and by what a hidden exchange is recognised is
@@ -11,17 +11,26 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
+from typing import Protocol
 
 from msgspec import Raw
 
-from penumbra.apis.base import Hidden, InjectedCall, Reasoning, Tool, Tools, Turn, Visible
+from penumbra.apis.base import Hidden, InjectedCall, Reasoning, Response, Tool, Tools, Turn, Visible
 from penumbra.apis.parts import Conversation, OpenCalls, PastCall, ResultText, ToolCall
 from penumbra.apis.prompt import Kind, Message, Part, Prompt
 from penumbra.wire.document import Document
 
 
-class RequestFormat(ABC):
-    """How one API writes requests. Stateless."""
+class Responses(Protocol):
+    """What reads the responses of an API."""
+
+    def stream(self, injected_tool: str, /) -> Response: ...
+
+    def body(self, injected_tool: str, /) -> Response: ...
+
+
+class ApiFormat(ABC):
+    """How one API writes requests and responses. Stateless."""
 
     messages = "messages"
     """The member that holds the messages."""
@@ -31,6 +40,10 @@ class RequestFormat(ABC):
     """A result may answer a call of any message; False: of the last one that the model wrote."""
     joins_messages = False
     """Messages of the model that stand side by side are one answer."""
+
+    def __init__(self, responses: Responses | None = None) -> None:
+        """`responses`: what reads them; None: nothing does, here."""
+        self._responses = responses
 
     # What an API says of itself
 
@@ -141,6 +154,24 @@ class RequestFormat(ABC):
         return False
 
     # What follows from it
+
+    @property
+    def reads_responses(self) -> bool:
+        """Whether responses can be read, too."""
+        return self._responses is not None
+
+    def stream(self, injected_tool: str, before: str = "") -> Response:
+        """A response that arrives as a stream; `injected_tool` is the name of the injected tool.
+
+        `before`: the id by which the client named the response that it goes on from.
+        """
+        assert self._responses is not None
+        return self._responses.stream(injected_tool)
+
+    def body(self, injected_tool: str, before: str = "") -> Response:
+        """A response that arrives as one JSON document."""
+        assert self._responses is not None
+        return self._responses.body(injected_tool)
 
     def prompt(self, document: Document) -> Prompt:
         """What a request says to the model."""

@@ -1,0 +1,223 @@
+"""What an API needs to be one of ours: whatever is missing fails here by its name.
+
+`BODIES` has one conversation in the words of each: the user asks, the model calls `Read`, gets a result,
+thinks where that is shown, and answers; one tool is declared.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from penumbra import rules
+from penumbra.apis import recognise
+from penumbra.apis.api_format import ApiFormat
+from penumbra.apis.base import InjectedCall, Tool, Turn
+from penumbra.apis.edited_calls import EDITS
+from penumbra.apis.formats import FORMATS, REQUESTS
+from penumbra.apis.prompt import Kind
+from penumbra.wire.document import Document
+
+TOOL = Tool("expand_context", "Gives it back.", b'{"type":"object","properties":{"id":{}}}')
+SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}}
+ARGUMENTS = {"path": "/a"}
+ID = "toolu_01ABCDEFGHIJKLMNOPQRSTUV"
+
+
+def anthropic() -> dict[str, Any]:
+    thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
+    call = {"type": "tool_use", "id": ID, "name": "Read", "input": ARGUMENTS}
+    result = {"type": "tool_result", "tool_use_id": ID, "content": "what stands there"}
+    return {
+        "model": "m",
+        "system": "be short",
+        "tools": [{"name": "Read", "input_schema": SCHEMA}],
+        "messages": [
+            {"role": "user", "content": "go"},
+            {"role": "assistant", "content": [thought, call]},
+            {"role": "user", "content": [result]},
+            {"role": "assistant", "content": [{"type": "text", "text": "done"}]},
+            {"role": "user", "content": "and now"},
+        ],
+    }
+
+
+def converse() -> dict[str, Any]:
+    thought = {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "s"}}}
+    call = {"toolUse": {"toolUseId": ID, "name": "Read", "input": ARGUMENTS}}
+    result = {"toolResult": {"toolUseId": ID, "content": [{"text": "what stands there"}]}}
+    return {
+        "system": [{"text": "be short"}],
+        "toolConfig": {"tools": [{"toolSpec": {"name": "Read", "inputSchema": {"json": SCHEMA}}}]},
+        "messages": [
+            {"role": "user", "content": [{"text": "go"}]},
+            {"role": "assistant", "content": [thought, call]},
+            {"role": "user", "content": [result]},
+            {"role": "assistant", "content": [{"text": "done"}]},
+            {"role": "user", "content": [{"text": "and now"}]},
+        ],
+    }
+
+
+def chat() -> dict[str, Any]:
+    call = {"id": ID, "type": "function", "function": {"name": "Read", "arguments": json.dumps(ARGUMENTS)}}
+    return {
+        "model": "m",
+        "tools": [{"type": "function", "function": {"name": "Read", "parameters": SCHEMA}}],
+        "messages": [
+            {"role": "system", "content": "be short"},
+            {"role": "user", "content": "go"},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": ID, "content": "what stands there"},
+            {"role": "assistant", "content": "done"},
+            {"role": "user", "content": "and now"},
+        ],
+    }
+
+
+def ollama() -> dict[str, Any]:
+    body = chat()
+    body["messages"][2] = {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"function": {"name": "Read", "arguments": ARGUMENTS}}],
+    }
+    body["messages"][3] = {"role": "tool", "tool_name": "Read", "content": "what stands there"}
+    return body
+
+
+def gemini() -> dict[str, Any]:
+    call = {"functionCall": {"name": "Read", "args": ARGUMENTS}}
+    result = {"functionResponse": {"name": "Read", "response": {"output": "what stands there"}}}
+    return {
+        "systemInstruction": {"parts": [{"text": "be short"}]},
+        "tools": [{"functionDeclarations": [{"name": "Read", "parametersJsonSchema": SCHEMA}]}],
+        "contents": [
+            {"role": "user", "parts": [{"text": "go"}]},
+            {"role": "model", "parts": [{"text": "hm", "thought": True}, call]},
+            {"role": "user", "parts": [result]},
+            {"role": "model", "parts": [{"text": "done"}]},
+            {"role": "user", "parts": [{"text": "and now"}]},
+        ],
+    }
+
+
+def responses() -> dict[str, Any]:
+    call = {"type": "function_call", "call_id": ID, "name": "Read", "arguments": json.dumps(ARGUMENTS)}
+    return {
+        "model": "m",
+        "instructions": "be short",
+        "tools": [{"type": "function", "name": "Read", "parameters": SCHEMA}],
+        "input": [
+            {"role": "user", "content": "go"},
+            {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"},
+            call,
+            {"type": "function_call_output", "call_id": ID, "output": "what stands there"},
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "done"}]},
+            {"role": "user", "content": "and now"},
+        ],
+    }
+
+
+BODIES: dict[str, Callable[[], dict[str, Any]]] = {
+    "anthropic": anthropic,
+    "bedrock": converse,
+    "bedrock_invoke": anthropic,
+    "gemini": gemini,
+    "ollama": ollama,
+    "openai_chat": chat,
+    "openai_responses": responses,
+}
+
+
+def opened(name: str) -> tuple[ApiFormat, Document]:
+    return REQUESTS[name], Document(json.dumps(BODIES[name]()).encode())
+
+
+def test_the_tests_know_every_api() -> None:
+    assert set(BODIES) == set(REQUESTS)
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_the_rules_have_a_path_a_cache_and_an_example(name: str) -> None:
+    ids = [api.id for api in recognise.apis() if api.format == name]
+    assert ids, "no entry of rules/providers.yaml, apis"
+    found = rules.load("providers.yaml")
+    assert name in found["caches"], "rules/providers.yaml, caches"
+    assert {one["is"] for one in found["examples"]} & set(ids), "rules/providers.yaml, examples"
+    generic = next(rule for rule in rules.load("compaction.yaml")["requests"] if rule["id"] == "generic")
+    assert name in generic["formats"], "rules/compaction.yaml, generic"
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_responses_are_read_and_arguments_in_them_edited(name: str) -> None:
+    assert name in FORMATS
+    assert name in EDITS, "edited_calls.EDITS"
+    for response in (FORMATS[name].stream("expand_context"), FORMATS[name].body("expand_context")):
+        assert response.feed(b"") == b""
+        assert not response.holding
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_the_parts_of_a_conversation(name: str) -> None:
+    api, document = opened(name)
+    conversation = api.read(document)
+    assert [document.string(one.value) for one in conversation.results] == ["what stands there"]
+    result = conversation.results[0]
+    assert result.call is not None
+    assert result.call.name == "Read"
+    assert "go" in conversation.opening
+    assert conversation.last_answer == len(document.items(conversation.messages)) - 2
+    outside = [document.plain(value) for value in api.outside_results(document)]
+    assert {"be short", "go", "done", "and now"} <= {one for one in outside if isinstance(one, str)}
+    assert [one for one in outside if one == ARGUMENTS or one == json.dumps(ARGUMENTS)]
+    assert "what stands there" not in outside
+    assert [one.name for one in api.past_calls(document)] == ["Read"]
+    assert [(len(one.calls), one.text) for one in api.visible(document)] == [(1, ""), (0, "done")]
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_calls_and_results_have_something_in_common(name: str) -> None:
+    api, document = opened(name)
+    parts = [part for message in api.prompt(document).messages for part in message.parts]
+    calls, results = (
+        [api.pair(part) for part in parts if part.kind is kind] for kind in (Kind.CALL, Kind.RESULT)
+    )
+    assert len(calls) == 1
+    assert calls == results
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_tool_is_declared_beside_the_others(name: str) -> None:
+    api, document = opened(name)
+    assert (api.tools(document).names, api.tools(document).own) == (("Read",), 1)
+    api.declare(document, TOOL)
+    declared = Document(document.render())
+    assert api.tools(declared).names == ("Read", TOOL.name)
+    assert len(list(api.schema_arrays(declared))) == 1
+    forbidden = Document(api.without_calls(declared.data))
+    assert forbidden.data != declared.data
+    assert len(api.prompt(forbidden).messages) == len(api.prompt(document).messages)
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_results_and_words_of_ours_are_read_as_such(name: str) -> None:
+    api, document = opened(name)
+    call_id = json.dumps({"tool_name": "x"}) if name == "ollama" else ID
+    call_id = json.dumps({"id": ID, "name": "x"}) if name == "gemini" else call_id
+    added = api.continuation(Turn(), [api.result(InjectedCall(call_id, "{}"), "given back")])
+    longer = Document(api.extended(document.data, [*added, api.user_message("words")]))
+    messages = api.prompt(longer).messages
+    result, words = messages[-2].of(Kind.RESULT)[-1], messages[-1].of(Kind.TEXT)[-1]
+    assert [longer.string(text) for text in result.texts] == ["given back"]
+    assert [longer.string(text) for text in words.texts] == ["words"]
+    assert (messages[-1].role, messages[-1].by_model) == ("user", False)
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_errors_say_why(name: str) -> None:
+    for status in (400, 500):
+        assert b"because" in REQUESTS[name].error(status, "because")
