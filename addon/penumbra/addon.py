@@ -16,7 +16,8 @@ from mitmproxy.addonmanager import Loader
 from penumbra import errors
 from penumbra.apis import other_paths, recognise, websocket_upgrade
 from penumbra.apis.recognise import Api
-from penumbra.config.options import CONFIG_OPTION, KNOBS, unknown_options, unprefixed_options
+from penumbra.config import options
+from penumbra.config.options import unknown_options, unprefixed_options
 from penumbra.config.per_request import THRESHOLD_HEADER
 from penumbra.config.settings import Settings, SettingsError, unknown_variables
 from penumbra.conversation import ambiguity, bound_thinking
@@ -104,11 +105,8 @@ class Penumbra:
     # Life of the addon
 
     def load(self, loader: Loader) -> None:
-        """Declare the options. All are text: mitmproxy drops an addon without a word when a value
-        of another type can't be read, so reading is done in `configure`."""
-        loader.add_option(CONFIG_OPTION, str, "", "YAML file with Penumbra's settings; watched for changes.")
-        for knob in KNOBS:
-            loader.add_option(knob.option, str, "", knob.help)
+        """Declare the options; `configure` reads them."""
+        options.declare(loader)
         websocket_limit.install()
 
     def configure(self, updated: set[str]) -> None:

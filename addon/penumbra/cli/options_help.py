@@ -17,10 +17,10 @@ def text() -> str:
     """All of them with their help."""
     width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 110))
     lines = textwrap.wrap(_INTRODUCTION, width)
-    for title, knobs in groups().items():
+    for title, options in groups().items():
         lines += ["", f"{title}:"]
-        for knob in knobs:
-            lines += _entry(knob.option, knob.help, width)
+        for option in options:
+            lines += _entry(option.full_name, option.description, width)
     return "\n".join(lines)
 
 

@@ -1,342 +1,444 @@
-"""Every knob: its name, how its value is read, and where it may come from."""
+"""Every option in one table: its name, type, default, what is allowed, help, and where it may come from.
+
+The table is the dataclass of the settings: a row is a field, so that a new option is one row and nothing
+else. What else is known of options is derived from it: what mitmproxy shows, the YAML file's keys, the
+environment's names, what a request may say, and the help.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Generic, Protocol, TypeVar
 
+from penumbra.compress.result import Mode, Policy
 from penumbra.config.parsers import (
+    DURATION,
+    FLAG,
+    HOSTS,
+    METHOD,
+    MODE,
+    NAMES,
+    RATIO,
+    STRATEGY,
+    STRATEGY_ASKED,
+    TEXT,
+    TIME_LIMIT,
+    TOOL_COMPACTION,
+    Parser,
     SettingsError,
+    choice,
     meant,
-    read_choice,
-    read_duration,
-    read_flag,
-    read_hosts,
-    read_method,
-    read_mode,
-    read_names,
-    read_parameters,
-    read_ratio,
-    read_size,
-    read_text,
-    read_time_limit,
     shown,
+    size,
 )
+from penumbra.config.services import Api, Provider
+from penumbra.config.tool_compaction import ToolCompaction
 from penumbra.errors import one_line
+from penumbra.redaction import MAX_BYTES
 
 PREFIX = "penumbra_"
 """What the names of our options begin with."""
+VARIABLE = "PENUMBRA_"
+"""What our environment variables begin with; the name of an option follows."""
 CONFIG_OPTION = f"{PREFIX}config"
-MAX_OUTPUT_BYTES_LIMIT = 1_048_576
-OUTSIDE_STRATEGIES = ("simple", "api", "external_provider")
-CHAINS = tuple(f"pipeline+{name}" for name in OUTSIDE_STRATEGIES)
-AVAILABLE_STRATEGIES = ("pipeline", "passthrough", *OUTSIDE_STRATEGIES, *CHAINS)
-
-
-def _read_strategy(value: Any) -> str:
-    """One name, or a chain: names joined by `+`, or a list."""
-    parts = [read_text(part) for part in value] if isinstance(value, list) else read_text(value).split("+")
-    return read_choice(*AVAILABLE_STRATEGIES)("+".join(part.strip() for part in parts))
+_ROW = "penumbra"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Knob:
-    """One setting: how it is spelled in each source, and how its value is read."""
+class _Row(Generic[T]):
+    """What a row says beside its name."""
 
-    name: str
-    parse: Callable[[Any], Any]
+    parser: Parser[T]
     help: str
-    yaml: tuple[str, ...] = ()
-    """Path in the YAML file; empty: `penumbra.<name>`."""
-    environment: tuple[str, ...] = ()
+    group: str
+    """Title of the group that begins with this row; empty: it belongs to the one above."""
+    pipe: bool
+    """In the YAML file it stands under `pipes.tool_output`; it may always stand under `penumbra`."""
+    environment: tuple[str, ...]
     """Names beside PENUMBRA_<NAME>, after it in precedence."""
-
-    @property
-    def option(self) -> str:
-        """Name of the mitmproxy option."""
-        return f"{PREFIX}{self.name}"
-
-    def read(self, key: str, value: Any) -> Any:
-        """The parsed value. Raises SettingsError that names `key`."""
-        try:
-            return self.parse(value)
-        except SettingsError as error:
-            # A key is not shown, whatever shape it has.
-            got = "(hidden)" if key.endswith("api_key") else shown(value)
-            raise SettingsError(f"{key}: got {got}, allowed: {error}") from None
+    per_request: bool
+    """A request may set it, in `_forge.tool_output_compression`."""
 
 
-def _pipe(key: str) -> tuple[str, ...]:
-    return ("pipes", "tool_output", key)
+def row(
+    default: T,
+    parser: Parser[T],
+    help: str,
+    *,
+    group: str = "",
+    pipe: bool = False,
+    environment: tuple[str, ...] = (),
+    per_request: bool = False,
+) -> T:
+    """An option, as the value of a field of `Settings`; see `_Row`."""
+    made = _Row(parser, help, group, pipe, environment, per_request)
+    return field(default=default, metadata={_ROW: made})
 
 
-_HUGE = 1 << 40
-KNOBS: tuple[Knob, ...] = (
-    Knob(
-        "mode",
-        read_mode,
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the operator decided. Sizes are UTF-8 bytes unless the name says otherwise, times are seconds."""
+
+    mode: Mode = row(
+        Mode.STANDARD,
+        MODE,
         "How much is done to tool results: disabled, safe, standard or aggressive.",
-        _pipe("mode"),
-        ("FORGE_TOOL_OUTPUT_COMPRESSION",),
-    ),
-    Knob(
-        "method",
-        read_method,
+        group="What is done to tool results",
+        pipe=True,
+        environment=("FORGE_TOOL_OUTPUT_COMPRESSION",),
+        per_request=True,
+    )
+    method: str = row(
+        "auto",
+        METHOD,
         "Dictionary method of the aggressive mode: lzw, repair or auto.",
-        _pipe("method"),
-        ("FORGE_TOOL_OUTPUT_COMPRESSION_METHOD",),
-    ),
-    Knob(
-        "strategy",
-        _read_strategy,
+        pipe=True,
+        environment=("FORGE_TOOL_OUTPUT_COMPRESSION_METHOD",),
+        per_request=True,
+    )
+    strategy: str = row(
+        "pipeline",
+        STRATEGY,
         "Who shortens a result; `pipeline+...`: the pipeline first, then whoever is asked.",
-        _pipe("strategy"),
-    ),
-    Knob(
-        "fallback_strategy",
-        read_choice("passthrough", "pipeline", "simple"),
+        group="Others who shorten",
+        pipe=True,
+    )
+    fallback_strategy: str = row(
+        "pipeline",
+        choice("passthrough", "pipeline", "simple"),
         "Who shortens a result when the strategy fails or takes too long.",
-        _pipe("fallback_strategy"),
-    ),
-    Knob(
-        "strategy_deadline", read_duration, "How long a request waits for its strategy, all results together."
-    ),
-    Knob(
-        "chain_bytes", read_size(0, _HUGE), "In a chain, smaller results of the pipeline are sent to nobody."
-    ),
-    Knob("cost_check", read_flag, "Ask a strategy only where that is expected to cost less than it saves."),
-    Knob(
-        "allow_captured_credentials",
-        read_flag,
+        pipe=True,
+    )
+    strategy_deadline: float = row(
+        15.0, DURATION, "How long a request waits for its strategy, all results together."
+    )
+    chain_bytes: int = row(8_192, size(0), "In a chain, smaller results of the pipeline are sent to nobody.")
+    cost_check: bool = row(
+        True, FLAG, "Ask a strategy only where that is expected to cost less than it saves."
+    )
+    allow_captured_credentials: bool = row(
+        False,
+        FLAG,
         "Let external_provider spend the credential of the client whose result it is (auth: oauth).",
-    ),
-    Knob("provider", read_text, "Entry of `providers` that external_provider asks.", _pipe("provider")),
-    Knob(
-        "min_bytes",
-        read_size(0, _HUGE),
+    )
+    provider: str = row("", TEXT, "Entry of `providers` that external_provider asks.", pipe=True)
+    providers: Mapping[str, Provider] = field(default_factory=dict)
+    """Section `providers` of the YAML file."""
+    api: Api = field(default_factory=Api)
+    """Section `pipes.tool_output.api`."""
+    min_bytes: int = row(
+        512,
+        size(0),
         "Results up to this size get the safe stages only.",
-        _pipe("min_bytes"),
-    ),
-    Knob(
-        "max_bytes",
-        read_size(1, _HUGE),
-        "Results above this size are not sent to a strategy.",
-        _pipe("max_bytes"),
-    ),
-    Knob(
-        "max_output_bytes",
-        read_size(1, MAX_OUTPUT_BYTES_LIMIT),
-        "Results above this size are cut around their critical lines; files that are read, above 15/32 of it "
-        "where the rest can be asked for.",
-        _pipe("max_output_bytes"),
-    ),
-    Knob(
-        "stage_budget",
-        read_time_limit,
+        group="Sizes, and what may be left out",
+        pipe=True,
+    )
+    max_bytes: int = row(65_536, size(1), "Results above this size are not sent to a strategy.", pipe=True)
+    max_output_bytes: int = row(
+        65_536,
+        size(1, 1024**2),
+        "Results above this size are cut around their critical lines; files that are read, above "
+        "15/32 of it where the rest can be asked for.",
+        pipe=True,
+        per_request=True,
+    )
+    stage_budget: float = row(
+        2.0,
+        TIME_LIMIT,
         "Processor time for the stages of one result, after which the others are passed over; 0: any.",
-    ),
-    Knob(
-        "request_budget",
-        read_time_limit,
+    )
+    request_budget: float = row(
+        5.0,
+        TIME_LIMIT,
         "Processor time for one request's new results, after which the others are only redacted; 0: any.",
-    ),
-    Knob(
-        "target_ratio",
-        read_ratio,
+    )
+    target_ratio: float | None = row(
+        None,
+        RATIO,
         "Largest part of its original that a result may be, down to 1,000 bytes; not of files that are read.",
-        _pipe("target_ratio"),
-    ),
-    Knob(
-        "lossy",
-        read_choice("auto", "on", "off"),
+        pipe=True,
+    )
+    lossy: str = row(
+        "auto",
+        choice("auto", "on", "off"),
         "Stages that leave something out: on, off, or auto (where the model can ask for the original).",
-    ),
-    Knob(
-        "enable_expand_context",
-        read_flag,
-        "Let the model ask for the original of a shortened result.",
-        _pipe("enable_expand_context"),
-    ),
-    Knob(
-        "include_expand_hint",
-        read_flag,
-        "Add one line to a shortened result that tells how to ask.",
-        _pipe("include_expand_hint"),
-    ),
-    Knob(
-        "skip_tools",
-        lambda value: frozenset(read_names(value)),
+    )
+    enable_expand_context: bool = row(
+        True, FLAG, "Let the model ask for the original of a shortened result.", pipe=True
+    )
+    include_expand_hint: bool = row(
+        True, FLAG, "Add one line to a shortened result that tells how to ask.", pipe=True
+    )
+    skip_tools: frozenset[str] = row(
+        frozenset(),
+        NAMES,
         "Categories or names of tools whose results are redacted only, separated by commas.",
-        _pipe("skip_tools"),
-    ),
-    Knob("dedup", read_flag, "Replace a result that stands earlier in the same request by a reference."),
-    Knob(
-        "adopt",
-        read_choice("auto", "raw", "compress"),
+        pipe=True,
+    )
+    dedup: bool = row(
+        True,
+        FLAG,
+        "Replace a result that stands earlier in the same request by a reference.",
+        per_request=True,
+    )
+    session_id: str = ""
+    """Set by requests only; it changes nothing."""
+    adopt: str = row(
+        "auto",
+        choice("auto", "raw", "compress"),
         "Results that the provider has already seen without Penumbra: auto, raw or compress.",
-    ),
-    Knob(
-        "supersede",
-        read_choice("idle", "priced", "off"),
-        "Results that a later call has made useless become references: idle (after a pause that outlives the "
-        "provider's cache), priced (also where the price model says that it pays) or off.",
-    ),
-    Knob(
-        "tool_compaction",
-        read_parameters,
-        "What counts as the same call: inputTrimBytes, outputTrimBytes, excludedTools, toolIdentifierFields, "
-        "toolOnly, compactArguments, staleReads.",
-    ),
-    Knob(
-        "aggregate_budget_bytes",
-        read_size(0, _HUGE),
-        "Size that all results of a request may have together; 0: any.",
-    ),
-    Knob(
-        "budget_window_share",
-        read_ratio,
-        "Part of the model's window that all results of a request may have together.",
-    ),
-    Knob(
-        "compaction_budget_bytes",
-        read_size(0, _HUGE),
-        "Size that the messages of a request for a summary may have where nothing of it is cached; 0: half "
-        "of the model's window, and 120k at least. Elsewhere only what would not fit is left out.",
-    ),
-    Knob(
-        "bound_thinking",
-        read_choice("keep", "drop"),
+        group="Long sessions",
+    )
+    supersede: str = row(
+        "idle",
+        choice("idle", "priced", "off"),
+        "Results that a later call has made useless become references: idle (after a pause that outlives "
+        "the provider's cache), priced (also where the price model says that it pays) or off.",
+    )
+    tool_compaction: ToolCompaction = row(
+        ToolCompaction(),
+        TOOL_COMPACTION,
+        "What counts as the same call: inputTrimBytes, outputTrimBytes, excludedTools, "
+        "toolIdentifierFields, toolOnly, compactArguments, staleReads.",
+    )
+    aggregate_budget_bytes: int = row(
+        0, size(0), "Size that all results of a request may have together; 0: any."
+    )
+    budget_window_share: float | None = row(
+        None, RATIO, "Part of the model's window that all results of a request may have together."
+    )
+    compaction_budget_bytes: int = row(
+        0,
+        size(0),
+        "Size that the messages of a request for a summary may have where nothing of it is cached; 0: "
+        "half of the model's window, and 120k at least. Elsewhere only what would not fit is left "
+        "out.",
+    )
+    bound_thinking: str = row(
+        "keep",
+        choice("keep", "drop"),
         "Whether a rewrite may cost reasoning that is bound to its prefix: keep or drop.",
-    ),
-    Knob(
-        "recover",
-        read_choice("auto", "off"),
+    )
+    recover: str = row(
+        "auto",
+        choice("auto", "off"),
         "Send a request that was refused as too large again with smaller results: auto or off.",
-    ),
-    Knob(
-        "context_guard",
-        read_choice("on", "off"),
-        "Once a refusal has shown that less fits than the client believes, tell it its input tokens in parts "
-        "of what it believes in, so that it compacts in time: on or off.",
-    ),
-    Knob("redact_secrets", read_flag, "Take secrets out of tool results."),
-    Knob(
-        "redact_scope",
-        read_choice("results", "all"),
-        "Where secrets are searched for: results (of tools), or all (also system and user text, and the "
-        "arguments of calls).",
-    ),
-    Knob(
-        "redaction_failure",
-        read_choice("refuse", "mask", "pass"),
-        "What becomes of what can't be searched for secrets: refuse the request, mask the text (a body that "
-        "can't be read is refused), or let it pass as it is.",
-    ),
-    Knob("redaction_max_bytes", read_size(1, _HUGE), "Texts above this size can't be searched for secrets."),
-    Knob(
-        "unknown_paths",
-        read_choice("redact", "pass", "refuse"),
-        "Requests to LLM hosts at paths that are not known, where they carry results of tools or secrets: "
-        "redact (their texts are searched), pass or refuse; a warning each time a path is new.",
-    ),
-    Knob("allow_redaction_off", read_flag, "Let a request switch redaction off."),
-    Knob(
-        "restore_secrets",
-        read_choice("off", "edits"),
-        "Whether the client gets the value where the model writes its placeholder: off, or edits (in calls "
-        "that edit the very file that the value was read from).",
-    ),
-    Knob(
-        "blank_flows",
-        read_choice("off", "secrets", "all"),
-        "Flows whose bodies mitmproxy keeps no longer than they travel: off, secrets (those of requests that "
-        "were redacted or refused) or all (that Penumbra handles).",
-    ),
-    Knob("gitleaks_config", read_text, "A gitleaks.toml whose rules are searched for beside ours."),
-    Knob("gitleaks_only", read_flag, "The rules of gitleaks_config come instead of ours."),
-    Knob(
-        "rules",
-        read_text,
+    )
+    context_guard: str = row(
+        "on",
+        choice("on", "off"),
+        "Once a refusal has shown that less fits than the client believes, tell it its input tokens "
+        "in parts of what it believes in, so that it compacts in time: on or off.",
+    )
+    redact_secrets: bool = row(
+        True, FLAG, "Take secrets out of tool results.", group="Secrets", per_request=True
+    )
+    redact_scope: str = row(
+        "results",
+        choice("results", "all"),
+        "Where secrets are searched for: results (of tools), or all (also system and user text, and "
+        "the arguments of calls).",
+    )
+    redaction_failure: str = row(
+        "refuse",
+        choice("refuse", "mask", "pass"),
+        "What becomes of what can't be searched for secrets: refuse the request, mask the text (a "
+        "body that can't be read is refused), or let it pass as it is.",
+    )
+    redaction_max_bytes: int = row(MAX_BYTES, size(1), "Texts above this size can't be searched for secrets.")
+    unknown_paths: str = row(
+        "redact",
+        choice("redact", "pass", "refuse"),
+        "Requests to LLM hosts at paths that are not known, where they carry results of tools or "
+        "secrets: redact (their texts are searched), pass or refuse; a warning each time a path is "
+        "new.",
+    )
+    allow_redaction_off: bool = row(False, FLAG, "Let a request switch redaction off.")
+    restore_secrets: str = row(
+        "off",
+        choice("off", "edits"),
+        "Whether the client gets the value where the model writes its placeholder: off, or edits (in "
+        "calls that edit the very file that the value was read from).",
+    )
+    blank_flows: str = row(
+        "off",
+        choice("off", "secrets", "all"),
+        "Flows whose bodies mitmproxy keeps no longer than they travel: off, secrets (those of "
+        "requests that were redacted or refused) or all (that Penumbra handles).",
+    )
+    gitleaks_config: str = row("", TEXT, "A gitleaks.toml whose rules are searched for beside ours.")
+    gitleaks_only: bool = row(False, FLAG, "The rules of gitleaks_config come instead of ours.")
+    rules: str = row(
+        "",
+        TEXT,
         "Folder of your own rules, beside ours; off: none; default: penumbra/rules in the user's "
         "configuration folder. Read at the start, and when this option changes.",
-    ),
-    Knob("hosts", read_hosts, "Further hosts of LLM APIs (globs allowed), separated by commas."),
-    Knob("filter", read_text, "mitmproxy filter expression: only matching flows are touched."),
-    Knob(
-        "intercept",
-        read_choice("llm", "all"),
+        group="Which traffic, and what is known of it",
+    )
+    hosts: tuple[str, ...] = row((), HOSTS, "Further hosts of LLM APIs (globs allowed), separated by commas.")
+    filter: str = row("", TEXT, "mitmproxy filter expression: only matching flows are touched.")
+    intercept: str = row(
+        "llm",
+        choice("llm", "all"),
         "TLS connections to decrypt: llm (known hosts only, the rest is tunnelled) or all.",
-    ),
-    Knob(
-        "threads",
-        read_choice("auto", "pass", "refuse"),
-        "Conversations that Anthropic holds as message threads: pass them, refuse them so that the client "
-        "sends its whole history, or auto (refuse where the client is known to go on).",
-    ),
-    Knob(
-        "websocket",
-        read_choice("rewrite", "downgrade", "pass"),
-        "Responses over WebSocket: rewrite (frame by frame), downgrade (refused, after which clients use "
-        "HTTP) or pass.",
-    ),
-    Knob(
-        "aws_signing",
-        read_choice("off", "environment"),
-        "Signed requests to Amazon Bedrock: off (left alone) or environment (signed anew, with the keys of "
-        "the AWS_* variables).",
-    ),
-    Knob(
-        "database",
-        read_text,
+    )
+    threads: str = row(
+        "pass",
+        choice("auto", "pass", "refuse"),
+        "Conversations that Anthropic holds as message threads: pass them, refuse them so that the "
+        "client sends its whole history, or auto (refuse where the client is known to go on).",
+    )
+    websocket: str = row(
+        "rewrite",
+        choice("rewrite", "downgrade", "pass"),
+        "Responses over WebSocket: rewrite (frame by frame), downgrade (refused, after which clients "
+        "use HTTP) or pass.",
+    )
+    aws_signing: str = row(
+        "off",
+        choice("off", "environment"),
+        "Signed requests to Amazon Bedrock: off (left alone) or environment (signed anew, with the "
+        "keys of the AWS_* variables).",
+    )
+    database: str = row(
+        "",
+        TEXT,
         "SQLite file for decisions; `memory` for none; default: the user's state folder.",
-    ),
-    Knob(
-        "database_max_bytes",
-        read_size(1024 * 1024, _HUGE),
-        "Size at which the oldest entries leave the database.",
-    ),
-    Knob("ledger_ttl", read_duration, "How long decisions are remembered after their last use."),
-    Knob("originals_ttl", read_duration, "How long originals are kept after their last use."),
-    Knob("events", read_text, "File to append one JSON line per changed request to, without any content."),
-    Knob(
-        "max_body_bytes",
-        read_size(1024, _HUGE),
+        group="What is kept, and limits",
+    )
+    database_max_bytes: int = row(
+        512 * 1024**2, size(1024**2), "Size at which the oldest entries leave the database."
+    )
+    ledger_ttl: float = row(
+        30 * 86_400.0, DURATION, "How long decisions are remembered after their last use."
+    )
+    originals_ttl: float = row(86_400.0, DURATION, "How long originals are kept after their last use.")
+    events: str = row("", TEXT, "File to append one JSON line per changed request to, without any content.")
+    max_body_bytes: int = row(
+        128 * 1024**2,
+        size(1024),
         "Decoded request bodies above this size are not read, and so can't be searched for secrets.",
-    ),
-    Knob(
-        "offload_bytes",
-        read_size(0, _HUGE),
-        "Bodies above this size are worked on outside of the event loop.",
-    ),
+    )
+    offload_bytes: int = row(
+        32 * 1024, size(0), "Bodies above this size are worked on outside of the event loop."
+    )
+
+    @property
+    def outside(self) -> str:
+        """The strategy that is asked beside the pipeline or instead of it; empty if there is none."""
+        name = self.strategy.removeprefix("pipeline+")
+        return name if name in STRATEGY_ASKED else ""
+
+    @property
+    def must_search(self) -> bool:
+        """Whether what can't be searched for secrets is not sent."""
+        return self.redact_secrets and self.redaction_failure != "pass"
+
+    @property
+    def restores_secrets(self) -> bool:
+        """Whether values are put back into edits."""
+        return self.restore_secrets == "edits" and self.redact_secrets
+
+    def policy(self, *, can_expand: bool) -> Policy:
+        """The part of the settings that decides about forwarded bytes."""
+        mode = self.mode if self.strategy.startswith("pipeline") else Mode.DISABLED
+        return Policy(
+            mode=mode,
+            method=self.method,
+            lossy=self.lossy == "on" or (self.lossy == "auto" and can_expand),
+            min_bytes=self.min_bytes,
+            max_output_bytes=self.max_output_bytes,
+            target_ratio=self.target_ratio,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Option(Generic[T]):
+    """A row of the table."""
+
+    name: str
+    default: T
+    row: _Row[T]
+
+    @property
+    def full_name(self) -> str:
+        """As mitmproxy knows it."""
+        return f"{PREFIX}{self.name}"
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Its names in the environment; an earlier one counts before a later one."""
+        return (f"{VARIABLE}{self.name.upper()}", *self.row.environment)
+
+    @property
+    def place(self) -> str:
+        """Its place in the YAML file."""
+        return f"pipes.tool_output.{self.name}" if self.row.pipe else f"penumbra.{self.name}"
+
+    @property
+    def description(self) -> str:
+        """Its help, and the default that is in force where nothing is said."""
+        default = self.row.parser.write(self.default)
+        return f"{self.row.help} Default: {default}." if default else self.row.help
+
+    def read(self, key: str, value: Any) -> T:
+        """The parsed value. Raises SettingsError that names `key`."""
+        return read_value(self.row.parser, key, value)
+
+
+def read_value(parser: Parser[T], key: str, value: Any) -> T:
+    """A parsed value. Raises SettingsError that names `key`, the value and what is allowed."""
+    try:
+        return parser.read(value)
+    except SettingsError as error:
+        # A key is not shown, whatever shape it has.
+        got = "(hidden)" if key.endswith("api_key") else shown(value)
+        raise SettingsError(f"{key}: got {got}, allowed: {error}") from None
+
+
+OPTIONS: tuple[Option[Any], ...] = tuple(
+    Option(member.name, member.default, member.metadata[_ROW])
+    for member in fields(Settings)
+    if _ROW in member.metadata
 )
 
-_GROUPS = {
-    "mode": "What is done to tool results",
-    "strategy": "Others who shorten",
-    "min_bytes": "Sizes, and what may be left out",
-    "adopt": "Long sessions",
-    "redact_secrets": "Secrets",
-    "rules": "Which traffic, and what is known of it",
-    "database": "What is kept, and limits",
-}
-"""Of the table above: the knob with which a group begins, and its title."""
+
+def groups() -> dict[str, list[Option[Any]]]:
+    """The options by the title of their group, all in the table's order."""
+    titles: dict[str, list[Option[Any]]] = {}
+    members: list[Option[Any]] = []
+    for option in OPTIONS:
+        if option.row.group:
+            members = titles.setdefault(option.row.group, [])
+        members.append(option)
+    return titles
 
 
-def groups() -> dict[str, list[Knob]]:
-    """The knobs by the title of their group, all in the table's order."""
-    found: dict[str, list[Knob]] = {}
-    members: list[Knob] = []
-    for knob in KNOBS:
-        if knob.name in _GROUPS:
-            members = found.setdefault(_GROUPS[knob.name], [])
-        members.append(knob)
-    return found
+class Loader(Protocol):
+    """mitmproxy's."""
+
+    def add_option(
+        self, name: str, typespec: type, default: Any, help: str, choices: Sequence[str] | None = None
+    ) -> None: ...
+
+
+def declare(loader: Loader) -> None:
+    """Tell mitmproxy of the options, with the choices that its editors show.
+
+    All are text, and empty where nothing is said: mitmproxy drops an addon without a word when a value of
+    another type can't be read, and what is set to its default must be told from what is not set.
+    """
+    loader.add_option(CONFIG_OPTION, str, "", "YAML file with Penumbra's settings; watched for changes.")
+    for option in OPTIONS:
+        words = option.row.parser.choices
+        loader.add_option(option.full_name, str, "", option.description, ("", *words) if words else None)
 
 
 def unprefixed_options(names: Iterable[str]) -> list[str]:
     """One line for each name of an option that is ours but for its beginning."""
-    known = {knob.name for knob in KNOBS}
+    known = {option.name for option in OPTIONS}
     return [
         f"{name}: mitmproxy has no such option, did you mean {PREFIX}{name}?"
         for name in names
@@ -346,7 +448,7 @@ def unprefixed_options(names: Iterable[str]) -> list[str]:
 
 def unknown_options(names: Iterable[str]) -> list[str]:
     """One line for each name of an option that should be ours and is not."""
-    known = ["config", *(knob.name for knob in KNOBS)]
+    known = ["config", *(option.name for option in OPTIONS)]
     lines = []
     for name in names:
         if name.startswith(PREFIX.rstrip("_")):

@@ -1,6 +1,6 @@
-"""How the value of a setting is read: text, or a scalar or list of YAML, into what the setting holds.
+"""How the value of an option is read: text, or a scalar or list of YAML, into what the option holds.
 
-Every reader raises SettingsError whose message says what is allowed.
+Every `read` raises SettingsError whose message says what is allowed; it reads what `write` gives.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ import difflib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from penumbra import redaction
 from penumbra.compress.result import Mode
@@ -18,6 +19,22 @@ from penumbra.config.tool_compaction import ToolCompaction
 
 class SettingsError(ValueError):
     """A bad value; the message is one line: key, what it got, what is allowed."""
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Parser(Generic[T]):
+    """A type of values."""
+
+    read: Callable[[Any], T]
+    """Raises SettingsError."""
+    choices: tuple[str, ...] = ()
+    """What an editor of options offers; empty: whatever can be read."""
+    range: tuple[int, int] | None = None
+    """Smallest and largest, of whole numbers."""
+    write: Callable[[T], str] = str
 
 
 _NEAR = 0.78
@@ -54,31 +71,34 @@ def read_flag(value: Any) -> bool:
     raise SettingsError("true or false")
 
 
-def read_choice(*allowed: str) -> Callable[[Any], str]:
-    def parse(value: Any) -> str:
+TEXT = Parser(read_text)
+FLAG = Parser(read_flag, ("true", "false"), write=lambda value: str(value).lower())
+
+
+def listed(allowed: tuple[str, ...]) -> str:
+    """The words of a choice, as an error says them."""
+    return ", ".join(allowed[:-1]) + f" or {allowed[-1]}"
+
+
+def choice(*allowed: str) -> Parser[str]:
+    """One of some words, in any case."""
+
+    def read(value: Any) -> str:
         text = read_text(value).lower()
         if text not in allowed:
-            raise SettingsError(", ".join(allowed[:-1]) + f" or {allowed[-1]}")
+            raise SettingsError(listed(allowed))
         return text
 
-    return parse
-
-
-def read_integer(low: int, high: int) -> Callable[[Any], int]:
-    def parse(value: Any) -> int:
-        text = read_text(value).replace("_", "")
-        if not re.fullmatch(r"\d{1,18}", text, re.ASCII) or not low <= int(text) <= high:
-            raise SettingsError(f"a whole number from {low} to {high}")
-        return int(text)
-
-    return parse
+    return Parser(read, allowed)
 
 
 _SIZE_UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
 
-def read_size(low: int, high: int) -> Callable[[Any], int]:
-    def parse(value: Any) -> int:
+def size(low: int, high: int = 1 << 40) -> Parser[int]:
+    """Bytes, from `low` to `high`."""
+
+    def read(value: Any) -> int:
         match = re.fullmatch(
             r"(\d{1,15})\s*([kmg]?)(?:i?b)?", read_text(value).lower().replace("_", ""), re.ASCII
         )
@@ -87,7 +107,7 @@ def read_size(low: int, high: int) -> Callable[[Any], int]:
             raise SettingsError(f"bytes from {low} to {high}, for example 65536 or 64k")
         return size
 
-    return parse
+    return Parser(read, range=(low, high), write=lambda value: _with_unit(value, _SIZE_UNITS))
 
 
 _DURATION_UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -106,11 +126,32 @@ def read_time_limit(value: Any) -> float:
     return 0.0 if read_text(value) == "0" else read_duration(value)
 
 
+def _with_unit(value: float, units: Mapping[str, float]) -> str:
+    """In the largest unit of which it is a whole number."""
+    name, unit = max(
+        ((name, unit) for name, unit in units.items() if value % unit == 0),
+        key=lambda entry: entry[1],
+        default=("", 1),
+    )
+    return f"{value / unit:g}{name}" if value else "0"
+
+
+def _write_duration(value: float) -> str:
+    return _with_unit(value, {name: unit for name, unit in _DURATION_UNITS.items() if name})
+
+
+DURATION = Parser(read_duration, write=_write_duration)
+TIME_LIMIT = Parser(read_time_limit, write=_write_duration)
+
+
 def read_ratio(value: Any) -> float | None:
     text = read_text(value)
     if re.fullmatch(r"(?:0?\.\d{1,6}|1(?:\.0{1,6})?|0)", text, re.ASCII) and 0 < float(text) <= 1:
         return float(text)
     raise SettingsError("a number above 0 and up to 1")
+
+
+RATIO = Parser(read_ratio, write=lambda value: "" if value is None else f"{value:g}")
 
 
 _MODE_ALIASES = {
@@ -119,7 +160,8 @@ _MODE_ALIASES = {
     **dict.fromkeys(("standard", "on", "true"), Mode.STANDARD),
     "aggressive": Mode.AGGRESSIVE,
 }
-_METHOD_ALIASES = {"lzw": "lzw", "repair": "repair", "re-pair": "repair", "auto": "auto"}
+_METHODS = ("lzw", "repair", "auto")
+_METHOD_ALIASES = {**{name: name for name in _METHODS}, "re-pair": "repair"}
 
 
 def parse_mode(text: str) -> Mode | None:
@@ -134,14 +176,32 @@ def parse_method(text: str) -> str | None:
 
 def read_mode(value: Any) -> Mode:
     if (mode := parse_mode(read_text(value))) is None:
-        raise SettingsError("disabled, safe, standard or aggressive")
+        raise SettingsError(listed(MODE.choices))
     return mode
 
 
 def read_method(value: Any) -> str:
     if (method := parse_method(read_text(value))) is None:
-        raise SettingsError("lzw, repair or auto")
+        raise SettingsError(listed(_METHODS))
     return method
+
+
+MODE = Parser(read_mode, tuple(map(str, Mode)))
+METHOD = Parser(read_method, _METHODS)
+STRATEGY_ASKED = ("simple", "api", "external_provider")
+"""The strategies that ask others, or cut without a look at the content."""
+_STRATEGY = choice(
+    "pipeline", "passthrough", *STRATEGY_ASKED, *(f"pipeline+{name}" for name in STRATEGY_ASKED)
+)
+
+
+def read_strategy(value: Any) -> str:
+    """One name, or a chain: names joined by `+`, or a list."""
+    parts = [read_text(part) for part in value] if isinstance(value, list) else read_text(value).split("+")
+    return _STRATEGY.read("+".join(part.strip() for part in parts))
+
+
+STRATEGY = Parser(read_strategy, _STRATEGY.choices)
 
 
 def read_names(value: Any) -> tuple[str, ...]:
@@ -151,6 +211,11 @@ def read_names(value: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for part in parts if (name := read_text(part))))
 
 
+def _write_names(names: Iterable[str]) -> str:
+    return ",".join(sorted(names))
+
+
+NAMES = Parser(lambda value: frozenset(read_names(value)), write=_write_names)
 _HOST = re.compile(r"[\w.*?!\[\]-]+|\[?[0-9A-Fa-f:.*?]+\]?")
 
 
@@ -172,7 +237,7 @@ def read_hosts(value: Any) -> tuple[str, ...]:
     return names
 
 
-def read_parameters(value: Any) -> ToolCompaction:
+def read_tool_compaction(value: Any) -> ToolCompaction:
     """What is superseded, under the names of `ToolCompaction.read`: a mapping, or one as JSON."""
     if isinstance(value, str):
         try:
@@ -182,3 +247,8 @@ def read_parameters(value: Any) -> ToolCompaction:
     if not isinstance(value, Mapping):
         raise SettingsError("a mapping, or one as JSON")
     return ToolCompaction.read(value)
+
+
+HOSTS = Parser(read_hosts, write=_write_names)
+TOOL_COMPACTION = Parser(read_tool_compaction, write=lambda value: "")
+"""Their defaults stand in `ToolCompaction`."""

@@ -14,9 +14,8 @@ from typing import Any
 
 from penumbra import errors
 from penumbra.compress.result import Mode
-from penumbra.config.options import MAX_OUTPUT_BYTES_LIMIT
-from penumbra.config.parsers import meant, parse_method, parse_mode
-from penumbra.config.settings import Settings
+from penumbra.config.options import OPTIONS, Option, Settings
+from penumbra.config.parsers import FLAG, METHOD, MODE, meant, parse_method, parse_mode
 
 FIELD = "_forge"
 THRESHOLD_HEADER = "x-compression-threshold"
@@ -31,7 +30,9 @@ _MEMBERS = (
     *("schema_compression", "debug", "tool_call_policy", "required_steps", "terminal_tools"),
     *("return_raw_on_guardrail_failure", "tool_status"),
 )
-_FIELDS = ("mode", "method", "session_id", "dedup", "memo", "redact_secrets", "max_output_bytes")
+_OPTIONS = {option.name: option for option in OPTIONS if option.row.per_request}
+_FIELDS = (*_OPTIONS, "session_id", "memo")
+"""The last one is accepted for clients that send it: what was decided is always remembered here."""
 
 
 class OverrideError(ValueError):
@@ -55,24 +56,32 @@ def apply(settings: Settings, forge: Any) -> Settings:
 
 def _apply_object(settings: Settings, wanted: Mapping[str, Any]) -> Settings:
     _known(_PATH, wanted, _FIELDS)
-    changes: dict[str, Any] = {}
-    if "mode" in wanted:
-        changes["mode"] = _mode(_string(wanted, "mode"))
-    if "method" in wanted:
-        changes["method"] = _method(_string(wanted, "method"))
+    changes = {name: _value(_OPTIONS[name], wanted) for name in _OPTIONS if name in wanted}
+    if (
+        settings.redact_secrets
+        and not changes.get("redact_secrets", True)
+        and not settings.allow_redaction_off
+    ):
+        raise OverrideError(f"{_PATH}.redact_secrets: redaction can't be switched off by a request here")
     if "session_id" in wanted:
-        session_id = _string(wanted, "session_id")
-        changes["session_id"] = session_id if session_id.strip() else ""
-    if "dedup" in wanted:
-        changes["dedup"] = _boolean(wanted, "dedup")
+        changes["session_id"] = _string(wanted, "session_id").strip() and wanted["session_id"]
     if "memo" in wanted:
-        # Accepted for clients that send it; what was decided is always remembered here.
         _boolean(wanted, "memo")
-    if "redact_secrets" in wanted:
-        changes["redact_secrets"] = _redaction(settings, _boolean(wanted, "redact_secrets"))
-    if "max_output_bytes" in wanted:
-        changes["max_output_bytes"] = _output_bytes(wanted["max_output_bytes"])
     return replace(settings, **changes)
+
+
+def _value(option: Option[Any], wanted: Mapping[str, Any]) -> Any:
+    """The value of an option. Raises OverrideError."""
+    parser, name = option.row.parser, option.name
+    if parser is MODE:
+        return _mode(_string(wanted, name))
+    if parser is METHOD:
+        return _method(_string(wanted, name))
+    if parser is FLAG:
+        return _boolean(wanted, name)
+    if parser.range is not None:
+        return _integer(wanted, name, parser.range[1])
+    return _string(wanted, name)
 
 
 def apply_threshold(settings: Settings, value: str) -> Settings:
@@ -139,15 +148,10 @@ def _boolean(wanted: Mapping[str, Any], name: str) -> bool:
     return value
 
 
-def _redaction(settings: Settings, wanted: bool) -> bool:
-    if settings.redact_secrets and not wanted and not settings.allow_redaction_off:
-        raise OverrideError(f"{_PATH}.redact_secrets: redaction can't be switched off by a request here")
-    return wanted
-
-
-def _output_bytes(value: Any) -> int:
+def _integer(wanted: Mapping[str, Any], name: str, most: int) -> int:
+    value = wanted[name]
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise OverrideError(f"{_PATH}.max_output_bytes must be a positive integer")
-    if value > MAX_OUTPUT_BYTES_LIMIT:
-        raise OverrideError(f"{_PATH}.max_output_bytes must be <= {MAX_OUTPUT_BYTES_LIMIT}")
+        raise OverrideError(f"{_PATH}.{name} must be a positive integer")
+    if value > most:
+        raise OverrideError(f"{_PATH}.{name} must be <= {most}")
     return value

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from penumbra import rules
+from penumbra.config.options import Settings
 from penumbra.config.parsers import shown
-
-if TYPE_CHECKING:
-    from penumbra.config.settings import Settings
 
 _AUTHS = ("", "api_key", "oauth")
 
@@ -24,8 +22,7 @@ def entry(settings: Settings) -> str:
 
 def missing(settings: Settings) -> str:
     """One line that says which key lacks what; empty if the strategy can work."""
-    asked = settings.strategy.removeprefix("pipeline+")
-    if asked not in ("simple", "api", "external_provider"):
+    if not (asked := settings.outside):
         return ""
     if settings.lossy == "off":
         return f"lossy: got 'off', allowed: auto or on with the strategy {asked}, which leaves things out"

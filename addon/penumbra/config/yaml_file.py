@@ -7,38 +7,16 @@ search more for secrets; so it is an error, which names the right place or the n
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
 
-from penumbra.config.options import KNOBS, Knob
-from penumbra.config.parsers import SettingsError, meant, read_duration, read_flag, read_text, shown
-
-
-@dataclass(frozen=True, slots=True)
-class Provider:
-    """An entry of `providers`: whom to ask for a summary."""
-
-    auth: str = ""
-    model: str = ""
-    api_key: str = field(default="", repr=False)
-    endpoint: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Api:
-    """`pipes.tool_output.api`: a service that shortens results."""
-
-    endpoint: str = ""
-    api_key: str = field(default="", repr=False)
-    model: str = ""
-    timeout: float = 30.0
-    """Seconds."""
-    query_agnostic: bool = False
-    """The service is not told what the user wants to know."""
+from penumbra.config.options import OPTIONS, Option, read_value
+from penumbra.config.parsers import DURATION, FLAG, TEXT, Parser, SettingsError, meant, shown
+from penumbra.config.services import Api, Provider
 
 
 class Filled(str):
@@ -95,11 +73,10 @@ _OF_OTHERS = (
 """Sections of the field's own files, which mean nothing here."""
 _PIPES = ("tool_output",)
 _PIPES_OF_OTHERS = ("tool_discovery", "task_output")
-_BY_NAME = {knob.name: knob for knob in KNOBS}
-_IN_PIPE = {knob.yaml[-1]: knob for knob in KNOBS if knob.yaml}
+_BY_NAME = {option.name: option for option in OPTIONS}
+_IN_PIPE = {option.name: option for option in OPTIONS if option.row.pipe}
 _PLACES = {
-    **{name: f"penumbra.{name}" for name in _BY_NAME},
-    **{name: ".".join(knob.yaml) for name, knob in _IN_PIPE.items()},
+    **{option.name: option.place for option in OPTIONS},
     "enabled": "pipes.tool_output.enabled",
     "api": "pipes.tool_output.api",
     **{name: name for name in _TOP},
@@ -107,8 +84,11 @@ _PLACES = {
 }
 
 
-def read(path: Path, variables: Variables, values: dict[str, Any]) -> Iterator[tuple[Knob, str, Any]]:
-    """The knobs that the file sets; `providers` and `api` go into `values` at once. Raises SettingsError."""
+def read(path: Path, variables: Variables, values: dict[str, Any]) -> Iterator[tuple[Option[Any], str, Any]]:
+    """The options that the file sets; `providers` and `api` go into `values` at once.
+
+    Raises SettingsError.
+    """
     top = _mapping("penumbra_config", variables.substitute(_document(path)))
     _check_names("", top, (*_TOP, *_OF_OTHERS))
     if "providers" in top:
@@ -142,12 +122,12 @@ def _document(path: Path) -> Any:
 
 
 def _section(
-    prefix: str, section: Mapping[str, Any], knobs: Mapping[str, Knob]
-) -> Iterator[tuple[Knob, str, Any]]:
-    _check_names(prefix, section, tuple(knobs))
+    prefix: str, section: Mapping[str, Any], options: Mapping[str, Option[Any]]
+) -> Iterator[tuple[Option[Any], str, Any]]:
+    _check_names(prefix, section, tuple(options))
     for key, value in section.items():
         if value is not None and value != "":
-            yield knobs[key], f"{prefix}.{key}", value
+            yield options[key], f"{prefix}.{key}", value
 
 
 def _check_names(prefix: str, section: Mapping[Any, Any], allowed: tuple[str, ...]) -> None:
@@ -178,11 +158,11 @@ def _mapping(key: str, value: Any) -> Mapping[str, Any]:
 
 
 def _switch(key: str, value: Any) -> bool:
-    return bool(Knob("enabled", read_flag, "").read(key, value))
+    return read_value(FLAG, key, value)
 
 
 _Record = TypeVar("_Record", Provider, Api)
-_RECORD_PARSERS: dict[str, Callable[[Any], Any]] = {"timeout": read_duration, "query_agnostic": read_flag}
+_RECORD_PARSERS: Mapping[str, Parser[Any]] = {"timeout": DURATION, "query_agnostic": FLAG}
 
 
 def _record(kind: type[_Record], key: str, value: Any) -> _Record:
@@ -191,6 +171,5 @@ def _record(kind: type[_Record], key: str, value: Any) -> _Record:
     _check_names(key, section, known)
     found: dict[str, Any] = {}
     for name, item in section.items():
-        parse = _RECORD_PARSERS.get(name, read_text)
-        found[name] = Knob(name, parse, "").read(f"{key}.{name}", item)
+        found[name] = read_value(_RECORD_PARSERS.get(name, TEXT), f"{key}.{name}", item)
     return kind(**found)

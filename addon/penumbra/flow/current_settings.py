@@ -9,7 +9,7 @@ from pathlib import Path
 from mitmproxy import ctx, flowfilter, http
 
 from penumbra import user_rules
-from penumbra.config.options import CONFIG_OPTION, KNOBS
+from penumbra.config.options import CONFIG_OPTION, OPTIONS
 from penumbra.config.settings import Settings, SettingsError, config_path, load
 from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.errors import one_line
@@ -32,7 +32,7 @@ class CurrentSettings:
 
     def read(self) -> None:
         """Read everything anew. Raises SettingsError, and then all stays as it was."""
-        options = {knob.name: getattr(ctx.options, knob.option) for knob in KNOBS}
+        options = {option.name: getattr(ctx.options, option.full_name) for option in OPTIONS}
         self._file_state = _state_of_file()
         settings = load(options, os.environ, _path())
         rules = self._user_rules(settings)

@@ -235,10 +235,10 @@ def test_versions_and_help_by_group(home):
     shown = run("run", "--help")
     assert shown.returncode == 0
     assert shown.stdout.startswith("usage: penumbra run")
-    for title, knobs in groups().items():
+    for title, options in groups().items():
         _, _, rest = shown.stdout.partition(f"\n{title}:\n")
         block = rest.partition("\n\n")[0]
-        assert all(f"  {knob.option}\n" in f"{block}\n" for knob in knobs)
+        assert all(f"  {option.full_name}\n" in f"{block}\n" for option in options)
 
 
 class Running:

@@ -8,12 +8,12 @@ from mitmproxy import ctx
 
 from penumbra.cli import USAGE, main
 from penumbra.cli.start import Quiet
-from penumbra.config.options import KNOBS, groups
+from penumbra.config.options import OPTIONS, groups
 from penumbra.rules import load as load_rules
 
 
-def test_every_knob_is_in_one_group():
-    assert [knob for knobs in groups().values() for knob in knobs] == list(KNOBS)
+def test_every_option_is_in_one_group():
+    assert [option for options in groups().values() for option in options] == list(OPTIONS)
     assert all(groups().values())
 
 

@@ -52,7 +52,7 @@ def test_other_extensions_are_ignored():
     assert apply(Settings(), {"debug": {"a": 1}, "schema_compression": "minify"}) == Settings()
 
 
-OBJECT = "mode, method, session_id, dedup, memo, redact_secrets, max_output_bytes"
+OBJECT = "mode, method, max_output_bytes, dedup, redact_secrets, session_id, memo"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from penumbra.compress.result import Mode
 from penumbra.config import settings
-from penumbra.config.options import KNOBS
+from penumbra.config.options import CONFIG_OPTION, OPTIONS, declare
 from penumbra.config.settings import Settings, SettingsError, load
 
 EXTERNAL = """
@@ -62,10 +62,45 @@ def test_defaults_are_the_dataclass():
     assert Settings().mode is Mode.STANDARD
 
 
-def test_every_field_has_a_knob_or_a_section_of_the_file():
+def test_every_field_is_an_option_or_a_section_of_the_file():
     names = {field.name for field in dataclasses.fields(Settings)}
-    assert names - {knob.name for knob in KNOBS} == {"providers", "api", "session_id"}
-    assert {knob.name for knob in KNOBS} <= names
+    assert names - {option.name for option in OPTIONS} == {"providers", "api", "session_id"}
+    assert {option.name for option in OPTIONS} <= names
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_what_an_option_says_of_itself_is_read_again(option):
+    parser = option.row.parser
+    if written := parser.write(option.default):
+        assert parser.read(written) == option.default
+        assert option.description.endswith(f" Default: {written}.")
+    else:
+        assert option.description == option.row.help
+    for word in parser.choices:
+        assert parser.write(parser.read(word)) == word
+    if parser.range is not None:
+        low, high = parser.range
+        assert low <= option.default <= high
+        for outside in (low - 1, high + 1):
+            with pytest.raises(SettingsError):
+                parser.read(outside)
+
+
+def test_what_mitmproxy_is_told():
+    told = {}
+
+    class Loader:
+        def add_option(self, name, typespec, default, help, choices=None):
+            assert (typespec, default) == (str, "")
+            told[name] = (help, choices)
+
+    declare(Loader())
+    assert set(told) == {CONFIG_OPTION, *(f"penumbra_{option.name}" for option in OPTIONS)}
+    help, choices = told["penumbra_mode"]
+    assert help.endswith("aggressive. Default: standard.")
+    assert choices == ("", "disabled", "safe", "standard", "aggressive")
+    assert told["penumbra_dedup"][1] == ("", "true", "false")
+    assert told["penumbra_min_bytes"][1] is None
 
 
 def test_option_before_environment_before_file_before_default(config):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penumbra.config.options import KNOBS, groups
+from penumbra.config.options import OPTIONS, groups
 from penumbra.config.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -22,20 +22,16 @@ def test_the_tables_are_those_of_the_options():
         for section in sections
     }
     assert shown == {
-        title: [(knob.option, knob.help.replace("|", "/")) for knob in knobs]
-        for title, knobs in groups().items()
+        title: [(option.full_name, option.row.help.replace("|", "/")) for option in options]
+        for title, options in groups().items()
     }
 
 
-@pytest.mark.parametrize("knob", KNOBS, ids=lambda knob: knob.name)
-def test_the_default_is_the_one_in_force(knob):
-    default, shown = getattr(Settings(), knob.name), DEFAULTS[knob.option]
-    if shown == "":
-        assert not default or knob.name == "tool_compaction"
-    else:
-        assert knob.parse(shown) == default
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_the_default_is_the_one_in_force(option):
+    assert DEFAULTS[option.full_name] == option.row.parser.write(getattr(Settings(), option.name))
 
 
 def test_the_keys_of_the_pipe_are_named():
     sentence = PAGE.partition("Under `pipes.tool_output`: ")[2].partition(", and `api`")[0]
-    assert re.findall(r"`(\w+)`", sentence) == [knob.name for knob in KNOBS if knob.yaml]
+    assert re.findall(r"`(\w+)`", sentence) == [option.name for option in OPTIONS if option.row.pipe]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penumbra.config.options import CONFIG_OPTION, KNOBS
+from penumbra.config.options import CONFIG_OPTION, OPTIONS
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = sorted(
@@ -76,7 +76,7 @@ def test_files_that_are_named_are_there(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_options_that_are_named_are_there(page):
-    options = {knob.option for knob in KNOBS} | {CONFIG_OPTION} | OTHER_NAMES
+    options = {option.full_name for option in OPTIONS} | {CONFIG_OPTION} | OTHER_NAMES
     assert set(re.findall(r"\bpenumbra_[a-z_]+", text(page))) - options == set()
 
 
