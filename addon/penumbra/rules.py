@@ -7,9 +7,9 @@ at the top of the tree in a clone. What the user's own folder adds (see `user_ru
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache, wraps
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import yaml
 
@@ -19,7 +19,7 @@ from penumbra.rule_schemas.base import Strict, convert
 _PACKAGE = Path(__file__).resolve().parent
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _Struct = TypeVar("_Struct", bound=Strict)
-_Value = TypeVar("_Value", covariant=True)
+_Value = TypeVar("_Value")
 
 
 class RuleFile(NamedTuple):
@@ -31,15 +31,12 @@ class RuleFile(NamedTuple):
     is_users: bool = False
 
 
-class _Cached(Protocol[_Value]):
-    def __call__(self) -> _Value: ...
-    def cache_clear(self) -> None: ...
-
-
 _users: Mapping[str, Any] = {}
 """What the user's folder adds: content by the name of the file."""
+_version = 0
+"""Another one each time that they change."""
 _clear: list[Callable[[], None]] = []
-"""Empties what was made of rules."""
+"""Empties what rules have said of texts."""
 
 
 @cache
@@ -54,15 +51,21 @@ def directory() -> Path:
 def load(name: str) -> Any:
     """The content of one rule file, `name` relative to the rules folder (`"providers.yaml"`), with what the
     user adds to it. Raises RuleError if it is not what its schema allows."""
-    content = parse(directory() / name, name)
+    content = _ours(name)
     convert(schema_of(name), content, name)
     return _joined(_users[name], content) if name in _users else content
 
 
 def load_as(name: str, kind: type[_Struct]) -> _Struct:
     """`load`, as the type of the file."""
-    content = parse(directory() / name, name)
+    content = _ours(name)
     return convert(kind, _joined(_users[name], content) if name in _users else content, name)
+
+
+@lru_cache(maxsize=2)
+def _ours(name: str) -> Any:
+    """Several modules read parts of the same file, one after the other."""
+    return parse(directory() / name, name)
 
 
 def load_folder(name: str) -> Iterator[RuleFile]:
@@ -89,18 +92,29 @@ def parse(path: Path, name: str) -> Any:
 
 def add(users: Mapping[str, Any]) -> None:
     """Put what a user's folder holds, checked before, in the place of what another one added."""
-    global _users
+    global _users, _version
     if not users and not _users:
         return
     _users = users
+    _version += 1
     for clear in _clear:
         clear()
 
 
-def cached(function: Callable[[], _Value]) -> _Cached[_Value]:
+def cached(function: Callable[[], _Value]) -> Callable[[], _Value]:
     """`functools.cache` for what is made of rules: it is made anew when the user's change."""
-    remembering: _Cached[_Value] = cache(function)
-    return until_changed(remembering)
+    made: tuple[int, _Value] | None = None
+
+    @wraps(function)
+    def current() -> _Value:
+        nonlocal made
+        version = _version
+        if made is None or made[0] != version:
+            # What is made while the rules change in another thread counts as made of the old ones.
+            made = (version, function())
+        return made[1]
+
+    return current
 
 
 _Function = TypeVar("_Function")
