@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 import pytest
+import yaml
 
 from penumbra import rules
 from penumbra.compress.calls.classify import classify
@@ -23,6 +24,13 @@ def test_our_files_are_what_their_schemas_allow(name: str) -> None:
     content = rules.parse(rules.directory() / name, name)
     assert list(problems(schema_of(name), content)) == []
     assert list(broken_patterns(schema_of(name), content)) == []
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if "/" not in name])
+def test_our_files_mean_the_same_to_every_reader_of_yaml(name: str) -> None:
+    """libyaml, which is not installed everywhere, takes more than PyYAML's own."""
+    text = (rules.directory() / name).read_text(encoding="utf-8")
+    assert yaml.load(text, yaml.SafeLoader) == rules.parse(rules.directory() / name, name)
 
 
 def test_every_schema_has_a_file() -> None:

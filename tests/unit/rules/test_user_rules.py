@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from penumbra import user_rules
+from penumbra import rules, user_rules
 from penumbra.apis import other_paths, recognise
 from penumbra.compress.calls.classify import classify
 from penumbra.compress.calls.tools import category
@@ -153,3 +153,20 @@ def test_folder_of_the_setting(tmp_path: Path) -> None:
     assert user_rules.folder_of(str(tmp_path), {}) == tmp_path
     with pytest.raises(RuleError, match="allowed: a folder of rules, or off"):
         user_rules.folder_of(str(tmp_path / "none"), {})
+
+
+def test_what_is_made_while_rules_change_is_made_again() -> None:
+    """Another thread may be reading the old ones at that moment."""
+    made: list[str] = []
+
+    @rules.cached
+    def family_of_bazel() -> str:
+        made.append(classify("Bash", {"command": "bazel test //..."}).family)
+        if len(made) == 1:
+            user_rules.use(STRANGERS)
+        return made[-1]
+
+    assert family_of_bazel() == "make"
+    assert family_of_bazel() == "bazel"
+    assert family_of_bazel() == "bazel"
+    assert made == ["make", "bazel"]
