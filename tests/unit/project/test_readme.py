@@ -95,3 +95,10 @@ def test_the_architecture_names_every_folder_of_the_package():
     tree = text("docs/architecture.md").partition("addon/penumbra/\n")[2].partition("\nrules/")[0]
     named = set(re.findall(r"^  (\w+)/ ", tree, re.MULTILINE))
     assert named == {path.parent.name for path in (ROOT / "addon/penumbra").glob("*/__init__.py")}
+
+
+def test_the_architecture_names_the_layers_that_are_held():
+    contracts = tomllib.loads(text("pyproject.toml"))["tool"]["importlinter"]["contracts"]
+    (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    shown = text("docs/architecture.md").partition("Imports lead downwards")[2].split("```")[1]
+    assert " ".join(shown.split()) == " > ".join(layers).replace("penumbra.", "")
