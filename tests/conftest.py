@@ -17,12 +17,21 @@ from typing import Any
 
 import pytest
 
+from support import choice
 from support.compressor_service import Service
 from support.mitm import ADDON, Mitmdump, stop_all
 from support.upstream import Upstream
 
 os.environ["XDG_CONFIG_HOME"] = os.devnull
 """Whoever runs the tests may have rules of their own."""
+pytest_addoption = choice.add_options
+pytest_configure = choice.configure
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    choice.choose(config, items)
+
+
 StartProxy = Callable[..., Mitmdump]
 PROXIES_AT_ONCE = 5
 """Shared ones; the one that was not asked for the longest time makes room. Each takes about 100 MB."""

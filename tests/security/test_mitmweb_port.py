@@ -34,6 +34,8 @@ def addresses():
 HAS_HOLE = metadata.version("mitmproxy") == "11.0.2"
 REFUSAL = "Penumbra leads nobody to mitmweb's own port"
 
+pytestmark = pytest.mark.proxy
+
 
 class Mitmweb:
     """A mitmweb in a process of its own, with the addon or without."""

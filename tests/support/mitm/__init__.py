@@ -22,6 +22,8 @@ INSIDE = Path(__file__).with_name("inside.py")
 _LISTENING = re.compile(r"listening at [^\n]*?:(\d{2,5})\b")
 _ACTIVE = "Penumbra is active"
 _KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT", "COVERAGE_PROCESS_START")
+ALLOWED = True
+"""False where a run has promised to start none."""
 START_LIMIT = 60.0
 """Seconds until a proxy that does not listen counts as broken."""
 
@@ -125,6 +127,7 @@ class Mitmdump:
 
     def launch(self) -> subprocess.Popen[bytes]:
         """Starts the process and does not wait for it."""
+        assert ALLOWED, "a test without the mark `proxy` starts one"
         self.home.mkdir(parents=True, exist_ok=True)
         environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
         environment |= {

@@ -7,10 +7,19 @@ mitmproxy command: `POST /.command` with the command as body, to any host.
 import asyncio
 import json
 import os
+import sys
 
 from mitmproxy import command, ctx, exceptions, http
 
 COMMAND_PATH = "/.command"
+PAUSE = 0.02
+"""Seconds between two tries of a hidden call that failed; a user's proxy takes longer."""
+
+
+def shorten_pauses():
+    for name, module in list(sys.modules.items()):
+        if name.startswith("penumbra.flow.") and hasattr(module, "_PAUSE"):
+            module._PAUSE = PAUSE
 
 
 class Inside:
@@ -63,6 +72,7 @@ class Inside:
         return str(self.lag * 1000)
 
     def running(self):
+        shorten_pauses()
         self.watch = asyncio.create_task(self.measure())
 
     async def measure(self):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from penumbra.apis.base import Response, Turn
+from support.cuts import places
 
 
 def chunks(data: bytes, size: int) -> Iterator[bytes]:
@@ -34,8 +35,8 @@ def byte_by_byte(make: Callable[[], Response], turns: list[bytes]) -> tuple[byte
 
 
 def every_cut(make: Callable[[], Response], turns: list[bytes]) -> tuple[bytes, list[Turn]]:
-    """The same for every place where the turns can be cut in two, and byte by byte; checked to agree."""
+    """The same for the places where the turns are cut in two, and byte by byte; checked to agree."""
     whole = byte_by_byte(make, turns)
-    for at in range(1, max(map(len, turns))):
+    for at in places(*turns):
         assert drive(make(), turns, lambda data, at=at: iter([data[:at], data[at:]])) == whole
     return whole

@@ -13,6 +13,7 @@ import pytest
 from penumbra.apis import upstream_error
 from penumbra.apis.base import Failure, InjectedCall, Response
 from penumbra.apis.formats import FORMATS
+from support.cuts import places
 from support.streams.anthropic_streams import (
     FIRST,
     MIXED,
@@ -393,7 +394,7 @@ def test_what_is_left_of_a_message_that_breaks_off() -> None:
         + call(3, PHANTOM, "toolu_p", "{}")
         + thinking(4, "More.", "sig-10")
     )
-    for at in range(len(whole) + 1):
+    for at in places(whole):
         answer = stream()
         answer.feed(whole[:at])
         turn = answer.end_turn()

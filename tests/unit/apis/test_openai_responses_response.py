@@ -11,6 +11,7 @@ from openai.types.responses import Response
 from penumbra.apis import base, upstream_error
 from penumbra.apis.base import Failure, InjectedCall
 from penumbra.apis.formats import FORMATS
+from support.cuts import places
 from support.streams.drive import byte_by_byte, chunks, drive, every_cut
 from support.streams.responses_streams import (
     PHANTOM,
@@ -345,7 +346,7 @@ def test_reasoning_that_has_lost_what_it_led_to() -> None:
     assert turn.orphans == ("gAAA2", "rs_2", "gAAA3", "rs_3")
     whole = stream(0, *items, call(5), reasoning(6))
     cut = whole[: whole.index(b"event: response.completed")]
-    for at in range(len(cut)):
+    for at in places(cut[:-1]):
         answer = made()
         answer.feed(cut[:at])
         turn = answer.end_turn()

@@ -11,6 +11,7 @@ from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import Failure
 from penumbra.apis.formats import FORMATS
 from penumbra.expand.loop import ROUNDS, Ask, Broken, Continue, Done, ToolLoop
+from support.cuts import places
 from support.streams.anthropic_streams import FIRST, MIXED, PHANTOM, SECOND, call, end, start, text
 
 REQUEST = b'{"model":"m","messages":[{"role":"user","content":"x"}]}'
@@ -160,7 +161,7 @@ def test_a_client_that_leaves() -> None:
 
 def test_what_is_left_of_an_answer_can_be_sent_again() -> None:
     """Wherever a continuation breaks off: what was hidden, and of the rest what the API takes."""
-    for at in range(len(SECOND)):
+    for at in places(SECOND[:-1]):
         one = exchange()
         one.feed(FIRST)
         one.end_turn()

@@ -1,0 +1,67 @@
+"""Which of the collected tests run: `--fast`, `--sample`, and nothing left out otherwise."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+
+from support import cuts, mitm
+
+PROXY_FIXTURES = {"shared_proxies", "own_proxy", "signing_proxy"}
+
+
+def add_options(parser: pytest.Parser) -> None:
+    parser.addoption("--fast", action="store_true", help="only tests that start no proxy")
+    parser.addoption("--all", action="store_true", help="cut long streams at every byte, not at a sample")
+    parser.addoption(
+        "--sample",
+        type=int,
+        default=1,
+        metavar="N",
+        help="of each test with a proxy that has many parameters, every Nth case",
+    )
+
+
+def configure(config: pytest.Config) -> None:
+    cuts.EVERYWHERE = config.getoption("--all")
+    mitm.ALLOWED = not config.getoption("--fast")
+
+
+def needs_proxy(item: pytest.Item) -> bool:
+    inside = Path("tests/proxy") in Path(item.nodeid.partition("::")[0]).parents
+    return inside or bool(PROXY_FIXTURES & set(getattr(item, "fixturenames", ())))
+
+
+def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks the tests with a proxy, and leaves out what the options leave out."""
+    for item in items:
+        if needs_proxy(item):
+            item.add_marker("proxy")
+    left_out = []
+    if config.getoption("--fast"):
+        left_out = [item for item in items if item.get_closest_marker("proxy")]
+    elif (step := config.getoption("--sample")) > 1:
+        left_out = _not_in_sample(items, step)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        out = set(left_out)
+        items[:] = [item for item in items if item not in out]
+
+
+def _not_in_sample(items: list[pytest.Item], step: int) -> list[pytest.Item]:
+    """All but every Nth case of each test with a proxy. One or two cases all run; the test's name decides
+    where the count begins, so that tests with the same parameters don't all run the same of them.
+    """
+    cases: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("proxy"):
+            cases[item.nodeid.partition("[")[0]].append(item)
+    left_out = []
+    for test, of_test in cases.items():
+        first = crc32(test.encode()) % min(step, len(of_test))
+        if len(of_test) > 2:
+            left_out += [item for at, item in enumerate(of_test) if at % step != first]
+    return left_out
