@@ -94,3 +94,19 @@ def test_a_folder_that_is_not_there_ends_the_start(own_proxy: Any, tmp_path: Pat
     line = f"penumbra_rules: got '{tmp_path / 'none'}', allowed: a folder of rules, or off"
     assert eventually(lambda: line in proxy.log()), proxy.log()
     assert "Traceback" not in proxy.log()
+
+
+def test_another_folder_holds_from_the_next_request_on(clients: Any, own_proxy: Any, upstream: Any) -> None:
+    upstream.pages["/acme/v9/talk"] = Raw(body=b'{"choices":[]}')
+    proxy = own_proxy(
+        "regular", penumbra_rules="off", penumbra_hosts="llm.example.org", penumbra_min_bytes="200"
+    )
+    told: list[bool] = []
+    for folder in ("off", str(RULES), "off"):
+        proxy.set("penumbra_rules", folder)
+        assert (
+            ask(clients.http(proxy), "/acme/v9/talk", EXAMPLE["text"] + f"for {len(told)}\n").status_code
+            == 200
+        )
+        told.append(OURS in results(upstream)[0])
+    assert told == [False, True, False]

@@ -1,0 +1,106 @@
+"""The stages of the pipeline in their order, but for those that every text passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penumbra.compress.result import Loss, Mode
+from penumbra.compress.size import size
+from penumbra.compress.stage import Shape, Source, Stage
+from penumbra.compress.stages import (
+    dictionary,
+    excerpt,
+    folding,
+    grouping,
+    json_minify,
+    json_table,
+    line_numbers,
+    logs,
+    long_lines,
+    markup,
+    row_sample,
+    search_hits,
+    tables,
+    traces,
+    whitespace,
+    yaml_table,
+)
+
+Transform = Callable[[str], str | None]
+Apply = Callable[[str, Source], str | None]
+
+
+def _unless(*shapes: Shape) -> Callable[[Transform], Apply]:
+    """Turn a transform of a text into that of a stage which passes over these shapes."""
+
+    def with_shapes(transform: Transform) -> Apply:
+        return lambda text, source: None if source.shape in shapes else transform(text)
+
+    return with_shapes
+
+
+def _line_numbers(text: str, source: Source) -> str | None:
+    """Every tenth number where the model can ask for the original, all of them where it can't."""
+    return line_numbers.thin(text) if source.policy.lossy else line_numbers.unpad(text)
+
+
+def _hits(text: str, source: Source) -> str | None:
+    return grouping.group(text) if search_hits.is_search(source.call) else None
+
+
+def _logs(text: str, source: Source) -> str | None:
+    """Logs come from commands; lists of paths or hits, and separated values, only look like one.
+
+    A log that stays too long for its account is better told in part as it is.
+    """
+    is_log = source.call.category in ("bash", "other") and not search_hits.is_search(source.call)
+    factored = logs.factor(text) if is_log and source.shape is Shape.PLAIN else None
+    if factored is None or row_sample.is_separated(text):
+        return None
+    if not source.policy.lossy:
+        return factored
+    return factored if size(factored) <= excerpt.limit_of(excerpt.kind_of(source), source) else None
+
+
+def _long_lines(text: str, source: Source) -> str | None:
+    return None if source.shape is Shape.JSON or source.call.category == "subagent" else long_lines.clip(text)
+
+
+def _log_noise(text: str, source: Source) -> str | None:
+    return logs.without_noise(text) if source.shape is Shape.PLAIN else None
+
+
+def _dictionary(text: str, source: Source) -> str | None:
+    return None if source.shape is Shape.DIFF else dictionary.shorten(text, source.policy.method)
+
+
+_PLAIN = _unless(Shape.JSON, Shape.DIFF)
+
+STRUCTURE: tuple[Stage, ...] = (
+    Stage("line_numbers", Mode.STANDARD, Loss.REVERSIBLE, _line_numbers, quoted=True, deletes=True),
+    Stage(
+        "web_page",
+        Mode.STANDARD,
+        Loss.LOSSY,
+        lambda text, _: markup.to_text(text),
+        trusted=True,
+        deletes=True,
+    ),
+    Stage("json_minify", Mode.STANDARD, Loss.NONE, lambda text, _: json_minify.minify(text)),
+    Stage("json_table", Mode.STANDARD, Loss.NONE, lambda text, _: json_table.to_tables(text)),
+    Stage("yaml_table", Mode.STANDARD, Loss.NONE, _PLAIN(yaml_table.to_tables)),
+    Stage("table_whitespace", Mode.STANDARD, Loss.NONE, _PLAIN(tables.tighten)),
+    Stage("group_hits", Mode.STANDARD, Loss.REVERSIBLE, _hits),
+)
+"""The stages in front of the command family, in order; and behind it, if it laid something bare."""
+AFTER_FAMILY: tuple[Stage, ...] = (
+    Stage("stack_traces", Mode.STANDARD, Loss.LOSSY, _PLAIN(traces.fold), trusted=True, deletes=True),
+    Stage("fold_repeated", Mode.STANDARD, Loss.REVERSIBLE, _PLAIN(folding.fold), deletes=True),
+    Stage("whitespace", Mode.STANDARD, Loss.NONE, _PLAIN(whitespace.trim), deletes=True),
+    Stage("log_patterns", Mode.STANDARD, Loss.REVERSIBLE, _logs),
+    Stage("long_lines", Mode.STANDARD, Loss.LOSSY, _long_lines, trusted=True, deletes=True),
+    Stage("log_noise", Mode.AGGRESSIVE, Loss.LOSSY, _log_noise),
+    Stage("excerpt", Mode.STANDARD, Loss.LOSSY, excerpt.account, quoted=True, trusted=True, deletes=True),
+    Stage("dictionary", Mode.AGGRESSIVE, Loss.REVERSIBLE, _dictionary),
+)
+"""The stages behind it."""
