@@ -44,6 +44,8 @@ _OURS = ("stats", "doctor")
 """Commands that mitmproxy's parser does not know."""
 FILTER_BEGINNINGS = ("~", "!", "(", '"', "'")
 """Of mitmproxy's filter expressions, where no bare words are meant."""
+_PIPE = 141
+"""As a shell says of a program that a closed pipe has ended: 128 + SIGPIPE."""
 _INTERRUPTED = 130
 """As shells have it for a program that Ctrl-C ended."""
 I_KNOW = "--i-know"
@@ -54,7 +56,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point. Exit codes: 0 if all is well, 1 if it could not start, 2 if the arguments are wrong."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        raise SystemExit(_obey(given))
+        code = _obey(given)
+        sys.stdout.flush()
+        raise SystemExit(code)
+    except BrokenPipeError:
+        # Who reads has seen enough, as `head` does. What is still buffered must not fail at the exit again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(_PIPE) from None
     except Failure as failure:
         for line in str(failure).split("\n"):
             print(f"penumbra: {line}", file=sys.stderr, flush=True)

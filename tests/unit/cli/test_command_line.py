@@ -1,6 +1,9 @@
 """The command `penumbra` without a process: groups of options, help, and what is logged."""
 
 import logging
+import os
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -40,3 +43,22 @@ def test_help_is_there_for_every_command_of_ours(command, capsys):
 
 def test_the_list_of_holes_is_dated():
     assert load_rules("advisories.yaml")["date"].year >= 2026
+
+
+@pytest.mark.parametrize("arguments", [["doctor"], ["--help"], ["--version"]])
+def test_a_reader_that_has_seen_enough_is_no_traceback(arguments, tmp_path):
+    """`penumbra doctor | head -0`."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    environment = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-m", "penumbra", *arguments],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        env=environment,
+        text=True,
+    )
+    os.close(writing)
+    assert done.returncode == 141
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
