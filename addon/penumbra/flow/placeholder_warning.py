@@ -17,6 +17,7 @@ MARK = ":warning:"
 METADATA = "penumbra_placeholders_written"
 _log = logging.getLogger(__name__)
 
+_ON_SOCKETS = "openai_responses"
 # Of the process, not of the addon: a reload of the script makes a new addon while responses go on.
 _WATCHED: dict[str, str] = {}
 """Format of the answer, by id of the client's flow."""
@@ -46,7 +47,7 @@ class PlaceholderWarning:
     def look(self, flow: http.HTTPFlow, message: bytes | None) -> None:
         """An answer of several on one connection is complete, as the model wrote it."""
         try:
-            self._note(flow, written_placeholders.within(message))
+            self._note(flow, written_placeholders.within(FORMATS[_ON_SOCKETS], message))
         except Exception as error:
             _log.warning("Penumbra could not look for placeholders in an answer: %s", errors.place(error))
 

@@ -6,49 +6,33 @@ from __future__ import annotations
 from typing import Any
 
 from penumbra.apis.api_format import ApiFormat
+from penumbra.apis.prompt import Kind
 from penumbra.redaction.placeholder import PATTERN
-from penumbra.wire.document import NotJson, decode
-
-_ARGUMENTS = frozenset(("action", "args", "arguments", "input", "operation"))
-"""The members under which the formats keep what a call is given."""
+from penumbra.wire.document import Document, NotJson
 
 
 def calls(wire: ApiFormat, body: bytes, *, stream: bool) -> int:
-    """How many calls of an answer have a placeholder in their arguments.
+    """How many calls of a response have a placeholder in their arguments.
 
-    `body`: the answer as the client got it, without content coding.
+    `body`: the response as the client got it, without content coding.
     """
-    answer = wire.stream("") if stream else wire.body("")
-    answer.feed(body)
-    return within(answer.end_turn().message)
+    response = wire.stream("") if stream else wire.body("")
+    response.feed(body)
+    return within(wire, response.end_turn().message)
 
 
-def within(message: bytes | None) -> int:
+def within(wire: ApiFormat, message: bytes | None) -> int:
     """The same for a message as a request would carry it."""
     if message is None or PATTERN.search(message.decode("utf-8", "replace")) is None:
         return 0
     try:
         # Some formats write a message as several items.
-        return _count(decode(b"[" + message + b"]"))
+        document = Document(b"[" + message + b"]")
     except NotJson:
         return 0
-
-
-def _count(message: Any) -> int:
-    """Members with arguments that hold a placeholder, anywhere in a message."""
-    found = 0
-    waiting = [message]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, list):
-            waiting += value
-        elif isinstance(value, dict):
-            for name, member in value.items():
-                if name in _ARGUMENTS:
-                    found += _holds(member)
-                else:
-                    waiting.append(member)
-    return found
+    messages = (wire.message(document, item) for item in document.items(document.root))
+    made = (part for one in messages for part in one.of(Kind.CALL) if part.arguments is not None)
+    return sum(_holds(document.plain(part.arguments)) for part in made)
 
 
 def _holds(arguments: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penumbra.apis.formats import FORMATS
+from penumbra.apis.formats import FORMATS, REQUESTS
 from penumbra.expand import tool
 from penumbra.redaction import written_placeholders
 from penumbra.redaction.placeholder import PATTERN, make
@@ -41,3 +41,23 @@ def test_where_values_are_put_back_the_legend_says_so(name: str) -> None:
 def test_the_legend_stands_in_the_phantom_whatever_was_redacted(name: str) -> None:
     assert tool.tool(name).description.endswith(tool.LEGEND)
     assert PATTERN.search(tool.LEGEND) is None
+
+
+CALLS = {
+    "anthropic": {"content": [{"type": "tool_use", "id": "a", "name": "Edit", "input": {"x": MARK}}]},
+    "bedrock": {"content": [{"toolUse": {"toolUseId": "a", "name": "Edit", "input": {"x": MARK}}}]},
+    "gemini": {"role": "model", "parts": [{"functionCall": {"name": "Edit", "args": {"x": MARK}}}]},
+    "ollama": {"tool_calls": [{"function": {"name": "Edit", "arguments": {"x": MARK}}}]},
+    "openai_chat": {
+        "tool_calls": [{"id": "a", "function": {"name": "Edit", "arguments": f'{{"x":"{MARK}"}}'}}]
+    },
+    "openai_responses": {"type": "local_shell_call", "call_id": "a", "action": {"command": ["echo", MARK]}},
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_of_every_api_are_looked_into(name: str) -> None:
+    message = {"role": "assistant", **CALLS[name]}
+    assert written_placeholders.within(REQUESTS[name], json.dumps(message).encode()) == 1
+    words = {"type": "message", "role": "assistant", "content": f"I see {MARK}."}
+    assert written_placeholders.within(REQUESTS[name], json.dumps(words).encode()) == 0
