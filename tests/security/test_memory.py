@@ -27,7 +27,7 @@ REMEMBERED: dict[str, Callable[[str], Any]] = {
     "paths of hits": grouping._is_path,
     "names": _JUDGE,
     "members": unknown_json._kind,
-    "types": lambda text: unknown_json._is("roles", text),
+    "types": lambda text: unknown_json._is("call types", text),
     "members of results": lambda text: result_blocks._fits(text, "blocks"),
     "roles": result_blocks._plain,
     "doubled members": repeated_members._folded,

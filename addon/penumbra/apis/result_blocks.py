@@ -12,7 +12,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
@@ -90,12 +90,11 @@ def _results(document: Document, value: Raw, levels: int) -> Iterator[Raw]:
     """The outermost results within a value."""
     members = document.members(value)
     if members:
-        if _is_result(document, members):
+        if is_result(document, members):
             yield value
             return
-        named = knowledge()["blocks"]["members"]
         for name, member in members.items():
-            if _plain(name) in named:
+            if names_results(name):
                 yield from document.items(member) or [member]
             elif levels and not document.is_string(member) and not _fits(name, "harmless"):
                 yield from _results(document, member, levels - 1)
@@ -105,7 +104,13 @@ def _results(document: Document, value: Raw, levels: int) -> Iterator[Raw]:
                 yield from _results(document, item, levels - 1)
 
 
-def _is_result(document: Document, members: dict[str, Raw]) -> bool:
+def names_results(name: str) -> bool:
+    """Whether results are what a member of this name holds."""
+    return _plain(name) in knowledge()["blocks"]["members"]
+
+
+def is_result(document: Document, members: Mapping[str, Raw]) -> bool:
+    """Whether an object is a result, by its type or role."""
     kind, role = document.string(members.get("type")), document.string(members.get("role"))
     if kind is not None and _fits(kind.lower(), "blocks"):
         return True

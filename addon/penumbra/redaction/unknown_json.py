@@ -1,7 +1,7 @@
 """Secrets in JSON of which nothing is known but that it may carry results of tools.
 
 Inside of what looks like a result every string is searched that is not known to be something else;
-outside, every string that is text. The names that tell one from the other are in `rules/providers.yaml`.
+outside, every string that is text. The names that tell one from the other are in `rules/results.yaml`.
 What becomes of a string depends on it and on what stands around it in its own item alone, so an item that
 is sent again has the same bytes again; and what became of an item is remembered.
 """
@@ -21,7 +21,7 @@ from typing import Any
 import re2
 from msgspec import Raw
 
-from penumbra import rules
+from penumbra.apis import result_blocks
 from penumbra.compress.result import Redacted
 from penumbra.redaction import Unreadable
 from penumbra.redaction.outside_results import still_json
@@ -30,7 +30,7 @@ from penumbra.short_texts import remembered
 from penumbra.wire.document import Document, Edit, encode
 
 _MEMORY_BYTES = 16_000_000
-_KINDS = ("results", "marks", "calls", "skipped", "opaque", "words", "wrappers", "texts")
+_KINDS = ("marks", "calls", "skipped", "opaque", "words", "wrappers", "texts")
 _SPACE = re.compile(r"\s")
 _BINARY = re.compile(r"(?:data:[\w.+-]{1,60}/[\w.+-]{1,80};base64,)?[A-Za-z0-9+/_-]{512,}={0,2}")
 _LONG_NAME = 16
@@ -42,23 +42,24 @@ Search = Callable[[str, str], Redacted]
 
 @cache
 def _patterns() -> Mapping[str, Any]:
-    known = rules.load("providers.yaml")["strings"]
+    known = result_blocks.knowledge()["unknown"]
     calls, results = known["calls"], known["results"]
     patterns = {name: known[name] for name in ("skipped", "words", "opaque", "wrappers", "texts")}
     patterns |= {"calls": calls["members"], "call types": calls["types"], "arguments": calls["arguments"]}
-    patterns |= {"results": results["members"], "result types": results["types"]}
-    patterns |= {"marks": results["marks"], "roles": results["roles"]}
+    patterns |= {"result types": results["types"], "marks": results["marks"]}
     return {name: re2.compile(f"(?i)(?:{pattern})") for name, pattern in patterns.items()}
 
 
 @cache
 def _logins() -> frozenset[str]:
-    return frozenset(rules.load("providers.yaml")["strings"]["logins"])
+    return frozenset(result_blocks.knowledge()["unknown"]["logins"])
 
 
 @remembered(8_192)
 def _kind(name: str) -> str:
     """What a member's name tells of what is below it; empty: nothing."""
+    if result_blocks.names_results(name):
+        return "results"
     patterns = _patterns()
     return next((kind for kind in _KINDS if patterns[kind].fullmatch(name)), "")
 
@@ -174,11 +175,12 @@ def _has_arrays(document: Document, value: Raw) -> bool:
 
 
 def _is_result(document: Document, members: Mapping[str, Raw]) -> bool:
+    if result_blocks.is_result(document, members):
+        return True
     kind = document.string(members.get("type")) or ""
     if _is("result types", kind) or (_is("call types", kind) and members.keys() & _OUTPUTS):
         return True
-    role = document.string(members.get("role")) or ""
-    return _is("roles", role) or any(_kind(name) == "marks" for name in members)
+    return any(_kind(name) == "marks" for name in members)
 
 
 def _below(

@@ -92,11 +92,9 @@ class CallStrings(Strict, frozen=True):
 
 
 class ResultStrings(Strict, frozen=True):
-    """Results of tools in a body of an unknown kind."""
+    """What else is a result of a tool in a body of an unknown kind."""
 
     marks: Regex
-    members: Regex
-    roles: Regex
     types: Regex
 
 
@@ -136,7 +134,6 @@ class Providers(Strict, frozen=True):
     caches: dict[str, CacheRule] = field(default_factory=dict)
     others: dict[str, OtherRule] = field(default_factory=dict)
     sockets: dict[str, SocketRule] = field(default_factory=dict)
-    strings: StringRules | None = None
     deviations: tuple[Deviation, ...] = ()
     examples: tuple[RequestExample, ...] = ()
     """Requests, and what they must be recognised as."""
@@ -176,6 +173,7 @@ class Results(Strict, frozen=True):
     free: tuple[str, ...]
     ids: tuple[str, ...]
     binary: BinaryStrings
+    unknown: StringRules
     examples: tuple[ResultExample, ...]
 
 
