@@ -31,10 +31,10 @@ def split_envelope(text: str) -> tuple[str, str, str]:
     heads, tails = _patterns()
     start = 0
     for _ in range(MAX_LINES):
-        found = heads.match(text, start)
-        if not found or found.end() == start:
+        match = heads.match(text, start)
+        if not match or match.end() == start:
             break
-        start = found.end()
+        start = match.end()
     end = len(text)
     for _ in range(MAX_LINES):
         window = encode(text[max(start, end - TAIL_WINDOW) : end])

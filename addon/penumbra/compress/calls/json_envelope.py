@@ -42,8 +42,8 @@ def outputs(text: str) -> list[Output]:
     try:
         data = body.encode("utf-8", "surrogatepass")
         _RAW.decode(data)
-        found = list(_of_object(data, "") if data[:1] == b"{" else _of_list(data))
-        placed = _placed(text, found)
+        literals = list(_of_object(data, "") if data[:1] == b"{" else _of_list(data))
+        placed = _placed(text, literals)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return []
     rest = len(text) - sum(output.end - output.start for output in placed)
@@ -80,10 +80,10 @@ def _asked(data: bytes) -> str:
     return ""
 
 
-def _placed(text: str, found: list[tuple[bytes, str]]) -> list[Output]:
+def _placed(text: str, literals: list[tuple[bytes, str]]) -> list[Output]:
     """The outputs with their places; those that are empty, or stand in the text twice, are no outputs."""
     placed: list[Output] = []
-    for literal, asked in found:
+    for literal, asked in literals:
         source = literal.decode("utf-8", "surrogatepass")
         start = text.find(source)
         inner = _STRING.decode(literal)

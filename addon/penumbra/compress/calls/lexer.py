@@ -87,9 +87,9 @@ class Lexer:
     def _process_substitution(self, redirect: re.Match[str]) -> bool:
         return redirect.group(2) in ("<", ">") and self._source.startswith("(", redirect.end())
 
-    def _redirect(self, found: re.Match[str]) -> Token:
-        descriptor, operator = found.group(1), found.group(2)
-        self._at = found.end()
+    def _redirect(self, match: re.Match[str]) -> Token:
+        descriptor, operator = match.group(1), match.group(2)
+        self._at = match.end()
         blank = re.compile(r"[ \t]+").match(self._source, self._at)
         if blank:
             self._at = blank.end()
@@ -240,11 +240,11 @@ _DELIMITER = re.compile(r"<<(-?)[ \t]*\\?(?:'([^'\n]*)'|\"([^\"\n]*)\"|([\w.-]+)
 
 
 def _heredoc_start(source: str, at: int, heredocs: list[tuple[str, bool]]) -> int:
-    found = _DELIMITER.match(source, at)
-    if not found:
+    match = _DELIMITER.match(source, at)
+    if not match:
         return at + 2
-    heredocs.append((found.group(2) or found.group(3) or found.group(4) or "", bool(found.group(1))))
-    return found.end()
+    heredocs.append((match.group(2) or match.group(3) or match.group(4) or "", bool(match.group(1))))
+    return match.end()
 
 
 def _after_heredoc(source: str, at: int, delimiter: str, tabs: bool) -> int:
@@ -259,5 +259,5 @@ def _after_heredoc(source: str, at: int, delimiter: str, tabs: bool) -> int:
 
 
 def _end(pattern: re.Pattern[str], source: str, at: int) -> int:
-    found = pattern.match(source, at)
-    return found.end() if found else at
+    match = pattern.match(source, at)
+    return match.end() if match else at

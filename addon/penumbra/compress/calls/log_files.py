@@ -46,8 +46,8 @@ def is_log(path: str, text: str) -> bool:
     if name.partition(".")[2].rpartition(".")[2] not in table.unclear:
         return False
     lines = [line for line in _spread(text) if line.strip()]
-    found = sum(table.line.search(encode(line[: table.beginning])) is not None for line in lines)
-    return bool(lines) and found >= table.share * len(lines)
+    of_logs = sum(table.line.search(encode(line[: table.beginning])) is not None for line in lines)
+    return bool(lines) and of_logs >= table.share * len(lines)
 
 
 _PIECES = 12

@@ -94,7 +94,7 @@ class _Parser:
         self._at = 0
 
     def pipelines(self, closer: str | None, depth: int) -> list[list[_Node]]:
-        found: list[list[_Node]] = []
+        pipelines: list[list[_Node]] = []
         current: list[_Node] = []
         while self._at < len(self._tokens):
             token = self._tokens[self._at]
@@ -109,14 +109,14 @@ class _Parser:
             if token.kind is Kind.OPERATOR and token.text != "(":
                 self._at += 1
                 if not (closer == "esac" and token.text == ")"):
-                    found.append(current)
+                    pipelines.append(current)
                 current = []
                 continue
             node = self._command(token, depth)
             if node is not None:
                 current.append(node)
-        found.append(current)
-        return [pipeline for pipeline in found if pipeline]
+        pipelines.append(current)
+        return [pipeline for pipeline in pipelines if pipeline]
 
     def _peek(self, operator: str) -> bool:
         if self._at >= len(self._tokens):

@@ -63,9 +63,9 @@ class Fold:
         matched = [(start, first)]
         position = end = start + 1
         while position < len(lines):
-            found = fitting.get(position)
-            if found is not None and (not self.by or found.group(self.by) == first.group(self.by)):
-                matched.append((position, found))
+            match = fitting.get(position)
+            if match is not None and (not self.by or match.group(self.by) == first.group(self.by)):
+                matched.append((position, match))
                 position += 1
                 end = position
             elif self.blanks and not lines[position].strip():
@@ -101,7 +101,7 @@ def _values(matched: Sequence[tuple[int, re.Match[str]]]) -> dict[str, object]:
         values[name] = first.group(name)
         values["first_" + name] = first.group(name)
         values["last_" + name] = last.group(name)
-        values["distinct_" + name] = len({found.group(name) for _, found in matched})
+        values["distinct_" + name] = len({match.group(name) for _, match in matched})
     return values
 
 
@@ -120,8 +120,8 @@ class Block:
 
     def __call__(self, lines: list[str]) -> list[str]:
         inner = [
-            (found, first, end)
-            for found, first, end in self._blocks(lines)
+            (match, first, end)
+            for match, first, end in self._blocks(lines)
             if end - first > 0 and (self.safe or not any(True for _ in critical_lines(lines[first:end])))
         ]
         if self.scattered:
@@ -131,41 +131,41 @@ class Block:
             inner = [block for block in inner if block[2] - block[1] >= self.least]
         out: list[str] = []
         done = 0
-        for number, (found, first, end) in enumerate(inner):
+        for number, (match, first, end) in enumerate(inner):
             out += lines[done:first]
             if not self.scattered:
-                out += self._marked(found, lines[first:end], 1)
+                out += self._marked(match, lines[first:end], 1)
             elif number == 0:
                 left_out = [line for _, start, stop in inner for line in lines[start:stop]]
-                out += self._marked(found, left_out, len(inner))
+                out += self._marked(match, left_out, len(inner))
             done = end
         return out + lines[done:]
 
     def _blocks(self, lines: list[str]) -> Iterator[tuple[re.Match[str], int, int]]:
         """(start, first line to leave out, line that ends it) of every block."""
         starts = [
-            (position, found) for position, found in enumerate(self.start.matches(lines)) if found is not None
+            (position, match) for position, match in enumerate(self.start.matches(lines)) if match is not None
         ]
         ends = iter(self.until.places(lines) if starts else ())
         end = 0
-        for position, found in starts:
+        for position, match in starts:
             if position < end:
                 continue
             end = next((place for place in ends if place > position), len(lines))
-            yield found, min(position + self.head, end), end
+            yield match, min(position + self.head, end), end
 
-    def _marked(self, found: re.Match[str], left_out: list[str], blocks: int) -> list[str]:
+    def _marked(self, match: re.Match[str], left_out: list[str], blocks: int) -> list[str]:
         """The marker, and below it what failed in the block."""
         if not self.safe:
-            return [self._marker(found, left_out, blocks)]
+            return [self._marker(match, left_out, blocks)]
         failing = [at for at in failure_lines.failing(left_out) if left_out[at][:1] not in ("+", "-")]
         gone = set(failing)
         others = [line for at, line in enumerate(left_out) if at not in gone] if gone else left_out
-        told = failure_lines.told([left_out[at] for at in failing]) if failing else []
-        return [self._marker(found, others, blocks), *told]
+        failures = failure_lines.told([left_out[at] for at in failing]) if failing else []
+        return [self._marker(match, others, blocks), *failures]
 
-    def _marker(self, found: re.Match[str], left_out: list[str], blocks: int) -> str:
-        values: dict[str, object] = {**found.groupdict(), "n": len(left_out), "blocks": blocks}
+    def _marker(self, match: re.Match[str], left_out: list[str], blocks: int) -> str:
+        values: dict[str, object] = {**match.groupdict(), "n": len(left_out), "blocks": blocks}
         for name, pattern in self.counts.items():
             values[name] = len(pattern.places(left_out))
         return written(self.say, values)

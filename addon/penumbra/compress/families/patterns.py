@@ -49,8 +49,8 @@ class Pattern:
 
     def match_behind(self, line: str, start: int) -> re.Match[str] | None:
         """The match at a place in a line of any length, in `LINE_LIMIT` characters behind it."""
-        found: re.Match[str] | None = self._match(line, start, start + LINE_LIMIT)
-        return found
+        match: re.Match[str] | None = self._match(line, start, start + LINE_LIMIT)
+        return match
 
     def match(self, line: str) -> re.Match[str] | None:
         """The match at the start of the line; None if there is none or the line is too long."""
@@ -109,15 +109,15 @@ class Span:
 
     def ranges(self, lines: Sequence[str]) -> list[tuple[int, int]]:
         """(first, behind the last) of every such part, in order, without the lines that bound it."""
-        found: list[tuple[int, int]] = []
+        ranges: list[tuple[int, int]] = []
         ends = iter(() if self.until is None else self.until.places(lines))
         end = -1
         for begin in self.begin.places(lines):
             if begin < end:
                 continue
             end = next((place for place in ends if place > begin), len(lines))
-            found.append((begin + 1, end))
-        return found
+            ranges.append((begin + 1, end))
+        return ranges
 
 
 def written(template: str, values: Mapping[str, object]) -> str:

@@ -43,8 +43,8 @@ class Group:
             if end - position - keyed[position:end].count(None) >= self.least:
                 out.append(written(self.header, {"key": entry[0]}))
                 out += [
-                    lines[at] if found is None else before + found[1] + after
-                    for at, found in enumerate(keyed[position:end], position)
+                    lines[at] if keyed_line is None else before + keyed_line[1] + after
+                    for at, keyed_line in enumerate(keyed[position:end], position)
                 ]
             else:
                 out += lines[position:end]
@@ -56,8 +56,8 @@ class Group:
         is_short = max(map(len, lines), default=0) <= LINE_LIMIT
         beginnings = lines if is_short else [line[:LINE_LIMIT] for line in lines]
         keyed = [
-            (found.group("key"), line[self.pattern.start(found, "rest") :]) if found else None
-            for line, found in zip(lines, self.pattern.matches(beginnings), strict=True)
+            (match.group("key"), line[self.pattern.start(match, "rest") :]) if match else None
+            for line, match in zip(lines, self.pattern.matches(beginnings), strict=True)
         ]
         if self.also is not None:
             self._context(lines, keyed, range(len(lines)))
@@ -72,9 +72,9 @@ class Group:
             if entry is not None:
                 key = entry[0]
             elif key and line.startswith(key):
-                found = self.also.match_behind(line, len(key))
-                if found:
-                    keyed[position] = (key, line[self.also.start(found, "rest") :])
+                match = self.also.match_behind(line, len(key))
+                if match:
+                    keyed[position] = (key, line[self.also.start(match, "rest") :])
 
     def _end(self, lines: list[str], keyed: list[tuple[str, str] | None], start: int, key: str) -> int:
         position = end = start + 1
@@ -102,9 +102,9 @@ class Hoist:
     def __call__(self, lines: list[str]) -> list[str]:
         out: list[str] = []
         run: list[re.Match[str]] = []
-        for line, found in zip(lines, self.pattern.matches(lines), strict=True):
-            if found:
-                run.append(found)
+        for line, match in zip(lines, self.pattern.matches(lines), strict=True):
+            if match:
+                run.append(match)
                 continue
             out += self._hoisted(run)
             out.append(line)
@@ -117,10 +117,10 @@ class Hoist:
         constant = {
             name: run[0].group(name)
             for name in self.fields
-            if len(run) >= self.least and all(found.group(name) == run[0].group(name) for found in run)
+            if len(run) >= self.least and all(match.group(name) == run[0].group(name) for match in run)
         }
         kept = [name for name in self.columns if name not in constant]
-        lines = [" ".join(found.group(name) for name in kept) for found in run]
+        lines = [" ".join(match.group(name) for name in kept) for match in run]
         if not constant:
             return lines
         said = ", ".join(f"{self.fields[name]} {value}" for name, value in constant.items())
@@ -172,9 +172,9 @@ def rewrite(pattern: Pattern, to: str) -> Callable[[list[str]], list[str]]:
         if not any(matches):
             return lines
         new = list(lines)
-        for position, found in compress(enumerate(matches), matches):
-            assert found is not None
-            new[position] = form(*found.groups(""))
+        for position, match in compress(enumerate(matches), matches):
+            assert match is not None
+            new[position] = form(*match.groups(""))
         return new
 
     return run
