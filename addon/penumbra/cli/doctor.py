@@ -13,6 +13,7 @@ from enum import IntEnum
 from penumbra import rules
 from penumbra.cli.advisories import holes_of, version_of
 from penumbra.cli.failure import Failure
+from penumbra.errors import one_line
 
 
 class State(IntEnum):
@@ -85,6 +86,24 @@ def _settings(environment: Mapping[str, str]) -> Iterator[Check]:
         yield Check(State.NOTE, f"{name}: Penumbra reads no variable of this name")
     if not settings.redact_secrets:
         yield Check(State.NOTE, "redact_secrets is off: secrets in tool results reach the provider")
+    yield from _rules(settings.rules, environment)
+
+
+def _rules(setting: str, environment: Mapping[str, str]) -> Iterator[Check]:
+    """The user's own rules, if there are any."""
+    from penumbra import user_rules
+    from penumbra.rule_schemas import RuleError
+
+    try:
+        folder = user_rules.folder_of(setting, environment)
+    except RuleError as error:
+        yield Check(State.BAD, f"penumbra_rules: {error}")
+        return
+    problems = user_rules.use(folder)
+    for problem in problems:
+        yield Check(State.NOTE, f"rule left out: {one_line(problem)}")
+    if folder is not None and not problems:
+        yield Check(State.OK, f"rules of your own: {folder}")
 
 
 def _certificate() -> Check:

@@ -5,7 +5,7 @@ from importlib import metadata
 
 import pytest
 
-from penumbra import rules
+from penumbra import rules, user_rules
 from penumbra.cli import doctor
 from penumbra.cli.advisories import holes, holes_of
 from penumbra.cli.doctor import State, checks
@@ -69,3 +69,22 @@ def test_a_home_that_cannot_be_used_is_bad(tmp_path, monkeypatch):
 def test_arguments_are_refused():
     with pytest.raises(Failure, match="doctor takes no arguments, got '--all'"):
         doctor.main(["--all"])
+
+
+def test_rules_of_the_users_own_are_checked(tmp_path):
+    def told():
+        return [str(check) for check in doctor._rules("", {"XDG_CONFIG_HOME": str(tmp_path)})]
+
+    assert told() == []
+    folder = tmp_path / "penumbra" / "rules"
+    folder.mkdir(parents=True)
+    try:
+        assert told() == [f"ok    rules of your own: {folder}"]
+        (folder / "tools.yaml").write_text("agent: {}\n")
+        assert told() == [
+            f"note  rule left out: {folder}/tools.yaml: agent: unknown key, did you mean agents?",
+        ]
+    finally:
+        user_rules.use(None)
+    (missing,) = doctor._rules(str(tmp_path / "none"), {})
+    assert missing.state is State.BAD
