@@ -362,7 +362,10 @@ class Engine:
 
             credential = self._credential(incoming, request)
             compressors = self._external_compressors()
-            return await external_forms.forms(compressors, request, past, redact, references, credential)
+            work = partial(self._work, callers.whose_turn(incoming), True)
+            return await external_forms.forms(
+                compressors, request, past, redact, references, credential, work
+            )
         except RedactionError:
             raise
         except Exception as error:

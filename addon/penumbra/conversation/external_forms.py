@@ -12,6 +12,7 @@ from penumbra.conversation import cache_price, result_text
 from penumbra.conversation.model import Request
 from penumbra.conversation.rewrite import undecided
 from penumbra.expand.reference import References
+from penumbra.external.dispatch import Work
 from penumbra.external.prices import Reader
 from penumbra.external.question import question
 from penumbra.external.selection import Asking, ExternalCompressors, OpenResult
@@ -26,6 +27,7 @@ async def forms(
     redact: Callable[[str, str], Redacted],
     references: References | None,
     credential: Credential | None,
+    work: Work,
 ) -> dict[bytes, Shortened]:
     """The forms by the items' keys. `past`: decisions of the past. Raises RedactionError."""
 
@@ -38,7 +40,8 @@ async def forms(
             output = result_text.tool_output(request, item)
             yield OpenResult(item.key, output, result_text.cleaner(request, item, output, redact))
 
-    asking = Asking(request.settings, request.scope, asked, _reader(request), references, credential)
+    reader = _reader(request)
+    asking = Asking(request.settings, request.scope, asked, reader, references, credential, work)
     return await compressors.forms(asking, results)
 
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from penumbra import errors
 from penumbra.compress import token_estimate
@@ -30,6 +32,10 @@ _TELLING = frozenset({"timeout", "connection", "status", "malformed", "refused",
 _log = logging.getLogger(__name__)
 
 
+Work = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Does a piece of work away from the event loop, when it is its caller's turn."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ask:
     """One text, and what its answer is measured by."""
@@ -43,6 +49,8 @@ class Ask:
     """Who the result is for."""
     redact: Callable[[str], str] = str
     """Takes secrets out of the answer. Raises RedactionError."""
+    work: Work = asyncio.to_thread
+    """Where that is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +138,7 @@ class Dispatcher:
     async def _known(self, text: str, ask: Ask, how: str = "hit") -> Outcome:
         try:
             # The rules may have grown since, and whoever asked first may have had others.
-            return _judged(await asyncio.to_thread(ask.redact, text), ask, how)
+            return _judged(await ask.work(partial(ask.redact, text)), ask, how)
         except RedactionError:
             return Outcome(None, "redaction")
 
@@ -226,7 +234,7 @@ class Dispatcher:
         if not found.text.strip():
             raise Failure("empty")
         try:
-            text = await asyncio.to_thread(_clean, found.text, strategy.protects, ask)
+            text = await ask.work(partial(_clean, found.text, strategy.protects, ask))
         except RedactionError:
             raise Failure("redaction") from None
         return text if size(text) < size(ask.task.text) else ""

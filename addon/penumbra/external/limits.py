@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -21,48 +20,18 @@ class Limits:
     def __init__(
         self, concurrency: int = 10, rate: float = 20.0, burst: int = 20, clock: Clock = time.monotonic
     ) -> None:
-        self._concurrency = concurrency
+        self._places = asyncio.Semaphore(concurrency)
         self._rate = rate
         self._burst = burst
         self._clock = clock
-        self._running = 0
         self._level = float(burst)
         self._filled = clock()
-        self._waiting: deque[asyncio.Future[None]] = deque()
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
         """A place for one call: waits for it, and gives it back."""
-        await self._enter()
-        try:
+        async with self._places:
             yield
-        finally:
-            self._leave()
-
-    async def _enter(self) -> None:
-        if self._running < self._concurrency and not self._waiting:
-            self._running += 1
-            return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                # The place was handed over in the moment in which its owner went away.
-                self._leave()
-            else:
-                self._waiting.remove(turn)
-            raise
-
-    def _leave(self) -> None:
-        """Hand the place to the next who waits, or leave it free."""
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                return
-        self._running -= 1
 
     async def token(self) -> None:
         """Wait until the call may be made; to be asked for in a place."""

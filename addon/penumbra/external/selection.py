@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,7 +23,7 @@ from penumbra.compress.size import size
 from penumbra.config.settings import Settings
 from penumbra.expand.reference import References
 from penumbra.external.choose import chosen
-from penumbra.external.dispatch import Ask, Dispatcher, Outcome
+from penumbra.external.dispatch import Ask, Dispatcher, Outcome, Work
 from penumbra.external.external_provider import ExternalProvider
 from penumbra.external.http import Http
 from penumbra.external.prices import Reader
@@ -60,6 +60,8 @@ class Asking:
     references: References | None
     credential: Credential | None
     """What may be spent for it."""
+    work: Work
+    """Where its results are read and shortened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,17 +203,16 @@ class ExternalCompressors:
         if strategy is None:
             return {}
         selector = _Selector(asking, strategy)
-        pending = await asyncio.to_thread(selector.pending, results)
+        pending = await asking.work(partial(selector.pending, results))
         if not pending:
             return {}
         asked = [one for one in pending if one.ask]
         outcomes = await self._asked(selector, asked) if asked else {}
-        return await asyncio.to_thread(
-            lambda: {one.result.key: selector.form(one, outcomes.get(one.result.key)) for one in pending}
-        )
+        forms: dict[bytes, Shortened] = await asking.work(partial(_forms, selector, pending, outcomes))
+        return forms
 
     async def _asked(self, selector: _Selector, pending: Sequence[Pending]) -> dict[bytes, Outcome]:
-        asks = await asyncio.to_thread(_asks, selector, pending)
+        asks = await selector.asking.work(partial(_asks, selector, pending))
         settings = selector.settings
         outcomes = await self._dispatcher.answers(
             selector.strategy, asks, settings.strategy_deadline, cost_check=settings.cost_check
@@ -219,6 +220,12 @@ class ExternalCompressors:
         for one, outcome in zip(pending, outcomes, strict=True):
             _log.info("Penumbra: %s", _line(selector, one, outcome))
         return {one.result.key: outcome for one, outcome in zip(pending, outcomes, strict=True)}
+
+
+def _forms(
+    selector: _Selector, pending: Sequence[Pending], outcomes: Mapping[bytes, Outcome]
+) -> dict[bytes, Shortened]:
+    return {one.result.key: selector.form(one, outcomes.get(one.result.key)) for one in pending}
 
 
 def _asks(selector: _Selector, pending: Sequence[Pending]) -> list[Ask]:
@@ -239,7 +246,7 @@ def _asks(selector: _Selector, pending: Sequence[Pending]) -> list[Ask]:
             credential=asking.credential if captures else None,
         )
         scan = partial(_text_of, clean)
-        asks.append(Ask(task, selector.instead(one), selector.overhead, asking.reader, scan))
+        asks.append(Ask(task, selector.instead(one), selector.overhead, asking.reader, scan, asking.work))
     return asks
 
 

@@ -315,6 +315,25 @@ def test_an_answer_is_cleaned_before_it_is_kept(service: Service) -> None:
     run(service, work)
 
 
+def test_an_answer_is_cleaned_where_its_caller_has_his_turn(service: Service) -> None:
+    service.does(text="short " * 10)
+
+    async def work(bench: Bench) -> None:
+        turns: list[Callable[[], Any]] = []
+
+        async def turn(piece: Callable[[], Any]) -> Any:
+            turns.append(piece)
+            return await asyncio.to_thread(piece)
+
+        [outcome] = await bench.answers(replace(ask(), work=turn))
+        # Once when it is kept, once for who asked.
+        assert (outcome.how, len(turns)) == ("miss", 2)
+        [outcome] = await bench.answers(replace(ask(), work=turn))
+        assert (outcome.how, len(turns)) == ("hit", 3)
+
+    run(service, work)
+
+
 def test_an_answer_that_cannot_be_searched_for_secrets_is_none(service: Service) -> None:
     def redact(given: str) -> str:
         raise RedactionError("no")

@@ -103,10 +103,10 @@ def test_what_is_stored_in_memory_is_there_for_the_next_engine() -> None:
         leases = Leases()
         with leases.begin(MEMORY) as lease:
             lease.engine.database.submit(lambda c: c.execute("CREATE TABLE kept (x)")).result()
-            key = lease.engine.key
+            key = lease.engine.database.key
         with leases.begin(replace(MEMORY, originals_ttl=5.0)) as lease:
             await lease.engine.database.run(lambda c: c.execute("SELECT * FROM kept"))
-            assert lease.engine.key == key
+            assert lease.engine.database.key == key
         leases.engines.close(at_once=True)
 
     asyncio.run(go())
