@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from penumbra.workers import Caller, Workers
+from penumbra.conversation.workers import Caller, Workers
 
 
 class Log:

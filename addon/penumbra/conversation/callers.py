@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from penumbra import workers
 from penumbra.apis import identity, session
 from penumbra.apis.identity import Identity
+from penumbra.conversation import workers
 from penumbra.conversation.incoming import Incoming
 from penumbra.conversation.model import Request
 from penumbra.expand.expansions import Caller

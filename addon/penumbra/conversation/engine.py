@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from penumbra import errors, workers
+from penumbra import errors
 from penumbra.apis import identity
 from penumbra.apis.recognise import claims_json, model_in
 from penumbra.compress.result import Mode, Shortened
@@ -34,6 +34,7 @@ from penumbra.conversation import (
     read,
     room,
     usage_scaling,
+    workers,
 )
 from penumbra.conversation.carried_originals import Carried
 from penumbra.conversation.decide import Inputs

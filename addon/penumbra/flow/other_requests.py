@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 from mitmproxy import http
 
-from penumbra import errors, workers
+from penumbra import errors
 from penumbra.apis import identity, other_paths
 from penumbra.apis.recognise import Api
-from penumbra.conversation import ambiguity
+from penumbra.conversation import ambiguity, workers
 from penumbra.conversation.refused import Refused, message_of
 from penumbra.flow import bodies, destination
 from penumbra.flow.engines import Lease
