@@ -6,51 +6,35 @@ import gc
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mitmproxy import ctx, exceptions, http, tls
+from mitmproxy import connection, ctx, exceptions, http, tls
 from mitmproxy.addonmanager import Loader
+from mitmproxy.proxy.layer import NextLayer
 
-from penumbra import errors
-from penumbra.apis import other_paths, recognise, websocket_upgrade
-from penumbra.apis.recognise import Api
+from penumbra.apis import recognise
 from penumbra.config import options
-from penumbra.config.options import unknown_options, unprefixed_options
-from penumbra.config.per_request import THRESHOLD_HEADER
-from penumbra.config.settings import Settings, SettingsError, unknown_variables
-from penumbra.conversation import ambiguity, bound_thinking
-from penumbra.conversation.incoming import Accepted, Incoming
-from penumbra.conversation.refused import Refused, message_of, unsearched
-from penumbra.errors import one_line
-from penumbra.flow import bodies, destination, listening, llm_hosts, state, websocket_limit
+from penumbra.config.settings import Settings, SettingsError
+from penumbra.flow import destination, hidden_requests, listening, websocket_frames, websocket_limit
+from penumbra.flow import state as states
 from penumbra.flow.commands import Commands
 from penumbra.flow.current_settings import CurrentSettings
 from penumbra.flow.engines import Engines, Lease
+from penumbra.flow.event_file import EventFile
 from penumbra.flow.only_http import OnlyHttp
-from penumbra.flow.other_requests import Hands, OtherRequests
-from penumbra.flow.other_websockets import OtherSockets
-from penumbra.flow.overflow_retry import OverflowRetry
-from penumbra.flow.placeholder_warning import PlaceholderWarning
-from penumbra.flow.privacy import FlowPrivacy
+from penumbra.flow.other_websockets import OtherWebSockets
 from penumbra.flow.report import Reports
-from penumbra.flow.secret_restoration import SecretRestoration
-from penumbra.flow.state import FlowEnd
-from penumbra.flow.tool_loop import Expansion
-from penumbra.flow.usage_scaling import UsageScaling
-from penumbra.flow.websocket import Sockets
-from penumbra.flow.websocket_retry import SocketRescue
-from penumbra.metrics import events, totals
+from penumbra.flow.request import RequestWay, described
+from penumbra.flow.response import ResponseWay
+from penumbra.flow.websocket import WebSockets
 from penumbra.metrics.expansions import ExpansionFigures
 from penumbra.metrics.running import StatsFile, own_file
-from penumbra.redaction import RedactionError, TooLarge, Unreadable
-from penumbra.wire import content_encoding, own_calls, sigv4
+from penumbra.metrics.totals import Figures
 
-_THRESHOLD = "penumbra_threshold"
-"""What a WebSocket's opening said about all of its frames, in the metadata of its flow."""
-_MOST_HOSTS = 1_000
-"""That are warned of."""
+if TYPE_CHECKING:
+    from penumbra.flow.splice import Refused, TurnEnd
+
 _log = logging.getLogger(__name__)
 
 
@@ -59,43 +43,28 @@ class Penumbra:
 
     def __init__(self) -> None:
         self.current = CurrentSettings()
-        self.figures = totals.Figures()
-        self._engines = Engines(self.figures.strategies, listening.ports)
-        self.expansion = Expansion(ExpansionFigures(), self._write_event)
-        self.tells = UsageScaling()
-        self.rescue = OverflowRetry(self.expansion, self.tells.expect)
-        self.edits = SecretRestoration()
-        self.expansion.wrap = self.edits.wrap
-        self.expansion.wrap = self.tells.behind(self.expansion.wrap)
-        self.writes = PlaceholderWarning()
-        rescue = SocketRescue(partial(self._described, socket=True))
-        self.sockets = Sockets(
-            self._frame, self._other_frame, self._lease, self.expansion, self.writes, rescue
-        )
+        self.figures, self.expansions = Figures(), ExpansionFigures()
+        self.engines = Engines(self.figures.strategies, listening.ports)
+        self.events = EventFile(lambda: self.settings.events)
         self.stats_file = StatsFile(own_file(), self._stats)
-        self.reports = Reports(self.figures, self._write_event, self.stats_file.changed)
-        self.others = OtherRequests(
-            Hands(
-                lease=self._lease,
-                is_provider=self._is_provider,
-                may_change=lambda request: not self._is_sealed(request),
-                sign=self._sign,
-                refuse=self._refuse,
-                figures=self.figures,
-            )
+        reports = Reports(self.figures, self.events.write, self.stats_file.changed)
+        self.responses = ResponseWay(self.expansions, self.events.write, lambda: self.settings.blank_flows)
+        self.requests = RequestWay(self.current, self._lease, self.responses, reports, self.figures)
+        self.websockets = WebSockets(
+            self.requests.frame,
+            self.requests.other_frame,
+            self._lease,
+            self.responses.turns,
+            partial(described, socket=True),
         )
-        commands = Commands(self.figures, self.expansion.figures)
-        self.kept = FlowPrivacy(lambda: self.settings.blank_flows, self.expansion.sending)
-        answers = [self.rescue, self.expansion, self.edits, self.tells, self.writes, self.kept]
-        self.other_sockets = OtherSockets(self.others)
-        first = [listening.Listening(), commands, OnlyHttp(self._is_searched)]
-        self.addons = [*first, *answers, self.sockets, self.other_sockets, self.reports, FlowEnd()]
+        self.other_websockets = OtherWebSockets(self.requests.others)
+        self.only_http = OnlyHttp(self._is_searched)
+        # Addons of their own: what they do has nothing to do with the flows of LLM calls.
+        self.addons = [listening.Listening(), Commands(self.figures, self.expansions)]
         self.is_embedded = False
         """Whether who loads the addon shows an error of an option by itself, also at the start."""
         self._running = False
         self._since = 0.0
-        self._events: events.EventLog | None = None
-        self._sealed_hosts: set[str] = set()
 
     @property
     def settings(self) -> Settings:
@@ -129,29 +98,37 @@ class Penumbra:
 
     def running(self) -> None:
         """Say that the addon is there; a misspelt option would otherwise be ignored for ever."""
-        for line in unknown_options(ctx.options.deferred):
-            _log.error(line)
-        for line in unprefixed_options(ctx.options.deferred):
-            _log.warning(line)
-        for name in unknown_variables(os.environ):
-            _log.warning(f"{name}: Penumbra reads no variable of this name.")
+        self.current.report_unknown()
         self._running = True
-        self._open_events()
+        self._applied()
         # What the start has made stays: the collector need not look at it in every request.
         gc.freeze()
         self._lease().end()
         self._since = time.time()
         self.stats_file.start()
         _log.info(f"Penumbra is active, mode {self.settings.mode}.")
+        self.responses.tool_loop.running()
 
     def done(self) -> None:
         """Write what is waiting and close the database."""
         self.stats_file.close()
         # A reload of the script ends this addon, and no flow.
-        self._engines.close(at_once=ctx.master.should_exit.is_set())
-        if self._events is not None:
-            self._events.close()
-            self._events = None
+        self.engines.close(at_once=ctx.master.should_exit.is_set())
+        self.events.close()
+
+    def _applied(self) -> None:
+        """Other settings are in force."""
+        if self._running:
+            self.events.follow()
+
+    def _lease(self) -> Lease:
+        """What a request that begins now works with."""
+        if self.current.read_changed_file():
+            self._applied()
+        return self.engines.lease(self.settings, self.current.made_with)
+
+    def _is_searched(self, host: str) -> bool:
+        return self.settings.redact_secrets and recognise.is_llm_host(host, self.settings.hosts)
 
     def _stats(self) -> dict[str, Any]:
         """For `penumbra stats`."""
@@ -161,25 +138,11 @@ class Penumbra:
             "ports": sorted(listening.ports()),
             "mode": str(self.settings.mode),
             "figures": self.figures.lines(),
-            "expansions": self.expansion.figures.lines(),
+            "expansions": self.expansions.lines(),
             "totals": self.figures.totals(),
         }
 
-    def _applied(self) -> None:
-        """Other settings are in force."""
-        if self._events is not None and self._events.path != self.settings.events:
-            self._events.close()
-            self._events = None
-        if self._running:
-            self._open_events()
-
-    def _lease(self) -> Lease:
-        """What a request that begins now works with."""
-        if self.current.read_changed_file():
-            self._applied()
-        return self._engines.lease(self.settings, self.current.made_with)
-
-    # Life of a flow
+    # Life of a connection
 
     def tls_clienthello(self, data: tls.ClientHelloData) -> None:
         """Tunnel what is none of ours: only known LLM hosts are decrypted."""
@@ -191,234 +154,62 @@ class Penumbra:
         if not recognise.is_llm_host(host, self.settings.hosts):
             data.ignore_connection = True
 
+    def next_layer(self, data: NextLayer) -> None:
+        """Nothing but HTTP where secrets are searched for, in layers whose responses can be continued."""
+        self.only_http.next_layer(data)
+        self.responses.tool_loop.next_layer(data)
+
+    async def client_disconnected(self, client: connection.Client) -> None:
+        """Nobody waits for its hidden requests any more."""
+        await hidden_requests.client_disconnected(client)
+
+    # Life of a flow
+
     async def request(self, flow: http.HTTPFlow) -> None:
         """Rewrite a recognised request."""
-        if own_calls.is_ours(flow.request.headers.get(own_calls.HEADER, "")):
-            # A strategy's own call, come back to us over some proxy.
-            del flow.request.headers[own_calls.HEADER]
+        await self.requests.request(flow)
+
+    def responseheaders(self, flow: http.HTTPFlow) -> None:
+        """Decide how a response is read."""
+        self.responses.headers(flow)
+
+    async def penumbra_refused(self, refused: Refused) -> None:
+        """A response is there, and nothing of it has gone to the client."""
+        await self.responses.overflow_retry.refused(refused)
+
+    async def penumbra_turn_end(self, turn: TurnEnd) -> None:
+        """An upstream response has ended; the client's is still open."""
+        await self.responses.tool_loop.turn_end(turn)
+
+    async def response(self, flow: http.HTTPFlow) -> None:
+        """A response is complete."""
+        await self.responses.complete(flow)
+
+    async def error(self, flow: http.HTTPFlow) -> None:
+        """A flow has ended before its response."""
+        await self.responses.failed(flow)
+
+    def websocket_start(self, flow: http.HTTPFlow) -> None:
+        """A WebSocket is open."""
+        if (state := states.of(flow)) is None or (state.socket or state.searched_socket) is None:
             return
-        if self.expansion.is_continuation(flow):
-            # The client's own request may have been signed long ago.
-            self._sign(flow.request, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
+        websocket_frames.keep_letters_whole()
+        if state.socket is not None:
+            self.websockets.start(flow, state.socket)
+
+    async def websocket_message(self, flow: http.HTTPFlow) -> None:
+        """A frame is there; the next one waits for the end of this hook."""
+        state = states.of(flow)
+        if state is not None and state.socket is not None:
+            await self.websockets.message(flow, state.socket)
+        elif state is not None and state.searched_socket is not None:
+            await self.other_websockets.message(flow, state.searched_socket)
+
+    def websocket_end(self, flow: http.HTTPFlow) -> None:
+        """A WebSocket is closed."""
+        if (state := states.of(flow)) is None:
             return
-        lease = self._lease()
-        state.begin(flow, lease)
-        if not self._is_ours(flow) or self._is_ambiguous(flow, ambiguity.hosts) or self._is_socket(flow):
-            return
-        api = recognise.by_request_line(flow.request.method, flow.request.path)
-        if api is None:
-            await self.others.request(flow, lease)
-            return
-        if self._is_ambiguous(flow, ambiguity.content) or self._is_sealed(flow.request):
-            return
-        try:
-            await self._rewrite(flow, api, lease)
-        except Exception as error:
-            if (refused := self._unsearched(flow, api, error, lease.settings)) is not None:
-                self._refuse(flow, refused)
-
-    async def _rewrite(self, flow: http.HTTPFlow, api: Api, lease: Lease) -> None:
-        incoming = await self._incoming(flow, api, lease.settings)
-        if incoming is None:
-            return
-        if isinstance(incoming, Refused):
-            self._refuse(flow, incoming)
-            return
-        outcome = await lease.engine.process(incoming, lease.settings)
-        if isinstance(outcome, Refused):
-            self._refuse(flow, outcome)
-        elif isinstance(outcome, Accepted):
-            await self._send(flow, incoming, outcome, lease)
-        else:
-            self.figures.passed["unexpected body"] += 1
-            await self.others.request(flow, lease, api)
-
-    def _unsearched(
-        self, flow: http.HTTPFlow, api: Api, error: Exception, settings: Settings
-    ) -> Refused | None:
-        """After a failure mitmproxy would send the request as it came, with its secrets."""
-        where = errors.place(error)
-        if settings.redact_secrets:
-            return unsearched(api, RedactionError(where))
-        _log.warning(f"Penumbra leaves a request to {destination.shown(flow)} alone: {where}")
-        return None
-
-    async def _frame(
-        self, flow: http.HTTPFlow, api: Api, frame: bytes, lease: Lease
-    ) -> Accepted | Refused | None:
-        """What becomes of a request that is a frame of a WebSocket; None: it is left alone."""
-        settings = lease.settings
-        outcome: Accepted | Refused | None
-        try:
-            if len(frame) > settings.max_body_bytes:
-                problem = TooLarge(f"a frame above {settings.max_body_bytes:,} bytes")
-                outcome = unsearched(api, problem) if settings.must_search else None
-            else:
-                incoming = self._described(flow, api, frame, socket=True)
-                outcome = await lease.engine.process(incoming, settings)
-            if isinstance(outcome, Accepted):
-                self.reports.accepted(flow, incoming, outcome)
-        except Exception as error:
-            outcome = self._unsearched(flow, api, error, lease.settings)
-        if isinstance(outcome, Refused):
-            self.figures.refused += 1
-            _log.warning(f"Penumbra refused a request to {destination.shown(flow)}: {outcome.reason}")
-        return outcome
-
-    async def _other_frame(self, flow: http.HTTPFlow, frame: bytes) -> bytes:
-        return await self.others.frame(flow, frame, "", known=True, strict=True)
-
-    def _is_socket(self, flow: http.HTTPFlow) -> bool:
-        """A WebSocket is rewritten frame by frame, or its client is sent back to HTTP."""
-        request = flow.request
-        policy = self.settings.websocket
-        if policy == "pass":
-            return False
-        api = websocket_upgrade.asks_for(request.method, request.path, _headers(request))
-        if api is None:
-            if self.settings.redact_secrets and websocket_upgrade.is_socket(
-                request.method, _headers(request)
-            ):
-                self.other_sockets.expect(flow, is_provider=self._is_provider(flow))
-            return False
-        # Values are put back into answers over HTTP only.
-        restores = self.settings.redact_secrets and self.settings.restore_secrets != "off"
-        if policy == "rewrite" and self.sockets.can_rewrite and not restores:
-            self.sockets.expect(flow, api)
-            if (threshold := request.headers.pop(THRESHOLD_HEADER, None)) is not None:
-                flow.metadata[_THRESHOLD] = threshold
-            return True
-        content = {"content-type": "application/json", "upgrade": "HTTP/1.1", "connection": "upgrade"}
-        flow.response = http.Response.make(
-            websocket_upgrade.REFUSAL_STATUS, websocket_upgrade.refusal(), content
-        )
-        flow.metadata["penumbra"] = {"refused": websocket_upgrade.REFUSAL_STATUS}
-        flow.comment = "Penumbra refused a WebSocket: the client goes on over HTTP"
-        return True
-
-    def _is_sealed(self, request: http.Request) -> bool:
-        """Whether a signature forbids every change; said once for each host."""
-        headers = _headers(request)
-        if not sigv4.covers_body(headers):
-            return False
-        keys = self._aws_keys()
-        if keys is not None and keys.made(_signable(request)):
-            return False
-        self.figures.passed["signed"] += 1
-        host = one_line(request.host)
-        if host not in self._sealed_hosts and len(self._sealed_hosts) < _MOST_HOSTS:
-            self._sealed_hosts.add(host)
-            _log.warning(
-                f"Penumbra leaves requests to {host} alone: they are signed. Use an API key, "
-                "or penumbra_aws_signing=environment and the client's own keys."
-            )
-        return True
-
-    def _aws_keys(self) -> sigv4.Keys | None:
-        key_id, secret = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
-        if self.settings.aws_signing != "environment" or not key_id or not secret:
-            return None
-        return sigv4.Keys(key_id, secret)
-
-    def _sign(self, request: http.Request, date: str = "") -> None:
-        """Sign a changed body with the keys that the client has signed its own with."""
-        if sigv4.covers_body(_headers(request)) and (keys := self._aws_keys()) is not None:
-            request.headers.update(keys.sign(_signable(request), date))
-
-    def _is_ours(self, flow: http.HTTPFlow) -> bool:
-        if flow.response is not None or flow.error is not None or "penumbra" in flow.metadata:
-            return False
-        ours = llm_hosts.may_be(flow, self.settings.hosts)
-        return ours and self.current.select(flow)
-
-    def _is_searched(self, host: str) -> bool:
-        return self.settings.redact_secrets and recognise.is_llm_host(host, self.settings.hosts)
-
-    def _is_provider(self, flow: http.HTTPFlow) -> bool:
-        return llm_hosts.is_provider(flow, self.settings.hosts)
-
-    def _is_ambiguous(self, flow: http.HTTPFlow, read: Callable[[Iterable[tuple[str, str]]], str]) -> bool:
-        """Whether a request's head can be read in two ways, so that it is refused."""
-        why = read(flow.request.headers.items(multi=True)) if self.settings.must_search else ""
-        if why:
-            error = Unreadable(why)
-            body = other_paths.error(flow.request.host, error.status, message_of(error))
-            self._refuse(flow, Refused(error.status, body, message_of(error)))
-        return bool(why)
-
-    async def _incoming(self, flow: http.HTTPFlow, api: Api, settings: Settings) -> Incoming | Refused | None:
-        request = flow.request
-        try:
-            body = await bodies.decoded(request, settings.max_body_bytes)
-        except content_encoding.NotDecodable as error:
-            says_json = recognise.claims_json(request.headers.get("content-type", ""))
-            if settings.must_search and (says_json or self._is_provider(flow)):
-                kind = TooLarge if isinstance(error, content_encoding.TooLarge) else Unreadable
-                return unsearched(api, kind(f"its body: {error}"))
-            self.figures.passed["undecodable body"] += 1
-            _log.warning(f"Penumbra leaves a request to {destination.shown(flow)} alone: {error}")
-            return None
-        return self._described(flow, api, body)
-
-    def _described(self, flow: http.HTTPFlow, api: Api, body: bytes, *, socket: bool = False) -> Incoming:
-        request = flow.request
-        peer = flow.client_conn.peername
-        return Incoming(
-            api=api,
-            body=body,
-            socket=socket,
-            headers=_headers(request),
-            query=dict(request.query.items()),
-            peer=str(peer[0]) if peer else "",
-            host=f"{destination.host(flow)}:{request.port}",
-            path=request.path,
-            threshold=request.headers.get(THRESHOLD_HEADER, flow.metadata.get(_THRESHOLD)),
-        )
-
-    def _refuse(self, flow: http.HTTPFlow, refused: Refused) -> None:
-        self.figures.refused += 1
-        flow.response = http.Response.make(refused.status, refused.body, {"content-type": "application/json"})
-        flow.metadata["penumbra"] = {"refused": refused.status}
-        flow.comment = f"Penumbra refused: {refused.reason}"
-        _log.warning(f"Penumbra refused a request to {destination.shown(flow)}: {refused.reason}")
-
-    async def _send(self, flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted, lease: Lease) -> None:
-        body = accepted.rewritten.body
-        changed = body is not incoming.body
-        headers = _headers(flow.request)
-        flow.request.headers.pop(THRESHOLD_HEADER, None)
-        if accepted.betas:
-            flow.request.headers[bound_thinking.HEADER] = accepted.betas
-        if changed:
-            await bodies.put(flow.request, body)
-        if accepted.prepared is not None and accepted.find is not None:
-            prepared, find = accepted.prepared, accepted.find
-            self.expansion.expect(flow, lease, prepared, find, body, accepted.room)
-        if accepted.restoration is not None:
-            self.edits.expect(flow, accepted.restoration)
-        self.writes.expect(flow, incoming.api.format, body)
-        self.kept.expect(flow, body)
-        self.tells.expect(flow, accepted)
-        self.rescue.expect(flow, lease, incoming, accepted)
-        if changed or headers != _headers(flow.request):
-            # Behind everything that may change a header, for headers are signed too.
-            self._sign(flow.request)
-        self.reports.accepted(flow, incoming, accepted)
-
-    def _write_event(self, event: dict[str, Any]) -> None:
-        if (log := self._open_events()) is not None:
-            log.write(event)
-
-    def _open_events(self) -> events.EventLog | None:
-        if self._events is None and self.settings.events:
-            self._events = events.EventLog(self.settings.events)
-        return self._events
-
-
-def _headers(request: http.Request) -> dict[str, str]:
-    return {name.lower(): value for name, value in request.headers.items()}
-
-
-def _signable(request: http.Request) -> sigv4.Signable:
-    headers = {"host": request.pretty_host, **_headers(request)}
-    return sigv4.Signable(request.method, request.path, headers, request.raw_content or b"")
+        self.responses.privacy.websocket_end(flow, state)
+        if state.socket is not None:
+            self.websockets.end(flow, state.socket)
+        states.forget(flow)

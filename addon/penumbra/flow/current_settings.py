@@ -9,8 +9,8 @@ from pathlib import Path
 from mitmproxy import ctx, flowfilter, http
 
 from penumbra import user_rules
-from penumbra.config.options import CONFIG_OPTION, OPTIONS
-from penumbra.config.settings import Settings, SettingsError, config_path, load
+from penumbra.config.options import CONFIG_OPTION, OPTIONS, unknown_options, unprefixed_options
+from penumbra.config.settings import Settings, SettingsError, config_path, load, unknown_variables
 from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.errors import one_line
 from penumbra.redaction import RuleError, gitleaks, ruleset
@@ -29,6 +29,15 @@ class CurrentSettings:
         self._rules: str | None = None
         """The setting by which the user's folder of rules was read."""
         self._file_state: tuple[int, int] | None = None
+
+    def report_unknown(self) -> None:
+        """A misspelt option would otherwise be ignored for ever."""
+        for line in unknown_options(ctx.options.deferred):
+            _log.error(line)
+        for line in unprefixed_options(ctx.options.deferred):
+            _log.warning(line)
+        for name in unknown_variables(os.environ):
+            _log.warning(f"{name}: Penumbra reads no variable of this name.")
 
     def read(self) -> None:
         """Read everything anew. Raises SettingsError, and then all stays as it was."""

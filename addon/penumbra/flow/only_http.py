@@ -1,4 +1,4 @@
-"""mitmproxy's face of what clients say to LLM hosts behind TLS: HTTP, and nothing else.
+"""What clients say to LLM hosts behind TLS: HTTP, and nothing else.
 
 mitmproxy takes a connection whose first bytes do not look like a request (an empty line, or half of a
 first line) for any protocol, and passes its bytes on unread.
@@ -16,7 +16,7 @@ from mitmproxy.proxy.layers.http import HTTPMode
 
 
 class OnlyHttp:
-    """A child addon. State: none. It stands in front of those who change HTTP layers."""
+    """State: none. It stands in front of those who change HTTP layers."""
 
     def __init__(self, is_searched: Callable[[str], bool]) -> None:
         """`is_searched`: whether requests to a host are searched for secrets."""

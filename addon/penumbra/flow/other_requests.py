@@ -1,4 +1,4 @@
-"""mitmproxy's face of requests that are no LLM calls, or do not look like one: their secrets are taken
+"""Requests that are no LLM calls, or do not look like one: their secrets are taken
 out, where some can stand there, and nothing else is done.
 
 What is known to need its bytes passes: logins, keys, files and the like. Of a path that nobody knows, the
@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from mitmproxy import http
 
@@ -19,8 +18,10 @@ from penumbra.apis import identity, other_paths
 from penumbra.apis.recognise import Api
 from penumbra.conversation import ambiguity, workers
 from penumbra.conversation.refused import Refused, message_of
-from penumbra.flow import bodies, destination
+from penumbra.flow import destination, llm_hosts, request_bodies
 from penumbra.flow.engines import Lease
+from penumbra.flow.refusal import refuse
+from penumbra.flow.signing import Signing, headers_of, sign
 from penumbra.metrics.totals import Figures
 from penumbra.redaction import RedactionError, TooLarge, Unreadable
 from penumbra.redaction.other_bodies import Body, Searched
@@ -32,26 +33,14 @@ _MOST_WARNINGS = 1_000
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Hands:
-    """What the addon does for this one."""
-
-    lease: Callable[[], Lease]
-    """What a frame that comes now is searched with."""
-    is_provider: Callable[[http.HTTPFlow], bool]
-    """The host is there for LLM calls."""
-    may_change: Callable[[http.Request], bool]
-    """No signature forbids it."""
-    sign: Callable[[http.Request], None]
-    refuse: Callable[[http.HTTPFlow, Refused], None]
-    figures: Figures
-
-
 class OtherRequests:
     """State: which paths have been warned of."""
 
-    def __init__(self, hands: Hands) -> None:
-        self._hands = hands
+    def __init__(self, lease: Callable[[], Lease], signing: Signing, figures: Figures) -> None:
+        """`lease`: what a frame that comes now is searched with."""
+        self._lease = lease
+        self._signing = signing
+        self._figures = figures
         self._warned: set[str] = set()
 
     async def request(self, flow: http.HTTPFlow, lease: Lease, unfit: Api | None = None) -> None:
@@ -60,9 +49,9 @@ class OtherRequests:
         settings = lease.settings
         if not settings.redact_secrets or not flow.request.raw_content or (known and known.passes):
             return
-        if known is None and not self._hands.is_provider(flow):
+        if known is None and not llm_hosts.is_provider(flow, settings.hosts):
             return  # What runs locally may be anything.
-        if not self._hands.may_change(flow.request):
+        if self._signing.forbids_changes(flow.request, settings):
             return
         unknown = known is None and unfit is None
         try:
@@ -78,7 +67,7 @@ class OtherRequests:
 
         `kind`: as a content type; `known`: the socket is; `strict`: nothing but JSON makes sense there.
         """
-        with self._hands.lease() as lease:
+        with self._lease() as lease:
             return await self._frame(flow, lease, frame, kind, known=known, strict=strict)
 
     async def _frame(
@@ -116,7 +105,7 @@ class OtherRequests:
         if why and not files:
             raise Unreadable(why)
         try:
-            data = await bodies.decoded(flow.request, settings.max_body_bytes)
+            data = await request_bodies.decoded(flow.request, settings.max_body_bytes)
         except content_encoding.NotDecodable as error:
             if files or not (strict or "json" in kind.lower()):
                 return
@@ -131,19 +120,18 @@ class OtherRequests:
             if settings.unknown_paths == "refuse":
                 raise Unreadable("its path is not known")
         if found:
-            await bodies.put(flow.request, searched.body)
-            self._hands.sign(flow.request)
+            await request_bodies.put(flow.request, searched.body)
+            sign(flow.request, settings)
             self._report(flow, searched)
 
     async def _searched(self, flow: http.HTTPFlow, body: Body, lease: Lease) -> Searched:
         request, peer = flow.request, flow.client_conn.peername
-        headers = {name.lower(): value for name, value in request.headers.items()}
-        carried = [*identity.credential_headers(headers).items(), *request.query.items()]
+        carried = [*identity.credential_headers(headers_of(request)).items(), *request.query.items()]
         caller = workers.whose(str(peer[0]) if peer else "", repr(sorted(carried)))
         return await lease.engine.search(body, lease.settings, caller)
 
     def _report(self, flow: http.HTTPFlow, searched: Searched) -> None:
-        self._hands.figures.redactions.update(searched.counts)
+        self._figures.redactions.update(searched.counts)
         flow.metadata["penumbra"] = {"api": "other", "changed": True}
         flow.comment = "Penumbra: secrets redacted"
         counts = ", ".join(f"{rule} {count}" for rule, count in sorted(searched.counts.items()))
@@ -155,7 +143,7 @@ class OtherRequests:
         told = message_of(error)
         host = flow.request.pretty_host
         body = unfit.wire.error(error.status, told) if unfit else other_paths.error(host, error.status, told)
-        self._hands.refuse(flow, Refused(error.status, body, told))
+        refuse(flow, Refused(error.status, body, told), self._figures)
 
     def _warn(self, flow: http.HTTPFlow, policy: str) -> None:
         """Once for each host and kind of path: names that are long or hold digits are taken for ids."""

@@ -1,15 +1,14 @@
-"""mitmproxy's face of recovery: answers that say that the request was too large, or can't be taken as it is.
+"""Responses that say that the request was too large, or can't be taken as it is.
 
-A child addon. Nothing of such an answer has gone to the client when it is looked at: other answers than
-streams are complete by then, and of streams the first events are held back (`recovery/first_events.py`).
-Another request takes the place of the refused one; when none is left that could work, the client gets
-the very first answer, byte for byte.
+Nothing of such a response has gone to the client when it is looked at: other responses than streams are
+complete by then, and of streams the first events are held back (`retry/first_events.py`). Another request
+takes the place of the refused one; when none is left that could work, the client gets the very first
+response, byte for byte.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,9 +18,14 @@ from penumbra import errors
 from penumbra.apis.parts import is_elsewhere
 from penumbra.conversation import bound_thinking
 from penumbra.conversation.incoming import Accepted, Incoming
-from penumbra.flow import destination
+from penumbra.flow import destination, hidden_requests
+from penumbra.flow import state as states
 from penumbra.flow.engines import Lease
-from penumbra.flow.tool_loop import Expansion
+from penumbra.flow.report import add_note
+from penumbra.flow.state import FlowState
+from penumbra.flow.step import Step
+from penumbra.flow.tool_loop import ToolLoopStep
+from penumbra.flow.usage_scaling import UsageScaling
 from penumbra.retry import refusals, retry
 from penumbra.retry.first_events import FirstEvents, Verdict
 from penumbra.retry.refusals import Refusal
@@ -52,8 +56,8 @@ def _patience(accepted: Accepted) -> float:
 
 
 @dataclass
-class Watched:
-    """One request whose answer may be a refusal. What the splice calls a guard."""
+class WatchedRequest:
+    """One request whose response may be a refusal. What the splice calls a guard."""
 
     lease: Lease
     incoming: Incoming
@@ -65,7 +69,7 @@ class Watched:
     refusal: Refusal | None = None
     """What the last of these was sent for."""
     asked: bool = False
-    """The splice is at work: answers are looked at before they go out."""
+    """The splice is at work: responses are looked at before they go out."""
     restored: bool = False
     events: FirstEvents | None = None
 
@@ -78,65 +82,53 @@ class Watched:
         return None if verdict is Verdict.WAIT else verdict is Verdict.ERROR
 
 
-class OverflowRetry:
-    """State: the requests under way whose answers are watched."""
+class OverflowRetry(Step):
+    """Sends another request instead of one that was refused. State: how often."""
 
-    def __init__(self, expansion: Expansion, tell: Callable[[http.HTTPFlow, Accepted], None]) -> None:
-        """`tell` is called for each request that takes another's place."""
-        self._expansion = expansion
-        self._tell = tell
-        self._watched: dict[str, Watched] = {}
+    def __init__(self, tool_loop: ToolLoopStep, usage_scaling: UsageScaling) -> None:
+        """The steps are those that have to know of a request that takes another's place."""
+        self._tool_loop = tool_loop
+        self._usage_scaling = usage_scaling
         self.recovered = 0
         """Requests that were refused and then taken."""
 
-    def expect(self, flow: http.HTTPFlow, lease: Lease, incoming: Incoming, accepted: Accepted) -> None:
-        """The flow's request may be refused for a reason that can be helped."""
+    def sent(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
+        """The request may be refused for a reason that can be helped."""
         if not retry.may_help(accepted):
             return
         if incoming.api.kind not in ("messages", "compact") or not accepted.request.conversation.messages:
             return
-        watched = Watched(lease, incoming, accepted, _patience(accepted))
-        self._watched[flow.id] = watched
-        self._expansion.guard(flow, watched)
+        state.overflow_retry = WatchedRequest(state.lease, incoming, accepted, _patience(accepted))
 
-    async def penumbra_refused(self, refused: Refused) -> None:
-        """An answer is there, and nothing of it has gone to the client."""
-        watched = self._watched.get(refused.flow.id)
-        response = refused.flow.response
-        if watched is None:
+    async def refused(self, refused: Refused) -> None:
+        """A response is there, and nothing of it has gone to the client."""
+        state, response = states.of(refused.flow), refused.flow.response
+        watched = state.overflow_retry if state is not None else None
+        if state is None or watched is None:
             return
         watched.asked = True
         smaller = None
         if refused.error is None and response is not None:
             smaller = await self._smaller(watched, response, refused.body)
         if smaller is not None:
-            refused.following = self._send(refused.flow, watched, smaller)
+            refused.following = self._send(refused.flow, state, watched, smaller)
         elif watched.count and not (
             refused.error is None and response is not None and self._is_taken(watched, response, refused.body)
         ):
             refused.restore = watched.restored = True
-            self._expansion.forget(refused.flow)
+            state.tool_loop = None
 
-    async def response(self, flow: http.HTTPFlow) -> None:
-        """The client's answer is complete."""
-        watched = self._watched.get(flow.id)
-        if watched is None or flow.response is None:
+    async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
+        """The client's response is complete."""
+        watched, state.overflow_retry = state.overflow_retry, None
+        if watched is None:
             return
-        try:
-            if not watched.asked and not flow.response.stream:
-                await self._replace(flow, watched)
-            if watched.count and not watched.restored:
-                await self._settle(flow, watched)
-        except Exception as error:
-            _log.warning("Penumbra could not recover from a refusal: %s", errors.place(error))
-        finally:
-            self._forget(flow)
+        if not watched.asked and not response.stream:
+            await self._replace(flow, state, watched)
+        if watched.count and not watched.restored:
+            await self._settle(flow, watched)
 
-    def error(self, flow: http.HTTPFlow) -> None:
-        """The flow has ended before its answer."""
-        self._forget(flow)
-
-    async def _smaller(self, watched: Watched, response: http.Response, body: bytes) -> Retry | None:
+    async def _smaller(self, watched: WatchedRequest, response: http.Response, body: bytes) -> Retry | None:
         """What to send instead; None if the answer is no refusal, or nothing would help."""
         answer = self._answer(watched, response, body)
         if answer is None:
@@ -155,7 +147,7 @@ class OverflowRetry:
             _log.warning("Penumbra passes a refusal on: %s", errors.place(error))
             return None
 
-    def _answer(self, watched: Watched, response: http.Response, body: bytes) -> bytes | None:
+    def _answer(self, watched: WatchedRequest, response: http.Response, body: bytes) -> bytes | None:
         if watched.events is not None and watched.events.error:
             return watched.events.error
         if response.status_code == 200 and len(body) > _SMALL_ANSWER:
@@ -166,12 +158,14 @@ class OverflowRetry:
         except content_encoding.NotDecodable:
             return None
 
-    def _is_taken(self, watched: Watched, response: http.Response, body: bytes) -> bool:
+    def _is_taken(self, watched: WatchedRequest, response: http.Response, body: bytes) -> bool:
         """The provider took the request: some say with status 200 that they did not."""
         error = self._answer(watched, response, body) if response.status_code == 200 else None
         return response.status_code == 200 and not any(refusals.error_objects(error or b""))
 
-    def _send(self, flow: http.HTTPFlow, watched: Watched, again: Retry) -> http.HTTPFlow:
+    def _send(
+        self, flow: http.HTTPFlow, state: FlowState, watched: WatchedRequest, again: Retry
+    ) -> http.HTTPFlow:
         """The flow of a smaller request, which takes the place of the one that was refused."""
         smaller = again.accepted
         before, body = len(watched.accepted.rewritten.body), smaller.rewritten.body
@@ -181,26 +175,22 @@ class OverflowRetry:
         if smaller.betas:
             flow.request.headers[bound_thinking.HEADER] = smaller.betas
         watched.events = None
-        self._expansion.forget(flow)
-        if smaller.prepared is not None and smaller.find is not None:
-            prepared, find = smaller.prepared, smaller.find
-            self._expansion.expect(flow, watched.lease, prepared, find, body, smaller.room)
-        self._tell(flow, smaller)
-        self._expansion.guard(flow, watched)
+        self._tool_loop.sent(flow, state, watched.incoming, smaller)
+        self._usage_scaling.sent(flow, state, watched.incoming, smaller)
         _log.info(
             f"Penumbra: {destination.shown(flow)} refused a request ({again.refusal.rule}, "
             f"{again.refusal.kind}); sends it again with {before:,} -> {len(body):,} bytes"
         )
-        return self._expansion.hidden(flow, body, "takes the place of a refused request,")
+        return hidden_requests.make(flow, state, body, "takes the place of a refused request,")
 
-    async def _replace(self, flow: http.HTTPFlow, watched: Watched) -> None:
+    async def _replace(self, flow: http.HTTPFlow, state: FlowState, watched: WatchedRequest) -> None:
         """The same where answers can't be held back: by requests of their own, answered in one piece."""
         response = flow.response
         assert response is not None
         body = response.raw_content or b""
         while (smaller := await self._smaller(watched, response, body)) is not None:
-            hidden = self._send(flow, watched, smaller)
-            error = await self._expansion.run(hidden)
+            hidden = self._send(flow, state, watched, smaller)
+            error = await hidden_requests.run(hidden)
             if error is not None or hidden.response is None:
                 watched.restored = True
                 return
@@ -209,11 +199,11 @@ class OverflowRetry:
             if self._is_taken(watched, response, body):
                 flow.response = response
                 # Nobody has read it yet, and the model may ask for originals in it.
-                self._expansion.responseheaders(flow)
+                self._tool_loop.headers(flow, state, response)
                 return
         watched.restored = watched.count > 0
 
-    async def _settle(self, flow: http.HTTPFlow, watched: Watched) -> None:
+    async def _settle(self, flow: http.HTTPFlow, watched: WatchedRequest) -> None:
         assert flow.response is not None
         if flow.response.status_code != 200:
             return
@@ -221,10 +211,6 @@ class OverflowRetry:
         refusal = watched.refusal
         assert refusal is not None
         note = f"refused ({refusal.rule}), taken after {watched.count} other request(s)"
-        flow.comment = f"{flow.comment}; {note}" if flow.comment else f"Penumbra: {note}"
+        add_note(flow, note)
         flow.metadata["penumbra_recovered"] = watched.count
         await watched.lease.engine.settle(watched.accepted)
-
-    def _forget(self, flow: http.HTTPFlow) -> None:
-        self._watched.pop(flow.id, None)
-        self._expansion.unguard(flow)

@@ -1,89 +1,85 @@
-"""mitmproxy's face of what stays in flows: for mitmweb, for saved files, for exports.
+"""What stays in flows: for mitmweb, for saved files, for exports.
 
-A child addon, behind all others that read answers. Values that were put back into an answer are shown
-as their placeholders, and `penumbra_blank_flows` empties flows altogether. A body that is yet to be
-sent is handed to the splice, which sends it; without the splice such bodies stay in the flow.
+Values that were put back into a response are shown as their placeholders, and `penumbra_blank_flows` empties
+flows altogether. A body that is yet to be sent is handed to the splice, which sends it; without the splice
+such bodies stay in the flow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from mitmproxy import http
 
-from penumbra.flow import secret_restoration, websocket
+from penumbra.conversation.incoming import Accepted, Incoming
+from penumbra.flow import state as states
+from penumbra.flow.state import FlowState
+from penumbra.flow.step import Step
 from penumbra.redaction.placeholder import PATTERN_BYTES
 
-if TYPE_CHECKING:
-    from penumbra.redaction.restore.restoration import Restoration
 
-# Of the process, not of the addon: a reload of the script makes a new addon while responses go on.
-_SECRET: set[str] = set()
-"""Ids of client's flows whose requests hold placeholders."""
+class FlowPrivacy(Step):
+    """State: none. The setting is the one in force when a flow ends, not when it began: it is about what
+    is kept from now on."""
 
+    def __init__(self, blank_flows: Callable[[], str]) -> None:
+        self._blank_flows = blank_flows
 
-class FlowPrivacy:
-    """`expect` is called for each request that is sent. `wanted` is the setting."""
+    def sent(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
+        """Remember whether there is anything to hide."""
+        if PATTERN_BYTES.search(accepted.rewritten.body):
+            state.has_placeholders = True
 
-    def __init__(self, wanted: Callable[[], str], sending: Callable[[], dict[str, bytes | None]]) -> None:
-        """`sending`: the splice's table of bodies to send, by flow."""
-        self._wanted = wanted
-        self._sending = sending
-
-    def expect(self, flow: http.HTTPFlow, body: bytes) -> None:
-        """`body` is what will be sent, decoded."""
-        if PATTERN_BYTES.search(body):
-            _SECRET.add(flow.id)
-
-    def response(self, flow: http.HTTPFlow) -> None:
+    async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
         """A response is complete; a stream was sent, a document will be."""
-        self._keep(flow, secret_restoration.ended(flow))
+        self._hide(flow, state)
 
-    def error(self, flow: http.HTTPFlow) -> None:
+    async def failed(self, flow: http.HTTPFlow, state: FlowState) -> None:
         """A flow has ended before its response."""
-        self._keep(flow, secret_restoration.ended(flow))
+        self._hide(flow, state)
 
-    def websocket_end(self, flow: http.HTTPFlow) -> None:
+    def websocket_end(self, flow: http.HTTPFlow, state: FlowState) -> None:
         """A WebSocket is closed."""
-        if self._wanted() != "off" and flow.websocket is not None and websocket.reads(flow):
+        if self._blank_flows() != "off" and flow.websocket is not None and state.socket is not None:
             for message in flow.websocket.messages:
                 message.content = _note(message.content)
 
-    def _keep(self, flow: http.HTTPFlow, restoration: Restoration | None) -> None:
-        blanked = self._is_blanked(flow, restoration)
-        _SECRET.discard(flow.id)
+    def _hide(self, flow: http.HTTPFlow, state: FlowState) -> None:
+        blanked = self._is_blanked(flow, state)
         if blanked:
             flow.request.data.content = _note(flow.request.data.content or b"")
-        response = flow.response
+        response, restored = flow.response, state.secret_restoration
         if response is None or response.data.content is None:
             return
         body = shown = response.data.content
         if blanked:
             shown = _note(body)
-        elif restoration is not None and restoration.used:
-            shown = restoration.concealed(body)
-        if shown != body and self._may_show(flow, response, body):
+        elif restored is not None and restored.restoration.used:
+            shown = restored.restoration.concealed(body)
+        if shown != body and _may_show(flow, state, response, body):
             response.data.content = shown
 
-    def _may_show(self, flow: http.HTTPFlow, response: http.Response, body: bytes) -> bool:
-        """Whether the flow may have another body than the client gets."""
-        sending = self._sending()
-        if flow.id in sending:
-            sending[flow.id] = body
-            return True
-        # What was streamed is gone; but hidden answers are read from their flows, but for the splice.
-        hidden = "continues" in flow.metadata.get("penumbra", {})
-        return (bool(response.stream) or flow.error is not None) and not hidden
-
-    def _is_blanked(self, flow: http.HTTPFlow, restoration: Restoration | None) -> bool:
-        wanted, known = self._wanted(), flow.metadata.get("penumbra")
+    def _is_blanked(self, flow: http.HTTPFlow, state: FlowState) -> bool:
+        wanted, known = self._blank_flows(), flow.metadata.get("penumbra")
         if wanted == "off" or not isinstance(known, dict):
             return False
         if wanted == "all" or "refused" in known:
             return True
-        parent = known.get("continues", flow.id)
-        return parent in _SECRET or (restoration is not None and bool(restoration.used))
+        parent = states.by_id(known.get("continues", flow.id))
+        restored = state.secret_restoration
+        return (parent is not None and parent.has_placeholders) or (
+            restored is not None and bool(restored.restoration.used)
+        )
+
+
+def _may_show(flow: http.HTTPFlow, state: FlowState, response: http.Response, body: bytes) -> bool:
+    """Whether the flow may have another body than the client gets."""
+    if state.spliced:
+        state.body_to_send = body
+        return True
+    # What was streamed is gone; but hidden responses are read from their flows, but for the splice.
+    hidden = "continues" in flow.metadata.get("penumbra", {})
+    return (bool(response.stream) or flow.error is not None) and not hidden
 
 
 def _note(content: bytes) -> bytes:

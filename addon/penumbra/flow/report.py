@@ -1,6 +1,6 @@
-"""mitmproxy's face of what is shown of a request: log line, comment, mark, metadata and event.
+"""What is shown of a request: log line, comment, mark, metadata and event.
 
-A child addon, for the sockets: their frames add up in one flow until it ends.
+Frames of a WebSocket add up in one flow until it ends.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from mitmproxy import http
 
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.flow import destination
+from penumbra.flow.state import FlowState
 from penumbra.metrics import events
 from penumbra.metrics.summary import Summary
 from penumbra.metrics.totals import Figures, Totals
@@ -20,9 +21,10 @@ from penumbra.metrics.totals import Figures, Totals
 MARK = ":new_moon:"
 _log = logging.getLogger(__name__)
 
-# Of the process, not of the addon: a reload of the script makes a new addon while sockets go on.
-_SOCKETS: dict[str, tuple[Summary, str]] = {}
-"""By id of a socket's flow: what its frames add up to, and the comment that says so."""
+
+def add_note(flow: http.HTTPFlow, note: str) -> None:
+    """Say more of a flow in its comment."""
+    flow.comment = f"{flow.comment}; {note}" if flow.comment else f"Penumbra: {note}"
 
 
 class Reports:
@@ -35,7 +37,7 @@ class Reports:
         self._write = write
         self._changed = changed
 
-    def accepted(self, flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted) -> None:
+    def accepted(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
         """A request, or a frame of a socket, is sent on."""
         host, rewritten, prepared = destination.shown(flow), accepted.rewritten, accepted.prepared
         if accepted.line:
@@ -48,7 +50,7 @@ class Reports:
         )
         self._count(accepted)
         changed = rewritten.body is not incoming.body
-        self._show(flow, incoming, accepted, summary, changed)
+        self._show(flow, state, incoming, accepted, summary, changed)
         if not changed:
             return
         if not (summary.changed or summary.secrets):
@@ -74,10 +76,6 @@ class Reports:
             )
         )
 
-    def websocket_end(self, flow: http.HTTPFlow) -> None:
-        """A socket is closed."""
-        _SOCKETS.pop(flow.id, None)
-
     def _count(self, accepted: Accepted) -> None:
         shown = accepted.rewritten.shown
         totals = Totals.of(shown)
@@ -86,26 +84,31 @@ class Reports:
         self._changed()
 
     def _show(
-        self, flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted, summary: Summary, changed: bool
+        self,
+        flow: http.HTTPFlow,
+        state: FlowState,
+        incoming: Incoming,
+        accepted: Accepted,
+        summary: Summary,
+        changed: bool,
     ) -> None:
-        known = flow.metadata.get("penumbra", {}) if incoming.socket else {}
-        before, told = _SOCKETS.get(flow.id, (Summary(), "")) if incoming.socket else (Summary(), "")
-        summary = before + summary
-        sizes = known.get("body_bytes", [0, 0])
-        flow.metadata["penumbra"] = {
+        earlier = flow.metadata.get("penumbra", {}) if incoming.socket else {}
+        if incoming.socket:
+            summary = state.frames = state.frames + summary
+        sizes = earlier.get("body_bytes", [0, 0])
+        metadata = flow.metadata["penumbra"] = {
             **summary.metadata(),
             "api": incoming.api.id,
-            "changed": changed or bool(known.get("changed")),
+            "changed": changed or bool(earlier.get("changed")),
             "body_bytes": [sizes[0] + len(incoming.body), sizes[1] + len(accepted.rewritten.body)],
-            "milliseconds": round(known.get("milliseconds", 0.0) + accepted.milliseconds, 2),
+            "milliseconds": round(earlier.get("milliseconds", 0.0) + accepted.milliseconds, 2),
         }
         if incoming.socket:
-            flow.metadata["penumbra"]["frames"] = known.get("frames", 0) + 1
-        if flow.metadata["penumbra"]["changed"]:
-            comment = f"Penumbra: {summary.line()}"
+            metadata["frames"] = earlier.get("frames", 0) + 1
+        if metadata["changed"]:
+            comment, before = f"Penumbra: {summary.line()}", state.frames_comment
             # What was said of responses in between stays behind it.
-            flow.comment = comment + flow.comment.removeprefix(told) if told else comment
+            flow.comment = comment + flow.comment.removeprefix(before) if before else comment
             flow.marked = flow.marked or MARK
-            told = comment
-        if incoming.socket:
-            _SOCKETS[flow.id] = (summary, told)
+            if incoming.socket:
+                state.frames_comment = comment

@@ -1,184 +1,104 @@
-"""What is done to mitmproxy's responses: which can be read as they arrive, and how they are passed on."""
+"""A response's way to the client: the steps, each in its place for a reason.
+
+A stream's first events are held (`splice.py`) until the first step has said that they are no refusal. What
+can be read as it arrives, the steps read so from `headers` on; `complete` comes when all has arrived.
+"""
 
 from __future__ import annotations
 
 import logging
-import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from mitmproxy import http
 
-from penumbra.apis import bedrock_invoke, upstream_error
-from penumbra.apis.base import Failure
-from penumbra.apis.formats import FORMATS
-from penumbra.errors import place
-from penumbra.expand.expansions import Prepared
-from penumbra.expand.loop import Done
-from penumbra.flow import destination
-from penumbra.wire import content_encoding, content_stream, framing
+from penumbra import errors
+from penumbra.apis.base import Response
+from penumbra.conversation.incoming import Accepted, Incoming
+from penumbra.flow import state as states
+from penumbra.flow.overflow_retry import OverflowRetry
+from penumbra.flow.placeholder_warning import PlaceholderWarning
+from penumbra.flow.privacy import FlowPrivacy
+from penumbra.flow.secret_restoration import SecretRestoration
+from penumbra.flow.state import FlowState
+from penumbra.flow.step import Step
+from penumbra.flow.tool_loop import ToolLoopStep
+from penumbra.flow.turns import Turns
+from penumbra.flow.usage_scaling import UsageScaling
+from penumbra.flow.websocket_opening import WebSocketOpening
+from penumbra.metrics.events import WriteEvent
+from penumbra.metrics.expansions import ExpansionFigures
 
-_PASSING = (429, 500, 502, 503, 504, 529)
-"""Statuses after which the same request may work a moment later."""
-_PAUSE = 0.5
-_LONGEST_PAUSE = 5.0
-_WHEN = ("retry-after", "x-should-retry")
-_TOKEN_HEADER = "x-amzn-bedrock-output-token-count"
-_NOT_DECODED = "Penumbra could not decode the rest of this answer"
 _log = logging.getLogger(__name__)
 
 
-def stream_plainly(flow: http.HTTPFlow, response: http.Response) -> None:
-    """The client gets the stream without content coding and without a length."""
-    response.headers.pop("content-encoding", None)
-    response.headers.pop("content-length", None)
-    if response.is_http2 and not flow.request.is_http2:
-        # Without it, the end of the body would be the end of the client's connection.
-        response.headers["transfer-encoding"] = "chunked"
+class ResponseWay:
+    """State: none but the steps' own; what is known of a flow stands in its state."""
 
-
-def pass_live(response: http.Response) -> None:
-    """A stream that is none of our business goes on as it arrives; the flow keeps a copy of it."""
-    copy = bytearray()
-
-    def take(data: bytes) -> bytes | list[bytes]:
-        copy.extend(data)
-        if data:
-            return data
-        response.data.content = bytes(copy)
-        return []
-
-    response.stream = take
-
-
-def stream_continuation(response: http.Response, body: bytearray) -> None:
-    decode = content_stream.decoder(response.headers.pop("content-encoding", ""))
-    decoded = LiveDecoding(decode, "") if decode is not None else None
-
-    def take(data: bytes) -> bytes | list[bytes]:
-        if not data or decoded is None:
-            return []
-        # Of a continuation that breaks off, its reader tells the client.
-        plain = decoded.feed(data)
-        body.extend(plain)
-        return plain or []
-
-    response.stream = take
-
-
-class LiveDecoding:
-    """A stream's content coding, undone as it arrives. Never raises: where it can't be undone, or what
-    comes of it is too much, the client gets an error as its provider writes them, and nothing more."""
-
-    def __init__(self, decode: content_stream.Decode, format_name: str) -> None:
-        self._decode = decode
-        self._format = FORMATS.get(format_name)
-        self._is_over = False
-
-    def feed(self, data: bytes, then: Callable[[bytes], bytes] = bytes) -> bytes:
-        """The next bytes, decoded; `then` is what is done with them, and must not raise."""
-        if self._is_over:
-            return b""
-        try:
-            return then(self._decode(data))
-        except Exception as error:
-            self._is_over = True
-            _log.warning("penumbra: a response could not be decoded: %s", place(error))
-            return self._format.stream("").fail(Failure(None, b"", _NOT_DECODED)) if self._format else b""
-
-    def end(self, rest: Callable[[], bytes]) -> bytes:
-        """The stream has ended: what `rest` has held back, unless the client has got an error."""
-        return b"" if self._is_over else rest()
-
-
-def plain_body(flow: http.HTTPFlow, body: bytes) -> bytes | None:
-    """A response's body without content coding; None if that can't be had."""
-    assert flow.response is not None
-    try:
-        return content_encoding.decode(
-            body, flow.response.headers.get("content-encoding", ""), content_stream.MOST_BYTES
+    def __init__(self, figures: ExpansionFigures, write: WriteEvent, blank_flows: Callable[[], str]) -> None:
+        """`write` takes an event; `blank_flows` is the setting in force."""
+        self.turns = Turns(figures, write)
+        self.tool_loop = ToolLoopStep(self.turns, self._filtered)
+        self.privacy = FlowPrivacy(blank_flows)
+        usage_scaling = UsageScaling()
+        self.overflow_retry = OverflowRetry(self.tool_loop, usage_scaling)
+        self._steps: tuple[Step, ...] = (
+            # Before anybody has read what a refused request got: all other steps know only the response to
+            # the request that takes its place.
+            self.overflow_retry,
+            # Makes one response of several turns: from here on there is only what the client gets.
+            self.tool_loop,
+            # Behind the tool loop: in hidden turns, which the provider gets back, no value may stand.
+            SecretRestoration(),
+            # Behind the tool loop, which sums usage up.
+            usage_scaling,
+            # Behind restoration: a placeholder that has got its value is not warned of.
+            PlaceholderWarning(),
+            # Behind all that read what the flow holds of its bodies: it may be emptied here.
+            self.privacy,
+            # No step of bodies; behind privacy, since it may put a response of ours into the flow.
+            WebSocketOpening(),
         )
-    except content_encoding.NotDecodable as error:
-        _log.warning(f"penumbra: a response of {destination.shown(flow)} could not be read: {error}")
-        return None
+
+    def sent(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
+        """A request is about to be sent."""
+        for step in self._steps:
+            step.sent(flow, state, incoming, accepted)
+
+    def headers(self, flow: http.HTTPFlow) -> None:
+        """A response begins."""
+        if (state := states.of(flow)) is None or flow.response is None:
+            return
+        for step in self._steps:
+            step.headers(flow, state, flow.response)
+
+    async def complete(self, flow: http.HTTPFlow) -> None:
+        """A response is complete."""
+        if (state := states.of(flow)) is None:
+            return
+        for step in self._steps:
+            if flow.response is not None:
+                await _run(step.complete(flow, state, flow.response))
+        if flow.websocket is None:
+            states.forget(flow)
+
+    async def failed(self, flow: http.HTTPFlow) -> None:
+        """A flow has ended before its response."""
+        if (state := states.of(flow)) is None:
+            return
+        for step in self._steps:
+            await _run(step.failed(flow, state))
+        states.forget(flow)
+
+    def _filtered(self, flow: http.HTTPFlow, state: FlowState, response: Response) -> Response:
+        """A stream that the tool loop reads, with what the steps behind it change."""
+        for step in self._steps:
+            response = step.filtered(flow, state, response)
+        return response
 
 
-def content(flow: http.HTTPFlow) -> bytes:
-    body = flow.response.raw_content if flow.response else None
-    return plain_body(flow, body or b"") or b"" if flow.response else b""
-
-
-def replace_document(flow: http.HTTPFlow, done: Done) -> None:
-    """Headers for a body that is ours."""
-    assert flow.response is not None
-    flow.response.headers.pop("content-encoding", None)
-    if "content-length" in flow.response.headers:
-        flow.response.headers["content-length"] = str(len(done.out))
-    if done.status is not None:
-        flow.response.status_code = done.status
-    told = bedrock_invoke.token_headers(done.out) if _TOKEN_HEADER in flow.response.headers else {}
-    flow.response.headers.update(told)
-
-
-def put_document(flow: http.HTTPFlow, body: bytes) -> None:
-    """Another body, without content coding."""
-    assert flow.response is not None
-    flow.response.headers.pop("content-encoding", None)
-    flow.response.data.content = body
-    if "content-length" in flow.response.headers:
-        flow.response.headers["content-length"] = str(len(body))
-
-
-def is_stream(flow: http.HTTPFlow) -> bool:
-    headers = flow.response.headers if flow.response else {}
-    return framing.is_stream(headers.get("content-type", ""), flow.request.path)
-
-
-def refuse(flow: http.HTTPFlow, prepared: Prepared, failure: Failure) -> None:
-    """Nothing has been sent yet: the client gets the failure as a response of its own."""
-    body = prepared.wire.body(prepared.tool).fail(failure)
-    status = upstream_error.status(failure) or 502
-    flow.response = http.Response.make(status, body, {"content-type": "application/json"})
-
-
-def failure(
-    flow: http.HTTPFlow, error: str | None, stream: bool, body: bytes
-) -> tuple[Failure | None, float | None]:
-    """Why a continuation can't be used, and after how many seconds it may be tried again; None: never.
-
-    `body`: of its response, without content coding.
-    """
-    response = flow.response
-    if error is not None or response is None:
-        return Failure(None, b"", f"the connection to the upstream failed: {error}"), 0.0
-    if response.status_code == 200 and is_stream(flow) == stream:
-        return None, None
-    message = f"the upstream answered with status {response.status_code}"
-    failed = Failure(response.status_code, body, message, _wanted_pause(response))
-    return failed, None if response.headers.get("x-should-retry") == "false" else pause(failed)
-
-
-def pause(failure: Failure) -> float | None:
-    """After how many seconds something that failed may be tried again; None: never."""
-    status = upstream_error.status(failure)
-    if (failure.body and status is None) or (status is not None and status not in _PASSING):
-        return None
-    wanted = _PAUSE if failure.retry_after is None else failure.retry_after
-    return wanted if wanted <= _LONGEST_PAUSE else None
-
-
-def tell_when(flow: http.HTTPFlow, continuation: http.HTTPFlow | None) -> None:
-    """The client hears what the provider said of trying again."""
-    refused = continuation.response if continuation is not None else None
-    if flow.response is not None and refused is not None and refused.status_code >= 400:
-        for name in _WHEN:
-            if name in refused.headers:
-                flow.response.headers[name] = refused.headers[name]
-
-
-def _wanted_pause(response: http.Response) -> float | None:
-    """Seconds that the provider wants to be left alone; None if it does not say that in seconds."""
+async def _run(step: Awaitable[None]) -> None:
+    """A step that fails leaves the response as it is, and the other steps to their work."""
     try:
-        wanted = float(response.headers.get("retry-after", ""))
-    except ValueError:
-        return None
-    return wanted if 0 <= wanted < math.inf else None
+        await step
+    except Exception as error:
+        _log.error("penumbra: a step of a response's way failed: %s", errors.place(error))

@@ -34,6 +34,7 @@ from mitmproxy.proxy.layers.http._events import (
 )
 from mitmproxy.proxy.layers.http._hooks import HttpResponseHook
 
+from penumbra.flow import state as states
 from penumbra.wire import framing
 
 
@@ -71,17 +72,19 @@ class Guard(Protocol):
         ...
 
 
-GUARDS: dict[str, Guard] = {}
-"""By id of the client's flow. Whoever puts one in takes it out in `response` or `error`."""
-
-SESSIONS: dict[str, Session] = {}
-"""By id of the client's flow. Whoever puts a session in takes it out in `response` or `error`."""
-
-SENDING: dict[str, bytes | None] = {}
-"""By id of each flow whose response is about to be sent. Where `response` puts a body in, that one is
-sent, whatever the flow shows."""
-
 KEEP_ALIVE_SECONDS = 5.0
+
+
+def _guard(flow: http.HTTPFlow) -> Guard | None:
+    """Who looks at the flow's response, until it is complete."""
+    state = states.of(flow)
+    return state.overflow_retry if state is not None else None
+
+
+def _session(flow: http.HTTPFlow) -> Session | None:
+    """What stands behind the flow's response, until it is complete."""
+    state = states.of(flow)
+    return state.tool_loop if state is not None else None
 
 
 @dataclass
@@ -218,9 +221,9 @@ class SpliceStream(HttpStream):
 
     def _stock_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         first = isinstance(event, ResponseHeaders) and self.continuation_id is None
-        if isinstance(event, ResponseHeaders) and first and self.flow.id in GUARDS:
+        if isinstance(event, ResponseHeaders) and first and _guard(self.flow) is not None:
             self.headers = event.response.headers.copy()
-        if first and (session := SESSIONS.get(self.flow.id)) is not None:
+        if first and (session := _session(self.flow)) is not None:
             self.session, session.spliceable = session, True
         yield from super()._handle_event(event)
         if first and self.session is not None and self._is_live():
@@ -229,7 +232,7 @@ class SpliceStream(HttpStream):
     # A response that is a refusal
 
     def start_response_stream(self) -> layer.CommandGenerator[None]:
-        guard = GUARDS.get(self.flow.id)
+        guard = _guard(self.flow)
         if guard is not None and guard.patience and self.headers is not None:
             self.held, self.patience = [], commands.RequestWakeup(guard.patience)
             self.server_state = self.state_look
@@ -240,7 +243,7 @@ class SpliceStream(HttpStream):
     def state_look(self, event: events.Event) -> layer.CommandGenerator[None]:
         """A stream whose first bytes may say that it is a refusal."""
         self.held.append(event)
-        guard = GUARDS.get(self.flow.id)
+        guard = _guard(self.flow)
         refused = False if guard is None or isinstance(event, ResponseEndOfMessage) else None
         if guard is not None and self.headers is not None and isinstance(event, ResponseData):
             refused = guard.first(self.headers, event.data)
@@ -310,21 +313,25 @@ class SpliceStream(HttpStream):
         yield from super().state_consume_response_body(event)
 
     def send_response(self, already_streamed: bool = False) -> layer.CommandGenerator[None]:
-        SENDING[self.flow.id] = None
+        if (state := states.of(self.flow)) is None:
+            yield from super().send_response(already_streamed)
+            return
+        state.spliced, state.body_to_send = True, None
         response, shown = self.flow.response, b""
         try:
             for command in super().send_response(already_streamed):
                 yield command
                 if isinstance(command, HttpResponseHook):
-                    response, body = self.flow.response, SENDING[self.flow.id]
+                    response, body = self.flow.response, state.body_to_send
                     if response is not None and body is not None:
                         shown, response.data.content = response.data.content or b"", body
         finally:
-            if SENDING.pop(self.flow.id, None) is not None and response is not None:
+            state.spliced = False
+            if state.body_to_send is not None and response is not None:
                 response.data.content = shown
 
     def _is_live(self) -> bool:
-        return self.session is not None and self.session.live and self.flow.id in SESSIONS
+        return self.session is not None and self.session.live and _session(self.flow) is not None
 
     def state_stream_response_body(self, event: events.Event) -> layer.CommandGenerator[None]:
         if isinstance(event, ResponseEndOfMessage):
@@ -336,7 +343,7 @@ class SpliceStream(HttpStream):
         yield from super().state_stream_response_body(event)
 
     def state_consume_response_body(self, event: events.Event) -> layer.CommandGenerator[None]:
-        if isinstance(event, ResponseEndOfMessage) and self.flow.id in GUARDS:
+        if isinstance(event, ResponseEndOfMessage) and _guard(self.flow) is not None:
             self.again_id = None
             restored = self.original
             if (yield from self._send_again(bytes(self.response_body_buf))):
@@ -347,7 +354,7 @@ class SpliceStream(HttpStream):
         if (
             isinstance(event, ResponseEndOfMessage)
             and self.session is not None
-            and self.flow.id in SESSIONS
+            and _session(self.flow) is not None
             and not self.session.live
         ):
             yield from self._turn_end(body=bytes(self.response_body_buf))

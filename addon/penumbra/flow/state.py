@@ -1,30 +1,74 @@
-"""What is known of a flow while it lasts."""
+"""All that is known of a flow while it lasts: one object, begun with its request and forgotten at its end."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from mitmproxy import http
 
 from penumbra.flow.engines import Lease
+from penumbra.metrics.summary import Summary
+
+if TYPE_CHECKING:
+    from penumbra.flow.hidden_requests import HiddenRequest
+    from penumbra.flow.looped_response import LoopedResponse
+    from penumbra.flow.other_websockets import SearchedSocket
+    from penumbra.flow.overflow_retry import WatchedRequest
+    from penumbra.flow.secret_restoration import RestoredResponse
+    from penumbra.flow.usage_scaling import ScaledResponse
+    from penumbra.flow.websocket_lanes import Socket
+
+MOST_FLOWS = 10_000
+"""More are never open at once. Beyond, the oldest are taken for flows whose end was not told."""
 
 
 @dataclass
 class FlowState:
-    """One client's flow, from its request to its end."""
+    """One flow. What a step of the response's way knows of it is None where that step has nothing to do."""
 
     lease: Lease
     """The settings and the engine that it began with."""
+    hidden_request: HiddenRequest | None = None
+    """The client does not see it; all that follows is None then."""
+    overflow_retry: WatchedRequest | None = None
+    tool_loop: LoopedResponse | None = None
+    secret_restoration: RestoredResponse | None = None
+    usage_scaling: ScaledResponse | None = None
+    placeholder_format: str = ""
+    """Format of a response that may write placeholders."""
+    has_placeholders: bool = False
+    """The request holds some."""
+    socket: Socket | None = None
+    """A WebSocket, or a request that asks for one, whose frames are rewritten."""
+    searched_socket: SearchedSocket | None = None
+    """The same where frames are only searched for secrets."""
+    threshold: str | None = None
+    """What a WebSocket's opening said about all of its frames."""
+    frames: Summary = field(default_factory=Summary)
+    """What a WebSocket's frames add up to."""
+    frames_comment: str = ""
+    """The comment that says so."""
+    spliced: bool = False
+    """What goes to the client may differ from what the flow shows."""
+    body_to_send: bytes | None = None
+    """The body that goes to the client instead; None: what the flow shows."""
+
+    def end(self) -> None:
+        """Nothing of it is used any more."""
+        self.lease.end()
 
 
 # Of the process, not of the addon: a reload of the script makes a new addon while flows go on.
 _STATES: dict[str, FlowState] = {}
-"""By id of the flow."""
+"""By id of the flow, the oldest first."""
 
 
 def begin(flow: http.HTTPFlow, lease: Lease) -> FlowState:
-    """The flow's request is looked at."""
+    """The flow's request is looked at; its lease ends with it."""
     forget(flow)
+    while len(_STATES) >= MOST_FLOWS:
+        _STATES.pop(next(iter(_STATES))).end()
     state = _STATES[flow.id] = FlowState(lease)
     return state
 
@@ -34,24 +78,17 @@ def of(flow: http.HTTPFlow) -> FlowState | None:
     return _STATES.get(flow.id)
 
 
+def all_states() -> tuple[FlowState, ...]:
+    """Of all flows under way."""
+    return tuple(_STATES.values())
+
+
+def by_id(flow_id: str) -> FlowState | None:
+    """The same by the flow's id."""
+    return _STATES.get(flow_id)
+
+
 def forget(flow: http.HTTPFlow) -> None:
     """The flow has ended."""
     if (state := _STATES.pop(flow.id, None)) is not None:
-        state.lease.end()
-
-
-class FlowEnd:
-    """A child addon, behind all others."""
-
-    def response(self, flow: http.HTTPFlow) -> None:
-        """A response is complete."""
-        if flow.websocket is None:
-            forget(flow)
-
-    def error(self, flow: http.HTTPFlow) -> None:
-        """A flow has ended before its response."""
-        forget(flow)
-
-    def websocket_end(self, flow: http.HTTPFlow) -> None:
-        """A WebSocket is closed."""
-        forget(flow)
+        state.end()

@@ -1,8 +1,8 @@
-"""mitmproxy's face of the context guard: what clients are told of the size of their requests.
+"""What clients are told of the size of their requests (`conversation/usage_scaling.py`).
 
-A child addon, behind all others that touch answers. Streams are changed event by event: behind the
-exchange where the model may ask for originals, else on their way through mitmproxy; documents before they
-are sent. An answer of which nothing is to be told differently is not touched.
+Streams are changed event by event: behind the tool loop where the model may ask for originals, else on their
+way through mitmproxy; documents before they are sent. A response of which nothing is to be told differently
+is not touched.
 """
 
 from __future__ import annotations
@@ -16,94 +16,86 @@ from mitmproxy import http
 from penumbra.apis.base import Response
 from penumbra.apis.edited_bytes import EditedBytes, EditedResponse
 from penumbra.apis.scaled_usage import ScaledUsage
-from penumbra.conversation.incoming import Accepted
+from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.conversation.usage_scaling import UsageScale
-from penumbra.flow import destination
-from penumbra.flow import response as responses
+from penumbra.flow import destination, response_bodies
+from penumbra.flow.report import add_note
+from penumbra.flow.state import FlowState
+from penumbra.flow.step import Step
 from penumbra.wire import content_stream
-
-Wrap = Callable[[http.HTTPFlow, Response, bool], Response]
-"""Changes what an answer gives to the client; told whether it is a stream."""
 
 METADATA = "penumbra_context_guard"
 _log = logging.getLogger(__name__)
 
 
 @dataclass
-class _Telling:
-    told: UsageScale
+class ScaledResponse:
+    """One response whose usage is told differently."""
+
+    scale: UsageScale
     format_name: str
     usage: ScaledUsage
-    elsewhere: bool = False
-    """An exchange sees to it."""
+    is_looped: bool = False
+    """It is done behind the tool loop."""
 
     def stream(self) -> EditedBytes:
+        """The response as a stream."""
         return EditedBytes(self.usage, self.format_name, stream=True)
 
 
-# Of the process, not of the addon: a reload of the script makes a new addon while responses go on.
-_TELLING: dict[str, _Telling] = {}
-"""By id of the client's flow."""
+class UsageScaling(Step):
+    """State: none."""
 
-
-class UsageScaling:
-    """`expect` is called for each request that is sent, also for one that takes another's place."""
-
-    def expect(self, flow: http.HTTPFlow, accepted: Accepted) -> None:
-        """The request is sent; `accepted` says what its client is to be told of it."""
-        _TELLING.pop(flow.id, None)
-        if (told := accepted.usage_scale) is None:
+    def sent(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
+        """`accepted` says what its client is to be told of the request."""
+        state.usage_scaling = None
+        if (scale := accepted.usage_scale) is None:
             return
         name = accepted.request.api.format
-        _TELLING[flow.id] = _Telling(told, name, ScaledUsage(name, told.count))
-        if codings := flow.request.headers.get("accept-encoding"):
-            flow.request.headers["accept-encoding"] = content_stream.acceptable(codings)
+        state.usage_scaling = ScaledResponse(scale, name, ScaledUsage(name, scale.count))
+        response_bodies.ask_for_codings(flow.request)
 
-    def behind(self, wrap: Wrap) -> Wrap:
-        """What else changes the answers of an exchange, and then this."""
+    def filtered(self, flow: http.HTTPFlow, state: FlowState, response: Response) -> Response:
+        """A stream that is read by the tool loop, told differently."""
+        if (scaled := state.usage_scaling) is None:
+            return response
+        scaled.is_looped = True
+        return EditedResponse(response, scaled.stream())
 
-        def both(flow: http.HTTPFlow, answer: Response, stream: bool) -> Response:
-            answer, telling = wrap(flow, answer, stream), _TELLING.get(flow.id)
-            if telling is None or not stream:
-                return answer
-            telling.elsewhere = True
-            return EditedResponse(answer, telling.stream())
-
-        return both
-
-    def responseheaders(self, flow: http.HTTPFlow) -> None:
+    def headers(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
         """Streams that are passed on as they arrive."""
-        telling, response = _TELLING.get(flow.id), flow.response
-        if telling is None or response is None or not callable(response.stream):
+        scaled = state.usage_scaling
+        if scaled is None or scaled.is_looped or not callable(response.stream):
             return
         decode = content_stream.decoder(response.headers.get("content-encoding", ""))
-        if decode is not None and not telling.elsewhere:
-            decoded = responses.LiveDecoding(decode, telling.format_name)
-            response.stream = _edited(response.stream, decoded, telling.stream())
-            responses.stream_plainly(flow, response)
+        if decode is not None:
+            decoded = response_bodies.LiveDecoding(decode, scaled.format_name)
+            response.stream = _edited(response.stream, decoded, scaled.stream())
+            response_bodies.stream_plainly(flow, response)
 
-    def response(self, flow: http.HTTPFlow) -> None:
+    async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
         """A response is complete; of a stream, the client has got it already."""
-        telling, response = _TELLING.pop(flow.id, None), flow.response
-        if telling is None or response is None or response.status_code != 200:
+        scaled = state.usage_scaling
+        if scaled is None or response.status_code != 200:
             return
-        if not response.stream and not responses.is_stream(flow):
-            plain = responses.content(flow)
-            body = telling.usage.document(plain)
+        if not response.stream and not response_bodies.is_stream(flow):
+            plain = response_bodies.content(flow)
+            body = scaled.usage.document(plain)
             if body is not plain:
-                responses.put_document(flow, body)
-        if telling.usage.real:
-            _report(flow, telling)
+                response_bodies.put_document(flow, body)
+        if scaled.usage.real:
+            _report(flow, scaled)
 
-    def error(self, flow: http.HTTPFlow) -> None:
+    async def failed(self, flow: http.HTTPFlow, state: FlowState) -> None:
         """A flow has ended before its response."""
-        telling = _TELLING.pop(flow.id, None)
-        if telling is not None and telling.usage.real:
-            _report(flow, telling)
+        if state.usage_scaling is not None and state.usage_scaling.usage.real:
+            _report(flow, state.usage_scaling)
 
 
 def _edited(
-    inner: Callable[[bytes], Iterable[bytes] | bytes], decoded: responses.LiveDecoding, edited: EditedBytes
+    inner: Callable[[bytes], Iterable[bytes] | bytes],
+    decoded: response_bodies.LiveDecoding,
+    edited: EditedBytes,
 ) -> Callable[[bytes], bytes | list[bytes]]:
     """What mitmproxy calls with each chunk of a stream: `inner` first, then what is changed."""
 
@@ -116,12 +108,12 @@ def _edited(
     return take
 
 
-def _report(flow: http.HTTPFlow, telling: _Telling) -> None:
+def _report(flow: http.HTTPFlow, scaled: ScaledResponse) -> None:
     """What was told, and what is true."""
-    told, real = telling.told, telling.usage.real
-    said = {name: [count, told.count(count)] for name, count in real.items()}
-    flow.metadata[METADATA] = {"limit": told.limit, "believed": told.believed, "told": said}
-    factor = told.believed / told.limit
-    note = f"told {factor:.2f} times the input tokens: of {told.believed:,} only {told.limit:,} fit"
-    flow.comment = f"{flow.comment}; {note}" if flow.comment else f"Penumbra: {note}"
+    scale, real = scaled.scale, scaled.usage.real
+    told = {name: [count, scale.count(count)] for name, count in real.items()}
+    flow.metadata[METADATA] = {"limit": scale.limit, "believed": scale.believed, "told": told}
+    factor = scale.believed / scale.limit
+    note = f"told {factor:.2f} times the input tokens: of {scale.believed:,} only {scale.limit:,} fit"
+    add_note(flow, note)
     _log.info(f"Penumbra: {destination.shown(flow)}: {note}; in truth {real}")

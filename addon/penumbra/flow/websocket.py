@@ -1,6 +1,6 @@
-"""mitmproxy's face of the Responses API over WebSocket.
+"""The Responses API over WebSocket.
 
-A child addon. What the client sends is rewritten frame by frame, as bodies are; of what the provider
+What the client sends is rewritten frame by frame, as bodies are; of what the provider
 sends, the injected tool's part stays here. When the model asks for originals, they go to the provider in a
 frame of ours on the same socket, and the client sees one answer. Frames of the client that are not this
 API's are searched for secrets, and otherwise go on as they came; what can't be searched does not.
@@ -10,32 +10,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 
-from mitmproxy import ctx, http
-from mitmproxy.proxy.layers import websocket as layers
+from mitmproxy import http
 
 from penumbra.apis import responses_socket
 from penumbra.apis.base import Failure
 from penumbra.apis.recognise import Api, apis
-from penumbra.apis.responses_socket import BEGIN, CREATE, NAMING, STEER, Envelope, Transcript
-from penumbra.apis.socket_history import Said, SocketHistory
+from penumbra.apis.responses_socket import BEGIN, CREATE, NAMING, STEER, Envelope
+from penumbra.apis.socket_history import Said
 from penumbra.conversation.incoming import Accepted
 from penumbra.conversation.refused import Refused, unsearched
 from penumbra.errors import place
 from penumbra.expand.loop import Ask, Broken, Continue, Done, ToolLoop
-from penumbra.flow import response as responses
+from penumbra.flow import hidden_requests, response_bodies, websocket_frames
 from penumbra.flow.engines import Lease
-from penumbra.flow.placeholder_warning import PlaceholderWarning
-from penumbra.flow.tool_loop import MOST_RETRIES, Awaited, Expansion
-from penumbra.flow.websocket_retry import Sending, SocketRescue
+from penumbra.flow.looped_response import LoopedResponse
+from penumbra.flow.placeholder_warning import look_at_message
+from penumbra.flow.turns import MOST_RETRIES, Turns
+from penumbra.flow.websocket_frames import inject
+from penumbra.flow.websocket_lanes import Lane, Socket, Waiting
+from penumbra.flow.websocket_retry import Describe, Sending, WebSocketRetry
 from penumbra.redaction import RedactionError
 from penumbra.retry.portions import Portions
 
-_WHOLE = 1 << 40
-"""Bytes in one frame of a message that was changed."""
 _log = logging.getLogger(__name__)
 
 Process = Callable[[http.HTTPFlow, Api, bytes, Lease], Awaitable[Accepted | Refused | None]]
@@ -44,132 +42,27 @@ Search = Callable[[http.HTTPFlow, bytes], Awaitable[bytes]]
 """What becomes of any other frame of the client. Raises RedactionError."""
 
 
-@dataclass
-class Waiting:
-    """A request that the provider has not answered to the end."""
-
-    accepted: Accepted
-    lease: Lease
-    exchange: ToolLoop
-    awaited: Awaited | None
-    """None: the model can't ask for originals, and frames only pass by."""
-    sending: Sending | None = None
-    """None: the provider answers without having been asked."""
-    begun: bool = False
-    shown: bool = False
-    """The client has got something of the turn that is under way."""
-    retries: int = 0
-
-
-@dataclass
-class Lane:
-    """Requests of one `stream_id`: their answers come one after the other."""
-
-    waiting: deque[Waiting] = field(default_factory=deque)
-    held: deque[tuple[bytes, bool]] = field(default_factory=deque)
-    """Frames of the client, and whether they are text, that come before the end of hidden turns."""
-    latest: Accepted | None = None
-    transcript: Transcript = field(default_factory=Transcript)
-    history: SocketHistory = field(default_factory=SocketHistory)
-
-    def lose(self) -> None:
-        """Something is said that is not known here."""
-        self.transcript.lose()
-        self.history.lose()
-        for waiting in self.waiting:
-            if waiting.sending is not None:
-                waiting.sending.said.input = None
-
-    @property
-    def is_busy(self) -> bool:
-        """Turns that the client does not see are under way."""
-        first = self.waiting[0] if self.waiting else None
-        sending = first.sending if first is not None else None
-        return first is not None and (first.exchange.holding or (sending is not None and sending.count > 0))
-
-
-@dataclass
-class Socket:
-    """One connection."""
-
-    api: Api
-    lanes: dict[str, Lane] = field(default_factory=dict)
-    ids: dict[str, str] = field(default_factory=dict)
-    """The id that the client knows an answer by, and the one of its latest turn."""
-    known: dict[str, str] = field(default_factory=dict)
-    """The same the other way."""
-    begun_twice: dict[str, str] = field(default_factory=dict)
-    """The id that the client was told of an answer that was refused, and that of the one in its place."""
-
-
-# Of the process, not of the addon: a reload of the script makes a new addon while sockets go on.
-_OPENING: dict[str, Api] = {}
-"""By id of a flow that asks for a WebSocket."""
-_SOCKETS: dict[str, Socket] = {}
-
-
-def reads(flow: http.HTTPFlow) -> bool:
-    """Whether the frames of a flow are read, until `websocket_end` has run here."""
-    return flow.id in _SOCKETS
-
-
-class Sockets:
-    """State: none but the module's."""
+class WebSockets:
+    """State: none; what is known of a connection is its flow's."""
 
     def __init__(
-        self,
-        process: Process,
-        search: Search,
-        lease: Callable[[], Lease],
-        expansion: Expansion,
-        writes: PlaceholderWarning,
-        rescue: SocketRescue,
+        self, process: Process, search: Search, lease: Callable[[], Lease], turns: Turns, describe: Describe
     ) -> None:
+        """`lease`: what a request that begins now works with."""
         self._process = process
         self._search = search
         self._lease = lease
-        self._expansion = expansion
-        self._writes = writes
-        self._rescue = rescue
+        self._turns = turns
+        self._retry = WebSocketRetry(describe)
 
-    def expect(self, flow: http.HTTPFlow, api: Api) -> None:
-        """The flow's request may become a WebSocket whose frames are to be rewritten."""
-        _OPENING[flow.id] = api
-
-    @property
-    def can_rewrite(self) -> bool:
-        """Whether mitmproxy shows frames, and lets them be changed without breaking their letters."""
-        return bool(ctx.options.websocket) and hasattr(layers.Fragmentizer, "FRAGMENT_SIZE")
-
-    # Hooks
-
-    def response(self, flow: http.HTTPFlow) -> None:
-        """An upgrade has been answered."""
-        if flow.response is None or flow.id not in _OPENING:
-            return
-        if flow.response.status_code == 101 and flow.websocket is None:
-            # mitmproxy would pass on bytes that nobody reads.
-            flow.response = http.Response.make(502)
-        if flow.response.status_code != 101:
-            _OPENING.pop(flow.id, None)
-
-    def error(self, flow: http.HTTPFlow) -> None:
-        """An upgrade has failed."""
-        _OPENING.pop(flow.id, None)
-
-    def websocket_start(self, flow: http.HTTPFlow) -> None:
+    def start(self, flow: http.HTTPFlow, socket: Socket) -> None:
         """A WebSocket is open."""
-        api = _OPENING.pop(flow.id, None)
-        if api is not None:
-            _SOCKETS[flow.id] = Socket(api)
-            self._expansion.watch(flow.client_conn)
-            # mitmproxy cuts changed messages at any byte, and takes halves of letters for broken ones.
-            layers.Fragmentizer.FRAGMENT_SIZE = _WHOLE
+        socket.is_open = True
+        hidden_requests.watch(flow.client_conn)
 
-    async def websocket_message(self, flow: http.HTTPFlow) -> None:
+    async def message(self, flow: http.HTTPFlow, socket: Socket) -> None:
         """A frame is there; the next one waits for the end of this hook."""
-        socket = _SOCKETS.get(flow.id)
-        if socket is None or flow.websocket is None:
+        if flow.websocket is None:
             return
         message = flow.websocket.messages[-1]
         outside = None if message.injected else responses_socket.envelope(message.content)
@@ -188,19 +81,15 @@ class Sockets:
                 # Nothing goes on that has not been searched for secrets.
                 told = f"Penumbra could not read this request and did not send it: {place(error)}"
                 self._refuse(flow, 500, socket.api.wire.error(500, told), outside)
-        if not frame and message.content:
-            message.drop()
-        elif frame != message.content:
-            # Of a message that keeps its length, mitmproxy would keep the old cuts.
-            message.content = frame + b" " if len(frame) == len(message.content) else frame
+        websocket_frames.put(message, frame)
 
-    def websocket_end(self, flow: http.HTTPFlow) -> None:
+    def end(self, flow: http.HTTPFlow, socket: Socket) -> None:
         """A WebSocket is closed: what the client has got of an answer, it keeps."""
-        socket = _SOCKETS.pop(flow.id, None)
-        for lane in socket.lanes.values() if socket else ():
+        socket.is_open = False
+        for lane in socket.lanes.values():
             for waiting in lane.waiting:
-                if waiting.awaited is not None:
-                    self._expansion.interrupted(flow, waiting.awaited)
+                if waiting.looped is not None:
+                    self._turns.interrupted(flow, waiting.looped)
                 waiting.lease.end()
 
     # From the client
@@ -257,18 +146,17 @@ class Sockets:
         return responses_socket.renamed(frame, socket.ids) if socket.ids else frame
 
     def _refuse(self, flow: http.HTTPFlow, status: int, body: bytes, outside: Envelope) -> None:
-        _inject(flow, responses_socket.refusal(status, body, outside.lane), to_client=True)
+        inject(flow, responses_socket.refusal(status, body, outside.lane), to_client=True)
 
     def _waiting(self, accepted: Accepted, lease: Lease, said: Said | None = None) -> Waiting:
-        prepared, find, body = accepted.prepared, accepted.find, accepted.rewritten.body
+        body, looped = accepted.rewritten.body, LoopedResponse.of(accepted, lease)
         sending = None if said is None else Sending(said, accepted, lease)
-        if prepared is None or find is None:
+        if looped is None:
             wire = responses_socket.SocketFormat()
             return Waiting(accepted, lease, ToolLoop(wire, wire.stream(""), body), None, sending)
-        portions = Portions(accepted.room)
-        awaited = Awaited(lease, prepared, find, body, portions=portions)
-        awaited.exchange = ToolLoop(prepared.wire, prepared.wire.stream(prepared.tool), body)
-        return Waiting(accepted, lease, awaited.exchange, awaited, sending)
+        prepared = looped.prepared
+        looped.loop = ToolLoop(prepared.wire, prepared.wire.stream(prepared.tool), body)
+        return Waiting(accepted, lease, looped.loop, looped, sending)
 
     # From the provider
 
@@ -281,32 +169,32 @@ class Sockets:
         if outside.fails and waiting.sending is not None:
             if await self._resent(flow, socket, waiting, waiting.sending, frame):
                 return b""
-            if not waiting.sending.says and not waiting.exchange.rounds:
+            if not waiting.sending.says and not waiting.loop.rounds:
                 frame = waiting.sending.first or frame
         if outside.type == BEGIN:
             _began(socket, waiting, responses_socket.answer_id(frame))
-        shown = waiting.exchange.feed(frame)
-        if waiting.awaited is None and not (waiting.sending is not None and waiting.sending.count):
+        shown = waiting.loop.feed(frame)
+        if waiting.looped is None and not (waiting.sending is not None and waiting.sending.count):
             shown = frame
         if waiting.sending is not None:
             waiting.sending.take(outside, shown)
         waiting.shown |= bool(shown)
         asked_from = waiting.sending.asked_from if waiting.sending is not None else ""
-        if shown and (outside.ends or outside.type in NAMING) and (socket.known or asked_from):
-            shown = responses_socket.told(shown, socket.known, "", asked_from)
+        if shown and (outside.ends or outside.type in NAMING) and (socket.names or asked_from):
+            shown = responses_socket.told(shown, socket.names, "", asked_from)
         if not outside.ends:
             return shown
         rest = await self._ended(flow, socket, lane, waiting)
         if rest:
-            rest = responses_socket.told(rest, socket.known, outside.lane, asked_from)
+            rest = responses_socket.told(rest, socket.names, outside.lane, asked_from)
         if shown and rest:
-            _inject(flow, rest, to_client=True)
+            inject(flow, rest, to_client=True)
         return shown or rest
 
     def _answered(self, lane: Lane, outside: Envelope) -> Waiting | None:
         """The request that a frame belongs to."""
         if outside.type == BEGIN:
-            if lane.waiting and lane.waiting[0].begun and not lane.waiting[0].exchange.rounds:
+            if lane.waiting and lane.waiting[0].begun and not lane.waiting[0].loop.rounds:
                 # The answer before it had an end that is not known.
                 lane.waiting.popleft().lease.end()
             if not lane.waiting and lane.latest is not None:
@@ -318,24 +206,24 @@ class Sockets:
 
     async def _ended(self, flow: http.HTTPFlow, socket: Socket, lane: Lane, waiting: Waiting) -> bytes:
         """A turn has ended: go on, or let the client go on. What is still to be sent to the client."""
-        step = await self._step(flow, lane, waiting)
+        step = await self._step(flow, socket, lane, waiting)
         if step is None:
             return b""
         if waiting.sending is not None and (isinstance(step, Continue) or step.sound):
-            await self._rescue.settle(flow, waiting.sending)
+            await self._retry.settle(flow, waiting.sending)
         if isinstance(step, Continue):
             waiting.shown, waiting.retries = False, 0
-            if waiting.awaited is not None:
-                waiting.awaited.continuations.append(flow.id)
-            _inject(flow, step.request, to_client=False)
+            if waiting.looped is not None:
+                waiting.looped.continuations.append(flow.id)
+            inject(flow, step.request, to_client=False)
             return step.out
         lane.waiting.popleft()
         if waiting.sending is not None and step.sound:
             lane.history.answered(waiting.sending.said)
-        if waiting.awaited is not None:
-            waiting.awaited.done = step
-            await self._expansion.keep(waiting.awaited, step)
-            self._expansion.report(flow, waiting.awaited)
+        if waiting.looped is not None:
+            waiting.looped.done = step
+            await self._turns.keep(waiting.looped, step)
+            self._turns.report(flow, waiting.looped)
         try:
             if step.sound:
                 await self._remember(flow, waiting)
@@ -346,85 +234,89 @@ class Sockets:
             frame, is_text = lane.held.popleft()
             outside = responses_socket.envelope(frame) or Envelope()
             if sent := await self._request(flow, socket, lane, frame, outside):
-                _inject(flow, sent, to_client=False, is_text=is_text)
+                inject(flow, sent, to_client=False, is_text=is_text)
         return step.out
 
-    async def _step(self, flow: http.HTTPFlow, lane: Lane, waiting: Waiting) -> Continue | Done | None:
+    async def _step(
+        self, flow: http.HTTPFlow, socket: Socket, lane: Lane, waiting: Waiting
+    ) -> Continue | Done | None:
         """What follows; None: the same request once more, a moment later."""
-        exchange, awaited = waiting.exchange, waiting.awaited
-        sent, turns = exchange.request, len(exchange.turns)
+        loop, looped = waiting.loop, waiting.looped
+        sent, turns = loop.request, len(loop.turns)
         step: Ask | Broken | Continue | Done
-        if awaited is None:
-            step = exchange.end_turn()
+        if looped is None:
+            step = loop.end_turn()
         else:
             try:
-                step = await self._expansion.advance(awaited, exchange)
+                step = await self._turns.advance(looped, loop)
             except Exception as error:
                 _log.error("penumbra: an answer could not be continued: %s", place(error))
-                return exchange.failed(Failure(None, b"", f"Penumbra failed: {type(error).__name__}"))
-        for turn in exchange.turns[turns:]:
+                return loop.failed(Failure(None, b"", f"Penumbra failed: {type(error).__name__}"))
+        for turn in loop.turns[turns:]:
             lane.transcript.answered(sent, turn)
-        if isinstance(step, Broken) and awaited is not None:
-            if not waiting.shown and await self._asked_for_less(flow, lane, awaited, exchange, step):
+        if isinstance(step, Broken) and looped is not None:
+            if not waiting.shown and await self._asked_for_less(flow, lane, looped, loop, step):
                 return None
-            if self._again(flow, lane, waiting, step):
+            if self._again(flow, socket, lane, waiting, step):
                 return None
-            return await self._expansion.failed(flow, awaited, exchange, step.failure)
+            return await self._turns.give_up(flow, looped, loop, step.failure)
         return step if isinstance(step, Continue | Done) else Done(b"")
 
     async def _asked_for_less(
-        self, flow: http.HTTPFlow, lane: Lane, awaited: Awaited, exchange: ToolLoop, broken: Broken
+        self, flow: http.HTTPFlow, lane: Lane, looped: LoopedResponse, loop: ToolLoop, broken: Broken
     ) -> bool:
         """Go on with less of what the model asked for, if a continuation was refused as too large."""
-        smaller = await self._expansion.smaller(flow, awaited, exchange, broken.failure)
+        smaller = await self._turns.smaller(flow, looped, loop, broken.failure)
         request = lane.transcript.whole(smaller) if smaller is not None else None
         if request is None:
             return False
-        exchange.again(request)
-        _inject(flow, request, to_client=False)
+        loop.again(request)
+        inject(flow, request, to_client=False)
         return True
 
     async def _resent(
         self, flow: http.HTTPFlow, socket: Socket, waiting: Waiting, sending: Sending, refusal: bytes
     ) -> bool:
         """Send something smaller instead of a request that was refused before anything was said."""
-        if sending.says or waiting.exchange.rounds:
+        if sending.says or waiting.loop.rounds:
             return False
-        if not await self._rescue.smaller(flow, socket.api, sending, refusal):
+        if not await self._retry.smaller(flow, socket.api, sending, refusal):
             return False
         accepted = waiting.accepted = sending.accepted
         prepared, find, body = accepted.prepared, accepted.find, accepted.rewritten.body
-        if waiting.awaited is not None and prepared is not None and find is not None:
-            awaited = waiting.awaited
-            awaited.prepared, awaited.find, awaited.portions = prepared, find, Portions(accepted.room)
+        if waiting.looped is not None and prepared is not None and find is not None:
+            looped = waiting.looped
+            looped.prepared, looped.find, looped.portions = prepared, find, Portions(accepted.room)
         request = body if prepared is not None else self._renamed(socket, body)
         waiting.begun = False
-        waiting.exchange.again(request)
-        _inject(flow, request, to_client=False)
+        waiting.loop.again(request)
+        inject(flow, request, to_client=False)
         return True
 
-    def _again(self, flow: http.HTTPFlow, lane: Lane, waiting: Waiting, broken: Broken) -> bool:
+    def _again(
+        self, flow: http.HTTPFlow, socket: Socket, lane: Lane, waiting: Waiting, broken: Broken
+    ) -> bool:
         """Ask for a continuation once more, if that may help."""
-        pause = responses.pause(broken.failure)
+        pause = response_bodies.pause(broken.failure)
         if pause is None or waiting.shown or waiting.retries >= MOST_RETRIES:
             return False
-        request = lane.transcript.whole(waiting.exchange.request)
+        request = lane.transcript.whole(waiting.loop.request)
         if request is None:
             return False
         waiting.retries += 1
-        waiting.exchange.again(request)
+        waiting.loop.again(request)
         # Other lanes go on meanwhile.
-        self._expansion.later(_inject_later(flow, request, pause * waiting.retries), waiting.lease)
+        self._turns.later(_inject_later(flow, socket, request, pause * waiting.retries), waiting.lease)
         return True
 
     async def _remember(self, flow: http.HTTPFlow, waiting: Waiting) -> None:
         """What later frames do not say again."""
-        turn = waiting.exchange.turns[-1] if waiting.exchange.turns else None
+        turn = waiting.loop.turns[-1] if waiting.loop.turns else None
         caller = waiting.accepted.caller
         if turn is None or caller is None or not turn.finished:
             return
-        self._writes.look(flow, turn.message)
-        if waiting.awaited is not None:
+        look_at_message(flow, turn.message)
+        if waiting.looped is not None:
             return
         engine = waiting.lease.engine
         await engine.tool_calls.record(caller.scope, turn.made)
@@ -436,13 +328,13 @@ class Sockets:
 def _began(socket: Socket, waiting: Waiting, latest: str) -> None:
     """An answer, or the next turn of one, begins: the client goes on to know it by the first id."""
     said = waiting.sending.said if waiting.sending is not None else None
-    if waiting.exchange.rounds:
-        first = waiting.exchange.turns[0].answer_id
+    if waiting.loop.rounds:
+        first = waiting.loop.turns[0].answer_id
         socket.ids[first] = latest
-        socket.known[latest] = said.known_as if said is not None and said.known_as else first
+        socket.names[latest] = said.known_as if said is not None and said.known_as else first
     elif said is not None and said.known_as and said.known_as != latest:
         socket.ids[said.known_as] = socket.begun_twice[said.known_as] = latest
-        socket.known[latest] = said.known_as
+        socket.names[latest] = said.known_as
     elif said is not None:
         said.known_as = latest
 
@@ -452,11 +344,7 @@ def _steering() -> Api:
     return next(api for api in apis() if api.id == "openai-responses-count")
 
 
-def _inject(flow: http.HTTPFlow, frame: bytes, *, to_client: bool, is_text: bool = True) -> None:
-    ctx.master.commands.call("inject.websocket", flow, to_client, frame, is_text)
-
-
-async def _inject_later(flow: http.HTTPFlow, frame: bytes, pause: float) -> None:
+async def _inject_later(flow: http.HTTPFlow, socket: Socket, frame: bytes, pause: float) -> None:
     await asyncio.sleep(pause)
-    if reads(flow):
-        _inject(flow, frame, to_client=False)
+    if socket.is_open:
+        inject(flow, frame, to_client=False)

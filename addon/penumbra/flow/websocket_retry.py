@@ -1,6 +1,6 @@
 """Requests on a WebSocket that are refused as too large: what is sent instead, on the same socket.
 
-The same as over HTTP (`recovery/recoverer.py`). The client gets what a refused answer has announced, and
+The same as over HTTP (`overflow_retry.py`). The client gets what a refused answer has announced, and
 nothing else of it; the answer that takes its place goes on from there. If nothing helps, the client gets
 the provider's first refusal.
 """
@@ -20,6 +20,7 @@ from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.errors import place
 from penumbra.flow import destination
 from penumbra.flow.engines import Lease
+from penumbra.flow.report import add_note
 from penumbra.retry import refusals, retry
 from penumbra.retry.refusals import Kind, Refusal
 from penumbra.retry.retry import Retry
@@ -59,7 +60,7 @@ class Sending:
             self.said.got.append(item)
 
 
-class SocketRescue:
+class WebSocketRetry:
     """State: none."""
 
     def __init__(self, describe: Describe) -> None:
@@ -115,7 +116,7 @@ class SocketRescue:
             return
         sending.settled = True
         note = f"refused ({sending.refusal.rule}), taken after {sending.count} other request(s)"
-        flow.comment = f"{flow.comment}; {note}" if flow.comment else f"Penumbra: {note}"
+        add_note(flow, note)
         flow.metadata["penumbra_recovered"] = flow.metadata.get("penumbra_recovered", 0) + sending.count
         await sending.lease.engine.settle(sending.accepted)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import orjson
 from penumbra.metrics.shown import ShownResult
 from penumbra.metrics.totals import Totals
 
+WriteEvent = Callable[[dict[str, Any]], None]
 _log = logging.getLogger(__name__)
 
 

@@ -18,7 +18,7 @@ def test_a_failure_before_the_engine_sends_nothing_unsearched(monkeypatch, redac
         async def broken(*_):
             raise ZeroDivisionError("hunter2")
 
-        monkeypatch.setattr(addon, "_incoming", broken)
+        monkeypatch.setattr(addon.requests, "_incoming", broken)
         with taddons.context(addon) as context:
             context.configure(addon, penumbra_database="memory", penumbra_redact_secrets=redact)
             flow = tflow.tflow(

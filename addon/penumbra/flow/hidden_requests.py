@@ -1,0 +1,120 @@
+"""Requests of ours that the client does not see: their flows, and how they are run.
+
+Where responses can be spliced, the splice runs them. Else they run as replays of mitmproxy's own: a replay
+goes through mitmproxy's core (all hooks, upstream mode, TLS options), opens a connection of its own, and
+nothing cancels it when the client goes away, so `client_disconnected` does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+
+from mitmproxy import connection, ctx, http
+from mitmproxy.addons.clientplayback import ReplayHandler
+
+from penumbra.flow import response_bodies
+from penumbra.flow import state as states
+from penumbra.flow.state import FlowState
+
+_TIMEOUT_SECONDS = 600.0
+_DISCONNECT_SECONDS = 0.05
+_NOT_REPEATED = ("idempotency-key", "expect", "content-encoding", "transfer-encoding", "content-length")
+
+
+@dataclass
+class HiddenRequest:
+    """One of them."""
+
+    client_id: str
+    """The connection of the client that it is made for."""
+    body: bytearray = field(default_factory=bytearray)
+    """What has been read of its response as it arrived."""
+    end: asyncio.Future[None] | None = None
+    """What waits for it, if it runs as a replay."""
+
+
+# Of the process, not of the addon: a reload of the script makes a new addon while responses go on.
+_CLIENTS: set[str] = set()
+"""Ids of open connections that may have led to hidden requests."""
+
+
+def watch(client: connection.Client) -> None:
+    """Hidden requests may be under way when this client goes away."""
+    _CLIENTS.add(client.id)
+
+
+def make(parent: http.HTTPFlow, state: FlowState, body: bytes, comment: str) -> http.HTTPFlow:
+    """The flow of a hidden request, linked to the client's, whose state this is."""
+    flow = http.HTTPFlow(parent.client_conn, parent.server_conn)
+    flow.request = parent.request.copy()
+    for name in _NOT_REPEATED:
+        flow.request.headers.pop(name, None)
+    flow.request.data.content = body
+    flow.request.headers["content-length"] = str(len(body))
+    flow.request.timestamp_start = flow.request.timestamp_end = time.time()
+    flow.is_replay = "request"
+    flow.comment = f"Penumbra: {comment} {parent.id[:8]}, not seen by the client"
+    flow.metadata["penumbra"] = {"continues": parent.id}
+    hidden = HiddenRequest(parent.client_conn.id)
+    states.begin(flow, state.lease.share()).hidden_request = hidden
+    return flow
+
+
+async def run(flow: http.HTTPFlow) -> str | None:
+    """Send such a flow's request and wait for its end; what went wrong, if something did."""
+    state = states.of(flow)
+    if state is None or state.hidden_request is None:
+        return "the flow has ended"
+    end = state.hidden_request.end = asyncio.get_running_loop().create_future()
+    flow.server_conn = flow.server_conn.copy()
+    handler = ReplayHandler(flow, ctx.options)
+    task = asyncio.ensure_future(handler.replay())
+    try:
+        await asyncio.wait_for(end, _TIMEOUT_SECONDS)
+    except TimeoutError:
+        return "no answer in time"
+    except asyncio.CancelledError:
+        if not end.cancelled():
+            raise
+        return "the client is gone"
+    finally:
+        states.forget(flow)
+        task.cancel()
+        for transport in list(handler.transports.values()):
+            if transport.handler is not None:
+                transport.handler.cancel("Penumbra: the hidden request has ended")
+    return flow.error.msg if flow.error else None
+
+
+def headers(flow: http.HTTPFlow, hidden: HiddenRequest) -> None:
+    """The response to a hidden request begins."""
+    if flow.response is None or flow.response.status_code != 200:
+        return
+    if response_bodies.is_stream(flow):
+        response_bodies.stream_continuation(flow.response, hidden.body)
+
+
+def ended(flow: http.HTTPFlow, hidden: HiddenRequest) -> None:
+    """A hidden request has its response, or will have none."""
+    if flow.response is not None and hidden.body:
+        flow.response.data.content = bytes(hidden.body)
+    if hidden.end is not None and not hidden.end.done():
+        hidden.end.set_result(None)
+
+
+async def client_disconnected(client: connection.Client) -> None:
+    """Wait a moment before mitmproxy goes on to cancel the upstream connections.
+
+    They are being cancelled already. On Python 3.12 and later a second cancellation while the
+    first one still waits for a hook would leave the upstream's socket open.
+    """
+    if client.id not in _CLIENTS:
+        return
+    _CLIENTS.discard(client.id)
+    for state in states.all_states():
+        hidden = state.hidden_request
+        if hidden is not None and hidden.client_id == client.id and hidden.end is not None:
+            hidden.end.cancel()
+    await asyncio.sleep(_DISCONNECT_SECONDS)

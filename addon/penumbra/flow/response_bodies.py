@@ -1,0 +1,191 @@
+"""What is done to mitmproxy's responses: which can be read as they arrive, and how they are passed on."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+
+from mitmproxy import http
+
+from penumbra.apis import bedrock_invoke, upstream_error
+from penumbra.apis.base import Failure
+from penumbra.apis.formats import FORMATS
+from penumbra.errors import place
+from penumbra.expand.expansions import Prepared
+from penumbra.expand.loop import Done
+from penumbra.flow import destination
+from penumbra.wire import content_encoding, content_stream, framing
+
+_PASSING = (429, 500, 502, 503, 504, 529)
+"""Statuses after which the same request may work a moment later."""
+_PAUSE = 0.5
+_LONGEST_PAUSE = 5.0
+_WHEN = ("retry-after", "x-should-retry")
+_TOKEN_HEADER = "x-amzn-bedrock-output-token-count"
+_NOT_DECODED = "Penumbra could not decode the rest of this answer"
+_log = logging.getLogger(__name__)
+
+
+def ask_for_codings(request: http.Request) -> None:
+    """The provider may use no content coding that can't be undone as it arrives."""
+    if codings := request.headers.get("accept-encoding"):
+        request.headers["accept-encoding"] = content_stream.acceptable(codings)
+
+
+def stream_plainly(flow: http.HTTPFlow, response: http.Response) -> None:
+    """The client gets the stream without content coding and without a length."""
+    response.headers.pop("content-encoding", None)
+    response.headers.pop("content-length", None)
+    if response.is_http2 and not flow.request.is_http2:
+        # Without it, the end of the body would be the end of the client's connection.
+        response.headers["transfer-encoding"] = "chunked"
+
+
+def pass_live(response: http.Response) -> None:
+    """A stream that is none of our business goes on as it arrives; the flow keeps a copy of it."""
+    copy = bytearray()
+
+    def take(data: bytes) -> bytes | list[bytes]:
+        copy.extend(data)
+        if data:
+            return data
+        response.data.content = bytes(copy)
+        return []
+
+    response.stream = take
+
+
+def stream_continuation(response: http.Response, body: bytearray) -> None:
+    decode = content_stream.decoder(response.headers.pop("content-encoding", ""))
+    decoded = LiveDecoding(decode, "") if decode is not None else None
+
+    def take(data: bytes) -> bytes | list[bytes]:
+        if not data or decoded is None:
+            return []
+        # Of a continuation that breaks off, its reader tells the client.
+        plain = decoded.feed(data)
+        body.extend(plain)
+        return plain or []
+
+    response.stream = take
+
+
+class LiveDecoding:
+    """A stream's content coding, undone as it arrives. Never raises: where it can't be undone, or what
+    comes of it is too much, the client gets an error as its provider writes them, and nothing more."""
+
+    def __init__(self, decode: content_stream.Decode, format_name: str) -> None:
+        self._decode = decode
+        self._format = FORMATS.get(format_name)
+        self._is_over = False
+
+    def feed(self, data: bytes, then: Callable[[bytes], bytes] = bytes) -> bytes:
+        """The next bytes, decoded; `then` is what is done with them, and must not raise."""
+        if self._is_over:
+            return b""
+        try:
+            return then(self._decode(data))
+        except Exception as error:
+            self._is_over = True
+            _log.warning("penumbra: a response could not be decoded: %s", place(error))
+            return self._format.stream("").fail(Failure(None, b"", _NOT_DECODED)) if self._format else b""
+
+    def end(self, rest: Callable[[], bytes]) -> bytes:
+        """The stream has ended: what `rest` has held back, unless the client has got an error."""
+        return b"" if self._is_over else rest()
+
+
+def plain_body(flow: http.HTTPFlow, body: bytes) -> bytes | None:
+    """A response's body without content coding; None if that can't be had."""
+    assert flow.response is not None
+    try:
+        return content_encoding.decode(
+            body, flow.response.headers.get("content-encoding", ""), content_stream.MOST_BYTES
+        )
+    except content_encoding.NotDecodable as error:
+        _log.warning(f"penumbra: a response of {destination.shown(flow)} could not be read: {error}")
+        return None
+
+
+def content(flow: http.HTTPFlow) -> bytes:
+    body = flow.response.raw_content if flow.response else None
+    return plain_body(flow, body or b"") or b"" if flow.response else b""
+
+
+def replace_document(flow: http.HTTPFlow, done: Done) -> None:
+    """Headers for a body that is ours."""
+    assert flow.response is not None
+    flow.response.headers.pop("content-encoding", None)
+    if "content-length" in flow.response.headers:
+        flow.response.headers["content-length"] = str(len(done.out))
+    if done.status is not None:
+        flow.response.status_code = done.status
+    told = bedrock_invoke.token_headers(done.out) if _TOKEN_HEADER in flow.response.headers else {}
+    flow.response.headers.update(told)
+
+
+def put_document(flow: http.HTTPFlow, body: bytes) -> None:
+    """Another body, without content coding."""
+    assert flow.response is not None
+    flow.response.headers.pop("content-encoding", None)
+    flow.response.data.content = body
+    if "content-length" in flow.response.headers:
+        flow.response.headers["content-length"] = str(len(body))
+
+
+def is_stream(flow: http.HTTPFlow) -> bool:
+    """Whether the framing of a flow's response is a stream's."""
+    headers = flow.response.headers if flow.response else {}
+    return framing.is_stream(headers.get("content-type", ""), flow.request.path)
+
+
+def refuse(flow: http.HTTPFlow, prepared: Prepared, failure: Failure) -> None:
+    """Nothing has been sent yet: the client gets the failure as a response of its own."""
+    body = prepared.wire.body(prepared.tool).fail(failure)
+    status = upstream_error.status(failure) or 502
+    flow.response = http.Response.make(status, body, {"content-type": "application/json"})
+
+
+def failure(
+    flow: http.HTTPFlow, error: str | None, stream: bool, body: bytes
+) -> tuple[Failure | None, float | None]:
+    """Why a continuation can't be used, and after how many seconds it may be tried again; None: never.
+
+    `body`: of its response, without content coding.
+    """
+    response = flow.response
+    if error is not None or response is None:
+        return Failure(None, b"", f"the connection to the upstream failed: {error}"), 0.0
+    if response.status_code == 200 and is_stream(flow) == stream:
+        return None, None
+    message = f"the upstream answered with status {response.status_code}"
+    failed = Failure(response.status_code, body, message, _wanted_pause(response))
+    return failed, None if response.headers.get("x-should-retry") == "false" else pause(failed)
+
+
+def pause(failure: Failure) -> float | None:
+    """After how many seconds something that failed may be tried again; None: never."""
+    status = upstream_error.status(failure)
+    if (failure.body and status is None) or (status is not None and status not in _PASSING):
+        return None
+    wanted = _PAUSE if failure.retry_after is None else failure.retry_after
+    return wanted if wanted <= _LONGEST_PAUSE else None
+
+
+def tell_when(flow: http.HTTPFlow, continuation: http.HTTPFlow | None) -> None:
+    """The client hears what the provider said of trying again."""
+    refused = continuation.response if continuation is not None else None
+    if flow.response is not None and refused is not None and refused.status_code >= 400:
+        for name in _WHEN:
+            if name in refused.headers:
+                flow.response.headers[name] = refused.headers[name]
+
+
+def _wanted_pause(response: http.Response) -> float | None:
+    """Seconds that the provider wants to be left alone; None if it does not say that in seconds."""
+    try:
+        wanted = float(response.headers.get("retry-after", ""))
+    except ValueError:
+        return None
+    return wanted if 0 <= wanted < math.inf else None

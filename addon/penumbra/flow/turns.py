@@ -1,0 +1,130 @@
+"""The turns of a response in which the model may ask for originals: over HTTP as over WebSocket."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from mitmproxy import http
+
+from penumbra.apis import upstream_error
+from penumbra.apis.base import Failure
+from penumbra.errors import one_line, place
+from penumbra.expand.loop import Ask, Broken, Continue, Done, ToolLoop
+from penumbra.flow import destination
+from penumbra.flow.engines import Lease
+from penumbra.flow.looped_response import LoopedResponse
+from penumbra.flow.report import add_note
+from penumbra.metrics.events import WriteEvent
+from penumbra.metrics.expansions import ExpansionFigures, expansion_event
+from penumbra.redaction import RedactionError
+from penumbra.retry import portions, refusals
+
+MOST_RETRIES = 2
+_log = logging.getLogger(__name__)
+
+
+class Turns:
+    """State: the figures, and what is done behind ended responses."""
+
+    def __init__(self, figures: ExpansionFigures, write: WriteEvent) -> None:
+        """`write` takes an event."""
+        self._figures = figures
+        self._write = write
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def advance(self, looped: LoopedResponse, loop: ToolLoop) -> Broken | Continue | Done:
+        """The turn has been read: answer its calls."""
+        step: Ask | Broken | Continue | Done = loop.end_turn()
+        if isinstance(step, Ask):
+            step = loop.answered(await portions.texts(looped, loop, step))
+        if isinstance(step, Done) and step.sound:
+            await portions.learned(looped.portions)
+        return step
+
+    async def smaller(
+        self, flow: http.HTTPFlow, looped: LoopedResponse, loop: ToolLoop, failure: Failure
+    ) -> bytes | None:
+        """The request with less of what was asked for, if a continuation was refused as too large."""
+        host, size = destination.shown(flow), len(loop.request) // 4
+        refusal = refusals.classify(failure.status or 200, failure.body, host, size)
+        request = await portions.smaller(looped, loop, refusal) if refusal is not None else None
+        if refusal is not None and request is not None:
+            _log.info(f"Penumbra: {host} refused a hidden request ({refusal.rule}); asks with less")
+        return request
+
+    async def keep(self, looped: LoopedResponse, done: Done) -> None:
+        """Keep an answer. The client gets its end when the next request can be understood."""
+        if done.hidden is not None or done.orphans or (done.sound and looped.prepared.threaded):
+            await _remember(looped, done)
+        elif done.sound or done.text or done.calls:
+            self.later(_remember(looped, done), looped.lease)
+
+    async def give_up(
+        self, flow: http.HTTPFlow, looped: LoopedResponse, loop: ToolLoop, failure: Failure
+    ) -> Done:
+        """A continuation can't be had: the client hears of an error, and the log what the provider said."""
+        said = upstream_error.words(failure)
+        try:
+            said = await looped.expansions.cleaned(said)
+        except RedactionError as error:
+            said = f"({place(error)})"
+        _log.warning(
+            f"Penumbra: {destination.shown(flow)}: a hidden request failed: {failure.message}: "
+            f"{one_line(said)}"
+        )
+        return loop.failed(failure)
+
+    def interrupted(self, flow: http.HTTPFlow, looped: LoopedResponse) -> None:
+        """The client of a response has gone away: it keeps what it has got."""
+        if looped.done is None and looped.loop is not None and (looped.live or flow.websocket):
+            self.later(_remember(looped, looped.loop.interrupted()), looped.lease)
+        self.report(flow, looped)
+
+    def report(self, flow: http.HTTPFlow, looped: LoopedResponse) -> None:
+        """Figures, event and comment of an answer in which the model asked for originals."""
+        if not looped.answered:
+            return
+        loop = looped.loop
+        tokens = [turn.usage for turn in loop.turns[: loop.rounds]] if loop else []
+        calls = len(looped.continuations)
+        scope = looped.prepared.references.scope
+        sound = looped.done is not None and looped.done.sound
+        self._figures.add(scope, looped.answered, calls, tokens)
+        self._write(
+            expansion_event(
+                flow_id=flow.id,
+                conversation=scope,
+                answered=looped.answered,
+                calls=calls,
+                tokens=tokens,
+                sound=sound,
+            )
+        )
+        count = len(looped.answered)
+        note = f"{count} original{'s' * (count != 1)} asked for, {calls} hidden call{'s' * (calls != 1)}"
+        add_note(flow, note)
+        flow.metadata["penumbra_continuations"] = list(looped.continuations)
+        _log.info(f"Penumbra: {destination.shown(flow)}: {note}")
+
+    def later(self, work: Coroutine[Any, Any, None], lease: Lease) -> None:
+        """Work that nobody waits for."""
+        held = lease.share()
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            held.end()
+
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(ended)
+
+
+async def _remember(looped: LoopedResponse, done: Done) -> None:
+    """What can't be kept costs the next request its cache, and this one nothing."""
+    try:
+        await looped.expansions.remember(looped.prepared, done)
+    except Exception as error:
+        _log.error("penumbra: an answer could not be kept: %s", place(error))

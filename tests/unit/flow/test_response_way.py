@@ -1,0 +1,75 @@
+"""The steps of a response's way, and what is known of flows: both within bounds."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from mitmproxy.test import tflow, tutils
+
+from penumbra.config.settings import Settings
+from penumbra.conversation.engine_settings import EngineSettings
+from penumbra.flow import state as states
+from penumbra.flow.engines import Engines
+from penumbra.flow.response import ResponseWay
+from penumbra.metrics.expansions import ExpansionFigures
+from penumbra.metrics.strategies import StrategyFigures
+
+SETTINGS = Settings(database="memory")
+
+
+@pytest.fixture
+def engines() -> Any:
+    made = Engines(StrategyFigures(), tuple)
+    yield made
+    made.close(at_once=True)
+
+
+def lease(engines: Engines) -> Any:
+    return engines.lease(SETTINGS, EngineSettings.of(SETTINGS))
+
+
+@pytest.mark.parametrize("ending", ["complete", "failed"])
+@pytest.mark.parametrize("number", range(5))
+def test_a_step_that_fails_leaves_the_others_to_their_work(
+    number: int, ending: str, engines: Engines, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def go() -> None:
+        way = ResponseWay(ExpansionFigures(), lambda event: None, lambda: "all")
+        steps = way._steps
+        assert steps.index(way.privacy) == 5
+
+        async def broken(*_: Any) -> None:
+            raise ZeroDivisionError("hunter2")
+
+        setattr(steps[number], ending, broken)
+        flow = tflow.tflow(resp=tutils.tresp(content=b"hunter2"))
+        flow.response.stream = True
+        flow.metadata["penumbra"] = {}
+        states.begin(flow, lease(engines))
+        await getattr(way, ending)(flow)
+        assert b"hunter2" not in flow.response.content
+        assert states.of(flow) is None
+
+    asyncio.run(go())
+    (line,) = [one.getMessage() for one in caplog.records]
+    assert "ZeroDivisionError at test_response_way.py:" in line
+    assert "hunter2" not in line
+
+
+def test_flows_whose_end_is_not_told_give_way(monkeypatch: pytest.MonkeyPatch, engines: Engines) -> None:
+    monkeypatch.setattr(states, "MOST_FLOWS", 3)
+    flows = [tflow.tflow() for _ in range(5)]
+    for flow in flows:
+        states.begin(flow, lease(engines))
+    assert [states.of(flow) is not None for flow in flows] == [False, False, True, True, True]
+    current = engines._current
+    assert current is not None
+    assert current.leases == 3
+    # The same flow once more takes its own place.
+    states.begin(flows[2], lease(engines))
+    assert current.leases == 3
+    for flow in flows:
+        states.forget(flow)
+    assert current.leases == 0
