@@ -20,6 +20,7 @@ import pytest
 from support import choice
 from support.compressor_service import Service
 from support.mitm import ADDON, Mitmdump, stop_all
+from support.mitm.starter import POSSIBLE, Starter
 from support.upstream import Upstream
 
 os.environ["XDG_CONFIG_HOME"] = os.devnull
@@ -59,8 +60,17 @@ def confdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def starter() -> Iterator[Starter | None]:
+    """The process that proxies are forked from."""
+    made = Starter() if POSSIBLE else None
+    yield made
+    if made is not None:
+        made.close()
+
+
+@pytest.fixture(scope="session")
 def shared_proxies(
-    provider: Upstream, confdir: Path, tmp_path_factory: pytest.TempPathFactory
+    provider: Upstream, confdir: Path, starter: Starter | None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StartProxy]:
     running: dict[Any, Mitmdump] = {}
 
@@ -70,7 +80,9 @@ def shared_proxies(
             while len(running) >= PROXIES_AT_ONCE:
                 running.pop(next(iter(running))).stop()
             home = tmp_path_factory.mktemp("proxy")
-            running[key] = Mitmdump(provider, confdir, home, mode, addon, options=options).start()
+            running[key] = Mitmdump(
+                provider, confdir, home, mode, addon, options=options, starter=starter
+            ).start()
         running[key] = running.pop(key)
         return running[key]
 
@@ -88,7 +100,9 @@ def proxy(shared_proxies: StartProxy, upstream: Upstream) -> StartProxy:
 
 
 @pytest.fixture
-def own_proxy(upstream: Upstream, confdir: Path, tmp_path: Path) -> Iterator[StartProxy]:
+def own_proxy(
+    upstream: Upstream, confdir: Path, starter: Starter | None, tmp_path: Path
+) -> Iterator[StartProxy]:
     """`own_proxy(mode, addon=True, environment={}, script=ADDON, started=True, **options)`: one of this
     test's own, with a state of its own, to be restarted and changed at will."""
     made: list[Mitmdump] = []
@@ -103,7 +117,9 @@ def own_proxy(upstream: Upstream, confdir: Path, tmp_path: Path) -> Iterator[Sta
         **options: str,
     ) -> Mitmdump:
         home = tmp_path / f"proxy{len(made)}"
-        proxy = Mitmdump(upstream, confdir, home, mode, addon, script, options, environment or {})
+        proxy = Mitmdump(
+            upstream, confdir, home, mode, addon, script, options, environment or {}, starter=starter
+        )
         made.append(proxy)
         return proxy.start() if started else proxy
 

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from support.mitm.starter import Forked, Starter
+
 ROOT = Path(__file__).resolve().parents[3]
 ADDON = ROOT / "addon" / "main.py"
 INSIDE = Path(__file__).with_name("inside.py")
@@ -72,7 +74,9 @@ class Mitmdump:
     options: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     port: int = 0
-    process: subprocess.Popen[bytes] | None = None
+    process: subprocess.Popen[bytes] | Forked | None = None
+    starter: Starter | None = None
+    """What forks it, if it has the usual addon and environment; else it is started as a user would."""
 
     @property
     def log_file(self) -> Path:
@@ -125,7 +129,7 @@ class Mitmdump:
             *(part for name, value in options.items() for part in ("--set", f"{name}={value}")),
         ]
 
-    def launch(self) -> subprocess.Popen[bytes]:
+    def launch(self) -> subprocess.Popen[bytes] | Forked:
         """Starts the process and does not wait for it."""
         assert ALLOWED, "a test without the mark `proxy` starts one"
         self.home.mkdir(parents=True, exist_ok=True)
@@ -140,6 +144,9 @@ class Mitmdump:
             "UPSTREAM_PORTS": f"{self.upstream.port},{self.upstream.tls_port}",
             **self.environment,
         }
+        if self.starter is not None and self.addon and self.script == ADDON and not self.environment:
+            self.process = self.starter.start(self._command(), environment, self.log_file)
+            return self.process
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
                 self._command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment

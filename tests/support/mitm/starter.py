@@ -1,0 +1,159 @@
+"""Starts many mitmdumps quickly: a process that has imported what each of them needs, and forks.
+
+Run as a script it is that process: lines of JSON on its input, one line of JSON for each on its output. It only
+imports: options, rules, keys and files are read after the fork, by each proxy for itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+POSSIBLE = sys.platform == "linux"
+ADDON_ROOT = Path(__file__).resolve().parents[3] / "addon"
+_IMPORTED = (
+    "mitmproxy.tools.main",
+    "mitmproxy.tools.dump",
+    "mitmproxy.addons.savehar",
+    "penumbra.addon",
+)
+_AT_START = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+"""What an interpreter reads when it starts."""
+
+
+class Forked:
+    """A process that the starter has made, with what is used of `subprocess.Popen`."""
+
+    def __init__(self, starter: Starter, pid: int) -> None:
+        self._starter = starter
+        self.pid = pid
+        self.returncode: int | None = None
+        self._ended = os.pidfd_open(pid)
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            self.returncode = self._starter.ask({"poll": self.pid})
+            if self.returncode is not None:
+                os.close(self._ended)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        end = None if timeout is None else time.monotonic() + timeout
+        while self.poll() is None:
+            left = None if end is None else end - time.monotonic()
+            if left is not None and left <= 0:
+                raise subprocess.TimeoutExpired("mitmdump", timeout or 0.0)
+            select.select([self._ended], [], [], left)
+        assert self.returncode is not None
+        return self.returncode
+
+    def terminate(self) -> None:
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+
+class Starter:
+    """The pytest's side of the process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process = subprocess.Popen(
+            [sys.executable, __file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **_AT_START, "PYTHONPATH": ""},
+        )
+
+    def start(self, command: list[str], environment: Mapping[str, str], log: Path) -> Forked:
+        """`mitmdump` with the arguments; what it prints is appended to the log."""
+        asked = {"start": command, "environment": dict(environment), "log": str(log)}
+        return Forked(self, self.ask(asked))
+
+    def ask(self, request: dict[str, Any]) -> Any:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with self._lock:
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.flush()
+            return json.loads(self._process.stdout.readline())
+
+    def close(self) -> None:
+        """Ends it; what it has started ends with it."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def _become_mitmdump(request: dict[str, Any]) -> None:
+    """In the child: everything is as in a process of its own, but for what was imported before."""
+    log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    empty = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((empty, 0), (log, 1), (log, 2)):
+        os.dup2(source, target)
+    os.close(log)
+    os.close(empty)
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    sys.argv = request["start"]
+    main = import_module("mitmproxy.tools.main")
+    sys.exit(main.mitmdump(sys.argv[1:]))
+
+
+def _poll(pid: int) -> int | None:
+    ended, status = os.waitpid(pid, os.WNOHANG)
+    return os.waitstatus_to_exitcode(status) if ended else None
+
+
+def serve() -> None:
+    """Until the input ends; then what still runs is ended too."""
+    # Of the tests' folder nothing is to be imported by a proxy.
+    sys.path[:] = [part for part in sys.path if part and Path(part) != Path(__file__).parent]
+    sys.path.insert(0, str(ADDON_ROOT))
+    for name in _IMPORTED:
+        import_module(name)
+    threads = os.listdir("/proc/self/task")
+    assert len(threads) == 1, "a process with threads can't be forked"
+    running: set[int] = set()
+    # Unbuffered, so that a child has nothing of its brothers' requests.
+    requests, replies = os.fdopen(os.dup(0), "rb", 0), os.dup(1)
+    os.dup2(2, 1)
+    while line := requests.readline():
+        request = json.loads(line)
+        if "poll" in request:
+            reply = _poll(request["poll"])
+            if reply is not None:
+                running.discard(request["poll"])
+        else:
+            reply = os.fork()
+            if reply == 0:
+                requests.close()
+                os.close(replies)
+                return _become_mitmdump(request)
+            running.add(reply)
+        os.write(replies, json.dumps(reply).encode() + b"\n")
+    for pid in running:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+    return None
+
+
+if __name__ == "__main__":
+    serve()
