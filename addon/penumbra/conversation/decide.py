@@ -40,9 +40,9 @@ class Inputs:
     """Takes a text and a hint (path or command of the call)."""
     references: References | None
     """None: the model can't ask for originals."""
-    external: Mapping[bytes, Shortened] = MappingProxyType({})
+    external: Mapping[bytes, Shortened] = field(default_factory=lambda: MappingProxyType({}))
     """What external compressors have made of results that are not decided about, by key."""
-    planned: Mapping[bytes, Decision] = MappingProxyType({})
+    planned: Mapping[bytes, Decision] = field(default_factory=lambda: MappingProxyType({}))
     """Decisions about the whole conversation, which come before all others."""
 
 
