@@ -7,7 +7,7 @@ and are never touched.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Raw
 
@@ -40,35 +40,38 @@ class AnthropicFormat(ApiFormat):
     def message(self, document: Document, value: Raw, turn: int = 0) -> Message:
         members = document.members(value)
         role = document.string(members.get("role")) or ""
-        parts = tuple(self.content(document, members.get("content")))
+        parts = self.content(document, members.get("content"))
         thinks = any(part.kind is Kind.REASONING for part in parts)
         return Message(value, turn, role, role == "assistant", parts, bound=thinks)
 
-    def content(self, document: Document, content: Raw | None) -> Iterator[Part]:
+    def content(self, document: Document, content: Raw | None) -> tuple[Part, ...]:
         """The parts of a message's content."""
         if content is not None and document.is_string(content):
-            yield Part(Kind.TEXT, content, texts=(content,))
+            return (Part(Kind.TEXT, content, texts=(content,)),)
+        parts: list[Part] = []
         for block in document.items(content):
-            yield from self.block(document, block)
+            parts += self.block(document, block)
+        return tuple(parts)
 
-    def block(self, document: Document, value: Raw) -> Iterator[Part]:
+    def block(self, document: Document, value: Raw) -> Sequence[Part]:
         """The parts of one content block."""
         block = document.members(value)
         kind = document.string(block.get("type"))
         if kind == "text":
             if (text := block.get("text")) is not None and document.is_string(text):
-                yield Part(Kind.TEXT, value, texts=(text,))
+                return (Part(Kind.TEXT, value, texts=(text,)),)
         elif kind == "tool_use":
-            call_id, name = (document.string(block.get(key)) or "" for key in ("id", "name"))
-            yield Part(Kind.CALL, value, call_id, name, block.get("input"))
+            call_id, name = document.string(block.get("id")) or "", document.string(block.get("name")) or ""
+            return (Part(Kind.CALL, value, call_id, name, block.get("input")),)
         elif kind == "tool_result":
             call_id = document.string(block.get("tool_use_id")) or ""
             texts = tuple(text_values(document, block.get("content")))
             is_error = document.plain(block.get("is_error")) is True
-            yield Part(Kind.RESULT, value, call_id, texts=texts, is_error=is_error)
+            return (Part(Kind.RESULT, value, call_id, texts=texts, is_error=is_error),)
         elif kind in SIGNATURES:
             signature = document.string(block.get(SIGNATURES[kind])) or ""
-            yield Part(Kind.REASONING, value, signature=signature)
+            return (Part(Kind.REASONING, value, signature=signature),)
+        return ()
 
     def system(self, document: Document) -> Iterable[Part]:
         return self.content(document, document.members(document.root).get("system"))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import Protocol
 
@@ -38,6 +37,8 @@ class ApiFormat(ABC):
     """The first words of a conversation are its first message of the user; False: all before an answer."""
     calls_wait = False
     """A result may answer a call of any message; False: of the last one that the model wrote."""
+    names_calls = True
+    """Every result names the call that it answers."""
     joins_messages = False
     """Messages of the model that stand side by side are one answer."""
 
@@ -220,20 +221,18 @@ class ApiFormat(ABC):
         results: list[ResultText] = []
         for message in prompt.messages:
             if message.by_model:
-                made = [_tool_call(part) for part in message.of(Kind.CALL)]
-                by_id |= {call.id: call for call in made}
-                waiting = waiting if self.calls_wait else OpenCalls()
-                waiting.add(made)
+                made = [_tool_call(part) for part in message.parts if part.kind is Kind.CALL]
+                for call in made:
+                    by_id[call.id] = call
+                if not self.names_calls:
+                    waiting = waiting if self.calls_wait else OpenCalls()
+                    waiting.add(made)
                 continue
-            for part in message.of(Kind.RESULT):
-                call = self.answered(part, by_id, waiting)
-                waiting.close(call)
-                if call is None and part.name:
-                    call = ToolCall(part.id, part.name)
-                for text in part.texts:
-                    results.append(
-                        ResultText(text, part.id, call, part.is_error, message.turn, part.container)
-                    )
+            for part in message.parts:
+                if part.kind is Kind.RESULT:
+                    answered = self.answered(part, by_id, waiting)
+                    waiting.close(answered)
+                    results += _texts(part, answered, message.turn)
         return by_id, results
 
     def outside_results(self, document: Document) -> Iterator[Raw]:
@@ -266,26 +265,31 @@ class ApiFormat(ABC):
         found: list[Visible] = []
         last_call, since = "", 0
         for ordinal, messages in enumerate(self.answers(document)):
-            visible = self._visible(document, messages)
-            found.append(replace(visible, ordinal=ordinal, last_call=last_call, since=since))
+            visible = self._visible(document, messages, ordinal, last_call, since)
+            found.append(visible)
             last_call, since = (visible.calls[-1], 0) if visible.calls else (last_call, since + 1)
         return found
 
-    def _visible(self, document: Document, messages: list[Message]) -> Visible:
+    def _visible(
+        self, document: Document, messages: list[Message], ordinal: int, last_call: str, since: int
+    ) -> Visible:
         parts = [part for message in messages for part in message.parts]
-        calls = [part for part in parts if part.counts and part.kind in (Kind.CALL, Kind.OTHER)]
-        calls = [part for part in calls if part.kind is Kind.CALL or part.id]
+        calls = [
+            part
+            for part in parts
+            if part.counts and (part.kind is Kind.CALL or (part.kind is Kind.OTHER and part.id))
+        ]
         texts = (text for part in parts if part.kind in (Kind.TEXT, Kind.OTHER) for text in part.texts)
         said = "".join(document.string(text) or "" for text in texts)
         signed = [part.signature for part in parts if part.signature is not None]
         ids = tuple(part.id for part in calls)
         return Visible(
             messages[0].turn,
-            0,
+            ordinal,
             ids,
             said,
-            "",
-            0,
+            last_call,
+            since,
             signed=bool(signed),
             signature=signed[-1] if signed else "",
             tokens=self.tokens(document, calls),
@@ -297,6 +301,13 @@ class ApiFormat(ABC):
         blocks = document.items(self.blocks(document, message))
         left = [document.source(block) for block in blocks if id(block) not in reasoning]
         return None if len(left) == len(blocks) else left
+
+
+def _texts(part: Part, call: ToolCall | None, turn: int) -> list[ResultText]:
+    """The texts of a result."""
+    if call is None and part.name:
+        call = ToolCall(part.id, part.name)
+    return [ResultText(text, part.id, call, part.is_error, turn, part.container) for text in part.texts]
 
 
 def _tool_call(part: Part) -> ToolCall:

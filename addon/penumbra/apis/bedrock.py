@@ -59,8 +59,10 @@ class ConverseFormat(AnthropicFormat):
 
     opens_with_first = False
 
-    def block(self, document: Document, value: Raw) -> Iterator[Part]:
-        """The parts of one content block."""
+    def block(self, document: Document, value: Raw) -> list[Part]:
+        return list(self._parts(document, value))
+
+    def _parts(self, document: Document, value: Raw) -> Iterator[Part]:
         block = document.members(value)
         if (text := block.get("text")) is not None and document.is_string(text):
             yield Part(Kind.TEXT, value, texts=(text,))

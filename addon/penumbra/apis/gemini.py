@@ -31,6 +31,7 @@ _WRAPPERS = ("request", "generateContentRequest", "generate_content_request")
 class GeminiFormat(ApiFormat):
     """Bodies of generateContent, streamGenerateContent and countTokens."""
 
+    names_calls = False
     messages = "contents"
     opens_with_first = False
     calls_wait = True

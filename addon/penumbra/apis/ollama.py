@@ -20,6 +20,8 @@ from penumbra.wire.document import Document, Edit, decode, encode
 class OllamaFormat(ApiFormat):
     """Bodies of `/api/chat`."""
 
+    names_calls = False
+
     def message(self, document: Document, value: Raw, turn: int = 0) -> Message:
         members = document.members(value)
         role = document.string(members.get("role")) or ""

@@ -23,6 +23,8 @@ from penumbra.wire.document import Document, Edit, encode
 class ChatFormat(ApiFormat):
     """Bodies of `/chat/completions`."""
 
+    names_calls = False
+
     def message(self, document: Document, value: Raw, turn: int = 0) -> Message:
         members = document.members(value)
         role = document.string(members.get("role")) or ""

@@ -70,16 +70,14 @@ class ResponsesFormat(ApiFormat):
     joins_messages = True
 
     def message(self, document: Document, value: Raw, turn: int = 0) -> Message:
-        if document.is_string(value):
-            return Message(value, turn, "user", False, (Part(Kind.TEXT, value, texts=(value,)),))
         item = document.members(value)
         name = kind(document, item)
         return Message(
             value,
             turn,
-            document.string(item.get("role")) or "",
+            document.string(item.get("role")) or "" if "role" in item else "",
             is_answer(document, name, item),
-            tuple(_parts(document, value, item, name)),
+            _parts(document, value, item, name),
             bound="encrypted_content" in item,
             opaque=name in _OPAQUE,
         )
@@ -88,7 +86,8 @@ class ResponsesFormat(ApiFormat):
         prompt = super()._prompt(document)
         if prompt.place is None or not document.is_string(prompt.place):
             return prompt
-        return msgspec.structs.replace(prompt, messages=(self.message(document, prompt.place),))
+        said = Part(Kind.TEXT, prompt.place, texts=(prompt.place,))
+        return msgspec.structs.replace(prompt, messages=(Message(prompt.place, 0, "user", False, (said,)),))
 
     def system(self, document: Document) -> Iterator[Part]:
         for text in text_values(document, document.members(document.root).get("instructions"), TEXTS):
@@ -179,9 +178,14 @@ class ResponsesFormat(ApiFormat):
         first = [Visible(_ELSEWHERE, 0, (), "", "", 0, answer_id=before)] if before else []
         return first + super().visible(document)
 
-    def _visible(self, document: Document, messages: list[Message]) -> Visible:
-        visible, items = super()._visible(document, messages), self.prompt(document).messages
+    def _visible(
+        self, document: Document, messages: list[Message], ordinal: int, last_call: str, since: int
+    ) -> Visible:
+        visible = super()._visible(document, messages, ordinal, last_call, since)
+        items = self.prompt(document).messages
         references = [_reference(document, message) for message in messages]
+        if messages[-1] is not items[-1] and not any(references):
+            return visible
         calls = visible.calls
         if any(references):
             # A reference does not say which call it stands for; the results behind it do.
@@ -247,30 +251,27 @@ class ResponsesFormat(ApiFormat):
         return dropped
 
 
-def _parts(document: Document, value: Raw, item: Mapping[str, Raw], name: str) -> Iterator[Part]:
+def _parts(document: Document, value: Raw, item: Mapping[str, Raw], name: str) -> tuple[Part, ...]:
     """The parts of an item of a type."""
     if name == "message":
-        for text in text_values(document, item.get("content"), TEXTS):
-            yield Part(Kind.TEXT, text, texts=(text,))
-    elif name in CALLS:
+        texts = text_values(document, item.get("content"), TEXTS)
+        return tuple([Part(Kind.TEXT, text, texts=(text,)) for text in texts])
+    if name in CALLS:
         tool, arguments = CALLS[name]
         called, found = document.string(item.get("name")) or tool, _id(document, item)
-        given = item.get(arguments)
-        checked = arguments in ("action", "operation")
-        yield Part(Kind.CALL, value, found, called, given, counts=bool(found), checked=checked)
-    elif name.endswith("_call_output"):
-        texts = tuple(_texts(document, item.get("output"))) if name in _RESULTS else ()
-        yield Part(
-            Kind.RESULT, value, _id(document, item), document.string(item.get("name")) or "", texts=texts
-        )
-    elif name in _ANSWERS:
-        yield Part(Kind.RESULT, value, document.string(item.get(_ANSWERS[name])) or "")
-    elif name == "reasoning":
-        yield Part(Kind.REASONING, value, signature="")
-    elif found := call_id(document, name, item):
-        yield Part(Kind.OTHER, value, found)
-    elif name.endswith("_call"):
-        yield Part(Kind.OTHER, value, _id(document, item), counts=False)
+        given, checked = item.get(arguments), arguments in ("action", "operation")
+        return (Part(Kind.CALL, value, found, called, given, counts=bool(found), checked=checked),)
+    if name.endswith("_call_output"):
+        texts = _texts(document, item.get("output")) if name in _RESULTS else iter(())
+        tool = document.string(item.get("name")) or ""
+        return (Part(Kind.RESULT, value, _id(document, item), tool, texts=tuple(texts)),)
+    if name in _ANSWERS:
+        return (Part(Kind.RESULT, value, document.string(item.get(_ANSWERS[name])) or ""),)
+    if name == "reasoning":
+        return (Part(Kind.REASONING, value, signature=""),)
+    if found := call_id(document, name, item):
+        return (Part(Kind.OTHER, value, found),)
+    return (Part(Kind.OTHER, value, _id(document, item), counts=False),) if name.endswith("_call") else ()
 
 
 def kind(document: Document, item: Mapping[str, Raw]) -> str:
