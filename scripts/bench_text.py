@@ -18,7 +18,7 @@ from bench_outputs import Outputs, Result, hostile
 from penumbra.compress import pipeline
 from penumbra.compress.result import Mode, Policy, Redact, Redacted, ToolOutput
 from penumbra.compress.size import size
-from penumbra.redaction.engine import Redactor
+from penumbra.redaction.redactor import Redactor
 
 PREFIX = f"<<<SHADOW:shadow_{'0' * 32}>>>\n"
 LINE = "{:<30}" + "{:>14}" * 4

@@ -28,9 +28,9 @@ from penumbra.flow.report import Reports
 from penumbra.flow.request import RequestWay, described
 from penumbra.flow.response import ResponseWay
 from penumbra.flow.websocket import WebSockets
-from penumbra.metrics.expansions import ExpansionFigures
+from penumbra.metrics.asked_originals import ExpansionMetrics
 from penumbra.metrics.running import StatsFile, own_file
-from penumbra.metrics.totals import Figures
+from penumbra.metrics.totals import Metrics
 
 if TYPE_CHECKING:
     from penumbra.flow.splice import Refused, TurnEnd
@@ -43,13 +43,13 @@ class Penumbra:
 
     def __init__(self) -> None:
         self.current = CurrentSettings()
-        self.figures, self.expansions = Figures(), ExpansionFigures()
-        self.engines = Engines(self.figures.strategies, listening.ports)
+        self.metrics, self.expansions = Metrics(), ExpansionMetrics()
+        self.engines = Engines(self.metrics.strategies, listening.ports)
         self.events = EventFile(lambda: self.settings.events)
         self.stats_file = StatsFile(own_file(), self._stats)
-        reports = Reports(self.figures, self.events.write, self.stats_file.changed)
+        reports = Reports(self.metrics, self.events.write, self.stats_file.changed)
         self.responses = ResponseWay(self.expansions, self.events.write, lambda: self.settings.blank_flows)
-        self.requests = RequestWay(self.current, self._lease, self.responses, reports, self.figures)
+        self.requests = RequestWay(self.current, self._lease, self.responses, reports, self.metrics)
         self.websockets = WebSockets(
             self.requests.frame,
             self.requests.other_frame,
@@ -60,7 +60,7 @@ class Penumbra:
         self.other_websockets = OtherWebSockets(self.requests.others)
         self.only_http = OnlyHttp(self._is_searched)
         # Addons of their own: what they do has nothing to do with the flows of LLM calls.
-        self.addons = [listening.Listening(), Commands(self.figures, self.expansions)]
+        self.addons = [listening.Listening(), Commands(self.metrics, self.expansions)]
         self.is_embedded = False
         """Whether who loads the addon shows an error of an option by itself, also at the start."""
         self._running = False
@@ -137,9 +137,9 @@ class Penumbra:
             "started": self._since,
             "ports": sorted(listening.ports()),
             "mode": str(self.settings.mode),
-            "figures": self.figures.lines(),
+            "figures": self.metrics.lines(),
             "expansions": self.expansions.lines(),
-            "totals": self.figures.totals(),
+            "totals": self.metrics.totals(),
         }
 
     # Life of a connection

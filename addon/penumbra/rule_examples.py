@@ -10,7 +10,7 @@ from penumbra.compress.calls.tools import category
 from penumbra.compress.families import examples as command_examples
 from penumbra.redaction import rule as secret_rule
 from penumbra.redaction import rule_examples as secret_examples
-from penumbra.redaction.engine import Redactor
+from penumbra.redaction.redactor import Redactor
 from penumbra.rule_schemas.base import convert
 from penumbra.rule_schemas.commands import CommandFile
 from penumbra.rule_schemas.providers import Providers, RequestExample

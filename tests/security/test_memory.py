@@ -13,7 +13,7 @@ from penumbra.apis import identity, parts, repeated_members, result_blocks, sess
 from penumbra.compress.calls import tools
 from penumbra.compress.families import several_outputs
 from penumbra.compress.stages import grouping
-from penumbra.redaction import hints, names, unknown_json
+from penumbra.redaction import call_hint, names, unknown_json
 from penumbra.wire import request_path
 
 _JUDGE = names.Names().judge
@@ -22,7 +22,7 @@ REMEMBERED: dict[str, Callable[[str], Any]] = {
     "openings": session.stable,
     "tools": tools.category,
     "skipped tools": lambda text: tools.skips(text, frozenset(("x",))),
-    "hints": hints.read_hint,
+    "hints": call_hint.read_hint,
     "announced commands": several_outputs._announced,
     "paths of hits": grouping._is_path,
     "names": _JUDGE,

@@ -8,7 +8,7 @@ from typing import Any
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.usage import added, flat
 from penumbra.expand.expansions import Answered
-from penumbra.metrics.expansions import ExpansionFigures
+from penumbra.metrics.asked_originals import ExpansionMetrics
 from penumbra.metrics.totals import counted_as
 from support.by_hand import tunnelled
 
@@ -25,7 +25,7 @@ def test_a_host_header_in_the_log(proxy: Any, upstream: Any) -> None:
 
 
 def test_names_of_tools_in_figures() -> None:
-    counter = ExpansionFigures().by_tool
+    counter = ExpansionMetrics().by_tool
     for number in range(3_000):
         counter[counted_as(counter, f"tool {number}\x1b[2J" + "x" * 10_000)] += 1
     assert sum(counter.values()) == 3_000
@@ -34,13 +34,13 @@ def test_names_of_tools_in_figures() -> None:
 
 
 def test_names_of_figures_of_an_upstream() -> None:
-    figures = ExpansionFigures()
+    metrics = ExpansionMetrics()
     asked = [Answered("shadow_0", True, 1, "Bash", "")]
     for number in range(300):
         told = flat({f"tokens {number} {inner}": 1 for inner in range(300)} | {"a\x1b[2J": 1, "b" * 5_000: 1})
-        figures.add(b"c" * 32, asked, 1, [told])
-    assert len(figures.all.tokens) <= 300
-    assert all(name.isprintable() and len(name) < 200 for name in figures.all.tokens)
+        metrics.add(b"c" * 32, asked, 1, [told])
+    assert len(metrics.all.tokens) <= 300
+    assert all(name.isprintable() and len(name) < 200 for name in metrics.all.tokens)
 
 
 def test_usage_within_usage() -> None:

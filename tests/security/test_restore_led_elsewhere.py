@@ -12,7 +12,7 @@ from penumbra.apis.formats import REQUESTS
 from penumbra.redaction import placeholder
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.restore.files import Folder
-from penumbra.redaction.restore.values import restorer
+from penumbra.redaction.restore.restorer import restorer
 from penumbra.redaction.restore.vault import Read, Values
 from penumbra.wire.document import Document
 from support.agents.disk import PATH, Disk, give_tools

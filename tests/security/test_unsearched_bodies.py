@@ -12,9 +12,9 @@ import pytest
 
 from penumbra.config.settings import Settings
 from penumbra.redaction import RedactionError, TooLarge, Unreadable, default
-from penumbra.redaction.failure import forgiving
 from penumbra.redaction.other_bodies import Searched
 from penumbra.redaction.unknown_json import Anywhere
+from penumbra.redaction.unsearchable import forgiving
 from penumbra.wire.document import Document
 from support.planted import GITHUB, PASSWORD
 from support.search import search

@@ -6,8 +6,8 @@ from typing import Any
 
 from penumbra.config.settings import Settings
 from penumbra.redaction import default
-from penumbra.redaction.failure import Redact
 from penumbra.redaction.other_bodies import Body, OtherBodies, Searched
+from penumbra.redaction.unsearchable import Redact
 
 
 def search(data: bytes, redact: Redact | None = None, *, kind: str = "", **more: Any) -> Searched:

@@ -112,7 +112,7 @@ class ScaledUsage:
         usage = document.members(value)
         more = 0
         for name in places.inputs:
-            for figure in _figures(document, usage.get(name)):
+            for figure in _metrics(document, usage.get(name)):
                 real = int(document.source(figure))
                 told = self.count(real)
                 if figure is usage.get(name):
@@ -125,11 +125,11 @@ class ScaledUsage:
             document.replace(total, int(document.source(total)) + more)
 
 
-def _figures(document: Document, value: Raw | None) -> Iterator[Raw]:
+def _metrics(document: Document, value: Raw | None) -> Iterator[Raw]:
     """The whole numbers in a value: itself, or those in its members and items."""
     if value is None:
         return
     if document.source(value).isdigit():
         yield value
     for inner in (*document.members(value).values(), *document.items(value)):
-        yield from _figures(document, inner)
+        yield from _metrics(document, inner)

@@ -26,7 +26,7 @@ from msgspec import Raw
 
 from penumbra.apis.base import ENDED_IN_AN_ERROR, Failure, Turn
 from penumbra.apis.event import Event
-from penumbra.apis.usage import Figures, UsageTable, together
+from penumbra.apis.usage import Metrics, UsageTable, together
 from penumbra.wire.document import Document
 from penumbra.wire.framing import Piece
 
@@ -51,7 +51,7 @@ class Turns(ABC):
         self.injected_tool = injected_tool
         self.continued = False
         """At least one turn is hidden."""
-        self.hidden_figures: Figures = {}
+        self.hidden_figures: Metrics = {}
         """Of the turns that were continued."""
         self.state = State.READING
         self.restart()
@@ -80,13 +80,13 @@ class Turns(ABC):
         """The provider's response has ended."""
         if self.state is State.HOLDING:
             self.state = State.ASKING
-        usage = self.usage.of_turn(self.figures)
+        usage = self.usage.of_turn(self.metrics)
         return replace(self.turn(), failed=self.failed, failure=self.failure, usage=usage)
 
     def go_on(self) -> list[Event]:
         """A continuation follows: what of the held events the client gets all the same."""
         out = [event for event in map(self.without_end, self.held) if event is not None]
-        self.hidden_figures = together(self.hidden_figures, self.usage.summed(self.figures))
+        self.hidden_figures = together(self.hidden_figures, self.usage.summed(self.metrics))
         self.continued = True
         self.hide_turn()
         self.restart()
@@ -96,7 +96,7 @@ class Turns(ABC):
         """The current turn begins, or begins once more."""
         self.state = self._reading()
         self.held: list[Event] = []
-        self.figures: Figures = {}
+        self.metrics: Metrics = {}
         self.finished = False
         """The provider said that the turn is over."""
         self.failed = False
@@ -128,8 +128,8 @@ class Turns(ABC):
 
     def note_figures(self, document: Document, owner: Raw | None) -> None:
         """Keep the figures that an object of an event has."""
-        for holder, figures in self.usage.read(document, owner).items():
-            self.figures.setdefault(holder, {}).update(figures)
+        for holder, metrics in self.usage.read(document, owner).items():
+            self.metrics.setdefault(holder, {}).update(metrics)
 
     def _reading(self) -> State:
         return State.CONTINUED if self.continued else State.READING

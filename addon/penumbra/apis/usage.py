@@ -14,7 +14,7 @@ from penumbra.wire.document import Document
 _MOST, _LONGEST, _LEVELS = 100, 100, 4
 """Figures, characters of a name, and objects in one another: far more than any provider tells."""
 
-Figures = dict[str, dict[str, int]]
+Metrics = dict[str, dict[str, int]]
 """Figures by the object that holds them, there flat; nested ones as `outer.inner`."""
 
 
@@ -43,23 +43,23 @@ class UsageTable:
     repeated: tuple[str, ...] = ()
     """Figures of the input that the client has got of the first turn: the end says those of the last."""
 
-    def read(self, document: Document, owner: Raw | None) -> Figures:
+    def read(self, document: Document, owner: Raw | None) -> Metrics:
         """The figures that an object has, or its members."""
         members = document.members(owner)
         found = {name: document.plain(members.get(name) if name else owner) for name in self._all()}
-        figures = {name: flat(value) for name, value in found.items() if isinstance(value, dict)}
-        return {name: only(each, self.names or ("",)) for name, each in figures.items()}
+        metrics = {name: flat(value) for name, value in found.items() if isinstance(value, dict)}
+        return {name: only(each, self.names or ("",)) for name, each in metrics.items()}
 
-    def of_turn(self, figures: Figures) -> dict[str, int]:
+    def of_turn(self, metrics: Metrics) -> dict[str, int]:
         """The provider's own figures of a turn, flat."""
-        return {name: number for holder in self.holders for name, number in figures.get(holder, {}).items()}
+        return {name: number for holder in self.holders for name, number in metrics.get(holder, {}).items()}
 
-    def summed(self, figures: Figures) -> Figures:
+    def summed(self, metrics: Metrics) -> Metrics:
         """Those of a turn that the client sees the sum of."""
         names = dict.fromkeys(self.holders, self.outputs) | dict(self.beside)
-        return {holder: only(each, names[holder]) for holder, each in figures.items()}
+        return {holder: only(each, names[holder]) for holder, each in metrics.items()}
 
-    def add(self, document: Document, owner: Raw | None, hidden: Figures, last: Figures) -> None:
+    def add(self, document: Document, owner: Raw | None, hidden: Metrics, last: Metrics) -> None:
         """Edit an object with figures: those of hidden turns are added to the numbers that it has.
 
         `last`: those of the turn that it ends.
@@ -69,9 +69,9 @@ class UsageTable:
             if not name:
                 _add_each(document, members, extra)
                 continue
-            usage, figures = document.plain(members.get(name)), last.get(name, {})
+            usage, metrics = document.plain(members.get(name)), last.get(name, {})
             if isinstance(usage, dict):
-                grown = self.grown(usage, extra) | {n: figures[n] for n in self.repeated if n in figures}
+                grown = self.grown(usage, extra) | {n: metrics[n] for n in self.repeated if n in metrics}
                 if grown != usage:
                     document.replace(members[name], grown)
 
@@ -130,14 +130,14 @@ _HELD = frozenset(
 """Figures of every API that count each token of a turn once: what went in, and what came out."""
 
 
-def held(figures: Mapping[str, int]) -> int:
+def held(metrics: Mapping[str, int]) -> int:
     """Tokens that a context holds once a turn with these figures (flat) stands in it; 0: not known."""
-    return sum(number for name, number in figures.items() if name in _HELD)
+    return sum(number for name, number in metrics.items() if name in _HELD)
 
 
-def only(figures: Mapping[str, int], prefixes: tuple[str, ...]) -> dict[str, int]:
+def only(metrics: Mapping[str, int], prefixes: tuple[str, ...]) -> dict[str, int]:
     """The figures whose names begin with one of the prefixes."""
-    return {name: number for name, number in figures.items() if name.startswith(prefixes)}
+    return {name: number for name, number in metrics.items() if name.startswith(prefixes)}
 
 
 def plus(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
@@ -145,7 +145,7 @@ def plus(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
     return {name: first.get(name, 0) + second.get(name, 0) for name in {**first, **second}}
 
 
-def together(first: Figures, second: Figures) -> Figures:
+def together(first: Metrics, second: Metrics) -> Metrics:
     """Sums by holder and name."""
     return {holder: plus(first.get(holder, {}), second.get(holder, {})) for holder in {**first, **second}}
 

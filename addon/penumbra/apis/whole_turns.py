@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from penumbra.apis.base import Failure, Turn
 from penumbra.apis.stream import Filter
-from penumbra.apis.usage import Figures, UsageTable, together
+from penumbra.apis.usage import Metrics, UsageTable, together
 from penumbra.errors import place
 from penumbra.wire.document import Document, NotJson
 
@@ -26,7 +26,7 @@ class WholeTurns(ABC):
 
     def __init__(self, injected_tool: str) -> None:
         self.injected_tool = injected_tool
-        self.hidden_figures: Figures = {}
+        self.hidden_figures: Metrics = {}
         """Of the turns that were continued."""
 
     @abstractmethod
@@ -84,14 +84,14 @@ class WholeResponse:
             return Turn()
         turn = self._turns.turn(document)
         self._touched |= bool(turn.injected)
-        figures = self._turns.usage.read(document, self._turns.owner(document))
-        return replace(turn, usage=self._turns.usage.of_turn(figures))
+        metrics = self._turns.usage.read(document, self._turns.owner(document))
+        return replace(turn, usage=self._turns.usage.of_turn(metrics))
 
     def go_on(self) -> bytes:
         if self._turns is not None and self._document is not None:
             turns, document = self._turns, self._document
-            figures = turns.usage.read(document, turns.owner(document))
-            turns.hidden_figures = together(turns.hidden_figures, turns.usage.summed(figures))
+            metrics = turns.usage.read(document, turns.owner(document))
+            turns.hidden_figures = together(turns.hidden_figures, turns.usage.summed(metrics))
             turns.hide_turn(document)
         self._touched = True
         self.restart()

@@ -141,12 +141,12 @@ def _stages(trials: list[Trial]) -> Iterator[str]:
             names = idle.setdefault(trial.reason, [])
             names += [trial.stage] if trial.stage not in names else []
             continue
-        figures = (
+        metrics = (
             f"{size(trial.before):,} → {size(trial.after):,} bytes, "
             f"{estimate(trial.before):,} → {estimate(trial.after):,} tokens"
         )
         verdict = f"not kept: {trial.reason}" if trial.reason else "kept"
-        row = f"{trial.stage:<17} {figures}: {verdict}"
+        row = f"{trial.stage:<17} {metrics}: {verdict}"
         yield from textwrap.wrap(row, _width(), subsequent_indent=" " * 4, drop_whitespace=True)
     for reason, names in idle.items():
         yield from textwrap.wrap(f"{reason}: {', '.join(names)}", _width(), subsequent_indent=" " * 4)

@@ -44,7 +44,7 @@ def _needs(
     request: Request, decided: Mapping[bytes, Decision], body: bytes, state: ConversationState
 ) -> list[Need]:
     needs: list[Need] = []
-    limits = state.lesson
+    limits = state.limits
     if limits.most:
         needs.append(Need(most=limits.most))
     if limits.bytes and len(body) > limits.bytes:

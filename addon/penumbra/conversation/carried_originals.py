@@ -8,7 +8,7 @@ from functools import partial
 from penumbra.conversation import result_text
 from penumbra.conversation.model import Request, Rewritten
 from penumbra.expand.expansions import Original, Prepared
-from penumbra.redaction.failure import Redact
+from penumbra.redaction.unsearchable import Redact
 from penumbra.store.conversations import Conversations
 
 Work = Callable[[Callable[[], str]], Awaitable[str]]

@@ -24,7 +24,7 @@ def keys(request: Request, state: ConversationState) -> dict[bytes, None]:
 
 def edits_arguments(request: Request, state: ConversationState) -> bool:
     """Whether arguments of calls may have another form than they came in."""
-    return request.settings.tool_compaction.arguments or state.lesson.arguments
+    return request.settings.tool_compaction.arguments or state.limits.arguments
 
 
 def compose(
@@ -63,7 +63,7 @@ def compose(
         decisions={**rewritten.decisions, **arguments.decisions},
         originals={**rewritten.originals, **plan.originals},
     )
-    limits = state.lesson.learned(plan.limits)
+    limits = state.limits.learned(plan.limits)
     bounded = summary_limit.bounded(request, rewritten.body, head or Head(), limits)
     if bounded is None:
         return rewritten, plan.line

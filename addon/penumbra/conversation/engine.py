@@ -33,7 +33,7 @@ from penumbra.conversation import (
     message_threads,
     read,
     room,
-    usage_scaling,
+    usage_scale,
     workers,
 )
 from penumbra.conversation.carried_originals import Carried
@@ -46,12 +46,12 @@ from penumbra.conversation.refused import Refused, unsearched
 from penumbra.errors import RedactionError, Unreadable
 from penumbra.expand.expansions import Caller, Expansions, Prepared
 from penumbra.expand.reference import References
-from penumbra.metrics.strategies import StrategyFigures
+from penumbra.metrics.external_calls import ExternalMetrics
 from penumbra.redaction import ruleset
-from penumbra.redaction.engine import Redactor, Scan
-from penumbra.redaction.failure import Redact, forgiving
 from penumbra.redaction.other_bodies import Body, OtherBodies, Searched
 from penumbra.redaction.outside_results import OutsideResults
+from penumbra.redaction.redactor import Redactor, Scan
+from penumbra.redaction.unsearchable import Redact, forgiving
 from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.store.database import Database
 from penumbra.store.decisions import Decision
@@ -77,7 +77,7 @@ class Engine:
     def __init__(
         self,
         settings: EngineSettings,
-        figures: StrategyFigures | None = None,
+        metrics: ExternalMetrics | None = None,
         listening: Callable[[], Collection[int]] = tuple,
         database: Database | None = None,
     ) -> None:
@@ -85,7 +85,7 @@ class Engine:
         `database`: the one that another engine has open at the same place."""
         path = settings.database
         self.settings = settings
-        self._figures, self._listening = figures, listening
+        self._metrics, self._listening = metrics, listening
         if database is None:
             key = installation_key(path.with_suffix(".key") if path else None)
             database = Database(path, settings.database_max_bytes, key)
@@ -216,7 +216,7 @@ class Engine:
         past = await self._stores.decisions.get(compose.keys(request, state))
         redact = self._also_known_values(request, caller, redact)
         prepared = await self._prepare(incoming, request, state, caller)
-        limits = state.lesson if retry is None else state.lesson.learned(retry.limits)
+        limits = state.limits if retry is None else state.limits.learned(retry.limits)
         betas = self._without_unbound(incoming, request, prepared) if limits.drop else ""
         references = prepared.references if prepared else None
         external = await self._external_forms(incoming, request, past, redact, references)
@@ -238,7 +238,7 @@ class Engine:
             line=line,
             hidden=hidden,
             betas=betas,
-            usage_scale=usage_scaling.scale(request, rewritten, limits, incoming.head),
+            usage_scale=usage_scale.scale(request, rewritten, limits, incoming.head),
             room=room.of_request(request, limits, incoming.head, learn),
         )
         if incoming.api.kind != "messages":
@@ -254,7 +254,7 @@ class Engine:
         new = {key: made for key, made in rewritten.decisions.items() if key not in planned}
         await self._stores.decisions.put(new)
         await self._stores.conversations.sent(accepted.conversation, prepared.tool if prepared else "")
-        if accepted.request.settings.tool_compaction.arguments and not state.lesson.arguments:
+        if accepted.request.settings.tool_compaction.arguments and not state.limits.arguments:
             await self._stores.conversations.learn(accepted.conversation, LearnedLimits(arguments=True))
         if prepared is not None:
             await self.expansions.keep(prepared, rewritten.originals)
@@ -432,7 +432,7 @@ class Engine:
             from penumbra.external.http import Http
             from penumbra.external.selection import ExternalCompressors
 
-            dispatcher = Dispatcher(self._key, self._stores.compressed, self._figures)
+            dispatcher = Dispatcher(self._key, self._stores.compressed, self._metrics)
             self._compressors = ExternalCompressors(dispatcher, Http(self._listening))
         return self._compressors
 

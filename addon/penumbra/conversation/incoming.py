@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from penumbra.apis.recognise import Api
 from penumbra.conversation.model import Head, Plan, Request, Rewritten
 from penumbra.conversation.room import NOT_KNOWN, Room
-from penumbra.conversation.usage_scaling import UsageScale
+from penumbra.conversation.usage_scale import UsageScale
 from penumbra.expand.expansions import Caller, Find, Prepared
 from penumbra.store.decisions import Decision
 

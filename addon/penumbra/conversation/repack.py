@@ -29,7 +29,7 @@ _LEAST = 400
 
 
 @dataclass(frozen=True, slots=True)
-class _Hope:
+class _Superseded:
     """A superseded result whose form could change."""
 
     item: Item
@@ -47,7 +47,7 @@ class _Hope:
 class _Candidate:
     """What would be sent instead."""
 
-    hope: _Hope
+    hope: _Superseded
     decision: Decision
     original: str
 
@@ -108,10 +108,10 @@ def _hopes(
     known: Mapping[bytes, Decision],
     found: Mapping[int, str],
     writers: frozenset[str],
-) -> list[_Hope]:
+) -> list[_Superseded]:
     """The superseded results that may change, in the request's order."""
     referred = referents(known)
-    hopes: list[_Hope] = []
+    hopes: list[_Superseded] = []
     for index, newer in sorted(found.items()):
         item = request.items[index]
         past = known.get(item.key)
@@ -121,7 +121,7 @@ def _hopes(
             continue
         if not tools.skips(item.tool, request.settings.skip_tools):
             end = request.document.place(item.result.value)[1]
-            hopes.append(_Hope(item, past.facts, newer, newer in writers, end))
+            hopes.append(_Superseded(item, past.facts, newer, newer in writers, end))
     return hopes
 
 
@@ -129,7 +129,7 @@ def _candidates(
     request: Request,
     redact: Callable[[str, str], Redacted],
     references: References | None,
-    hopes: Sequence[_Hope],
+    hopes: Sequence[_Superseded],
     parameters: ToolCompaction,
 ) -> list[_Candidate]:
     """What could be sent smaller, in the request's order."""
@@ -159,7 +159,7 @@ def _candidates(
     return candidates
 
 
-def _behind(request: Request, known: Mapping[bytes, Decision]) -> Callable[[_Hope], int]:
+def _behind(request: Request, known: Mapping[bytes, Decision]) -> Callable[[_Superseded], int]:
     """Tokens that the provider has seen behind a result, as they were sent."""
     seen = end_of_seen(request)
     saved = _saved_behind(request, known)
@@ -193,7 +193,7 @@ def is_cold(request: Request, price: Prices, idle: float | None) -> bool:
     )
 
 
-def _is_bound(request: Request, hopes: Sequence[_Hope], drop: bool) -> bool:
+def _is_bound(request: Request, hopes: Sequence[_Superseded], drop: bool) -> bool:
     if not bound_thinking.binds(request.api.format, request.conversation.model):
         return False
     behind = request.conversation.last_thinking > min(one.item.result.turn for one in hopes)

@@ -21,9 +21,9 @@ from penumbra.compress import token_estimate
 from penumbra.compress.size import size
 from penumbra.external import answer, prices
 from penumbra.external.answer_key import key
-from penumbra.external.limits import Breaker, Limits
+from penumbra.external.limiter import Breaker, Limits
 from penumbra.external.strategy import Failure, Response, Strategy, Task
-from penumbra.metrics.strategies import StrategyFigures
+from penumbra.metrics.external_calls import ExternalMetrics
 from penumbra.redaction import RedactionError
 from penumbra.store.compressed import Compressed
 
@@ -94,10 +94,10 @@ class Dispatcher:
         self,
         secret: bytes,
         compressed: Compressed,
-        figures: StrategyFigures | None = None,
+        metrics: ExternalMetrics | None = None,
         shared: Shared = PROCESS,
     ) -> None:
-        self.figures = figures or StrategyFigures()
+        self.metrics = metrics or ExternalMetrics()
         self._secret = secret
         self._compressed = compressed
         self._shared = shared
@@ -129,11 +129,11 @@ class Dispatcher:
 
     def _count(self, outcome: Outcome) -> None:
         if outcome.text is None:
-            self.figures.failures[outcome.how] += 1
+            self.metrics.failures[outcome.how] += 1
         elif outcome.how == "hit":
-            self.figures.hits += 1
+            self.metrics.hits += 1
         else:
-            self.figures.misses += 1
+            self.metrics.misses += 1
 
     async def _known(self, text: str, ask: Ask, how: str = "hit") -> Outcome:
         try:
@@ -162,7 +162,7 @@ class Dispatcher:
         flight = self._flights.get(name)
         if flight is not None:
             flight.waiters += 1
-            self.figures.shared += 1
+            self.metrics.shared += 1
             return flight
         # Somebody waits from the start: where tasks are eager, the call begins before the next line.
         flight = self._flights[name] = _Flight(waiters=1)
@@ -203,7 +203,7 @@ class Dispatcher:
                 await self._shared.limits.token()
                 if flight.waiters == 0:
                     raise Failure("nobody waits")
-                self.figures.calls += 1
+                self.metrics.calls += 1
                 found = await strategy.shorten(task)
             except Failure as failure:
                 (breaker.failed if failure.kind in _TELLING else breaker.abandoned)()
@@ -225,9 +225,9 @@ class Dispatcher:
             found.input_tokens or token_estimate.estimate(task.text),
             found.output_tokens or token_estimate.estimate(found.text),
         )
-        self.figures.input_tokens += spent[0]
-        self.figures.output_tokens += spent[1]
-        self.figures.dollars += prices.cost(strategy.model, *spent)
+        self.metrics.input_tokens += spent[0]
+        self.metrics.output_tokens += spent[1]
+        self.metrics.dollars += prices.cost(strategy.model, *spent)
 
     async def _cleaned(self, found: Response, strategy: Strategy, ask: Ask) -> str:
         """The answer as it may be forwarded; empty if it is no shorter than the text."""

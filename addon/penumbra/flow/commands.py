@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from mitmproxy import command
 
-from penumbra.metrics.expansions import ExpansionFigures
-from penumbra.metrics.totals import Figures
+from penumbra.metrics.asked_originals import ExpansionMetrics
+from penumbra.metrics.totals import Metrics
 
 
 class Commands:
     """A child addon: mitmproxy finds commands on addons only."""
 
-    def __init__(self, figures: Figures, expansions: ExpansionFigures) -> None:
-        self._figures = figures
+    def __init__(self, metrics: Metrics, expansions: ExpansionMetrics) -> None:
+        self._metrics = metrics
         self._expansions = expansions
 
     @command.command("penumbra.stats")
     def stats(self) -> str:
         """What Penumbra has done since it was started."""
-        return "\n".join(self._figures.lines())
+        return "\n".join(self._metrics.lines())
 
     @command.command("penumbra.expansions")
     def expansions(self) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from penumbra.config.settings import Settings
 from penumbra.conversation.engine import Engine
 from penumbra.conversation.engine_settings import EngineSettings
-from penumbra.metrics.strategies import StrategyFigures
+from penumbra.metrics.external_calls import ExternalMetrics
 
 
 @dataclass(eq=False)
@@ -62,9 +62,9 @@ class Lease:
 class Engines:
     """State: the engine in force. All on the event loop."""
 
-    def __init__(self, figures: StrategyFigures, listening: Callable[[], Collection[int]]) -> None:
+    def __init__(self, metrics: ExternalMetrics, listening: Callable[[], Collection[int]]) -> None:
         """See `Engine`."""
-        self._figures = figures
+        self._metrics = metrics
         self._listening = listening
         self._current: _Held | None = None
 
@@ -78,7 +78,7 @@ class Engines:
         """What is stored stays within reach: of one place there is one database, also in memory."""
         same = old is not None and old.engine.settings.database == made_with.database
         database = old.engine.database if old is not None and same else None
-        engine = Engine(made_with, self._figures, self._listening, database)
+        engine = Engine(made_with, self._metrics, self._listening, database)
         if old is not None:
             _retire(old)
         return _Held(engine)

@@ -13,7 +13,7 @@ from penumbra.apis.recognise import Api
 from penumbra.config.settings import Settings
 from penumbra.conversation.refused import Refused, message_of, unsearched
 from penumbra.flow import destination
-from penumbra.metrics.totals import Figures
+from penumbra.metrics.totals import Metrics
 from penumbra.redaction import RedactionError, Unreadable
 
 Read = Callable[[Iterable[tuple[str, str]]], str]
@@ -21,17 +21,17 @@ Read = Callable[[Iterable[tuple[str, str]]], str]
 _log = logging.getLogger(__name__)
 
 
-def refuse(flow: http.HTTPFlow, refused: Refused, figures: Figures) -> None:
+def refuse(flow: http.HTTPFlow, refused: Refused, metrics: Metrics) -> None:
     """Answer a request here."""
     flow.response = http.Response.make(refused.status, refused.body, {"content-type": "application/json"})
     flow.metadata["penumbra"] = {"refused": refused.status}
     flow.comment = f"Penumbra refused: {refused.reason}"
-    count(flow, refused, figures)
+    count(flow, refused, metrics)
 
 
-def count(flow: http.HTTPFlow, refused: Refused, figures: Figures) -> None:
+def count(flow: http.HTTPFlow, refused: Refused, metrics: Metrics) -> None:
     """A request, or a frame of a WebSocket, is refused."""
-    figures.refused += 1
+    metrics.refused += 1
     _log.warning(f"Penumbra refused a request to {destination.shown(flow)}: {refused.reason}")
 
 

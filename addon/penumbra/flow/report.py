@@ -16,7 +16,7 @@ from penumbra.flow import destination
 from penumbra.flow.state import FlowState
 from penumbra.metrics import events
 from penumbra.metrics.summary import Summary
-from penumbra.metrics.totals import Figures, Totals
+from penumbra.metrics.totals import Metrics, Totals
 
 MARK = ":new_moon:"
 _log = logging.getLogger(__name__)
@@ -31,9 +31,9 @@ class Reports:
     """State: the figures. `write` takes an event; `changed` is called when there are new figures."""
 
     def __init__(
-        self, figures: Figures, write: Callable[[dict[str, Any]], None], changed: Callable[[], None]
+        self, metrics: Metrics, write: Callable[[dict[str, Any]], None], changed: Callable[[], None]
     ) -> None:
-        self._figures = figures
+        self._metrics = metrics
         self._write = write
         self._changed = changed
 
@@ -79,8 +79,8 @@ class Reports:
     def _count(self, accepted: Accepted) -> None:
         shown = accepted.rewritten.shown
         totals = Totals.of(shown)
-        self._figures.redactions.update(accepted.hidden)
-        self._figures.add(shown, totals, accepted.milliseconds, totals.changed > 0 or bool(accepted.hidden))
+        self._metrics.redactions.update(accepted.hidden)
+        self._metrics.add(shown, totals, accepted.milliseconds, totals.changed > 0 or bool(accepted.hidden))
         self._changed()
 
     def _show(

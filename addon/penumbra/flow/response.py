@@ -25,8 +25,8 @@ from penumbra.flow.tool_loop import ToolLoopStep
 from penumbra.flow.turns import Turns
 from penumbra.flow.usage_scaling import UsageScaling
 from penumbra.flow.websocket_opening import WebSocketOpening
+from penumbra.metrics.asked_originals import ExpansionMetrics
 from penumbra.metrics.events import WriteEvent
-from penumbra.metrics.expansions import ExpansionFigures
 
 _log = logging.getLogger(__name__)
 
@@ -34,9 +34,9 @@ _log = logging.getLogger(__name__)
 class ResponseWay:
     """State: none but the steps' own; what is known of a flow stands in its state."""
 
-    def __init__(self, figures: ExpansionFigures, write: WriteEvent, blank_flows: Callable[[], str]) -> None:
+    def __init__(self, metrics: ExpansionMetrics, write: WriteEvent, blank_flows: Callable[[], str]) -> None:
         """`write` takes an event; `blank_flows` is the setting in force."""
-        self.turns = Turns(figures, write)
+        self.turns = Turns(metrics, write)
         self.tool_loop = ToolLoopStep(self.turns, self._filtered)
         self.privacy = FlowPrivacy(blank_flows)
         usage_scaling = UsageScaling()

@@ -10,7 +10,7 @@ from mitmproxy import http
 
 from penumbra.config.settings import Settings
 from penumbra.errors import one_line
-from penumbra.metrics.totals import Figures
+from penumbra.metrics.totals import Metrics
 from penumbra.wire import sigv4
 
 _MOST_HOSTS = 1_000
@@ -21,8 +21,8 @@ _log = logging.getLogger(__name__)
 class Signing:
     """State: which hosts were warned of."""
 
-    def __init__(self, figures: Figures) -> None:
-        self._figures = figures
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
         self._warned: set[str] = set()
 
     def forbids_changes(self, request: http.Request, settings: Settings) -> bool:
@@ -32,7 +32,7 @@ class Signing:
         keys = _keys(settings)
         if keys is not None and keys.made(_signable(request)):
             return False
-        self._figures.passed["signed"] += 1
+        self._metrics.passed["signed"] += 1
         host = one_line(request.host)
         if host not in self._warned and len(self._warned) < _MOST_HOSTS:
             self._warned.add(host)

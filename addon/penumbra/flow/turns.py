@@ -17,8 +17,8 @@ from penumbra.flow import destination
 from penumbra.flow.engines import Lease
 from penumbra.flow.looped_response import LoopedResponse
 from penumbra.flow.report import add_note
+from penumbra.metrics.asked_originals import ExpansionMetrics, expansion_event
 from penumbra.metrics.events import WriteEvent
-from penumbra.metrics.expansions import ExpansionFigures, expansion_event
 from penumbra.redaction import RedactionError
 from penumbra.retry import portions, refusals
 
@@ -29,9 +29,9 @@ _log = logging.getLogger(__name__)
 class Turns:
     """State: the figures, and what is done behind ended responses."""
 
-    def __init__(self, figures: ExpansionFigures, write: WriteEvent) -> None:
+    def __init__(self, metrics: ExpansionMetrics, write: WriteEvent) -> None:
         """`write` takes an event."""
-        self._figures = figures
+        self._metrics = metrics
         self._write = write
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -92,7 +92,7 @@ class Turns:
         calls = len(looped.continuations)
         scope = looped.prepared.references.scope
         sound = looped.done is not None and looped.done.sound
-        self._figures.add(scope, looped.answered, calls, tokens)
+        self._metrics.add(scope, looped.answered, calls, tokens)
         self._write(
             expansion_event(
                 flow_id=flow.id,

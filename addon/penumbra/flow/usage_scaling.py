@@ -1,4 +1,4 @@
-"""What clients are told of the size of their requests (`conversation/usage_scaling.py`).
+"""What clients are told of the size of their requests (`conversation/usage_scale.py`).
 
 Streams are changed event by event: behind the tool loop where the model may ask for originals, else on their
 way through mitmproxy; documents before they are sent. A response of which nothing is to be told differently
@@ -17,7 +17,7 @@ from penumbra.apis.base import Response
 from penumbra.apis.edited_bytes import EditedBytes, EditedResponse
 from penumbra.apis.scaled_usage import ScaledUsage
 from penumbra.conversation.incoming import Accepted, Incoming
-from penumbra.conversation.usage_scaling import UsageScale
+from penumbra.conversation.usage_scale import UsageScale
 from penumbra.flow import destination, response_bodies
 from penumbra.flow.report import add_note
 from penumbra.flow.state import FlowState

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penumbra.errors import one_line
+from penumbra.metrics.external_calls import ExternalMetrics
 from penumbra.metrics.shown import ShownResult
-from penumbra.metrics.strategies import StrategyFigures
 
 _MOST_TOOLS, _LONGEST_NAME = 1_000, 100
 
@@ -42,7 +42,7 @@ class Totals:
 
 
 @dataclass(slots=True)
-class Figures:
+class Metrics:
     """Running sums. Sent tokens count a result in every request that carries it; new ones only once."""
 
     requests: int = 0
@@ -60,7 +60,7 @@ class Figures:
     saved_by_tool: Counter[str] = field(default_factory=Counter)
     redactions: Counter[str] = field(default_factory=Counter)
     milliseconds: float = 0.0
-    strategies: StrategyFigures = field(default_factory=StrategyFigures)
+    strategies: ExternalMetrics = field(default_factory=ExternalMetrics)
 
     def add(self, shown: Iterable[ShownResult], totals: Totals, milliseconds: float, changed: bool) -> None:
         """Count one rewritten request."""

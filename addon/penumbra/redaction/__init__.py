@@ -16,7 +16,7 @@ from penumbra.errors import Unreadable as Unreadable
 from penumbra.rule_schemas import RuleError as RuleError
 
 if TYPE_CHECKING:
-    from penumbra.redaction.engine import Redactor
+    from penumbra.redaction.redactor import Redactor
 
 MAX_BYTES = 64 << 20
 """Default limit of one text, in UTF-8 bytes."""
@@ -28,7 +28,7 @@ sends fingerprints to somebody else uses a key of its own."""
 @rules.cached
 def default() -> Redactor:
     """The process-wide redactor with our own rules and `LIBRARY_KEY`."""
-    from penumbra.redaction.engine import Redactor
+    from penumbra.redaction.redactor import Redactor
 
     return Redactor(LIBRARY_KEY)
 

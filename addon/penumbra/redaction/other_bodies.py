@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote_plus
 
 from penumbra.redaction import Unreadable
-from penumbra.redaction.failure import Redact
 from penumbra.redaction.unknown_json import Anywhere
+from penumbra.redaction.unsearchable import Redact
 from penumbra.wire.document import Document, NotJson
 
 _MARKS = b"\xef\xbb\xbf\xff\xfe\0 \t\r\n"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from penumbra.redaction.engine import Redactor
 from penumbra.redaction.placeholder import PATTERN
+from penumbra.redaction.redactor import Redactor
 from penumbra.rule_schemas.secrets import SecretRule
 
 SPLIT = "¦"

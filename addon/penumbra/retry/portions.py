@@ -17,8 +17,8 @@ from penumbra.conversation.room import NOT_KNOWN, Room
 from penumbra.expand.expansions import Answered, Expansions, Find, Prepared
 from penumbra.expand.loop import Ask, ToolLoop
 from penumbra.expand.query import LEAST_BYTES
-from penumbra.retry.limits import learned_from, room_after
 from penumbra.retry.refusals import Kind, Refusal
+from penumbra.retry.refused_size import learned_from, room_after
 from penumbra.store.conversations import LearnedLimits
 
 TRIES = 3
@@ -36,7 +36,7 @@ class Portions:
     """What was asked for last."""
     provided: frozenset[str] = frozenset()
     """What had been given before that."""
-    lesson: LearnedLimits = field(default_factory=LearnedLimits)
+    limits: LearnedLimits = field(default_factory=LearnedLimits)
     """What is learned if the provider takes the next request."""
     _tries: int = 0
     _given: int = 0
@@ -75,7 +75,7 @@ class Portions:
         known = room_after(self.room, refusal)
         self._named |= known.tokens != self.room.tokens
         self.room = known
-        self.lesson = self.lesson.learned(learned_from(refusal, estimated))
+        self.limits = self.limits.learned(learned_from(refusal, estimated))
         if limit < LEAST_BYTES:
             limit, self._tries = 0, TRIES
         self._most = limit
@@ -141,7 +141,7 @@ async def _give(asked: Asked, ask: Ask, limit: int | None) -> list[str]:
 
 async def learned(portions: Portions) -> None:
     """What refusals have taught is remembered once a smaller request was taken."""
-    lesson, learn = portions.lesson, portions.room.learn
-    if lesson != LearnedLimits() and learn is not None:
-        portions.lesson = LearnedLimits()
-        await learn(lesson)
+    limits, learn = portions.limits, portions.room.learn
+    if limits != LearnedLimits() and learn is not None:
+        portions.limits = LearnedLimits()
+        await learn(limits)

@@ -17,10 +17,10 @@ from penumbra.conversation.engine import Engine
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.conversation.model import Plan
 from penumbra.conversation.shrink_to_fit import Need
-from penumbra.redaction.failure import Redact
+from penumbra.redaction.unsearchable import Redact
 from penumbra.retry import refusals
-from penumbra.retry.limits import learned_from, need
 from penumbra.retry.refusals import Kind, Refusal
+from penumbra.retry.refused_size import learned_from, need
 from penumbra.store.conversations import LearnedLimits
 from penumbra.wire.document import Document
 

@@ -55,7 +55,7 @@ class ConversationState:
 
     idle: float | None = None
     """Seconds since its last request; None: there was none."""
-    lesson: LearnedLimits = LearnedLimits()
+    limits: LearnedLimits = LearnedLimits()
     tool: str = ""
     """Name of the injected tool that its last request declared; empty if it declared none."""
 
@@ -65,7 +65,7 @@ class Entry:
     """What is kept of a conversation."""
 
     seen: float
-    lesson: LearnedLimits = LearnedLimits()
+    limits: LearnedLimits = LearnedLimits()
     tool: str = ""
     written: float = 0.0
     """When it was written to the database last."""
@@ -83,46 +83,46 @@ class Conversations:
         entry = await self._entry(key)
         if entry is None:
             return ConversationState()
-        return ConversationState(max(0.0, self._clock() - entry.seen), entry.lesson, entry.tool)
+        return ConversationState(max(0.0, self._clock() - entry.seen), entry.limits, entry.tool)
 
     async def sent(self, key: bytes, tool: str = "") -> None:
         """A request of this conversation goes out, with this injected tool. Written at most once a minute."""
         now = self._clock()
         entry = await self._entry(key) or Entry(now)
         due = now - entry.written > _WRITE_SECONDS or tool != entry.tool
-        entry = Entry(now, entry.lesson, tool, now if due else entry.written)
+        entry = Entry(now, entry.limits, tool, now if due else entry.written)
         if due:
             await self._table.put({key: entry})
         else:
             self._table.note({key: entry})
 
-    async def learn(self, key: bytes, lesson: LearnedLimits) -> None:
+    async def learn(self, key: bytes, limits: LearnedLimits) -> None:
         """A limit was found; returns when it is safe from a restart."""
         now = self._clock()
         entry = await self._entry(key) or Entry(now)
-        await self._table.put({key: replace(entry, lesson=entry.lesson.learned(lesson), written=now)})
+        await self._table.put({key: replace(entry, limits=entry.limits.learned(limits), written=now)})
 
     async def inherit(self, earlier: bytes, key: bytes) -> None:
         """A conversation goes on as another one: what was learned of it holds, where nothing newer does."""
-        lesson = (await self.past(earlier)).lesson
-        if lesson != LearnedLimits():
-            await self.learn(key, lesson.learned((await self.past(key)).lesson))
+        limits = (await self.past(earlier)).limits
+        if limits != LearnedLimits():
+            await self.learn(key, limits.learned((await self.past(key)).limits))
 
     async def _entry(self, key: bytes) -> Entry | None:
         return (await self._table.get([key])).get(key)
 
 
 def _pack(entry: Entry) -> bytes:
-    return orjson.dumps({"seen": entry.seen, "lesson": asdict(entry.lesson), "tool": entry.tool})
+    return orjson.dumps({"seen": entry.seen, "lesson": asdict(entry.limits), "tool": entry.tool})
 
 
 def _unpack(record: bytes) -> Entry:
     """As any release wrote it: what is not known is left out, what is missing has its default."""
     written: Mapping[str, Any] = orjson.loads(record)
     names = {field.name for field in fields(LearnedLimits)}
-    lesson = {name: value for name, value in written["lesson"].items() if name in names}
+    limits = {name: value for name, value in written["lesson"].items() if name in names}
     seen = float(written["seen"])
-    return Entry(seen, LearnedLimits(**lesson), str(written["tool"]), seen)
+    return Entry(seen, LearnedLimits(**limits), str(written["tool"]), seen)
 
 
 SCHEMA = Schema("conversations", _pack, _unpack, _MEMORY)

@@ -214,14 +214,14 @@ def test_a_marker_in_a_file_is_data(
 def test_usage_is_output_of_all_calls_and_input_of_the_last(
     api: Api, stream: bool, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
-    made = [dict(zip(api.usage, figures, strict=True)) for figures in ((10, 3), (50, 4))]
+    made = [dict(zip(api.usage, metrics, strict=True)) for metrics in ((10, 3), (50, 4))]
     upstream.script(Model(turn(expand("shadow_1"), usage=made[0]), turn("No.", usage=made[1])))
     body = api.body("x", stream)
     if api.name == "chat" and stream:
         body["stream_options"] = {"include_usage": True}
     answer = clients.http(running).post(api.host + api.path(stream), json=body, headers=api.headers(api_key))
-    figures = [found for one in api.values(answer.content, stream) for found in usages(one, api.usage)]
-    assert figures[-1] == (50, 7)
+    metrics = [found for one in api.values(answer.content, stream) for found in usages(one, api.usage)]
+    assert metrics[-1] == (50, 7)
 
 
 def usages(value: Any, names: tuple[str, ...]) -> list[tuple[int, ...]]:

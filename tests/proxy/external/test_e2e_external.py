@@ -193,10 +193,10 @@ def test_the_log_and_the_figures_tell(start: Start, service: Service, upstream: 
     service.does(status=500)
     other.printed(prose("other"))
     assert f"strategy api: toolu_own{8:021} (Bash): no answer (status)" in proxy.log()
-    figures = proxy.command("penumbra.stats")
-    assert "1 hits, 1 misses, 1 without an answer" in figures
-    assert "2 calls (0 shared), 1,000 tokens in, 40 out" in figures
-    assert "no answer   status 1" in figures
+    metrics = proxy.command("penumbra.stats")
+    assert "1 hits, 1 misses, 1 without an answer" in metrics
+    assert "2 calls (0 shared), 1,000 tokens in, 40 out" in metrics
+    assert "no answer   status 1" in metrics
     assert "report 0" not in proxy.log()
     assert "cmp_1" not in proxy.log()
 

@@ -27,18 +27,18 @@ def test_a_growing_conversation_keeps_its_prefix(
 
 def test_the_cache_of_the_provider_holds(clients: Any, proxy: Any, upstream: Any) -> None:
     upstream.answers(*SESSION)
-    figures = []
+    metrics = []
     caller = agent("openai", clients, proxy("regular"))
     create = caller.client.chat.completions.create
 
     def spy(**request: Any) -> Any:
         answer = create(**request)
-        figures.append(answer.usage)
+        metrics.append(answer.usage)
         return answer
 
     caller.client.chat.completions.create = spy
     caller.say("Why does the total test fail?")
-    for before, after in itertools.pairwise(figures):
+    for before, after in itertools.pairwise(metrics):
         assert after.prompt_tokens_details.cached_tokens == before.prompt_tokens
 
 

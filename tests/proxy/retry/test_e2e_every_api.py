@@ -112,7 +112,7 @@ USAGE = {
 }
 
 
-def figures(text: str, name: str) -> set[int]:
+def metrics(text: str, name: str) -> set[int]:
     """Every value that an answer gives for a figure."""
     return {
         int(piece.split(",")[0].split("}")[0]) for piece in text.replace('": ', '":').split(f'"{name}":')[1:]
@@ -151,7 +151,7 @@ def test_refused_recovered_told_and_remembered(
     refused, taken = (one.body for one in upstream.asked())
     assert len(taken) < len(refused)
     told = -(-4_000 * believed // int(limit * 0.85))
-    assert figures(first.text, name) == {told}
+    assert metrics(first.text, name) == {told}
     if restarts:
         running.restart()
     second = Caller(clients, running, api_key, api, stream).send(10)
@@ -162,7 +162,7 @@ def test_refused_recovered_told_and_remembered(
     last = taken.rindex(b"own%021d" % 8)
     assert last > len(taken) / 2
     assert upstream.asked()[2].body.startswith(taken[:last])
-    assert figures(second.text, name) == {told}
+    assert metrics(second.text, name) == {told}
 
 
 STREAMED = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import cache
 
-from penumbra.redaction.engine import Redactor
+from penumbra.redaction.redactor import Redactor
 from support.properties.source import Source, as_text
 
 _PIECES = (

@@ -78,7 +78,7 @@ def chunk(value: Any) -> bytes:
 def chunked(sse: bytes, output: int = 0) -> bytes:
     """Anthropic's own stream as InvokeModelWithResponseStream has it."""
     values = [json.loads(part.split(b"data: ", 1)[1]) for part in sse.split(b"\n\n") if part]
-    figures = {
+    metrics = {
         "inputTokenCount": 100,
         "outputTokenCount": output,
         "invocationLatency": 9,
@@ -86,5 +86,5 @@ def chunked(sse: bytes, output: int = 0) -> bytes:
     }
     for value in values:
         if value["type"] == "message_stop":
-            value[METRICS] = figures
+            value[METRICS] = metrics
     return b"".join(chunk(value) for value in values if value["type"] != "ping")

@@ -66,7 +66,7 @@ def usage(tokens_in: int, tokens_out: int) -> dict[str, Any]:
 def response(
     number: int, items: list[dict[str, Any]], status: str = "completed", **more: Any
 ) -> dict[str, Any]:
-    figures = None if status == "in_progress" else usage(100 * (number + 1), 10 * (number + 1))
+    metrics = None if status == "in_progress" else usage(100 * (number + 1), 10 * (number + 1))
     return {
         "id": f"resp_{number}",
         "object": "response",
@@ -77,7 +77,7 @@ def response(
         "parallel_tool_calls": True,
         "tool_choice": "auto",
         "tools": TOOLS,
-        **({"usage": figures} if figures else {}),
+        **({"usage": metrics} if metrics else {}),
         **more,
     }
 

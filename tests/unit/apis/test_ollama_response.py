@@ -28,8 +28,8 @@ def piece(content: str = "", *calls: dict[str, Any], done: int = 0, **more: Any)
     if calls:
         message["tool_calls"] = list(calls)
     value = {"model": "qwen3", "created_at": "2026-01-01T00:00:00Z", "message": message, "done": bool(done)}
-    figures = {"done_reason": "stop", "prompt_eval_count": 50, "eval_count": done}
-    return {**value, **figures} if done else value
+    metrics = {"done_reason": "stop", "prompt_eval_count": 50, "eval_count": done}
+    return {**value, **metrics} if done else value
 
 
 def lines(*pieces: dict[str, Any]) -> bytes:

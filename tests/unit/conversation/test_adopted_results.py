@@ -13,8 +13,8 @@ from penumbra.conversation import read, rewrite
 from penumbra.conversation.decide import Inputs
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Rewritten
-from penumbra.redaction.engine import Redactor
 from penumbra.redaction.placeholder import PATTERN
+from penumbra.redaction.redactor import Redactor
 from penumbra.wire.document import Document
 from support.planted import GITHUB, anthropic
 

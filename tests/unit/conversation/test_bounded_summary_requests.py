@@ -40,7 +40,7 @@ def session(count: int, **more: Any) -> dict[str, Any]:
 
 def sent(
     body: dict[str, Any],
-    lesson: LearnedLimits | None = None,
+    limits: LearnedLimits | None = None,
     name: str = "anthropic-messages",
     path: str = "/v1/messages",
     **settings: Any,
@@ -52,7 +52,7 @@ def sent(
     assert request is not None
     result, _ = compose.compose(
         Inputs(request, {}, lambda text, hint: Redacted(text), None),
-        ConversationState(None, lesson or LearnedLimits()),
+        ConversationState(None, limits or LearnedLimits()),
         None,
         LineIndexes(),
         Head(path, {}),

@@ -8,8 +8,8 @@ import pytest
 
 from penumbra.apis.edited_bytes import EditedBytes
 from penumbra.apis.scaled_usage import ScaledUsage
-from penumbra.conversation import context_windows, usage_scaling
-from penumbra.conversation.usage_scaling import UsageScale
+from penumbra.conversation import context_windows, usage_scale
+from penumbra.conversation.usage_scale import UsageScale
 from penumbra.store.conversations import LearnedLimits
 
 WORDS = '{"type":"content_block_delta","delta":{"text":"\\"input_tokens\\": 7"}}'
@@ -22,7 +22,7 @@ def test_the_examples_of_the_rule_file(example: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lesson", "believed", "cut", "expected"),
+    ("limits", "believed", "cut", "expected"),
     [
         (LearnedLimits(), 200_000, True, None),
         (LearnedLimits(tokens=9), 200_000, True, None),
@@ -35,8 +35,8 @@ def test_the_examples_of_the_rule_file(example: Any) -> None:
         (LearnedLimits(window=4_000), 1_048_576, False, None),
     ],
 )
-def test_nothing_is_told_before_a_limit_is_known(lesson: Any, believed: Any, cut: Any, expected: Any) -> None:
-    assert usage_scaling.of(lesson, believed, cut) == expected
+def test_nothing_is_told_before_a_limit_is_known(limits: Any, believed: Any, cut: Any, expected: Any) -> None:
+    assert usage_scale.of(limits, believed, cut) == expected
 
 
 def test_a_count_is_never_smaller_and_exact_in_parts_of_the_window() -> None:

@@ -112,7 +112,7 @@ def test_a_refusal_with_numbers_says_how_much_less() -> None:
     one = made(Room(), "y" * 40_000)
     assert one.less(TOO_LONG, BODY, elsewhere=False) == (40_000 - 4_000) // 2
     assert one.room.tokens == 200_000
-    assert one.lesson.window == 200_000
+    assert one.limits.window == 200_000
     one = made(Room(), "y" * 40_000)
     too_many = Refusal(Kind.BYTES, "bytes", limit=29_000)
     assert one.less(too_many, BODY, elsewhere=False) == (40_000 - 1_000) // 2
@@ -144,14 +144,14 @@ def test_what_is_none_of_ours_is_left_alone() -> None:
 def test_of_a_history_elsewhere_only_the_window_is_learned() -> None:
     one = made(Room(), "y" * 40_000)
     one.less(TOO_LONG, BODY, elsewhere=True)
-    assert one.lesson == LearnedLimits(window=200_000)
+    assert one.limits == LearnedLimits(window=200_000)
 
 
 def test_what_is_learned_is_remembered_when_the_provider_has_taken_it() -> None:
     remembered: list[LearnedLimits] = []
 
-    async def learn(lesson: LearnedLimits) -> None:
-        remembered.append(lesson)
+    async def learn(limits: LearnedLimits) -> None:
+        remembered.append(limits)
 
     one = made(Room(learn=learn), "y" * 40_000)
 

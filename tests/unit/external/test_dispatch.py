@@ -15,7 +15,7 @@ from penumbra.external.answer_key import key
 from penumbra.external.api import Api
 from penumbra.external.dispatch import Ask, Dispatcher, Outcome, Shared
 from penumbra.external.http import Http
-from penumbra.external.limits import Limits
+from penumbra.external.limiter import Limits
 from penumbra.external.prices import Reader
 from penumbra.external.simple import Simple
 from penumbra.external.strategy import Credential, Task
@@ -98,7 +98,7 @@ def test_an_answer_is_a_miss_once_and_a_hit_from_then_on(service: Service) -> No
         assert first.text == again.text == later.text
         assert first.text is not None
         assert "(version " in first.text
-        assert (bench.dispatcher.figures.misses, bench.dispatcher.figures.hits) == (1, 1)
+        assert (bench.dispatcher.metrics.misses, bench.dispatcher.metrics.hits) == (1, 1)
 
     run(service, work)
     assert len(service.asked) == 1
@@ -233,7 +233,7 @@ def test_a_service_that_is_down_is_left_alone(service: Service) -> None:
         kinds = {outcome.how for outcome in outcomes}
         assert kinds == {"status", "breaker open"}
         assert await bench.answers(ask(text(999))) == [Outcome(None, "breaker open")]
-        assert sum(bench.dispatcher.figures.failures.values()) == 101
+        assert sum(bench.dispatcher.metrics.failures.values()) == 101
         [breaker] = bench.shared.breakers.values()
         assert breaker.times == 1
 
@@ -372,10 +372,10 @@ def test_what_costs_more_than_it_saves_is_not_asked(service: Service) -> None:
         assert service.asked == []
         [outcome] = await bench.answers(dear, cost_check=False)
         assert outcome.how == "miss"
-        figures = bench.dispatcher.figures
-        assert (figures.calls, figures.input_tokens, figures.output_tokens) == (1, 1000, 40)
-        assert figures.dollars == pytest.approx(0.00025)
-        lines = "\n".join(figures.lines())
+        metrics = bench.dispatcher.metrics
+        assert (metrics.calls, metrics.input_tokens, metrics.output_tokens) == (1, 1000, 40)
+        assert metrics.dollars == pytest.approx(0.00025)
+        lines = "\n".join(metrics.lines())
         assert "1 misses, 1 without an answer" in lines
         assert "1 calls" in lines
         assert "not worth its price 1" in lines
@@ -410,7 +410,7 @@ def test_simple_needs_nobody(service: Service) -> None:
     async def work(bench: Bench) -> None:
         [outcome] = await bench.dispatcher.answers(Simple(5), [ask("one two three four five " * 40)], 20)
         assert outcome == Outcome("one two three four five...", "miss")
-        assert bench.dispatcher.figures.dollars == 0
+        assert bench.dispatcher.metrics.dollars == 0
 
     run(service, work)
     assert service.asked == []

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penumbra.external.limits import Breaker, Limits
+from penumbra.external.limiter import Breaker, Limits
 
 
 class Clock:

@@ -13,7 +13,7 @@ from penumbra.config.settings import Settings
 from penumbra.conversation.engine import Engine
 from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.flow.engines import Engines, Lease
-from penumbra.metrics.strategies import StrategyFigures
+from penumbra.metrics.external_calls import ExternalMetrics
 from penumbra.redaction.gitleaks import Loaded
 
 MEMORY = Settings(database="memory")
@@ -35,7 +35,7 @@ class Leases:
     """Of one process."""
 
     def __init__(self) -> None:
-        self.engines = Engines(StrategyFigures(), tuple)
+        self.engines = Engines(ExternalMetrics(), tuple)
 
     def begin(self, settings: Settings, rules: Loaded | None = None) -> Lease:
         return self.engines.lease(settings, EngineSettings.of(settings, rules))

@@ -13,15 +13,15 @@ from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.flow import state as states
 from penumbra.flow.engines import Engines
 from penumbra.flow.response import ResponseWay
-from penumbra.metrics.expansions import ExpansionFigures
-from penumbra.metrics.strategies import StrategyFigures
+from penumbra.metrics.asked_originals import ExpansionMetrics
+from penumbra.metrics.external_calls import ExternalMetrics
 
 SETTINGS = Settings(database="memory")
 
 
 @pytest.fixture
 def engines() -> Any:
-    made = Engines(StrategyFigures(), tuple)
+    made = Engines(ExternalMetrics(), tuple)
     yield made
     made.close(at_once=True)
 
@@ -36,7 +36,7 @@ def test_a_step_that_fails_leaves_the_others_to_their_work(
     number: int, ending: str, engines: Engines, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def go() -> None:
-        way = ResponseWay(ExpansionFigures(), lambda event: None, lambda: "all")
+        way = ResponseWay(ExpansionMetrics(), lambda event: None, lambda: "all")
         steps = way._steps
         assert steps.index(way.privacy) == 5
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from penumbra.apis.usage import added, flat, only, plus
 from penumbra.expand.expansions import Answered
-from penumbra.metrics.expansions import ExpansionFigures, expansion_event
+from penumbra.metrics.asked_originals import ExpansionMetrics, expansion_event
 
 ANSWERED = [Answered("shadow_1", True, 1000, "Bash", "logs"), Answered("shadow_2", False, 60, "", "")]
 TOKENS = [{"input_tokens": 100, "output_tokens": 7}]
 
 
 def test_figures() -> None:
-    figures = ExpansionFigures()
-    assert figures.lines() == ["Penumbra: the model has not asked for an original yet."]
-    figures.add(b"\x01" * 32, ANSWERED, 2, TOKENS)
-    figures.add(b"\x01" * 32, ANSWERED[:1], 1, TOKENS)
-    figures.add(b"\x02" * 32, ANSWERED[1:], 0, [])
-    total, tools, families, heading, first, second = figures.lines()
+    metrics = ExpansionMetrics()
+    assert metrics.lines() == ["Penumbra: the model has not asked for an original yet."]
+    metrics.add(b"\x01" * 32, ANSWERED, 2, TOKENS)
+    metrics.add(b"\x01" * 32, ANSWERED[:1], 1, TOKENS)
+    metrics.add(b"\x02" * 32, ANSWERED[1:], 0, [])
+    total, tools, families, heading, first, second = metrics.lines()
     assert total == (
         "expansions  4 asked in 3 answers, 2 found, 2 missed, 2,120 bytes given, 3 extra calls "
         "(input_tokens 200, output_tokens 14)"
@@ -29,11 +29,11 @@ def test_figures() -> None:
 
 
 def test_only_the_latest_conversations_are_kept() -> None:
-    figures = ExpansionFigures()
+    metrics = ExpansionMetrics()
     for number in range(300):
-        figures.add(number.to_bytes(4, "big"), ANSWERED, 1, [])
-    assert len(figures.conversations) == 200
-    assert figures.all.answers == 300
+        metrics.add(number.to_bytes(4, "big"), ANSWERED, 1, [])
+    assert len(metrics.conversations) == 200
+    assert metrics.all.answers == 300
 
 
 def test_the_event_says_nothing_of_the_contents() -> None:

@@ -43,4 +43,4 @@ def test_what_is_switched_on_would_be_seen(tmp_path: Path) -> None:
         "from penumbra.conversation import external_forms; from penumbra.redaction.restore import restoration"
     )
     found = loaded(tmp_path, more)
-    assert {"httpx", "penumbra.external.selection", "penumbra.redaction.restore.values"} <= set(found)
+    assert {"httpx", "penumbra.external.selection", "penumbra.redaction.restore.restorer"} <= set(found)

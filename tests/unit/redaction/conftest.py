@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penumbra.redaction.engine import Redactor
+from penumbra.redaction.redactor import Redactor
 
 
 @pytest.fixture(scope="session")

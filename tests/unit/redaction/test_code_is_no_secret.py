@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from penumbra.redaction import LIBRARY_KEY
-from penumbra.redaction.engine import Redactor
+from penumbra.redaction.redactor import Redactor
 
 REDACTOR = Redactor(LIBRARY_KEY)
 LINES = r"""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penumbra.redaction import RuleError, ruleset
-from penumbra.redaction.engine import Redactor
+from penumbra.redaction.redactor import Redactor
 from support.gitleaks_file import FILE, TEXT, TICKET
 
 

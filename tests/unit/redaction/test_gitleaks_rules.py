@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penumbra.redaction import RuleError, gitleaks, rule
-from penumbra.redaction.engine import Redactor
 from penumbra.redaction.placeholder import PATTERN
+from penumbra.redaction.redactor import Redactor
 
 FILE = r"""
 title = "ours"

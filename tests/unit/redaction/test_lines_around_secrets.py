@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penumbra import rules
 from penumbra.redaction import LIBRARY_KEY, rule
-from penumbra.redaction.engine import Redactor
+from penumbra.redaction.redactor import Redactor
 from penumbra.rule_schemas.base import convert
 from penumbra.rule_schemas.secrets import SecretFile
 

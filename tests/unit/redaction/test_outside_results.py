@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from penumbra.apis import recognise
 from penumbra.compress.result import Redacted
-from penumbra.redaction.engine import Redactor
 from penumbra.redaction.outside_results import OutsideResults
 from penumbra.redaction.placeholder import PATTERN
+from penumbra.redaction.redactor import Redactor
 from penumbra.wire.document import Document
 from support.bodies_with_secrets import BODIES, BODIES_HERE, SAYS, TEXT_INPUT, bodies
 from support.planted import PASSWORD, anthropic

@@ -9,8 +9,8 @@ import pytest
 
 from penumbra import rules
 from penumbra.compress.calls.hint import hint
-from penumbra.redaction.engine import Redactor
 from penumbra.redaction.placeholder import PATTERN
+from penumbra.redaction.redactor import Redactor
 
 REDACTOR = Redactor(b"k")
 EXAMPLES: list[dict[str, Any]] = rules.load("printed_secrets.yaml")["examples"]

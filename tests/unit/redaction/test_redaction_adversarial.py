@@ -9,8 +9,8 @@ import pytest
 
 from penumbra import redact, redact_many
 from penumbra.redaction import RedactionError
-from penumbra.redaction.engine import Redactor
 from penumbra.redaction.placeholder import PATTERN
+from penumbra.redaction.redactor import Redactor
 from support import secret_contexts as contexts
 
 TOKEN = "gh" + "p_" + contexts.values(3)["base62"][:36]

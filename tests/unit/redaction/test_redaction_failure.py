@@ -8,7 +8,7 @@ import pytest
 
 from penumbra.compress.result import Redacted
 from penumbra.redaction import RedactionError
-from penumbra.redaction.failure import forgiving
+from penumbra.redaction.unsearchable import forgiving
 from support.planted import GITHUB
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from penumbra import rules
 from penumbra.redaction import LIBRARY_KEY, RuleError, rule
-from penumbra.redaction.engine import Redactor
 from penumbra.redaction.placeholder import PATTERN
+from penumbra.redaction.redactor import Redactor
 from penumbra.rule_schemas.base import convert
 from penumbra.rule_schemas.secrets import SecretFile, SecretRule
 

@@ -15,9 +15,9 @@ from penumbra.conversation import read, rewrite
 from penumbra.conversation.decide import Inputs
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.redaction import RedactionError
-from penumbra.redaction.engine import Redactor
-from penumbra.redaction.failure import forgiving
 from penumbra.redaction.placeholder import PATTERN
+from penumbra.redaction.redactor import Redactor
+from penumbra.redaction.unsearchable import forgiving
 from penumbra.wire.document import Document
 from support.planted import GITHUB, PASSWORD
 

@@ -40,7 +40,7 @@ def test_idle_times_and_lessons_survive_a_restart(tmp_path: Path) -> None:
         database = Database(tmp_path / "x.sqlite", 1 << 26)
         known = opened(database, 86_400, clock)
         past = await known.past(b"a")
-        assert (past.lesson, past.tool) == (LearnedLimits(tokens=9, most=512), "expand_context")
+        assert (past.limits, past.tool) == (LearnedLimits(tokens=9, most=512), "expand_context")
         assert past.idle is not None
         assert 600 <= past.idle <= 700
         assert await known.past(b"b") == ConversationState()

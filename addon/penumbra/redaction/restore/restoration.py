@@ -27,13 +27,13 @@ from penumbra.compress.calls.hint import hint
 from penumbra.compress.result import Redacted
 from penumbra.errors import place
 from penumbra.redaction import RedactionError
-from penumbra.redaction.engine import Scan
-from penumbra.redaction.failure import Redact
-from penumbra.redaction.restore import arguments, files
-from penumbra.redaction.restore.arguments import Leaf
+from penumbra.redaction.redactor import Scan
+from penumbra.redaction.restore import files, value_places
 from penumbra.redaction.restore.files import Folder
-from penumbra.redaction.restore.values import Restorer, restorer
+from penumbra.redaction.restore.restorer import Restorer, restorer
+from penumbra.redaction.restore.value_places import Leaf
 from penumbra.redaction.restore.vault import Values, Vault, exact
+from penumbra.redaction.unsearchable import Redact
 from penumbra.store.decisions import Decision, Facts
 from penumbra.store.restorations import Restorations, Stretches
 from penumbra.store.table import Table
@@ -133,7 +133,7 @@ class Restoration:
         self.used |= used
         found = {
             _key(self._conversation, text): tuple(stretches)
-            for text, stretches in arguments.sent_stretches(written, sent, used)
+            for text, stretches in value_places.sent_stretches(written, sent, used)
         }
         self._noted |= found
         self._past.note(found)
@@ -144,7 +144,7 @@ class Restoration:
 
     def concealed(self, content: bytes) -> bytes:
         """An answer as the client got it, for those who only look: with the placeholders."""
-        return arguments.swept(content, self.used)
+        return value_places.swept(content, self.used)
 
 
 @dataclass(slots=True)
@@ -232,7 +232,8 @@ class Restoring:
                 known = ((item, decided[item.key].facts) for item in request.items if item.key in decided)
                 self.learn(request, conversation, known, scan)
             return {
-                key: list(arguments.leaves(request.document, call.arguments)) for key, call in calls.items()
+                key: list(value_places.leaves(request.document, call.arguments))
+                for key, call in calls.items()
             }
 
         # Away from the event loop: after a restart it may be a whole history.
@@ -262,7 +263,7 @@ class Restoring:
             for leaf in found[key]:
                 name = _key(conversation, leaf.text)
                 stretches = past.get(name, ())
-                if not stretches and (stretches := arguments.found(leaf.text, values)):
+                if not stretches and (stretches := value_places.found(leaf.text, values)):
                     fresh[name] = stretches
                 edits += leaf.edit(stretches)
             decided[key] = _relative(request.document, call, edits, values)
@@ -277,12 +278,12 @@ class Restoring:
 
         def also(text: str, hint: str) -> Redacted:
             redacted = redact(text, hint)
-            stretches = arguments.found(redacted.text, values)
+            stretches = value_places.found(redacted.text, values)
             if not stretches:
                 return redacted
             counts = Counter(redacted.counts)
             counts[RULE] += len(stretches)
-            return Redacted(arguments.replaced(redacted.text, stretches), dict(sorted(counts.items())))
+            return Redacted(value_places.replaced(redacted.text, stretches), dict(sorted(counts.items())))
 
         return also
 
@@ -337,7 +338,7 @@ def _relative(
     source, (begin, _) = document.source(call.arguments), document.place(call.arguments)
     moved = tuple(Edit(one.start - begin, one.end - begin, one.data) for one in edits)
     clean = Document(source, list(moved)).render()
-    swept = arguments.swept(clean, {mark: value for mark, value in values.items() if len(value) >= _SURE})
+    swept = value_places.swept(clean, {mark: value for mark, value in values.items() if len(value) >= _SURE})
     return moved if swept == clean else (Edit(0, len(source), swept),)
 
 
@@ -363,7 +364,7 @@ def _first_move(request: ReadRequest) -> int:
         # Calls that are not in the request may have.
         return -1
     for call in request.wire.past_calls(request.document):
-        texts = (leaf.text for leaf in arguments.leaves(document, call.arguments))
+        texts = (leaf.text for leaf in value_places.leaves(document, call.arguments))
         if files.moves(call.name, texts):
             return call.turn
     return _NEVER

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from penumbra.compress.result import Redacted
 from penumbra.redaction import MAX_BYTES, RedactionError, TooLarge, placeholder
+from penumbra.redaction.call_hint import Hint, read_hint
 from penumbra.redaction.finders import printed
 from penumbra.redaction.finders.assignments import Assignments
 from penumbra.redaction.finders.columns import COLUMNS
@@ -17,7 +18,6 @@ from penumbra.redaction.finders.places import FINDERS, lone_lines
 from penumbra.redaction.finders.prefixed import prefixed_tokens
 from penumbra.redaction.finders.spread import elsewhere
 from penumbra.redaction.finders.tokens import around, at_anchor, everywhere
-from penumbra.redaction.hints import Hint, read_hint
 from penumbra.redaction.json_text import inside_strings, is_json
 from penumbra.redaction.locate import Anchors
 from penumbra.redaction.rule import Rule, read

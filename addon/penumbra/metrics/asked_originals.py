@@ -54,7 +54,7 @@ class Counts:
 
 
 @dataclass(slots=True)
-class ExpansionFigures:
+class ExpansionMetrics:
     """Counts of all conversations, of the latest ones each, and by tool and family."""
 
     all: Counts = field(default_factory=Counts)

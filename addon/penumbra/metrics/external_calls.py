@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class StrategyFigures:
+class ExternalMetrics:
     """Running sums since the start."""
 
     hits: int = 0
