@@ -30,8 +30,7 @@ from typing import Any
 
 from bench_conversations import bodies
 
-from support.mitm import Mitmdump
-from support.upstream import tls
+from support.sandbox import Mitmdump, tls
 
 SIZES = {"10 KB": 10_000, "300 KB": 300_000, "1.2 MB": 1_200_000}
 CASES = ("first", "adopted", "next")

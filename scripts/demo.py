@@ -23,8 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from penumbra.compress import token_estimate
-from support.mitm import Mitmdump, NotStarted
-from support.upstream import Received, Response, Text, ToolCall, Turn, Upstream
+from support.sandbox import Mitmdump, NotStarted, Received, Response, Text, ToolCall, Turn, Upstream
 
 RECORDING = Path(__file__).with_name("demo_conversation.json")
 URL = "https://api.anthropic.com/v1/messages"

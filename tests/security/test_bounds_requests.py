@@ -189,7 +189,7 @@ def test_a_request_that_takes_too_long_goes_on_with_redaction_alone_and_for_good
 
 
 def test_what_is_nested_deeply_is_not_read_again_at_every_level():
-    inner = b"[" + b",".join([b"1"] * 500_000) + b"]"
+    inner = b"[" + b",".join([b"1"] * 100_000) + b"]"
     for begin, end in ((b'{"a":', b"}"), (b"[", b"]")):
         document = Document(begin * 900 + inner + end * 900)
         with pytest.raises(NotJson, match="nested too deeply"):
