@@ -7,7 +7,6 @@ from zlib import crc32
 
 import pytest
 
-from penumbra.apis.edited_bytes import EditedBytes
 from penumbra.apis.formats import FORMATS
 from penumbra.wire.event_stream import MessageReader
 from penumbra.wire.framing import MOST_BLANK_BYTES, Piece
@@ -64,14 +63,7 @@ def test_a_frame_that_announces_gigabytes_is_none():
 
 
 def test_a_stream_of_white_space_is_not_gathered():
-    class Nothing:
-        def piece(self, piece: Piece) -> bytes:
-            return piece.raw
-
-        def close(self) -> bytes:
-            return b""
-
-    edited = EditedBytes(Nothing(), "gemini", stream=True)
+    edited = FORMATS["gemini"].responses.passed([], stream=True)
     answer = FORMATS["gemini"].stream("expand_context")
     for feed in (edited.feed, answer.feed):
         out = [feed(b" " * 100) for _ in range(100)]

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from msgspec import Raw
 
-from penumbra.apis.base import Failure, MadeCall, Response, Said, Turn
+from penumbra.apis.base import Failure, MadeCall, Said, Turn
+from penumbra.apis.call_arguments import BlockArguments, Made, edit_value
 from penumbra.apis.content_blocks import Block, BlockTurns, Kind, WholeBlocks, object_or_empty
 from penumbra.apis.event import Event
-from penumbra.apis.stream import Filter, Framing, Stream
+from penumbra.apis.responses import Responses
+from penumbra.apis.stream import Framing
+from penumbra.apis.turns import Turns
 from penumbra.apis.upstream_error import told
 from penumbra.apis.usage import UsageTable
-from penumbra.apis.whole_turns import WholeResponse
+from penumbra.apis.whole_turns import WholeTurns
 from penumbra.wire.document import Document, encode
 from penumbra.wire.framing import Piece
 from penumbra.wire.sse import SseEvent, SseReader, event_bytes
@@ -195,6 +198,35 @@ class AnthropicWhole(WholeBlocks):
         return error_body(failure, self.injected_tool)
 
 
+class AnthropicArguments(BlockArguments):
+    """The arguments of calls."""
+
+    index = "index"
+
+    def begun(self, document: Document, members: dict[str, Raw]) -> str | None:
+        block = document.members(members.get("content_block"))
+        if document.string(block.get("type")) != "tool_use":
+            return None
+        name = document.string(block.get("name")) or ""
+        # Some compatible servers give all arguments at once.
+        if "input" in block:
+            edit_value(document, block["input"], self._open(name))
+        return name
+
+    def fragment(self, document: Document, members: dict[str, Raw]) -> Raw | None:
+        fragment = document.members(members.get("delta")).get("partial_json")
+        return fragment if fragment is not None and document.is_string(fragment) else None
+
+    def ends(self, document: Document, members: dict[str, Raw]) -> bool:
+        return document.string(members.get("type")) == "content_block_stop"
+
+    def made(self, document: Document) -> Iterator[Made]:
+        for item in document.items(document.members(document.root).get("content")):
+            block = document.members(item)
+            if document.string(block.get("type")) == "tool_use":
+                yield Made(document.string(block.get("name")) or "", block.get("input"))
+
+
 def error_body(failure: Failure, injected_tool: str) -> bytes:
     """An error object as the API writes it, in words of ours."""
     error = told(failure, injected_tool)
@@ -203,11 +235,18 @@ def error_body(failure: Failure, injected_tool: str) -> bytes:
     return encode({"type": "error", "error": {"type": kind, "message": error.message}})
 
 
-def stream(injected_tool: str, filters: Sequence[Filter] = ()) -> Response:
-    """A response that arrives as server-sent events."""
-    return Stream(Framing(SseReader), AnthropicTurns(injected_tool), filters, _KEEP_ALIVE)
+class AnthropicResponses(Responses):
+    """Anthropic Messages."""
 
+    usage = USAGE
+    keep_alive = b'event: ping\ndata: {"type": "ping"}\n\n'
+    arguments = AnthropicArguments
 
-def body(injected_tool: str, filters: Sequence[Filter] = ()) -> Response:
-    """A response that is one document."""
-    return WholeResponse(AnthropicWhole(injected_tool), filters)
+    def framing(self) -> Framing:
+        return Framing(SseReader)
+
+    def turns(self, framing: Framing, injected_tool: str, before: str) -> Turns:
+        return AnthropicTurns(injected_tool)
+
+    def whole_turns(self, injected_tool: str, before: str) -> WholeTurns:
+        return AnthropicWhole(injected_tool)

@@ -10,22 +10,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Protocol
 
 from msgspec import Raw
 
 from penumbra.apis.base import Hidden, InjectedCall, Reasoning, Response, Tool, Tools, Turn, Visible
 from penumbra.apis.parts import Conversation, OpenCalls, PastCall, ResultText, ToolCall
 from penumbra.apis.prompt import Kind, Message, Part, Prompt
+from penumbra.apis.responses import Responses
 from penumbra.wire.document import Document
-
-
-class Responses(Protocol):
-    """What reads the responses of an API."""
-
-    def stream(self, injected_tool: str, /) -> Response: ...
-
-    def body(self, injected_tool: str, /) -> Response: ...
 
 
 class ApiFormat(ABC):
@@ -161,18 +153,19 @@ class ApiFormat(ABC):
         """Whether responses can be read, too."""
         return self._responses is not None
 
-    def stream(self, injected_tool: str, before: str = "") -> Response:
-        """A response that arrives as a stream; `injected_tool` is the name of the injected tool.
-
-        `before`: the id by which the client named the response that it goes on from.
-        """
+    @property
+    def responses(self) -> Responses:
+        """What reads the responses."""
         assert self._responses is not None
-        return self._responses.stream(injected_tool)
+        return self._responses
+
+    def stream(self, injected_tool: str, before: str = "") -> Response:
+        """A response that arrives as a stream: see `Responses.stream`."""
+        return self.responses.stream(injected_tool, before)
 
     def body(self, injected_tool: str, before: str = "") -> Response:
         """A response that arrives as one JSON document."""
-        assert self._responses is not None
-        return self._responses.body(injected_tool)
+        return self.responses.body(injected_tool, before)
 
     def prompt(self, document: Document) -> Prompt:
         """What a request says to the model."""

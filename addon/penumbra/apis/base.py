@@ -1,11 +1,11 @@
 """What the loop, the splice and the replay know of an API: one small interface.
 
-An *answer* is what the client sees as one message. Behind it stand one or more upstream *turns*: each
-turn that ends in nothing but calls of the injected tool is continued without the client. An `Response`
+A *response* is what the client sees as one message. Behind it stand one or more upstream *turns*: each
+turn that ends in nothing but calls of the injected tool is continued without the client. A `Response`
 takes the bytes of turn after turn and gives the bytes of one message; an `ApiFormat` knows how its
-API writes answers, and how a conversation in a request is continued and mended.
+API writes responses, and how a conversation in a request is continued and mended.
 
-JSON answers and streams share the interface: a JSON answer gives no bytes before `finish`.
+Documents and streams share the interface: a document gives no bytes before `finish`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
+
+from penumbra.apis.event import Filter
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,10 @@ class Response(Protocol):
         """Something is held back right now."""
         ...
 
+    def attach(self, filter: Filter) -> None:
+        """Edit what the client gets, behind all filters that are there."""
+        ...
+
     def feed(self, data: bytes) -> bytes:
         """Bytes of the current turn (no content encoding) in, bytes for the client out."""
         ...
@@ -121,6 +127,18 @@ class Response(Protocol):
 
     def fail(self, failure: Failure) -> bytes:
         """The continuation failed: the end of the answer, in the API's own shape of an error."""
+        ...
+
+
+class PassedResponse(Protocol):
+    """One response in which nothing is hidden. Never raises on odd input."""
+
+    def feed(self, data: bytes) -> bytes:
+        """Bytes of the response (no content encoding) in, bytes for the client out."""
+        ...
+
+    def close(self) -> bytes:
+        """The end: what is left."""
         ...
 
 

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
 from penumbra.apis import anthropic_response
-from penumbra.apis.anthropic_response import AnthropicTurns, AnthropicWhole
-from penumbra.apis.base import Failure, Response
+from penumbra.apis.anthropic_response import AnthropicArguments, AnthropicTurns, AnthropicWhole
+from penumbra.apis.base import Failure
 from penumbra.apis.bedrock_response import error_body, exception, raised
 from penumbra.apis.event import Event
-from penumbra.apis.stream import Filter, Framing, Stream
-from penumbra.apis.whole_turns import WholeResponse
+from penumbra.apis.responses import Responses
+from penumbra.apis.stream import Framing
+from penumbra.apis.turns import Turns
+from penumbra.apis.whole_turns import WholeTurns
 from penumbra.wire.document import Document, NotJson
 from penumbra.wire.event_stream import MessageReader, StreamMessage
 
@@ -100,11 +101,17 @@ def _event(message: StreamMessage) -> bytes | None:
         return None
 
 
-def stream(injected_tool: str, filters: Sequence[Filter] = ()) -> Response:
-    """A response that arrives as an event stream."""
-    return Stream(Framing(ChunkReader), InvokeTurns(injected_tool), filters)
+class InvokeResponses(Responses):
+    """Bedrock's InvokeModel with Anthropic's models."""
 
+    usage = USAGE
+    arguments = AnthropicArguments
 
-def body(injected_tool: str, filters: Sequence[Filter] = ()) -> Response:
-    """A response that is one document."""
-    return WholeResponse(InvokeWhole(injected_tool), filters)
+    def framing(self) -> Framing:
+        return Framing(ChunkReader)
+
+    def turns(self, framing: Framing, injected_tool: str, before: str) -> Turns:
+        return InvokeTurns(injected_tool)
+
+    def whole_turns(self, injected_tool: str, before: str) -> WholeTurns:
+        return InvokeWhole(injected_tool)

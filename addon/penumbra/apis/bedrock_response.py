@@ -6,20 +6,23 @@ keep-alive.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import cast
 
 from msgspec import Raw
 
-from penumbra.apis.base import ENDED_IN_AN_ERROR, Failure, Response, Said, Turn
+from penumbra.apis.base import ENDED_IN_AN_ERROR, Failure, Said, Turn
 from penumbra.apis.bedrock import error, said
 from penumbra.apis.bedrock_block import ConverseBlock
+from penumbra.apis.call_arguments import BlockArguments, Made
 from penumbra.apis.content_blocks import BlockTurns, Kind, WholeBlocks
 from penumbra.apis.event import Event
-from penumbra.apis.stream import Filter, Framing, Stream
+from penumbra.apis.responses import Responses
+from penumbra.apis.stream import Framing
+from penumbra.apis.turns import Turns
 from penumbra.apis.upstream_error import told
 from penumbra.apis.usage import UsageTable
-from penumbra.apis.whole_turns import WholeResponse
+from penumbra.apis.whole_turns import WholeTurns
 from penumbra.wire.document import Document, NotJson, decode, encode
 from penumbra.wire.event_stream import MessageReader, StreamMessage, message_bytes
 
@@ -107,6 +110,29 @@ class ConverseWhole(WholeBlocks):
         return error_body(failure, self.injected_tool)
 
 
+class ConverseArguments(BlockArguments):
+    """The arguments of calls."""
+
+    index = "contentBlockIndex"
+
+    def begun(self, document: Document, members: dict[str, Raw]) -> str | None:
+        use = document.members(members.get("start")).get("toolUse")
+        return None if use is None else document.string(document.members(use).get("name")) or ""
+
+    def fragment(self, document: Document, members: dict[str, Raw]) -> Raw | None:
+        fragment = document.members(document.members(members.get("delta")).get("toolUse")).get("input")
+        return fragment if fragment is not None and document.is_string(fragment) else None
+
+    def ends(self, document: Document, members: dict[str, Raw]) -> bool:
+        return "start" not in members and "delta" not in members
+
+    def made(self, document: Document) -> Iterator[Made]:
+        output = document.members(document.members(document.root).get("output"))
+        for item in document.items(document.members(output.get("message")).get("content")):
+            use = document.members(document.members(item).get("toolUse"))
+            yield Made(document.string(use.get("name")) or "", use.get("input"))
+
+
 def error_body(failure: Failure, injected_tool: str) -> bytes:
     """An error object as the API writes it, in words of ours.
 
@@ -136,11 +162,17 @@ def raised(message: StreamMessage) -> Failure:
     return Failure(None, encode({"error": {"type": message.exception, "message": text}}), ENDED_IN_AN_ERROR)
 
 
-def stream(injected_tool: str, filters: Sequence[Filter] = ()) -> Response:
-    """A response that arrives as an event stream."""
-    return Stream(Framing(MessageReader), ConverseTurns(injected_tool), filters)
+class ConverseResponses(Responses):
+    """Bedrock's Converse."""
 
+    usage = USAGE
+    arguments = ConverseArguments
 
-def body(injected_tool: str, filters: Sequence[Filter] = ()) -> Response:
-    """A response that is one document."""
-    return WholeResponse(ConverseWhole(injected_tool), filters)
+    def framing(self) -> Framing:
+        return Framing(MessageReader)
+
+    def turns(self, framing: Framing, injected_tool: str, before: str) -> Turns:
+        return ConverseTurns(injected_tool)
+
+    def whole_turns(self, injected_tool: str, before: str) -> WholeTurns:
+        return ConverseWhole(injected_tool)

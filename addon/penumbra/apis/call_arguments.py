@@ -1,22 +1,21 @@
-"""The arguments of a client's tool calls within an answer, read and changed on their way to the client.
+"""The arguments of a client's tool calls within a response, read and changed on their way to the client.
 
-Each API has one class here. It takes a stream piece by piece, whatever its framing, or a whole document,
-hands the arguments of each call to whoever `Open` gives for it, and puts into their place what comes
-back. What that one holds back travels in a copy of the call's last piece, as soon as it is given free.
-Calls that the provider runs itself are left alone.
+A filter hands the arguments of each call to whoever `Open` gives for it, and puts into their place what
+comes back. What that one holds back travels in a copy of the call's last event, as soon as it is given
+free. Calls that the provider runs itself are left alone. Where calls stand is said by each API.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from msgspec import Raw
 
-from penumbra.wire.document import Document, NotJson
-from penumbra.wire.framing import Piece
+from penumbra.apis.event import Event
+from penumbra.wire.document import Document
 
 
 class Arguments(Protocol):
@@ -39,24 +38,8 @@ class Open(Protocol):
         ...
 
 
-class ArgumentEdits(Protocol):
-    """One answer of an API."""
-
-    def piece(self, piece: Piece) -> bytes:
-        """One piece of a stream: what the client gets for it."""
-        ...
-
-    def close(self) -> bytes:
-        """The stream has ended: what it left behind."""
-        ...
-
-    def document(self, body: bytes) -> bytes:
-        """An answer that is one document; the same object if nothing changes. Raises NotJson."""
-        ...
-
-
 Rewrite = Callable[[Document, str], None]
-"""Puts a fragment of arguments into a copy of the piece that its call had last."""
+"""Puts a fragment of arguments into a copy of the event that its call had last."""
 
 
 @dataclass(slots=True)
@@ -64,23 +47,130 @@ class Call:
     """One call of a stream."""
 
     arguments: Arguments
-    last: Piece | None = None
-    """The piece with its last fragment."""
+    last: Event | None = None
+    """The event with its last fragment, without edits."""
     rewrite: Rewrite | None = None
 
-    def feed(self, piece: Piece, fragment: str, rewrite: Rewrite) -> str:
+    def feed(self, event: Event, fragment: str, rewrite: Rewrite) -> str:
         """One fragment."""
-        self.last, self.rewrite = piece, rewrite
+        self.last, self.rewrite = Event(event.piece, event.document, event.is_changed), rewrite
         return self.arguments.feed(fragment)
 
-    def flush(self) -> bytes:
-        """A piece with what was held back; empty if that is nothing."""
+    def flush(self) -> list[Event]:
+        """An event with what was held back; none if that is nothing."""
         held = self.arguments.finish()
         if not held or self.last is None or self.rewrite is None:
-            return b""
-        document = Document(self.last.data or b"{}")
-        self.rewrite(document, held)
-        return self.last.with_data(document.render())
+            return []
+        event = self.last.copy()
+        assert event.document is not None
+        self.rewrite(event.document, held)
+        return [event]
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A call in a document that has all of its arguments."""
+
+    name: str
+    arguments: Raw | None
+    is_text: bool = False
+    """They are text, else JSON."""
+
+
+class CallArguments(ABC):
+    """A filter: the arguments of the client's calls in one response."""
+
+    def __init__(self, open_: Open) -> None:
+        self._open = open_
+
+    def event(self, event: Event) -> Iterable[Event]:
+        if event.document is None:
+            return self.no_json(event)
+        return [*self.edit(event, event.document), event]
+
+    def close(self) -> Iterable[Event]:
+        return ()
+
+    def document(self, document: Document) -> None:
+        for made in self.made(document):
+            if made.arguments is not None:
+                edit_value(document, made.arguments, self._open(made.name, freeform=made.is_text))
+
+    def no_json(self, event: Event) -> Iterable[Event]:
+        """What goes on for an event that says nothing."""
+        return (event,)
+
+    @abstractmethod
+    def edit(self, event: Event, document: Document) -> Iterable[Event]:
+        """Edit an event of a stream; the events that have to go in front of it."""
+
+    @abstractmethod
+    def made(self, document: Document) -> Iterator[Made]:
+        """Each call in a document."""
+
+
+class WholeArguments(CallArguments):
+    """Calls arrive in one piece: each event is a document like a whole response."""
+
+    def edit(self, event: Event, document: Document) -> Iterable[Event]:
+        self.document(document)
+        return ()
+
+
+class BlockArguments(CallArguments):
+    """Calls are numbered blocks with a begin, fragments and an end."""
+
+    index: ClassVar[str]
+    """The member that numbers blocks."""
+
+    def __init__(self, open_: Open) -> None:
+        super().__init__(open_)
+        self._calls: dict[int, Call] = {}
+
+    def edit(self, event: Event, document: Document) -> Iterable[Event]:
+        members = event.members
+        index = document.plain(members.get(self.index))
+        if not isinstance(index, int):
+            return ()
+        if (name := self.begun(document, members)) is not None:
+            arguments = self._open(name)
+            if arguments is not None:
+                self._calls[index] = Call(arguments)
+        elif (fragment := self.fragment(document, members)) is not None:
+            self._feed(event, document, fragment, index)
+        elif self.ends(document, members) and index in self._calls:
+            return self._calls.pop(index).flush()
+        return ()
+
+    def close(self) -> Iterable[Event]:
+        calls, self._calls = self._calls, {}
+        return [event for call in calls.values() for event in call.flush()]
+
+    def _feed(self, event: Event, document: Document, fragment: Raw, index: int) -> None:
+        call = self._calls.get(index)
+        if call is None:
+            return
+        text = document.string(fragment) or ""
+        new = call.feed(event, text, self._rewrite)
+        if new != text:
+            document.replace(fragment, new)
+
+    def _rewrite(self, document: Document, text: str) -> None:
+        fragment = self.fragment(document, document.members(document.root))
+        assert fragment is not None
+        document.replace(fragment, text)
+
+    @abstractmethod
+    def begun(self, document: Document, members: dict[str, Raw]) -> str | None:
+        """The tool whose call begins with this event."""
+
+    @abstractmethod
+    def fragment(self, document: Document, members: dict[str, Raw]) -> Raw | None:
+        """The fragment of arguments that it has: a string."""
+
+    @abstractmethod
+    def ends(self, document: Document, members: dict[str, Raw]) -> bool:
+        """Whether the block ends with it."""
 
 
 def whole(arguments: Arguments | None, text: str) -> str:
@@ -102,131 +192,3 @@ def edit_value(document: Document, value: Raw | None, arguments: Arguments | Non
         new = whole(arguments, source)
         if new != source:
             document.rewrite(value, new.encode("utf-8", "surrogatepass"))
-
-
-def rendered(piece: Piece, document: Document) -> bytes:
-    """The piece with its edits."""
-    return piece.with_data(document.render()) if document.edits else piece.raw
-
-
-class BlockEdits(ABC):
-    """Answers that are lists of numbered blocks: what Anthropic's and Converse's have in common."""
-
-    def __init__(self, open_: Open) -> None:
-        self._open = open_
-        self._calls: dict[object, Call] = {}
-
-    def piece(self, piece: Piece) -> bytes:
-        if piece.data is None:
-            return piece.raw
-        try:
-            document = Document(piece.data)
-        except NotJson:
-            return piece.raw
-        members = document.members(document.root)
-        index = document.plain(self._index(members))
-        if not isinstance(index, int):
-            return piece.raw
-        if (begun := self._begun(document, members)) is not None:
-            if (arguments := self._open(begun)) is not None:
-                self._calls[index] = Call(arguments)
-        elif (fragment := self._fragment(document, members)) is not None:
-            self._feed(piece, document, fragment, index)
-        elif self._ends(document, members) and index in self._calls:
-            return self._calls.pop(index).flush() + piece.raw
-        return rendered(piece, document)
-
-    def close(self) -> bytes:
-        calls, self._calls = self._calls, {}
-        return b"".join([call.flush() for call in calls.values()])
-
-    def document(self, body: bytes) -> bytes:
-        document = Document(body)
-        for name, value in self._made(document):
-            edit_value(document, value, self._open(name))
-        return document.render()
-
-    def _feed(self, piece: Piece, document: Document, fragment: Raw, index: int) -> None:
-        call = self._calls.get(index)
-        if call is None:
-            return
-        text = document.string(fragment) or ""
-        new = call.feed(piece, text, self._rewrite)
-        if new != text:
-            document.replace(fragment, new)
-
-    def _rewrite(self, document: Document, text: str) -> None:
-        fragment = self._fragment(document, document.members(document.root))
-        assert fragment is not None
-        document.replace(fragment, text)
-
-    @abstractmethod
-    def _index(self, members: dict[str, Raw]) -> Raw | None: ...
-
-    @abstractmethod
-    def _begun(self, document: Document, members: dict[str, Raw]) -> str | None:
-        """The tool whose call begins with this piece."""
-
-    @abstractmethod
-    def _fragment(self, document: Document, members: dict[str, Raw]) -> Raw | None: ...
-
-    @abstractmethod
-    def _ends(self, document: Document, members: dict[str, Raw]) -> bool: ...
-
-    @abstractmethod
-    def _made(self, document: Document) -> Iterator[tuple[str, Raw | None]]:
-        """Name and arguments of each call in a document."""
-
-
-class AnthropicEdits(BlockEdits):
-    """Anthropic Messages, also through Bedrock's InvokeModel."""
-
-    def _index(self, members: dict[str, Raw]) -> Raw | None:
-        return members.get("index")
-
-    def _begun(self, document: Document, members: dict[str, Raw]) -> str | None:
-        block = document.members(members.get("content_block"))
-        if document.string(block.get("type")) != "tool_use":
-            return None
-        name = document.string(block.get("name")) or ""
-        # Some compatible servers give all arguments at once.
-        edit_value(document, block.get("input"), self._open(name))
-        return name
-
-    def _fragment(self, document: Document, members: dict[str, Raw]) -> Raw | None:
-        fragment = document.members(members.get("delta")).get("partial_json")
-        return fragment if fragment is not None and document.is_string(fragment) else None
-
-    def _ends(self, document: Document, members: dict[str, Raw]) -> bool:
-        return document.string(members.get("type")) == "content_block_stop"
-
-    def _made(self, document: Document) -> Iterator[tuple[str, Raw | None]]:
-        for item in document.items(document.members(document.root).get("content")):
-            block = document.members(item)
-            if document.string(block.get("type")) == "tool_use":
-                yield document.string(block.get("name")) or "", block.get("input")
-
-
-class ConverseEdits(BlockEdits):
-    """Bedrock's Converse."""
-
-    def _index(self, members: dict[str, Raw]) -> Raw | None:
-        return members.get("contentBlockIndex")
-
-    def _begun(self, document: Document, members: dict[str, Raw]) -> str | None:
-        use = document.members(members.get("start")).get("toolUse")
-        return None if use is None else document.string(document.members(use).get("name")) or ""
-
-    def _fragment(self, document: Document, members: dict[str, Raw]) -> Raw | None:
-        use = document.members(document.members(members.get("delta")).get("toolUse"))
-        fragment = use.get("input")
-        return fragment if fragment is not None and document.is_string(fragment) else None
-
-    def _ends(self, document: Document, members: dict[str, Raw]) -> bool:
-        return "start" not in members and "delta" not in members
-
-    def _made(self, document: Document) -> Iterator[tuple[str, Raw | None]]:
-        output = document.members(document.members(document.root).get("output"))
-        for item in document.items(document.members(output.get("message")).get("content")):
-            use = document.members(document.members(item).get("toolUse"))
-            yield document.string(use.get("name")) or "", use.get("input")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from msgspec import Raw
 
@@ -55,3 +57,19 @@ class Event:
         if self.document is None or not (self.is_changed or self.document.edits):
             return self.piece.raw
         return self.piece.with_data(self.document.render())
+
+
+class Filter(Protocol):
+    """What is done to one response, beside hiding the injected tool."""
+
+    def event(self, event: Event) -> Iterable[Event]:
+        """One event of a stream: what the client gets for it."""
+        ...
+
+    def close(self) -> Iterable[Event]:
+        """The stream has ended: what was held back."""
+        ...
+
+    def document(self, document: Document) -> None:
+        """Edit a response that is one document."""
+        ...

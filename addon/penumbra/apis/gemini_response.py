@@ -12,14 +12,17 @@ from typing import Any
 
 from msgspec import Raw
 
-from penumbra.apis.base import Failure, InjectedCall, Response, Turn
+from penumbra.apis.base import Failure, InjectedCall, Turn
+from penumbra.apis.call_arguments import Made, WholeArguments
 from penumbra.apis.event import Event
 from penumbra.apis.gemini import call_token, member
 from penumbra.apis.message_pieces import Noted, PieceTurns, Reading, Seam
-from penumbra.apis.stream import Filter, Framing, Stream
+from penumbra.apis.responses import Responses
+from penumbra.apis.stream import Framing
+from penumbra.apis.turns import Turns
 from penumbra.apis.upstream_error import told
 from penumbra.apis.usage import UsageTable
-from penumbra.apis.whole_turns import WholeResponse, WholeTurns
+from penumbra.apis.whole_turns import WholeTurns
 from penumbra.wire.document import Document, decode, encode
 from penumbra.wire.framing import MOST_BLANK_BYTES, Piece, Reader
 from penumbra.wire.json_array import ArrayItem, ArrayReader
@@ -253,6 +256,15 @@ class GeminiWhole(WholeTurns):
         return [joined.source(one) for one in items if not is_hidden(joined, one, self.injected_tool)]
 
 
+class GeminiArguments(WholeArguments):
+    """The arguments of calls."""
+
+    def made(self, document: Document) -> Iterator[Made]:
+        for part in parts(document):
+            call = document.members(member(document.members(part), "functionCall"))
+            yield Made(document.string(call.get("name")) or "", call.get("args"))
+
+
 def inner(document: Document) -> Raw:
     """The response itself, without what Code Assist puts around it."""
     top = document.members(document.root)
@@ -321,12 +333,18 @@ def _message(sources: Sequence[bytes]) -> bytes | None:
     return b'{"role":"model","parts":[' + b",".join(kept) + b"]}" if kept else None
 
 
-def stream(injected_tool: str, filters: Sequence[Filter] = ()) -> Response:
-    """A response that arrives piece by piece."""
-    framing = GeminiFraming()
-    return Stream(framing, GeminiTurns(injected_tool, framing), filters)
+class GeminiResponses(Responses):
+    """Google Gemini."""
 
+    usage = USAGE
+    arguments = GeminiArguments
 
-def body(injected_tool: str, filters: Sequence[Filter] = ()) -> Response:
-    """A response that is one document."""
-    return WholeResponse(GeminiWhole(injected_tool), filters)
+    def framing(self) -> Framing:
+        return GeminiFraming()
+
+    def turns(self, framing: Framing, injected_tool: str, before: str) -> Turns:
+        assert isinstance(framing, GeminiFraming)
+        return GeminiTurns(injected_tool, framing)
+
+    def whole_turns(self, injected_tool: str, before: str) -> WholeTurns:
+        return GeminiWhole(injected_tool)

@@ -5,20 +5,23 @@ The last line says that the turn is done and has its figures. The API knows no k
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec import Raw
 
-from penumbra.apis.base import Failure, InjectedCall, Response, Turn
+from penumbra.apis.base import Failure, InjectedCall, Turn
+from penumbra.apis.call_arguments import Made, WholeArguments
 from penumbra.apis.event import Event
 from penumbra.apis.message_pieces import Noted, PieceTurns, Reading, Seam, take_out_calls
 from penumbra.apis.ollama import call_token
-from penumbra.apis.stream import Filter, Framing, Stream
+from penumbra.apis.responses import Responses
+from penumbra.apis.stream import Framing
+from penumbra.apis.turns import Turns
 from penumbra.apis.upstream_error import told
 from penumbra.apis.usage import UsageTable
-from penumbra.apis.whole_turns import WholeResponse, WholeTurns
+from penumbra.apis.whole_turns import WholeTurns
 from penumbra.wire.document import Document, encode
 from penumbra.wire.ndjson import JsonLine, LineReader
 
@@ -144,6 +147,15 @@ class OllamaWhole(WholeTurns):
         return error_body(failure, self.injected_tool)
 
 
+class OllamaArguments(WholeArguments):
+    """The arguments of calls."""
+
+    def made(self, document: Document) -> Iterator[Made]:
+        for call in document.items(_message(document).get("tool_calls")):
+            function = document.members(document.members(call).get("function"))
+            yield Made(document.string(function.get("name")) or "", function.get("arguments"))
+
+
 def _message(document: Document) -> dict[str, Raw]:
     return document.members(document.members(document.root).get("message"))
 
@@ -172,11 +184,17 @@ def _identity(document: Document, call: dict[str, Raw], function: dict[str, Raw]
     return encode(named).decode()
 
 
-def stream(injected_tool: str, filters: Sequence[Filter] = ()) -> Response:
-    """A response that arrives line by line."""
-    return Stream(Framing(LineReader), OllamaTurns(injected_tool), filters)
+class OllamaResponses(Responses):
+    """Ollama's own chat API."""
 
+    usage = USAGE
+    arguments = OllamaArguments
 
-def body(injected_tool: str, filters: Sequence[Filter] = ()) -> Response:
-    """A response that is one document."""
-    return WholeResponse(OllamaWhole(injected_tool), filters)
+    def framing(self) -> Framing:
+        return Framing(LineReader)
+
+    def turns(self, framing: Framing, injected_tool: str, before: str) -> Turns:
+        return OllamaTurns(injected_tool)
+
+    def whole_turns(self, injected_tool: str, before: str) -> WholeTurns:
+        return OllamaWhole(injected_tool)

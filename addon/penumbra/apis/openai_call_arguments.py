@@ -1,16 +1,17 @@
-"""The same for OpenAI's two APIs. See `call_arguments`."""
+"""The arguments of calls in OpenAI's two APIs. See `call_arguments`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 
 from msgspec import Raw
 
-from penumbra.apis.call_arguments import Arguments, Call, Open, edit_value, rendered
+from penumbra.apis.call_arguments import Arguments, Call, CallArguments, Made, Open, edit_value
+from penumbra.apis.event import Event
 from penumbra.apis.openai_responses import CALLS
-from penumbra.wire.document import Document, NotJson
-from penumbra.wire.framing import Piece
+from penumbra.wire.document import Document
 
 _SHAPES = {"function": "arguments", "custom": "input"}
 _FRAGMENTS = ("response.function_call_arguments.delta", "response.custom_tool_call_input.delta")
@@ -30,44 +31,38 @@ class _ChatCall:
     call: Call | None = None
 
 
-class ChatEdits:
+class ChatArguments(CallArguments):
     """Chat Completions, also as compatible APIs write them."""
 
     def __init__(self, open_: Open) -> None:
-        self._open = open_
+        super().__init__(open_)
         self._calls: dict[tuple[int, int], _ChatCall] = {}
         """By choice and index."""
 
-    def piece(self, piece: Piece) -> bytes:
-        if piece.data is None:
-            return piece.raw
-        try:
-            document = Document(piece.data)
-        except NotJson:
-            return self.close() + piece.raw
-        before: list[bytes] = []
-        for item in document.items(document.members(document.root).get("choices")):
-            choice = document.members(item)
-            number = document.plain(choice.get("index"))
-            before.append(self._choice(piece, document, choice, number if isinstance(number, int) else 0))
-        return b"".join(before) + rendered(piece, document)
+    def no_json(self, event: Event) -> Iterable[Event]:
+        return (event,) if event.piece.data is None else (*self.close(), event)
 
-    def close(self) -> bytes:
+    def close(self) -> Iterable[Event]:
         return self._flush(list(self._calls))
 
-    def document(self, body: bytes) -> bytes:
-        document = Document(body)
+    def edit(self, event: Event, document: Document) -> Iterable[Event]:
+        before: list[Event] = []
+        for item in document.items(event.members.get("choices")):
+            choice = document.members(item)
+            number = document.plain(choice.get("index"))
+            before += self._choice(event, document, choice, number if isinstance(number, int) else 0)
+        return before
+
+    def made(self, document: Document) -> Iterator[Made]:
         for item in document.items(document.members(document.root).get("choices")):
             message = document.members(document.members(item).get("message"))
             for value in document.items(message.get("tool_calls")):
                 call = document.members(value)
                 for shape, member in _SHAPES.items():
                     made = document.members(call.get(shape))
-                    name = document.string(made.get("name")) or ""
-                    edit_value(document, made.get(member), self._open(name, freeform=shape == "custom"))
-        return document.render()
+                    yield Made(document.string(made.get("name")) or "", made.get(member), shape == "custom")
 
-    def _choice(self, piece: Piece, document: Document, choice: dict[str, Raw], number: int) -> bytes:
+    def _choice(self, event: Event, document: Document, choice: dict[str, Raw], number: int) -> list[Event]:
         """Edits one choice of a chunk; gives what must come before it."""
         ends = document.plain(choice.get("finish_reason")) is not None
         fragments: dict[tuple[int, int], list[Raw]] = {}
@@ -80,16 +75,16 @@ class ChatEdits:
         for key, items in fragments.items():
             for item in items:
                 last = ends and item is items[-1]
-                before += self._fragment(piece, document, document.members(item), key, last=last)
+                before += self._fragment(event, document, document.members(item), key, last=last)
         return before
 
     def _fragment(
-        self, piece: Piece, document: Document, item: dict[str, Raw], key: tuple[int, int], *, last: bool
-    ) -> bytes:
+        self, event: Event, document: Document, item: dict[str, Raw], key: tuple[int, int], *, last: bool
+    ) -> list[Event]:
         given = document.string(item.get("id")) or ""
         known = self._calls.get(key)
         # Some providers use one index for several calls.
-        before = b""
+        before: list[Event] = []
         if known is not None and given and known.id and given != known.id:
             before, known = self._flush([key]), None
         if known is None:
@@ -105,7 +100,7 @@ class ChatEdits:
         if text is None:
             edit_value(document, value, self._open(known.name, freeform=shape == "custom"))
         elif text or known.opened:
-            new = self._feed(piece, known, key, shape, text)
+            new = self._feed(event, known, key, shape, text)
             if last:
                 new += known.call.arguments.finish() if known.call else ""
                 del self._calls[key]
@@ -113,18 +108,18 @@ class ChatEdits:
                 document.replace(value, new)
         return before
 
-    def _feed(self, piece: Piece, known: _ChatCall, key: tuple[int, int], shape: str, text: str) -> str:
+    def _feed(self, event: Event, known: _ChatCall, key: tuple[int, int], shape: str, text: str) -> str:
         if not known.opened:
             known.opened = True
             arguments = self._open(known.name, freeform=shape == "custom")
             known.call = Call(arguments) if arguments is not None else None
         if known.call is None:
             return text
-        return known.call.feed(piece, text, partial(_only, key, shape))
+        return known.call.feed(event, text, partial(_only, key, shape))
 
-    def _flush(self, keys: list[tuple[int, int]]) -> bytes:
+    def _flush(self, keys: list[tuple[int, int]]) -> list[Event]:
         calls = [self._calls.pop(key).call for key in keys]
-        return b"".join([call.flush() for call in calls if call is not None])
+        return [event for call in calls if call is not None for event in call.flush()]
 
 
 def _only(key: tuple[int, int], shape: str, document: Document, text: str) -> None:
@@ -146,78 +141,72 @@ class _Item:
     call: Call | None = None
 
 
-@dataclass(slots=True)
-class ResponsesEdits:
+class ResponsesArguments(CallArguments):
     """Responses."""
 
-    open: Open
-    _items: dict[int, _Item] = field(default_factory=dict)
-    """Calls by their place in the answer."""
-    _added: int = 0
-    """Pieces that the provider did not send."""
-    _number: int = 0
-    """The next number of the sequence."""
+    def __init__(self, open_: Open) -> None:
+        super().__init__(open_)
+        self._items: dict[int, _Item] = {}
+        """Calls by their place in the response."""
+        self._added = 0
+        """Events that the provider did not send."""
+        self._number = 0
+        """The next number of the sequence."""
 
-    def piece(self, piece: Piece) -> bytes:
-        if piece.data is None:
-            return piece.raw
-        try:
-            document = Document(piece.data)
-        except NotJson:
-            return piece.raw
-        members = document.members(document.root)
-        number = document.plain(members.get("sequence_number"))
+    def edit(self, event: Event, document: Document) -> Iterable[Event]:
+        number = document.plain(event.members.get("sequence_number"))
         self._number = number + self._added if isinstance(number, int) else self._number
-        before = self._edit(piece, document, members)
+        before = self._edit(event, document, event.members)
         if isinstance(number, int) and number != self._number:
-            document.replace(members["sequence_number"], self._number)
+            document.replace(event.members["sequence_number"], self._number)
         self._number += 1
-        return before + rendered(piece, document)
+        return before
 
-    def close(self) -> bytes:
-        return b"".join([self._flush(place) for place in list(self._items)])
+    def close(self) -> Iterable[Event]:
+        return [event for place in list(self._items) for event in self._flush(place)]
 
-    def document(self, body: bytes) -> bytes:
-        document = Document(body)
-        self._output(document, document.members(document.root))
-        return document.render()
+    def made(self, document: Document) -> Iterator[Made]:
+        top = document.members(document.root)
+        for response in (top, document.members(top.get("response"))):
+            for item in document.items(response.get("output")):
+                yield from _made(document, item)
 
-    def _edit(self, piece: Piece, document: Document, members: dict[str, Raw]) -> bytes:
+    def _edit(self, event: Event, document: Document, members: dict[str, Raw]) -> list[Event]:
         name = document.string(members.get("type")) or ""
-        self._output(document, document.members(members.get("response")))
+        self.document(document)
         place = document.plain(members.get("output_index"))
         if not isinstance(place, int):
-            return b""
+            return []
         if name == "response.output_item.added":
-            self._begin(document, document.members(members.get("item")), place)
+            self._begin(document, members.get("item"), place)
         elif name in _FRAGMENTS:
-            self._fragment(piece, document, members, place)
+            self._fragment(event, document, members, place)
         elif name in _FINISHED:
             before = self._flush(place)
             if (item := self._items.get(place)) is not None:
-                value = members.get(_FINISHED[name])
-                edit_value(document, value, self._open_item(item.kind, item.name))
+                edit_value(document, members.get(_FINISHED[name]), self._open_item(item.kind, item.name))
             return before
         elif name == "response.output_item.done":
             before = self._flush(place)
-            self._item(document, document.members(members.get("item")))
+            self._item(document, members.get("item"))
             return before
-        return b""
+        return []
 
-    def _begin(self, document: Document, item: dict[str, Raw], place: int) -> None:
-        kind = document.string(item.get("type")) or ""
+    def _begin(self, document: Document, item: Raw | None, place: int) -> None:
+        members = document.members(item)
+        kind = document.string(members.get("type")) or ""
         if kind in CALLS:
-            name = document.string(item.get("name")) or CALLS[kind][0]
+            name = document.string(members.get("name")) or CALLS[kind][0]
             arguments = self._open_item(kind, name)
             self._items[place] = _Item(kind, name, Call(arguments) if arguments is not None else None)
             self._item(document, item)
 
-    def _fragment(self, piece: Piece, document: Document, members: dict[str, Raw], place: int) -> None:
+    def _fragment(self, event: Event, document: Document, members: dict[str, Raw], place: int) -> None:
         item, value = self._items.get(place), members.get("delta")
         if item is None or item.call is None or value is None:
             return
         text = document.string(value) or ""
-        new = item.call.feed(piece, text, self._delta)
+        new = item.call.feed(event, text, self._delta)
         if new != text:
             document.replace(value, new)
 
@@ -229,23 +218,26 @@ class ResponsesEdits:
             self._added += 1
             self._number += 1
 
-    def _flush(self, place: int) -> bytes:
+    def _flush(self, place: int) -> list[Event]:
         item = self._items.get(place)
         if item is None or item.call is None:
-            return b""
+            return []
         call, item.call = item.call, None
         return call.flush()
 
-    def _output(self, document: Document, response: dict[str, Raw]) -> None:
-        for item in document.items(response.get("output")):
-            self._item(document, document.members(item))
-
-    def _item(self, document: Document, item: dict[str, Raw]) -> None:
-        kind = document.string(item.get("type")) or ""
-        if kind in CALLS:
-            default, member = CALLS[kind]
-            arguments = self._open_item(kind, document.string(item.get("name")) or default)
-            edit_value(document, item.get(member), arguments)
+    def _item(self, document: Document, item: Raw | None) -> None:
+        for made in _made(document, item):
+            edit_value(document, made.arguments, self._open(made.name, freeform=made.is_text))
 
     def _open_item(self, kind: str, name: str) -> Arguments | None:
-        return self.open(name, freeform=kind == "custom_tool_call")
+        return self._open(name, freeform=kind == "custom_tool_call")
+
+
+def _made(document: Document, item: Raw | None) -> Iterator[Made]:
+    """The call that an item is."""
+    members = document.members(item)
+    kind = document.string(members.get("type")) or ""
+    if kind in CALLS:
+        default, member = CALLS[kind]
+        name = document.string(members.get("name")) or default
+        yield Made(name, members.get(member), kind == "custom_tool_call")

@@ -11,22 +11,24 @@ one text, an empty line stands between them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from msgspec import Raw
 
-from penumbra.apis.base import Failure, InjectedCall, Response, Turn
+from penumbra.apis.base import Failure, InjectedCall, Turn
 from penumbra.apis.event import Event
 from penumbra.apis.message_pieces import Seam, take_out_calls
+from penumbra.apis.openai_call_arguments import ChatArguments
 from penumbra.apis.openai_chat_message import Message, call_token, from_members, merged
-from penumbra.apis.stream import Filter, Framing, Stream
+from penumbra.apis.responses import Responses
+from penumbra.apis.stream import Framing
 from penumbra.apis.turns import Turns
 from penumbra.apis.upstream_error import told
 from penumbra.apis.usage import UsageTable
-from penumbra.apis.whole_turns import WholeResponse, WholeTurns
+from penumbra.apis.whole_turns import WholeTurns
 from penumbra.wire.document import Document, NotJson, decode, encode
 from penumbra.wire.framing import Piece
 from penumbra.wire.sse import SseEvent, SseReader, event_bytes
@@ -404,11 +406,18 @@ def error_body(failure: Failure, injected_tool: str) -> bytes:
     return encode({"error": {"message": error.message, "type": kind, "param": None, "code": code}})
 
 
-def stream(injected_tool: str, filters: Sequence[Filter] = ()) -> Response:
-    """A response that arrives as server-sent events."""
-    return Stream(Framing(SseReader), ChatTurns(injected_tool), filters, _KEEP_ALIVE)
+class ChatResponses(Responses):
+    """Chat Completions."""
 
+    usage = USAGE
+    keep_alive = b": keep-alive\n\n"
+    arguments = ChatArguments
 
-def body(injected_tool: str, filters: Sequence[Filter] = ()) -> Response:
-    """A response that is one document."""
-    return WholeResponse(ChatWhole(injected_tool), filters)
+    def framing(self) -> Framing:
+        return Framing(SseReader)
+
+    def turns(self, framing: Framing, injected_tool: str, before: str) -> Turns:
+        return ChatTurns(injected_tool)
+
+    def whole_turns(self, injected_tool: str, before: str) -> WholeTurns:
+        return ChatWhole(injected_tool)

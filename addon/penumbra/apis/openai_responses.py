@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise, takewhile
-from typing import Protocol
 
 import msgspec
 from msgspec import Raw
 
-from penumbra.apis.api_format import ApiFormat, Responses
-from penumbra.apis.base import Hidden, InjectedCall, Reasoning, Response, Tool, Tools, Visible
+from penumbra.apis.api_format import ApiFormat
+from penumbra.apis.base import Hidden, InjectedCall, Reasoning, Tool, Tools, Visible
 from penumbra.apis.parts import PastCall, text_values
 from penumbra.apis.prompt import Kind, Message, Part, Prompt
 from penumbra.wire.document import Document, Edit, encode
@@ -52,14 +51,6 @@ _BEFORE = "previous_response_id"
 _ELSEWHERE = -1
 _OPAQUE = ("compaction", "compaction_summary", "compaction_trigger")
 TEXTS = ("input_text", "output_text", "text")
-
-
-class NamedResponses(Responses, Protocol):
-    """What reads responses that name the one before them."""
-
-    def stream(self, injected_tool: str, before: str = "", /) -> Response: ...
-
-    def body(self, injected_tool: str, before: str = "", /) -> Response: ...
 
 
 class ResponsesFormat(ApiFormat):
@@ -120,18 +111,6 @@ class ResponsesFormat(ApiFormat):
     def error(self, status: int, message: str) -> bytes:
         name = "invalid_request_error" if status < 500 else "server_error"
         return encode({"error": {"message": message, "type": name, "param": None, "code": None}})
-
-    def __init__(self, responses: NamedResponses | None = None) -> None:
-        super().__init__(responses)
-        self._named = responses
-
-    def stream(self, injected_tool: str, before: str = "") -> Response:
-        assert self._named is not None
-        return self._named.stream(injected_tool, before)
-
-    def body(self, injected_tool: str, before: str = "") -> Response:
-        assert self._named is not None
-        return self._named.body(injected_tool, before)
 
     def tools(self, request: Document) -> Tools:
         top = request.members(request.root)

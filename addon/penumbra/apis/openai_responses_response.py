@@ -14,15 +14,17 @@ from typing import Any
 
 from msgspec import Raw
 
-from penumbra.apis.base import ENDED_IN_AN_ERROR, Failure, InjectedCall, MadeCall, Response, Turn
+from penumbra.apis.base import ENDED_IN_AN_ERROR, Failure, InjectedCall, MadeCall, Turn
 from penumbra.apis.event import Event
+from penumbra.apis.openai_call_arguments import ResponsesArguments
 from penumbra.apis.openai_responses import CALLS, TEXTS, call_id, kind, known_by
 from penumbra.apis.parts import joined_text
-from penumbra.apis.stream import Filter, Framing, Stream
+from penumbra.apis.responses import Responses
+from penumbra.apis.stream import Framing
 from penumbra.apis.turns import Turns
 from penumbra.apis.upstream_error import told
 from penumbra.apis.usage import UsageTable
-from penumbra.apis.whole_turns import WholeResponse, WholeTurns
+from penumbra.apis.whole_turns import WholeTurns
 from penumbra.wire.document import Document, encode
 from penumbra.wire.framing import Piece
 from penumbra.wire.sse import SseEvent, SseReader, event_bytes
@@ -353,16 +355,20 @@ def _error(failure: Failure, injected_tool: str) -> dict[str, str]:
     return {"code": code or other, "message": error.message}
 
 
-def stream(injected_tool: str, before: str = "", filters: Sequence[Filter] = ()) -> Response:
-    """A response that arrives as server-sent events."""
-    turns = ResponsesTurns(injected_tool, before, _sse)
-    return Stream(Framing(SseReader), turns, filters, _KEEP_ALIVE)
+class ResponsesResponses(Responses):
+    """OpenAI Responses."""
 
+    usage = USAGE
+    keep_alive = b": keep-alive\n\n"
+    arguments = ResponsesArguments
 
-def body(injected_tool: str, before: str = "", filters: Sequence[Filter] = ()) -> Response:
-    """A response that is one document."""
-    return WholeResponse(ResponsesWhole(injected_tool, before), filters)
+    def framing(self) -> Framing:
+        return Framing(SseReader)
 
+    def turns(self, framing: Framing, injected_tool: str, before: str) -> Turns:
+        return ResponsesTurns(
+            injected_tool, before, lambda name, data: SseEvent(event_bytes(name, data), name, data)
+        )
 
-def _sse(name: str, data: bytes) -> Piece:
-    return SseEvent(event_bytes(name, data), name, data)
+    def whole_turns(self, injected_tool: str, before: str) -> WholeTurns:
+        return ResponsesWhole(injected_tool, before)

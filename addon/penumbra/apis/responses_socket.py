@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from penumbra.apis.base import Response, Tools, Turn
+from penumbra.apis.base import Tools, Turn
 from penumbra.apis.openai_responses import ResponsesFormat, storable
-from penumbra.apis.openai_responses_response import ResponsesTurns
-from penumbra.apis.stream import Framing, Stream
+from penumbra.apis.openai_responses_response import ResponsesResponses, ResponsesTurns
+from penumbra.apis.stream import Framing
+from penumbra.apis.turns import Turns
 from penumbra.wire.document import Document, NotJson, decode, encode
 from penumbra.wire.sse import SseEvent
 
@@ -199,12 +200,20 @@ class FrameReader:
         return []
 
 
+class SocketResponses(ResponsesResponses):
+    """Frames of one response."""
+
+    keep_alive = b""
+
+    def framing(self) -> Framing:
+        return Framing(FrameReader)
+
+    def turns(self, framing: Framing, injected_tool: str, before: str) -> Turns:
+        return ResponsesTurns(injected_tool, before, lambda name, data: Frame(data, name, data))
+
+
 class SocketFormat(ResponsesFormat):
     """Frames of a WebSocket, one event to a frame."""
-
-    def stream(self, injected_tool: str, before: str = "") -> Response:
-        turns = ResponsesTurns(injected_tool, before, lambda name, data: Frame(data, name, data))
-        return Stream(Framing(FrameReader), turns)
 
     def tools(self, request: Document) -> Tools:
         return replace(super().tools(request), threaded=True)

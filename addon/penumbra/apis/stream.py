@@ -9,33 +9,15 @@ left. Each reads what the one before has made of an event.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable
 
 from penumbra.apis.base import Failure, Turn
-from penumbra.apis.event import Event
+from penumbra.apis.event import Event, Filter
 from penumbra.apis.turns import Turns
 from penumbra.errors import place
-from penumbra.wire.document import Document
 from penumbra.wire.framing import Piece, Reader
 
 _log = logging.getLogger(__name__)
-
-
-class Filter(Protocol):
-    """What is done to one response, beside hiding the injected tool."""
-
-    def event(self, event: Event) -> Iterable[Event]:
-        """One event of a stream: what the client gets for it."""
-        ...
-
-    def close(self) -> Iterable[Event]:
-        """The stream has ended: what was held back."""
-        ...
-
-    def document(self, document: Document) -> None:
-        """Edit a response that is one document."""
-        ...
 
 
 class Framing:
@@ -60,16 +42,19 @@ class Stream:
         self,
         framing: Framing,
         turns: Turns | None = None,
-        filters: Sequence[Filter] = (),
+        filters: Iterable[Filter] = (),
         keep_alive: bytes = b"",
     ) -> None:
         self._framing = framing
         self._turns = turns
-        self._filters = filters
+        self._filters = list(filters)
         self.keep_alive = keep_alive
         self._reader = framing.reader()
         self._rest: list[Event] = []
         """What came of the last bytes of a turn, until it is clear what follows."""
+
+    def attach(self, filter: Filter) -> None:
+        self._filters.append(filter)
 
     @property
     def holding(self) -> bool:

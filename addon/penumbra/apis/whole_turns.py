@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
 from msgspec import Raw
 
 from penumbra.apis.base import Failure, Turn
-from penumbra.apis.stream import Filter
+from penumbra.apis.event import Filter
 from penumbra.apis.usage import Metrics, UsageTable, together
 from penumbra.errors import place
 from penumbra.wire.document import Document, NotJson
@@ -59,12 +59,15 @@ class WholeResponse:
 
     keep_alive = b""
 
-    def __init__(self, turns: WholeTurns | None = None, filters: Sequence[Filter] = ()) -> None:
+    def __init__(self, turns: WholeTurns | None = None, filters: Iterable[Filter] = ()) -> None:
         self._turns = turns
-        self._filters = filters
+        self._filters = list(filters)
         self._body = bytearray()
         self._document: Document | None = None
         self._touched = turns is not None and turns.always_edits()
+
+    def attach(self, filter: Filter) -> None:
+        self._filters.append(filter)
 
     @property
     def holding(self) -> bool:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from mitmproxy import http
 
 from penumbra import errors
-from penumbra.apis.base import Response
-from penumbra.apis.edited_bytes import EditedBytes, EditedResponse
-from penumbra.apis.edited_calls import EDITS
+from penumbra.apis.base import PassedResponse, Response
+from penumbra.apis.event import Filter
+from penumbra.apis.formats import FORMATS
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.expand.loop import Done
 from penumbra.flow import destination, response_bodies
@@ -41,10 +41,13 @@ class RestoredResponse:
     live: bytearray | None = None
     """What the client has got of a stream."""
 
-    def edited(self, *, stream: bool) -> EditedBytes:
+    def filter(self) -> Filter:
+        """What puts the values in."""
+        return FORMATS[self.restoration.format].responses.call_arguments(self.restoration.open)
+
+    def edited(self, *, stream: bool) -> PassedResponse:
         """The response with values in it."""
-        edits = EDITS[self.restoration.format](self.restoration.open)
-        return EditedBytes(edits, self.restoration.format, stream=stream)
+        return FORMATS[self.restoration.format].responses.passed([self.filter()], stream=stream)
 
 
 class SecretRestoration(Step):
@@ -62,7 +65,8 @@ class SecretRestoration(Step):
         if restored is None:
             return response
         restored.looped = flow.response
-        return EditedResponse(response, restored.edited(stream=True))
+        response.attach(restored.filter())
+        return response
 
     def headers(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
         """Decide how a response is read that nobody else reads."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from mitmproxy import http
 
-from penumbra.apis.base import Response
-from penumbra.apis.edited_bytes import EditedBytes, EditedResponse
+from penumbra.apis.base import PassedResponse, Response
+from penumbra.apis.formats import FORMATS
 from penumbra.apis.scaled_usage import ScaledUsage
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.conversation.usage_scale import UsageScale
@@ -38,9 +38,9 @@ class ScaledResponse:
     is_looped: bool = False
     """It is done behind the tool loop."""
 
-    def stream(self) -> EditedBytes:
-        """The response as a stream."""
-        return EditedBytes(self.usage, self.format_name, stream=True)
+    def passed(self, *, stream: bool) -> PassedResponse:
+        """The response as it goes to the client."""
+        return FORMATS[self.format_name].responses.passed([self.usage], stream=stream)
 
 
 class UsageScaling(Step):
@@ -49,10 +49,11 @@ class UsageScaling(Step):
     def sent(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
         """`accepted` says what its client is to be told of the request."""
         state.usage_scaling = None
-        if (scale := accepted.usage_scale) is None:
-            return
         name = accepted.request.api.format
-        state.usage_scaling = ScaledResponse(scale, name, ScaledUsage(name, scale.count))
+        if (scale := accepted.usage_scale) is None or name not in FORMATS:
+            return
+        usage = FORMATS[name].responses.scaled_usage(scale.count)
+        state.usage_scaling = ScaledResponse(scale, name, usage)
         response_bodies.ask_for_codings(flow.request)
 
     def filtered(self, flow: http.HTTPFlow, state: FlowState, response: Response) -> Response:
@@ -60,7 +61,8 @@ class UsageScaling(Step):
         if (scaled := state.usage_scaling) is None:
             return response
         scaled.is_looped = True
-        return EditedResponse(response, scaled.stream())
+        response.attach(scaled.usage)
+        return response
 
     def headers(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
         """Streams that are passed on as they arrive."""
@@ -70,7 +72,7 @@ class UsageScaling(Step):
         decode = content_stream.decoder(response.headers.get("content-encoding", ""))
         if decode is not None:
             decoded = response_bodies.LiveDecoding(decode, scaled.format_name)
-            response.stream = _edited(response.stream, decoded, scaled.stream())
+            response.stream = _edited(response.stream, decoded, scaled.passed(stream=True))
             response_bodies.stream_plainly(flow, response)
 
     async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
@@ -80,8 +82,8 @@ class UsageScaling(Step):
             return
         if not response.stream and not response_bodies.is_stream(flow):
             plain = response_bodies.content(flow)
-            body = scaled.usage.document(plain)
-            if body is not plain:
+            passed = scaled.passed(stream=False)
+            if (body := passed.feed(plain) + passed.close()) != plain:
                 response_bodies.put_document(flow, body)
         if scaled.usage.real:
             _report(flow, scaled)
@@ -95,7 +97,7 @@ class UsageScaling(Step):
 def _edited(
     inner: Callable[[bytes], Iterable[bytes] | bytes],
     decoded: response_bodies.LiveDecoding,
-    edited: EditedBytes,
+    edited: PassedResponse,
 ) -> Callable[[bytes], bytes | list[bytes]]:
     """What mitmproxy calls with each chunk of a stream: `inner` first, then what is changed."""
 

@@ -16,6 +16,7 @@ from mitmproxy import http
 
 from penumbra.apis import responses_socket
 from penumbra.apis.base import Failure
+from penumbra.apis.formats import FORMATS
 from penumbra.apis.recognise import Api, apis
 from penumbra.apis.responses_socket import BEGIN, CREATE, NAMING, STEER, Envelope
 from penumbra.apis.socket_history import Said
@@ -152,7 +153,7 @@ class WebSockets:
         body, looped = accepted.rewritten.body, LoopedResponse.of(accepted, lease)
         sending = None if said is None else Sending(said, accepted, lease)
         if looped is None:
-            wire = responses_socket.SocketFormat()
+            wire = FORMATS["openai_responses_socket"]
             return Waiting(accepted, lease, ToolLoop(wire, wire.stream(""), body), None, sending)
         prepared = looped.prepared
         looped.loop = ToolLoop(prepared.wire, prepared.wire.stream(prepared.tool), body)

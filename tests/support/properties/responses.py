@@ -131,7 +131,7 @@ _SOCKET = (
 def sockets(data: bytes) -> None:
     """Frames that make no sense are no error, and frames without the injected tool go on as they came."""
     source = Source(data)
-    wire = responses_socket.SocketFormat()
+    wire = FORMATS["openai_responses_socket"]
     exchange = ToolLoop(wire, wire.stream(PHANTOM), b'{"type":"response.create","input":[]}')
     plain = True
     while not source.is_over:

@@ -16,7 +16,6 @@ from penumbra import rules
 from penumbra.apis import recognise
 from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import InjectedCall, Tool, Turn
-from penumbra.apis.edited_calls import EDITS
 from penumbra.apis.formats import FORMATS, REQUESTS
 from penumbra.apis.prompt import Kind
 from penumbra.wire.document import Document
@@ -155,7 +154,11 @@ def test_the_rules_have_a_path_a_cache_and_an_example(name: str) -> None:
 @pytest.mark.parametrize("name", REQUESTS)
 def test_responses_are_read_and_arguments_in_them_edited(name: str) -> None:
     assert name in FORMATS
-    assert name in EDITS, "edited_calls.EDITS"
+    responses = FORMATS[name].responses
+    filters = [responses.call_arguments(lambda tool, freeform=False: None), responses.scaled_usage(abs)]
+    passed = responses.passed(filters, stream=False)
+    assert passed.feed(b'{"a": 1}') + passed.close() == b'{"a": 1}'
+    assert responses.usage.inputs, "the figures that count what went in"
     for response in (FORMATS[name].stream("expand_context"), FORMATS[name].body("expand_context")):
         assert response.feed(b"") == b""
         assert not response.holding

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from penumbra.apis import prefix_hash, responses_socket
 from penumbra.apis.base import Failure, InjectedCall, MadeCall
 from penumbra.apis.formats import FORMATS
-from penumbra.apis.responses_socket import Envelope, SocketFormat, envelope
+from penumbra.apis.responses_socket import Envelope, envelope
 from penumbra.expand.expansions import Caller, Expansions, Original, Prepared, Terms
 from penumbra.expand.loop import Ask, Done
 from penumbra.redaction import RedactionError
@@ -58,6 +58,9 @@ def test_no_frame_is_too_odd(frame: bytes) -> None:
     assert responses_socket.renamed(frame, {"a": "b"}) == frame
 
 
+SOCKET = FORMATS["openai_responses_socket"]
+
+
 def test_frames_name_answers_by_other_ids() -> None:
     frame = b'{"type":"response.steer", "previous_response_id":"resp_1","input":"resp_1"}'
     assert responses_socket.renamed(frame, {"resp_2": "x"}) is frame
@@ -78,9 +81,7 @@ def test_a_refusal_is_an_error_event() -> None:
 )
 def test_a_turn_is_continued_from_its_own_id(given: str, before: str) -> None:
     frame = f'{{"type":"response.create", "input": {given}{before},"tools":[1.50]}}'.encode()
-    extended = SocketFormat().extended(
-        frame, [b'{"type":"reasoning"},{"x":1}', b'{"r":1}', b'{"r":2}'], "resp_1"
-    )
+    extended = SOCKET.extended(frame, [b'{"type":"reasoning"},{"x":1}', b'{"r":1}', b'{"r":2}'], "resp_1")
     wanted = {**json.loads(frame), "input": [{"r": 1}, {"r": 2}], "previous_response_id": "resp_1"}
     assert json.loads(extended) == wanted
     assert b"[1.50]" in extended
@@ -93,7 +94,7 @@ def frames(*events: bytes) -> list[bytes]:
 
 
 def test_an_answer_that_fails_ends_in_one_frame() -> None:
-    stream = SocketFormat().stream("expand_context")
+    stream = SOCKET.stream("expand_context")
     created = b'{"type":"response.created","response":{"id":"resp_1"},"sequence_number":0}'
     assert stream.feed(created) == created
     failed = json.loads(stream.fail(Failure(None, b"", "gone")))
@@ -258,7 +259,7 @@ def test_both_framings_show_the_same_answer() -> None:
         streams.stream(2, streams.injected_tool(4), streams.injected_tool(5)),
         streams.stream(3, streams.custom(6), streams.message(7, "Done, ü.")),
     ]
-    sent, framed = FORMATS["openai_responses"].stream(streams.PHANTOM), SocketFormat().stream(streams.PHANTOM)
+    sent, framed = FORMATS["openai_responses"].stream(streams.PHANTOM), SOCKET.stream(streams.PHANTOM)
     shown: tuple[list[bytes], list[bytes]] = ([], [])
     for number, turn in enumerate(turns):
         shown[0].append(sent.feed(turn))

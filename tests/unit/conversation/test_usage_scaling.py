@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from penumbra.apis.edited_bytes import EditedBytes
-from penumbra.apis.scaled_usage import ScaledUsage
+from penumbra.apis.formats import FORMATS
 from penumbra.conversation import context_windows, usage_scale
 from penumbra.conversation.usage_scale import UsageScale
 from penumbra.store.conversations import LearnedLimits
@@ -95,15 +94,18 @@ START, DELTA = CASES[0], CASES[1]
 
 @pytest.mark.parametrize(("format_name", "before", "after"), CASES)
 def test_input_figures_change_and_nothing_else(format_name: str, before: str, after: str) -> None:
-    assert ScaledUsage(format_name, double).document(before.encode()).decode() == after
+    passed = FORMATS[format_name].responses.passed(
+        [FORMATS[format_name].responses.scaled_usage(double)], stream=False
+    )
+    assert passed.feed(before.encode()) + passed.close() == after.encode()
 
 
 @pytest.mark.parametrize("size", [1, 7, 10_000])
 def test_a_stream_is_changed_event_by_event(size: int) -> None:
     events = [START[1], WORDS, DELTA[1]]
     stream = b": hi\r\n\r\n" + b"".join(b"event: x\r\ndata: %s\r\n\r\n" % one.encode() for one in events)
-    usage = ScaledUsage("anthropic", double)
-    edited = EditedBytes(usage, "anthropic", stream=True)
+    usage = FORMATS["anthropic"].responses.scaled_usage(double)
+    edited = FORMATS["anthropic"].responses.passed([usage], stream=True)
     made = (
         b"".join(edited.feed(stream[at : at + size]) for at in range(0, len(stream), size)) + edited.close()
     )
@@ -121,8 +123,9 @@ def test_other_framings_and_what_is_no_json(format_name: str) -> None:
         "ollama": "%s\n%s\n",
         "openai_chat": "data: %s\n\ndata: %s\n\ndata: [DONE]\n\n",
     }
-    edited = EditedBytes(ScaledUsage(format_name, double), format_name, stream=True)
+    api = FORMATS[format_name].responses
+    edited = api.passed([api.scaled_usage(double)], stream=True)
     sent = (framing[format_name] % (before, before)).encode()
     assert edited.feed(sent) + edited.close() == (framing[format_name] % (after, after)).encode()
-    whole = EditedBytes(ScaledUsage(format_name, double), format_name, stream=False)
+    whole = api.passed([api.scaled_usage(double)], stream=False)
     assert whole.feed(b"<html> prompt_tokens") + whole.close() == b"<html> prompt_tokens"

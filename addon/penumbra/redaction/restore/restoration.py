@@ -21,7 +21,7 @@ from typing import Protocol
 from penumbra.apis import arguments as call_arguments
 from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.declared_tools import declared_schemas
-from penumbra.apis.edited_calls import EDITS
+from penumbra.apis.formats import FORMATS
 from penumbra.apis.parts import Conversation, PastCall, ResultText
 from penumbra.compress.calls.hint import hint
 from penumbra.compress.result import Redacted
@@ -320,7 +320,7 @@ class Restoring:
     def answer(self, request: ReadRequest, conversation: bytes) -> Restoration | None:
         """What may be put back into the answer to a request; None if that is nothing."""
         values = self._vault.values(conversation, [item.key for item in request.items])
-        if not values or request.format not in EDITS:
+        if not values or request.format not in FORMATS:
             return None
         folder = Folder(_root(request), _first_move(request) < _NEVER)
         declared = _declared_paths(request)
