@@ -343,11 +343,16 @@ def test_keep_alives_while_the_hidden_call_is_silent(
     running = patched("splice.KEEP_ALIVE_SECONDS = 0.05")
     client = clients.http(running)
     for api in APIS:
-        upstream.script(Model(ASK, turn("Here.", first_delay=0.4)))
-        content = api.post(client, api_key, True).content
-        if api.keep_alive:
-            waiting = content.partition(b"One moment.")[2].partition(b"Here.")[0]
-            assert waiting.count(api.keep_alive) >= 3
+        gate, content = threading.Event(), b""
+        upstream.script(Model(ASK, turn("Here.", hold={0: gate})))
+        if not api.keep_alive:
+            threading.Timer(0.3, gate.set).start()
+        with api.opened(client, api_key) as answer:
+            for chunk in answer.iter_raw():
+                content += chunk
+                # The model speaks only when the client has got its keep-alives.
+                if api.keep_alive and content.partition(b"One moment.")[2].count(api.keep_alive) >= 3:
+                    gate.set()
         assert api.text(content) == f"One moment.{api.gap}Here."
         assert b"keep-alive" not in content or api.keep_alive == b": keep-alive"
         upstream.script(Model(turn("Slow.", first_delay=0.1, event_delay=0.12)))

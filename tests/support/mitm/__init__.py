@@ -26,7 +26,7 @@ _ACTIVE = "Penumbra is active"
 _KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT", "COVERAGE_PROCESS_START")
 ALLOWED = True
 """False where a run has promised to start none."""
-START_LIMIT = 60.0
+START_LIMIT = 180.0
 """Seconds until a proxy that does not listen counts as broken."""
 
 
