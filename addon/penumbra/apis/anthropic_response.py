@@ -15,7 +15,7 @@ from penumbra.apis.event import Event
 from penumbra.apis.responses import Responses
 from penumbra.apis.stream import Framing
 from penumbra.apis.turns import Turns
-from penumbra.apis.upstream_error import told
+from penumbra.apis.upstream_error import described
 from penumbra.apis.usage import UsageTable
 from penumbra.apis.whole_turns import WholeTurns
 from penumbra.wire.document import Document, encode
@@ -229,7 +229,7 @@ class AnthropicArguments(BlockArguments):
 
 def error_body(failure: Failure, injected_tool: str) -> bytes:
     """An error object as the API writes it, in words of ours."""
-    error = told(failure, injected_tool)
+    error = described(failure, injected_tool)
     known = error.type if error.type.endswith("_error") or error.type in _ERRORS.values() else ""
     kind = known or _ERRORS.get(error.status or 0, "api_error")
     return encode({"type": "error", "error": {"type": kind, "message": error.message}})

@@ -20,7 +20,7 @@ from penumbra.apis.event import Event
 from penumbra.apis.responses import Responses
 from penumbra.apis.stream import Framing
 from penumbra.apis.turns import Turns
-from penumbra.apis.upstream_error import told
+from penumbra.apis.upstream_error import described
 from penumbra.apis.usage import UsageTable
 from penumbra.apis.whole_turns import WholeTurns
 from penumbra.wire.document import Document, NotJson, decode, encode
@@ -138,17 +138,17 @@ def error_body(failure: Failure, injected_tool: str) -> bytes:
 
     The API names the error in a header, which is not at hand; its clients look into the object too.
     """
-    described = told(failure, injected_tool)
-    return error(described.status or 502, described.message)
+    problem = described(failure, injected_tool)
+    return error(problem.status or 502, problem.message)
 
 
 def exception(failure: Failure, injected_tool: str) -> StreamMessage:
     """The same within a stream."""
-    described = told(failure, injected_tool)
-    known = described.type if described.type.endswith("Exception") else ""
-    kind = known or _EXCEPTIONS.get(described.status or 0, "internalServerException")
+    problem = described(failure, injected_tool)
+    known = problem.type if problem.type.endswith("Exception") else ""
+    kind = known or _EXCEPTIONS.get(problem.status or 0, "internalServerException")
     headers = {":exception-type": kind, ":content-type": "application/json", ":message-type": "exception"}
-    data = encode({"message": described.message})
+    data = encode({"message": problem.message})
     return StreamMessage(message_bytes(headers, data), data, exception=kind)
 
 

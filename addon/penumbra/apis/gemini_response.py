@@ -20,7 +20,7 @@ from penumbra.apis.message_pieces import Noted, PieceTurns, Reading, Seam
 from penumbra.apis.responses import Responses
 from penumbra.apis.stream import Framing
 from penumbra.apis.turns import Turns
-from penumbra.apis.upstream_error import told
+from penumbra.apis.upstream_error import described
 from penumbra.apis.usage import UsageTable
 from penumbra.apis.whole_turns import WholeTurns
 from penumbra.wire.document import Document, decode, encode
@@ -298,7 +298,7 @@ def is_hidden(document: Document, part: Raw, injected_tool: str) -> bool:
 
 def error_body(failure: Failure, injected_tool: str) -> bytes:
     """An error object as the API writes it, in words of ours."""
-    error = told(failure, injected_tool)
+    error = described(failure, injected_tool)
     code = error.status or 502
     state = error.state or _STATUS.get(code, "INTERNAL")
     return encode({"error": {"code": code, "message": error.message, "status": state}})

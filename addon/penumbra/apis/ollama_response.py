@@ -19,7 +19,7 @@ from penumbra.apis.ollama import call_token
 from penumbra.apis.responses import Responses
 from penumbra.apis.stream import Framing
 from penumbra.apis.turns import Turns
-from penumbra.apis.upstream_error import told
+from penumbra.apis.upstream_error import described
 from penumbra.apis.usage import UsageTable
 from penumbra.apis.whole_turns import WholeTurns
 from penumbra.wire.document import Document, encode
@@ -173,7 +173,7 @@ def take_out(document: Document, injected_tool: str) -> None:
 
 def error_body(failure: Failure, injected_tool: str) -> bytes:
     """An error object as the API writes it, in words of ours."""
-    return encode({"error": told(failure, injected_tool).message})
+    return encode({"error": described(failure, injected_tool).message})
 
 
 def _identity(document: Document, call: dict[str, Raw], function: dict[str, Raw]) -> str:

@@ -26,7 +26,7 @@ from penumbra.apis.openai_chat_message import Message, call_token, from_members,
 from penumbra.apis.responses import Responses
 from penumbra.apis.stream import Framing
 from penumbra.apis.turns import Turns
-from penumbra.apis.upstream_error import told
+from penumbra.apis.upstream_error import described
 from penumbra.apis.usage import UsageTable
 from penumbra.apis.whole_turns import WholeTurns
 from penumbra.wire.document import Document, NotJson, decode, encode
@@ -398,7 +398,7 @@ def called(document: Document, item: Raw) -> tuple[str, str]:
 
 def error_body(failure: Failure, injected_tool: str) -> bytes:
     """An error object as the API writes it, in words of ours."""
-    error = told(failure, injected_tool)
+    error = described(failure, injected_tool)
     status = error.status or 502
     kind = error.type if error.type != "error" else ""
     code = error.code or ("rate_limit_exceeded" if status == 429 else None)

@@ -22,7 +22,7 @@ from penumbra.apis.parts import joined_text
 from penumbra.apis.responses import Responses
 from penumbra.apis.stream import Framing
 from penumbra.apis.turns import Turns
-from penumbra.apis.upstream_error import told
+from penumbra.apis.upstream_error import described
 from penumbra.apis.usage import UsageTable
 from penumbra.apis.whole_turns import WholeTurns
 from penumbra.wire.document import Document, encode
@@ -339,7 +339,7 @@ def _made(document: Document, name: str, item: dict[str, Raw], found: str) -> Ma
 
 def error_body(failure: Failure, injected_tool: str) -> bytes:
     """An error object as the API writes it, in words of ours."""
-    error = told(failure, injected_tool)
+    error = described(failure, injected_tool)
     status = error.status or 502
     kind = error.type if error.type not in ("error", "response.failed") else ""
     code = error.code or ("rate_limit_exceeded" if status == 429 else None)
@@ -349,7 +349,7 @@ def error_body(failure: Failure, injected_tool: str) -> bytes:
 
 def _error(failure: Failure, injected_tool: str) -> dict[str, str]:
     """Code and message of an answer that failed."""
-    error = told(failure, injected_tool)
+    error = described(failure, injected_tool)
     code = str(error.code) if isinstance(error.code, str) else ""
     other = "rate_limit_exceeded" if error.status == 429 else "server_error"
     return {"code": code or other, "message": error.message}

@@ -101,7 +101,7 @@ def renamed(frame: bytes, ids: dict[str, str]) -> bytes:
     return document.render()
 
 
-def told(frame: bytes, ids: dict[str, str], lane: str, asked_from: str = "") -> bytes:
+def for_client(frame: bytes, ids: dict[str, str], lane: str, asked_from: str = "") -> bytes:
     """A frame for the client, which knows answers by other ids than the provider.
 
     `asked_from`: what the client wanted to go on from where the provider got all of it instead.

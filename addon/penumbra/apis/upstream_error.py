@@ -1,4 +1,4 @@
-"""What is told of an error that the provider gave to a request which the client did not make.
+"""What the client gets to know of an error for a request that it did not make.
 
 Its words speak of that request, and may name what stands there alone, so none of them go on. What
 clients act by does: the status, the names of the kind of error, and how long to wait.
@@ -51,7 +51,7 @@ _STATUS: Mapping[str, int] = {
 
 
 @dataclass(frozen=True, slots=True)
-class UsageScale:
+class DescribedError:
     """An error, without the provider's words."""
 
     status: int | None
@@ -63,24 +63,24 @@ class UsageScale:
     """Google's name of the status."""
 
 
-def told(failure: Failure, hidden: str) -> UsageScale:
-    """What the client is told. `hidden`: the name of a tool that it does not know."""
+def described(failure: Failure, hidden: str) -> DescribedError:
+    """What the client gets to know. `hidden`: the name of a tool that it does not know."""
     error = _error(failure.body)
     kind, state = (_name(error.get(key), hidden) for key in ("type", "status"))
     number = error.get("code")
     code: str | int = number if _is_status(number) else _name(number, hidden)
     said = [_STATUS.get(str(one)) for one in (code, kind, state)]
-    told_status = code if isinstance(code, int) else next((one for one in said if one), None)
-    status = failure.status if failure.status is not None and failure.status >= 400 else told_status
+    named_status = code if isinstance(code, int) else next((one for one in said if one), None)
+    status = failure.status if failure.status is not None and failure.status >= 400 else named_status
     message = failure.message
     if failure.retry_after is not None:
         message += f". Please try again in {failure.retry_after:g}s."
-    return UsageScale(status, message, kind, code, state)
+    return DescribedError(status, message, kind, code, state)
 
 
 def status(failure: Failure) -> int | None:
     """The HTTP status of a failure, or what stands for it in the error itself."""
-    return told(failure, "").status
+    return described(failure, "").status
 
 
 def words(failure: Failure) -> str:

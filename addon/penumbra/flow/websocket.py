@@ -182,12 +182,12 @@ class WebSockets:
         waiting.shown |= bool(shown)
         asked_from = waiting.sending.asked_from if waiting.sending is not None else ""
         if shown and (outside.ends or outside.type in NAMING) and (socket.names or asked_from):
-            shown = responses_socket.told(shown, socket.names, "", asked_from)
+            shown = responses_socket.for_client(shown, socket.names, "", asked_from)
         if not outside.ends:
             return shown
         rest = await self._ended(flow, socket, lane, waiting)
         if rest:
-            rest = responses_socket.told(rest, socket.names, outside.lane, asked_from)
+            rest = responses_socket.for_client(rest, socket.names, outside.lane, asked_from)
         if shown and rest:
             inject(flow, rest, to_client=True)
         return shown or rest
