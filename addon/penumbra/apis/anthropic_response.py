@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Raw
 
+from penumbra.apis.anthropic import SIGNATURES
 from penumbra.apis.base import Failure, MadeCall, Said, Turn
 from penumbra.apis.call_arguments import BlockArguments, Made, edit_value
 from penumbra.apis.content_blocks import Block, BlockTurns, Kind, WholeBlocks, object_or_empty
@@ -30,8 +31,6 @@ USAGE = UsageTable(
     repeated=_FROM_LAST_CALL,
 )
 _KEEP_ALIVE = b'event: ping\ndata: {"type": "ping"}\n\n'
-SIGNATURES = {"thinking": "signature", "redacted_thinking": "data"}
-"""Kinds of thinking blocks, and the member by which the provider recognises each."""
 _KINDS = {
     "message_start": Kind.START,
     "content_block_start": Kind.BLOCK_BEGINS,

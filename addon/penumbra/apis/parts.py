@@ -1,4 +1,4 @@
-"""What every format is read into: the tool results of a conversation, and what surrounds them.
+"""What is derived from a prompt: the tool results of a conversation, and what surrounds them.
 
 Positions are message indexes in the request's own order, so "before" and "after" mean the same in
 every format. Nothing here is decoded that nobody asks for: texts and arguments stay `Raw` views of

@@ -224,3 +224,29 @@ def test_results_and_words_of_ours_are_read_as_such(name: str) -> None:
 def test_errors_say_why(name: str) -> None:
     for status in (400, 500):
         assert b"because" in REQUESTS[name].error(status, "because")
+
+
+def test_a_prompt_is_read_once() -> None:
+    api, document = opened("anthropic")
+    assert api.prompt(document) is api.prompt(document)
+    assert api.prompt(document) is not REQUESTS["openai_chat"].prompt(document)
+
+
+LEGACY = {"role": "assistant", "content": None, "function_call": {"name": "Read", "arguments": "{}"}}
+REMOTE = {"toolUse": {"toolUseId": "srv_1", "name": "search", "input": {"q": "x"}, "type": "server_tool_use"}}
+ODD = {
+    "a call of the legacy form": ("openai_chat", {"messages": [LEGACY]}),
+    "a call that the provider answers": (
+        "bedrock",
+        {"messages": [{"role": "assistant", "content": [REMOTE]}]},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_calls_that_no_exchange_is_recognised_by(what: str) -> None:
+    name, body = ODD[what]
+    document = Document(json.dumps(body).encode())
+    assert len(list(REQUESTS[name].past_calls(document))) == 1
+    assert len(list(REQUESTS[name].outside_results(document))) == 1
+    assert [one.calls for one in REQUESTS[name].visible(document)] == [()]
