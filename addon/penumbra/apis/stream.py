@@ -118,7 +118,11 @@ def _edited(filter: Filter, event: Event) -> Iterable[Event]:
     """What a filter makes of an event. Never raises: what can't be read goes on as it is."""
     event.settle()
     try:
-        return list(filter.event(event))
+        events = list(filter.event(event))
+        for edited in events:
+            # Edits that contradict one another are found here.
+            edited.data()
+        return events
     except Exception as error:
         _log.warning("Penumbra passes an event on as it came: %s", place(error))
         return (event.copy(),)

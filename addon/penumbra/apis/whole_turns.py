@@ -128,6 +128,8 @@ def _filtered(document: Document, filters: Sequence[Filter]) -> bytes:
         document = Document(document.render()) if document.edits else document
         try:
             filter.document(document)
+            # Edits that contradict one another are found here.
+            document.render()
         except Exception as error:
             _log.warning("Penumbra passes a response on as it came: %s", place(error))
             document = Document(document.data)
