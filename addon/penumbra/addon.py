@@ -6,7 +6,6 @@ import gc
 import logging
 import os
 import time
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mitmproxy import connection, ctx, exceptions, http, tls
@@ -16,18 +15,16 @@ from mitmproxy.proxy.layer import NextLayer
 from penumbra.apis import recognise
 from penumbra.config import options
 from penumbra.config.settings import Settings, SettingsError
-from penumbra.flow import destination, hidden_requests, listening, websocket_frames, websocket_limit
-from penumbra.flow import state as states
+from penumbra.flow import destination, hidden_requests, listening, websocket_limit
 from penumbra.flow.commands import Commands
 from penumbra.flow.current_settings import CurrentSettings
 from penumbra.flow.engines import Engines, Lease
 from penumbra.flow.event_file import EventFile
 from penumbra.flow.only_http import OnlyHttp
-from penumbra.flow.other_websockets import OtherWebSockets
 from penumbra.flow.report import Reports
-from penumbra.flow.request import RequestWay, described
+from penumbra.flow.request import RequestWay
 from penumbra.flow.response import ResponseWay
-from penumbra.flow.websocket import WebSockets
+from penumbra.flow.websocket_way import WebSocketWay
 from penumbra.metrics.asked_originals import ExpansionMetrics
 from penumbra.metrics.running import StatsFile, own_file
 from penumbra.metrics.totals import Metrics
@@ -50,14 +47,7 @@ class Penumbra:
         reports = Reports(self.metrics, self.events.write, self.stats_file.changed)
         self.responses = ResponseWay(self.expansions, self.events.write, lambda: self.settings.blank_flows)
         self.requests = RequestWay(self.current, self._lease, self.responses, reports, self.metrics)
-        self.websockets = WebSockets(
-            self.requests.frame,
-            self.requests.other_frame,
-            self._lease,
-            self.responses.turns,
-            partial(described, socket=True),
-        )
-        self.other_websockets = OtherWebSockets(self.requests.others)
+        self.websockets = WebSocketWay(self._lease, self.requests, self.responses)
         self.only_http = OnlyHttp(self._is_searched)
         # Addons of their own: what they do has nothing to do with the flows of LLM calls.
         self.addons = [listening.Listening(), Commands(self.metrics, self.expansions)]
@@ -191,25 +181,12 @@ class Penumbra:
 
     def websocket_start(self, flow: http.HTTPFlow) -> None:
         """A WebSocket is open."""
-        if (state := states.of(flow)) is None or (state.socket or state.searched_socket) is None:
-            return
-        websocket_frames.keep_letters_whole()
-        if state.socket is not None:
-            self.websockets.start(flow, state.socket)
+        self.websockets.start(flow)
 
     async def websocket_message(self, flow: http.HTTPFlow) -> None:
         """A frame is there; the next one waits for the end of this hook."""
-        state = states.of(flow)
-        if state is not None and state.socket is not None:
-            await self.websockets.message(flow, state.socket)
-        elif state is not None and state.searched_socket is not None:
-            await self.other_websockets.message(flow, state.searched_socket)
+        await self.websockets.message(flow)
 
     def websocket_end(self, flow: http.HTTPFlow) -> None:
         """A WebSocket is closed."""
-        if (state := states.of(flow)) is None:
-            return
-        self.responses.privacy.websocket_end(flow, state)
-        if state.socket is not None:
-            self.websockets.end(flow, state.socket)
-        states.forget(flow)
+        self.websockets.end(flow)
