@@ -152,6 +152,8 @@ class BlockTurns(Turns):
             return (event,)
         if kind is Kind.BLOCK_BEGINS or index not in seen.blocks:
             seen.blocks[index] = self.new_block()
+            # A number that begins anew names another block, hidden or not.
+            seen.hidden.discard(index)
         block = seen.blocks[index]
         seen.open = index if kind is not Kind.BLOCK_ENDS else -1
         if kind is Kind.BLOCK_BEGINS and isinstance(first := document.plain(members.get(self.begins)), dict):

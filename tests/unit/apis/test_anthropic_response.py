@@ -405,3 +405,12 @@ def test_what_is_left_of_a_message_that_breaks_off() -> None:
         assert not content or content[-1]["type"] != "thinking"
         assert PHANTOM not in str(content)
     assert [block["type"] for block in content] == ["thinking", "text", "tool_use"]
+
+
+def test_a_number_that_begins_anew_names_another_block() -> None:
+    """What follows a hidden call under the same number is the model's own, and is shown."""
+    hidden = call(0, PHANTOM, "toolu_p", json.dumps({"id": "shadow_0"}))
+    out, (turn,) = every_cut(stream, [start() + hidden + text(0, "own words") + end("end_turn", 3)])
+    assert b"own words" in out
+    assert turn.injected == ()
+    assert turn.text == "own words"
