@@ -65,9 +65,10 @@ class Eviction:
             if excess <= 0 or not (gone := self._remove(connection, excess * size)):
                 break
             removed += gone
-        # Only what is beyond the size is given back: the rest of the free pages is written next. Each row
-        # of the answer is one page.
-        connection.execute(f"PRAGMA incremental_vacuum({min(pages - most, _STEP_PAGES)})").fetchall()
+        # Only what is beyond the size is given back: the rest of the free pages is written next. One page a
+        # call: each is a row without columns, and before Python 3.12 the module steps to the first row only.
+        for _ in range(min(pages - most, _STEP_PAGES)):
+            connection.execute("PRAGMA incremental_vacuum(1)").fetchall()
         left = pragma(connection, "page_count")
         return left > most and (removed > 0 or left < pages)
 
