@@ -10,6 +10,8 @@ import pytest
 
 from support import cuts, mitm
 
+LONG_TABLE = 40
+"""Cases of a test without a proxy, from which on a sample leaves some out."""
 PROXY_FIXTURES = {"shared_proxies", "own_proxy", "signing_proxy"}
 
 
@@ -21,7 +23,7 @@ def add_options(parser: pytest.Parser) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="of each test with a proxy that has many parameters, every Nth case",
+        help="every Nth case of each test with a proxy, and of the long tables of other tests",
     )
 
 
@@ -52,16 +54,16 @@ def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def _not_in_sample(items: list[pytest.Item], step: int) -> list[pytest.Item]:
-    """All but every Nth case of each test with a proxy. One or two cases all run; the test's name decides
-    where the count begins, so that tests with the same parameters don't all run the same of them.
+    """All but every Nth case of each test with a proxy, and of others with a long table. One or two cases all
+    run; the test's name decides where the count begins, so that tests with the same parameters don't all run
+    the same of them.
     """
     cases: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        if item.get_closest_marker("proxy"):
-            cases[item.nodeid.partition("[")[0]].append(item)
+        cases[item.nodeid.partition("[")[0]].append(item)
     left_out = []
     for test, of_test in cases.items():
         first = crc32(test.encode()) % min(step, len(of_test))
-        if len(of_test) > 2:
+        if len(of_test) > (2 if of_test[0].get_closest_marker("proxy") else LONG_TABLE):
             left_out += [item for at, item in enumerate(of_test) if at % step != first]
     return left_out
