@@ -46,11 +46,12 @@ FORMS = (
 
 def _values() -> list[tuple[str, str]]:
     """(rule, secret) of all examples whose rule needs nothing around the secret."""
+    bare = {each.id for each in rule.read() if not each.group}
     examples = (
         (each.id, text)
         for file in rules.load_folder("secrets")
         for each in convert(SecretFile, file.content, "").rules
-        if not each.group
+        if each.id in bare
         for text in each.examples.match
     )
     marked = ((name, MARKED.findall(text.replace("¦", ""))) for name, text in examples)
