@@ -51,6 +51,10 @@ def policy_of(settings: Settings, mode: Mode, *, lossy: bool) -> Policy:
     )
 
 
+def _lines(text: str) -> int:
+    return len(text.removesuffix("\n").split("\n")) if text else 0
+
+
 def report(tool: str, line: str, text: str, policy: Policy) -> Iterator[str]:
     """The lines of the report."""
     arguments = {tool_rules().arguments.command[0]: line}
@@ -63,7 +67,7 @@ def report(tool: str, line: str, text: str, policy: Policy) -> Iterator[str]:
     yield from _labelled("call", f"{tool}: {line}" if line else tool)
     yield from _labelled("category", call.category)
     yield from _labelled("family", _family(call, split_envelope(result.original)[1]))
-    yield from _labelled("text", f"{_measure(text)}, {len(text.splitlines()):,} lines")
+    yield from _labelled("text", f"{_measure(text)}, {_lines(text):,} lines")
     yield from _labelled("mode", f"{policy.mode}; lines {left_out}")
     yield ""
     yield from _stages(trials)

@@ -81,7 +81,7 @@ class Engine:
         listening: Callable[[], Collection[int]] = tuple,
         database: Database | None = None,
     ) -> None:
-        """`figures` count what external compressors do; `listening` tells the ports of this process;
+        """`metrics` count what external compressors do; `listening` tells the ports of this process;
         `database`: the one that another engine has open at the same place."""
         path = settings.database
         self.settings = settings

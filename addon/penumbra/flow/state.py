@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
     from penumbra.flow.websocket_lanes import Socket
 
 MOST_FLOWS = 10_000
-"""More are never open at once. Beyond, the oldest are taken for flows whose end was not told."""
+"""Beyond, the oldest are looked at: their end may not have been told."""
+LONGEST = 86_400.0
+"""Seconds. What is older than that, with so many others behind it, is taken for such a flow. What is younger
+stays, however many there are: without its state a flow would show its client what is not the client's."""
 
 
 @dataclass
@@ -53,6 +57,7 @@ class FlowState:
     """What goes to the client may differ from what the flow shows."""
     body_to_send: bytes | None = None
     """The body that goes to the client instead; None: what the flow shows."""
+    begun: float = field(default_factory=time.monotonic)
 
     def end(self) -> None:
         """Nothing of it is used any more."""
@@ -67,10 +72,14 @@ _STATES: dict[str, FlowState] = {}
 def begin(flow: http.HTTPFlow, lease: Lease) -> FlowState:
     """The flow's request is looked at; its lease ends with it."""
     forget(flow)
-    while len(_STATES) >= MOST_FLOWS:
+    while len(_STATES) >= MOST_FLOWS and _oldest().begun < time.monotonic() - LONGEST:
         _STATES.pop(next(iter(_STATES))).end()
     state = _STATES[flow.id] = FlowState(lease)
     return state
+
+
+def _oldest() -> FlowState:
+    return next(iter(_STATES.values()))
 
 
 def of(flow: http.HTTPFlow) -> FlowState | None:

@@ -68,6 +68,8 @@ class Database:
         """The file was given up; everything lives in memory."""
         self._moved = False
         self._holders = 1
+        self.filled: set[str] = set()
+        """The tables that something was put into since the file was opened, whoever did it."""
 
     def share(self, max_bytes: int) -> None:
         """Somebody else uses it too, and will close it. To be called on the event loop, as `close`.

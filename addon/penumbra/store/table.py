@@ -66,7 +66,8 @@ class Table(Generic[V]):
         self._clock = clock
         self._refresh = min(_REFRESH_SECONDS, ttl / _REFRESHES_PER_TTL)
         self._memory: LRUCache[bytes, _Entry[V]] = LRUCache(schema.memory, self._weight)
-        self._is_empty: bool | None = None
+        self._was_empty: bool | None = None
+        """When the database was asked; None: it was not."""
         database.add(schema.name, Lifetime(lambda: clock() - ttl, schema.leaves_last))
 
     async def get(self, keys: Iterable[bytes]) -> dict[bytes, V]:
@@ -102,7 +103,7 @@ class Table(Generic[V]):
     async def add(self, values: Mapping[bytes, V]) -> None:
         """Keep values where there is none; what is there stays, and was used. For what is not in memory."""
         if values:
-            self._is_empty = False
+            self._database.filled.add(self._name)
             await self._database.run(partial(self._write_new, dict(values), self._clock()))
 
     def note(self, values: Mapping[bytes, V]) -> None:
@@ -110,15 +111,17 @@ class Table(Generic[V]):
         now = self._clock()
         for key, value in values.items():
             self._remember(key, value, now)
-            self._is_empty = False
+        if values:
+            self._database.filled.add(self._name)
 
     async def is_empty(self) -> bool:
         """Whether nothing was ever kept."""
-        if self._is_empty is None:
+        if self._was_empty is None:
             query = f"SELECT 1 FROM {self._name} LIMIT 1"
             row = await self._database.run(lambda connection: connection.execute(query).fetchone())
-            self._is_empty = row is None and self._is_empty is not False
-        return self._is_empty
+            self._was_empty = row is None
+        # Another table of the name on the same database may have been filled since.
+        return self._was_empty and self._name not in self._database.filled
 
     def _remember(self, key: bytes, value: V, used: float) -> None:
         if self._schema.memory:

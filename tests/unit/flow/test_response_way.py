@@ -58,8 +58,22 @@ def test_a_step_that_fails_leaves_the_others_to_their_work(
     assert "hunter2" not in line
 
 
+def test_no_number_of_flows_takes_the_state_of_one_under_way(
+    monkeypatch: pytest.MonkeyPatch, engines: Engines
+) -> None:
+    """A neighbour may open as many as he can."""
+    monkeypatch.setattr(states, "MOST_FLOWS", 3)
+    flows = [tflow.tflow() for _ in range(9)]
+    for flow in flows:
+        states.begin(flow, lease(engines))
+    assert all(states.of(flow) is not None for flow in flows)
+    for flow in flows:
+        states.forget(flow)
+
+
 def test_flows_whose_end_is_not_told_give_way(monkeypatch: pytest.MonkeyPatch, engines: Engines) -> None:
     monkeypatch.setattr(states, "MOST_FLOWS", 3)
+    monkeypatch.setattr(states, "LONGEST", -1.0)
     flows = [tflow.tflow() for _ in range(5)]
     for flow in flows:
         states.begin(flow, lease(engines))

@@ -127,6 +127,21 @@ def test_the_calls_of_every_api_are_found(name: str) -> None:
     assert all(call.name for call in calls)
 
 
+def test_what_another_table_of_the_database_has_kept_is_noticed() -> None:
+    """As that of an engine which still ends its requests, when another is in force."""
+
+    async def go() -> None:
+        database = Database(None, 1 << 26)
+        old: Restorations = Table(database, restorations.SCHEMA, 3600)
+        new: Restorations = Table(database, restorations.SCHEMA, 3600)
+        assert await new.is_empty()
+        await old.put({b"key": (Stretch(1, 4, SHORT_MARK),)})
+        assert not await new.is_empty()
+        database.close()
+
+    asyncio.run(go())
+
+
 def test_what_was_put_back_outlives_the_process(tmp_path: Path) -> None:
     places = {b"key": (Stretch(1, 4, SHORT_MARK),), b"other": (Stretch(0, 2, MARK), Stretch(5, 9, MARK))}
 
