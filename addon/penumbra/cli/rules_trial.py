@@ -7,6 +7,7 @@ import re
 import shutil
 import textwrap
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import yaml
@@ -16,6 +17,7 @@ from penumbra.compress.calls.classify import Call, classify, printing_parts
 from penumbra.compress.calls.command_match import family_of
 from penumbra.compress.calls.envelope import split_envelope
 from penumbra.compress.calls.family_rules import families
+from penumbra.compress.calls.hint import hint
 from penumbra.compress.calls.tools import tool_rules
 from penumbra.compress.families import shorten as family_steps
 from penumbra.compress.families.family import family
@@ -61,7 +63,8 @@ def report(tool: str, line: str, text: str, policy: Policy) -> Iterator[str]:
     call = classify(tool, arguments)
     trials: list[Trial] = []
     output = ToolOutput(text, tool, arguments, "call")
-    redact = default().redact
+    # As the proxy does it, which knows what was called.
+    redact = partial(default().redact, hint=hint(arguments))
     result = pipeline.shorten(output, policy, redact, lambda _: _REFERENCE, trace=trials.append)
     left_out = "may be left out" if policy.lossy else "may not be left out"
     yield from _labelled("call", f"{tool}: {line}" if line else tool)

@@ -86,6 +86,7 @@ class PrintedSecrets(Strict, frozen=True):
     readers: tuple[str, ...]
     paths: tuple[Regex, ...]
     path_endings: tuple[str, ...]
+    public_paths: tuple[str, ...]
     naming: tuple[str, ...]
     masks: tuple[str, ...]
     never: AnyRegex

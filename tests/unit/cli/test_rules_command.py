@@ -113,6 +113,11 @@ def test_secrets_are_not_shown(tried: Any) -> None:
     assert "[REDACTED:" in out
 
 
+def test_what_the_command_says_of_its_output_counts(tried: Any) -> None:
+    secret = "q8Zk2mVt41Lx9RwPa7BcXy5D"
+    assert secret not in tried(f"{secret}\n", "gh auth token")
+
+
 @pytest.mark.parametrize("width", [40, 60, 140])
 def test_what_is_said_fits_the_terminal(width: int, tried: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(width))

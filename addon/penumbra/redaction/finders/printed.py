@@ -72,9 +72,12 @@ _names = cache(Names)
 
 def printed(call: str) -> Printed | None:
     """Whether a command line, or the reading of a file with this path, prints a bare secret."""
-    if not any(space in call for space in " \t\n") and (found := _file(call)):
+    parts = parse(call)
+    # `pwd` is a command, and no file of passwords.
+    is_command = "/" not in call and bool(parts) and all(part.brief for part in parts)
+    if not is_command and not any(space in call for space in " \t\n") and (found := _file(call)):
         return Printed(found)
-    return _of_parts(parse(call), 0)
+    return _of_parts(parts, 0)
 
 
 def _of_parts(parts: Sequence[Part], depth: int) -> Printed | None:
@@ -136,6 +139,8 @@ def _strongest_name(names: Iterable[Name | None]) -> Name | None:
 def _file(path: str) -> Name | None:
     """What a file holds that is all one secret."""
     path = path[:1_000].replace("\\", "/")
+    if path in _knowledge()["public_paths"]:
+        return None
     paths, _ = _patterns()
     if paths.search(path):
         return _ANYTHING

@@ -1,0 +1,40 @@
+"""What a shell says of itself is no secret, however much its words look like those of one."""
+
+from __future__ import annotations
+
+import pytest
+
+from penumbra.redaction import LIBRARY_KEY
+from penumbra.redaction.redactor import Redactor
+
+REDACTOR = Redactor(LIBRARY_KEY)
+ACCOUNTS = """root:x:0:0:root:/root:/bin/bash
+sync:x:4:65534:sync:/bin:/bin/sync
+_apt:x:100:65534::/nonexistent:/usr/sbin/nologin
+nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        ("pwd", "/workspace/project-7f3a9c/src__eps\n(bash) bash-$"),
+        ("pwd", "/testbed"),
+        ("cd src && pwd", "/testbed/src"),
+        ("cat /etc/passwd", ACCOUNTS),
+        ("/etc/passwd", ACCOUNTS),
+        ("curl -F file=@printenv.pl http://localhost/", ACCOUNTS),
+    ],
+)
+def test_nothing_is_taken_out(call: str, text: str) -> None:
+    assert REDACTOR.redact(text, call).text == text
+
+
+@pytest.mark.parametrize("call", ["password", "cat db_passwd", "/run/secrets/pwd", "gh auth token"])
+def test_what_prints_a_secret_is_still_known(call: str) -> None:
+    assert REDACTOR.redact("q8Zk2mVt41Lx9RwPa7Bc\n", call).counts
+
+
+@pytest.mark.parametrize("call", ["printenv", "printenv; ls", "cd x && printenv", "(printenv)"])
+def test_an_environment_is_still_loud(call: str) -> None:
+    assert REDACTOR.redact("ROUTING_KEY=q8Zk2mVt41Lx9RwPa7Bc\n", call).counts
