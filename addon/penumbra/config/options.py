@@ -332,6 +332,16 @@ class Settings:
         return name if name in STRATEGY_ASKED else ""
 
     @property
+    def shortens(self) -> bool:
+        """Whether anything may be left out of results."""
+        return self.mode is not Mode.DISABLED and self.strategy != "passthrough"
+
+    @property
+    def rewrites_history(self) -> bool:
+        """Whether what was sent before may get smaller, though the provider would take it as it was."""
+        return self.shortens and self.mode is not Mode.SAFE
+
+    @property
     def must_search(self) -> bool:
         """Whether what can't be searched for secrets is not sent."""
         return self.redact_secrets and self.redaction_failure != "pass"

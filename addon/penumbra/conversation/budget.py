@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penumbra.compress import token_estimate
-from penumbra.compress.result import Mode
 from penumbra.compress.token_estimate import BYTES_PER_TOKEN
 from penumbra.config.settings import Settings
 from penumbra.conversation import context_windows, shrink_order, shrunk_request
@@ -19,7 +18,7 @@ from penumbra.store.decisions import Decision
 
 def may_shorten(settings: Settings) -> bool:
     """Whether the operator lets results be left out to make a request fit."""
-    return settings.recover == "auto" and settings.lossy != "off" and settings.mode is not Mode.DISABLED
+    return settings.recover == "auto" and settings.lossy != "off" and settings.shortens
 
 
 def plan(inputs: Inputs, decided: Mapping[bytes, Decision], body: bytes, state: ConversationState) -> Plan:

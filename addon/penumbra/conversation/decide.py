@@ -83,14 +83,21 @@ class Decider:
     def is_open(self, item: Item) -> bool:
         """Whether the item's form would be decided anew."""
         past = self.inputs.past.get(item.key)
-        return not (self._adopts(item) if past is None else self.earlier.holds(past.facts))
+        return not (self._adopts(item) if past is None else self._holds(item, past))
+
+    def _holds(self, item: Item, past: Decision) -> bool:
+        """Whether the form of the past is still the form."""
+        if past.facts.ref and self.inputs.references is None and not self.inputs.request.settings.shortens:
+            # Nobody could ask for what it leaves out; while nothing has answered it, nothing binds it.
+            return item.result.turn <= self.inputs.request.conversation.last_answer
+        # A reference holds only while its referents stand earlier in the request.
+        return self.earlier.holds(past.facts)
 
     def _decision(self, item: Item) -> tuple[Decision, bool]:
         if item.key in self.inputs.planned:
             return self.inputs.planned[item.key], True
         past = self.inputs.past.get(item.key) or self.decisions.get(item.key)
-        # A reference holds only while its referents stand earlier in the request.
-        if past is not None and self.earlier.holds(past.facts):
+        if past is not None and self._holds(item, past):
             return past, False
         if past is None and self._adopts(item):
             return self._adopted(item), True

@@ -215,7 +215,7 @@ class Engine:
         state = await self._stores.conversations.past(conversation)
         past = await self._stores.decisions.get(compose.keys(request, state))
         redact = self._also_known_values(request, caller, redact)
-        prepared = await self._prepare(incoming, request, state, caller)
+        prepared = await self._prepare(incoming, request, state, caller, past)
         limits = state.limits if retry is None else state.limits.learned(retry.limits)
         betas = self._without_unbound(incoming, request, prepared) if limits.drop else ""
         references = prepared.references if prepared else None
@@ -324,10 +324,15 @@ class Engine:
         return self._restored().redacting(request, caller.possessed(), redact)
 
     async def _prepare(
-        self, incoming: Incoming, request: Request, state: ConversationState, caller: Caller
+        self,
+        incoming: Incoming,
+        request: Request,
+        state: ConversationState,
+        caller: Caller,
+        past: Mapping[bytes, Decision],
     ) -> Prepared | None:
         """The injected tool and hidden exchanges, where the request may have them."""
-        if (terms := injected_tool.terms(incoming, request, state)) is None:
+        if (terms := injected_tool.terms(incoming, request, state, past)) is None:
             return None
         format_name = incoming.api.format + ("_socket" if incoming.socket else "")
         saved = request.document.saved()

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from penumbra.compress.result import Mode
+from collections.abc import Mapping
+
 from penumbra.conversation import adoption
 from penumbra.conversation.incoming import Incoming
 from penumbra.conversation.model import Request
 from penumbra.expand.expansions import Terms
 from penumbra.store.conversations import ConversationState
+from penumbra.store.decisions import Decision
 
 
-def terms(incoming: Incoming, request: Request, state: ConversationState) -> Terms | None:
-    """The terms on which it may; None: it may not have it at all."""
+def terms(
+    incoming: Incoming, request: Request, state: ConversationState, past: Mapping[bytes, Decision]
+) -> Terms | None:
+    """The terms on which it may; None: it may not have it at all. `past`: decisions of the past."""
     settings, conversation = request.settings, request.conversation
     if incoming.api.kind not in ("messages", "count_tokens"):
         return None
@@ -23,7 +27,7 @@ def terms(incoming: Incoming, request: Request, state: ConversationState) -> Ter
         conversation.last_thinking >= 0 or adoption.may_be_cached(request.document, request.api.cache)
     )
     return Terms(
-        wanted=settings.enable_expand_context and settings.mode is not Mode.DISABLED,
+        wanted=(settings.enable_expand_context and settings.shortens) or _shows_references(request, past),
         at_stake=settings.adopt == "raw" or at_stake,
         hint=settings.include_expand_hint,
         betas=incoming.headers.get("anthropic-beta", ""),
@@ -31,3 +35,10 @@ def terms(incoming: Incoming, request: Request, state: ConversationState) -> Ter
         editing=settings.restores_secrets,
         held=state.tool,
     )
+
+
+def _shows_references(request: Request, past: Mapping[bytes, Decision]) -> bool:
+    """Whether the model has read a reference that stays in the request."""
+    last = request.conversation.last_answer
+    unread = {item.key for item in request.items if item.result.turn > last}
+    return any(decision.facts.ref and key not in unread for key, decision in past.items())

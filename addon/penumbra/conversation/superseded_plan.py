@@ -61,4 +61,5 @@ def arguments(inputs: Inputs, state: ConversationState, results: Plan) -> Plan:
 def _may_lose(inputs: Inputs) -> bool:
     settings = inputs.request.settings
     allowed = inputs.references is not None or settings.lossy == "on"
-    return allowed and settings.supersede != "off" and settings.lossy != "off"
+    asked_for = settings.supersede != "off" and settings.lossy != "off"
+    return allowed and asked_for and settings.rewrites_history

@@ -1,0 +1,121 @@
+"""What each mode leaves alone: doing nothing means nothing, and what was begun stays whole."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from support.agents.agent import results
+from support.agents.callers import tool_names
+from support.agents.model import PHANTOM, refs
+
+TOOL = {"name": "Bash", "description": "Runs.", "input_schema": {"type": "object"}}
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
+PRICED = {"penumbra_supersede": "priced", "penumbra_lossy": "on"}
+"""What is superseded gets smaller in the next turn already, since so little is cached nowhere."""
+
+
+def listing(name: str, lines: int = 200) -> str:
+    """Some 8 KB in which nothing repeats."""
+    chance = random.Random(name)
+    return "\n".join(f"{name}{n:04} {chance.getrandbits(96):024x}" for n in range(lines))
+
+
+class Talk:
+    """One conversation of a client that sends raw requests."""
+
+    def __init__(self, client: Any, key: str, upstream: Any) -> None:
+        self._client, self._upstream = client, upstream
+        self._headers = {"x-api-key": key, "anthropic-version": "2023-06-01"}
+        self.messages: list[dict[str, Any]] = [{"role": "user", "content": "Which job is slow?"}]
+
+    def prints(self, text: str, command: str = "./list") -> None:
+        call_id = f"toolu_own{len(self.messages):021}"
+        call = {"type": "tool_use", "id": call_id, "name": "Bash", "input": {"command": command}}
+        result = {"type": "tool_result", "tool_use_id": call_id, "content": text}
+        self.messages += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+
+    def send(self, mode: str = "", **more: Any) -> Any:
+        """The request as the provider got it."""
+        forge = {"_forge": {"tool_output_compression": mode}} if mode else {}
+        body = {"model": "claude-x", "max_tokens": 9, "tools": [TOOL], "messages": self.messages}
+        answer = self._client.post(
+            "https://api.anthropic.com/v1/messages", json={**body, **forge, **more}, headers=self._headers
+        )
+        assert answer.status_code == 200, answer.text
+        return self._upstream.asked()[-1]
+
+
+@pytest.fixture
+def talk(proxy: Any, clients: Any, api_key: str, upstream: Any) -> Any:
+    def begin(**options: str) -> Talk:
+        return Talk(clients.http(proxy("regular", **options)), api_key, upstream)
+
+    return begin
+
+
+def grown(talk: Talk, mode: str) -> list[Any]:
+    """The requests of a conversation in which the first result is superseded."""
+    requests = []
+    for text in (listing("first"), listing("second"), listing("third") + f"\ntoken: {SECRET}"):
+        talk.prints(text)
+        requests.append(talk.send(mode))
+    return requests
+
+
+@pytest.mark.parametrize(
+    ("mode", "options"), [("disabled", PRICED), ("", {**PRICED, "penumbra_strategy": "passthrough"})]
+)
+def test_where_nobody_shortens_there_is_neither_tool_nor_reference(
+    mode: str, options: dict[str, str], talk: Any
+) -> None:
+    """Secrets are taken out all the same."""
+    begun = talk(**options)
+    requests = grown(begun, mode)
+    sent = requests[0].json
+    assert sent["tools"] == [TOOL]
+    assert sent["messages"] == begun.messages[:3]
+    last = list(results(requests[-1].json))
+    assert last[:2] == [listing("first"), listing("second")]
+    assert SECRET not in last[2]
+    assert last[2].startswith(listing("third"))
+
+
+def test_safe_leaves_what_was_sent_as_it_was(talk: Any) -> None:
+    begun = talk(**PRICED)
+    last = grown(begun, "safe")[-1]
+    assert list(results(last.json))[:2] == [listing("first"), listing("second")]
+    # It may truncate, so the model may ask.
+    assert PHANTOM in tool_names(last)
+
+
+def test_standard_makes_a_reference_of_what_was_superseded(talk: Any) -> None:
+    first = next(results(grown(talk(**PRICED), "standard")[-1].json))
+    assert first.startswith("<<<SHADOW:shadow_")
+    assert "[tool_compaction]" in first
+
+
+def test_a_reference_that_nothing_has_answered_goes_where_nobody_could_ask(talk: Any) -> None:
+    begun = talk()
+    begun.prints(listing("long", 900))
+    assert len(refs(begun.send())) == 1
+    sent = begun.send("disabled")
+    assert sent.json["tools"] == [TOOL]
+    assert list(results(sent.json)) == [listing("long", 900)]
+    # What was sent last is its form from now on.
+    begun.prints("ok")
+    assert next(results(begun.send().json)) == listing("long", 900)
+
+
+def test_a_reference_that_was_answered_keeps_its_tool(talk: Any) -> None:
+    begun = talk()
+    begun.prints(listing("long", 900))
+    first = begun.send()
+    begun.prints(listing("later", 900))
+    second = begun.send("disabled")
+    assert PHANTOM in tool_names(second)
+    kept, later = results(second.json)
+    assert [kept] == list(results(first.json))
+    assert later == listing("later", 900)
