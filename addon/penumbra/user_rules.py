@@ -163,16 +163,27 @@ def _add_rules(read: UserRules, kind: str, name: str, content: Any) -> None:
         return
     frame = {**content, **{part: [] for part in lists if part in content}}
     wrong = [f"{name}: {problem}" for problem in problems(whole, frame)]
-    good = []
+    # Where the rules of a name stand that are used.
+    places = {
+        rule[named_by]: file
+        for file, other in read.contents.items()
+        if file.startswith(f"{kind}/")
+        for rule in other[key]
+    }
+    good: list[Any] = []
+    left_out: set[str] = set()
     for rule in content.get(key, ()):
-        title = rule.get(named_by, "?") if isinstance(rule, dict) else "?"
-        told = (
-            list(problems(entry, rule))
-            or list(broken_patterns(entry, rule))
-            or list(_unusable(rule, str(content.get("label", ""))))
-        )
+        title = str(rule.get(named_by, "?")) if isinstance(rule, dict) else "?"
+        told = list(problems(entry, rule)) or list(broken_patterns(entry, rule))
+        told = told or list(_unusable(rule, str(content.get("label", ""))))
+        if not told and title in places:
+            told = [f"{named_by}: {title} stands in {places[title]} already"]
         wrong += [f"{name}: {title}: {problem}" for problem in told]
-        good += [] if told else [rule]
+        if told:
+            left_out.add(title)
+            continue
+        good.append(rule)
+        places[title] = name
     used = {**content, key: good}
     if "examples" in content:
         used["examples"] = []
@@ -183,6 +194,9 @@ def _add_rules(read: UserRules, kind: str, name: str, content: Any) -> None:
     read.problems += wrong
     if not list(problems(whole, frame)):
         read.contents[name] = used
+        for title in left_out - places.keys():
+            # Its examples can't hold, which needs no saying.
+            _leave_out(read.contents, name, title)
 
 
 def _unusable(entry: Mapping[str, Any], label: str) -> Iterator[str]:

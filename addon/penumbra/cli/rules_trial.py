@@ -30,7 +30,8 @@ from penumbra.errors import one_line
 from penumbra.redaction import default
 
 _REFERENCE = "shadow_" + "0" * 32
-_NOTHING = "nothing to do"
+_LOOKS = ("command_family", "all others")
+"""Stages that are shown what a family would be shown."""
 _LINE_ENDS = str.maketrans({"\x85": "\\x85", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 """Those of YAML that JSON knows nothing of."""
 _LOST = {
@@ -69,7 +70,9 @@ def report(tool: str, line: str, text: str, policy: Policy) -> Iterator[str]:
     left_out = "may be left out" if policy.lossy else "may not be left out"
     yield from _labelled("call", f"{tool}: {line}" if line else tool)
     yield from _labelled("category", call.category)
-    yield from _labelled("family", _family(call, split_envelope(result.original)[1]))
+    # As its family sees it: without what a terminal would not show.
+    seen = next((trial.before for trial in trials if trial.stage in _LOOKS), result.original)
+    yield from _labelled("family", _family(call, split_envelope(seen)[1]))
     yield from _labelled("text", f"{_measure(text)}, {_lines(text):,} lines")
     yield from _labelled("mode", f"{policy.mode}; lines {left_out}")
     yield ""
@@ -83,12 +86,12 @@ def report(tool: str, line: str, text: str, policy: Policy) -> Iterator[str]:
         yield ""
         yield from _labelled("", "An example for the rule's file, without secrets; read it first:")
         yield ""
-        yield _example(line or tool, call, result.original, lossy=policy.lossy)
+        yield _example(line or tool, call, seen, lossy=policy.lossy)
     elif call.command and not call.mixed and not any(part.read for part in call.parts):
         yield ""
         yield from _labelled("", "A family to begin with; docs/rules.md says what may stand in it:")
         yield ""
-        yield _beginning(line, call, result.original)
+        yield _beginning(line, call, seen)
 
 
 def _width() -> int:
@@ -196,9 +199,9 @@ def _beginning(line: str, call: Call, text: str) -> str:
 
 
 def as_yaml(example: Mapping[str, Any]) -> str:
-    """An entry of a list, texts of several lines as blocks where YAML can hold them so."""
+    """An entry of a list, indented by two, texts of several lines as blocks where YAML can hold them so."""
     lines = [f"  {key}: {_value(value)}" for key, value in example.items()]
-    return "- " + "\n".join(lines)[2:]
+    return textwrap.indent("- " + "\n".join(lines)[2:], "  ")
 
 
 def _value(value: Any) -> str:

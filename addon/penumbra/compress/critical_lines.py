@@ -185,6 +185,13 @@ def _severity(line: bytes, marks: Sequence[int]) -> Severity:
     return Severity.COMPLAINT if _IS_COMPLAINT in marks else Severity.MENTION
 
 
+def says_as_much(line: str, other: str) -> bool:
+    """Whether another form of a critical line is as severe as the line."""
+    return is_critical(other) and severity(encode(other[:_LINE_LIMIT])) <= severity(
+        encode(line[:_LINE_LIMIT])
+    )
+
+
 def critical_lines(lines: Sequence[str]) -> Iterator[int]:
     """Positions of the critical lines, in order: less work than asking for each by itself."""
     data = encode("\n".join([line[:_LINE_LIMIT] for line in lines]))

@@ -64,6 +64,16 @@ def test_the_example_holds(tried: Any) -> None:
     assert list(problems(convert(CommandExample, example, ""))) == []
 
 
+def test_colours_are_taken_off_before_the_family_is_asked(tried: Any) -> None:
+    out = tried(
+        "".join(f"\x1b[31m?? src/api/{name}.py\x1b[0m\n" for name in "abcd"), "git status -s", "--lossless"
+    )
+    assert "family    git-status (ours)\n" in out
+    (example,) = yaml.safe_load(out.partition("read it first:\n\n")[2])
+    assert "\x1b" not in example["text"]
+    assert list(problems(convert(CommandExample, example, ""))) == []
+
+
 @pytest.mark.parametrize(
     ("line", "text", "family"),
     [

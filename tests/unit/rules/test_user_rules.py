@@ -88,9 +88,9 @@ def test_tools_and_errors_take_the_place_of_ours(tmp_path: Path) -> None:
         ("commands/x.yaml", {"families": [family("x", steps=[{"drop": "a(?=b)"}])]}, "x: steps[0].drop: got 'a(?=b)', allowed: a pattern of RE2 (invalid perl operator: (?=)"),
         ("commands/x.yaml", {"families": [family("x", steps=[{"drop": "(a)\\1"}])]}, "x: steps[0].drop: got '(a)\\\\1', allowed: a pattern of RE2 (invalid escape sequence: \\1)"),
         ("commands/x.yaml", {"families": [family("x", shape={"any": ["("]})]}, "x: shape.any[0]: got '(', allowed: a pattern of RE2 (missing ): ()"),
-        ("commands/x.yaml", {"families": [family("x", steps=[{"group": "(?P<key>a)"}])]}, "x: steps[0]: no group rest in '(?P<key>a)'"),
-        ("commands/x.yaml", {"families": [family("x", steps=[{"fold": "a", "say": "b", "by": "c"}])]}, "x: steps[0]: no group c in 'a'"),
-        ("commands/x.yaml", {"families": [family("x", inner="> .*")]}, "x: no group command in '> .*'"),
+        ("commands/x.yaml", {"families": [family("x", steps=[{"group": "(?P<key>a)"}])]}, "x: steps[0]: no group rest in (?P<key>a)"),
+        ("commands/x.yaml", {"families": [family("x", steps=[{"fold": "a", "say": "b", "by": "c"}])]}, "x: steps[0]: no group c in a"),
+        ("commands/x.yaml", {"families": [family("x", inner="> .*")]}, "x: no group command in > .*"),
         ("commands/x.yaml", {"famillies": []}, "famillies: unknown key, did you mean families?"),
         ("commands/x.yaml", ["x"], "got something else, allowed: a mapping with a list families"),
         ("commands/x.yaml", "a: [", "no YAML, line 2: did not find expected node content"),
@@ -170,3 +170,46 @@ def test_what_is_made_while_rules_change_is_made_again() -> None:
     assert family_of_bazel() == "bazel"
     assert family_of_bazel() == "bazel"
     assert made == ["make", "bazel"]
+
+
+TARGET = r"//(?P<target>\S+) .*"
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        ({"rewrite": TARGET, "to": "{targt}", "loss": "none"}, "to: got {targt}, allowed: target"),
+        (
+            {"fold": TARGET, "say": "[{mm}]"},
+            "say: got {mm}, allowed: n, target, first_target, last_target, distinct_target",
+        ),
+        ({"group": r"(?P<key>a)(?P<rest>b)", "line": "{key}"}, "line: got {key}, allowed: rest"),
+        ({"same": TARGET, "say": "{target}"}, "say: got {target}, allowed: line, n"),
+        (
+            {"block": TARGET, "counts": {"ok": "x"}, "say": "{oks}"},
+            "say: got {oks}, allowed: n, blocks, ok, target",
+        ),
+    ],
+)
+def test_a_name_that_nothing_stands_for_is_told(step: dict[str, Any], told: str, tmp_path: Path) -> None:
+    """Written out, it would stand in the place of what the lines say."""
+    content = {"families": [family("x", steps=[step])], "calls": {"x y": "x"}}
+    content["examples"] = [{"family": "x", "call": "x", "text": "a", "gives": None}]
+    assert use(tmp_path, "commands/x.yaml", content) == [f"commands/x.yaml: x: steps[0]: {told}"]
+
+
+def test_two_families_of_one_name_are_told(tmp_path: Path) -> None:
+    first, second = family("x", match=["a"]), family("x", match=["b"])
+    assert use(tmp_path, "commands/a.yaml", {"families": [first]}) == []
+    told = use(tmp_path, "commands/b.yaml", {"families": [second]})
+    assert told == ["commands/b.yaml: x: name: x stands in commands/a.yaml already"]
+    assert classify("Bash", {"command": "a"}).family == "x"
+
+
+def test_no_rewriting_takes_a_failure_away(tmp_path: Path) -> None:
+    steps = [{"rewrite": r"\[(?P<step>\w+)\] .*", "to": "{step}", "loss": "none"}]
+    assert use(tmp_path, "commands/x.yaml", {"families": [family("x", steps=steps)]}) == []
+    text = "[link] all of it\n[build] error: no such file\n[test] a long line that says nothing"
+    shortened = apply(text, classify("Bash", {"command": "x"}), lossy=True)
+    assert shortened is not None
+    assert shortened.text == "link\n[build] error: no such file\ntest"

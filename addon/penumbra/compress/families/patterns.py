@@ -40,8 +40,20 @@ class Pattern:
         """This pattern. Raises ValueError if a group of one of these names is missing."""
         for name in names:
             if name not in self._groups:
-                raise ValueError(f"no group {name} in {self.sources[0]!r}")
+                raise ValueError(f"no group {name} in {self.sources[0]}")
         return self
+
+    def check(self, key: str, template: str, *others: str, prefixes: Sequence[str] = ()) -> str:
+        """`template`, in which each `{name}` is a group, one with a prefix, or one of `others`.
+
+        Raises ValueError with the template's `key` and the names that are allowed.
+        """
+        groups = sorted(self._groups)
+        allowed = (*others, *groups, *(prefix + group for prefix in prefixes for group in groups))
+        for name in _parts(template)[1::2]:
+            if name not in allowed:
+                raise ValueError(f"{key}: got {{{name}}}, allowed: {', '.join(allowed) or 'no name'}")
+        return template
 
     def start(self, match: re.Match[str], name: str) -> int:
         """Where a group of a match begins."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 
-from penumbra.compress.critical_lines import critical_lines
+from penumbra.compress.critical_lines import critical_lines, says_as_much
 from penumbra.compress.families.patterns import LINE_LIMIT, Pattern, written
 
 
@@ -163,7 +163,7 @@ def drop(pattern: Pattern, safe: bool) -> Callable[[list[str]], list[str]]:
 
 
 def rewrite(pattern: Pattern, to: str) -> Callable[[list[str]], list[str]]:
-    """Writes lines that match anew from their named groups."""
+    """Writes lines that match anew from their named groups; a critical line that would say less stays."""
 
     form = pattern.form(to).format
 
@@ -172,9 +172,15 @@ def rewrite(pattern: Pattern, to: str) -> Callable[[list[str]], list[str]]:
         if not any(matches):
             return lines
         new = list(lines)
-        for position, match in compress(enumerate(matches), matches):
+        places = list(compress(range(len(lines)), matches))
+        for position in places:
+            match = matches[position]
             assert match is not None
             new[position] = form(*match.groups(""))
+        for at in critical_lines([lines[position] for position in places]):
+            position = places[at]
+            if not says_as_much(lines[position], new[position]):
+                new[position] = lines[position]
         return new
 
     return run

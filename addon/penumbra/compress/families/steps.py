@@ -84,6 +84,11 @@ def _span(within: Within, pattern: MakePattern) -> Span:
     return Span(pattern(within.begin), None if within.until is None else pattern(within.until))
 
 
+def _only(key: str, template: str, *names: str) -> str:
+    """`template`, in which only these names stand. Raises ValueError."""
+    return Pattern("").check(key, template, *names)
+
+
 @singledispatch
 def _run(rule: StepRule, pattern: MakePattern) -> Run:
     raise TypeError(type(rule).__name__)
@@ -96,14 +101,16 @@ def _(rule: DropRule, pattern: MakePattern) -> Run:
 
 @_run.register
 def _(rule: RewriteRule, pattern: MakePattern) -> Run:
-    return rewrite(pattern(rule.rewrite), rule.to)
+    lines = pattern(rule.rewrite)
+    return rewrite(lines, lines.check("to", rule.to))
 
 
 @_run.register
 def _(rule: FoldRule, pattern: MakePattern) -> Run:
+    lines = pattern(rule.fold).needs(*([rule.by] if rule.by else []))
     return Fold(
-        pattern(rule.fold).needs(*([rule.by] if rule.by else [])),
-        say=rule.say,
+        lines,
+        say=lines.check("say", rule.say, "n", prefixes=("first_", "last_", "distinct_")),
         least=rule.least,
         head=rule.head,
         tail=rule.tail,
@@ -116,12 +123,13 @@ def _(rule: FoldRule, pattern: MakePattern) -> Run:
 
 @_run.register
 def _(rule: GroupRule, pattern: MakePattern) -> Run:
+    lines = pattern(rule.group).needs("key", "rest")
     return Group(
-        pattern(rule.group).needs("key", "rest"),
+        lines,
         also=None if rule.also is None else pattern(rule.also).needs("rest"),
         through=None if rule.through is None else pattern(rule.through),
-        header=rule.header,
-        line=rule.line,
+        header=_only("header", rule.header, "key"),
+        line=_only("line", rule.line, "rest"),
         least=rule.least,
     )
 
@@ -134,7 +142,7 @@ def _(rule: HoistRule, pattern: MakePattern) -> Run:
 
 @_run.register
 def _(rule: SameRule, pattern: MakePattern) -> Run:
-    return Same(pattern(rule.same), say=rule.say, least=rule.least)
+    return Same(pattern(rule.same), say=_only("say", rule.say, "line", "n"), least=rule.least)
 
 
 @_run.register
@@ -144,22 +152,25 @@ def _(rule: ContextRule, pattern: MakePattern) -> Run:
         near=pattern(rule.near),
         keep=rule.keep,
         span=_span(rule.within, pattern),
-        say=rule.say,
+        say=_only("say", rule.say, "n"),
         least=rule.least,
     )
 
 
 @_run.register
 def _(rule: MemberRule, pattern: MakePattern) -> Run:
-    return Member(pattern(rule.member), rule.path.split("."), say=rule.say, least=rule.least)
+    return Member(
+        pattern(rule.member), rule.path.split("."), say=_only("say", rule.say, "n"), least=rule.least
+    )
 
 
 @_run.register
 def _(rule: BlockRule, pattern: MakePattern) -> Run:
+    lines = pattern(rule.block)
     return Block(
-        pattern(rule.block),
+        lines,
         until=pattern(rule.block if rule.until is None else rule.until),
-        say=rule.say,
+        say=lines.check("say", rule.say, "n", "blocks", *rule.counts),
         least=rule.least,
         head=rule.head,
         safe=rule.safe,
