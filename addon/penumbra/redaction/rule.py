@@ -17,6 +17,10 @@ from penumbra.rule_schemas.secrets import SecretRule
 _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
 _OPTIONS.log_errors = False
+_TELLING = re.compile("key|token|secret|pass|auth|pat|api|credential|bearer")
+"""What a name says whose value is a secret."""
+_JOINED = r"""[A-Za-z0-9_.-]{0,16}["'`\])>\\]{0,6}[ \t]{0,4}(?:[:=|,]|=>|[:?]=)[ \t]{0,4}["'`\\]{0,6}"""
+"""From there to the value: the rest of the name, quotes, an operator, quotes."""
 _RANKS = {"token": Rank.TOKEN, "structure": Rank.STRUCTURE}
 
 
@@ -104,13 +108,13 @@ def parse(name: str, content: Any) -> Iterator[Rule]:
 
 def of(rule: SecretRule, label: str) -> Rule:
     """One rule; `label` is what its file calls its secrets. Raises re2.error."""
-    pattern = compile_pattern(rule.regex)
+    pattern = compile_pattern(_behind(rule.beside, rule.regex) if rule.beside else rule.regex)
     return Rule(
         id=rule.id,
         label=rule.label or label,
         pattern=pattern,
-        anchors=tuple(anchor.lower().encode() for anchor in rule.anchors),
-        rank=_RANKS[rule.kind],
+        anchors=tuple(anchor.lower().encode() for anchor in rule.anchors or rule.beside),
+        rank=Rank.STRUCTURE if rule.beside else _RANKS[rule.kind],
         group=min(1, pattern.groups) if rule.group is None else rule.group,
         before=rule.before,
         window=rule.window,
@@ -123,6 +127,15 @@ def of(rule: SecretRule, label: str) -> Rule:
         digits=rule.digits,
         value=rule.value or "",
     )
+
+
+def _behind(names: tuple[str, ...], regex: str) -> str:
+    """The pattern of a secret that stands behind a name with one of `names` in it."""
+    telling = [re.escape(name) for name in names if _TELLING.search(name)]
+    others = "|".join(re.escape(name) for name in names if not _TELLING.search(name))
+    if others:
+        telling.append(f"(?:{others})[a-z0-9_ .-]{{0,24}}?(?:{_TELLING.pattern})")
+    return f"(?i:{'|'.join(telling)}){_JOINED}({regex})"
 
 
 def compile_pattern(regex: str) -> Any:

@@ -27,11 +27,14 @@ class SecretRule(Strict, frozen=True):
     """Unique; a rule of this id in the user's folder takes the place of ours."""
     regex: Regex
     """The secret, or with a group in it what the secret stands in."""
-    anchors: tuple[Anchor, ...]
+    anchors: tuple[Anchor, ...] = ()
     """Of these texts (any case, three characters at least) one is in every match: the pattern is tried there
-    only."""
+    only. Without them it is tried on the whole text."""
     label: Annotated[str, Meta(pattern="^[a-z0-9][a-z0-9-]{0,39}$")] | None = None
     """Kind of secret, as the placeholder names it; without it, the file's."""
+    beside: tuple[Anchor, ...] = ()
+    """For secrets that have no mark of their own, in place of anchors: the secret stands behind a name with
+    one of these in it (any case) that says that it is a key, token or the like: `ACME_API_KEY=…`."""
     kind: Literal["token", "structure"] = "token"
     """`token`: the value alone tells what it is; `structure`: what stands around it."""
     group: Size | None = None

@@ -157,7 +157,7 @@ def _accept(rule: Rule, data: bytes, match: re.Match[bytes]) -> Span | None:
         return None
     if rule.exact and end < len(data) and data[end] in _WORD:
         return None
-    if not _fits(rule, data[start:end]) or _is_in_blob(data, start, end):
+    if not _fits(rule, data[start:end]) or (rule.boundary and _is_in_blob(data, start, end)):
         return None
     if rule.allows and any(_is_allowed(allow, data, match, start, end) for allow in rule.allows):
         return None
