@@ -75,6 +75,7 @@ def _versions() -> Iterator[Check]:
 
 def _settings(environment: Mapping[str, str]) -> Iterator[Check]:
     from penumbra.config.settings import SettingsError, config_path, load, unknown_variables
+    from penumbra.config.strategy_check import remarks
 
     try:
         settings = load({}, environment, config_path("", environment))
@@ -86,6 +87,8 @@ def _settings(environment: Mapping[str, str]) -> Iterator[Check]:
         yield Check(State.NOTE, f"{name}: Penumbra reads no variable of this name")
     if not settings.redact_secrets:
         yield Check(State.NOTE, "redact_secrets is off: secrets in tool results reach the provider")
+    for line in remarks(settings):
+        yield Check(State.NOTE, line)
     yield from _rules(settings.rules, environment)
 
 

@@ -41,6 +41,8 @@ _BEGINNING = 20_000
 _DIFF = re.compile(r"^(?:diff --git |@@ -[0-9]|--- \S.*\n\+\+\+ \S)", re.MULTILINE)
 _OF_ANY_SIZE = frozenset({"excerpt"})
 """Stages that don't look at the lines of a text that is too large for that."""
+_LAST = frozenset({"excerpt", "dictionary"})
+"""Stages whose work nobody else can go on with."""
 _NOTHING_TO_DO = "nothing to do"
 _NOT_QUOTED = "not for text that is quoted later (of reads and edits)"
 _CRITICAL = "a critical line would be missing"
@@ -241,6 +243,8 @@ class _Run:
             return "it would leave something out, which is not allowed here"
         if _RANK[stage.mode] > _RANK[self.policy.mode]:
             return f"only in mode {stage.mode}"
+        if self.policy.for_others and stage.name in _LAST:
+            return "somebody else will shorten the text"
         return ""
 
     def step(self, stage: Stage, source: Source) -> None:

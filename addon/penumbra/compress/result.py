@@ -58,6 +58,8 @@ class Policy:
     """Wanted size of a result relative to its original: lossy stages go on until it is met."""
     overhead: str = ""
     """What will be put in front of a text that lost something; counted before it is accepted."""
+    for_others: bool = False
+    """Somebody else will shorten the text: it is neither cut to an excerpt nor spelled by a dictionary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,3 +93,13 @@ class Shortened:
     redactions: Mapping[str, int] = field(default_factory=dict)
     skipped: tuple[str, ...] = ()
     """Names of the stages that were passed over because the time for this text was over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What came of asking others about a text."""
+
+    how: str
+    """`hit` (the answer was known), `miss` (it was asked for), or why there is none."""
+    form: Shortened | None = None
+    """None: it is shortened as if there was nobody to ask."""

@@ -19,6 +19,7 @@ from penumbra.config.parsers import (
     METHOD,
     MODE,
     NAMES,
+    OPTIONAL_DURATION,
     RATIO,
     STRATEGY,
     STRATEGY_ASKED,
@@ -28,6 +29,7 @@ from penumbra.config.parsers import (
     Parser,
     SettingsError,
     choice,
+    count,
     meant,
     shown,
     size,
@@ -43,6 +45,7 @@ VARIABLE = "PENUMBRA_"
 """What our environment variables begin with; the name of an option follows."""
 CONFIG_OPTION = f"{PREFIX}config"
 _ROW = "penumbra"
+_LEAST_DEADLINE = 15.0
 T = TypeVar("T")
 
 
@@ -108,13 +111,23 @@ class Settings:
     fallback_strategy: str = row(
         "pipeline",
         choice("passthrough", "pipeline", "simple"),
-        "Who shortens a result when the strategy fails or takes too long.",
+        "Who shortens a result that the strategy is not asked about, or that it gives no answer to in time.",
         pipe=True,
     )
-    strategy_deadline: float = row(
-        15.0, DURATION, "How long a request waits for its strategy, all results together."
+    strategy_deadline: float | None = row(
+        None,
+        OPTIONAL_DURATION,
+        "How long a request waits for its strategy, all results together; default: the timeout of a call, "
+        "and 15 seconds at least.",
     )
-    chain_bytes: int = row(8_192, size(0), "In a chain, smaller results of the pipeline are sent to nobody.")
+    chain_bytes: int = row(
+        8_192, size(0), "In a chain, what the pipeline leaves smaller before it would cut is sent to nobody."
+    )
+    calls_at_once: int = row(10, count(1, 1_000), "Calls to a strategy that may be under way at once.")
+    calls_per_second: int = row(20, count(1, 10_000), "Calls to a strategy that may begin in a second.")
+    compressed_ttl: float = row(
+        86_400.0, DURATION, "How long the answers of a strategy are kept after their last use."
+    )
     cost_check: bool = row(
         True, FLAG, "Ask a strategy only where that is expected to cost less than it saves."
     )
@@ -342,6 +355,11 @@ class Settings:
         return self.shortens and self.mode is not Mode.SAFE
 
     @property
+    def deadline(self) -> float:
+        """Seconds that a request waits for its strategy."""
+        return self.strategy_deadline or max(_LEAST_DEADLINE, self.api.timeout)
+
+    @property
     def must_search(self) -> bool:
         """Whether what can't be searched for secrets is not sent."""
         return self.redact_secrets and self.redaction_failure != "pass"
@@ -353,7 +371,10 @@ class Settings:
 
     def policy(self, *, can_expand: bool) -> Policy:
         """The part of the settings that decides about forwarded bytes."""
-        mode = self.mode if self.strategy.startswith("pipeline") else Mode.DISABLED
+        nobody = self.strategy == "passthrough" or (
+            not self.strategy.startswith("pipeline") and self.fallback_strategy == "passthrough"
+        )
+        mode = Mode.DISABLED if nobody else self.mode
         return Policy(
             mode=mode,
             method=self.method,

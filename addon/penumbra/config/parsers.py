@@ -110,6 +110,18 @@ def size(low: int, high: int = 1 << 40) -> Parser[int]:
     return Parser(read, range=(low, high), write=lambda value: _with_unit(value, _SIZE_UNITS))
 
 
+def count(low: int, high: int) -> Parser[int]:
+    """A whole number from `low` to `high`."""
+
+    def read(value: Any) -> int:
+        text = read_text(value)
+        if not re.fullmatch(r"\d{1,9}", text, re.ASCII) or not low <= int(text) <= high:
+            raise SettingsError(f"a whole number from {low} to {high}")
+        return int(text)
+
+    return Parser(read, range=(low, high))
+
+
 _DURATION_UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
@@ -141,6 +153,9 @@ def _write_duration(value: float) -> str:
 
 
 DURATION = Parser(read_duration, write=_write_duration)
+OPTIONAL_DURATION: Parser[float | None] = Parser(
+    read_duration, write=lambda value: "" if value is None else _write_duration(value)
+)
 TIME_LIMIT = Parser(read_time_limit, write=_write_duration)
 
 

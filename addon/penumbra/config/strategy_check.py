@@ -1,23 +1,63 @@
-"""Whether the settings hold all that the chosen strategy needs, told before the first request."""
+"""Whom the chosen strategy asks, and whether the settings hold all that this takes, told before the first
+request.
+
+An entry of `providers` may describe a service, and the block `api` a model: both say whom to ask.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 from penumbra import rules
 from penumbra.config.options import Settings
-from penumbra.config.parsers import shown
+from penumbra.config.parsers import DURATION, shown
+from penumbra.config.services import Api, Provider
+from penumbra.rule_schemas.tables import Strategies
 
 _AUTHS = ("", "api_key", "oauth")
 
 
-def entry(settings: Settings) -> str:
-    """The entry of `providers` that is asked: the one that is named, or the only one there is."""
-    if not settings.provider and len(settings.providers) == 1:
-        return next(iter(settings.providers))
-    return settings.provider
+def service(settings: Settings) -> Api:
+    """Whom the strategy api asks: the block `api`, and what it leaves to the entry that `provider` names."""
+    named = settings.providers.get(settings.provider)
+    if named is None:
+        return settings.api
+    own = settings.api
+    key = own.api_key if own.endpoint else own.api_key or named.api_key
+    return replace(own, endpoint=own.endpoint or named.endpoint, api_key=key, model=own.model or named.model)
+
+
+def provider(settings: Settings) -> tuple[str, Provider | None]:
+    """Whom external_provider asks, under which name: the entry that is named, the only one there is, or what
+    the block `api` says; None: there is nobody. Without a key of its own it gets the client's, where that is
+    allowed."""
+    name, inline = settings.provider, settings.api
+    if not name and len(settings.providers) == 1:
+        name = next(iter(settings.providers))
+    found = settings.providers.get(name)
+    is_inline = bool(inline.endpoint or inline.api_key or inline.model)
+    if found is None and is_inline and (not name or name in _known()):
+        found = Provider("", inline.model, inline.api_key, inline.endpoint)
+        name = name or _name_of(inline.endpoint)
+    if found is None:
+        return name, None
+    if not found.auth and not found.api_key and not found.endpoint and settings.allow_captured_credentials:
+        found = replace(found, auth="oauth")
+    return name, found
+
+
+def _known() -> dict[str, str]:
+    """The providers that need no endpoint of their own, and their endpoints."""
+    table = rules.load_as("strategies.yaml", Strategies)
+    return {name: entry.endpoint for name, entry in table.providers.items()}
+
+
+def _name_of(endpoint: str) -> str:
+    """The provider whose host an endpoint is at; empty if that is nobody's."""
+    host = urlsplit(endpoint).hostname if _is_url(endpoint) else None
+    return next((name for name, base in _known().items() if host and urlsplit(base).hostname == host), "")
 
 
 def missing(settings: Settings) -> str:
@@ -31,44 +71,66 @@ def missing(settings: Settings) -> str:
     return _provider(settings) if asked == "external_provider" else ""
 
 
+def remarks(settings: Settings) -> Iterator[str]:
+    """What works otherwise than it may look, each in one line."""
+    asked = settings.outside
+    if not settings.shortens or asked not in ("api", "external_provider"):
+        return
+    timeout = settings.api.timeout
+    if settings.deadline < timeout:
+        yield (
+            f"strategy_deadline: {DURATION.write(settings.deadline)} is shorter than the timeout of a call "
+            f"({DURATION.write(timeout)}): what is answered in between comes too late for its result"
+        )
+    name, found = provider(settings)
+    if asked == "external_provider" and found is not None and found.auth == "oauth" and not found.endpoint:
+        entry = rules.load_as("strategies.yaml", Strategies).providers.get(name)
+        if entry is not None and entry.logins:
+            yield f"providers.{name}: oauth spends what the client was authorised with, but {entry.logins}"
+
+
 def _api(settings: Settings) -> str:
-    endpoint = settings.api.endpoint
-    if not endpoint:
+    if settings.provider and settings.provider not in settings.providers:
+        allowed = ", ".join(sorted(settings.providers)) or "none, since there is no section `providers`"
+        return f"pipes.tool_output.provider: got {shown(settings.provider)}, allowed: {allowed}"
+    asked = service(settings)
+    if not asked.endpoint:
         return "pipes.tool_output.api.endpoint: missing, needed by the strategy api"
-    if not endpoint.startswith("/") and not _is_url(endpoint):
-        return f"pipes.tool_output.api.endpoint: got {shown(endpoint)}, allowed: an http or https URL"
-    hosted = endpoint.startswith("/") or (urlsplit(endpoint).hostname or "").endswith("compresr.ai")
-    if hosted and not settings.api.api_key:
+    if not asked.endpoint.startswith("/") and not _is_url(asked.endpoint):
+        return f"pipes.tool_output.api.endpoint: got {shown(asked.endpoint)}, allowed: an http or https URL"
+    hosted = asked.endpoint.startswith("/") or (urlsplit(asked.endpoint).hostname or "").endswith(
+        "compresr.ai"
+    )
+    if hosted and not asked.api_key:
         return "pipes.tool_output.api.api_key: missing, needed by the strategy api"
     return ""
 
 
 def _provider(settings: Settings) -> str:
-    known: Mapping[str, Any] = rules.load("strategies.yaml")["providers"]
-    name = entry(settings)
+    known = _known()
+    name, found = provider(settings)
     allowed = ", ".join(sorted({*known, *settings.providers}))
-    if not name:
-        return f"pipes.tool_output.provider: missing, needed by external_provider, allowed: {allowed}"
-    provider = settings.providers.get(name)
-    if provider is None:
+    if found is None:
+        if not name:
+            return f"pipes.tool_output.provider: missing, needed by external_provider, allowed: {allowed}"
         if name in known:
             return f"providers.{name}: missing, needed by the strategy external_provider"
         return f"pipes.tool_output.provider: got {shown(name)}, allowed: {allowed}"
-    where = f"providers.{name}"
-    if provider.auth not in _AUTHS:
-        return f"{where}.auth: got {shown(provider.auth)}, allowed: api_key or oauth"
-    if name not in known and not provider.endpoint:
+    where = f"providers.{name}" if name in settings.providers else "pipes.tool_output.api"
+    if found.auth not in _AUTHS:
+        return f"{where}.auth: got {shown(found.auth)}, allowed: api_key or oauth"
+    if name not in known and not found.endpoint:
         return f"{where}.endpoint: missing, needed for a provider other than {', '.join(sorted(known))}"
-    if provider.endpoint and not _is_url(provider.endpoint):
-        return f"{where}.endpoint: got {shown(provider.endpoint)}, allowed: an http or https URL"
-    if not provider.model and name not in known:
+    if found.endpoint and not _is_url(found.endpoint):
+        return f"{where}.endpoint: got {shown(found.endpoint)}, allowed: an http or https URL"
+    if not found.model and name not in known:
         return f"{where}.model: missing, needed by the strategy external_provider"
-    if provider.auth == "oauth" and not settings.allow_captured_credentials:
+    if found.auth == "oauth" and not settings.allow_captured_credentials:
         return (
             f"{where}.auth: oauth spends the clients' own credentials, "
             "which penumbra_allow_captured_credentials must allow"
         )
-    if provider.auth != "oauth" and not provider.api_key and not provider.endpoint:
+    if found.auth != "oauth" and not found.api_key and not found.endpoint:
         return f"{where}.api_key: missing, needed by the strategy external_provider"
     return ""
 

@@ -15,7 +15,7 @@ from typing import Any
 from penumbra import errors
 from penumbra.compress import pipeline, time_budget, token_estimate
 from penumbra.compress.calls import tools
-from penumbra.compress.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
+from penumbra.compress.result import Asked, Loss, Mode, Policy, Redacted, Shortened, ToolOutput
 from penumbra.compress.size import size
 from penumbra.conversation import adoption, dedup, earlier_texts
 from penumbra.conversation.earlier_texts import EarlierTexts
@@ -40,8 +40,8 @@ class Inputs:
     """Takes a text and a hint (path or command of the call)."""
     references: References | None
     """None: the model can't ask for originals."""
-    external: Mapping[bytes, Shortened] = field(default_factory=lambda: MappingProxyType({}))
-    """What external compressors have made of results that are not decided about, by key."""
+    external: Mapping[bytes, Asked] = field(default_factory=lambda: MappingProxyType({}))
+    """What came of asking external compressors about results that are not decided about, by key."""
     planned: Mapping[bytes, Decision] = field(default_factory=lambda: MappingProxyType({}))
     """Decisions about the whole conversation, which come before all others."""
 
@@ -133,12 +133,13 @@ class Decider:
         settings = self.inputs.request.settings
         output = tool_output(self.inputs.request, item)
         policy = self._policy
-        # Where an external compressor shortens results, the pipeline does nothing about the others.
-        whole = policy.mode is Mode.DISABLED and not (settings.outside and settings.mode is not Mode.DISABLED)
+        whole = not settings.shortens
         late = self._is_late()
         if late or tools.skips(item.tool, settings.skip_tools):
             policy, whole = Policy(mode=Mode.DISABLED), True
-        shortened = self.inputs.external.get(item.key) or self._shorten(item, output, policy)
+        asked = self.inputs.external.get(item.key)
+        answer = asked.form if asked is not None else None
+        shortened = answer or self._shorten(item, output, policy)
         referents: tuple[str, ...] = ()
         if settings.dedup and not whole:
             if (duplicate := self._duplicate(item, shortened)) is not None:
@@ -156,6 +157,7 @@ class Decider:
             referents=referents,
             redactions=dict(shortened.redactions),
             skipped=(*shortened.skipped, *(("request_budget",) if late else ())),
+            asked=asked.how if asked is not None else "",
         )
         return Decision(None if text == item.text else text, facts)
 

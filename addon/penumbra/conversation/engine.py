@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, TypeVar
 from penumbra import errors
 from penumbra.apis import identity
 from penumbra.apis.recognise import claims_json, model_in
-from penumbra.compress.result import Mode, Shortened
+from penumbra.compress.result import Asked, Mode
 from penumbra.config.per_request import OverrideError
 from penumbra.config.settings import Settings
 from penumbra.conversation import (
@@ -92,7 +92,8 @@ class Engine:
         else:
             database.share(settings.database_max_bytes)
         self.database, self._key = database, database.key
-        self._stores = stores = Stores(database, settings.ledger_ttl, settings.originals_ttl)
+        lifetimes = settings.ledger_ttl, settings.originals_ttl, settings.compressed_ttl
+        self._stores = stores = Stores(database, *lifetimes)
         self.tool_calls = ToolCallCache(stores.tool_calls, self._cleaned)
         self.expansions = Expansions(
             self._key, stores.exchanges, stores.originals, self.tool_calls, settings.page_bytes
@@ -358,9 +359,9 @@ class Engine:
         past: Mapping[bytes, Decision],
         redact: Redact,
         references: References | None,
-    ) -> dict[bytes, Shortened]:
-        """What external compressors make of new results, where the settings ask for one. Raises
-        RedactionError."""
+    ) -> dict[bytes, Asked]:
+        """What comes of asking external compressors about new results, where the settings want one asked.
+        Raises RedactionError."""
         if incoming.api.kind != "messages" or not request.settings.outside:
             return {}
         try:
@@ -433,11 +434,12 @@ class Engine:
 
     def _external_compressors(self) -> ExternalCompressors:
         if self._compressors is None:
-            from penumbra.external.dispatch import Dispatcher
+            from penumbra.external.dispatch import Dispatcher, of_process
             from penumbra.external.http import Http
             from penumbra.external.selection import ExternalCompressors
 
-            dispatcher = Dispatcher(self._key, self._stores.compressed, self._metrics)
+            shared = of_process(self.settings.calls_at_once, self.settings.calls_per_second)
+            dispatcher = Dispatcher(self._key, self._stores.compressed, self._metrics, shared)
             self._compressors = ExternalCompressors(dispatcher, Http(self._listening))
         return self._compressors
 

@@ -22,6 +22,10 @@ class EngineSettings:
     database_max_bytes: int
     ledger_ttl: float
     originals_ttl: float
+    compressed_ttl: float
+    calls_at_once: int
+    """To external compressors."""
+    calls_per_second: int
     page_bytes: int
     """Of an original that the model asks for."""
     user_rules: Loaded | None
@@ -41,6 +45,9 @@ class EngineSettings:
             database_max_bytes=settings.database_max_bytes,
             ledger_ttl=settings.ledger_ttl,
             originals_ttl=settings.originals_ttl,
+            compressed_ttl=settings.compressed_ttl,
+            calls_at_once=settings.calls_at_once,
+            calls_per_second=settings.calls_per_second,
             page_bytes=page_bytes(settings.max_output_bytes),
             user_rules=user_rules,
             gitleaks_only=settings.gitleaks_only,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from penumbra.compress.result import Redacted, Shortened
+from penumbra.compress.result import Asked, Redacted
 from penumbra.conversation import cache_price, result_text
 from penumbra.conversation.model import Request
 from penumbra.conversation.rewrite import undecided
@@ -28,8 +28,8 @@ async def forms(
     references: References | None,
     credential: Credential | None,
     work: Work,
-) -> dict[bytes, Shortened]:
-    """The forms by the items' keys. `past`: decisions of the past. Raises RedactionError."""
+) -> dict[bytes, Asked]:
+    """What comes of it by the items' keys. `past`: decisions of the past. Raises RedactionError."""
 
     def asked() -> str:
         text = question(request.document, request.conversation.messages)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penumbra.config.settings import Settings
-from penumbra.config.strategy_check import entry
+from penumbra.config.strategy_check import provider, service
 from penumbra.external.api import Api
 from penumbra.external.external_provider import ExternalProvider
 from penumbra.external.http import Http
@@ -17,8 +17,8 @@ def chosen(settings: Settings, http: Http) -> Strategy | None:
     if name == "simple":
         return Simple()
     if name == "api":
-        return Api(settings.api, http)
+        return Api(service(settings), http)
     if name == "external_provider":
-        asked = entry(settings)
-        return ExternalProvider(asked, settings.providers[asked], settings.api.timeout, http)
+        entry, asked = provider(settings)
+        return None if asked is None else ExternalProvider(entry, asked, settings.api.timeout, http)
     return None

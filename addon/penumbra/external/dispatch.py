@@ -84,7 +84,17 @@ class Shared:
         return self.breakers.setdefault(name.digest(), Breaker())
 
 
-PROCESS = Shared()
+_PROCESS = Shared()
+_bounds = (0, 0)
+
+
+def of_process(at_once: int, a_second: int) -> Shared:
+    """What all dispatchers of this process have in common, with these bounds from now on."""
+    global _bounds
+    if (at_once, a_second) != _bounds:
+        _bounds = (at_once, a_second)
+        _PROCESS.limits = Limits(at_once, a_second, a_second)
+    return _PROCESS
 
 
 class Dispatcher:
@@ -95,12 +105,12 @@ class Dispatcher:
         secret: bytes,
         compressed: Compressed,
         metrics: ExternalMetrics | None = None,
-        shared: Shared = PROCESS,
+        shared: Shared | None = None,
     ) -> None:
         self.metrics = metrics or ExternalMetrics()
         self._secret = secret
         self._compressed = compressed
-        self._shared = shared
+        self._shared = shared or Shared()
         self._flights: dict[bytes, _Flight] = {}
 
     async def answers(
@@ -194,13 +204,13 @@ class Dispatcher:
             del self._flights[name]
 
     async def _call(self, flight: _Flight, strategy: Strategy, task: Task) -> Response:
-        breaker = self._shared.breaker(strategy, task)
-        async with self._shared.limits.place():
+        breaker, limits = self._shared.breaker(strategy, task), self._shared.limits
+        async with limits.place():
             # Asked for in the place, so that a queue before a service that is down empties at once.
             if not breaker.admits():
                 raise Failure("breaker open")
             try:
-                await self._shared.limits.token()
+                await limits.token()
                 if flight.waiters == 0:
                     raise Failure("nobody waits")
                 self.metrics.calls += 1

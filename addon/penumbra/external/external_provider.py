@@ -58,9 +58,13 @@ class ExternalProvider:
     def fits(self, task: Task) -> bool:
         if not self.captures:
             return True
+        return task.credential is not None and task.credential.host.lower() == self.host
+
+    @property
+    def host(self) -> str:
+        """Where it is asked: name and port."""
         parts = urlsplit(self._endpoint())
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        return task.credential is not None and task.credential.host.lower() == f"{parts.hostname}:{port}"
+        return f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
 
     async def shorten(self, task: Task) -> Response:
         name = self._contract()

@@ -111,7 +111,8 @@ class Http:
                 verify=trust(),
                 trust_env=not ours,
                 timeout=None,
-                limits=httpx.Limits(max_connections=20, max_keepalive_connections=10, keepalive_expiry=60),
+                # How many calls there are at once is bounded before they come here.
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=10, keepalive_expiry=60),
             )
             self._ports = ports
         return self._client

@@ -1,15 +1,16 @@
 """The results of one request that somebody else shortens: which they are, and what they become.
 
-Order of the decision: what was decided before stays; skipped tools; size; what must not lose anything
-goes without asking; a known answer; a new answer; and where there is none in time, the fallback, which
-then is the result's form for the rest of the conversation.
+Order of the decision: what was decided before stays; skipped tools; size; what must not lose anything is
+sent to nobody; a known answer; a new answer; and where there is none in time, the fallback, which then is the
+result's form for the rest of the conversation. Where the fallback is the pipeline or nothing, whoever decides
+about the other results does the same about these.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +19,7 @@ from typing import Any
 from penumbra.compress import pipeline, time_budget
 from penumbra.compress.calls import tools
 from penumbra.compress.calls.classify import classify
-from penumbra.compress.result import Loss, Mode, Policy, Redact, Shortened, ToolOutput
+from penumbra.compress.result import Asked, Loss, Mode, Policy, Redact, Shortened, ToolOutput
 from penumbra.compress.size import size
 from penumbra.config.settings import Settings
 from penumbra.expand.reference import References
@@ -66,13 +67,11 @@ class Asking:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A result whose form is open."""
+    """A result that somebody is to be asked about."""
 
     result: OpenResult
     base: Shortened
     """What a strategy is given."""
-    ask: bool
-    """False: it gets the fallback without anybody being asked."""
 
     @property
     def output(self) -> ToolOutput:
@@ -94,38 +93,59 @@ class _Selector:
     def references(self) -> References | None:
         return self.asking.references
 
-    def pending(self, results: Callable[[], Iterable[OpenResult]]) -> list[Pending]:
-        """The results that are large enough, and not too large."""
-        if self.settings.mode not in (Mode.STANDARD, Mode.AGGRESSIVE):
-            return []
-        found = (self._pending(result) for result in results())
-        return [pending for pending in found if pending is not None]
+    def pending(
+        self, results: Callable[[], Iterable[OpenResult]]
+    ) -> tuple[list[Pending], dict[bytes, Asked]]:
+        """The results that somebody is to be asked about, and why nobody is about the others."""
+        pending: list[Pending] = []
+        others: dict[bytes, Asked] = {}
+        for result in results():
+            base = self._reason(result) or self._base(result)
+            if isinstance(base, str):
+                others[result.key] = Asked(base)
+            else:
+                pending.append(Pending(result, base))
+        return pending, others
 
-    def _pending(self, result: OpenResult) -> Pending | None:
+    def _reason(self, result: OpenResult) -> str:
+        """Why nobody is asked about a result; empty if somebody may be."""
         settings, output = self.settings, result.output
         if tools.skips(output.tool, settings.skip_tools):
-            return None
-        if not settings.min_bytes < size(output.text) <= settings.max_bytes:
-            return None
-        base = self.shorten(result, self._base_policy())
-        large = not self.in_chain or size(base.text) > settings.chain_bytes
-        ask = large and self._may_lose() and not self._must_stay(output) and "binary" not in base.stages
-        return Pending(result, base, ask)
+            return "skipped tool"
+        if size(output.text) <= settings.min_bytes:
+            return "not above min_bytes"
+        if size(output.text) > settings.max_bytes:
+            return "above max_bytes"
+        if not self._may_lose():
+            return "no reference"
+        if not self.strategy.protects:
+            return ""
+        if output.is_error:
+            return "an error"
+        return "quoted later" if classify(output.tool, output.arguments).category in _QUOTED else ""
+
+    def _base(self, result: OpenResult) -> Shortened | str:
+        """What a strategy is given of a result, or why nobody is asked. Raises RedactionError."""
+        base = self._shorten(result)
+        if "binary" in base.stages:
+            return "binary"
+        small = self._in_chain and size(base.text) <= self.settings.chain_bytes
+        return "not above chain_bytes" if small else base
 
     @property
-    def in_chain(self) -> bool:
-        """The pipeline comes first."""
+    def _in_chain(self) -> bool:
+        """The pipeline comes first, but for what only cuts."""
         return self.settings.strategy.startswith("pipeline")
 
-    def _base_policy(self) -> Policy:
-        if self.in_chain:
-            return self._pipeline_policy()
-        return Policy(mode=Mode.SAFE, min_bytes=self.settings.min_bytes, max_output_bytes=_NO_CAP)
-
-    def _pipeline_policy(self) -> Policy:
-        settings = replace(self.settings, strategy="pipeline")
-        policy = settings.policy(can_expand=self.references is not None)
-        return replace(policy, overhead=self.overhead)
+    def _shorten(self, result: OpenResult) -> Shortened:
+        settings, references = self.settings, self.references
+        policy = Policy(mode=Mode.SAFE, min_bytes=settings.min_bytes)
+        if self._in_chain:
+            policy = settings.policy(can_expand=references is not None)
+        policy = replace(policy, max_output_bytes=_NO_CAP, overhead=self.overhead, for_others=True)
+        is_late = time_budget.budget(result.output.text, settings.stage_budget)
+        ref = references.ref if references is not None else lambda text: ""
+        return pipeline.shorten(result.output, policy, result.clean, ref, is_late)
 
     @property
     def overhead(self) -> str:
@@ -137,44 +157,22 @@ class _Selector:
         settings = self.settings
         return self.references is not None or settings.lossy == "on" or not settings.enable_expand_context
 
-    def _must_stay(self, output: ToolOutput) -> bool:
-        """Errors, and what will be quoted."""
-        if not self.strategy.protects:
-            return False
-        return output.is_error or classify(output.tool, output.arguments).category in _QUOTED
-
-    def shorten(self, result: OpenResult, policy: Policy) -> Shortened:
-        """What the pipeline makes of a result. Raises RedactionError."""
-        ref = self.references.ref if self.references is not None else lambda text: ""
-        is_late = time_budget.budget(result.output.text, self.settings.stage_budget)
-        return pipeline.shorten(result.output, policy, result.clean, ref, is_late)
-
     def instead(self, one: Pending) -> str:
-        """The text that stands without an answer, as long as it will be at least."""
+        """The text that an answer has to be smaller than."""
         return (self.overhead if one.base.loss is Loss.LOSSY else "") + one.base.text
 
-    def form(self, one: Pending, outcome: Outcome | None) -> Shortened:
-        """What a result becomes."""
-        if outcome is None or outcome.text is None:
-            return self._fallback(one)
-        return replace(
-            one.base,
-            text=outcome.text,
-            loss=Loss.LOSSY,
-            stages=(*one.base.stages, self.strategy.name),
-        )
-
-    def _fallback(self, one: Pending) -> Shortened:
-        if self.in_chain:
-            return one.base
-        fallback = self.settings.fallback_strategy
-        if fallback == "pipeline":
-            return self.shorten(one.result, self._pipeline_policy())
-        if fallback == "simple" and one.ask:
+    def asked(self, one: Pending, outcome: Outcome) -> Asked:
+        """What came of asking about a result."""
+        if outcome.text is not None:
+            return Asked(outcome.how, self._lossy(one, outcome.text, self.strategy.name))
+        if self.settings.fallback_strategy == "simple" and not self._in_chain:
             text = first_words(one.base.text)
             if size(self.overhead + text) < size(one.base.text):
-                return replace(one.base, text=text, loss=Loss.LOSSY, stages=(*one.base.stages, "simple"))
-        return self.shorten(one.result, Policy(mode=Mode.DISABLED))
+                return Asked(outcome.how, self._lossy(one, text, "simple"))
+        return Asked(outcome.how)
+
+    def _lossy(self, one: Pending, text: str, stage: str) -> Shortened:
+        return replace(one.base, text=text, loss=Loss.LOSSY, stages=(*one.base.stages, stage))
 
 
 class ExternalCompressors:
@@ -184,6 +182,8 @@ class ExternalCompressors:
         self._dispatcher = dispatcher
         self._http = http
         self._closing: asyncio.Task[None] | None = None
+        self._misfits: set[str] = set()
+        """Hosts whose clients have nothing that could be spent."""
 
     def close(self) -> None:
         """End what is under way."""
@@ -192,40 +192,53 @@ class ExternalCompressors:
             # Outside of an event loop there are no connections to close either.
             self._closing = asyncio.get_running_loop().create_task(self._http.close())
 
-    async def forms(
-        self, asking: Asking, results: Callable[[], Iterable[OpenResult]]
-    ) -> dict[bytes, Shortened]:
-        """What becomes of the results that a strategy may be asked about, by their keys.
+    async def forms(self, asking: Asking, results: Callable[[], Iterable[OpenResult]]) -> dict[bytes, Asked]:
+        """What comes of asking about the results, by their keys.
 
         `results` is called away from the event loop. Raises RedactionError.
         """
         strategy = chosen(asking.settings, self._http)
-        if strategy is None:
+        if strategy is None or not asking.settings.rewrites_history:
             return {}
         selector = _Selector(asking, strategy)
-        pending = await asking.work(partial(selector.pending, results))
-        if not pending:
-            return {}
-        asked = [one for one in pending if one.ask]
-        outcomes = await self._asked(selector, asked) if asked else {}
-        forms: dict[bytes, Shortened] = await asking.work(partial(_forms, selector, pending, outcomes))
-        return forms
+        pending, asked = await asking.work(partial(selector.pending, results))
+        if pending:
+            outcomes = await self._outcomes(selector, pending)
+            asked |= await asking.work(partial(_asked, selector, pending, outcomes))
+        return dict(asked)
 
-    async def _asked(self, selector: _Selector, pending: Sequence[Pending]) -> dict[bytes, Outcome]:
+    async def _outcomes(self, selector: _Selector, pending: Sequence[Pending]) -> list[Outcome]:
         asks = await selector.asking.work(partial(_asks, selector, pending))
         settings = selector.settings
         outcomes = await self._dispatcher.answers(
-            selector.strategy, asks, settings.strategy_deadline, cost_check=settings.cost_check
+            selector.strategy, asks, settings.deadline, cost_check=settings.cost_check
         )
         for one, outcome in zip(pending, outcomes, strict=True):
             _log.info("Penumbra: %s", _line(selector, one, outcome))
-        return {one.result.key: outcome for one, outcome in zip(pending, outcomes, strict=True)}
+        if any(outcome.how == "no credential" for outcome in outcomes):
+            self._tell_misfit(selector)
+        return outcomes
+
+    def _tell_misfit(self, selector: _Selector) -> None:
+        """Once for each host: the credentials of its clients are good for nobody who could be asked."""
+        strategy, credential = selector.strategy, selector.asking.credential
+        host = credential.host if credential is not None else ""
+        if isinstance(strategy, ExternalProvider) and host not in self._misfits:
+            self._misfits.add(host)
+            _log.warning(
+                "Penumbra: the provider %s takes no credential of clients %s, only of those of %s: their "
+                "results take the fallback",
+                strategy.entry or strategy.host,
+                f"of {host}" if host else "without one",
+                strategy.host,
+            )
 
 
-def _forms(
-    selector: _Selector, pending: Sequence[Pending], outcomes: Mapping[bytes, Outcome]
-) -> dict[bytes, Shortened]:
-    return {one.result.key: selector.form(one, outcomes.get(one.result.key)) for one in pending}
+def _asked(
+    selector: _Selector, pending: Sequence[Pending], outcomes: Sequence[Outcome]
+) -> dict[bytes, Asked]:
+    pairs = zip(pending, outcomes, strict=True)
+    return {one.result.key: selector.asked(one, outcome) for one, outcome in pairs}
 
 
 def _asks(selector: _Selector, pending: Sequence[Pending]) -> list[Ask]:

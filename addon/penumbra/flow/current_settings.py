@@ -11,6 +11,7 @@ from mitmproxy import ctx, flowfilter, http
 from penumbra import user_rules
 from penumbra.config.options import CONFIG_OPTION, OPTIONS, unknown_options, unprefixed_options
 from penumbra.config.settings import Settings, SettingsError, config_path, load, unknown_variables
+from penumbra.config.strategy_check import remarks
 from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.errors import one_line
 from penumbra.redaction import RuleError, gitleaks, ruleset
@@ -29,6 +30,7 @@ class CurrentSettings:
         self._rules: str | None = None
         """The setting by which the user's folder of rules was read."""
         self._file_state: tuple[int, int] | None = None
+        self._told: set[str] = set()
 
     def report_unknown(self) -> None:
         """A misspelt option would otherwise be ignored for ever."""
@@ -54,6 +56,10 @@ class CurrentSettings:
         self._use_rules(settings)
         made_with = EngineSettings.of(settings, rules)
         self.settings, self.made_with, self._filter = settings, made_with, chosen
+        for line in remarks(settings):
+            if line not in self._told:
+                self._told.add(line)
+                _log.warning(f"Penumbra: {line}")
 
     def read_changed_file(self) -> bool:
         """Read everything again if the YAML file has changed; a bad one leaves everything as it was."""

@@ -301,6 +301,8 @@ class Summariser(Strict, frozen=True):
     contract: str
     endpoint: str
     model: str
+    logins: str = ""
+    """Whose logins it does not take, where some clients have others than keys."""
 
 
 class ReferenceMarker(Strict, frozen=True):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from penumbra.store.table import Schema, Table, pack_text, unpack_text
 
-TTL = 24 * 3_600.0
-"""Seconds since the last use."""
 SCHEMA = Schema("compressed", pack_text, unpack_text)
 Compressed = Table[str]
 """Answers by key. They are added: the first one stays, so that all who ask get the same."""

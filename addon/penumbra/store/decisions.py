@@ -40,6 +40,8 @@ class Facts:
     redactions: Mapping[str, int] = field(default_factory=dict)
     skipped: tuple[str, ...] = ()
     """Stages that were passed over because the time was over."""
+    asked: str = ""
+    """What came of asking an external compressor: see `compress.result.Asked.how`."""
 
 
 @dataclass(frozen=True, slots=True)

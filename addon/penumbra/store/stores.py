@@ -23,14 +23,17 @@ from penumbra.store.table import Table
 
 
 class Stores:
-    """One attribute for each table on a database. `ttl`, `originals_ttl`: seconds since the last use."""
+    """One attribute for each table on a database. Times are seconds since the last use: `originals_ttl`,
+    `compressed_ttl`, and `ttl` for all else."""
 
-    def __init__(self, database: Database, ttl: float, originals_ttl: float) -> None:
+    def __init__(
+        self, database: Database, ttl: float, originals_ttl: float, compressed_ttl: float = 86_400.0
+    ) -> None:
         self.database = database
         self.decisions: Table[Decision] = Table(database, decisions.SCHEMA, ttl)
         self.exchanges: Table[Known] = Table(database, exchanges.SCHEMA, ttl)
         self.tool_calls: Table[MadeCall] = Table(database, tool_calls.SCHEMA, ttl)
         self.restorations: Restorations = Table(database, restorations.SCHEMA, ttl)
         self.conversations = Conversations(Table(database, conversations.SCHEMA, ttl))
-        self.compressed: Compressed = Table(database, compressed.SCHEMA, compressed.TTL)
+        self.compressed: Compressed = Table(database, compressed.SCHEMA, compressed_ttl)
         self.originals = Originals(Table(database, originals.SCHEMA, originals_ttl))

@@ -110,11 +110,12 @@ def configs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def start(
     proxy: Any, own_proxy: Any, clients: Any, api_key: str, service: Service, configs: Path, upstream: Any
 ) -> Start:
-    """`start(strategy, alone=False, environment=..., options=..., providers=..., own=..., **tool_output)`:
+    """`start(strategy, alone=False, environment=..., mode=..., options=..., providers=..., own=..., **tool_output)`:
     a proxy, shared with tests that want the same unless it is to be alone, and a conversation."""
 
     def begin(strategy: str = "api", *, alone: bool = False, **more: Any) -> tuple[Any, Talk]:
         environment, options = more.pop("environment", {}), more.pop("options", {})
+        mode = more.pop("mode", "regular")
         config: dict[str, Any] = {"providers": more.pop("providers", {}), "penumbra": more.pop("own", {})}
         api = {"endpoint": service.url, "api_key": "cmp_1", "timeout": "10s", "query_agnostic": False}
         config["pipes"] = {
@@ -125,7 +126,7 @@ def start(
         path = configs / f"{hashlib.sha256(text.encode()).hexdigest()}.yaml"
         path.write_text(text)
         if alone or environment:
-            running = own_proxy("regular", environment=environment, penumbra_config=str(path), **options)
+            running = own_proxy(mode, environment=environment, penumbra_config=str(path), **options)
         else:
             running = proxy("regular", penumbra_config=str(path))
         return running, Talk(clients.http(running), "https://api.anthropic.com", api_key)
@@ -141,11 +142,14 @@ def test_small_and_huge_pass_and_the_rest_is_shortened_for_good(
     start: Start, service: Service, upstream: Any
 ) -> None:
     proxy, talk = start(max_bytes=10_000, alone=True)
-    small, middle, huge = prose("small", 5), prose("middle"), prose("huge", 500)
-    talk.printed(small, middle, huge)
+    small, middle, huge = prose("small", 5), prose("middle"), prose("huge", 2_400)
+    talk.printed(f"\x1b[31m{small}\x1b[0m", middle, huge)
     sent = forwarded(upstream)
-    assert [sent[0], sent[2]] == [small, huge]
-    [ref] = refs(upstream.asked()[-1])
+    # What is sent to nobody is shortened as if there was nobody: 94 KB to an excerpt.
+    assert sent[0] == small
+    assert sent[2].startswith("<<<SHADOW:")
+    assert len(sent[2]) < 10_000
+    ref, _ = refs(upstream.asked()[-1])
     first_line, hint, *rest = sent[1].split("\n")
     assert first_line == f"<<<SHADOW:{ref}>>>"
     assert "expand_context" in hint
@@ -224,7 +228,8 @@ def test_the_model_gets_the_original_when_it_asks(
 def test_what_gets_no_answer_takes_the_fallback_and_keeps_it(
     trouble: str, fallback: str, start: Start, service: Service, upstream: Any
 ) -> None:
-    _, talk = start(fallback_strategy=fallback, own={"strategy_deadline": "1s"})
+    proxy, talk = start(fallback_strategy=fallback, own={"strategy_deadline": "1s"})
+    assert "strategy_deadline: 1s is shorter than the timeout of a call (10s)" in proxy.log()
     text = "the same line again and again\n" * 90
     service.behaviour = lambda asked: Does(status=500) if trouble == "error" else Does(hang=True)
     talk.printed(text)
@@ -263,6 +268,16 @@ def test_a_chain_asks_only_about_what_the_pipeline_left_large(
     last = forwarded(upstream)[-1]
     assert len(last) < len(large) - 500
     assert "(version" not in last
+    # Asked before anything is cut to an excerpt, which is what there is without an answer.
+    long = prose("long", 700)
+    talk.printed(long)
+    assert service.asked[-1].body["tool_output"] == long
+    last = forwarded(upstream)[-1]
+    assert last.startswith("<<<SHADOW:")
+    assert len(last) < 10_000
+    service.does()
+    talk.printed(prose("longer", 700))
+    assert "(version" in forwarded(upstream)[-1]
 
 
 def test_protected_results_go_to_nobody(start: Start, service: Service, upstream: Any) -> None:
@@ -311,7 +326,7 @@ def test_counting_tokens_asks_nobody(start: Start, service: Service, upstream: A
 
 
 def test_two_hundred_results_in_one_request(start: Start, service: Service, upstream: Any) -> None:
-    _, talk = start(fallback_strategy="passthrough", own={"strategy_deadline": "1s"})
+    _, talk = start(fallback_strategy="passthrough", own={"strategy_deadline": "2s"})
     texts = [prose(f"report {n}", 20) for n in range(200)]
     started = time.monotonic()
     talk.printed(*texts)
@@ -360,6 +375,63 @@ def test_a_provider_is_asked_with_the_clients_own_credential_if_that_is_allowed(
     talk.printed(prose("report"))
     assert service.asked == []
     assert "no answer (no credential)" in proxy.log()
+
+
+@pytest.mark.parametrize(
+    ("strategy", "given"),
+    [("api", {"provider": "mine"}), ("external_provider", {"api": {"model": "small", "timeout": "10s"}})],
+)
+def test_an_entry_may_describe_a_service_and_the_block_a_model(
+    strategy: str, given: dict[str, Any], start: Start, service: Service, upstream: Any
+) -> None:
+    providers = {}
+    if "provider" in given:
+        providers = {"mine": {"endpoint": service.url, "api_key": "cmp_2"}}
+        given = {**given, "api": {"timeout": "10s"}}
+    else:
+        given["api"]["endpoint"] = service.url
+    _, talk = start(strategy, providers=providers, **given)
+    talk.printed(prose("report"))
+    assert "(version 1)" in forwarded(upstream)[0]
+    [asked] = service.asked
+    assert asked.headers.get("x-api-key") == ("cmp_2" if strategy == "api" else None)
+    assert asked.body.get("model") == ("small" if strategy != "api" else None)
+
+
+def test_without_a_key_the_clients_own_credential_is_spent_where_that_is_allowed(
+    start: Start, own_proxy: Any, upstream: Any, confdir: Path, api_key: str
+) -> None:
+    """The provider is asked at its own host, here by a proxy of the environment that leads to the stand-in."""
+    front = own_proxy("regular", addon=False)
+    trust = {"HTTPS_PROXY": front.url, "SSL_CERT_FILE": str(confdir / "mitmproxy-ca-cert.pem")}
+    _, talk = start(
+        "external_provider",
+        providers={"anthropic": {}},
+        own={"allow_captured_credentials": True, "cost_check": False},
+        environment=trust,
+        mode=f"upstream:{front.url}",
+        options={"ssl_insecure": "true"},
+    )
+    upstream.answers(turn("in short"), turn("Done."))
+    talk.printed(prose("report"))
+    asked, request = upstream.asked()
+    assert asked.header("x-api-key") == request.header("x-api-key") == api_key
+    assert "<output-" in asked.json["messages"][0]["content"]
+    assert forwarded(upstream)[0].endswith("in short")
+
+
+def test_what_no_login_can_fit_is_told_at_the_start_and_once_for_a_host(start: Start, upstream: Any) -> None:
+    own = {"allow_captured_credentials": True}
+    proxy, talk = start("external_provider", providers={"openai": {"auth": "oauth"}}, own=own)
+    assert (
+        "providers.openai: oauth spends what the client was authorised with, but a login with" in proxy.log()
+    )
+    for name in ("report", "other"):
+        text = "the same line again and again\n" * 90 + name
+        talk.printed(text)
+        assert len(forwarded(upstream)[-1]) < 200
+    told = r"the provider openai takes no credential of clients of api\.anthropic\.com:\d+, only of those of"
+    assert len(re.findall(told, proxy.log())) == 1
 
 
 def free_port() -> int:

@@ -1,11 +1,13 @@
 """Where settings come from, which source wins, and what a bad value says."""
 
 import dataclasses
+import re
+from pathlib import Path
 
 import pytest
 
 from penumbra.compress.result import Mode
-from penumbra.config import settings
+from penumbra.config import settings, strategy_check
 from penumbra.config.options import CONFIG_OPTION, OPTIONS, declare
 from penumbra.config.settings import Settings, SettingsError, load
 
@@ -219,6 +221,67 @@ def test_a_strategy_that_lacks_something_says_what(config, options, text, messag
 )
 def test_who_is_asked_beside_the_pipeline(config, options, text, outside):
     assert load(options, {}, config(text)).outside == outside
+
+
+EXAMPLE = re.compile(r"```yaml\n(.*?)```", re.DOTALL)
+
+
+def test_every_example_of_the_page_starts(config):
+    page = Path(__file__).resolve().parents[3] / "docs/options.md"
+    examples = EXAMPLE.findall(page.read_text(encoding="utf-8"))
+    loaded = [load({}, {"ANTHROPIC_API_KEY": "k"}, config(example)) for example in examples]
+    captured = loaded[-1]
+    assert (captured.outside, strategy_check.provider(captured)[1].auth) == ("external_provider", "oauth")
+    assert list(strategy_check.remarks(captured)) == []
+
+
+def test_a_request_waits_as_long_as_a_call_may_take(config):
+    assert Settings().deadline == 30
+    slow = load(
+        {"strategy": "external_provider"}, {}, config(ENTRY + "pipes: {tool_output: {api: {timeout: 50s}}}")
+    )
+    assert slow.deadline == 50
+    assert list(strategy_check.remarks(slow)) == []
+    options = {"strategy": "external_provider", "strategy_deadline": "15s"}
+    [line] = strategy_check.remarks(load(options, {}, config(ENTRY)))
+    assert line.startswith("strategy_deadline: 15s is shorter than the timeout of a call (30s): ")
+
+
+ENTRY = "providers: {anthropic: {api_key: k}}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "expected"),
+    [
+        ("pipes: {tool_output: {api: {endpoint: 'http://a/', model: m}}}", "", ("", "m", "", "http://a/")),
+        (
+            "pipes: {tool_output: {api: {endpoint: 'https://api.anthropic.com', api_key: k}}}",
+            "anthropic",
+            ("", "", "k", "https://api.anthropic.com"),
+        ),
+        ("pipes: {tool_output: {provider: gemini, api: {api_key: k}}}", "gemini", ("", "", "k", "")),
+        (
+            "providers: {openai: {model: m}}\npenumbra: {allow_captured_credentials: true}",
+            "openai",
+            ("oauth", "m", "", ""),
+        ),
+    ],
+)
+def test_whom_external_provider_asks(config, text, name, expected):
+    loaded = load({"strategy": "external_provider"}, {}, config(text))
+    assert strategy_check.provider(loaded) == (name, settings.Provider(*expected))
+
+
+def test_an_entry_gives_the_service_what_the_block_leaves_out(config):
+    entry = "providers: {mine: {endpoint: 'http://a/', api_key: k, model: m}}\n"
+    pipe = "pipes: {tool_output: {strategy: api, provider: mine, api: {timeout: 5s%s}}}"
+    made = strategy_check.service(load({}, {}, config(entry + pipe % "")))
+    assert made == settings.Api("http://a/", "k", "m", 5.0, False)
+    # A key is for the endpoint that it stands beside.
+    other = strategy_check.service(load({}, {}, config(entry + pipe % ", endpoint: 'http://b/'")))
+    assert (other.endpoint, other.api_key) == ("http://b/", "")
+    with pytest.raises(SettingsError, match="provider: got 'yours', allowed: mine"):
+        load({"provider": "yours"}, {}, config(entry + pipe % ""))
 
 
 def test_the_api_snippet_parses_with_variables(config):
@@ -469,7 +532,9 @@ def test_the_policy_is_lossy_only_where_the_model_can_ask_or_the_operator_said_s
     assert Settings(lossy="on").policy(can_expand=False).lossy
     assert not Settings(lossy="off").policy(can_expand=True).lossy
     assert Settings(strategy="passthrough").policy(can_expand=True).mode is Mode.DISABLED
-    assert Settings(strategy="api").policy(can_expand=True).mode is Mode.DISABLED
+    assert Settings(strategy="api").policy(can_expand=True).mode is Mode.STANDARD
+    fallback = Settings(strategy="api", fallback_strategy="passthrough")
+    assert fallback.policy(can_expand=True).mode is Mode.DISABLED
     assert Settings(strategy="pipeline+api").policy(can_expand=True).mode is Mode.STANDARD
 
 

@@ -20,7 +20,7 @@ from penumbra.external.prices import Reader
 from penumbra.external.simple import Simple
 from penumbra.external.strategy import Credential, Task
 from penumbra.redaction import RedactionError
-from penumbra.store.compressed import SCHEMA, TTL
+from penumbra.store.compressed import SCHEMA
 from penumbra.store.database import Database
 from penumbra.store.table import Table
 from support.compressor_service import Asked, Does, Service
@@ -52,7 +52,7 @@ class Bench:
         self.strategy = Api(ApiSettings(self.service.url, "", self.model, self.timeout, False), self.http)
 
     def another(self) -> Dispatcher:
-        return Dispatcher(SECRET, Table(self.database, SCHEMA, TTL), shared=self.shared)
+        return Dispatcher(SECRET, Table(self.database, SCHEMA, 86_400.0), shared=self.shared)
 
     async def answers(self, *asks: Ask, deadline: float = 20.0, **more: Any) -> list[Outcome]:
         return await self.dispatcher.answers(self.strategy, asks, deadline, **more)
