@@ -73,7 +73,7 @@ def _rule(entry: Mapping[str, Any], name: str, shared: tuple[Allow, ...], warnin
     return Rule(
         id=identifier,
         label=_LABEL.sub("-", identifier.lower()).strip("-")[:_LONGEST_LABEL] or "secret",
-        pattern=pattern,
+        regex=regex,
         anchors=tuple(str(keyword).lower().encode() for keyword in entry.get("keywords", ()) if keyword),
         whole=True,
         rank=Rank.TOKEN,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import re2
@@ -21,6 +22,8 @@ _TELLING = re.compile("key|token|secret|pass|auth|pat|api|credential|bearer")
 """What a name says whose value is a secret."""
 _JOINED = r"""[A-Za-z0-9_.-]{0,16}["'`\])>\\]{0,6}[ \t]{0,4}(?:[:=|,]|=>|[:?]=)[ \t]{0,4}["'`\\]{0,6}"""
 """From there to the value: the rest of the name, quotes, an operator, quotes."""
+_GROUPS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(\((?!\?)|\(\?P<)", re.DOTALL)
+"""Escapes, classes, and the beginnings of groups that capture."""
 _RANKS = {"token": Rank.TOKEN, "structure": Rank.STRUCTURE}
 
 
@@ -38,15 +41,15 @@ class Allow:
     """Patterns and stop words must both apply."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rule:
     """One form of secret."""
 
     id: str
     label: str
     """Kind of secret, as the placeholder names it."""
-    pattern: Any
-    """Compiled by re2, over bytes."""
+    regex: str
+    """Of RE2, over UTF-8 bytes."""
     anchors: tuple[bytes, ...]
     """Lower case; the pattern is tried only around a place where one of them stands. None: it is
     tried on the whole text, which only patterns that begin with a rare literal can afford."""
@@ -84,38 +87,46 @@ class Rule:
     reference), `basic` (base64 of `user:password`)."""
     allows: tuple[Allow, ...] = ()
 
+    @cached_property
+    def pattern(self) -> Any:
+        """The regex, compiled when it is needed first: most texts hold anchors of a few rules only."""
+        return compile_pattern(self.regex)
+
 
 def read() -> list[Rule]:
     """All rules of rules/secrets; the user's take the place of ours of the same id. Raises RuleError."""
     by_id: dict[str, Rule] = {}
     for file in rules.load_folder("secrets"):
-        for rule in parse(file.name, file.content):
+        for rule in parse(file.name, file.content, check=file.is_users):
             by_id.setdefault(rule.id, rule)
     return list(by_id.values())
 
 
-def parse(name: str, content: Any) -> Iterator[Rule]:
-    """The rules of one file. Raises RuleError."""
+def parse(name: str, content: Any, *, check: bool = True) -> Iterator[Rule]:
+    """The rules of one file. `check`: their patterns are compiled at once. Raises RuleError."""
     listed, problems = entries(SecretRule, content, "rules", "id", name)
     if problems:
         raise RuleError(problems[0])
     for rule in listed:
         try:
-            yield of(rule, content.get("label", ""))
+            made = of(rule, content.get("label", ""))
+            if check:
+                compile_pattern(made.regex)
         except re2.error as error:
             raise RuleError(f"{name}: {rule.id}: regex: {reason(error)}") from None
+        yield made
 
 
 def of(rule: SecretRule, label: str) -> Rule:
-    """One rule; `label` is what its file calls its secrets. Raises re2.error."""
-    pattern = compile_pattern(_behind(rule.beside, rule.regex) if rule.beside else rule.regex)
+    """One rule; `label` is what its file calls its secrets."""
+    regex = _behind(rule.beside, rule.regex) if rule.beside else rule.regex
     return Rule(
         id=rule.id,
         label=rule.label or label,
-        pattern=pattern,
+        regex=regex,
         anchors=tuple(anchor.lower().encode() for anchor in rule.anchors or rule.beside),
         rank=Rank.STRUCTURE if rule.beside else _RANKS[rule.kind],
-        group=min(1, pattern.groups) if rule.group is None else rule.group,
+        group=_first_group(regex) if rule.group is None else rule.group,
         before=rule.before,
         window=rule.window,
         least=None if rule.least is None else re.compile(rb"[!-~]{%d}" % rule.least),
@@ -127,6 +138,11 @@ def of(rule: SecretRule, label: str) -> Rule:
         digits=rule.digits,
         value=rule.value or "",
     )
+
+
+def _first_group(regex: str) -> int:
+    """1 if the pattern has a group that captures, else 0."""
+    return int(any(piece[1] for piece in _GROUPS.finditer(regex)))
 
 
 def _behind(names: tuple[str, ...], regex: str) -> str:
