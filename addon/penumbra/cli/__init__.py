@@ -20,12 +20,14 @@ usage: penumbra [run|web] [arguments of mitmdump or mitmweb]
        penumbra stats [--json]
        penumbra doctor
        penumbra rules try|check …
+       penumbra secrets try …
 
   run      start mitmdump with Penumbra (the default); `penumbra run --help` names all options
   web      start mitmweb with Penumbra
   stats    what the running proxies have done so far
   doctor   check what is installed and set, and name versions with known holes
   rules    try rules on a command's output, and check them; `penumbra rules --help` tells more
+  secrets  show what would be replaced in a text; `penumbra secrets --help` tells more
 
   --version  of Penumbra, mitmproxy and Python
   -v         mitmproxy's own lines about connections and flows too
@@ -39,7 +41,7 @@ Examples:
   penumbra --mode reverse:https://api.anthropic.com@8081
   penumbra web --set penumbra_intercept=all
 """
-COMMANDS = ("run", "web", "stats", "doctor", "rules", "help")
+COMMANDS = ("run", "web", "stats", "doctor", "rules", "secrets", "help")
 _OURS = ("stats", "doctor")
 """Commands that mitmproxy's parser does not know."""
 FILTER_BEGINNINGS = ("~", "!", "(", '"', "'")
@@ -95,6 +97,10 @@ def _obey(given: list[str]) -> int:
         from penumbra.cli import rules
 
         return rules.main(given)
+    if command == "secrets":
+        from penumbra.cli import secrets
+
+        return secrets.main(given)
     if given and not given[0].startswith(("-", *FILTER_BEGINNINGS)):
         raise Failure(_no_command(given[0]), code=2)
     if "--" in given:
@@ -118,7 +124,8 @@ def _no_command(word: str) -> str:
     near = difflib.get_close_matches(word, COMMANDS, 1)
     if near and shutil.which(word) is None:
         return f"{word!r} is no command, did you mean {near[0]}?"
-    return f"{word!r} is no command (allowed: run, web, stats, doctor or rules), and {no_wrapping([word])}"
+    allowed = "run, web, stats, doctor, rules or secrets"
+    return f"{word!r} is no command (allowed: {allowed}), and {no_wrapping([word])}"
 
 
 def versions() -> str:

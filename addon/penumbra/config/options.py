@@ -21,6 +21,7 @@ from penumbra.config.parsers import (
     NAMES,
     OPTIONAL_DURATION,
     RATIO,
+    SECRETS_ALLOW,
     STRATEGY,
     STRATEGY_ASKED,
     TEXT,
@@ -280,6 +281,12 @@ class Settings:
         choice("off", "secrets", "all"),
         "Flows whose bodies mitmproxy keeps no longer than they travel: off, secrets (those of "
         "requests that were redacted or refused) or all (that Penumbra handles).",
+    )
+    secrets_allow: tuple[str, ...] = row(
+        (),
+        SECRETS_ALLOW,
+        "What is no secret, separated by commas: id:… of a placeholder, sha256:… of a value, value:… (a "
+        "pattern), rule:… (globs allowed), path:… of files (globs allowed).",
     )
     gitleaks_config: str = row("", TEXT, "A gitleaks.toml whose rules are searched for beside ours.")
     gitleaks_only: bool = row(False, FLAG, "The rules of gitleaks_config come instead of ours.")

@@ -252,6 +252,18 @@ def read_hosts(value: Any) -> tuple[str, ...]:
     return names
 
 
+def read_secrets_allow(value: Any) -> tuple[str, ...]:
+    """Entries of `redaction/allowed.py`."""
+    from penumbra.redaction.allowed import Allowed
+
+    entries = read_names(value)
+    try:
+        Allowed.of(entries)
+    except redaction.RuleError as error:
+        raise SettingsError(str(error)) from None
+    return entries
+
+
 def read_tool_compaction(value: Any) -> ToolCompaction:
     """What is superseded, under the names of `ToolCompaction.read`: a mapping, or one as JSON."""
     if isinstance(value, str):
@@ -265,5 +277,6 @@ def read_tool_compaction(value: Any) -> ToolCompaction:
 
 
 HOSTS = Parser(read_hosts, write=_write_names)
+SECRETS_ALLOW = Parser(read_secrets_allow, write=",".join)
 TOOL_COMPACTION = Parser(read_tool_compaction, write=lambda value: "")
 """Their defaults stand in `ToolCompaction`."""

@@ -48,6 +48,7 @@ from penumbra.expand.expansions import Caller, Expansions, Prepared
 from penumbra.expand.reference import References
 from penumbra.metrics.external_calls import ExternalMetrics
 from penumbra.redaction import ruleset
+from penumbra.redaction.allowed import Allowed
 from penumbra.redaction.other_bodies import Body, OtherBodies, Searched
 from penumbra.redaction.outside_results import OutsideResults
 from penumbra.redaction.redactor import Redactor, Scan
@@ -446,7 +447,8 @@ class Engine:
 
 def _compiled(key: bytes, settings: EngineSettings) -> Redactor:
     rules = ruleset.rules(settings.user_rules, only=settings.gitleaks_only)
-    return Redactor(key, rules, limit=settings.redaction_max_bytes)
+    allowed = Allowed.of(settings.secrets_allow)
+    return Redactor(key, rules, limit=settings.redaction_max_bytes, allowed=allowed)
 
 
 def _report_broken_rules(redactor: Future[Redactor]) -> None:

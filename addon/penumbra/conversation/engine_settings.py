@@ -31,6 +31,7 @@ class EngineSettings:
     user_rules: Loaded | None
     """What the user's file of rules holds."""
     gitleaks_only: bool
+    secrets_allow: tuple[str, ...]
     rules: str
     """Where the user's folder of rules is."""
     redaction_max_bytes: int
@@ -51,6 +52,7 @@ class EngineSettings:
             page_bytes=page_bytes(settings.max_output_bytes),
             user_rules=user_rules,
             gitleaks_only=settings.gitleaks_only,
+            secrets_allow=settings.secrets_allow,
             rules=settings.rules,
             redaction_max_bytes=settings.redaction_max_bytes,
             redaction_failure=settings.redaction_failure,

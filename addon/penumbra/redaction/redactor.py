@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from penumbra.compress.result import Redacted
 from penumbra.redaction import MAX_BYTES, RedactionError, TooLarge, placeholder
+from penumbra.redaction.allowed import NOTHING, Allowed
 from penumbra.redaction.call_hint import Hint, read_hint
 from penumbra.redaction.finders import printed
 from penumbra.redaction.finders.assignments import Assignments
@@ -37,18 +38,28 @@ class Scan:
     """How many values were replaced, by rule id."""
     values: dict[str, str] = field(default_factory=dict)
     """Placeholder -> value as the text spelt it. Secret: for a vault in memory only."""
+    rules: dict[str, str] = field(default_factory=dict)
+    """Placeholder -> id of the rule that its value was first found by."""
 
 
 class Redactor:
     """Takes secrets out of texts. Safe to use from several threads.
 
     `key` makes the fingerprints; `rules` replaces the rules of `rules/secrets`; texts above
-    `limit` UTF-8 bytes are refused.
+    `limit` UTF-8 bytes are refused; what is `allowed` stays.
     """
 
-    def __init__(self, key: bytes, rules: Iterable[Rule] | None = None, *, limit: int = MAX_BYTES) -> None:
+    def __init__(
+        self,
+        key: bytes,
+        rules: Iterable[Rule] | None = None,
+        *,
+        limit: int = MAX_BYTES,
+        allowed: Allowed = NOTHING,
+    ) -> None:
         self._key = key
         self._limit = limit
+        self._allowed = allowed
         rules = tuple(read() if rules is None else rules)
         self._global = tuple(rule for rule in rules if not rule.anchors)
         pairs: list[tuple[bytes, Rule | Finder]] = []
@@ -72,6 +83,8 @@ class Redactor:
             data = text.encode("utf-8", "surrogatepass")
             if len(data) > self._limit:
                 raise TooLarge(f"{len(data)} bytes are more than the limit of {self._limit}")
+            if self._allowed.whole(hint):
+                return Scan(text)
             return self._settle(text, data, read_hint(hint))
         except RedactionError:
             raise
@@ -82,27 +95,33 @@ class Redactor:
         """Redacts until nothing is left to redact, so that a second call changes nothing."""
         counts: Counter[str] = Counter()
         values: dict[str, str] = {}
+        rules: dict[str, str] = {}
         for _ in range(_PASSES):
             spans = self._spans(data, hint)
             if not spans:
                 break
             counts.update(span.rule for span in spans)
-            data = self._replace(data, spans, values)
+            data = self._replace(data, spans, values, rules)
         if not counts:
             return Scan(text)
-        return Scan(data.decode("utf-8", "surrogatepass"), dict(sorted(counts.items())), values)
+        return Scan(data.decode("utf-8", "surrogatepass"), dict(sorted(counts.items())), values, rules)
 
     def _spans(self, data: bytes, hint: Hint) -> list[Span]:
         taken = placeholder.spans(data)
         found = self._shown(data, hint)
         if taken:
             found += self._hidden(data, hint, taken)
+        if self._allowed:
+            found = self._allowed.without(data, found, self._key)
         if not found:
             return []
         whole = (_whole_characters(data, _behind_escape(data, span)) for span in found)
         spans = list(placeholder.around(_merge(list(whole)), taken, data))
         spans = list(placeholder.around(_merge(spans + list(elsewhere(data, spans))), taken, data))
-        return inside_strings(data, spans) if is_json(data) else spans
+        if is_json(data):
+            spans = inside_strings(data, spans)
+        # What overlapped, or was cut, may be a value that is allowed.
+        return self._allowed.without(data, spans, self._key) if self._allowed else spans
 
     def _shown(self, data: bytes, hint: Hint) -> list[Span]:
         """What the text shows as it is, and without disguises."""
@@ -155,13 +174,16 @@ class Redactor:
             else:
                 yield from everywhere(owner, data) if owner.whole else around(owner, data, starts)
 
-    def _replace(self, data: bytes, spans: list[Span], values: dict[str, str]) -> bytes:
+    def _replace(
+        self, data: bytes, spans: list[Span], values: dict[str, str], rules: dict[str, str]
+    ) -> bytes:
         pieces: list[bytes] = []
         at = 0
         for span in spans:
             value = data[span.start : span.end]
             mark = placeholder.make(span.label, self._key, value)
             values.setdefault(mark, value.decode("utf-8", "surrogatepass"))
+            rules.setdefault(mark, span.rule)
             pieces += (data[at : span.start], span.quote, mark.encode("ascii"), span.quote)
             at = span.end
         pieces.append(data[at:])

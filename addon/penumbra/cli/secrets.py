@@ -1,0 +1,140 @@
+"""`penumbra secrets`: what would be replaced in a text, by which rule, and why."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NoReturn
+
+from penumbra import rules, user_rules
+from penumbra.cli.failure import Failure
+from penumbra.config.settings import Settings, SettingsError, config_path, database_path, load
+from penumbra.errors import one_line
+from penumbra.redaction import RedactionError, RuleError, placeholder, ruleset
+from penumbra.redaction.allowed import Allowed
+from penumbra.redaction.redactor import Redactor, Scan
+from penumbra.redaction.rule import Rule
+from penumbra.redaction.span import Rank
+from penumbra.rule_schemas.base import entries
+from penumbra.rule_schemas.secrets import SecretRule
+from penumbra.store.key_file import installation_key
+
+USAGE = """\
+usage: penumbra secrets try [--from PATH OR COMMAND LINE] [--text] < text
+
+  try     what would be replaced in a text, by which rule and why; exit code 0
+
+  --from   where the text comes from: some paths and commands say more of a text
+  --text   the text as it would leave, and nothing else
+
+Settings, rules of your own and penumbra_secrets_allow count as in the proxy.
+
+Example:
+  cat .env | penumbra secrets try --from .env
+"""
+_WHY = {
+    "name": "stands behind a name that says so",
+    "column": "stands in a column whose head says so",
+    "prefixed": "a short prefix and a long random tail",
+    "lone": "a random line of its own, where secrets are kept",
+    "printed": "printed by a command that prints a secret",
+}
+"""Of what no rule file names, by the first word of its id."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise Failure(f"secrets: {message}; `penumbra secrets --help` tells more", code=2)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prints what was asked for. Exit code 0."""
+    command, *rest = arguments or [""]
+    if command in ("-h", "--help", "help") or "-h" in rest or "--help" in rest:
+        print(USAGE, end="")
+        return 0
+    if command != "try":
+        raise Failure(f"secrets: got {command!r}, allowed: try", code=2)
+    parser = _Parser(add_help=False, prog="penumbra secrets try")
+    parser.add_argument("--from", dest="hint", default="")
+    parser.add_argument("--text", action="store_true")
+    given = parser.parse_args(rest)
+    redactor, known = _redactor()
+    if sys.stdin.isatty():
+        print("penumbra: reading the text from the terminal, up to Ctrl-D", file=sys.stderr)
+    text = sys.stdin.buffer.read().decode("utf-8", "replace")
+    try:
+        scan = redactor.scan(text, given.hint)
+    except RedactionError as error:
+        raise Failure(f"secrets: {error}") from None
+    if given.text:
+        sys.stdout.write(scan.text)
+        return 0
+    for line in _report(scan, known, _files()):
+        print(one_line(line))
+    return 0
+
+
+def _redactor() -> tuple[Redactor, Mapping[str, Rule]]:
+    """As the proxy makes it, and its rules by id."""
+    try:
+        settings: Settings = load({}, os.environ, config_path("", os.environ))
+        for problem in user_rules.use(user_rules.folder_of(settings.rules)):
+            print(f"penumbra: left out: {one_line(problem)}", file=sys.stderr)
+        loaded = ruleset.user_rules(settings.gitleaks_config, only=settings.gitleaks_only)
+        in_force = ruleset.rules(loaded, only=settings.gitleaks_only)
+        allowed = Allowed.of(settings.secrets_allow)
+    except (SettingsError, RuleError) as error:
+        raise Failure(str(error), code=2) from None
+    path = database_path(settings)
+    key = installation_key(path.with_suffix(".key") if path else None)
+    redactor = Redactor(key, in_force, limit=settings.redaction_max_bytes, allowed=allowed)
+    return redactor, {rule.id: rule for rule in in_force}
+
+
+def _files() -> dict[str, str]:
+    """Rule id -> the file that it stands in; of two, the first one, which counts."""
+    files: dict[str, str] = {}
+    for file in rules.load_folder("secrets"):
+        listed, _ = entries(SecretRule, file.content, "rules", "id", file.name)
+        name = f"{file.name}, of your folder" if file.is_users else f"rules/{file.name}"
+        for rule in listed:
+            files.setdefault(rule.id, name)
+    return files
+
+
+def _report(scan: Scan, known: Mapping[str, Rule], files: Mapping[str, str]) -> Iterator[str]:
+    """Where each placeholder stands in what would leave; never a value."""
+    counts: Counter[str] = Counter()
+    for number, line in enumerate(scan.text.split("\n"), 1):
+        for match in placeholder.PATTERN.finditer(line):
+            rule = scan.rules.get(match[0])
+            if rule is None:
+                continue  # It stood there before.
+            counts[rule] += 1
+            size = len(scan.values[match[0]])
+            yield f"line {number}: {match[0]} for {size:,} characters, by {rule}: {_why(rule, known)}" + (
+                f" ({files[rule]})" if rule in files else ""
+            )
+    if not counts:
+        yield "Nothing would be replaced."
+        return
+    total = counts.total()
+    told = ", ".join(f"{rule} {count:,}" for rule, count in sorted(counts.items()))
+    yield f"{total:,} {'secret' if total == 1 else 'secrets'}: {told}"
+    yield (
+        "To leave one alone: penumbra_secrets_allow=id:… (the end of its placeholder), rule:… or path:…, "
+        "as in docs/options.md"
+    )
+
+
+def _why(identifier: str, known: Mapping[str, Rule]) -> str:
+    rule = known.get(identifier)
+    if rule is None:
+        return _WHY.get(identifier.split("-")[0], "stands at a place for secrets")
+    if rule.rank is Rank.TOKEN:
+        return "has this form"
+    return "stands at a place for it"

@@ -1,0 +1,72 @@
+"""What the operator says is no secret stays; all else goes as before."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+import pytest
+
+from penumbra.redaction import LIBRARY_KEY, RuleError
+from penumbra.redaction.allowed import Allowed
+from penumbra.redaction.redactor import Redactor
+
+TOKEN = "gh" + "p_lqcPuQybgKxtzX17jVL0GAPxirppHx92KGBZ"
+TEXT = f"GITHUB_TOKEN={TOKEN}\nDB_PASSWORD=n0t-a-Real1\n"
+
+
+def redacted(*entries: str, hint: str = "") -> str:
+    return Redactor(LIBRARY_KEY, allowed=Allowed.of(entries)).redact(TEXT, hint).text
+
+
+def test_one_value_by_the_id_of_its_placeholder() -> None:
+    plain = Redactor(LIBRARY_KEY).redact(TEXT).text
+    token, password = re.findall(r":([a-z2-7]{6})\]", plain)
+    assert TOKEN in redacted(f"id:{token}")
+    assert "n0t-a-Real1" not in redacted(f"id:{token}")
+    assert "n0t-a-Real1" in redacted(f"id:{password}")
+
+
+@pytest.mark.parametrize(
+    "entry", ["sha256:" + hashlib.sha256(TOKEN.encode()).hexdigest().upper(), "value:gh[po]_.*"]
+)
+def test_one_value_by_its_hash_or_by_a_pattern(entry: str) -> None:
+    assert redacted(entry).startswith(f"GITHUB_TOKEN={TOKEN}\n")
+    assert "n0t-a-Real1" not in redacted(entry)
+
+
+def test_a_pattern_means_the_whole_value() -> None:
+    assert TOKEN not in redacted("value:gh[po]_")
+
+
+def test_a_rule_by_its_name() -> None:
+    assert "n0t-a-Real1" in redacted("rule:name-*")
+    # Its own form tells the token as well.
+    assert TOKEN not in redacted("rule:name-*")
+
+
+@pytest.mark.parametrize(
+    ("hint", "stays"),
+    [
+        ("tests/fixtures/app.env", True),
+        ("/src/shop/tests/fixtures/app.env", True),
+        ("fixtures/app.env", False),
+        ("cat tests/fixtures/app.env", False),
+        ("tests/fixtures/app.env;cat /etc/app.env", False),
+        ("", False),
+    ],
+)
+def test_a_file_by_its_path_alone(hint: str, stays: bool) -> None:
+    assert (redacted("path:tests/fixtures/*.env", hint=hint) == TEXT) is stays
+
+
+@pytest.mark.parametrize("entry", ["", "x", "colour:red", "id:abc", "sha256:12", "value:a(b", "rule:"])
+def test_a_wrong_entry_is_refused(entry: str) -> None:
+    with pytest.raises(RuleError):
+        Allowed.of([entry])
+
+
+def test_what_is_allowed_is_searched_for_nothing_else_to_hide_it() -> None:
+    """A second pass over what came out changes nothing."""
+    once = redacted("value:n0t-a-Real1")
+    assert Redactor(LIBRARY_KEY, allowed=Allowed.of(["value:n0t-a-Real1"])).redact(once).text == once
