@@ -203,17 +203,17 @@ def test_a_line_index_is_nobody_elses(callers: Callers) -> None:
 def test_a_provider_that_keeps_histories_decides_by_its_ids(callers: Callers) -> None:
     """Only new items travel: the id and the credential say whose they are."""
     api = APIS[2]
-    answer_id = "resp_0123456789abcdef0123456789"
+    response_id = "resp_0123456789abcdef0123456789"
     tools = {"store": True}
     item = b'{"type":"function_call_output","call_id":"call_p","output":"THE ORIGINAL"}'
 
     def asked(headers: dict[str, str], socket: bool) -> Any:
-        more = {"store": True, "previous_response_id": answer_id}
+        more = {"store": True, "previous_response_id": response_id}
         return callers.send(api, api.body([DONE], **more), headers, socket=socket)
 
     for socket in (False, True):
         first = callers.send(api, api.body([ASK], **tools), renewed(1), socket=socket)
-        callers.answer(first, api, NEXT, ids=(answer_id,), hidden=Hidden((), None, (item,)))
+        callers.answer(first, api, NEXT, ids=(response_id,), hidden=Hidden((), None, (item,)))
         assert b"THE ORIGINAL" in asked(renewed(1), socket).rewritten.body
         # The calls need results, but another credential gets no original.
         other = asked(renewed(2), socket).rewritten.body

@@ -20,7 +20,7 @@ from penumbra.wire.document import Document, Edit, encode
 # Tools with a version in their type are the provider's. These few are run by the client all the same.
 _RUN_BY_CLIENT = ("custom", "bash_", "text_editor_", "computer_", "memory_")
 _ELSEWHERE = -1
-"""Index of an answer that is not in the request."""
+"""Index of a response that is not in the request."""
 _NO_CALLS = b'{"type":"none"}'
 
 SIGNATURES = {"thinking": "signature", "redacted_thinking": "data"}
@@ -102,20 +102,20 @@ class AnthropicFormat(ApiFormat):
         return encode({"role": "user", "content": text})
 
     def continuation(self, turn: Turn, results: Sequence[bytes]) -> tuple[bytes, ...]:
-        answers = b'{"role":"user","content":[' + b",".join(results) + b"]}"
-        return (turn.message, answers) if turn.message else (answers,)
+        results_message = b'{"role":"user","content":[' + b",".join(results) + b"]}"
+        return (turn.message, results_message) if turn.message else (results_message,)
 
-    def extended(self, request: bytes, messages: Sequence[bytes], answer_id: str = "") -> bytes:
+    def extended(self, request: bytes, messages: Sequence[bytes], response_id: str = "") -> bytes:
         document = Document(request)
         top = document.members(document.root)
         if "thread" in top:
-            # The provider has all the rest, this answer included.
+            # The provider has all the rest, this response included.
             marked = [one for one in _messages(document) if _cache_mark(document, one) is not None]
             # What the client marks is not sent again: the mark goes on to what is new.
             new = self.marked(messages[-1], document, marked[-1]) if marked else messages[-1]
             start, end = document.place(top["messages"])
             document.edits.append(Edit(start, end, b"[" + new + b"]"))
-            document.replace(top["thread"], {"type": "continue", "previous_message_id": answer_id})
+            document.replace(top["thread"], {"type": "continue", "previous_message_id": response_id})
         else:
             document.append(top["messages"], b",".join(messages))
         return document.render()
@@ -134,7 +134,7 @@ class AnthropicFormat(ApiFormat):
 
     def visible(self, document: Document) -> list[Visible]:
         before = _continued(document)
-        first = [Visible(_ELSEWHERE, 0, (), "", "", 0, answer_id=before)] if before else []
+        first = [Visible(_ELSEWHERE, 0, (), "", "", 0, response_id=before)] if before else []
         return first + super().visible(document)
 
     def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
@@ -145,8 +145,8 @@ class AnthropicFormat(ApiFormat):
         if request.is_edited(*request.place(message)):
             return False
         behind = items[visible.index + 1] if visible.index + 1 < len(items) else None
-        answers = None if behind is None else request.members(behind)
-        if hidden.results and (answers is None or not _put_results(request, answers, hidden)):
+        blocks = None if behind is None else request.members(behind)
+        if hidden.results and (blocks is None or not _put_results(request, blocks, hidden)):
             return False
         texts = [*hidden.before, *([hidden.last] if hidden.last else [])]
         if hidden.signed and not visible.signed:
@@ -203,7 +203,7 @@ class AnthropicFormat(ApiFormat):
 
 
 def _continued(request: Document) -> str:
-    """The id of the answer that a request continues whose history the provider keeps."""
+    """The id of the response that a request continues whose history the provider keeps."""
     thread = request.members(request.members(request.root).get("thread"))
     return request.string(thread.get("previous_message_id")) or ""
 
@@ -213,8 +213,8 @@ def _put_into_thread(request: Document, items: list[Raw], hidden: Hidden) -> boo
     if hidden.results and not (items and _put_results(request, request.members(items[0]), hidden)):
         return False
     thread = request.members(request.members(request.root).get("thread"))
-    if hidden.answer_id:
-        request.replace(thread["previous_message_id"], hidden.answer_id)
+    if hidden.response_id:
+        request.replace(thread["previous_message_id"], hidden.response_id)
     return True
 
 

@@ -187,7 +187,7 @@ class AnthropicWhole(WholeBlocks):
         kind = document.string(members.get("type"))
         if kind != "message":
             return Turn(failed=kind == "error")
-        return replace(super().turn(document), answer_id=document.string(members.get("id")) or "")
+        return replace(super().turn(document), response_id=document.string(members.get("id")) or "")
 
     @staticmethod
     def is_continuable(reason: str) -> bool:

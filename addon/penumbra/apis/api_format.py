@@ -26,13 +26,13 @@ class ApiFormat(ABC):
     messages = "messages"
     """The member that holds the messages."""
     opens_with_first = True
-    """The first words of a conversation are its first message of the user; False: all before an answer."""
+    """The first words of a conversation are its first message of the user; False: all before a response."""
     calls_wait = False
     """A result may answer a call of any message; False: of the last one that the model wrote."""
     names_calls = True
     """Every result names the call that it answers."""
     joins_messages = False
-    """Messages of the model that stand side by side are one answer."""
+    """Messages of the model that stand side by side are one response."""
 
     def __init__(self, responses: Responses | None = None) -> None:
         """`responses`: what reads them; None: nothing does, here."""
@@ -70,7 +70,7 @@ class ApiFormat(ABC):
         return by_id.get(result.id)
 
     def tokens(self, document: Document, calls: list[Part]) -> tuple[str, ...]:
-        """What the calls of an answer are known by where clients may drop ids: see `Visible.tokens`."""
+        """What the calls of a response are known by where clients may drop ids: see `Visible.tokens`."""
         return ()
 
     def blocks(self, document: Document, message: Raw) -> Raw | None:
@@ -117,10 +117,10 @@ class ApiFormat(ABC):
         """The messages that continue a conversation behind a turn: the turn itself and its results."""
         return (turn.message, *results) if turn.message else tuple(results)
 
-    def extended(self, request: bytes, messages: Sequence[bytes], answer_id: str = "") -> bytes:
+    def extended(self, request: bytes, messages: Sequence[bytes], response_id: str = "") -> bytes:
         """The request with these messages behind its last one.
 
-        `answer_id`: of the answer that they continue, for requests whose history the provider keeps.
+        `response_id`: of the response that they continue, for requests whose history the provider keeps.
         """
         document = Document(request)
         document.append(self.members(document)[self.messages], b",".join(messages))
@@ -135,7 +135,7 @@ class ApiFormat(ABC):
         return
 
     def compared_with(self, request: Document) -> Raw | None:
-        """The id of an answer that is named only so that the provider compares the prompts of both."""
+        """The id of a response that is named only so that the provider compares the prompts of both."""
         return None
 
     def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
@@ -191,7 +191,7 @@ class ApiFormat(ABC):
             model=prompt.model,
             results=tuple(results),
             messages=prompt.place,
-            last_answer=max((one.turn for one in by_model if one.turn < behind), default=-1),
+            last_response=max((one.turn for one in by_model if one.turn < behind), default=-1),
             last_thinking=max((one.turn for one in by_model if one.bound), default=-1),
             opening=self._opening(document, prompt),
             calls={call_id: call for call_id, call in calls.items() if call_id},
@@ -246,18 +246,18 @@ class ApiFormat(ABC):
                 if part.arguments is not None:
                     yield PastCall(message.turn, part.name, part.arguments)
 
-    def answers(self, document: Document) -> list[list[Message]]:
-        """The messages of the model, those together that stand for one answer."""
+    def assistant_runs(self, document: Document) -> list[list[Message]]:
+        """The messages of the model, those together that stand for one response."""
         messages = self.prompt(document).messages
         if not self.joins_messages:
             return [[message] for message in messages if message.by_model]
         return [list(run) for by_model, run in groupby(messages, lambda one: one.by_model) if by_model]
 
     def visible(self, document: Document) -> list[Visible]:
-        """The answers of a request, in order, as far as hidden exchanges are recognised by them."""
+        """The responses of a request, in order, as far as hidden exchanges are recognised by them."""
         found: list[Visible] = []
         last_call, since = "", 0
-        for ordinal, messages in enumerate(self.answers(document)):
+        for ordinal, messages in enumerate(self.assistant_runs(document)):
             visible = self._visible(document, messages, ordinal, last_call, since)
             found.append(visible)
             last_call, since = (visible.calls[-1], 0) if visible.calls else (last_call, since + 1)

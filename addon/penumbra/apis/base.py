@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import msgspec
+
 from penumbra.apis.event import Filter
 
 
@@ -41,16 +43,16 @@ class Failure:
     """Why a continuation failed."""
 
     status: int | None
-    """HTTP status, if there was an answer."""
+    """HTTP status, if there was a response."""
     body: bytes
-    """Body of that answer, decoded, or the event that was the error: for the log."""
+    """Body of that response, decoded, or the event that was the error: for the log."""
     message: str
     """Plain words of ours, which the client gets."""
     retry_after: float | None = None
     """Seconds that the provider wants to be left alone."""
 
 
-ENDED_IN_AN_ERROR = "the upstream ended its answer with an error"
+ENDED_IN_AN_ERROR = "the upstream ended its response with an error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +84,8 @@ class Turn:
     """That error, where the client has not got it: it is not about the client's request."""
     continuable: bool = True
     """Results can be put behind this turn; False for a refusal, or for several choices."""
-    answer_id: str = ""
-    """The provider's id of this answer."""
+    response_id: str = ""
+    """The provider's id of this response."""
     item: str = ""
     """The id of the last item that the client sees, where requests may refer to items by their ids."""
     usage: Mapping[str, int] = field(default_factory=dict)
@@ -110,7 +112,7 @@ class Response(Protocol):
         ...
 
     def end_turn(self) -> Turn:
-        """The upstream's answer has ended. What was held is still held."""
+        """The upstream's response has ended. What was held is still held."""
         ...
 
     def go_on(self) -> bytes:
@@ -126,7 +128,7 @@ class Response(Protocol):
         ...
 
     def fail(self, failure: Failure) -> bytes:
-        """The continuation failed: the end of the answer, in the API's own shape of an error."""
+        """The continuation failed: the end of the response, in the API's own shape of an error."""
         ...
 
 
@@ -163,9 +165,9 @@ class Tools:
     forced: bool
     """The model has to call one."""
     continuable: bool
-    """Results can be put behind an answer to this request, for instance because it has only one."""
+    """Results can be put behind a response to this request, for instance because it has only one."""
     threaded: bool = False
-    """The provider keeps the history, and knows it by the id of its last answer."""
+    """The provider keeps the history, and knows it by the id of its last response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +203,8 @@ class Visible:
     """It has reasoning that the provider would recognise."""
     signature: str = ""
     """By what the provider recognises the last of it."""
-    answer_id: str = ""
-    """Of an answer that is not in the request, but named by it: its id. The rest is empty."""
+    response_id: str = ""
+    """Of a response that is not in the request, but named by it: its id. The rest is empty."""
     tokens: tuple[str, ...] = ()
     """A short hash of name and arguments of each call, where the API's clients may drop ids or the
     ids are those of many conversations."""
@@ -212,9 +214,8 @@ class Visible:
     """The request ends with it, and clients write what is said next into the same message."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hidden:
-    """What happened between provider and proxy while the client waited for one answer."""
+class Hidden(msgspec.Struct, frozen=True):
+    """What happened between provider and proxy while the client waited for one response."""
 
     before: tuple[bytes, ...]
     """Messages of the turns that were continued, with their results, each JSON."""
@@ -224,10 +225,10 @@ class Hidden:
     """Results of injected calls that stand beside real calls in `last`; JSON, in the API's form."""
     signed: bool = False
     """The client got to see reasoning that the provider would recognise."""
-    answer_id: str = ""
-    """The id of the last turn's answer, where the client knows another one."""
+    response_id: str = msgspec.field(default="", name="answer_id")
+    """The id of the last turn's response, where the client knows another one. Stored under its first name."""
     broken: bool = False
-    """The answer was never completed: nothing was said behind the last message."""
+    """The response was never completed: nothing was said behind the last message."""
 
 
 @dataclass(frozen=True, slots=True)

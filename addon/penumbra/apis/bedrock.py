@@ -33,7 +33,7 @@ _ERRORS = {
 
 
 def said(document: Document, item: Raw) -> Said:
-    """A content block of an assistant message, in an answer or a request."""
+    """A content block of an assistant message, in a response or a request."""
     block = document.members(item)
     if "toolUse" in block:
         call = document.members(block["toolUse"])
@@ -127,7 +127,7 @@ class ConverseFormat(AnthropicFormat):
         return request.members(_more(request)).get("thinking")
 
     def joined(self, texts: list[bytes], request: Document, behind: Raw | None) -> list[bytes]:
-        # Roles have to alternate: results that no answer follows go into the message behind them.
+        # Roles have to alternate: results that no response follows go into the message behind them.
         last = Document(texts[-1])
         said = last.members(last.root)
         content = request.members(behind).get("content")

@@ -23,7 +23,7 @@ class InvokeFormat(AnthropicFormat):
 
 
 def token_headers(body: bytes) -> dict[str, str]:
-    """The headers in which Bedrock repeats the figures of an answer that is one document."""
+    """The headers in which Bedrock repeats the figures of a response that is one document."""
     try:
         document = Document(body)
     except NotJson:

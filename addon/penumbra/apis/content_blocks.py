@@ -200,7 +200,7 @@ class BlockTurns(Turns):
             signatures=tuple(filter(None, [block.signature for block in blocks])),
             finished=self.finished,
             continuable=self.is_continuable(),
-            answer_id=seen.id,
+            response_id=seen.id,
             made=tuple(real),
         )
 

@@ -6,7 +6,7 @@ string may be replaced where it stands. Ids are optional: a response without one
 call of its name that has none yet. Code Assist wraps the request in another object. The API takes
 names of members in camel and in snake case.
 
-What stands for an assistant message here is a run of contents of the model: some clients keep an answer
+What stands for an assistant message here is a run of contents of the model: some clients keep a response
 that came in pieces as several. Results of parallel calls have to stand together in one content.
 """
 
@@ -98,8 +98,8 @@ class GeminiFormat(ApiFormat):
         return part.id or part.name
 
     def continuation(self, turn: Turn, results: Sequence[bytes]) -> tuple[bytes, ...]:
-        answers = b'{"role":"user","parts":[' + b",".join(results) + b"]}"
-        return (turn.message, answers) if turn.message else (answers,)
+        results_message = b'{"role":"user","parts":[' + b",".join(results) + b"]}"
+        return (turn.message, results_message) if turn.message else (results_message,)
 
     def without_calls(self, request: bytes) -> bytes:
         document = Document(request)
@@ -116,7 +116,7 @@ class GeminiFormat(ApiFormat):
         return document.render()
 
     def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
-        run = next(run for run in self.answers(request) if run[0].turn == visible.index)
+        run = next(run for run in self.assistant_runs(request) if run[0].turn == visible.index)
         start, end = request.place(run[0].value)[0], request.place(run[-1].value)[1]
         if request.is_edited(start, end):
             return False
@@ -126,10 +126,10 @@ class GeminiFormat(ApiFormat):
             last, results = last and _without_ids(last), tuple(map(_without_ids, results))
         if results:
             behind = self.prompt(request).messages[run[-1].turn + 1 :][:1]
-            answers = self.blocks(request, behind[0].value) if behind else None
-            if answers is None or not request.items(answers):
+            blocks = self.blocks(request, behind[0].value) if behind else None
+            if blocks is None or not request.items(blocks):
                 return False
-            request.insert(answers, 0, b",".join(results))
+            request.insert(blocks, 0, b",".join(results))
         texts = [*hidden.before, *([last] if last else [])]
         request.edits.append(Edit(start, end, b",".join(texts)))
         return True

@@ -134,7 +134,7 @@ def _only(key: tuple[int, int], shape: str, document: Document, text: str) -> No
 
 @dataclass(slots=True)
 class _Item:
-    """A call of an answer, as far as it is known."""
+    """A call of a response, as far as it is known."""
 
     kind: str
     name: str

@@ -2,7 +2,7 @@
 
 Compatible APIs add members of their own (`reasoning_content`, `reasoning_details`, thought
 signatures in tool calls) and want them back: everything that a delta says is kept. Only what an
-answer has and no request may have is left out.
+response has and no request may have is left out.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Message:
 
 
 def from_members(members: dict[str, bytes]) -> bytes | None:
-    """A message of a JSON answer as a request would carry it; values are JSON and stay as they are."""
+    """A message of a JSON response as a request would carry it; values are JSON and stay as they are."""
     kept = {
         key: value
         for key, value in members.items()

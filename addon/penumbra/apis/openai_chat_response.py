@@ -1,11 +1,11 @@
-"""OpenAI Chat Completions: answers, as streams and as JSON, also as the many compatible APIs write them.
+"""OpenAI Chat Completions: responses, as streams and as JSON, also as the many compatible APIs write them.
 
 A stream is a list of chunks, each with deltas per choice. Tool calls arrive in fragments with an
 index; the injected tool's fragments are taken out and the other calls numbered anew. A call whose name is
 only a beginning of the injected tool's name is held until its next fragment decides. Everything that ends
 a turn (finish reason, usage, `[DONE]`) is held back once a call of the injected tool was seen.
 
-Only an answer with one choice can be continued. Where the client sees the text of several turns as
+Only a response with one choice can be continued. Where the client sees the text of several turns as
 one text, an empty line stands between them.
 """
 
@@ -359,7 +359,7 @@ def _is_one(document: Document, choices: list[dict[str, Raw]]) -> bool:
 
 
 def _one_message(document: Document, choices: list[dict[str, Raw]]) -> dict[str, Raw]:
-    """The message of an answer; one that is spread over several choices put together."""
+    """The message of a response; one that is spread over several choices put together."""
     message: dict[str, Raw] = {}
     for choice in choices if _is_one(document, choices) else choices[:1]:
         said = document.members(choice.get("message"))

@@ -3,7 +3,7 @@
 The input is a string or a list of items. Results of the client's tools are items of their own; what
 the provider's tools returned, reasoning, compaction and everything encrypted is never touched. With
 `previous_response_id` the history is at the provider and only new items travel: the request names the last
-answer by the id that the client has got; the one to go on from may be another.
+response by the id that the client has got; the one to go on from may be another.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _RESULTS = {
     "shell_call_output",
     "apply_patch_call_output",
 }
-_ANSWERS = {"mcp_approval_response": "approval_request_id", "tool_search_output": "call_id"}
+_RESULTS_WITHOUT_TEXT = {"mcp_approval_response": "approval_request_id", "tool_search_output": "call_id"}
 """Items that answer others without a text that may be shortened, and what names the other."""
 # What the client writes besides messages and results.
 _FROM_CLIENT = {
@@ -67,7 +67,7 @@ class ResponsesFormat(ApiFormat):
             value,
             turn,
             document.string(item.get("role")) or "" if "role" in item else "",
-            is_answer(document, name, item),
+            is_of_model(document, name, item),
             _parts(document, value, item, name),
             bound="encrypted_content" in item,
             opaque=name in _OPAQUE,
@@ -118,7 +118,7 @@ class ResponsesFormat(ApiFormat):
         for tool in _all_tools(request, self.prompt(request).tools):
             names.append(request.string(tool.get("name")) or "")
             own += request.string(tool.get("type")) in _OWN_TOOLS
-        # A conversation object takes up every answer, also one that the client has not seen.
+        # A conversation object takes up every response, also one that the client has not seen.
         elsewhere = bool(request.plain(top.get("background")) or request.plain(top.get("conversation")))
         stored = request.plain(top.get("store")) is not False
         return Tools(tuple(names), own, _forced(request, top), "input" in top and not elsewhere, stored)
@@ -135,7 +135,7 @@ class ResponsesFormat(ApiFormat):
     def user_message(self, text: str) -> bytes:
         return encode({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]})
 
-    def extended(self, request: bytes, messages: Sequence[bytes], answer_id: str = "") -> bytes:
+    def extended(self, request: bytes, messages: Sequence[bytes], response_id: str = "") -> bytes:
         document = Document(request)
         top = document.members(document.root)
         added = b",".join(storable(document, messages))
@@ -154,7 +154,7 @@ class ResponsesFormat(ApiFormat):
 
     def visible(self, document: Document) -> list[Visible]:
         before = document.string(document.members(document.root).get(_BEFORE))
-        first = [Visible(_ELSEWHERE, 0, (), "", "", 0, answer_id=before)] if before else []
+        first = [Visible(_ELSEWHERE, 0, (), "", "", 0, response_id=before)] if before else []
         return first + super().visible(document)
 
     def _visible(
@@ -180,12 +180,12 @@ class ResponsesFormat(ApiFormat):
                 return False
             if hidden.results:
                 request.insert(top["input"], 0, b",".join(hidden.results))
-            if hidden.answer_id:
-                request.replace(top[_BEFORE], hidden.answer_id)
+            if hidden.response_id:
+                request.replace(top[_BEFORE], hidden.response_id)
             return True
-        run = next(run for run in self.answers(request) if run[0].turn == visible.index)
+        run = next(run for run in self.assistant_runs(request) if run[0].turn == visible.index)
         start, end = request.place(run[0].value)[0], request.place(run[-1].value)[1]
-        # An answer that goes on from what is left of another is one run with it in later requests.
+        # A response that goes on from what is left of another is one run with it in later requests.
         if request.is_edited(start, end) or (hidden.broken and visible.open):
             return False
         messages = [*hidden.before, *([hidden.last] if hidden.last else []), *hidden.results]
@@ -244,8 +244,8 @@ def _parts(document: Document, value: Raw, item: Mapping[str, Raw], name: str) -
         texts = _texts(document, item.get("output")) if name in _RESULTS else iter(())
         tool = document.string(item.get("name")) or ""
         return (Part(Kind.RESULT, value, _id(document, item), tool, texts=tuple(texts)),)
-    if name in _ANSWERS:
-        return (Part(Kind.RESULT, value, document.string(item.get(_ANSWERS[name])) or ""),)
+    if name in _RESULTS_WITHOUT_TEXT:
+        return (Part(Kind.RESULT, value, document.string(item.get(_RESULTS_WITHOUT_TEXT[name])) or ""),)
     if name == "reasoning":
         return (Part(Kind.REASONING, value, signature=""),)
     if found := call_id(document, name, item):
@@ -275,7 +275,7 @@ def known_by(document: Document, item: Mapping[str, Raw]) -> str:
     return opaque or document.string(item.get("id")) or ""
 
 
-def is_answer(document: Document, name: str, item: Mapping[str, Raw]) -> bool:
+def is_of_model(document: Document, name: str, item: Mapping[str, Raw]) -> bool:
     """Whether the model or the provider wrote an item of this type."""
     if name == "message":
         return document.string(item.get("role")) == "assistant"

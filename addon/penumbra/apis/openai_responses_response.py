@@ -1,8 +1,8 @@
-"""OpenAI Responses: answers, as streams and as JSON.
+"""OpenAI Responses: what comes back, as streams and as JSON.
 
-An answer is a list of output items. Events of a stream name their item by its place; the injected tool's
+A response is a list of output items. Events of a stream name their item by its place; the injected tool's
 items are taken out and the rest is numbered anew, and so is the sequence of events. The last event
-repeats the whole answer, and the first ones repeat the request's tools: both are put right for what
+repeats the whole response, and the first ones repeat the request's tools: both are put right for what
 the client knows. A stream keeps the id of its first turn, which the client has got, to its end.
 """
 
@@ -232,7 +232,7 @@ def is_hidden(document: Document, item: Raw | None, injected_tool: str) -> bool:
 
 
 def scrub(document: Document, response: dict[str, Raw], injected_tool: str) -> None:
-    """Take the injected tool out of the tools that an answer repeats from its request."""
+    """Take the injected tool out of the tools that a response repeats from its request."""
     items = document.items(response.get("tools"))
     kept = [
         document.source(item)
@@ -244,7 +244,7 @@ def scrub(document: Document, response: dict[str, Raw], injected_tool: str) -> N
 
 
 def name_before(document: Document, response: dict[str, Raw], before: str) -> None:
-    """An answer names the one before it as the client does, who may know it by another id."""
+    """A response names the one before it as the client does, who may know it by another id."""
     named = response.get(_BEFORE)
     if before and named is not None and document.string(named) not in (None, before):
         document.replace(named, before)
@@ -306,7 +306,7 @@ def read_turn(items: Sequence[bytes], end: dict[str, Any], injected_tool: str) -
         orphans=tuple(dict.fromkeys(filter(None, orphans))),
         finished=whole,
         continuable=status == "completed",
-        answer_id=str(end.get("id") or ""),
+        response_id=str(end.get("id") or ""),
         made=tuple(made),
         item=last,
     )
@@ -348,7 +348,7 @@ def error_body(failure: Failure, injected_tool: str) -> bytes:
 
 
 def _error(failure: Failure, injected_tool: str) -> dict[str, str]:
-    """Code and message of an answer that failed."""
+    """Code and message of a response that failed."""
     error = described(failure, injected_tool)
     code = str(error.code) if isinstance(error.code, str) else ""
     other = "rate_limit_exceeded" if error.status == 429 else "server_error"

@@ -94,9 +94,9 @@ class Conversation:
     model: str
     results: tuple[ResultText, ...]
     messages: Raw | None
-    last_answer: int
+    last_response: int
     """Index of the last message that the model wrote; -1 if there is none. Results behind it are
-    the unread tail. A closing assistant message that the client pre-filled is no answer."""
+    the unread tail. A closing assistant message that the client pre-filled is no response."""
     last_thinking: int
     """Index of the last message with a thinking block that the API may bind to its prefix; or -1."""
     opening: str

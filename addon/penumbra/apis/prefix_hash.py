@@ -1,6 +1,6 @@
 """What stands in front of each message of a request, as a hash.
 
-What was hidden of an answer, and how a result was sent, is remembered under the history in front of it,
+What was hidden of a response, and how a result was sent, is remembered under the history in front of it,
 so only who sends that history again finds it. Clients write the same history in more than one way; what
 counts as the same is data (`rules/history.yaml`). Each message is read once: what counts of it is
 remembered by its bytes, so a turn costs one hash over the body and the reading of what is new.
@@ -21,19 +21,19 @@ from msgspec import Raw
 
 from penumbra import rules
 from penumbra.apis.gemini import inner
-from penumbra.apis.openai_responses import is_answer, kind
+from penumbra.apis.openai_responses import is_of_model, kind
 from penumbra.apis.session import stable
 from penumbra.wire.document import Document, NotJson, decode
 
 START = b""
 """The chain of a conversation of which nothing has been said."""
-_ANSWERS = ("assistant", "model")
+_MODEL_ROLES = ("assistant", "model")
 _STABLE = 100_000
 """Characters of a text in which changing parts are looked for; the rest counts as it is."""
 _MEMORY = 16_384
 """Messages that are remembered."""
 _LONGEST = 16_000
-"""Bytes of an answer's text that are remembered; longer ones are read again."""
+"""Bytes of a response's text that are remembered; longer ones are read again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Chain:
     """Of all that was said, called and answered."""
     calls: tuple[bytes, ...] = (START,)
     """Of the calls alone: they stay when a client clears old results."""
-    answers: bool = True
+    responses: bool = True
     """What was answered counts."""
 
 
@@ -52,11 +52,11 @@ class Chain:
 class Piece:
     """What counts of one message."""
 
-    answer: bool
+    is_response: bool
     text: bytes = b""
-    """Of an answer, without white space."""
+    """Of a response, without white space."""
     calls: tuple[bytes, ...] = ()
-    """Of an answer."""
+    """Of a response."""
     digest: bytes = b""
     """Of what the client wrote; empty if nothing of it counts."""
 
@@ -98,7 +98,7 @@ def read(document: Document, messages: Raw | None, scope: bytes, start: bytes = 
     """The chain of a request's messages; `start`: of what the provider has of it already."""
     if messages is None:
         return Chain((start,), (START,))
-    # Where the provider stores items, their ids may stand for answers: then what the client says counts.
+    # Where the provider stores items, their ids may stand for responses: then what the client says counts.
     top = document.members(document.root)
     referable = "input" in top and document.plain(top.get("store")) is not False
     if document.is_string(messages):
@@ -109,10 +109,10 @@ def read(document: Document, messages: Raw | None, scope: bytes, start: bytes = 
     for message in document.items(messages):
         piece = _PIECES.of(document, message, scope)
         state = history[-1]
-        if piece.answer and referable:
+        if piece.is_response and referable:
             pass
-        elif piece.answer:
-            # How many messages an answer is cut into says nothing.
+        elif piece.is_response:
+            # How many messages a response is cut into says nothing.
             text += piece.text
             made += piece.calls
         elif piece.digest:
@@ -136,7 +136,7 @@ def said(history: bytes, digest: bytes) -> bytes:
 
 
 def answered(history: bytes, text: bytes, calls: Sequence[bytes]) -> bytes:
-    """The chain behind an answer. Words beside calls don't count: some clients leave them out."""
+    """The chain behind a response. Words beside calls don't count: some clients leave them out."""
     if calls:
         return _link(history, b"calls", *calls)
     return _link(history, b"text", text) if text else history
@@ -216,10 +216,12 @@ def _piece(document: Document, message: Raw) -> Piece:
     role, type_ = document.string(members.get("role")), document.string(members.get("type"))
     if role in _known().unseen_roles or type_ in _known().unseen_types:
         return Piece(False)
-    if role in _ANSWERS or (role is None and type_ and is_answer(document, kind(document, members), members)):
-        answer = _Answer(document)
-        answer.read(message)
-        return Piece(True, plain("".join(answer.texts)), tuple(answer.calls))
+    if role in _MODEL_ROLES or (
+        role is None and type_ and is_of_model(document, kind(document, members), members)
+    ):
+        response = _Response(document)
+        response.read(message)
+        return Piece(True, plain("".join(response.texts)), tuple(response.calls))
     return Piece(False, digest=_of_client(document, message, role or "user"))
 
 
@@ -232,8 +234,8 @@ def _of_client(document: Document, message: Raw, role: str) -> bytes:
 
 
 @dataclass(slots=True)
-class _Answer:
-    """What an answer says and calls."""
+class _Response:
+    """What a response says and calls."""
 
     document: Document
     texts: list[str] = field(default_factory=list)

@@ -1,6 +1,6 @@
 """OpenAI Responses over WebSocket: the same requests and events, one to a frame.
 
-The provider keeps the last answer of a connection for as long as the connection lives, whatever
+The provider keeps the last response of a connection for as long as the connection lives, whatever
 `store` says, and forgets what came before: a hidden turn is continued from its own id, and nothing
 but results travel. Requests of one lane (`stream_id`) are answered one after the other.
 """
@@ -24,7 +24,7 @@ CREATE = "response.create"
 STEER = "response.steer"
 BEGIN = "response.created"
 NAMING = frozenset((BEGIN, "response.queued", "response.in_progress"))
-"""Events before the last that describe the whole answer, and name the one before it."""
+"""Events before the last that describe the whole response, and name the one before it."""
 ITEM_DONE = "response.output_item.done"
 _FAILS = frozenset(("response.failed", "error"))
 _ENDS = frozenset(("response.completed", "response.incomplete", "response.failed", "error"))
@@ -47,17 +47,17 @@ class Envelope(msgspec.Struct, frozen=True):
 
     @property
     def fails(self) -> bool:
-        """The frame is an error, or the end of an answer that failed."""
+        """The frame is an error, or the end of a response that failed."""
         return self.type in _FAILS
 
     @property
     def says(self) -> bool:
-        """The frame holds something of an answer; those before it only announce one."""
+        """The frame holds something of a response; those before it only announce one."""
         return self.type.startswith("response.") and self.type not in NAMING and not self.fails
 
     @property
     def ends(self) -> bool:
-        """The frame is the last one of an answer."""
+        """The frame is the last one of a response."""
         return self.type in _ENDS
 
 
@@ -80,15 +80,15 @@ def envelope(frame: bytes) -> Envelope | None:
     return Envelope(kind, *ids) if kind else None
 
 
-def answer_id(frame: bytes) -> str:
-    """The id of the answer that a frame begins; empty if it has none."""
+def response_id(frame: bytes) -> str:
+    """The id of the response that a frame begins; empty if it has none."""
     document = Document(frame)
     response = document.members(document.members(document.root).get("response"))
     return document.string(response.get("id")) or ""
 
 
 def renamed(frame: bytes, ids: dict[str, str]) -> bytes:
-    """A frame that names answers by other ids; the very same object if it names none of them."""
+    """A frame that names responses by other ids; the very same object if it names none of them."""
     try:
         document = Document(frame)
     except NotJson:
@@ -102,7 +102,7 @@ def renamed(frame: bytes, ids: dict[str, str]) -> bytes:
 
 
 def for_client(frame: bytes, ids: dict[str, str], lane: str, asked_from: str = "") -> bytes:
-    """A frame for the client, which knows answers by other ids than the provider.
+    """A frame for the client, which knows responses by other ids than the provider.
 
     `asked_from`: what the client wanted to go on from where the provider got all of it instead.
     """
@@ -130,7 +130,7 @@ class Transcript:
     """
 
     def __init__(self) -> None:
-        self._answer_id = ""
+        self._response_id = ""
         self._items: list[bytes] | None = []
         """None: not all of it is known."""
 
@@ -138,8 +138,8 @@ class Transcript:
         """A request has been answered to the end."""
         document = Document(frame)
         before = document.string(document.members(document.root).get(_BEFORE))
-        known = [] if not before else self._items if before == self._answer_id else None
-        self._answer_id = turn.answer_id
+        known = [] if not before else self._items if before == self._response_id else None
+        self._response_id = turn.response_id
         self._items = None
         if known is None:
             return
@@ -158,7 +158,7 @@ class Transcript:
         before = document.string(top.get(_BEFORE))
         if not before or document.plain(top.get("store")) is not False:
             return frame
-        if self._items is None or before != self._answer_id:
+        if self._items is None or before != self._response_id:
             return None
         items = storable(document, [*self._items, *_input(document)])
         document.rewrite(top["input"], b"[" + b",".join(items) + b"]")
@@ -218,13 +218,13 @@ class SocketFormat(ResponsesFormat):
     def tools(self, request: Document) -> Tools:
         return replace(super().tools(request), threaded=True)
 
-    def extended(self, request: bytes, messages: Sequence[bytes], answer_id: str = "") -> bytes:
+    def extended(self, request: bytes, messages: Sequence[bytes], response_id: str = "") -> bytes:
         # The first message is the turn itself, which the provider has.
         document = Document(request)
         top = document.members(document.root)
         document.rewrite(top["input"], b"[" + b",".join(messages[1:]) + b"]")
         if (before := top.get("previous_response_id")) is not None:
-            document.replace(before, answer_id)
+            document.replace(before, response_id)
         else:
-            document.add_member(document.root, "previous_response_id", encode(answer_id))
+            document.add_member(document.root, "previous_response_id", encode(response_id))
         return document.render()

@@ -1,6 +1,6 @@
 """What a client has said and got on a socket: where only new items travel, the whole of it in one request.
 
-A provider that refuses a request on a socket forgets the answer that it was to go on from, unless it has
+A provider that refuses a request on a socket forgets the response that it was to go on from, unless it has
 stored that. So what is sent instead must carry the history itself, as a client sends it on a new socket.
 """
 
@@ -21,11 +21,11 @@ class Said:
 
     frame: bytes
     input: list[bytes] | None
-    """All items in front of the answer, JSON; None: not known."""
+    """All items in front of the response, JSON; None: not known."""
     known_as: str = ""
-    """The id by which the client knows the answer."""
+    """The id by which the client knows the response."""
     got: list[bytes] = field(default_factory=list)
-    """Items of the answer."""
+    """Items of the response."""
 
     def whole(self) -> bytes | None:
         """The request with all of its history, which may be the frame itself; None: that is not known."""
@@ -41,7 +41,7 @@ class Said:
 
     @property
     def before(self) -> str:
-        """The id of the answer that the request goes on from; empty if it begins a conversation."""
+        """The id of the response that the request goes on from; empty if it begins a conversation."""
         document = Document(self.frame)
         return document.string(document.members(document.root).get(_BEFORE)) or ""
 
@@ -60,7 +60,7 @@ class SocketHistory:
         self._items: list[bytes] | None = None
 
     def asked(self, frame: bytes) -> Said:
-        """The client asks for an answer."""
+        """The client asks for a response."""
         try:
             document = Document(frame)
         except NotJson:
@@ -78,7 +78,7 @@ class SocketHistory:
         return Said(frame, None if kept is None else [*kept, *new])
 
     def answered(self, said: Said) -> None:
-        """An answer is complete."""
+        """A response is complete."""
         self._known_as = said.known_as
         self._items = None if said.input is None else [*said.input, *said.got]
         if self._items is not None and sum(map(len, self._items)) > _MOST_BYTES:
@@ -90,7 +90,7 @@ class SocketHistory:
 
 
 def item_done(frame: bytes) -> bytes | None:
-    """The item that a frame of an answer completes."""
+    """The item that a frame of a response completes."""
     document = Document(frame)
     item = document.members(document.root).get("item")
     return None if item is None else document.source(item)

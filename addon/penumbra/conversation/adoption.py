@@ -1,7 +1,7 @@
 """Results that the provider has already seen without us: what it has seen raw stays raw.
 
 A change to what the provider holds in its prompt cache costs the cache, and newer Anthropic models
-refuse thinking blocks whose prefix has changed. So a result that is followed by an answer which did
+refuse thinking blocks whose prefix has changed. So a result that is followed by a response which did
 not pass through us is left as it came, wherever either may be at stake.
 """
 

@@ -89,7 +89,7 @@ class Decider:
         """Whether the form of the past is still the form."""
         if past.facts.ref and self.inputs.references is None and not self.inputs.request.settings.shortens:
             # Nobody could ask for what it leaves out; while nothing has answered it, nothing binds it.
-            return item.result.turn <= self.inputs.request.conversation.last_answer
+            return item.result.turn <= self.inputs.request.conversation.last_response
         # A reference holds only while its referents stand earlier in the request.
         return self.earlier.holds(past.facts)
 
@@ -107,7 +107,7 @@ class Decider:
         """Whether an unknown text keeps the form in which the provider has seen it without us."""
         conversation = self.inputs.request.conversation
         turn = item.result.turn
-        if turn > conversation.last_answer:
+        if turn > conversation.last_response:
             return False
         # Had the provider seen this text in this place, we would have decided about it when we
         # decided about the results behind it: the client has changed it since.

@@ -400,9 +400,9 @@ class Engine:
             decided = [(shown.item, shown.facts) for shown in accepted.rewritten.shown]
             conversation = callers.caller(self._key, incoming, request).possessed()
             restoring.learn(request, conversation, decided, await self._scan())
-            return restoring.answer(request, conversation)
+            return restoring.of_response(request, conversation)
         except Exception as error:
-            _log.warning("Penumbra puts nothing back into an answer: %s", errors.place(error))
+            _log.warning("Penumbra puts nothing back into a response: %s", errors.place(error))
             return None
 
     # What they use

@@ -22,7 +22,7 @@ def terms(
     if request.document.members(conversation.messages):
         # One message that is no list of them: nothing could be put behind it.
         return None
-    # What the last request declared is what the provider holds, whatever became of its answer.
+    # What the last request declared is what the provider holds, whatever became of its response.
     at_stake = (settings.adopt == "auto" and not state.tool) and (
         conversation.last_thinking >= 0 or adoption.may_be_cached(request.document, request.api.cache)
     )
@@ -39,6 +39,6 @@ def terms(
 
 def _shows_references(request: Request, past: Mapping[bytes, Decision]) -> bool:
     """Whether the model has read a reference that stays in the request."""
-    last = request.conversation.last_answer
+    last = request.conversation.last_response
     unread = {item.key for item in request.items if item.result.turn > last}
     return any(decision.facts.ref and key not in unread for key, decision in past.items())

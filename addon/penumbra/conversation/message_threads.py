@@ -1,7 +1,7 @@
 """Conversations that Anthropic holds for the client, as message threads.
 
-Of such a conversation only new messages travel, and its answers can be gone on from once: the provider
-has what was hidden, and the client's next request is led to the answer that can be continued. Where the
+Of such a conversation only new messages travel, and its responses can be gone on from once: the provider
+has what was hidden, and the client's next request is led to the response that can be continued. Where the
 operator wants whole histories, such requests are refused with the API's own error for what threads don't
 support; a client that knows how to go on then sends everything.
 """

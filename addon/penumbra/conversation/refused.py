@@ -18,7 +18,7 @@ class Refused:
 
 
 def unsearched(api: Api, error: RedactionError) -> Refused:
-    """The answer to a request that could not be searched for secrets."""
+    """The response to a request that could not be searched for secrets."""
     message = message_of(error)
     return Refused(error.status, api.wire.error(error.status, message), message)
 

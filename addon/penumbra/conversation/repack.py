@@ -169,7 +169,7 @@ def _behind(request: Request, known: Mapping[bytes, Decision]) -> Callable[[_Sup
 def end_of_seen(request: Request) -> int:
     """Where the part of the body ends that the provider has seen before."""
     items = request.document.items(request.conversation.messages)
-    last = min(max(request.conversation.last_answer - 1, 0), len(items) - 1)
+    last = min(max(request.conversation.last_response - 1, 0), len(items) - 1)
     return request.document.place(items[last])[1] if items else 0
 
 

@@ -29,7 +29,7 @@ class Room:
     """What fits into a request; 0: not known."""
 
     tokens: int = 0
-    """Of a request and its answer, by the provider's own count."""
+    """Of a request and its response, by the provider's own count."""
     body_bytes: int = 0
     """Of the body."""
     again: bool = True

@@ -142,7 +142,9 @@ class Said:
 
 
 def _keeps_secrets(turn: int, adopt: str, conversation: Conversation, format_name: str) -> bool:
-    return turn <= conversation.last_answer and adoption.keeps_secrets(adopt, turn, conversation, format_name)
+    return turn <= conversation.last_response and adoption.keeps_secrets(
+        adopt, turn, conversation, format_name
+    )
 
 
 def _call(passage: Passage) -> ToolCall | None:

@@ -144,7 +144,7 @@ _MOST_IDENTITIES = 20_000
 
 def calls(request: Request, parameters: ToolCompaction) -> list[superseded.Result]:
     """The request's results, each with its call."""
-    last = request.conversation.last_answer
+    last = request.conversation.last_response
     return [
         superseded.Result(
             index=index,
@@ -187,7 +187,7 @@ def _texts(reader: _Reader, parameters: ToolCompaction, most: int) -> list[shrin
     request = reader.request
     given_up = superseded.find(calls(request, parameters), parameters)
     referred = referents(reader.decided)
-    last = request.conversation.last_answer
+    last = request.conversation.last_response
     texts: list[shrink_to_fit.Text] = []
     seen: set[bytes] = set()
     for index, item in enumerate(request.items):

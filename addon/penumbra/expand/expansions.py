@@ -1,8 +1,8 @@
 """Everything about originals that needs the database: what a request gets, what a call is answered.
 
 `prepare` decides about the injected tool of a request and puts hidden exchanges back; `texts` answers calls;
-`remember` keeps an answer for later requests. The injected tool is there from a conversation's first request
-on or never: what the provider has cached and bound begins with the tools. So a request whose answers
+`remember` keeps a response for later requests. The injected tool is there from a conversation's first request
+on or never: what the provider has cached and bound begins with the tools. So a request whose responses
 did not pass through us gets none, unless nothing can be at stake.
 """
 
@@ -14,6 +14,8 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+
+import msgspec
 
 from penumbra.apis import prefix_hash
 from penumbra.apis.api_format import ApiFormat
@@ -29,9 +31,9 @@ from penumbra.expand import tool as injected_tool
 from penumbra.expand.loop import Ask, Done
 from penumbra.expand.reference import References
 from penumbra.expand.replay import History, Replayed
-from penumbra.store import exchanges as answers
+from penumbra.store import exchanges
 from penumbra.store.exchanges import Known, orphan_key, signature_key, text_hash
-from penumbra.store.exchanges import key as answer_key
+from penumbra.store.exchanges import key as exchange_key
 from penumbra.store.originals import Originals
 from penumbra.store.table import Table
 from penumbra.store.tool_calls import ToolCallCache
@@ -73,9 +75,9 @@ class Caller:
         """Who has to prove by a history that it is theirs."""
         return self.possession or self.scope
 
-    def elsewhere(self, answer_id: str) -> bytes:
-        """Whose an answer is that only the provider has: an id that could be anybody's proves nothing."""
-        return self.owner if is_telling(answer_id) else self.scope
+    def elsewhere(self, response_id: str) -> bytes:
+        """Whose a response is that only the provider has: an id that could be anybody's proves nothing."""
+        return self.owner if is_telling(response_id) else self.scope
 
     def conversation(self) -> bytes:
         """What references and originals are scoped by; 32 bytes."""
@@ -126,7 +128,7 @@ class Prepared:
     history: History
     replayed: Replayed
     owner: bytes
-    """What its answers are found by, together with the history in front of them."""
+    """What its responses are found by, together with the history in front of them."""
     threaded: bool = False
     """The provider keeps the history."""
     inherit: Inherit | None = None
@@ -136,18 +138,18 @@ class Prepared:
 
     @property
     def before(self) -> str:
-        """The id by which the client names the answer that it goes on from; empty if it names none."""
-        return self.history.visible[0].answer_id if self.history.is_elsewhere else ""
+        """The id by which the client names the response that it goes on from; empty if it names none."""
+        return self.history.visible[0].response_id if self.history.is_elsewhere else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """One call of the injected tool and its answer, for figures."""
+    """One call of the injected tool and its response, for figures."""
 
     ref: str
     found: bool
     sent: int
-    """Size of the answer, UTF-8 bytes."""
+    """Size of the response, UTF-8 bytes."""
     tool: str
     family: str
 
@@ -156,26 +158,26 @@ class Answered:
 def _say_unread(format_name: str) -> None:
     """Once for each API."""
     _log.warning(
-        "Penumbra: the model can't ask for originals, because answers of %s can't be read. "
+        "Penumbra: the model can't ask for originals, because responses of %s can't be read. "
         "That takes botocore, which comes with penumbra-proxy[bedrock].",
         format_name,
     )
 
 
 class Expansions:
-    """`key` is the installation's; `page_bytes` bounds an answer."""
+    """`key` is the installation's; `page_bytes` bounds a response."""
 
     def __init__(
         self,
         key: bytes,
-        answers: Table[Known],
+        exchanges: Table[Known],
         originals: Originals,
         tool_calls: ToolCallCache,
         page_bytes: int = expand.PAGE_BYTES,
     ) -> None:
         self._key = key
         self._tool_calls = tool_calls
-        self._answers = answers
+        self._exchanges = exchanges
         self._originals = originals
         self._page_bytes = page_bytes
 
@@ -196,24 +198,26 @@ class Expansions:
         return prepared
 
     async def _name_latest(self, wire: ApiFormat, document: Document, caller: Caller) -> None:
-        """Prompts are compared with that of an answer's last turn, which is the longest."""
+        """Prompts are compared with that of a response's last turn, which is the longest."""
         named = wire.compared_with(document)
-        if named is None or not (answer_id := document.string(named)):
+        if named is None or not (response_id := document.string(named)):
             return
-        key = answer_key(caller.elsewhere(answer_id), Visible(-1, 0, (), "", "", 0, answer_id=answer_id))
-        known = (await self._answers.get([key])).get(key)
+        key = exchange_key(
+            caller.elsewhere(response_id), Visible(-1, 0, (), "", "", 0, response_id=response_id)
+        )
+        known = (await self._exchanges.get([key])).get(key)
         if known is None or known.scope != caller.scope:
             return
-        if known.hidden is not None and known.hidden.answer_id:
-            document.replace(named, known.hidden.answer_id)
+        if known.hidden is not None and known.hidden.response_id:
+            document.replace(named, known.hidden.response_id)
 
     async def _take_out_orphans(self, wire: ApiFormat, document: Document, caller: Caller) -> None:
-        """What clients keep of answers that broke off, and the provider refuses ever after."""
+        """What clients keep of responses that broke off, and the provider refuses ever after."""
         reasoning, scope = wire.reasoning(document), caller.owner
-        if not reasoning or not await self._answers.get([orphan_key(scope, "")]):
+        if not reasoning or not await self._exchanges.get([orphan_key(scope, "")]):
             return
         keys = {one.index: orphan_key(scope, one.known_by) for one in reasoning}
-        known = await self._answers.get(keys.values())
+        known = await self._exchanges.get(keys.values())
         wire.take_out(document, [index for index, key in keys.items() if key in known])
 
     async def _prepare(
@@ -230,14 +234,14 @@ class Expansions:
         history, held = await self._history(wire, document, caller, owner, before)
         if injected_tool.name_for(tools) is None and not history.is_elsewhere:
             return None
-        known = await self._answers.get(history.all_keys())
+        known = await self._exchanges.get(history.all_keys())
         if held is not None:
             known[history.keys[0]] = held
         name = injected_tool.name_for(tools) or (held.tool if held else "")
         if not name:
             return None
         if injected_tool.name_for(tools) is None and (tools.own or not tools.continuable):
-            # Nothing may be asked for in this answer, and yet the provider holds what was asked before.
+            # Nothing may be asked for in this response, and yet the provider holds what was asked before.
             replay.put_back(wire, document, history, known, offered=False)
             return None
         latest = _latest(history, known)
@@ -263,19 +267,19 @@ class Expansions:
     async def _history(
         self, wire: ApiFormat, document: Document, caller: Caller, owner: bytes, before: Chain | None
     ) -> tuple[History, Known | None]:
-        """What answers of a request are found by, and what is known of the one that it only names."""
+        """What responses of a request are found by, and what is known of the one that it only names."""
         visible = wire.visible(document)
-        named = visible[0].answer_id if visible else ""
+        named = visible[0].response_id if visible else ""
         if not named:
             found = before or prefix_hash.of(document, caller.scope)
             return replay.read(visible, owner, b"", found), None
         elsewhere = caller.elsewhere(named)
-        one = answer_key(elsewhere, visible[0])
-        held = (await self._answers.get([one])).get(one)
+        one = exchange_key(elsewhere, visible[0])
+        held = (await self._exchanges.get([one])).get(one)
         if held is not None and held.scope != caller.scope and held.hidden is not None:
             # Originals are for the credential that they were kept for; the calls need results all the same.
             results = tuple(map(replay.forgotten, held.hidden.results))
-            held = replace(held, hidden=replace(held.hidden, results=results))
+            held = replace(held, hidden=msgspec.structs.replace(held.hidden, results=results))
         found = prefix_hash.of(
             document, caller.scope, held.history if held is not None else prefix_hash.START
         )
@@ -301,14 +305,14 @@ class Expansions:
         if not terms.counting:
             # Final too: the next request of this conversation finds it.
             without = Known("", text_hash(history.visible[-1].text), scope=caller.scope)
-            await self._answers.put({history.keys[-1]: without})
+            await self._exchanges.put({history.keys[-1]: without})
         return False
 
-    async def leave_undecided(self, caller: Caller, answer_id: str) -> None:
-        """A request without tools and without a past has got an answer without words."""
-        visible = Visible(-1, 0, (), "", "", 0, answer_id=answer_id)
+    async def leave_undecided(self, caller: Caller, response_id: str) -> None:
+        """A request without tools and without a past has got a response without words."""
+        visible = Visible(-1, 0, (), "", "", 0, response_id=response_id)
         known = Known("", text_hash(""), scope=caller.scope, undecided=True)
-        await self._answers.put({answer_key(caller.elsewhere(answer_id), visible): known})
+        await self._exchanges.put({exchange_key(caller.elsewhere(response_id), visible): known})
 
     async def keep(self, prepared: Prepared, originals: Mapping[str, str]) -> None:
         """Keep new originals for requests that won't carry them, of callers who can be told from others."""
@@ -319,7 +323,7 @@ class Expansions:
     async def texts(
         self, prepared: Prepared, find: Find, ask: Ask, provided: set[str], limit: int | None = None
     ) -> tuple[list[str], list[Answered]]:
-        """The texts for the calls of an Ask. `provided` remembers the queries of one answer; `limit`:
+        """The texts for the calls of an Ask. `provided` remembers the queries of one response; `limit`:
         bytes that the originals among the texts may have together, None: any number."""
         texts: list[str] = []
         answered: list[Answered] = []
@@ -363,39 +367,39 @@ class Expansions:
         if found is not None:
             return found
         caller, history = prepared.caller, prepared.history
-        if caller.open and not (history.is_elsewhere and is_telling(history.visible[0].answer_id)):
+        if caller.open and not (history.is_elsewhere and is_telling(history.visible[0].response_id)):
             return None
         text = await self._originals.get(prepared.references.scope, ref)
         return None if text is None else Original(text)
 
     async def remember(self, prepared: Prepared, done: Done) -> None:
-        """Keep an answer, as it will look in the next request."""
+        """Keep a response, as it will look in the next request."""
         caller, owner, behind = prepared.caller, prepared.owner, prepared.replayed.behind
         if done.orphans:
             orphans = (orphan_key(caller.owner, known_by) for known_by in ("", *done.orphans))
-            await self._answers.put(dict.fromkeys(orphans, Known("", "")))
+            await self._exchanges.put(dict.fromkeys(orphans, Known("", "")))
         begun, before = prepared.history.begun, prepared.history.front
         calls = begun.calls + done.calls if begun is not None else done.calls
         text = begun.text + done.text if begun is not None else done.text
         visible = Visible(0, 0, calls, text, "", 0, tokens=done.tokens)
-        key, *others = answers.keys(owner, replace(visible, item=done.item), before)
+        key, *others = exchanges.keys(owner, replace(visible, item=done.item), before)
         room = prepared.references.scope
         known = Known(prepared.tool, text_hash(text), (), done.hidden, room, caller.scope)
         if done.signed_late and done.hidden is not None:
             behind += (key,)
         if done.signature and behind:
             bound = Known(prepared.tool, "", behind)
-            await self._answers.put({signature_key(owner, done.signature): bound})
-        await self._answers.put(dict.fromkeys((key, *others), known))
+            await self._exchanges.put({signature_key(owner, done.signature): bound})
+        await self._exchanges.put(dict.fromkeys((key, *others), known))
         if prepared.threaded and done.ids:
             await self._tool_calls.record(caller.scope, done.made)
             await self._remember_id(prepared, done)
         elif done.hidden is not None and done.ids:
             await self._remember_id(prepared, done)
         if done.calls and not done.sound:
-            # Of an answer that broke off, clients keep the text and not the calls.
+            # Of a response that broke off, clients keep the text and not the calls.
             words = replace(visible, calls=(), tokens=())
-            await self._answers.put({answer_key(owner, words, before): replace(known, hidden=None)})
+            await self._exchanges.put({exchange_key(owner, words, before): replace(known, hidden=None)})
         if done.sound and prepared.inherit is not None:
             await self._originals.put(room, await prepared.inherit(prepared))
 
@@ -404,17 +408,17 @@ class Expansions:
         return await self._tool_calls.cleaned(text)
 
     async def _remember_id(self, prepared: Prepared, done: Done) -> None:
-        """The next request names an answer by the id that the client has got: of its first turn from a
+        """The next request names a response by the id that the client has got: of its first turn from a
         stream, of its last turn from a document. Both are kept."""
         results, caller = done.pending or (done.hidden.results if done.hidden else ()), prepared.caller
         history = prepared.history.before
-        if prepared.history.answers:
+        if prepared.history.responses:
             calls = [prefix_hash.call(one.name, one.arguments) for one in done.made]
             history = prefix_hash.answered(history, prefix_hash.plain(done.text), calls)
-        for answer_id in dict.fromkeys((done.ids[0], done.ids[-1])):
-            visible = Visible(-1, 0, (), "", "", 0, answer_id=answer_id)
-            hidden = Hidden((), None, results, answer_id=done.ids[-1])
-            needed = bool(results) or answer_id != done.ids[-1]
+        for response_id in dict.fromkeys((done.ids[0], done.ids[-1])):
+            visible = Visible(-1, 0, (), "", "", 0, response_id=response_id)
+            hidden = Hidden((), None, results, response_id=done.ids[-1])
+            needed = bool(results) or response_id != done.ids[-1]
             known = Known(
                 prepared.tool,
                 text_hash(""),
@@ -423,16 +427,16 @@ class Expansions:
                 scope=caller.scope,
                 history=history,
             )
-            await self._answers.put({answer_key(caller.elsewhere(answer_id), visible): known})
+            await self._exchanges.put({exchange_key(caller.elsewhere(response_id), visible): known})
 
 
 def _latest(history: History, known: Mapping[bytes, Known]) -> Known | None:
-    """What is known of the last answer that says whether the injected tool is there."""
+    """What is known of the last response that says whether the injected tool is there."""
     found = (known[key] for key in reversed(history.keys) if key in known)
     return next((one for one in found if not one.undecided), None)
 
 
 def _owner(format_name: str, caller: Caller) -> bytes:
-    """Whose answers these are: what was hidden in one API's answer has no place in another's."""
+    """Whose responses these are: what was hidden in one API's response has no place in another's."""
     name = format_name.removesuffix("_socket").encode()
     return hashlib.blake2b(name, key=caller.owner, digest_size=32, person=b"penumbra format").digest()

@@ -1,4 +1,4 @@
-"""One answer for the client from as many upstream turns as it takes; no I/O.
+"""One response for the client from as many upstream turns as it takes; no I/O.
 
         feed ──► end_turn ──► Done      no call of the injected tool, or beside real calls: the client goes on
                     │
@@ -10,7 +10,7 @@
 After `ROUNDS` rounds the calls are refused; if the model still asks for nothing else, one more request
 forbids all calls, so that it has to say something. Whoever does the I/O may end everything with
 `failed` while a continuation is under way. What the client has got by then it may send again, with what
-it did not see missing: so the end of a broken answer says, too, what was hidden.
+it did not see missing: so the end of a broken response says, too, what was hidden.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The answer is complete."""
+    """The response is complete."""
 
     out: bytes
-    """Last bytes for the client; of a JSON answer, all."""
+    """Last bytes for the client; of a JSON response, all."""
     calls: tuple[str, ...] = ()
     """Ids of the calls that the client sees."""
     text: str = ""
@@ -80,7 +80,7 @@ class Done:
     sound: bool = True
     """The client got a complete message; False: an error, or a stream that broke off."""
     status: int | None = None
-    """HTTP status of an error that takes the place of a JSON answer."""
+    """HTTP status of an error that takes the place of a JSON response."""
     orphans: tuple[str, ...] = ()
     """Reasoning that the client got, without what it led to: see `Turn.orphans`."""
     pending: tuple[bytes, ...] = ()
@@ -88,11 +88,11 @@ class Done:
 
 
 class ToolLoop:
-    """The turns behind one answer."""
+    """The turns behind one response."""
 
-    def __init__(self, wire: ApiFormat, answer: Response, request: bytes) -> None:
+    def __init__(self, wire: ApiFormat, response: Response, request: bytes) -> None:
         self._wire = wire
-        self._answer = answer
+        self._response = response
         self.request = request
         """What was sent last."""
         self.turns: list[Turn] = []
@@ -103,7 +103,7 @@ class ToolLoop:
         self._covered = 0
         """How many turns are in what is hidden."""
         self._before = request
-        """What the last turn was an answer to."""
+        """What the last turn was a response to."""
         self._broken = False
         self._ended: Turn | None = None
         """The current turn, once it has ended."""
@@ -113,31 +113,31 @@ class ToolLoop:
     @property
     def keep_alive(self) -> bytes:
         """Bytes that may go to the client while nothing else does."""
-        return b"" if self._broken else self._answer.keep_alive
+        return b"" if self._broken else self._response.keep_alive
 
     @property
     def holding(self) -> bool:
         """Something is held back, so a keep-alive is due after a while."""
-        return not self._broken and (self.rounds > 0 or self._answer.holding)
+        return not self._broken and (self.rounds > 0 or self._response.holding)
 
     def feed(self, data: bytes) -> bytes:
         """Bytes of the current turn in, bytes for the client out. Never raises."""
         if self._broken:
             return data
         try:
-            out = self._answer.feed(data)
+            out = self._response.feed(data)
             self._shown |= bool(out)
             return out
         except Exception as error:
-            _log.error("penumbra: an answer goes on as it comes: %s", place(error))
+            _log.error("penumbra: a response goes on as it comes: %s", place(error))
             self._broken = True
             return data
 
     def end_turn(self) -> Ask | Broken | Done:
-        """The upstream's answer has ended."""
+        """The upstream's response has ended."""
         if self._broken:
             return Done(b"", sound=False)
-        turn = self._ended = self._answer.end_turn()
+        turn = self._ended = self._response.end_turn()
         if not turn.finished or turn.failed:
             return self._broken_off(turn)
         self.turns.append(turn)
@@ -158,7 +158,7 @@ class ToolLoop:
         self.rounds += 1
         self._before = self.request
         self._go_on_with(results)
-        return Continue(self._answer.go_on(), self.request)
+        return Continue(self._response.go_on(), self.request)
 
     def reanswered(self, texts: Sequence[str]) -> Continue | None:
         """Go on with smaller texts for the same calls, since the request was not taken; nothing of what
@@ -168,25 +168,25 @@ class ToolLoop:
         messages = self._wire.continuation(turn, results)
         self._hidden[len(self._hidden) - len(messages) :] = messages
         self._go_on_with(results)
-        self._answer.restart()
+        self._response.restart()
         return Continue(b"", self.request) if sum(map(len, results)) < refused else None
 
     def _go_on_with(self, results: Sequence[bytes]) -> None:
         turn = self.turns[-1]
         messages = self._wire.continuation(turn, results)
         self._pending, self._ended = tuple(results), None
-        self.request = self._wire.extended(self._before, messages, turn.answer_id)
+        self.request = self._wire.extended(self._before, messages, turn.response_id)
         if self.rounds == ROUNDS + 2:
             self.request = self._wire.without_calls(self.request)
 
     def failed(self, failure: Failure) -> Done:
         """The continuation can't be had."""
         left = self._left()
-        out = b"" if self._broken else self._answer.fail(failure)
+        out = b"" if self._broken else self._response.fail(failure)
         return replace(left, out=out, status=upstream_error.status(failure) or 502)
 
     def interrupted(self) -> Done:
-        """The client went away: what it has got of the answer."""
+        """The client went away: what it has got of the response."""
         return self._left()
 
     def again(self, request: bytes = b"") -> None:
@@ -196,19 +196,19 @@ class ToolLoop:
         """
         self.request = request or self.request
         self._ended = None
-        self._answer.restart()
+        self._response.restart()
 
     def _broken_off(self, turn: Turn) -> Broken | Done:
         if self.rounds:
-            message = "the upstream ended its answer early"
+            message = "the upstream ended its response early"
             return Broken(turn.failure or Failure(None, b"", message))
-        return replace(self._left(), out=self._answer.finish())
+        return replace(self._left(), out=self._response.finish())
 
     def _left(self) -> Done:
-        """What the client has got of an answer that was not completed, and may send again."""
+        """What the client has got of a response that was not completed, and may send again."""
         if self._broken:
             return Done(b"", sound=False)
-        ended = self._ended if self._ended is not None else self._answer.end_turn()
+        ended = self._ended if self._ended is not None else self._response.end_turn()
         # A turn whose calls were never answered is one that broke off, too.
         last = Turn() if self.turns and ended is self.turns[-1] else ended
         turns = [*self.turns, last] if self._shown else []
@@ -226,7 +226,7 @@ class ToolLoop:
         if not turns:
             return done
         signature, late = _signed(turns)
-        ids = tuple(turn.answer_id for turn in self.turns if turn.answer_id)
+        ids = tuple(turn.response_id for turn in self.turns if turn.response_id)
         done = replace(done, signature=signature, signed_late=late, ids=ids, item=last.item)
         return replace(done, pending=self._pending) if covered else done
 
@@ -242,8 +242,8 @@ class ToolLoop:
             shown = any(each.signatures for each in self.turns)
             hidden = Hidden(tuple(self._hidden), turn.message, results, shown)
         signature, late = _signed(self.turns)
-        ids = tuple(each.answer_id for each in self.turns)
-        out, last = self._answer.finish(), self.turns[-1]
+        ids = tuple(each.response_id for each in self.turns)
+        out, last = self._response.finish(), self.turns[-1]
         done = Done(out, calls, text, hidden, signature, late, ids)
         done = replace(done, made=last.made, tokens=last.tokens, item=last.item)
         # Where the exchange can't be put back, its reasoning can't stay either.
@@ -255,6 +255,6 @@ def _orphans(turns: Sequence[Turn]) -> tuple[str, ...]:
 
 
 def _signed(turns: Sequence[Turn]) -> tuple[str, bool]:
-    """The last reasoning of an answer, and whether it came behind something hidden."""
+    """The last reasoning of a response, and whether it came behind something hidden."""
     signed = [number for number, each in enumerate(turns) if each.signatures]
     return turns[signed[-1]].signatures[-1] if signed else "", bool(signed and signed[-1])

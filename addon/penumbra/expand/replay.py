@@ -1,7 +1,7 @@
-"""What the client did not see is put back where its answer stands in a later request.
+"""What the client did not see is put back where its response stands in a later request.
 
 The provider then finds the very prefix that it has cached and that its signed reasoning is bound to,
-and the model still knows what it read. An answer that is not found, or was edited, gets nothing: the
+and the model still knows what it read. A response that is not found, or was edited, gets nothing: the
 request stays as the client wrote it, and reasoning that came after the missing exchange is dropped in
 the way that the API offers.
 """
@@ -15,7 +15,7 @@ from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import Hidden, Visible
 from penumbra.apis.prefix_hash import Chain
 from penumbra.expand import query
-from penumbra.store import exchanges as answers
+from penumbra.store import exchanges
 from penumbra.store.exchanges import Known
 from penumbra.wire.document import Document, decode, encode
 
@@ -25,7 +25,7 @@ _TEXTS = {"content", "output"}
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The answers of a request, and what they are found by."""
+    """The responses of a request, and what they are found by."""
 
     visible: tuple[Visible, ...]
     keys: tuple[bytes, ...]
@@ -33,18 +33,18 @@ class History:
     signed: tuple[bytes | None, ...]
     """The key of the last reasoning in each; None where there is none."""
     before: bytes
-    """The chain in front of the answer to this request."""
+    """The chain in front of the response to this request."""
     front: bytes
-    """The same as later requests show it: in front of what the answer goes on from, too."""
+    """The same as later requests show it: in front of what the response goes on from, too."""
     begun: Visible | None = None
-    """What is left of an answer that broke off, where this one is written into the same message."""
-    answers: bool = True
+    """What is left of a response that broke off, where this one is written into the same message."""
+    responses: bool = True
     """What was answered counts in the chain."""
 
     @property
     def is_elsewhere(self) -> bool:
-        """The provider keeps what came before, and the request names its last answer."""
-        return bool(self.visible and self.visible[0].answer_id)
+        """The provider keeps what came before, and the request names its last response."""
+        return bool(self.visible and self.visible[0].response_id)
 
     def all_keys(self) -> list[bytes]:
         """What is to be looked up."""
@@ -63,19 +63,19 @@ class Replayed:
 
 
 def read(visible: Sequence[Visible], owner: bytes, elsewhere: bytes, chain: Chain) -> History:
-    """The answers of a request. `owner`: whose history it is; `elsewhere`: whose, if the provider has it.
+    """The responses of a request. `owner`: whose history it is; `elsewhere`: whose, if the provider has it.
 
     `chain`: of the request's messages.
     """
     before = chain.history
     keys = tuple(
-        answers.key(elsewhere, one) if one.answer_id else answers.key(owner, one, before[one.index])
+        exchanges.key(elsewhere, one) if one.response_id else exchanges.key(owner, one, before[one.index])
         for one in visible
     )
-    signed = (answers.signature_key(owner, one.signature) if one.signature else None for one in visible)
+    signed = (exchanges.signature_key(owner, one.signature) if one.signature else None for one in visible)
     begun = visible[-1] if visible and visible[-1].open else None
     front = before[begun.index] if begun is not None else before[-1]
-    return History(tuple(visible), keys, tuple(signed), before[-1], front, begun, chain.answers)
+    return History(tuple(visible), keys, tuple(signed), before[-1], front, begun, chain.responses)
 
 
 def forgotten(result: bytes) -> bytes:
@@ -87,7 +87,7 @@ def forgotten(result: bytes) -> bytes:
 def put_back(
     wire: ApiFormat, document: Document, history: History, known: Mapping[bytes, Known], offered: bool
 ) -> Replayed:
-    """Edit a request: every hidden exchange whose answer stands there unchanged.
+    """Edit a request: every hidden exchange whose response stands there unchanged.
 
     `offered`: the request may ask the provider to drop reasoning that is bound to something else.
     """
@@ -113,5 +113,5 @@ def put_back(
 
 
 def _unchanged(visible: Visible, known: Known) -> bool:
-    """Clients may leave the text of an answer with calls out; another text is an edited answer."""
-    return not visible.text.strip() or answers.text_hash(visible.text) == known.text
+    """Clients may leave the text of a response with calls out; another text is an edited response."""
+    return not visible.text.strip() or exchanges.text_hash(visible.text) == known.text

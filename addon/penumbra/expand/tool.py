@@ -57,7 +57,7 @@ def editing_name(name: str, tools: Tools) -> str:
 
 def name_for(tools: Tools) -> str | None:
     """The injected tool's name in a request, None where it does not belong: without client tools, where an
-    answer can't be continued, and where a lone tool is forced, which asks for data in a shape."""
+    response can't be continued, and where a lone tool is forced, which asks for data in a shape."""
     if not tools.own or not tools.continuable or (tools.forced and len(tools.names) == 1):
         return None
     return next((name for name in NAMES if name not in tools.names), None)

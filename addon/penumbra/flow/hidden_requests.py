@@ -74,7 +74,7 @@ async def run(flow: http.HTTPFlow) -> str | None:
     try:
         await asyncio.wait_for(end, _TIMEOUT_SECONDS)
     except TimeoutError:
-        return "no answer in time"
+        return "no response in time"
     except asyncio.CancelledError:
         if not end.cancelled():
             raise

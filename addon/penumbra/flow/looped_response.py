@@ -30,7 +30,7 @@ class LoopedResponse:
     plain: bytes | None = None
     """The first response's body without content coding, where it is one document."""
     shown: bytearray = field(default_factory=bytearray)
-    """What the client has got of a live answer."""
+    """What the client has got of a live response."""
     provided: set[str] = field(default_factory=set)
     answered: list[Answered] = field(default_factory=list)
     continuations: list[str] = field(default_factory=list)

@@ -42,13 +42,13 @@ _LARGE_PATIENCE = 5.0
 """The same for requests of that size, which are refused more often, and later."""
 _FIRST_BYTES = 1_048_576
 """Plain bytes of a stream that are looked at; what has more before its first content goes on."""
-_SMALL_ANSWER = 8_192
-"""Bytes of an answer with status 200 that may be an error all the same."""
+_SMALL_RESPONSE = 8_192
+"""Bytes of a response with status 200 that may be an error all the same."""
 _log = logging.getLogger(__name__)
 
 
 def _patience(accepted: Accepted) -> float:
-    """Seconds that the beginning of an answer's stream may be held back: none if the request is small."""
+    """Seconds that the beginning of a response's stream may be held back: none if the request is small."""
     body = accepted.rewritten.body
     if not accepted.room.is_near(body) and not is_elsewhere(accepted.request.document):
         return 0.0
@@ -129,9 +129,9 @@ class OverflowRetry(Step):
             await self._settle(flow, watched)
 
     async def _smaller(self, watched: WatchedRequest, response: http.Response, body: bytes) -> Retry | None:
-        """What to send instead; None if the answer is no refusal, or nothing would help."""
-        answer = self._answer(watched, response, body)
-        if answer is None:
+        """What to send instead; None if the response is no refusal, or nothing would help."""
+        refusal = self._error_in(watched, response, body)
+        if refusal is None:
             return None
         try:
             return await retry.instead(
@@ -141,16 +141,16 @@ class OverflowRetry(Step):
                 watched.accepted,
                 watched.count,
                 response.status_code,
-                answer,
+                refusal,
             )
         except Exception as error:
             _log.warning("Penumbra passes a refusal on: %s", errors.place(error))
             return None
 
-    def _answer(self, watched: WatchedRequest, response: http.Response, body: bytes) -> bytes | None:
+    def _error_in(self, watched: WatchedRequest, response: http.Response, body: bytes) -> bytes | None:
         if watched.events is not None and watched.events.error:
             return watched.events.error
-        if response.status_code == 200 and len(body) > _SMALL_ANSWER:
+        if response.status_code == 200 and len(body) > _SMALL_RESPONSE:
             return None
         try:
             coding = response.headers.get("content-encoding", "")
@@ -160,7 +160,7 @@ class OverflowRetry(Step):
 
     def _is_taken(self, watched: WatchedRequest, response: http.Response, body: bytes) -> bool:
         """The provider took the request: some say with status 200 that they did not."""
-        error = self._answer(watched, response, body) if response.status_code == 200 else None
+        error = self._error_in(watched, response, body) if response.status_code == 200 else None
         return response.status_code == 200 and not any(refusals.error_objects(error or b""))
 
     def _send(
@@ -184,7 +184,7 @@ class OverflowRetry(Step):
         return hidden_requests.make(flow, state, body, "takes the place of a refused request,")
 
     async def _replace(self, flow: http.HTTPFlow, state: FlowState, watched: WatchedRequest) -> None:
-        """The same where answers can't be held back: by requests of their own, answered in one piece."""
+        """The same where responses can't be held back: by requests of their own, answered in one piece."""
         response = flow.response
         assert response is not None
         body = response.raw_content or b""

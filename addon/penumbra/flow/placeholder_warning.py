@@ -39,7 +39,7 @@ class PlaceholderWarning(Step):
             wire, stream = FORMATS[state.placeholder_format], response_bodies.is_stream(flow)
             count = written_placeholders.calls(wire, response_bodies.content(flow), stream=stream)
         except Exception as error:
-            _log.warning("Penumbra could not look for placeholders in an answer: %s", errors.place(error))
+            _log.warning("Penumbra could not look for placeholders in a response: %s", errors.place(error))
             return
         _warn(flow, count)
 
@@ -49,7 +49,7 @@ def look_at_message(flow: http.HTTPFlow, message: bytes | None) -> None:
     try:
         _warn(flow, written_placeholders.within(FORMATS[_ON_SOCKETS], message))
     except Exception as error:
-        _log.warning("Penumbra could not look for placeholders in an answer: %s", errors.place(error))
+        _log.warning("Penumbra could not look for placeholders in a response: %s", errors.place(error))
 
 
 def _warn(flow: http.HTTPFlow, count: int) -> None:

@@ -1,4 +1,4 @@
-"""Requests that are not sent: their clients get an answer of ours, and the log a line."""
+"""Requests that are not sent: their clients get a response of ours, and the log a line."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _PAUSE = 0.5
 _LONGEST_PAUSE = 5.0
 _WHEN = ("retry-after", "x-should-retry")
 _TOKEN_HEADER = "x-amzn-bedrock-output-token-count"
-_NOT_DECODED = "Penumbra could not decode the rest of this answer"
+_NOT_DECODED = "Penumbra could not decode the rest of this response"
 _log = logging.getLogger(__name__)
 
 

@@ -107,7 +107,7 @@ class SecretRestoration(Step):
             self._put_in(flow, restored)
             await restoration.keep()
         except Exception as error:
-            _log.warning("penumbra: values of an answer: %s", errors.place(error))
+            _log.warning("penumbra: values of a response: %s", errors.place(error))
         if not restoration.calls:
             return
         note = f"{restoration.calls} calls edit files with {len(restoration.used)} values put back"

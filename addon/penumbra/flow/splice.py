@@ -100,7 +100,7 @@ class TurnEnd:
     """The continuation's connection broke."""
     shown: bool = False
     """The continuation has brought bytes to the client."""
-    answer: bytes = b""
+    encoded: bytes = b""
     """The continuation's body, with its content coding, where it could not be read as it came."""
     body: bytes = b""
     """Where the response is one document: in, the first response's bytes; out, what the client gets."""

@@ -58,7 +58,7 @@ class ToolLoopStep(Step):
             reason = str(error)
         if reason:
             _log.warning(
-                f"{FALLBACK_ID}: answers in which the model asks for originals arrive in one piece, because "
+                f"{FALLBACK_ID}: responses in which the model asks for originals come in one piece, because "
                 f"this version of mitmproxy is not known: {reason}"
             )
         else:
@@ -145,7 +145,7 @@ class ToolLoopStep(Step):
         try:
             step = await self._step(turn, state, looped, looped.loop)
         except Exception as error:
-            _log.error("penumbra: an answer could not be continued: %s", place(error))
+            _log.error("penumbra: a response could not be continued: %s", place(error))
             step = looped.loop.failed(Failure(None, b"", f"Penumbra failed: {type(error).__name__}"))
         if isinstance(step, Continue):
             turn.following = _continuation(turn.flow, state, step.request, looped)
@@ -178,7 +178,7 @@ class ToolLoopStep(Step):
             return step if not isinstance(step, Broken) else loop.failed(step.failure)
         # What the flow shows may be something else.
         answered = turn.continuation.response is not None
-        body = response_bodies.plain_body(turn.continuation, turn.answer) or b"" if answered else b""
+        body = response_bodies.plain_body(turn.continuation, turn.encoded) or b"" if answered else b""
         failure, pause = response_bodies.failure(turn.continuation, turn.error, looped.live, body)
         if failure is None:
             if not looped.live:

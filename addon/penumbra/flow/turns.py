@@ -56,7 +56,7 @@ class Turns:
         return request
 
     async def keep(self, looped: LoopedResponse, done: Done) -> None:
-        """Keep an answer. The client gets its end when the next request can be understood."""
+        """Keep a response. The client gets its end when the next request can be understood."""
         if done.hidden is not None or done.orphans or (done.sound and looped.prepared.threaded):
             await _remember(looped, done)
         elif done.sound or done.text or done.calls:
@@ -84,7 +84,7 @@ class Turns:
         self.report(flow, looped)
 
     def report(self, flow: http.HTTPFlow, looped: LoopedResponse) -> None:
-        """Figures, event and comment of an answer in which the model asked for originals."""
+        """Figures, event and comment of a response in which the model asked for originals."""
         if not looped.answered:
             return
         loop = looped.loop
@@ -127,4 +127,4 @@ async def _remember(looped: LoopedResponse, done: Done) -> None:
     try:
         await looped.expansions.remember(looped.prepared, done)
     except Exception as error:
-        _log.error("penumbra: an answer could not be kept: %s", place(error))
+        _log.error("penumbra: a response could not be kept: %s", place(error))

@@ -2,7 +2,7 @@
 
 What the client sends is rewritten frame by frame, as bodies are; of what the provider
 sends, the injected tool's part stays here. When the model asks for originals, they go to the provider in a
-frame of ours on the same socket, and the client sees one answer. Frames of the client that are not this
+frame of ours on the same socket, and the client sees one response. Frames of the client that are not this
 API's are searched for secrets, and otherwise go on as they came; what can't be searched does not.
 """
 
@@ -38,7 +38,7 @@ from penumbra.retry.portions import Portions
 _log = logging.getLogger(__name__)
 
 Process = Callable[[http.HTTPFlow, Api, bytes, Lease], Awaitable[Accepted | Refused | None]]
-"""What becomes of a frame that asks for an answer; None: it is left alone."""
+"""What becomes of a frame that asks for a response; None: it is left alone."""
 Search = Callable[[http.HTTPFlow, bytes], Awaitable[bytes]]
 """What becomes of any other frame of the client. Raises RedactionError."""
 
@@ -85,7 +85,7 @@ class WebSockets:
         websocket_frames.put(message, frame)
 
     def end(self, flow: http.HTTPFlow, socket: Socket) -> None:
-        """A WebSocket is closed: what the client has got of an answer, it keeps."""
+        """A WebSocket is closed: what the client has got of a response, it keeps."""
         socket.is_open = False
         for lane in socket.lanes.values():
             for waiting in lane.waiting:
@@ -173,7 +173,7 @@ class WebSockets:
             if not waiting.sending.says and not waiting.loop.rounds:
                 frame = waiting.sending.first or frame
         if outside.type == BEGIN:
-            _began(socket, waiting, responses_socket.answer_id(frame))
+            _began(socket, waiting, responses_socket.response_id(frame))
         shown = waiting.loop.feed(frame)
         if waiting.looped is None and not (waiting.sending is not None and waiting.sending.count):
             shown = frame
@@ -196,7 +196,7 @@ class WebSockets:
         """The request that a frame belongs to."""
         if outside.type == BEGIN:
             if lane.waiting and lane.waiting[0].begun and not lane.waiting[0].loop.rounds:
-                # The answer before it had an end that is not known.
+                # The response before it had an end that is not known.
                 lane.waiting.popleft().lease.end()
             if not lane.waiting and lane.latest is not None:
                 # The provider goes on by itself, with what the client has said meanwhile.
@@ -229,7 +229,7 @@ class WebSockets:
             if step.sound:
                 await self._remember(flow, waiting)
         except Exception as error:
-            _log.error("penumbra: an answer could not be kept: %s", place(error))
+            _log.error("penumbra: a response could not be kept: %s", place(error))
         waiting.lease.end()
         while lane.held and not lane.is_busy:
             frame, is_text = lane.held.popleft()
@@ -251,7 +251,7 @@ class WebSockets:
             try:
                 step = await self._turns.advance(looped, loop)
             except Exception as error:
-                _log.error("penumbra: an answer could not be continued: %s", place(error))
+                _log.error("penumbra: a response could not be continued: %s", place(error))
                 return loop.failed(Failure(None, b"", f"Penumbra failed: {type(error).__name__}"))
         for turn in loop.turns[turns:]:
             lane.transcript.answered(sent, turn)
@@ -323,14 +323,14 @@ class WebSockets:
         await engine.tool_calls.record(caller.scope, turn.made)
         outside = responses_socket.envelope(waiting.accepted.rewritten.body)
         if turn.message is None and outside is not None and not outside.previous_response_id:
-            await engine.expansions.leave_undecided(caller, turn.answer_id)
+            await engine.expansions.leave_undecided(caller, turn.response_id)
 
 
 def _began(socket: Socket, waiting: Waiting, latest: str) -> None:
-    """An answer, or the next turn of one, begins: the client goes on to know it by the first id."""
+    """A response, or the next turn of one, begins: the client goes on to know it by the first id."""
     said = waiting.sending.said if waiting.sending is not None else None
     if waiting.loop.rounds:
-        first = waiting.loop.turns[0].answer_id
+        first = waiting.loop.turns[0].response_id
         socket.ids[first] = latest
         socket.names[latest] = said.known_as if said is not None and said.known_as else first
     elif said is not None and said.known_as and said.known_as != latest:
@@ -341,7 +341,7 @@ def _began(socket: Socket, waiting: Waiting, latest: str) -> None:
 
 
 def _steering() -> Api:
-    """How words are read that are put into an answer under way: they ask for none."""
+    """How words are read that are put into a response under way: they ask for none."""
     return next(api for api in apis() if api.id == "openai-responses-count")
 
 

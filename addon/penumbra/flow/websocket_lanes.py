@@ -35,7 +35,7 @@ class Waiting:
 
 @dataclass
 class Lane:
-    """Requests of one `stream_id`: their answers come one after the other."""
+    """Requests of one `stream_id`: their responses come one after the other."""
 
     waiting: deque[Waiting] = field(default_factory=deque)
     held: deque[tuple[bytes, bool]] = field(default_factory=deque)
@@ -67,9 +67,9 @@ class Socket:
     api: Api
     lanes: dict[str, Lane] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
-    """The id that the client knows an answer by, and the one of its latest turn."""
+    """The id that the client knows a response by, and the one of its latest turn."""
     names: dict[str, str] = field(default_factory=dict)
     """The same the other way."""
     begun_twice: dict[str, str] = field(default_factory=dict)
-    """The id that the client was told of an answer that was refused, and that of the one in its place."""
+    """The id that the client was told of a response that was refused, and that of the one in its place."""
     is_open: bool = False

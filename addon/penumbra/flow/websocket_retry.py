@@ -1,7 +1,7 @@
 """Requests on a WebSocket that are refused as too large: what is sent instead, on the same socket.
 
-The same as over HTTP (`overflow_retry.py`). The client gets what a refused answer has announced, and
-nothing else of it; the answer that takes its place goes on from there. If nothing helps, the client gets
+The same as over HTTP (`overflow_retry.py`). The client gets what a refused response has announced, and
+nothing else of it; the response that takes its place goes on from there. If nothing helps, the client gets
 the provider's first refusal.
 """
 
@@ -45,7 +45,7 @@ class Sending:
     refusal: Refusal | None = None
     """What the last of these was sent for."""
     says: bool = False
-    """Something of the answer has come."""
+    """Something of the response has come."""
     settled: bool = False
 
     @property
@@ -54,7 +54,7 @@ class Sending:
         return self.said.before if self.count else ""
 
     def take(self, outside: Envelope, shown: bytes) -> None:
-        """A frame of the answer: `shown` is what the client gets of it."""
+        """A frame of the response: `shown` is what the client gets of it."""
         self.says |= outside.says
         if shown and outside.type == ITEM_DONE and (item := item_done(shown)) is not None:
             self.said.got.append(item)
@@ -69,7 +69,7 @@ class WebSocketRetry:
     async def smaller(self, flow: http.HTTPFlow, api: Api, sending: Sending, refusal: bytes) -> bool:
         """Whether another request is to be sent instead, which is then `sending.accepted`.
 
-        `refusal`: the frame that ended the answer before it said anything.
+        `refusal`: the frame that ended the response before it said anything.
         """
         try:
             made = await self._made(flow, api, sending, refusal)

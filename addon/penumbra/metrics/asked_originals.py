@@ -18,9 +18,9 @@ _MOST_FIGURES = 200
 
 @dataclass(slots=True)
 class Counts:
-    """Sums over answers."""
+    """Sums over responses."""
 
-    answers: int = 0
+    responses: int = 0
     """Answers in which the model asked at least once."""
     asked: int = 0
     found: int = 0
@@ -29,11 +29,11 @@ class Counts:
     calls: int = 0
     """Upstream calls that the client did not make."""
     tokens: Counter[str] = field(default_factory=Counter)
-    """Token figures of the answers that the client did not see, by the providers' names."""
+    """Token figures of the responses that the client did not see, by the providers' names."""
 
     def add(self, answered: Sequence[Answered], calls: int, tokens: Sequence[Mapping[str, int]]) -> None:
-        """Count one answer."""
-        self.answers += 1
+        """Count one response."""
+        self.responses += 1
         self.asked += len(answered)
         self.found += sum(one.found for one in answered)
         self.sent += sum(one.sent for one in answered)
@@ -47,7 +47,7 @@ class Counts:
         """The sums as text."""
         tokens = ", ".join(f"{name} {count:,}" for name, count in self.tokens.most_common(6))
         return (
-            f"{self.asked:,} asked in {self.answers:,} answers, {self.found:,} found, "
+            f"{self.asked:,} asked in {self.responses:,} responses, {self.found:,} found, "
             f"{self.asked - self.found:,} missed, {self.sent:,} bytes given, {self.calls:,} extra calls"
             + (f" ({tokens})" if tokens else "")
         )
@@ -70,7 +70,7 @@ class ExpansionMetrics:
         calls: int,
         tokens: Sequence[Mapping[str, int]],
     ) -> None:
-        """Count one answer."""
+        """Count one response."""
         name = conversation.hex()[:8]
         counts = self.conversations.pop(name, None) or Counts()
         self.conversations[name] = counts
@@ -84,7 +84,7 @@ class ExpansionMetrics:
 
     def lines(self) -> list[str]:
         """The figures as text, one fact a line; the latest conversations last."""
-        if not self.all.answers:
+        if not self.all.responses:
             return ["Penumbra: the model has not asked for an original yet."]
         lines = [f"expansions  {self.all.line()}"]
         for title, counter in (("by tool", self.by_tool), ("by family", self.by_family)):
@@ -103,7 +103,7 @@ def expansion_event(
     tokens: Sequence[Mapping[str, int]],
     sound: bool,
 ) -> dict[str, Any]:
-    """The event of one answer in which the model asked for originals."""
+    """The event of one response in which the model asked for originals."""
     return {
         "event": "expansion",
         "time": round(time.time(), 3),

@@ -29,7 +29,7 @@ _OVER_BYTES_PER_TOKEN = 4
 
 @dataclass
 class Portions:
-    """How much the model may get of what it asks for within one answer."""
+    """How much the model may get of what it asks for within one response."""
 
     room: Room = NOT_KNOWN
     ask: Ask | None = None
@@ -63,7 +63,7 @@ class Portions:
             self._most = max(0, self._most - self._given)
 
     def less(self, refusal: Refusal, body: bytes, *, elsewhere: bool) -> int | None:
-        """The same for the same question, whose answer was refused; None: nothing would help."""
+        """The same for the same question, whose response was refused; None: nothing would help."""
         if not self.room.again or self.ask is None or self._tries >= TRIES or refusal.kind is Kind.BINDING:
             return None
         self._tries += 1

@@ -1,8 +1,8 @@
-"""Whether an answer says that the request was too large, and by how much; or what else can be helped.
+"""Whether a response says that the request was too large, and by how much; or what else can be helped.
 
-The knowledge is `rules/refusals.yaml`. An answer is read as a chain of error objects, from the one in
+The knowledge is `rules/refusals.yaml`. A response is read as a chain of error objects, from the one in
 the body to what gateways have wrapped in it. Only these objects count, and of their messages only the
-front: an answer that quotes the conversation back never matches.
+front: a response that quotes the conversation back never matches.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penumbra import rules
 from penumbra.wire.document import NotJson, decode
 
 MAX_BODY_BYTES = 262_144
-"""Longer answers are no refusals."""
+"""Longer responses are no refusals."""
 _DEPTH = 6
 """Wrappers that are peeled off one another."""
 _FRONT = 2_000
@@ -58,7 +58,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class ErrorObject:
-    """One error object of an answer."""
+    """One error object of a response."""
 
     message: str
     outer: str
@@ -89,7 +89,7 @@ class _Rule:
 
 
 def classify(status: int, body: bytes, host: str = "", tokens: int = 0) -> Refusal | None:
-    """The refusal in an answer, or in the data of one event of a stream; None if it is none.
+    """The refusal in a response, or in the data of one event of a stream; None if it is none.
 
     `host`: whom the request went to. `tokens`: the estimated size of the request.
     """
@@ -118,7 +118,7 @@ def classify(status: int, body: bytes, host: str = "", tokens: int = 0) -> Refus
 
 
 def error_objects(body: bytes) -> Iterator[ErrorObject]:
-    """The error objects of an answer, the outermost first; none if it is no error."""
+    """The error objects of a response, the outermost first; none if it is no error."""
     try:
         value = decode(body)
     except NotJson:
@@ -156,7 +156,7 @@ def _objects(value: Any, depth: int) -> Iterator[ErrorObject]:
 
 
 def _is_flat(value: Mapping[str, Any]) -> bool:
-    """An error object that stands alone; answers of a model have other members."""
+    """An error object that stands alone; responses of a model have other members."""
     return isinstance(value.get("message"), str) and not {"choices", "content", "output", "candidates"} & set(
         value
     )

@@ -31,7 +31,7 @@ class LearnedLimits:
     most: int = 0
     """Characters of one result."""
     window: int = 0
-    """Tokens of a request and its answer, by the provider's own count."""
+    """Tokens of a request and its response, by the provider's own count."""
     drop: bool = False
     """Reasoning in it is bound to another prefix: the provider has to be asked to drop it."""
     arguments: bool = False

@@ -1,9 +1,9 @@
 """Responses that went through us, remembered: the tool's name, and what the client did not see of them.
 
-An answer is found again in a later request by the ids of its tool calls, or, where it has none or the
+A response is found again in a later request by the ids of its tool calls, or, where it has none or the
 ids are not unique, by what it calls and says (white space apart), and always by the whole history in front
-of it: who does not send that gets nothing back. Where the provider keeps the history, the answer's id
-stands for it, and what stands behind that answer is remembered beside it, and what was called.
+of it: who does not send that gets nothing back. Where the provider keeps the history, the response's id
+stands for it, and what stands behind that response is remembered beside it, and what was called.
 Signed reasoning is remembered with the hidden exchanges that the provider had seen before it.
 """
 
@@ -27,7 +27,7 @@ _ENTRY_BYTES = 500
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of one answer."""
+    """What is known of one response."""
 
     tool: str
     """The injected tool's name in the request that it answered; empty if it was not there."""
@@ -37,13 +37,13 @@ class Known:
     """Under a signature's key: those of the hidden exchanges that stood in front of that reasoning."""
     hidden: Hidden | None = None
     conversation: bytes = b""
-    """The conversation that the answer was given in: what its references and originals are scoped by."""
+    """The conversation that the response was given in: what its references and originals are scoped by."""
     scope: bytes = b""
     """Who had asked."""
     history: bytes = prefix_hash.START
-    """Under an answer's id: the chain behind that answer."""
+    """Under a response's id: the chain behind that response."""
     undecided: bool = False
-    """The request had neither tools nor a past, and the answer no words: whether the injected tool is there
+    """The request had neither tools nor a past, and the response no words: whether the injected tool is there
     is for the next request to say."""
 
 
@@ -53,10 +53,10 @@ def text_hash(text: str) -> str:
 
 
 def key(owner: bytes, visible: Visible, history: bytes = prefix_hash.START) -> bytes:
-    """What an answer is found by. `history`: the chain in front of it."""
+    """What a response is found by. `history`: the chain in front of it."""
     digest = hashlib.blake2b(key=owner[:64], digest_size=_KEY_BYTES, person=b"penumbra answer")
-    if visible.answer_id:
-        parts = ["id", visible.answer_id]
+    if visible.response_id:
+        parts = ["id", visible.response_id]
     elif visible.calls and all(map(is_telling, visible.calls)):
         parts = ["calls", *visible.calls]
     elif visible.item:
@@ -69,7 +69,7 @@ def key(owner: bytes, visible: Visible, history: bytes = prefix_hash.START) -> b
 
 
 def keys(owner: bytes, visible: Visible, history: bytes) -> list[bytes]:
-    """All that an answer may be found by: clients may drop the ids of calls, and the words beside them.
+    """All that a response may be found by: clients may drop the ids of calls, and the words beside them.
     `visible.item`: the id by which a request may refer to it."""
     plain = replace(visible, item="")
     forms = [plain, visible, replace(plain, calls=())] if visible.tokens else [plain, visible]

@@ -1,7 +1,7 @@
 """Calls that the model made, remembered for results that come without them.
 
 Where the provider keeps the history, a request has results and not the calls that they answer. What a
-result is depends on its call, so the calls of each answer are kept, without the secrets in them.
+result is depends on its call, so the calls of each response are kept, without the secrets in them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ToolCallCache:
         self._clean = clean
 
     async def record(self, scope: bytes, calls: Sequence[MadeCall]) -> None:
-        """Keep the calls of one answer. Ids that could be any conversation's are none to keep one by."""
+        """Keep the calls of one response. Ids that could be any conversation's are none to keep one by."""
         await self._table.put(
             {
                 _key(scope, call.id): replace(call, arguments=await self._arguments(call))

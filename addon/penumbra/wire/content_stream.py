@@ -11,7 +11,7 @@ Decode = Callable[[bytes], bytes]
 
 SUPPORTED = ("gzip", "x-gzip", "deflate", "br", "zstd")
 MOST_BYTES = 64 * 1024 * 1024
-"""Plain bytes of one answer: far more than any model writes, images included."""
+"""Plain bytes of one response: far more than any model writes, images included."""
 
 
 def decoder(header: str, limit: int = MOST_BYTES) -> Decode | None:

@@ -51,7 +51,7 @@ class SseEvent:
 
 
 class EventReader(Protocol):
-    """What cuts the bytes of an answer into events."""
+    """What cuts the bytes of a response into events."""
 
     def feed(self, data: bytes) -> Sequence[SseEvent]:
         """The events that these bytes complete."""

@@ -245,7 +245,7 @@ def test_a_failing_continuation(api: str, stream: bool, start: Start, upstream: 
 def test_an_error_in_the_middle_of_a_stream(api: str, start: Start, upstream: Any) -> None:
     for step, words in (
         (ask("One moment.", delivery={"error_after": 2}), "Overloaded"),
-        (ask("Well."), "ended its answer with an error"),
+        (ask("Well."), "ended its response with an error"),
     ):
         failing = turn("abc", delta=1, error_after=4)
         upstream.script(Model(turn(bash("cat worker.log")), step, failing))

@@ -268,7 +268,7 @@ def test_figures_and_events(start: Any, own_proxy: Any, upstream: Any, tmp_path:
         start(api, running).say("What is in the log?")
     told = running.command("penumbra.expansions")
     count = len(APIS)
-    assert f"{2 * count} asked in {count} answers, {count} found, {count} missed" in told
+    assert f"{2 * count} asked in {count} responses, {count} found, {count} missed" in told
     assert f"{2 * count} extra calls" in told
     assert f"Bash {count}" in told
     running.stop()

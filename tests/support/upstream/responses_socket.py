@@ -152,7 +152,7 @@ class Conversation:
         named = {**event, "stream_id": lane} if lane else event
         await self._socket.send(json.dumps(named, ensure_ascii=False))
 
-    def _forget(self, answer_id: str | None) -> None:
+    def _forget(self, response_id: str | None) -> None:
         for lane, (held, _) in list(self._held.items()):
-            if held == answer_id:
+            if held == response_id:
                 del self._held[lane]

@@ -173,7 +173,7 @@ def test_the_parts_of_a_conversation(name: str) -> None:
     assert result.call is not None
     assert result.call.name == "Read"
     assert "go" in conversation.opening
-    assert conversation.last_answer == len(document.items(conversation.messages)) - 2
+    assert conversation.last_response == len(document.items(conversation.messages)) - 2
     outside = [document.plain(value) for value in api.outside_results(document)]
     assert {"be short", "go", "done", "and now"} <= {one for one in outside if isinstance(one, str)}
     assert [one for one in outside if one == ARGUMENTS or one == json.dumps(ARGUMENTS)]

@@ -227,8 +227,8 @@ def test_a_history_that_the_provider_keeps() -> None:
     request = {"thread": {"type": "continue", "previous_message_id": "msg_1"}, "messages": [user(told("r"))]}
     found = document(request)
     (visible,) = ANTHROPIC.visible(found)
-    assert (visible.answer_id, visible.calls, visible.text) == ("msg_1", (), "")
-    assert ANTHROPIC.put_back(found, visible, Hidden((), None, MIXED.results, answer_id="msg_2"))
+    assert (visible.response_id, visible.calls, visible.text) == ("msg_1", (), "")
+    assert ANTHROPIC.put_back(found, visible, Hidden((), None, MIXED.results, response_id="msg_2"))
     assert body(found) == {
         "thread": {"type": "continue", "previous_message_id": "msg_2"},
         "messages": [user(told("p", "ALL"), told("r"))],
@@ -236,10 +236,10 @@ def test_a_history_that_the_provider_keeps() -> None:
     empty = document({**request, "messages": []})
     assert not ANTHROPIC.put_back(empty, visible, Hidden((), None, MIXED.results))
     for thread in ({"type": "create"}, {"type": "continue", "previous_message_id": "msg_0"}):
-        turn = Turn(encoded(assistant(use("p"))), answer_id="msg_1")
+        turn = Turn(encoded(assistant(use("p"))), response_id="msg_1")
         messages = ANTHROPIC.continuation(turn, (encoded(told("p", "ALL")),))
         longer = ANTHROPIC.extended(
-            encoded({"messages": [user()], "thread": thread}), messages, turn.answer_id
+            encoded({"messages": [user()], "thread": thread}), messages, turn.response_id
         )
         assert json.loads(longer) == {
             "messages": [user(told("p", "ALL"))],
@@ -257,7 +257,7 @@ def test_a_hidden_turn_of_a_thread_carries_the_mark_of_the_cache(place: int) -> 
     thread = {"type": "continue", "previous_message_id": "msg_0"}
     request = encoded({"messages": asked, "thread": thread})
     for answer in ("msg_1", "msg_2"):
-        turn = Turn(encoded(assistant(use("p"), use("q"))), answer_id=answer)
+        turn = Turn(encoded(assistant(use("p"), use("q"))), response_id=answer)
         results = [encoded(told("p", "ALL")), encoded(told("q", "ALL"))]
         request = ANTHROPIC.extended(request, ANTHROPIC.continuation(turn, results), answer)
         (message,) = json.loads(request)["messages"]

@@ -85,7 +85,7 @@ def test_two_turns_are_one_answer() -> None:
     assert (first.text, first.real_calls, first.signatures) == ("Let me see.", (), ("gAAA0",))
     assert (second.text, second.real_calls) == ("It fails.", ("call_12", "call_13"))
     assert first.usage["output_tokens"] == 10
-    assert (first.answer_id, second.answer_id) == ("resp_0", "resp_1")
+    assert (first.response_id, second.response_id) == ("resp_0", "resp_1")
 
 
 def test_wherever_the_bytes_are_cut() -> None:
@@ -264,7 +264,7 @@ def test_documents_become_one() -> None:
     assert answer["usage"]["output_tokens"] == 30
     assert answer["usage"]["total_tokens"] == 230
     assert (first.injected[0].id, last.real_calls) == ("call_2", ("call_4",))
-    assert (answer["id"], last.answer_id) == ("resp_1", "resp_1")
+    assert (answer["id"], last.response_id) == ("resp_1", "resp_1")
     Response.model_validate(answer)
 
 

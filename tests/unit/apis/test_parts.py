@@ -64,7 +64,7 @@ def test_anthropic_results_as_string_blocks_and_beside_images():
         },
     )
     assert texts == [("one", "t1", "Bash", 2), ("two", "t2", "Read", 2), ("three", "t2", "Read", 2)]
-    assert (conversation.model, conversation.opening, conversation.last_answer) == ("claude", "go\non", 1)
+    assert (conversation.model, conversation.opening, conversation.last_response) == ("claude", "go\non", 1)
     assert conversation.last_thinking == -1
 
 
@@ -85,7 +85,7 @@ def test_anthropic_thinking_errors_and_prefilled_answers():
     )
     assert texts == [("failed", "t1", "Bash", 2), ("whose?", "t9", None, 2)]
     assert [item.is_error for item in conversation.results] == [True, False]
-    assert (conversation.last_answer, conversation.last_thinking) == (1, 1)
+    assert (conversation.last_response, conversation.last_thinking) == (1, 1)
 
 
 def test_anthropic_server_tools_are_not_read():
@@ -158,7 +158,7 @@ def test_chat_results_by_id_as_strings_and_parts():
         },
     )
     assert texts == [("two", "c2", "read_file", 3), ("one", "c1", "shell", 4), ("three", "c3", "patch", 5)]
-    assert (conversation.last_answer, conversation.opening, conversation.model) == (6, "go", "gpt")
+    assert (conversation.last_response, conversation.opening, conversation.model) == (6, "go", "gpt")
 
 
 def test_chat_results_without_ids_answer_the_calls_in_order():

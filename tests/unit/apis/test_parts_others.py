@@ -66,7 +66,7 @@ def test_gemini_responses_of_any_shape_with_and_without_ids():
         ("by id", "id-9", "run", 4),
     ]
     assert [one.is_error for one in conversation.results] == [False, False, False, True, False]
-    assert (conversation.last_answer, conversation.opening) == (3, "go\non")
+    assert (conversation.last_response, conversation.opening) == (3, "go\non")
     assert conversation.results[0].call.arguments is not None
 
 
@@ -142,7 +142,7 @@ def test_ollama_results_by_order_and_by_name():
         ("five", "", None),
         ("six", "call_2", "a"),
     ]
-    assert (conversation.model, conversation.opening, conversation.last_answer) == ("qwen3", "go", 8)
+    assert (conversation.model, conversation.opening, conversation.last_response) == ("qwen3", "go", 8)
 
 
 # Bedrock
@@ -176,7 +176,7 @@ def test_converse_results_as_text_and_json_beside_images():
     )
     assert texts == [("one", "t1", "run", 2), ("two", "t1", "run", 2), ("three", "t1", "run", 2)]
     assert all(one.is_error for one in conversation.results)
-    assert (conversation.last_answer, conversation.last_thinking, conversation.opening) == (1, 1, "go")
+    assert (conversation.last_response, conversation.last_thinking, conversation.opening) == (1, 1, "go")
 
 
 def test_converse_server_results_are_not_read():

@@ -85,12 +85,12 @@ def test_results_of_every_kind_of_call():
         ("done", "p1", "apply_patch", 12),
     ]
     assert (conversation.model, conversation.opening) == ("gpt", "go")
-    assert (conversation.last_answer, conversation.last_thinking) == (7, 2)
+    assert (conversation.last_response, conversation.last_thinking) == (7, 2)
 
 
 def test_the_opening_is_all_that_the_user_says_before_the_first_answer():
     conversation, _ = read({"input": [user("where"), user("what"), said("ok"), user("more")]})
-    assert (conversation.opening, conversation.last_answer) == ("where\nwhat", 2)
+    assert (conversation.opening, conversation.last_response) == ("where\nwhat", 2)
     assert read({"input": "only this"})[0].opening == "only this"
     assert read({"input": [{"role": "user", "content": "bare"}]})[0].opening == "bare"
 
@@ -100,7 +100,7 @@ def test_what_the_provider_keeps_is_not_in_the_request():
         {"previous_response_id": "resp_1", "input": [output("c9", "new", name="grep")]}
     )
     assert texts == [("new", "c9", "grep", 0)]
-    assert conversation.last_answer == -1
+    assert conversation.last_response == -1
 
 
 @pytest.mark.parametrize(
@@ -142,11 +142,11 @@ def test_what_is_not_a_result_of_the_client_is_not_read(item):
 def test_odd_shapes_read_as_nothing(items):
     conversation, texts = read({"input": items})
     assert texts == []
-    assert conversation.last_answer == -1
+    assert conversation.last_response == -1
 
 
 def test_an_answer_that_closes_the_request_is_none():
-    assert read({"input": [user("go"), said("half")]})[0].last_answer == -1
+    assert read({"input": [user("go"), said("half")]})[0].last_response == -1
 
 
 def test_errors():

@@ -125,7 +125,7 @@ def test_a_continuation_that_breaks_off() -> None:
     assert isinstance(broken, Broken)
     done = one.failed(broken.failure)
     assert not done.sound
-    assert b"ended its answer early" in done.out
+    assert b"ended its response early" in done.out
 
 
 def test_a_continuation_that_fails_and_one_that_is_tried_again() -> None:
@@ -184,7 +184,7 @@ def test_an_answer_that_cannot_be_read_goes_on_as_it_comes(monkeypatch: pytest.M
     def broken(data: bytes) -> bytes:
         raise ValueError("secret")
 
-    monkeypatch.setattr(one._answer, "feed", broken)
+    monkeypatch.setattr(one._response, "feed", broken)
     assert one.feed(b"abc") == b"abc"
     assert one.feed(b"def") == b"def"
     assert one.end_turn() == Done(b"", sound=False)

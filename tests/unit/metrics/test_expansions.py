@@ -18,14 +18,14 @@ def test_figures() -> None:
     metrics.add(b"\x02" * 32, ANSWERED[1:], 0, [])
     total, tools, families, heading, first, second = metrics.lines()
     assert total == (
-        "expansions  4 asked in 3 answers, 2 found, 2 missed, 2,120 bytes given, 3 extra calls "
+        "expansions  4 asked in 3 responses, 2 found, 2 missed, 2,120 bytes given, 3 extra calls "
         "(input_tokens 200, output_tokens 14)"
     )
     assert tools == "by tool     Bash 2, (unknown) 2"
     assert families == "by family   logs 2, (none) 2"
     assert heading == "the latest conversations:"
     assert first.startswith("01010101    3 asked in 2 answers, 2 found, 1 missed")
-    assert second == "02020202    1 asked in 1 answers, 0 found, 1 missed, 60 bytes given, 0 extra calls"
+    assert second == "02020202    1 asked in 1 responses, 0 found, 1 missed, 60 bytes given, 0 extra calls"
 
 
 def test_only_the_latest_conversations_are_kept() -> None:
@@ -33,7 +33,7 @@ def test_only_the_latest_conversations_are_kept() -> None:
     for number in range(300):
         metrics.add(number.to_bytes(4, "big"), ANSWERED, 1, [])
     assert len(metrics.conversations) == 200
-    assert metrics.all.answers == 300
+    assert metrics.all.responses == 300
 
 
 def test_the_event_says_nothing_of_the_contents() -> None:

@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from penumbra.apis.base import Hidden, Visible
 from penumbra.store import exchanges, originals
 from penumbra.store.database import Database
-from penumbra.store.exchanges import Known
+from penumbra.store.exchanges import SCHEMA, Known
 from penumbra.store.originals import Originals
-from penumbra.store.table import Table
+from penumbra.store.table import Table, decompress
 
 ONE, TWO = b"1" * 32, b"2" * 32
 LONG = "toolu_0123456789abcdefghijkl"
@@ -137,3 +138,12 @@ def test_keys() -> None:
         exchanges.signature_key(TWO, "s"),
         exchanges.signature_key(ONE, "t"),
     )
+
+
+def test_a_stored_exchange_keeps_its_names() -> None:
+    """Those that an earlier release has written are read by them."""
+    hidden = Hidden((b"{}",), None, response_id="resp_1")
+    stored = SCHEMA.pack(Known("expand_context", "", hidden=hidden))
+    fields = msgspec.msgpack.decode(decompress(stored))
+    assert fields["hidden"]["answer_id"] == "resp_1"
+    assert SCHEMA.unpack(stored).hidden == hidden

@@ -1,7 +1,7 @@
-"""`penumbra_restore_secrets`: values back into the edits of an answer, and out of the next request.
+"""`penumbra_restore_secrets`: values back into the edits of a response, and out of the next request.
 
-What the provider sees never has a value in it: an answer's placeholders become values behind everything
-that reads the answer for us, and a request's values become placeholders before everything that reads
+What the provider sees never has a value in it: a response's placeholders become values behind everything
+that reads the response for us, and a request's values become placeholders before everything that reads
 the request. Values are known from the conversation's own results, which clients send again in every
 request: after a restart they are simply read again. Where a result is gone, its place in the arguments
 is remembered, without the value (`store/restorations.py`).
@@ -92,7 +92,7 @@ class ReadRequest(Protocol):
 
 
 class Restoration:
-    """What may be put back into one answer, and what was."""
+    """What may be put back into one response, and what was."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class Restoration:
         await self._past.put(self._noted)
 
     def concealed(self, content: bytes) -> bytes:
-        """An answer as the client got it, for those who only look: with the placeholders."""
+        """A response as the client got it, for those who only look: with the placeholders."""
         return value_places.swept(content, self.used)
 
 
@@ -317,8 +317,8 @@ class Restoring:
                     _log.warning("Penumbra does not put values of a result back: %s", place(error))
             self._vault.keep(conversation, item.key, path, values)
 
-    def answer(self, request: ReadRequest, conversation: bytes) -> Restoration | None:
-        """What may be put back into the answer to a request; None if that is nothing."""
+    def of_response(self, request: ReadRequest, conversation: bytes) -> Restoration | None:
+        """What may be put back into the response to a request; None if that is nothing."""
         values = self._vault.values(conversation, [item.key for item in request.items])
         if not values or request.format not in FORMATS:
             return None

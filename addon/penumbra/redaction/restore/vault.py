@@ -38,7 +38,7 @@ class _Scope:
 
 
 class Values:
-    """Placeholder -> value for each file: what may be put back into the edits of one answer."""
+    """Placeholder -> value for each file: what may be put back into the edits of one response."""
 
     def __init__(self, reads: Iterable[Read] = ()) -> None:
         """Two values with one fingerprint: neither may be written in the other's place."""
