@@ -24,7 +24,7 @@ def test_figures() -> None:
     assert tools == "by tool     Bash 2, (unknown) 2"
     assert families == "by family   logs 2, (none) 2"
     assert heading == "the latest conversations:"
-    assert first.startswith("01010101    3 asked in 2 answers, 2 found, 1 missed")
+    assert first.startswith("01010101    3 asked in 2 responses, 2 found, 1 missed")
     assert second == "02020202    1 asked in 1 responses, 0 found, 1 missed, 60 bytes given, 0 extra calls"
 
 
