@@ -12,10 +12,12 @@ from mitmproxy import connection, ctx, exceptions, http, tls
 from mitmproxy.addonmanager import Loader
 from mitmproxy.proxy.layer import NextLayer
 
+from penumbra import __version__
 from penumbra.apis import recognise
 from penumbra.config import options
 from penumbra.config.settings import Settings, SettingsError
 from penumbra.flow import destination, hidden_requests, listening, websocket_limit
+from penumbra.flow.certificate_names import CertificateNames
 from penumbra.flow.commands import Commands
 from penumbra.flow.current_settings import CurrentSettings
 from penumbra.flow.engines import Engines, Lease
@@ -50,9 +52,12 @@ class Penumbra:
         self.websockets = WebSocketWay(self._lease, self.requests, self.responses)
         self.only_http = OnlyHttp(self._is_searched)
         # Addons of their own: what they do has nothing to do with the flows of LLM calls.
-        self.addons = [listening.Listening(), Commands(self.metrics, self.expansions)]
+        commands = Commands(self.metrics, self.expansions, self.stats_file.changed)
+        self.addons = [listening.Listening(), CertificateNames(), commands]
         self.is_embedded = False
         """Whether who loads the addon shows an error of an option by itself, also at the start."""
+        self.is_wrapped = False
+        """Whether the proxy is there for one program, and ends with it."""
         self._running = False
         self._since = 0.0
 
@@ -125,7 +130,12 @@ class Penumbra:
         return {
             "pid": os.getpid(),
             "started": self._since,
+            "version": __version__,
             "ports": sorted(listening.ports()),
+            "proxy": listening.proxy(),
+            "ca": os.path.join(os.path.expanduser(ctx.options.confdir), "mitmproxy-ca-cert.pem"),
+            "is_wrapped": self.is_wrapped,
+            "is_paused": self.settings.pause,
             "mode": str(self.settings.mode),
             "figures": self.metrics.lines(),
             "expansions": self.expansions.lines(),

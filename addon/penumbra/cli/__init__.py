@@ -1,4 +1,4 @@
-"""`penumbra`: starts mitmproxy with the addon in it, and says how to point an agent at it."""
+"""`penumbra`: runs a program through the proxy, starts the proxy alone, tells and changes what it does."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import platform
 import shutil
 import sys
 from collections.abc import Sequence
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 
 from penumbra import __version__
@@ -16,34 +16,42 @@ from penumbra.cli.failure import Failure
 from penumbra.errors import one_line
 
 USAGE = """\
-usage: penumbra [run|web] [arguments of mitmdump or mitmweb]
-       penumbra stats [--json]
-       penumbra doctor
-       penumbra rules try|check …
-       penumbra secrets try …
+usage: penumbra wrap [options] [--] PROGRAM [arguments of it]
+       penumbra [proxy|web] [arguments of mitmdump or mitmweb]
+       penumbra local NAME | service | stats | pause | resume | doctor | ca | rules | secrets
 
-  run      start mitmdump with Penumbra (the default); `penumbra run --help` names all options
+  wrap     run a program (claude, codex …) through Penumbra; `penumbra wrap --help` tells more
+  proxy    start mitmdump with Penumbra (the default); `penumbra proxy --help` names all options
   web      start mitmweb with Penumbra
-  stats    what the running proxies have done so far
-  doctor   check what is installed and set, and name versions with known holes
+  local    read what a desktop app sends, by mitmproxy's local capture
+  service  print a unit for systemd or launchd that keeps a proxy running
+  stats    what the running proxies have done so far; --json
+  pause    have the running proxies change nothing but secrets; `resume` ends that
+  doctor   check what is installed and set, with the fix beside it; --json
+  ca       show, make or remove the CA certificate, and say how to trust it
   rules    try rules on a command's output, and check them; `penumbra rules --help` tells more
   secrets  show what would be replaced in a text; `penumbra secrets --help` tells more
 
   --version  of Penumbra, mitmproxy and Python
   -v         mitmproxy's own lines about connections and flows too
 
-Penumbra listens on 127.0.0.1:8080. Other programs are not started by it: start an agent in another
-shell, with the lines that Penumbra prints.
+Penumbra listens on 127.0.0.1:8080, or, for a program that it wraps, on a free port.
+Exit codes: 0 if all is well, 1 if it could not start, 2 if the arguments are wrong. `wrap` returns that of
+the program, `doctor` 1 if something should be done and 2 if Penumbra can't start.
 
 Examples:
-  penumbra
-  penumbra -p 9000 --set penumbra_mode=aggressive
-  penumbra --mode reverse:https://api.anthropic.com@8081
+  penumbra wrap -- claude
+  penumbra wrap --set penumbra_mode=aggressive -- codex exec "fix the tests"
+  penumbra proxy -p 9000
+  penumbra proxy --mode reverse:https://api.anthropic.com@8081
   penumbra web --set penumbra_intercept=all
 """
-COMMANDS = ("run", "web", "stats", "doctor", "rules", "secrets", "help")
-_OURS = ("stats", "doctor")
-"""Commands that mitmproxy's parser does not know."""
+_STARTS = {"run": "run", "proxy": "run", "web": "web"}
+"""What starts a proxy and takes mitmproxy's arguments; `run` is an earlier name of `proxy`."""
+_OWN = ("wrap", "local", "service", "stats", "pause", "resume", "doctor", "ca", "rules", "secrets")
+"""A module each, but for those that stand in `_MODULES`."""
+_MODULES = {"resume": "pause"}
+COMMANDS = (*_STARTS, *_OWN, "help")
 FILTER_BEGINNINGS = ("~", "!", "(", '"', "'")
 """Of mitmproxy's filter expressions, where no bare words are meant."""
 _PIPE = 141
@@ -55,7 +63,7 @@ I_KNOW = "--i-know"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point. Exit codes: 0 if all is well, 1 if it could not start, 2 if the arguments are wrong."""
+    """Entry point. Exit codes: see `USAGE`."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         code = _obey(given)
@@ -77,55 +85,51 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _obey(given: list[str]) -> int:
-    asked = given[1:] if given[:1] and given[0] in _OURS else given[:1]
-    if asked in (["-h"], ["--help"], ["help"]):
+    asked = given[0] if given else ""
+    if asked in ("-h", "--help", "help"):
         print(USAGE, end="")
         return 0
-    command = given.pop(0) if given[:1] and given[0] in COMMANDS else "run"
+    if asked in _OWN:
+        return _own(asked, given[1:])
+    command = _STARTS.get(asked, "")
+    if command:
+        given.pop(0)
     if "--version" in given:
         print(versions())
         return 0
-    if command == "stats":
-        from penumbra.cli import stats
-
-        return stats.main(given)
-    if command == "doctor":
-        from penumbra.cli import doctor
-
-        return doctor.main(given)
-    if command == "rules":
-        from penumbra.cli import rules
-
-        return rules.main(given)
-    if command == "secrets":
-        from penumbra.cli import secrets
-
-        return secrets.main(given)
-    if given and not given[0].startswith(("-", *FILTER_BEGINNINGS)):
+    if not command and given and not given[0].startswith(("-", *FILTER_BEGINNINGS)):
         raise Failure(_no_command(given[0]), code=2)
     if "--" in given:
-        raise Failure(no_wrapping(given[given.index("--") + 1 :]), code=2)
+        raise Failure(wrap_instead(given[given.index("--") + 1 :]), code=2)
     from penumbra.cli import start
 
     informed = I_KNOW in given
-    return start.start(command, [part for part in given if part != I_KNOW], informed=informed)
+    return start.start(command or "run", [part for part in given if part != I_KNOW], informed=informed)
 
 
-def no_wrapping(words: Sequence[str]) -> str:
-    """What is said to who wants Penumbra to start an agent."""
-    name = one_line(Path(words[0]).name) if words else "the agent"
-    return (
-        f"Penumbra starts no other program: start `penumbra` alone, and {name} in another shell with the "
-        "lines that it prints"
-    )
+def _own(command: str, arguments: list[str]) -> int:
+    """A command that is no start of mitmproxy; what it needs is imported with it."""
+    module = import_module(f"penumbra.cli.{_MODULES.get(command, command)}")
+    if arguments[:1] in (["-h"], ["--help"]) and not hasattr(module, "USAGE"):
+        print(USAGE, end="")
+        return 0
+    given = [command, *arguments] if command in ("pause", "resume") else arguments
+    code: int = module.main(given)
+    return code
+
+
+def wrap_instead(words: Sequence[str]) -> str:
+    """What is said to who wants Penumbra to start an agent and does not say so."""
+    name = one_line(Path(words[0]).name) if words else "claude"
+    return f"to run a program through Penumbra: penumbra wrap -- {name}"
 
 
 def _no_command(word: str) -> str:
     near = difflib.get_close_matches(word, COMMANDS, 1)
     if near and shutil.which(word) is None:
         return f"{word!r} is no command, did you mean {near[0]}?"
-    allowed = "run, web, stats, doctor, rules or secrets"
-    return f"{word!r} is no command (allowed: {allowed}), and {no_wrapping([word])}"
+    allowed = ", ".join(COMMANDS[:-1])
+    return f"{word!r} is no command (allowed: {allowed}); {wrap_instead([word])}"
 
 
 def versions() -> str:

@@ -1,12 +1,29 @@
-"""mitmproxy's CA certificate, and the bundle that holds it beside the public ones."""
+"""Where the CA certificate lies that the proxy signs with, and the bundle of it and the public ones."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
+import ssl
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from penumbra.cli.ca_files import NAME, ca_file, certificate_file, own_folder
 from penumbra.cli.failure import Failure
+
+DEFAULT = "~/.mitmproxy"
+"""mitmproxy's own folder."""
+_SYSTEM = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
+"""Where systems keep the certificates that they trust."""
+_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----")
+_MOST_BYTES = 16_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,41 +37,99 @@ class Certificates:
     """Why there is no bundle."""
 
 
-def prepare(confdir: str) -> Certificates:
-    """Makes the CA if there is none, and the bundle anew, in mitmproxy's folder. Raises Failure.
-
-    Programs that take a bundle take it instead of their own, and they must still trust the hosts
-    that are tunnelled and not decrypted.
-    """
-    import certifi
-    from mitmproxy.certs import CertStore
-
-    folder = Path(os.path.expanduser(confdir))
-    if confdir.startswith("~") and not folder.is_absolute():
+def folder_in_use(confdir: str = DEFAULT, environment: Mapping[str, str] = os.environ) -> Path:
+    """Where the CA lies that a start uses. A folder that the user names; else our own CA; else mitmproxy's,
+    which the user's programs may trust already; else our own, which is still to be made. Raises Failure."""
+    named = Path(os.path.expanduser(confdir))
+    if confdir.startswith("~") and not named.is_absolute():
         raise Failure(
-            f"no home folder is known for mitmproxy's CA certificate ({confdir}): set HOME, or name a folder "
+            f"no home folder is known for the CA certificate ({confdir}): set HOME, or name a folder "
             "with --set confdir=FOLDER"
         )
-    ca = folder / "mitmproxy-ca-cert.pem"
+    own = own_folder(environment)
+    if confdir != DEFAULT or not (ca_file(own).exists() or not ca_file(named).exists()):
+        return named
+    return own
+
+
+def prepare(
+    confdir: str = DEFAULT, environment: Mapping[str, str] = os.environ, hosts: Iterable[str] | None = ()
+) -> Certificates:
+    """Makes the CA if there is none, and the bundle if it is not right. Raises Failure.
+
+    `hosts`: globs that a CA of our own may sign for beside those of the rules; None: any host.
+    """
+    from mitmproxy.certs import CertStore
+
+    from penumbra.cli import own_ca
+
+    folder = folder_in_use(confdir, environment)
+    ca = certificate_file(folder)
     try:
-        CertStore.from_store(folder, "mitmproxy", 2048)
-        own = ca.read_bytes()
+        if folder == own_folder(environment) and not ca_file(folder).exists():
+            own_ca.make(folder, hosts)
+        CertStore.from_store(folder, NAME, 2048)
+        ca.read_bytes()
     except OSError as error:
         raise Failure(
-            f"mitmproxy's CA certificate can't be made or read in {folder} ({error.strerror or error}): name "
+            f"the CA certificate can't be made or read in {folder} ({error.strerror or error}): name "
             "another folder with --set confdir=FOLDER"
         ) from None
     except ValueError as error:
         raise Failure(
-            f"{folder / 'mitmproxy-ca.pem'} is no CA certificate with its key ({str(error)[:80]}): move it "
+            f"{ca_file(folder)} is no CA certificate with its key ({str(error)[:80]}): move it "
             "away, and a new one is made"
         ) from None
-    bundle = folder / "penumbra-ca-bundle.pem"
-    content = own.rstrip() + b"\n" + Path(certifi.where()).read_bytes()
+    return with_bundle(ca)
+
+
+def with_bundle(ca: Path, extra: Iterable[Path] = ()) -> Certificates:
+    """The bundle beside a CA certificate, written if it is not right. `extra`: more files whose certificates
+    it has to hold; then it has a name of its own.
+
+    Programs that take a bundle take it instead of their own, and they must still trust the hosts that are
+    tunnelled and not decrypted, as they did before.
+    """
+    extra = [path for path in extra if path.parent != ca.parent]
+    try:
+        own = _certificates_in(ca)
+        public = [certificate for path in _public() for certificate in _certificates_in(path)]
+        content = _joined([*own, *public])
+        more = [certificate for path in extra if path.is_file() for certificate in _certificates_in(path)]
+        bundle = ca.parent / "penumbra-ca-bundle.pem"
+        if (joined := _joined([*own, *public, *more])) != content:
+            mark = hashlib.sha256(joined).hexdigest()[:12]
+            bundle, content = bundle.with_name(f"penumbra-ca-bundle-{mark}.pem"), joined
+    except OSError as error:
+        return Certificates(ca, None, f"{error.filename} can't be read ({error.strerror or error})")
     try:
         return Certificates(ca, _written(bundle, content))
     except OSError as error:
         return Certificates(ca, None, f"{bundle} can't be written ({error.strerror or error})")
+
+
+def _public() -> list[Path]:
+    """Files of the certificates that are trusted without us: the public list, and the system's, in which a
+    company may have put its own."""
+    import certifi
+
+    system = ssl.get_default_verify_paths().openssl_cafile
+    found = [Path(certifi.where())]
+    found += [path for name in (system, *_SYSTEM) if (path := Path(name)).is_file()][:1]
+    return found
+
+
+def _certificates_in(path: Path) -> list[bytes]:
+    with path.open("rb") as file:
+        return [_normal(found[0]) for found in _CERTIFICATE.finditer(file.read(_MOST_BYTES))]
+
+
+def _normal(certificate: bytes) -> bytes:
+    return b"\n".join(line.strip() for line in certificate.strip().split(b"\n"))
+
+
+def _joined(certificates: Iterable[bytes]) -> bytes:
+    return b"\n".join(dict.fromkeys(certificates)) + b"\n"
 
 
 def _written(bundle: Path, content: bytes) -> Path:

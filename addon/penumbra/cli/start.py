@@ -9,8 +9,8 @@ import errno
 import logging
 import re
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn, Protocol
 
 from mitmproxy import ctx, options
 from mitmproxy.addons import errorcheck
@@ -20,10 +20,11 @@ from mitmproxy.tools import main as tools
 from mitmproxy.tools.web.master import WebMaster
 
 from penumbra.addon import Penumbra
-from penumbra.cli import FILTER_BEGINNINGS, certificates, no_wrapping, options_help
+from penumbra.cli import FILTER_BEGINNINGS, certificates, options_help, wrap_instead
 from penumbra.cli.advisories import Hole, holes
 from penumbra.cli.failure import Failure
 from penumbra.cli.hints import Server, hints
+from penumbra.cli.own_ca import provider_hosts, read
 from penumbra.config.options import unknown_options
 from penumbra.errors import one_line
 
@@ -32,6 +33,7 @@ _CONNECTIONS = re.compile(r"(?:client|server) (?:dis)?connect(?: |$)|Streaming (
 _COLUMNS = ("tls", "icon", "path", "comment", "method", "status", "size", "time")
 """Of mitmweb's list of flows: its own, and the comment, which is where Penumbra says what it has done."""
 _Parser = Callable[[options.Options], argparse.ArgumentParser]
+_log = logging.getLogger(__name__)
 
 
 class Quiet(logging.Filter):
@@ -75,27 +77,58 @@ class StartErrors(errorcheck.ErrorCheck):
         self._quiet.is_starting = False
 
 
-class Greeting:
-    """Says how to point an agent at the proxy, once it listens."""
+class Starter(Protocol):
+    """Who starts the proxy."""
 
-    def __init__(self, known: certificates.Certificates) -> None:
+    is_wrap: bool
+    """It is for one program, and ends with it."""
+
+    def listens(self, servers: Sequence[Server], known: certificates.Certificates) -> None:
+        """It listens; called in its event loop."""
+        ...
+
+    def ended(self, totals: Mapping[str, Any]) -> None:
+        """It has ended; what it has done."""
+        ...
+
+
+class User:
+    """Who is told in a terminal how to point an agent at the proxy."""
+
+    is_wrap = False
+
+    def listens(self, servers: Sequence[Server], known: certificates.Certificates) -> None:
+        """Says so."""
+        if ctx.options.termlog_verbosity != "error":
+            print(hints(servers, known), flush=True)
+
+    def ended(self, totals: Mapping[str, Any]) -> None:
+        """The figures were there to see."""
+
+
+class _Greeting:
+    """The ports are known once all addons run, also those that the system chose."""
+
+    def __init__(self, starter: Starter, known: certificates.Certificates) -> None:
+        self._starter = starter
         self._certificates = known
 
     def running(self) -> None:
-        """The ports are known by now, also those that the system chose."""
-        if ctx.options.termlog_verbosity != "error":
-            print(hints(servers(), self._certificates), flush=True)
+        """It listens."""
+        self._starter.listens(servers(), self._certificates)
 
 
 class _Face:
     """The arguments of one start, and what of mitmproxy they go to."""
 
-    def __init__(self, command: str, given: Sequence[str], informed: bool) -> None:
+    def __init__(self, command: str, given: Sequence[str], informed: bool, starter: Starter) -> None:
         self.command = command
         self.given = given
         self.informed = informed
+        self.starter = starter
         self.addon = Penumbra()
         self.addon.is_embedded = True
+        self.addon.is_wrapped = starter.is_wrap
         self.quiet = Quiet()
 
     def furnish(self, master: Master) -> None:
@@ -112,6 +145,8 @@ class _Face:
         make: _Parser = cmdline.mitmweb if self.command == "web" else cmdline.mitmdump
         parser = make(opts)
         parser.prog = f"penumbra {self.command}"
+        # One line, and no usage in front of it.
+        parser.error = self._refuse  # type: ignore[method-assign]
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         parser.epilog = options_help.text()
         parser.set_defaults(filter_args=[])
@@ -122,12 +157,15 @@ class _Face:
             raise _Done(ended.code) from None
         return parser
 
+    def _refuse(self, message: str) -> NoReturn:
+        raise Failure(f"{self.command}: {message} (`penumbra {self.command} --help` names all)", code=2)
+
     def settled(self, args: argparse.Namespace) -> dict[str, Any]:
         """All options are read: the last look before anything is opened. Raises Failure."""
         words = list(args.filter_args)
         if words and not words[0].startswith(FILTER_BEGINNINGS):
             raise Failure(
-                f"{words[0]!r} is no filter expression such as '~u {words[0]}', and {no_wrapping(words)}", 2
+                f"{words[0]!r} is no filter expression such as '~u {words[0]}'; {wrap_instead(words)}", 2
             )
         if unknown := unknown_options(ctx.options.deferred):
             raise Failure("\n".join(unknown), code=2)
@@ -138,20 +176,38 @@ class _Face:
         ):
             raise Failure(_too_open(found[0]), code=2)
         self.addon.configure(set(ctx.options.keys()))
-        greeting = Greeting(certificates.prepare(ctx.options.confdir))
-        _add_behind(ctx.master, "proxyserver", greeting)
+        _add_behind(ctx.master, "proxyserver", _Greeting(self.starter, self._certificates()))
         expression = " ".join(words)
         names = ("save_stream_filter", "readfile_filter", "dumper_filter") if words else ()
         return dict.fromkeys(names, expression)
+
+    def _certificates(self) -> certificates.Certificates:
+        """The CA in use, which may sign for the hosts that are decrypted. Raises Failure."""
+        settings, confdir = self.addon.settings, ctx.options.confdir
+        any_host = settings.intercept == "all"
+        known = certificates.prepare(confdir, hosts=None if any_host else settings.hosts)
+        if confdir == certificates.DEFAULT:
+            ctx.options.update(confdir=str(known.ca.parent))
+        if known.bundle is not None and not ctx.options.ssl_verify_upstream_trusted_ca:
+            # Where a company reads all traffic, its certificate is among the system's.
+            ctx.options.update(ssl_verify_upstream_trusted_ca=str(known.bundle))
+        lacking = ["any host"] if any_host and read(known.ca.parent).names else []
+        lacking = lacking or read(known.ca.parent).lacks((*provider_hosts(), *settings.hosts))
+        if lacking:
+            _log.warning(
+                f"The CA certificate {known.ca} may not sign for {', '.join(lacking)}: clients will refuse "
+                "these. `penumbra ca make --again` makes one that may, to be trusted anew."
+            )
+        return known
 
 
 class _Done(Exception):
     """All has been said; what comes with it is an exit code."""
 
 
-def start(command: str, given: Sequence[str], *, informed: bool) -> int:
+def start(command: str, given: Sequence[str], *, informed: bool, starter: Starter | None = None) -> int:
     """Runs mitmdump or mitmweb until it ends; the exit code. Raises Failure."""
-    face = _Face(command, given, informed)
+    face = _Face(command, given, informed, starter or User())
 
     class Dump(dump.DumpMaster):
         def __init__(self, opts: options.Options) -> None:
@@ -173,6 +229,7 @@ def start(command: str, given: Sequence[str], *, informed: bool) -> int:
         raise Failure(_web_error(error)) from None
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    face.starter.ended(face.addon.metrics.totals())
     return 0
 
 

@@ -31,5 +31,6 @@ def main(arguments: Sequence[str]) -> int:
 def _lines(found: dict[str, Any]) -> list[str]:
     minutes = max(0, int(time.time() - found.get("started", 0)) // 60)
     ports = ", ".join(str(port) for port in found.get("ports", ())) or "none"
-    head = f"process     {found.get('pid')}, port {ports}, mode {found.get('mode')}, for {minutes:,} minutes"
+    mode = "paused" if found.get("is_paused") else f"mode {found.get('mode')}"
+    head = f"process     {found.get('pid')}, port {ports}, {mode}, for {minutes:,} minutes"
     return [head, *(one_line(line) for key in ("figures", "expansions") for line in found.get(key, ()))]

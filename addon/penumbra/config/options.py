@@ -8,7 +8,7 @@ environment's names, what a request may say, and the help.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from penumbra.compress.result import Mode, Policy
@@ -93,6 +93,12 @@ class Settings:
         pipe=True,
         environment=("FORGE_TOOL_OUTPUT_COMPRESSION",),
         per_request=True,
+    )
+    pause: bool = row(
+        False,
+        FLAG,
+        "Change nothing but secrets: requests go through as they come, but for what conversations under way "
+        "need (`penumbra pause`, SIGUSR1 and the header `X-Penumbra: off` do the same).",
     )
     method: str = row(
         "auto",
@@ -350,6 +356,22 @@ class Settings:
         """The strategy that is asked beside the pipeline or instead of it; empty if there is none."""
         name = self.strategy.removeprefix("pipeline+")
         return name if name in STRATEGY_ASKED else ""
+
+    def untouched(self) -> Settings:
+        """The same, by which requests pass as they come. Secrets are taken out all the same; so is what the
+        provider has bound to forms that were sent before, and to hidden exchanges."""
+        return replace(
+            self,
+            mode=Mode.DISABLED,
+            dedup=False,
+            enable_expand_context=False,
+            supersede="off",
+            tool_compaction=replace(self.tool_compaction, arguments=False),
+            aggregate_budget_bytes=0,
+            budget_window_share=None,
+            context_guard="off",
+            threads="pass",
+        )
 
     @property
     def shortens(self) -> bool:

@@ -1,4 +1,4 @@
-"""Per-request settings: `_forge.tool_output_compression` in the body and `X-Compression-Threshold`.
+"""Per-request settings: `_forge.tool_output_compression` in the body, and headers.
 
 A bad value is the client's error and gets a 400 in the shape of the API that was called; the words
 of these errors are part of the field's contract, so clients that know them can rely on them. So is a
@@ -19,6 +19,7 @@ from penumbra.config.parsers import FLAG, METHOD, MODE, meant, parse_method, par
 
 FIELD = "_forge"
 THRESHOLD_HEADER = "x-compression-threshold"
+SWITCH_HEADER = "x-penumbra"
 
 _PATH = "_forge.tool_output_compression"
 _BYTES_PER_TOKEN = 4
@@ -100,6 +101,16 @@ def apply_threshold(settings: Settings, value: str) -> Settings:
         )
     tokens = int(match[1]) * (1024 if match[2] else 1)
     return replace(settings, min_bytes=tokens * _BYTES_PER_TOKEN)
+
+
+def apply_switch(settings: Settings, value: str) -> Settings:
+    """Settings for one request with an `X-Penumbra` header: `off` leaves it as it comes, but for secrets.
+
+    Raises OverrideError.
+    """
+    if value.strip().lower() != "off":
+        raise OverrideError(f"X-Penumbra must be off, got '{_told(value)}'")
+    return settings.untouched()
 
 
 def _known(where: str, members: Mapping[str, Any], allowed: tuple[str, ...]) -> None:

@@ -2,23 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
-from functools import cache, lru_cache
-from typing import Any
 
-from penumbra import rules
-
-_MILLION = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Price:
-    """Dollars for a million tokens."""
-
-    input: float
-    output: float
+from penumbra.metrics.list_prices import MILLION, price, table
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,28 +16,12 @@ class Reader:
     write: float = 1.0
 
 
-@cache
-def _table() -> Mapping[str, Any]:
-    loaded: dict[str, Any] = rules.load("dollars.yaml")
-    return loaded
-
-
-@lru_cache(256)
-def price(model: str) -> Price | None:
-    """The price of a model; None if it is not known."""
-    name = model.lower()
-    for entry in _table()["models"]:
-        if fnmatchcase(name, entry["glob"]):
-            return Price(entry["input"], entry["output"])
-    return None
-
-
 def cost(model: str, input_tokens: int, output_tokens: int) -> float:
     """Dollars that a call costs; 0 where the price is not known."""
     known = price(model)
     if known is None:
         return 0.0
-    return (input_tokens * known.input + output_tokens * known.output) / _MILLION
+    return (input_tokens * known.input + output_tokens * known.output) / MILLION
 
 
 def saving(reader: Reader, saved: int) -> float | None:
@@ -60,8 +30,8 @@ def saving(reader: Reader, saved: int) -> float | None:
     known = price(reader.model)
     if known is None:
         return None
-    turns = float(_table()["turns"])
-    return saved * known.input * (reader.write + turns * reader.read) / _MILLION
+    turns = float(table()["turns"])
+    return saved * known.input * (reader.write + turns * reader.read) / MILLION
 
 
 def worth_it(compressor: str, reader: Reader, text_tokens: int, ratio: float | None) -> bool:
@@ -69,6 +39,6 @@ def worth_it(compressor: str, reader: Reader, text_tokens: int, ratio: float | N
 
     `compressor` is a model's name. Where a price is not known, the operator's choice stands.
     """
-    left = int(text_tokens * (ratio if ratio is not None else _table()["share"]))
+    left = int(text_tokens * (ratio if ratio is not None else table()["share"]))
     saved = saving(reader, text_tokens - left)
     return saved is None or price(compressor) is None or cost(compressor, text_tokens, left) < saved

@@ -2,18 +2,52 @@
 
 from __future__ import annotations
 
-from mitmproxy import command
+import contextlib
+import logging
+import signal
+from asyncio import get_running_loop
+from collections.abc import Callable
+
+from mitmproxy import command, ctx
 
 from penumbra.metrics.asked_originals import ExpansionMetrics
 from penumbra.metrics.totals import Metrics
+
+_log = logging.getLogger(__name__)
 
 
 class Commands:
     """A child addon: mitmproxy finds commands on addons only."""
 
-    def __init__(self, metrics: Metrics, expansions: ExpansionMetrics) -> None:
+    def __init__(self, metrics: Metrics, expansions: ExpansionMetrics, changed: Callable[[], None]) -> None:
+        """`changed` is called when there is something new to be told."""
         self._metrics = metrics
         self._expansions = expansions
+        self._changed = changed
+
+    def running(self) -> None:
+        """From now on, signals do what commands do; not on systems that have none, or in another thread."""
+        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError, AttributeError):
+            loop = get_running_loop()
+            loop.add_signal_handler(signal.SIGUSR1, self.pause)
+            loop.add_signal_handler(signal.SIGUSR2, self.resume)
+
+    @command.command("penumbra.pause")
+    def pause(self) -> None:
+        """Have requests go through as they come, but for secrets."""
+        self._switch("true")
+
+    @command.command("penumbra.resume")
+    def resume(self) -> None:
+        """End a pause."""
+        self._switch("false")
+
+    def _switch(self, value: str) -> None:
+        ctx.options.update(penumbra_pause=value)
+        _log.warning(
+            "Penumbra pauses: only secrets are taken out." if value == "true" else "Penumbra goes on."
+        )
+        self._changed()
 
     @command.command("penumbra.stats")
     def stats(self) -> str:

@@ -55,7 +55,8 @@ class CurrentSettings:
             ) from None
         self._use_rules(settings)
         made_with = EngineSettings.of(settings, rules)
-        self.settings, self.made_with, self._filter = settings, made_with, chosen
+        self.settings = settings.untouched() if settings.pause else settings
+        self.made_with, self._filter = made_with, chosen
         for line in remarks(settings):
             if line not in self._told:
                 self._told.add(line)

@@ -67,6 +67,17 @@ def ports() -> frozenset[int]:
     return frozenset(port for _, port in addresses())
 
 
+def proxy() -> str:
+    """Host and port at which programs of this machine reach the proxy; empty if its modes are others."""
+    proxyserver = ctx.master.addons.get("proxyserver")
+    for instance in proxyserver.servers if proxyserver else ():
+        if instance.mode.type_name in ("regular", "upstream"):
+            for host, port, *_ in instance.listen_addrs:
+                if ":" not in host:
+                    return f"{'127.0.0.1' if is_any(host) else host}:{port}"
+    return ""
+
+
 def is_wide(host: str) -> bool:
     """Whether other machines can reach what listens on this address."""
     try:

@@ -11,10 +11,11 @@ from typing import Any
 
 from mitmproxy import http
 
+from penumbra.conversation import cache_price
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.flow import destination
 from penumbra.flow.state import FlowState
-from penumbra.metrics import events
+from penumbra.metrics import events, list_prices
 from penumbra.metrics.summary import Summary
 from penumbra.metrics.totals import Metrics, Totals
 
@@ -48,7 +49,7 @@ class Reports:
             declared=prepared.tool if prepared else "",
             put_back=len(prepared.replayed.exchanges) if prepared else 0,
         )
-        self._count(accepted)
+        self._count(incoming, accepted)
         changed = rewritten.body is not incoming.body
         self._show(flow, state, incoming, accepted, summary, changed)
         if not changed:
@@ -76,9 +77,11 @@ class Reports:
             )
         )
 
-    def _count(self, accepted: Accepted) -> None:
+    def _count(self, incoming: Incoming, accepted: Accepted) -> None:
         shown = accepted.rewritten.shown
         totals = Totals.of(shown)
+        if totals.tokens_before > totals.tokens_after and incoming.api.kind == "messages":
+            self._metrics.add_saving(_dollars(incoming, accepted, totals))
         self._metrics.redactions.update(accepted.hidden)
         self._metrics.add(shown, totals, accepted.milliseconds, totals.changed > 0 or bool(accepted.hidden))
         self._changed()
@@ -112,3 +115,15 @@ class Reports:
             flow.marked = flow.marked or MARK
             if incoming.socket:
                 state.frames_comment = comment
+
+
+def _dollars(incoming: Incoming, accepted: Accepted, totals: Totals) -> float | None:
+    """What the request costs less by what its results are smaller; None: the model's price is not known."""
+    model = accepted.request.conversation.model
+    if (known := list_prices.price(model)) is None:
+        return None
+    cached = cache_price.prices(incoming.api.format, model, incoming.body)
+    new = Totals.of(entry for entry in accepted.rewritten.shown if entry.new)
+    saved_new = new.tokens_before - new.tokens_after
+    saved_again = totals.tokens_before - totals.tokens_after - saved_new
+    return (saved_new * cached.write + saved_again * cached.read) * known.input / list_prices.MILLION

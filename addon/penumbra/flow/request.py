@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from mitmproxy import http
 
-from penumbra.apis import recognise, websocket_upgrade
+from penumbra.apis import other_paths, recognise, websocket_upgrade
 from penumbra.apis.recognise import Api
-from penumbra.config.per_request import THRESHOLD_HEADER
+from penumbra.config.per_request import SWITCH_HEADER, THRESHOLD_HEADER, OverrideError, apply_switch
 from penumbra.config.settings import Settings
 from penumbra.conversation import ambiguity, bound_thinking
 from penumbra.conversation.incoming import Accepted, Incoming
@@ -71,7 +71,7 @@ class RequestWay:
         state = states.begin(flow, self._lease())
         if not self._is_ours(flow, state.lease.settings) or self._is_refused(flow, state, ambiguity.hosts):
             return
-        if self._is_websocket(flow, state):
+        if self._is_switched_wrongly(flow, state) or self._is_websocket(flow, state):
             return
         api = recognise.by_request_line(flow.request.method, flow.request.path)
         if api is None:
@@ -193,6 +193,19 @@ class RequestWay:
         if flow.response is not None or flow.error is not None or "penumbra" in flow.metadata:
             return False
         return llm_hosts.may_be(flow, settings.hosts) and self._current.select(flow)
+
+    def _is_switched_wrongly(self, flow: http.HTTPFlow, state: FlowState) -> bool:
+        """The request's own switch holds for it; whether it is refused for a word that nobody knows."""
+        word = flow.request.headers.pop(SWITCH_HEADER, None)
+        if word is None:
+            return False
+        try:
+            state.lease.settings = apply_switch(state.lease.settings, word)
+        except OverrideError as error:
+            body = other_paths.error(flow.request.host, 400, str(error))
+            refusal.refuse(flow, Refused(400, body, str(error)), self._metrics)
+            return True
+        return False
 
     def _is_refused(self, flow: http.HTTPFlow, state: FlowState, read: refusal.Read) -> bool:
         """Whether a request's head can be read in two ways."""

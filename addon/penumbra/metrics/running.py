@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-_SECONDS = 1.0
+SECONDS = 0.3
 """The file is written at most this often."""
 _log = logging.getLogger(__name__)
 
@@ -34,6 +34,7 @@ class StatsFile:
         self._path = path
         self._content = content
         self._due: asyncio.TimerHandle | None = None
+        self._written = 0.0
         self._failed = False
 
     def start(self) -> None:
@@ -41,9 +42,10 @@ class StatsFile:
         self._write()
 
     def changed(self) -> None:
-        """There is something new; it is written soon."""
+        """There is something new; it is written at once, or as soon as it may be again."""
         if self._due is None and not self._failed:
-            self._due = asyncio.get_running_loop().call_later(_SECONDS, self._write)
+            loop = asyncio.get_running_loop()
+            self._due = loop.call_at(max(loop.time(), self._written + SECONDS), self._changed)
 
     def close(self) -> None:
         """The process ends."""
@@ -52,8 +54,12 @@ class StatsFile:
         with contextlib.suppress(OSError):
             self._path.unlink()
 
-    def _write(self) -> None:
+    def _changed(self) -> None:
         self._due = None
+        self._written = asyncio.get_running_loop().time()
+        self._write()
+
+    def _write(self) -> None:
         draft = self._path.with_suffix(".new")
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -60,6 +60,10 @@ class Metrics:
     saved_by_tool: Counter[str] = field(default_factory=Counter)
     redactions: Counter[str] = field(default_factory=Counter)
     milliseconds: float = 0.0
+    dollars: float = 0.0
+    """Saved at list prices, as far as they are known; what stood in earlier requests counts as cached."""
+    unpriced: int = 0
+    """Requests that were made smaller, of models whose price is not known."""
     strategies: ExternalMetrics = field(default_factory=ExternalMetrics)
 
     def add(self, shown: Iterable[ShownResult], totals: Totals, milliseconds: float, changed: bool) -> None:
@@ -82,6 +86,13 @@ class Metrics:
             if saved:
                 self.saved_by_tool[counted_as(self.saved_by_tool, entry.tool)] += saved
 
+    def add_saving(self, dollars: float | None) -> None:
+        """What a request costs less; None: the price is not known."""
+        if dollars is None:
+            self.unpriced += 1
+        else:
+            self.dollars += dollars
+
     def totals(self) -> dict[str, Any]:
         """The figures for programs; counts, and estimated tokens."""
         return {
@@ -92,6 +103,8 @@ class Metrics:
             "new_results": self.new_results,
             "new_tokens": [self.new_before, self.new_after],
             "milliseconds": round(self.milliseconds, 1),
+            "dollars": round(self.dollars, 6),
+            "unpriced": self.unpriced,
             "stages": dict(self.stages),
             "saved_by_tool": dict(self.saved_by_tool),
             "redactions": dict(self.redactions),

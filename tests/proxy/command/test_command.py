@@ -54,9 +54,7 @@ def taken():
 def refusals(taken):
     """Name: arguments, environment, exit code, and the last line."""
     port, web = taken
-    alone = (
-        "Penumbra starts no other program: start `penumbra` alone, and claude in another shell with the lines"
-    )
+    alone = "to run a program through Penumbra: penumbra wrap -- claude"
     return {
         "a program behind --": (["--", "claude"], {}, 2, alone),
         "a program behind -- and options": (["-p", "0", "--", "/usr/bin/claude", "-p"], {}, 2, alone),
@@ -64,7 +62,7 @@ def refusals(taken):
             ["claude"],
             {},
             2,
-            "'claude' is no command (allowed: run, web",
+            "'claude' is no command (allowed: run, proxy, web, wrap",
         ),
         "a program behind options": (
             ["-p", "0", "claude"],
@@ -112,8 +110,18 @@ def refusals(taken):
             "penumbra_filter: got '~nonsense ('",
         ),
         "mitmproxy's own option": (["--set", "listen_port=x"], {}, 1, "ot an integer: x"),
-        "an unknown flag": (["--foo"], {}, 2, "run: error: unrecognized arguments: --foo"),
-        "an unknown flag of web": (["web", "--foo"], {}, 2, "web: error: unrecognized arguments: --foo"),
+        "an unknown flag": (
+            ["--foo"],
+            {},
+            2,
+            "run: unrecognized arguments: --foo (`penumbra run --help` names all)",
+        ),
+        "an unknown flag of web": (
+            ["web", "--foo"],
+            {},
+            2,
+            "web: unrecognized arguments: --foo (`penumbra web --help` names all)",
+        ),
         "a mode that is none": (
             ["--mode", "reverse:x:y"],
             {},
@@ -124,7 +132,7 @@ def refusals(taken):
             ["-p", "0"],
             {"HOME": __file__},
             1,
-            "mitmproxy's CA certificate can't be made",
+            "the CA certificate can't be made or read in",
         ),
         "a taken port": (
             ["-p", str(port)],

@@ -42,7 +42,9 @@ def test_one_line_a_check_and_the_worst_is_the_exit_code(tmp_path, monkeypatch, 
     lines = capsys.readouterr().out.rstrip("\n").split("\n")
     assert code == (1 if any(line.startswith("note ") for line in lines) else 0)
     assert not [line for line in lines if line.startswith("BAD ")]
-    assert any(line.startswith(f"ok    CA certificate {tmp_path}/.mitmproxy/") for line in lines)
+    assert any(
+        line.startswith(f"ok    CA certificate {tmp_path}/.local/state/penumbra/ca/") for line in lines
+    )
     assert any("mitmproxy" in line for line in lines)
     assert lines[0].startswith("note " if sys.version_info < (3, 12) else "ok ")
 

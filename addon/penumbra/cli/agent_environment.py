@@ -1,0 +1,130 @@
+"""The environment by which a program finds the proxy and trusts its CA, and how it is written for a shell."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from penumbra.cli.certificates import Certificates
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_PROXIES = ("HTTPS_PROXY", "HTTP_PROXY")
+_BUNDLES = (
+    "SSL_CERT_FILE",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "CODEX_CA_CERTIFICATE",
+    "AWS_CA_BUNDLE",
+    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+    "PIP_CERT",
+    "CARGO_HTTP_CAINFO",
+    "GIT_SSL_CAINFO",
+)
+"""Read instead of a program's own certificates, so what they name has to hold the public ones, too."""
+_ADDED = ("NODE_EXTRA_CA_CERTS", "DENO_CERT")
+"""Read beside a program's own certificates."""
+NAMED_FILES = (*_BUNDLES, *_ADDED)
+"""Variables that name files of certificates."""
+SHELLS = ("sh", "fish", "powershell")
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What is to be known of programs on this machine."""
+
+    git_has_own: bool = False
+    """git is configured with certificates of its own, which a variable would overrule; and nothing that it
+    talks to is decrypted."""
+    node_uses_proxy: bool = True
+    """Node's own fetch can be told to use the proxy, as other programs do. Node 22 warns of that in the
+    output of every program."""
+
+
+def variables(
+    proxy: str,
+    certificates: Certificates,
+    environment: Mapping[str, str],
+    *,
+    is_llm_host: Callable[[str], bool],
+    tools: Tools = Tools(),
+) -> dict[str, str]:
+    """What a program gets beside its environment. `proxy`: host and port."""
+    bundle = certificates.bundle
+    found = dict.fromkeys(_spelled(_PROXIES), f"http://{proxy}")
+    found |= dict.fromkeys(_spelled(("NO_PROXY",)), no_proxy(environment, is_llm_host))
+    if tools.node_uses_proxy:
+        found["NODE_USE_ENV_PROXY"] = "1"
+    if bundle is not None:
+        found |= dict.fromkeys(_BUNDLES, str(bundle))
+    if tools.git_has_own:
+        found.pop("GIT_SSL_CAINFO", None)
+    for name in _ADDED:
+        # A file that is named already is in the bundle, and the CA alone is read faster.
+        found[name] = str(bundle if bundle is not None and environment.get(name) else certificates.ca)
+    return found
+
+
+def no_proxy(environment: Mapping[str, str], is_llm_host: Callable[[str], bool]) -> str:
+    """What is reached without the proxy: this machine, and what is so already, but for LLM hosts."""
+    named = [
+        entry.strip()
+        for name in _spelled(("NO_PROXY",))
+        for entry in environment.get(name, "").split(",")
+        if entry.strip()
+    ]
+    return ",".join(dict.fromkeys([*(entry for entry in named if not is_llm_host(entry)), *LOOPBACK]))
+
+
+def upstream(environment: Mapping[str, str]) -> str:
+    """The proxy that HTTPS goes through already; empty if there is none."""
+    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
+        if value := environment.get(name, "").strip():
+            return value if "://" in value else f"http://{value}"
+    return ""
+
+
+def extra_files(environment: Mapping[str, str]) -> list[Path]:
+    """Files of certificates that the environment names already."""
+    named = (environment.get(name, "") for name in NAMED_FILES)
+    return [Path(os.path.expanduser(path)) for path in dict.fromkeys(named) if path]
+
+
+def for_shell(found: Mapping[str, str], shell: str) -> str:
+    """Lines that a shell reads: sh, fish or powershell."""
+    write = {"sh": _sh, "fish": _fish, "powershell": _powershell}[shell]
+    return "\n".join(write(name, value) for name, value in _once(found.items(), shell))
+
+
+def shell_of(environment: Mapping[str, str]) -> str:
+    """The kind of shell that the user has."""
+    name = Path(environment.get("SHELL", "")).name
+    if name in ("pwsh", "powershell") or (os.name == "nt" and not name):
+        return "powershell"
+    return "fish" if name == "fish" else "sh"
+
+
+def _spelled(names: Iterable[str]) -> list[str]:
+    """In both spellings that programs read."""
+    return [spelling for name in names for spelling in (name, name.lower())]
+
+
+def _once(found: Iterable[tuple[str, str]], shell: str) -> list[tuple[str, str]]:
+    """PowerShell's variables of the environment have one spelling on Windows."""
+    return [(name, value) for name, value in found if shell != "powershell" or name.isupper()]
+
+
+def _sh(name: str, value: str) -> str:
+    return f"export {name}={shlex.quote(value)}"
+
+
+def _fish(name: str, value: str) -> str:
+    quoted = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"set -gx {name} '{quoted}'"
+
+
+def _powershell(name: str, value: str) -> str:
+    quoted = value.replace("'", "''")
+    return f"$env:{name} = '{quoted}'"

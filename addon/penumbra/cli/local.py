@@ -1,0 +1,69 @@
+"""`penumbra local`: what a desktop app sends, by mitmproxy's local capture, and what that needs here."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Sequence
+
+from penumbra.cli.advisories import version_of
+from penumbra.cli.failure import Failure
+
+USAGE = """\
+usage: penumbra local NAME [arguments of mitmdump]
+
+Captures the connections of the programs whose name contains NAME (several with commas; a process id;
+`!NAME`: all but these), and tunnels all that goes to no LLM host. For apps that ignore proxies.
+
+  Linux    kernel 6.8 or later, and root: mitmproxy asks for it by sudo. Not in containers, not in WSL
+  macOS    asks once for a network extension, "Mitmproxy Redirector": System Settings, General, Login Items &
+           Extensions; then start it again
+  Windows  an administrator's shell
+
+The app must trust the CA certificate, and was started after that: `penumbra ca trust` says how. An app that
+pins its certificates can't be read. HTTP/3 is switched off, so that the app takes what can be read.
+For a phone, or an app that is not captured: `penumbra proxy --mode wireguard` prints the settings of a
+WireGuard client, whose device then trusts the certificate of http://mitm.it.
+"""
+_RS = (0, 12, 11)
+"""The first version of mitmproxy_rs that captures threads other than the main one, and IPv6."""
+_KERNEL = (6, 8)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs it; the exit code. Raises Failure."""
+    if not arguments or arguments[0].startswith("-"):
+        if arguments and arguments[0] not in ("-h", "--help"):
+            raise Failure("local: which program? penumbra local Claude", code=2)
+        print(USAGE, end="")
+        return 0 if arguments else 2
+    if problem := lacking():
+        raise Failure(problem)
+    from penumbra.cli import start
+
+    given = ["--mode", f"local:{arguments[0]}", "--set", "http3=false", *arguments[1:]]
+    return start.start("run", given, informed=False)
+
+
+def lacking(system: str = platform.system(), release: str = platform.release()) -> str:
+    """Why local capture can't work here; empty if nothing is known to be in its way."""
+    installed = version_of("mitmproxy_rs")
+    if _numbers(installed) < _RS:
+        wanted = ".".join(map(str, _RS))
+        return (
+            f"local capture needs mitmproxy_rs {wanted} or later, and this is {installed or 'none'}: it "
+            "comes with mitmproxy 12.2.3 or later, which needs Python 3.12 or later"
+        )
+    if system == "Linux" and _numbers(release)[:2] < _KERNEL:
+        return f"local capture needs Linux 6.8 or later, and this is {release}"
+    if system == "Linux" and "microsoft" in release.lower():
+        return "local capture does not work in WSL: `penumbra wrap` for programs there, or on Windows itself"
+    if system == "Linux" and os.path.exists("/.dockerenv"):
+        return "local capture does not work in a container: start it on the machine itself"
+    return ""
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    found = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(int(number) for number in found[0].split(".")) if found else ()

@@ -1,0 +1,62 @@
+"""`penumbra pause` and `penumbra resume`: the off switch of the proxies that run here."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from penumbra.cli.failure import Failure
+from penumbra.metrics import running
+
+USAGE = """\
+usage: penumbra pause [PORT]
+       penumbra resume [PORT]
+
+While they are paused, the proxies that run here (or the one at PORT) let requests through as they come.
+Secrets are still taken out, unless that is switched off by name (penumbra_redact_secrets). A conversation
+under way keeps the forms that were sent before, and its hidden exchanges: the provider holds them in its
+cache, and binds thinking to them.
+
+The same: kill -USR1 PID (and -USR2), `:penumbra.pause` in mitmproxy, PENUMBRA_PAUSE=true or
+--set penumbra_pause=true at the start; for one request, the header `X-Penumbra: off`.
+"""
+_SECONDS = 5.0
+
+
+def main(given: Sequence[str]) -> int:
+    """Tells them; the exit code: 1 if none runs, or one does not obey. Raises Failure."""
+    command, *words = given
+    if words[:1] in (["-h"], ["--help"]):
+        print(USAGE, end="")
+        return 0
+    if len(words) > 1 or any(not word.isdecimal() for word in words):
+        raise Failure(f"{command}: got {words[-1]!r}, allowed: the port of a proxy", code=2)
+    pauses = command == "pause"
+    asked = [entry for entry in _entries() if not words or int(words[0]) in entry.get("ports", ())]
+    if not asked:
+        raise Failure("no proxy is running here" + (f" at port {words[0]}" if words else ""))
+    for entry in asked:
+        os.kill(entry["pid"], signal.SIGUSR1 if pauses else signal.SIGUSR2)
+    return max([_told(entry, pauses) for entry in asked])
+
+
+def _told(entry: dict[str, Any], pauses: bool) -> int:
+    """Waits until a proxy has obeyed, and says so."""
+    limit = time.monotonic() + _SECONDS
+    where = f"process {entry['pid']}, port {', '.join(map(str, entry.get('ports', ()))) or 'none'}"
+    while time.monotonic() < limit:
+        if any(now["pid"] == entry["pid"] and now["is_paused"] is pauses for now in _entries()):
+            print(f"{where}: {'paused' if pauses else 'goes on'}")
+            return 0
+        time.sleep(0.05)
+    print(f"penumbra: {where}: has not answered", file=sys.stderr)
+    return 1
+
+
+def _entries() -> list[dict[str, Any]]:
+    """Those that can pause; an earlier release would end by the signal."""
+    return [entry for entry in running.running(running.folder()) if "is_paused" in entry]

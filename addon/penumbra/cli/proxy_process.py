@@ -1,0 +1,228 @@
+"""The proxy that a wrapped program talks to: one that is started for it, or one of ours that runs already."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
+
+import orjson
+
+from penumbra import __version__
+from penumbra.cli.failure import Failure
+from penumbra.errors import one_line
+from penumbra.metrics import running
+
+_START_SECONDS = 60.0
+_END_SECONDS = 10.0
+_CONNECT_SECONDS = 1.0
+_LOG_BYTES = 1_000_000
+"""Size beyond which a log makes room for a new one."""
+
+
+class Proxy(Protocol):
+    """One that listens."""
+
+    place: str
+    """Host and port."""
+    ca: Path
+    web: str
+    """Where mitmweb is; empty if it is not there."""
+
+    def end(self) -> Mapping[str, Any]:
+        """The program has ended; the totals of its time, none if they are not known."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a proxy is started with."""
+
+    arguments: Sequence[str]
+    """Of mitmdump or mitmweb."""
+    web: bool
+    log: Path | None
+    """None: none is kept."""
+
+
+class Started:
+    """A proxy of one's own. It ends with this process, however that ends."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        """Starts it and waits until it listens. Raises Failure."""
+        reading, writing = os.pipe()
+        log = _open(wanted.log)
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "penumbra.cli.wrapped_proxy", str(writing)],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                pass_fds=(writing,),
+                # Ctrl-C is for the program in front.
+                start_new_session=True,
+                env=_environment(),
+            )
+        finally:
+            os.close(writing)
+            os.close(log)
+        self._reports = _Lines(reading)
+        asked = {"command": "web" if wanted.web else "run", "arguments": list(wanted.arguments)}
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.write(orjson.dumps(asked) + b"\n")
+            self._process.stdin.flush()
+        told = self._reports.next(_START_SECONDS)
+        if "listens" not in told:
+            self._process.terminate()
+            raise Failure(told.get("failed") or _without_a_word(wanted.log))
+        self.place, self.web = told["listens"]["proxy"], told["listens"]["web"]
+        self.ca = Path(told["listens"]["ca"])
+
+    def end(self) -> Mapping[str, Any]:
+        """What it says at its end."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        told = self._reports.next(_END_SECONDS)
+        if "ended" not in told:
+            self._process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_CONNECT_SECONDS)
+        ended: Mapping[str, Any] = told.get("ended", {})
+        return ended
+
+
+class Joined:
+    """A proxy that runs already, for others too."""
+
+    def __init__(self, entry: Mapping[str, Any]) -> None:
+        self.place, self.ca, self.web = entry["proxy"], Path(entry["ca"]), ""
+        self._pid = entry["pid"]
+        self._before = entry.get("totals", {})
+
+    def end(self) -> Mapping[str, Any]:
+        """What it has done since, for whomever."""
+        time.sleep(running.SECONDS * 1.2)
+        for entry in running.running(running.folder()):
+            if entry.get("pid") == self._pid:
+                return difference(entry.get("totals", {}), self._before)
+        return {}
+
+
+def joinable(environment: Mapping[str, str]) -> Mapping[str, Any] | None:
+    """A proxy of ours that a program may be led to: one that stands for itself, and not for another program,
+    unless this very shell is led there."""
+    led_to = {environment.get(name, "").removeprefix("http://") for name in ("HTTPS_PROXY", "https_proxy")}
+    for entry in running.running(running.folder(environment)):
+        place = str(entry.get("proxy", ""))
+        if not place or entry.get("version") != __version__ or not Path(entry.get("ca", "")).is_file():
+            continue
+        if (place in led_to or not entry.get("is_wrapped")) and _listens(place):
+            return entry
+    return None
+
+
+def difference(now: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """Totals that have grown, of numbers, lists and tables of them."""
+    found: dict[str, Any] = {}
+    for name, value in now.items():
+        old = before.get(name)
+        if isinstance(value, Mapping):
+            found[name] = difference(value, old if isinstance(old, Mapping) else {})
+        elif isinstance(value, list):
+            earlier = old if isinstance(old, list) and len(old) == len(value) else [0] * len(value)
+            found[name] = [one - other for one, other in zip(value, earlier, strict=True)]
+        else:
+            found[name] = value - (old if isinstance(old, (int, float)) else 0)
+    return found
+
+
+def behind(url: str) -> list[str]:
+    """Arguments by which the proxy goes through another one. Raises Failure."""
+    if not url:
+        return []
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise Failure(
+            f"connections go through {one_line(parts.scheme)}://{one_line(parts.hostname or '')} here, and "
+            "mitmproxy can go through http and https proxies only: unset HTTPS_PROXY and ALL_PROXY"
+        )
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    place = f"{parts.scheme}://{host}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
+    arguments = ["--mode", f"upstream:{place}"]
+    if parts.username is not None:
+        arguments += ["--set", f"upstream_auth={unquote(parts.username)}:{unquote(parts.password or '')}"]
+    return arguments
+
+
+def free_port() -> int:
+    """One at which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+class _Lines:
+    """Lines of JSON that arrive on a pipe."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._buffer = b""
+
+    def next(self, seconds: float) -> dict[str, Any]:
+        """The next one; none where none comes in time."""
+        limit = time.monotonic() + seconds
+        while b"\n" not in self._buffer:
+            ready, _, _ = select.select([self._descriptor], [], [], max(0.0, limit - time.monotonic()))
+            data = os.read(self._descriptor, 65536) if ready else b""
+            if not data:
+                return {}
+            self._buffer += data
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        found: dict[str, Any] = orjson.loads(line)
+        return found
+
+
+def _environment() -> dict[str, str]:
+    """The proxy's own: it is found by where this module is, and its connections are not led anywhere."""
+    root = str(Path(__file__).resolve().parents[2])
+    path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH", ""))))
+    return {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+
+
+def _open(log: Path | None) -> int:
+    """A descriptor to write a log to; one that leads nowhere if the log can't be had."""
+    if log is not None:
+        with contextlib.suppress(OSError):
+            log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if log.exists() and log.stat().st_size > _LOG_BYTES:
+                log.replace(log.with_suffix(".old"))
+            return os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+    return os.open(os.devnull, os.O_WRONLY)
+
+
+def _without_a_word(log: Path | None) -> str:
+    last = ""
+    if log is not None:
+        with contextlib.suppress(OSError):
+            last = log.read_text(errors="replace").rstrip("\n").rpartition("\n")[2]
+    why = one_line(last.removeprefix("penumbra: "))
+    return f"the proxy did not start: {why}" if why else "the proxy did not start"
+
+
+def _listens(place: str) -> bool:
+    host, _, port = place.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS):
+            return True
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,100 @@
+"""`penumbra service`: a unit that keeps a proxy running, printed and not installed."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from penumbra.cli.failure import Failure
+
+USAGE = """\
+usage: penumbra service [--systemd|--launchd] [-- arguments of `penumbra proxy`]
+
+Prints a unit that starts `penumbra proxy` when you log in, for systemd (Linux) or launchd (macOS): this
+system's unless one is named. Nothing is installed; the first lines say how to.
+"""
+_LABEL = "penumbra.proxy"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prints it; the exit code. Raises Failure."""
+    given = list(arguments)
+    extra = given[given.index("--") + 1 :] if "--" in given else []
+    given = given[: given.index("--")] if "--" in given else given
+    if given[:1] in (["-h"], ["--help"]):
+        print(USAGE, end="")
+        return 0
+    if len(given) > 1 or (given and given[0] not in ("--systemd", "--launchd")):
+        raise Failure(f"service: got {given[-1]!r}, allowed: --systemd or --launchd", code=2)
+    launchd = given == ["--launchd"] or (not given and platform.system() == "Darwin")
+    command = [*_program(), "proxy", *extra]
+    print(_launchd(command) if launchd else _systemd(command), end="")
+    return 0
+
+
+def _program() -> list[str]:
+    """How this very installation is started again, by whole paths."""
+    beside = Path(sys.executable).with_name("penumbra")
+    found = str(beside) if beside.exists() else shutil.which("penumbra")
+    return [os.path.abspath(found)] if found else [sys.executable, "-m", "penumbra"]
+
+
+def _systemd(command: Sequence[str]) -> str:
+    # `%` begins what systemd puts in, `$` what it takes from the environment.
+    line = shlex.join(command).replace("%", "%%").replace("$", "$$")
+    return f"""\
+# penumbra service > ~/.config/systemd/user/penumbra.service
+# systemctl --user daemon-reload && systemctl --user enable --now penumbra
+# Its log: journalctl --user -u penumbra. Away again: systemctl --user disable --now penumbra
+[Unit]
+Description=Penumbra, a proxy for the requests of LLM agents
+After=network-online.target
+
+[Service]
+ExecStart={line}
+Environment=PYTHONUNBUFFERED=1
+Restart=on-failure
+UMask=0077
+NoNewPrivileges=true
+
+[Install]
+WantedBy=default.target
+"""
+
+
+def _launchd(command: Sequence[str]) -> str:
+    words = "\n".join(f"    <string>{escape(word)}</string>" for word in command)
+    log = escape(str(Path("~/Library/Logs/penumbra.log").expanduser()))
+    return f"""\
+<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
+<!-- penumbra service > ~/Library/LaunchAgents/{_LABEL}.plist
+     launchctl load -w ~/Library/LaunchAgents/{_LABEL}.plist; away again: launchctl unload -w the same -->
+<plist version="1.0">
+<dict>
+  <key>Label</key>
+  <string>{_LABEL}</string>
+  <key>ProgramArguments</key>
+  <array>
+{words}
+  </array>
+  <key>RunAtLoad</key>
+  <true/>
+  <key>KeepAlive</key>
+  <dict>
+    <key>SuccessfulExit</key>
+    <false/>
+  </dict>
+  <key>StandardOutPath</key>
+  <string>{log}</string>
+  <key>StandardErrorPath</key>
+  <string>{log}</string>
+</dict>
+</plist>
+"""

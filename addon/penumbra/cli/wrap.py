@@ -1,0 +1,214 @@
+"""`penumbra wrap`: one program in front of the user, whose requests to LLM hosts go through a proxy of ours.
+
+No file of the program's or the user's is changed: all is said by the environment of that one program.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from penumbra.cli import agent_environment, agent_process, certificates, proxy_process
+from penumbra.cli.failure import Failure
+from penumbra.cli.no_proxy import covers_llm_host
+from penumbra.errors import one_line
+from penumbra.metrics import running
+
+USAGE = """\
+usage: penumbra wrap [options] [--] PROGRAM [arguments of it]
+       penumbra wrap --print-env[=sh|fish|powershell]
+
+Runs a program, such as `claude` or `codex`, whose requests to LLM hosts go through Penumbra. What it
+starts itself goes on working: all other connections are tunnelled. No file is changed; when the program has
+ended, all is as it was.
+
+  --set NAME=VALUE  an option of the proxy, as of `penumbra proxy`; may be repeated
+  --new             a proxy of its own, also where one of ours runs already
+  --web             with mitmweb, which shows what is sent
+  --log FILE        where the proxy's log goes (else ~/.local/state/penumbra/wrap.log)
+  --quiet           no line at the end
+  --print-env       only print the variables, for the shell that is to start programs; a proxy must be
+                    running: eval "$(penumbra wrap --print-env)"
+
+A proxy that was started by `penumbra proxy` or `penumbra web` is joined, unless options are given; else
+one is started on a free port, and ends with the program.
+
+Exit code: the program's own; 128+N if signal N ended it; 126 if it may not be executed, 127 if it is not
+found; 125 if the proxy could not be started; 2 if the arguments are wrong.
+"""
+FAILED = 125
+_WRONG = 2
+_NODE = 24
+"""The first version whose fetch uses the proxy without a warning."""
+_OVERRULING = ("PENUMBRA_", "FORGE_")
+"""What variables begin with that say how a proxy works."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What was asked for."""
+
+    program: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    is_new: bool = False
+    web: bool = False
+    log: str = ""
+    is_quiet: bool = False
+    shell: str = ""
+    """Only print the variables for it."""
+
+
+def main(given: Sequence[str], environment: Mapping[str, str] = os.environ) -> int:
+    """Runs the program; its exit code. Raises Failure."""
+    if not given or given[0] in ("-h", "--help"):
+        print(USAGE, end="", file=sys.stdout if given else sys.stderr)
+        return 0 if given else _WRONG
+    arguments = read(given, environment)
+    if arguments.shell:
+        return _print(arguments.shell, environment)
+    try:
+        program = agent_process.find(arguments.program[0], environment.get("PATH"))
+    except agent_process.NotRunnable as error:
+        print(f"penumbra: {one_line(str(error))}", file=sys.stderr)
+        return error.code
+    try:
+        proxy = _proxy(arguments, environment)
+        added = _variables(proxy, environment)
+    except Failure as failure:
+        raise Failure(str(failure), code=FAILED) from None
+    if proxy.web:
+        print(f"penumbra: {proxy.web}", file=sys.stderr)
+    code = agent_process.run(program, arguments.program, {**environment, **added})
+    totals = proxy.end()
+    if not arguments.is_quiet and (line := summary(totals)):
+        print(f"penumbra: {line}", file=sys.stderr)
+    return code
+
+
+def read(given: Sequence[str], environment: Mapping[str, str]) -> Arguments:
+    """The arguments: ours first, and from the first other word on the program's. Raises Failure."""
+    found, rest = Arguments(), list(given)
+    while rest and rest[0].startswith("-") and rest[0] != "--":
+        name, has_value, value = rest.pop(0).partition("=")
+        if name == "--print-env":
+            shell = value or agent_environment.shell_of(environment)
+            if shell not in agent_environment.SHELLS:
+                raise Failure(f"--print-env: got {value!r}, allowed: sh, fish or powershell", code=_WRONG)
+            found = replace(found, shell=shell)
+        elif name in ("--set", "--log"):
+            if not has_value and not rest:
+                raise Failure(f"wrap: {name} needs a value", code=_WRONG)
+            value = value if has_value else rest.pop(0)
+            settings = (*found.settings, value) if name == "--set" else found.settings
+            found = replace(found, settings=settings, log=value if name == "--log" else found.log)
+        elif name in _FLAGS and not has_value:
+            flag: Any = {_FLAGS[name]: True}
+            found = replace(found, **flag)
+        else:
+            raise Failure(
+                f"wrap: {name} is no option of `penumbra wrap`; the program's own come behind its name, and "
+                "those of the proxy as --set NAME=VALUE",
+                code=_WRONG,
+            )
+    if rest[:1] == ["--"]:
+        rest.pop(0)
+    if not rest and not found.shell:
+        raise Failure("wrap: which program? penumbra wrap -- claude", code=_WRONG)
+    return replace(found, program=tuple(rest))
+
+
+_FLAGS = {"--new": "is_new", "--web": "web", "--quiet": "is_quiet"}
+
+
+def summary(totals: Mapping[str, Any]) -> str:
+    """One line about the program's time; empty if there was no traffic."""
+    requests = totals.get("requests", 0) + totals.get("refused", 0)
+    if not requests:
+        return ""
+    before, after = totals.get("sent_tokens", (0, 0))
+    parts = [_counted(requests, "request")]
+    if before > after:
+        share = (before - after) / before
+        parts.append(f"about {before:,} -> {after:,} tokens of tool results (-{share:.0%})")
+    if (dollars := totals.get("dollars", 0.0)) >= 0.005:
+        least = "at least " if totals.get("unpriced") else "about "
+        parts.append(f"{least}${dollars:,.2f} saved at list prices")
+    if secrets := sum(totals.get("redactions", {}).values()):
+        parts.append(f"{_counted(secrets, 'secret')} kept back")
+    if refused := totals.get("refused", 0):
+        parts.append(f"{refused:,} refused")
+    parts.append(f"{totals.get('milliseconds', 0.0) / 1000:.1f} s added")
+    return ", ".join(parts)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _proxy(arguments: Arguments, environment: Mapping[str, str]) -> proxy_process.Proxy:
+    """The proxy that the program is led to. Raises Failure."""
+    is_chosen = arguments.is_new or arguments.web or bool(arguments.settings)
+    is_chosen = is_chosen or any(name.startswith(_OVERRULING) and environment[name] for name in environment)
+    if not is_chosen and (entry := proxy_process.joinable(environment)):
+        return proxy_process.Joined(entry)
+    settings = [part for setting in arguments.settings for part in ("--set", setting)]
+    has_mode = any(setting.startswith("mode=") for setting in arguments.settings)
+    behind = [] if has_mode else proxy_process.behind(_upstream(environment))
+    given = ["-p", "0", *behind, *settings]
+    if arguments.web:
+        given += ["--web-port", str(proxy_process.free_port())]
+    log = Path(arguments.log) if arguments.log else running.folder(environment).parent / "wrap.log"
+    return proxy_process.Started(proxy_process.Wanted(given, arguments.web, log))
+
+
+def _upstream(environment: Mapping[str, str]) -> str:
+    """The proxy that all goes through already; where that is one of ours, requests are read once."""
+    found = agent_environment.upstream(environment)
+    ours = {entry.get("proxy") for entry in running.running(running.folder(environment))}
+    return "" if found.removeprefix("http://").rstrip("/") in ours else found
+
+
+def _print(shell: str, environment: Mapping[str, str]) -> int:
+    entry = proxy_process.joinable(environment)
+    if entry is None:
+        raise Failure("no proxy of ours runs here: start `penumbra proxy` first, in another shell")
+    found = _variables(proxy_process.Joined(entry), environment)
+    print(agent_environment.for_shell(found, shell))
+    return 0
+
+
+def _variables(proxy: proxy_process.Proxy, environment: Mapping[str, str]) -> dict[str, str]:
+    """What the program gets beside its environment."""
+    known = certificates.with_bundle(proxy.ca, agent_environment.extra_files(environment))
+    if known.bundle is None:
+        print(f"penumbra: no bundle of certificates: {one_line(known.problem)}", file=sys.stderr)
+    return agent_environment.variables(
+        proxy.place,
+        known,
+        environment,
+        is_llm_host=covers_llm_host,
+        tools=_tools(environment),
+    )
+
+
+def _tools(environment: Mapping[str, str]) -> agent_environment.Tools:
+    git = _output(environment, "git", "config", "--get-regexp", r"^http\..*sslcainfo$")
+    node = re.match(r"v(\d+)\.", _output(environment, "node", "--version"))
+    return agent_environment.Tools(bool(git), node is None or int(node[1]) >= _NODE)
+
+
+def _output(environment: Mapping[str, str], name: str, *arguments: str) -> str:
+    """What a program on the path prints; nothing if it is not there, or fails."""
+    if (program := shutil.which(name, path=environment.get("PATH"))) is None:
+        return ""
+    try:
+        return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=5).stdout
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return ""

@@ -1,0 +1,89 @@
+"""The proxy of one wrapped program: a process of its own, out of the terminal's reach, that ends with whoever
+started it.
+
+`python -m penumbra.cli.wrapped_proxy REPORT`: on standard input one line of JSON, `{"command", "arguments"}`,
+and the end of it is the end of the proxy, so that none is left behind. REPORT is a descriptor that gets
+lines of JSON: `{"listens": …}` or `{"failed": …}`, and `{"ended": …}` with the totals.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from penumbra.cli.certificates import Certificates
+from penumbra.cli.failure import Failure
+from penumbra.cli.hints import Server
+
+_PROXIES = ("regular", "upstream")
+
+
+class _Wrap:
+    """Who waits at the other end."""
+
+    is_wrap = True
+
+    def __init__(self, report: int) -> None:
+        self._report = report
+
+    def tell(self, **line: Any) -> None:
+        """A line; whoever has gone needs none."""
+        with contextlib.suppress(OSError):
+            os.write(self._report, orjson.dumps(line) + b"\n")
+
+    def listens(self, servers: Sequence[Server], known: Certificates) -> None:
+        """Where, and by which CA."""
+        from mitmproxy import ctx
+
+        asyncio.get_running_loop().add_reader(0, self._ends)
+        proxy = next((server.place for server in servers if server.kind in _PROXIES), "")
+        web = ""
+        if "web_port" in ctx.options:
+            web = getattr(ctx.master, "web_url", f"http://127.0.0.1:{ctx.options.web_port}/")
+        self.tell(listens={"proxy": proxy, "ca": str(known.ca), "web": web})
+
+    def ended(self, totals: Mapping[str, Any]) -> None:
+        """What it has done."""
+        self.tell(ended=totals)
+
+    def _ends(self) -> None:
+        from mitmproxy import ctx
+
+        if not os.read(0, 4096):
+            asyncio.get_running_loop().remove_reader(0)
+            ctx.master.shutdown()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs the proxy; 0, or 1 if it could not start."""
+    wrap = _Wrap(int(arguments[0]))
+    # Not through a buffer: the rest is waited for elsewhere.
+    asked = orjson.loads(_line(0))
+    try:
+        from penumbra.cli import start
+
+        code = start.start(asked["command"], asked["arguments"], informed=False, starter=wrap)
+    except Failure as failure:
+        wrap.tell(failed=str(failure))
+        return 1
+    if code:
+        # Said where mitmproxy says it: in what is now the log.
+        wrap.tell(failed="")
+    return code
+
+
+def _line(descriptor: int) -> bytes:
+    found = b""
+    while not found.endswith(b"\n") and (byte := os.read(descriptor, 1)):
+        found += byte
+    return found
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,286 @@
+"""`penumbra wrap` with a real terminal, a real proxy and a program that does what agents do."""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import pty
+import re
+import select
+import signal
+import ssl
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+
+from support.mitm import INSIDE, eventually
+
+ROOT = Path(__file__).resolve().parents[3]
+SECRET = "ghp_" + "a1B2c3D4" * 4 + "e5F6"
+AGENT = """
+import hashlib, http.client, json, os, signal, ssl, sys, urllib.request
+
+def say(**words):
+    print("AGENT " + json.dumps(words), flush=True)
+
+def size(*_):
+    say(size=list(os.get_terminal_size(0)))
+
+def ask(results):
+    text = "\\n".join(f"2026-01-01 00:00:{n % 60:02d} INFO worker idle, nothing to do" for n in range(300))
+    call = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "cat log"}}
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": text + "\\ntoken=" + sys.argv[1]}
+    messages = [{"role": "user", "content": "go"}, {"role": "assistant", "content": [call]},
+                {"role": "user", "content": [result]}]
+    body = {"model": "claude-sonnet-4-5", "max_tokens": 9, "messages": messages}
+    request = urllib.request.Request("https://api.anthropic.com/v1/messages", json.dumps(body).encode(),
+        {"content-type": "application/json", "x-api-key": "sk-ant-of-the-agent", "anthropic-version": "2023-06-01"})
+    with urllib.request.urlopen(request, timeout=60) as response:
+        say(status=response.status)
+
+def tunnel():
+    host, port = os.environ["HTTPS_PROXY"].removeprefix("http://").split(":")
+    through = http.client.HTTPSConnection(host, int(port), context=ssl._create_unverified_context())
+    through.set_tunnel("example.com", 443)
+    through.connect()
+    say(certificate=hashlib.sha256(through.sock.getpeercert(True)).hexdigest())
+
+signal.signal(signal.SIGWINCH, size)
+signal.signal(signal.SIGINT, lambda *_: say(interrupted=True))
+front = os.isatty(0) and os.tcgetpgrp(0) == os.getpgrp()
+say(leads=os.getpgrp() == os.getpid(), front=front)
+for line in sys.stdin:
+    word, _, rest = line.strip().partition(" ")
+    if word == "exit":
+        sys.exit(int(rest))
+    elif word == "kill":
+        os.kill(os.getpid(), int(rest))
+    elif word == "variables":
+        say(variables=dict(os.environ))
+    else:
+        {"ask": ask, "tunnel": lambda _: tunnel(), "size": size}[word](rest)
+"""
+
+
+LEADER = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+"""Makes the terminal its own, and becomes the program."""
+
+
+class Terminal:
+    """A program at a terminal, as the leader of its session."""
+
+    def __init__(self, command, environment):
+        self.said = ""
+        self._master, other = pty.openpty()
+        leader = [sys.executable, "-c", LEADER, *command]
+        ends = dict.fromkeys(("stdin", "stdout", "stderr"), other)
+        self.pid = subprocess.Popen(leader, env=environment, start_new_session=True, **ends).pid
+        os.close(other)
+
+    def read(self, seconds=0.05):
+        """What it has written by now; whether it may write more."""
+        ready, _, _ = select.select([self._master], [], [], seconds)
+        try:
+            data = os.read(self._master, 65536) if ready else None
+        except OSError:
+            data = b""
+        self.said += (data or b"").decode().replace("\r\n", "\n")
+        return data != b""
+
+    def wait_for(self, words, seconds=60):
+        found = eventually(lambda: self.read() and re.search(words, self.said), seconds)
+        assert found, self.said
+        self.said = self.said[found.end() :]
+        return found
+
+    def heard(self, key, line=""):
+        """What the agent says of something, after a line was typed."""
+        if line:
+            self.type(f"{line}\n")
+        return json.loads(self.wait_for(rf'AGENT (\{{"{key}".*\}})\n')[1])[key]
+
+    def type(self, text):
+        os.write(self._master, text.encode())
+
+    def resize(self, rows, columns):
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def front(self):
+        return os.tcgetpgrp(self._master)
+
+    def state(self):
+        """Of the process: what waitpid says when it stops or ends."""
+        return os.waitpid(self.pid, os.WUNTRACED)[1]
+
+    def end(self):
+        """The exit code, when all has been read."""
+        while self.read(1):
+            pass
+        return os.waitstatus_to_exitcode(self.state())
+
+    def close(self):
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        os.close(self._master)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture
+def environment(home, provider):
+    """A user's, whose home is empty before the first start."""
+    return {
+        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+        "HOME": str(home),
+        "PYTHONPATH": str(ROOT / "addon"),
+        "UPSTREAM_PORTS": f"{provider.port},{provider.tls_port}",
+    }
+
+
+@pytest.fixture
+def wrapped(upstream):
+    """The command; all that the proxy connects to is the stand-in."""
+    settings = (f"scripts={INSIDE}", f"ssl_verify_upstream_trusted_ca={upstream.ca_file}")
+    options = [part for setting in settings for part in ("--set", setting)]
+    return [sys.executable, "-m", "penumbra", "wrap", *options, "--"]
+
+
+def files(home):
+    return {str(path.relative_to(home)) for path in home.rglob("*") if path.is_file()}
+
+
+def test_a_program_at_a_terminal_is_as_if_nobody_stood_between(environment, wrapped, home, upstream):
+    agent = [sys.executable, "-c", AGENT, SECRET]
+    terminal = Terminal([*wrapped, *agent], environment)
+    try:
+        assert terminal.heard("leads") is True
+        assert terminal.front() not in (terminal.pid, 0)
+        terminal.resize(33, 101)
+        assert terminal.heard("size") == [101, 33]
+        assert terminal.heard("status", "ask") == 200
+        assert terminal.heard("status", "ask") == 200
+        got = upstream.asked()[0].body
+        assert SECRET.encode() not in got
+        assert b"[REDACTED:" in got
+        certificate = ssl.PEM_cert_to_DER_cert(ssl.get_server_certificate(("127.0.0.1", upstream.tls_port)))
+        assert terminal.heard("certificate", "tunnel") == hashlib.sha256(certificate).hexdigest()
+        terminal.type("\x03")
+        assert terminal.heard("interrupted") is True
+        terminal.type("\x1a")
+        assert os.WIFSTOPPED(terminal.state())
+        assert terminal.front() == terminal.pid
+        os.kill(terminal.pid, signal.SIGCONT)
+        assert terminal.heard("size", "size") == [101, 33]
+        terminal.type("exit 7\n")
+        assert terminal.end() == 7
+        line = terminal.said.rstrip("\n").rpartition("\n")[2]
+        assert re.fullmatch(
+            r"penumbra: 2 requests, about [\d,]+ -> [\d,]+ tokens of tool results \(-\d\d%\), "
+            r"about \$0\.0\d saved at list prices, 1 secret kept back, \d+\.\d s added",
+            line,
+        ), terminal.said
+    finally:
+        terminal.close()
+    kept = {name for name in files(home) if not name.startswith(".local/state/penumbra/")}
+    assert kept == set()
+    running = home / ".local/state/penumbra/running"
+    assert eventually(lambda: not list(running.glob("*")))
+
+
+def test_without_a_terminal_it_stays_in_the_pipeline_and_says_nothing_without_traffic(environment, wrapped):
+    def run(*command, lines=""):
+        return subprocess.run(
+            [*wrapped, *command], env=environment, input=lines, capture_output=True, text=True, timeout=120
+        )
+
+    done = run(sys.executable, "-c", AGENT, SECRET, lines="variables\nkill 9\n")
+    assert (done.returncode, done.stderr) == (128 + 9, "")
+    first, second = (json.loads(line.removeprefix("AGENT ")) for line in done.stdout.splitlines())
+    assert first == {"leads": False, "front": False}
+    found = second["variables"]
+    assert found["NO_PROXY"] == found["no_proxy"] == "localhost,127.0.0.1,::1"
+    assert found["HTTPS_PROXY"] == found["https_proxy"]
+    assert Path(found["SSL_CERT_FILE"]).read_text().count("BEGIN CERTIFICATE") > 50
+    assert not any(name.startswith("PENUMBRA_") for name in found)
+
+
+def test_what_cannot_be_run_is_told_as_a_shell_tells_it(environment, wrapped, tmp_path):
+    program = tmp_path / "program"
+    program.write_text("echo $1; exit 5\n")
+    for path, code, words in (
+        ("no-such-agent", 127, "penumbra: no-such-agent: command not found\n"),
+        (str(tmp_path / "none"), 127, f"penumbra: {tmp_path}/none: no such file\n"),
+        (str(program), 126, f"penumbra: {program}: may not be executed\n"),
+    ):
+        done = subprocess.run([*wrapped, path], env=environment, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stderr) == (code, words)
+    program.chmod(0o755)
+    wrong = [*wrapped[:-1], "--set", "penumbra_mode=loud", str(program), "x"]
+    done = subprocess.run(wrong, env=environment, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (125, "")
+    assert done.stderr.startswith(
+        "penumbra: the proxy did not start: penumbra_mode: got 'loud', allowed: disabled"
+    )
+
+
+def test_a_proxy_that_stands_is_joined_and_outlives_the_program(environment):
+    proxy = subprocess.Popen(
+        [sys.executable, "-m", "penumbra", "proxy", "-p", "0"],
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        for line in proxy.stdout:
+            if found := re.search(r"HTTPS_PROXY=(\S+)", line):
+                break
+        command = [sys.executable, "-m", "penumbra", "wrap", "--print-env=fish"]
+        printed = eventually(
+            lambda: (
+                subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60).stdout
+            )
+        )
+        assert f"set -gx HTTPS_PROXY '{found[1]}'\n" in printed
+        shown = [*command[:-1], "sh", "-c", "echo $HTTPS_PROXY; kill -TERM $$"]
+        done = subprocess.run(shown, env=environment, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stdout, done.stderr) == (128 + 15, f"{found[1]}\n", "")
+        assert proxy.poll() is None
+    finally:
+        proxy.terminate()
+        proxy.communicate(timeout=30)
+
+
+def test_a_proxy_ends_with_whoever_started_it(environment, wrapped, home):
+    """Also if that one had no time to say so."""
+    running = home / ".local/state/penumbra/running"
+    process = subprocess.Popen(
+        [*wrapped, "sh", "-c", "echo up; exec sleep 60"], env=environment, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "up\n"
+    (state,) = running.glob("*.json")
+    process.kill()
+    process.wait(5)
+    process.stdout.close()
+    pid = int(state.stem)
+
+    def has_ended():
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        return "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2:3]
+
+    assert eventually(has_ended)

@@ -1,0 +1,99 @@
+"""The off switch: what goes through while it is off, and what secrets and conversations under way need."""
+
+import os
+import signal
+
+import pytest
+
+from support.mitm import eventually
+from support.upstream.script import ToolCall, turn
+
+OFF = {"X-Penumbra": "off"}
+TOOL = {"name": "Bash", "description": "Runs.", "input_schema": {"type": "object"}}
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
+LOG = "\n".join(f"2026-01-01 00:00:{n % 60:02d} INFO worker idle, nothing to do" for n in range(200))
+
+
+class Talk:
+    def __init__(self, client, key, upstream):
+        self._client, self._upstream = client, upstream
+        self._headers = {"x-api-key": key, "anthropic-version": "2023-06-01"}
+        self.messages = [{"role": "user", "content": f"Which job is slow, of {key}?"}]
+
+    def prints(self, text, **headers):
+        """The model calls a tool, through the proxy, and the tool prints."""
+        self._upstream.answers(turn(ToolCall("Bash", {"command": "cat log"})))
+        content = self.send(**headers).json()["content"]
+        call_id = next(block["id"] for block in content if block["type"] == "tool_use")
+        result = {"type": "tool_result", "tool_use_id": call_id, "content": text}
+        self.messages += [{"role": "assistant", "content": content}, {"role": "user", "content": [result]}]
+
+    def send(self, **headers):
+        body = {"model": "claude-x", "max_tokens": 9, "tools": [TOOL], "messages": self.messages}
+        return self._client.post(
+            "https://api.anthropic.com/v1/messages", json=body, headers={**self._headers, **headers}
+        )
+
+    def sent(self, **headers):
+        """What the provider got, and what was meant for it."""
+        response = self.send(**headers)
+        assert response.status_code == 200, response.text
+        return self._upstream.asked()[-1], response.request.content
+
+
+@pytest.fixture
+def talk(own_proxy, clients, api_key, upstream):
+    proxy = own_proxy("regular")
+
+    def begin(name):
+        return Talk(clients.http(proxy), f"{api_key}-{name}", upstream)
+
+    begin.proxy = proxy
+    return begin
+
+
+def test_a_pause_passes_what_comes_but_secrets_and_keeps_what_was_begun(talk):
+    process = talk.proxy.process.pid
+    begun = talk("begun")
+    begun.prints(LOG)
+    first, came = begun.sent()
+    assert len(first.body) < len(came) / 2
+
+    os.kill(process, signal.SIGUSR1)
+    assert eventually(lambda: "Penumbra pauses: only secrets" in talk.proxy.log())
+    fresh = talk("fresh")
+    fresh.prints(LOG)
+    got, came = fresh.sent()
+    assert got.body == came
+    fresh.prints(f"token={SECRET}")
+    got, came = fresh.sent()
+    assert SECRET.encode() in came
+    assert SECRET.encode() not in got.body
+    assert LOG.split("\n")[7].encode() in got.body
+    # The tool, and the form that the provider has cached and bound.
+    begun.prints(LOG.replace("worker", "waiter"))
+    got, _ = begun.sent()
+    shared = first.body[: first.body.index(b"]}", first.body.index(b"tool_result"))]
+    assert got.body.startswith(shared)
+    assert got.body.count(b"waiter idle") == 200
+
+    os.kill(process, signal.SIGUSR2)
+    assert eventually(lambda: "Penumbra goes on." in talk.proxy.log())
+    again = talk("again")
+    again.prints(LOG)
+    got, came = again.sent()
+    assert len(got.body) < len(came) / 2
+
+    # One request for itself; the header does not go on.
+    single = talk("single")
+    single.prints(LOG, **OFF)
+    got, came = single.sent(**OFF)
+    assert got.body == came
+    assert "x-penumbra" not in got.headers
+    refused = single.send(**{"X-Penumbra": "perhaps"})
+    assert refused.status_code == 400
+    assert refused.json()["error"]["message"] == "X-Penumbra must be off, got 'perhaps'"
+
+    talk.proxy.command("penumbra.pause")
+    got, came = single.sent()
+    assert got.body == came

@@ -1,0 +1,84 @@
+"""A CA that can sign for LLM hosts only, and the certificates under it."""
+
+import datetime
+import ipaddress
+import stat
+from types import SimpleNamespace
+
+import pytest
+from cryptography import x509
+from mitmproxy import ctx
+from mitmproxy.certs import CertStore
+
+from penumbra.cli import ca, certificates, own_ca
+from penumbra.cli.ca_files import ca_file, own_folder
+from penumbra.cli.failure import Failure
+from penumbra.flow.certificate_names import CertificateNames, is_permitted
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("ca")
+    own_ca.make(made, ["*.llm.example", "10.1.2.3"])
+    return made
+
+
+def test_it_signs_for_llm_hosts_and_nothing_else(folder):
+    made = own_ca.read(folder)
+    assert made.lacks(own_ca.provider_hosts()) == []
+    assert made.lacks(["a.llm.example", "10.1.2.3", "localhost", "127.0.0.1"]) == []
+    others = ["example.com", "github.com", "com", "anthropic.com.evil.example", "10.1.2.4", "*"]
+    assert made.lacks(others) == others
+    assert made.until > datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=3000)
+    assert stat.S_IMODE(ca_file(folder).stat().st_mode) == 0o600
+    with pytest.raises(own_ca.TooWide):
+        own_ca.make(folder, ["*.com"])
+
+
+def test_certificates_name_only_what_it_may_sign_for(folder, monkeypatch):
+    """One name too many, and a client refuses the certificate; of addresses, one at all."""
+    store = CertStore.from_store(folder, "mitmproxy", 2048)
+    addons = SimpleNamespace(get=lambda name: SimpleNamespace(certstore=store))
+    monkeypatch.setattr(ctx, "master", SimpleNamespace(addons=addons), raising=False)
+    CertificateNames().tls_clienthello(SimpleNamespace())
+    names = ["*.example.com", "generativelanguage.googleapis.com", "127.0.0.1"]
+    wished = [x509.DNSName(name) for name in names[:2]] + [x509.IPAddress(ipaddress.ip_address(names[2]))]
+    entry = store.get_cert("*.example.com", wished, "An organisation")
+    assert [name.value for name in entry.cert.altnames] == [names[1]]
+    assert entry.cert.cn == names[1]
+    assert [name.value for name in store.get_cert("x", wished[:1]).cert.altnames] == ["*.example.com"]
+
+
+def test_networks_are_within_networks():
+    allowed = [x509.IPAddress(ipaddress.ip_network("10.0.0.0/8"))]
+    assert is_permitted(x509.IPAddress(ipaddress.ip_address("10.9.9.9")), allowed)
+    assert not is_permitted(x509.IPAddress(ipaddress.ip_address("::1")), allowed)
+    assert not is_permitted(x509.DNSName("10.9.9.9"), allowed)
+
+
+def test_the_ca_that_is_there_is_the_one_in_use(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    theirs, ours = tmp_path / ".mitmproxy", own_folder()
+    assert certificates.folder_in_use() == ours == tmp_path / ".local/state/penumbra/ca"
+    theirs.mkdir()
+    ca_file(theirs).touch()
+    assert certificates.folder_in_use() == theirs
+    with pytest.raises(Failure, match="the CA in use is mitmproxy's own"):
+        ca.main(["remove"])
+    assert ca.main(["make", "--host", "llm.example"]) == 0
+    assert certificates.folder_in_use() == ours
+    assert certificates.folder_in_use(str(theirs)) == theirs
+    assert "llm.example" in capsys.readouterr().out
+    with pytest.raises(Failure, match="make --again"):
+        ca.main(["make"])
+    assert ca.main(["make", "--again", "--any-host"]) == 0
+    assert "signs for    any host\n" in capsys.readouterr().out
+    assert ca.main(["trust"]) == 0
+    assert "update-ca-certificates" in capsys.readouterr().out
+    assert ca.main(["remove"]) == 0
+    assert not ours.exists()
+    for wrong in (["mak"], ["make", "--host"], ["show", "x"]):
+        with pytest.raises(Failure) as failed:
+            ca.main(wrong)
+        assert failed.value.code == 2

@@ -1,0 +1,146 @@
+"""`penumbra wrap` without a process: its arguments, the program's environment, the line at the end."""
+
+from pathlib import Path
+
+import pytest
+
+from penumbra.cli import agent_environment, certificates, proxy_process, wrap
+from penumbra.cli.agent_environment import Tools
+from penumbra.cli.certificates import Certificates
+from penumbra.cli.failure import Failure
+from penumbra.cli.no_proxy import covers_llm_host
+
+KNOWN = Certificates(Path("/c/ca.pem"), Path("/c/bundle.pem"))
+PEM = "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("-- claude -p --set x=1", {"program": ("claude", "-p", "--set", "x=1")}),
+        ("claude --quiet", {"program": ("claude", "--quiet")}),
+        ("--set a=1 --set=b=2 --new -- x", {"program": ("x",), "settings": ("a=1", "b=2"), "is_new": True}),
+        ("--web --quiet --log=/l x", {"program": ("x",), "web": True, "is_quiet": True, "log": "/l"}),
+        ("--print-env", {"shell": "fish"}),
+        ("--print-env=powershell", {"shell": "powershell"}),
+    ],
+)
+def test_ours_come_first_and_all_else_is_the_programs(given, wanted):
+    assert wrap.read(given.split(), {"SHELL": "/usr/bin/fish"}) == wrap.Arguments(**wanted)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("--", "which program"),
+        ("--new", "which program"),
+        ("--set", "--set needs a value"),
+        ("--port 1 x", "--port is no option"),
+        ("--new=yes x", "--new is no option"),
+        ("--print-env=csh", "allowed: sh, fish or powershell"),
+    ],
+)
+def test_what_cannot_be_meant_is_told(given, words):
+    with pytest.raises(Failure, match=words) as failed:
+        wrap.read(given.split(), {})
+    assert failed.value.code == 2
+
+
+def found(environment, **tools):
+    return agent_environment.variables(
+        "127.0.0.1:7", KNOWN, environment, is_llm_host=covers_llm_host, tools=Tools(**tools)
+    )
+
+
+def test_both_spellings_and_bundles_where_they_replace():
+    got = found({})
+    for name in ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"):
+        assert got[name] == "http://127.0.0.1:7"
+    assert got["NO_PROXY"] == got["no_proxy"] == "localhost,127.0.0.1,::1"
+    for name in (
+        "SSL_CERT_FILE",
+        "REQUESTS_CA_BUNDLE",
+        "CURL_CA_BUNDLE",
+        "CODEX_CA_CERTIFICATE",
+        "GIT_SSL_CAINFO",
+    ):
+        assert got[name] == "/c/bundle.pem"
+    assert got["NODE_EXTRA_CA_CERTS"] == "/c/ca.pem"
+    assert got["NODE_USE_ENV_PROXY"] == "1"
+    assert found({"NODE_EXTRA_CA_CERTS": "/corp.pem"})["NODE_EXTRA_CA_CERTS"] == "/c/bundle.pem"
+    assert "GIT_SSL_CAINFO" not in found({}, git_has_own=True)
+    assert "NODE_USE_ENV_PROXY" not in found({}, node_uses_proxy=False)
+
+
+@pytest.mark.parametrize(
+    ("named", "kept"),
+    [
+        ("*", ""),
+        ("intranet.example, .corp.example:8080", "intranet.example,.corp.example:8080,"),
+        ("api.anthropic.com,.openai.com,*.anthropic.com,com", ""),
+        ("127.0.0.1,10.0.0.0/8", "127.0.0.1,10.0.0.0/8,"),
+    ],
+)
+def test_what_goes_past_the_proxy_still_does_but_for_llm_hosts(named, kept):
+    wanted = list(dict.fromkeys((kept + "localhost,127.0.0.1,::1").split(",")))
+    assert found({"no_proxy": named})["NO_PROXY"].split(",") == wanted
+
+
+def test_lines_for_a_shell():
+    variables = {"HTTPS_PROXY": "http://h", "https_proxy": "http://h", "NODE_EXTRA_CA_CERTS": "/a b/it's"}
+    assert agent_environment.for_shell(variables, "sh").split("\n") == [
+        "export HTTPS_PROXY=http://h",
+        "export https_proxy=http://h",
+        "export NODE_EXTRA_CA_CERTS='/a b/it'\"'\"'s'",
+    ]
+    assert "set -gx NODE_EXTRA_CA_CERTS '/a b/it\\'s'" in agent_environment.for_shell(variables, "fish")
+    assert agent_environment.for_shell(variables, "powershell").split("\n") == [
+        "$env:HTTPS_PROXY = 'http://h'",
+        "$env:NODE_EXTRA_CA_CERTS = '/a b/it''s'",
+    ]
+
+
+def test_a_bundle_holds_what_the_user_trusts_already(tmp_path):
+    ca, corp = tmp_path / "ca" / "ca.pem", tmp_path / "corp.pem"
+    ca.parent.mkdir()
+    ca.write_text(PEM.format("T1VSUw=="))
+    corp.write_text("# ours\r\n" + PEM.format("Q09SUA==").replace("\n", "\r\n"))
+    usual = certificates.with_bundle(ca).bundle
+    assert usual.read_text().startswith(PEM.format("T1VSUw=="))
+    assert usual.read_text().count("BEGIN CERTIFICATE") > 50
+    extra = agent_environment.extra_files({"SSL_CERT_FILE": str(corp), "PIP_CERT": str(corp)})
+    wider = certificates.with_bundle(ca, extra).bundle
+    assert wider != usual
+    assert wider.read_text() == usual.read_text() + PEM.format("Q09SUA==")
+    assert certificates.with_bundle(ca, [usual, tmp_path / "none"]).bundle == usual
+
+
+def test_another_proxy_is_gone_through():
+    assert agent_environment.upstream({"https_proxy": "corp:3128"}) == "http://corp:3128"
+    assert proxy_process.behind("") == []
+    assert proxy_process.behind("http://corp:3128") == ["--mode", "upstream:http://corp:3128"]
+    assert proxy_process.behind("https://u:p%40@corp/") == [
+        *("--mode", "upstream:https://corp:443"),
+        *("--set", "upstream_auth=u:p@"),
+    ]
+    with pytest.raises(Failure, match="socks5://corp here, and mitmproxy can go through http and https"):
+        proxy_process.behind("socks5://corp:1")
+
+
+def test_one_line_about_the_time_of_a_program():
+    before = {"requests": 3, "sent_tokens": [100, 90], "redactions": {"a": 1}, "milliseconds": 10.5}
+    now = {
+        "requests": 5,
+        "refused": 1,
+        "sent_tokens": [10_100, 2_090],
+        "redactions": {"a": 2, "b": 2},
+        "milliseconds": 1510.5,
+        "dollars": 0.456,
+        "unpriced": 1,
+    }
+    assert wrap.summary(proxy_process.difference(now, before)) == (
+        "3 requests, about 10,000 -> 2,000 tokens of tool results (-80%), at least $0.46 saved at list prices, "
+        "3 secrets kept back, 1 refused, 1.5 s added"
+    )
+    assert wrap.summary(proxy_process.difference(now, now)) == ""
+    assert wrap.summary({}) == ""
