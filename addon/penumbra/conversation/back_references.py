@@ -1,52 +1,58 @@
 """A result that says again what stands earlier in the request: the repeated parts by reference.
 
     120→def main():
-    [38 lines: same as in result toolu_x, from its line 118]
+    [38 lines: same as in Read src/a.ts, lines 118 to 155]
     159→    return 0
 
-The first and the last line of a repeated part stay, so that its place in the earlier result is
-found by reading. Line numbers don't count as a difference. Reversible: `expand` gives the text back
-from the same earlier texts. The arguments of a call are such a text as well (`same as in call …`): agents
-read what they have written. So is what the same text has said so far:
+The earlier text is named by tool and path or command, its lines by the numbers that it shows, or counted
+where it shows none. Where a call of that name was made again since, the reference says which is meant:
+`Read src/a.ts (the 2nd last)`. The lines before and behind a repeated part stay. Reversible: `expand` gives
+the text back from the same earlier texts. The arguments of a call are such a text as well (`what Write
+src/a.ts was given`): agents read what they have written. So is what the same text has said so far:
 
-    [8 lines: same as above, from line 40]
+    [8 lines: same as lines 40 to 47 above]
+
+Files are quoted when they are edited. Of a file only what the same file has shown is said by reference, with
+wide margins on both sides, so that an edit at the border of what has changed finds all of its text.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from penumbra.compress import token_estimate
 from penumbra.compress.stages import line_numbers
+from penumbra.conversation.call_names import CallName, same_file
 
 _TELLING = 12
 """Characters that a line must have (blanks aside) to be looked up."""
 _PLACES = 24
 """Places of one line that are tried."""
-_ANCHORS = 12
-"""Lines that are tried as the first one of a part."""
-_LINES = 3
-_CHARACTERS = 100
-"""A repeated part must have this many lines and characters to be worth a reference."""
-_ABOVE = ""
-"""Name of the text itself."""
+_LEAST = 60
+"""Estimated tokens that a reference must stand for."""
+_MARGIN = 30
+"""Lines of a file that stay on both sides of what is said by reference."""
 _HEADING = 2_000
 """Characters in which a thinned text says that it is thinned."""
-_MARKER = re.compile(
-    r"\[([0-9]+) lines?: same as (?:in ((?:result|call) \S+?)(?:, from its line [0-9]+)?"
-    r"|above(?:, from line [0-9]+)?)\]"
-)
+_MARKER = re.compile(r"\[[0-9]+ lines?: same as (?:in \S|above|lines [0-9]+ to [0-9]+ above\])")
 
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
     """An earlier text, as it stands in the request."""
 
-    name: str
-    """What it is and the id of its call: `result toolu_x`."""
-    numbers: tuple[int, ...]
-    """Line number of each line; 0 where it has none."""
+    key: bytes
+    """What knows it in the request; empty for the text itself."""
+    call: CallName
+    is_file: bool
+    """It is the text of a file, or what a call was given to write."""
+    turn: int
+    """How many texts of this name stand in the request up to it."""
+    numbers: Sequence[int]
+    """Line number of each line, as a reader sees it or counts it."""
     lines: Sequence[str | None]
     """The lines without their numbers; None for one that is itself only referred to, and for one that
     tells of what was left out."""
@@ -64,6 +70,7 @@ class _Part:
 
 _Places = dict[str, list[tuple[Earlier, int]]]
 """Where each telling line stands."""
+_ITSELF = CallName("", "")
 
 
 @dataclass(slots=True)
@@ -71,29 +78,62 @@ class LineIndex:
     """The texts of one request so far, findable by their lines."""
 
     _places: _Places = field(default_factory=dict)
+    _turns: Counter[str] = field(default_factory=Counter)
+    _names: dict[bytes, tuple[str, int]] = field(default_factory=dict)
 
-    def note(self, name: str, text: str, original: str | None = None) -> None:
-        """Add a text as it was forwarded: `result` or `call`, and an id that is unique in the request.
-        Of a call, each argument is a text. `original`: what the text was made of, if not all of that is
-        there; then only its lines can be referred to."""
-        numbers, lines = line_numbers.split(text)
-        shown: Sequence[str | None] = lines if original is None else _quoted(lines, original)
-        _note(self._places, Earlier(name, tuple(numbers), tuple(shown)))
+    def note(self, key: bytes, call: CallName) -> None:
+        """A result stands in the request, or what a call was given, by its name; its text follows if it can
+        be referred to."""
+        self._turns[call.name] += 1
+        self._names[key] = (call.name, self._turns[call.name])
 
-    def with_references(self, text: str) -> str | None:
-        """The text with its repeated parts as references; None if there are none worth it."""
+    def note_text(
+        self, key: bytes, call: CallName, text: str, original: str | None = None, *, is_file: bool = False
+    ) -> None:
+        """Add a text of what was noted last, as it was forwarded. `original`: what the text was made of, if
+        not all of that is there; then only its lines can be referred to. `is_file`: it is that of a file, and
+        numbers in front of its lines are line numbers."""
+        numbers, lines = _read(text, is_file)
+        shown: Sequence[str | None] = lines if original is None else _quoted(lines, original, is_file)
+        _note(self._places, Earlier(key, call, is_file, self._turns[call.name], numbers, shown))
+
+    def named(self, key: bytes) -> str:
+        """How a reference names what was noted under this key."""
+        name, turn = self._names[key]
+        return _named(name, self._turns[name] - turn)
+
+    def with_references(
+        self, text: str, path: str = "", *, is_file: bool = False
+    ) -> tuple[str, frozenset[bytes]] | None:
+        """The text with its repeated parts as references, and the keys of what is referred to; None if there
+        are none worth it. `is_file`: someone may edit it; `path`: which one it is, if it is one."""
         if _MARKER.search(text):
             return None
-        numbers, lines = line_numbers.split(text)
+        numbers, lines = _read(text, is_file)
         # The legend of the numbers is never said by reference: the lines that stay need it.
         lines = ["\x00" if line == line_numbers.LEGEND else line for line in lines]
-        parts = list(_Matcher.of(self._places, numbers, lines).parts())
-        return _write(text, numbers, parts) if parts else None
+        matcher = _Matcher.of(self._places, numbers, lines, path if is_file else None)
+        parts = list(matcher.parts())
+        if not parts:
+            return None
+        written = _Writer(text, numbers if is_file else (), self._turns).write(parts)
+        return written, frozenset(part.earlier.key for part in parts if part.earlier.key)
 
 
-def _quoted(lines: Sequence[str], original: str) -> list[str | None]:
+def _read(text: str, is_file: bool) -> tuple[Sequence[int], list[str]]:
+    """The numbers of the lines, as far as they show them or else counted, and the lines without them."""
+    if is_file:
+        numbers, lines = line_numbers.split(text)
+        if any(numbers):
+            return numbers, lines
+    else:
+        lines = text.split("\n")
+    return range(1, len(lines) + 1), lines
+
+
+def _quoted(lines: Sequence[str], original: str, is_file: bool) -> list[str | None]:
     """The lines that stand in the original too; None for all others."""
-    there = {line.rstrip() for line in line_numbers.split(original)[1]}
+    there = {line.rstrip() for line in _read(original, is_file)[1]}
     return [line if line.rstrip() in there else None for line in lines]
 
 
@@ -115,38 +155,45 @@ class _Matcher:
     lines: list[str]
     shown: list[str | None]
     """The lines; None for those that have become references."""
+    path: str | None
+    """The file that the text is of; None if it is of none."""
 
     @classmethod
-    def of(cls, earlier: _Places, numbers: list[int], lines: list[str]) -> _Matcher:
+    def of(cls, earlier: _Places, numbers: Sequence[int], lines: list[str], path: str | None) -> _Matcher:
         shown: list[str | None] = [*lines]
         own: _Places = {}
-        _note(own, Earlier(_ABOVE, tuple(numbers), shown))
-        return cls(earlier, own, lines, shown)
+        if path is None:
+            _note(own, Earlier(b"", _ITSELF, False, 0, numbers, shown))
+        return cls(earlier, own, lines, shown, path)
 
     def parts(self) -> Iterator[_Part]:
-        """The repeated parts, in order."""
+        """The repeated parts that become references, without the lines around them that stay, in order."""
         position = covered = 0
         while position < len(self.lines):
-            found = self._longest(position, covered)
-            if found is None or found.length < _LINES:
+            repeated = self._longest(position, covered)
+            if repeated is None:
                 position += 1
                 continue
-            part = self._anchored(found)
+            part = self._within(repeated)
             if part is not None:
-                inner = slice(part.start + 1, part.start + part.length - 1)
-                self.shown[inner] = [None] * (part.length - 2)
+                self.shown[part.start : part.start + part.length] = [None] * part.length
                 yield part
-            position = covered = found.start + found.length
+            position = covered = repeated.start + repeated.length
 
     def _places(self, line: str) -> Iterable[tuple[Earlier, int]]:
-        yield from self.earlier.get(line, ())
-        yield from self.own.get(line, ())
+        if self.path is None:
+            yield from self.earlier.get(line, ())
+            yield from self.own.get(line, ())
+            return
+        for earlier, place in self.earlier.get(line, ()):
+            if earlier.is_file and same_file(earlier.call.path, self.path):
+                yield earlier, place
 
     def _longest(self, position: int, covered: int) -> _Part | None:
         """The longest repeated part around a line that reaches back no further than `covered`."""
         best: _Part | None = None
         for earlier, place in self._places(self.lines[position]):
-            is_own = earlier.name == _ABOVE
+            is_own = not earlier.key
             if is_own and (place >= position or self.shown[place] is None):
                 continue
             back = self._common(earlier, place, position, -1, position - covered)
@@ -168,94 +215,93 @@ class _Matcher:
             count += 1
         return count
 
-    def _anchored(self, part: _Part) -> _Part | None:
-        """The part between two telling lines that name one place; None if too little is left."""
-        lines, start, end = self.lines, part.start, part.start + part.length
-        while end > start and not _is_telling(lines[end - 1]):
-            end -= 1
-        for _ in range(_ANCHORS):
-            while start < end and not _is_telling(lines[start]):
-                start += 1
-            if end - start < _LINES or sum(map(len, lines[start + 1 : end - 1])) < _CHARACTERS:
-                return None
-            place = part.place + start - part.start
-            if self._is_first(lines[start], lines[end - 1], end - start - 1, part.earlier, place):
-                return _Part(start, end - start, part.earlier, place)
-            start += 1
-        return None
+    def _within(self, part: _Part) -> _Part | None:
+        """What of a repeated part becomes a reference; None if that is too little.
 
-    def _is_first(self, first: str, last: str, span: int, earlier: Earlier, place: int) -> bool:
-        """Whether the first place under this name where `first` stands `span` lines above `last` is meant."""
-        for candidate, start in self._places(first):
-            if candidate.name != earlier.name:
-                continue
-            lines = self.lines if candidate.name == _ABOVE else candidate.lines
-            if start + span < len(lines) and lines[start + span] == last:
-                return candidate is earlier and start == place
-        return False
+        The lines at its borders stay, those of a file by wide margins, unless the text begins or ends there.
+        """
+        start, end = part.start, part.start + part.length
+        wide = _MARGIN if self.path is not None else 1
+        start += 1 if start == 0 else wide
+        end -= 1 if end == len(self.lines) else wide
+        while start < end and not _is_telling(self.lines[start - 1]):
+            start += 1
+        while end > start and not _is_telling(self.lines[end]):
+            end -= 1
+        hidden = self.lines[start : max(start, end)]
+        if sum(map(len, hidden)) < _LEAST or token_estimate.estimate("\n".join(hidden)) < _LEAST:
+            return None
+        return _Part(start, end - start, part.earlier, part.place + start - part.start)
 
 
 def _is_telling(line: str) -> bool:
     return len(line.strip()) >= _TELLING
 
 
-def referenced(text: str) -> frozenset[str]:
-    """The names of the texts that a text with references refers to."""
-    return frozenset(found[2] for found in _MARKER.finditer(text) if found[2])
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """A text, and what its references are named by."""
+
+    text: str
+    numbers: Sequence[int]
+    """Of its lines; empty if they have none."""
+    turns: Mapping[str, int]
+    """How many texts of each name there are."""
+
+    def write(self, parts: Sequence[_Part]) -> str:
+        """The text with the lines of each part replaced."""
+        lines = self.text.split("\n")
+        written: list[str] = []
+        position = 0
+        for part in parts:
+            written += lines[position : part.start]
+            written.append(self._marker(part))
+            position = part.start + part.length
+            lines[position] = self._numbered(lines[position], position)
+        written += lines[position:]
+        return "\n".join(written)
+
+    def _marker(self, part: _Part) -> str:
+        first, last = (part.earlier.numbers[place] for place in (part.place, part.place + part.length - 1))
+        what = f"{part.length} {'line' if part.length == 1 else 'lines'}: same as"
+        where = f"lines {first} to {last}" if first and last else ""
+        if not part.earlier.key:
+            return f"[{what} {where} above]"
+        name = _named(part.earlier.call.name, self.turns[part.earlier.call.name] - part.earlier.turn)
+        return f"[{what} in {name}{where and ', '}{where}]"
+
+    def _numbered(self, line: str, position: int) -> str:
+        """A line of a thinned text with its number."""
+        if not self.numbers or line_numbers.LEGEND not in self.text[:_HEADING]:
+            return line
+        number = self.numbers[position]
+        separator = line_numbers.separator_of(self.text.split("\n", 60)[:60])
+        return line if not number or line_numbers.parse(line, separator) else f"{number}{separator}{line}"
 
 
-def expand(text: str, earlier: Mapping[str, str]) -> str:
+def _named(name: str, since: int) -> str:
+    """A name, and which call of that name is meant if it was not the last one."""
+    if not since:
+        return name
+    place = since + 1
+    ending = "th" if place % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
+    return f"{name} (the {place}{ending} last)"
+
+
+def expand(text: str, earlier: Mapping[str, str], *, is_file: bool = False) -> str:
     """What `with_references` was given, line numbers aside, from the earlier texts by name."""
-    sources = {name: line_numbers.split(source)[1] for name, source in earlier.items()}
+    sources = {name: _read(source, is_file) for name, source in earlier.items()}
     lines: list[str] = []
-    shown = line_numbers.split(text)[1]
-    for position, line in enumerate(shown):
-        found = _MARKER.fullmatch(line)
+    for line in _read(text, is_file)[1]:
+        found = _REFERENCE.fullmatch(line)
         if found is None:
             lines.append(line)
             continue
-        source, count = sources[found[2]] if found[2] else lines, int(found[1])
-        place = _place(source, shown[position - 1], count, shown[position + 1])
-        lines += source[place + 1 : place + 1 + count]
+        count, name, first = int(found[1]), found[2], int(found[3])
+        numbers, source = sources[name] if name else (range(1, len(lines) + 1), lines)
+        place = list(numbers).index(first)
+        lines += source[place : place + count]
     return "\n".join(lines)
 
 
-def _place(source: list[str], first: str, count: int, last: str) -> int:
-    """Where `first` stands with `last` after `count` lines: the first such place."""
-    for place in range(len(source) - count - 1):
-        if source[place] == first and source[place + count + 1] == last:
-            return place
-    raise LookupError("the referenced lines are not there")
-
-
-def _write(text: str, numbers: list[int], parts: list[_Part]) -> str:
-    """The text with the inner lines of each part replaced."""
-    lines = text.split("\n")
-    written: list[str] = []
-    position = 0
-    for part in parts:
-        last = part.start + part.length - 1
-        written += lines[position : part.start + 1]
-        written.append(_marker(part, numbers))
-        lines[last] = _numbered(lines[last], numbers[last], text)
-        position = last
-    written += lines[position:]
-    return "\n".join(written)
-
-
-def _marker(part: _Part, numbers: list[int]) -> str:
-    there = part.earlier.numbers[part.place]
-    count = part.length - 2
-    what = f"{count} {'line' if count == 1 else 'lines'}: same as"
-    if part.earlier.name == _ABOVE:
-        return f"[{what} above{f', from line {there}' if there else ''}]"
-    where = f", from its line {there}" if there and there != numbers[part.start] else ""
-    return f"[{what} in {part.earlier.name}{where}]"
-
-
-def _numbered(line: str, number: int, text: str) -> str:
-    """A line of a thinned text with its number."""
-    if not number or line_numbers.LEGEND not in text[:_HEADING]:
-        return line
-    separator = line_numbers.separator_of(text.split("\n", 60)[:60])
-    return line if line_numbers.parse(line, separator) else f"{number}{separator}{line}"
+_REFERENCE = re.compile(r"\[([0-9]+) lines?: same as (?:in (.+), )?lines ([0-9]+) to [0-9]+(?: above)?\]")

@@ -15,6 +15,7 @@ from typing import Any
 from penumbra import errors
 from penumbra.compress import pipeline, time_budget, token_estimate
 from penumbra.compress.calls import tools
+from penumbra.compress.calls.envelope import split_envelope, tells_failure
 from penumbra.compress.result import Asked, Loss, Mode, Policy, Redacted, Shortened, ToolOutput
 from penumbra.compress.size import size
 from penumbra.conversation import adoption, dedup, earlier_texts
@@ -142,10 +143,12 @@ class Decider:
         shortened = answer or self._shorten(item, output, policy)
         referents: tuple[str, ...] = ()
         if settings.dedup and not whole:
-            if (duplicate := self._duplicate(item, shortened)) is not None:
+            if (duplicate := self._duplicate(item, output, shortened)) is not None:
                 return duplicate
-            shortened, referents = self._by_reference(shortened, policy)
-        text, ref = self._with_reference(shortened)
+            shortened, referents = self._by_reference(item, shortened, policy)
+        text, ref = shortened.text, ""
+        if shortened.loss is Loss.LOSSY or dedup.BACK_REFERENCES in shortened.stages:
+            text, ref = self._with_reference(shortened, text)
         facts = _facts(
             "kept" if text == item.text else "shortened",
             item.text,
@@ -176,8 +179,8 @@ class Decider:
             redacted = redact(output.text)
             return Shortened(redacted.text, redacted.text, redactions=redacted.counts)
 
-    def _duplicate(self, item: Item, shortened: Shortened) -> Decision | None:
-        """The whole text stands earlier in the request."""
+    def _duplicate(self, item: Item, output: ToolOutput, shortened: Shortened) -> Decision | None:
+        """The whole text stands earlier in the request. What failed says so each time."""
         earlier = self.earlier.same(item)
         # A shortened earlier text may stand for a later one only where the same call would have
         # shortened it in the same way.
@@ -185,38 +188,47 @@ class Decider:
             earlier.complete or (earlier.tool == item.tool and shortened.loss is Loss.LOSSY)
         ):
             return None
-        text = dedup.marker(earlier)
-        if not _is_smaller(text, shortened.text):
+        head, _, tail = split_envelope(output.text)
+        if output.is_error or tells_failure(head, tail):
+            return None
+        if token_estimate.estimate(shortened.text) < dedup.LEAST:
+            return None
+        text, ref = self._with_reference(shortened, dedup.marker(self.earlier.name(earlier)))
+        if not _saves(text, shortened.text):
             return None
         referents = (earlier.key.hex(),)
-        return Decision(text, _facts("duplicate", item.text, text, stages=("dedup",), referents=referents))
+        facts = _facts("duplicate", item.text, text, stages=("dedup",), ref=ref, referents=referents)
+        return Decision(text, facts)
 
-    def _by_reference(self, shortened: Shortened, policy: Policy) -> tuple[Shortened, tuple[str, ...]]:
+    def _by_reference(
+        self, item: Item, shortened: Shortened, policy: Policy
+    ) -> tuple[Shortened, tuple[str, ...]]:
         """The text with what stands earlier by reference, and the keys of what is referred to."""
         if policy.mode not in (Mode.STANDARD, Mode.AGGRESSIVE):
             return shortened, ()
         # A wish for results up to some size to stay as they are holds for this, too.
         if size(shortened.original) <= max(policy.min_bytes, earlier_texts.LEAST):
             return shortened, ()
-        made = self.earlier.by_reference(shortened.text)
-        if made is None or not _is_smaller(made[0], shortened.text):
+        made = self.earlier.by_reference(shortened.text, item)
+        overhead = "" if shortened.loss is Loss.LOSSY else policy.overhead
+        if made is None or not _saves(overhead + made[0], shortened.text):
             return shortened, ()
         stages = (*shortened.stages, dedup.BACK_REFERENCES)
         loss = max(shortened.loss, Loss.REVERSIBLE)
         return replace(shortened, text=made[0], loss=loss, stages=stages), made[1]
 
-    def _with_reference(self, shortened: Shortened) -> tuple[str, str]:
-        """The text as it is forwarded, and the reference to its original, empty if nothing was lost."""
+    def _with_reference(self, shortened: Shortened, text: str) -> tuple[str, str]:
+        """A form of a text as it is forwarded, and the reference to its original."""
         references = self.inputs.references
-        if shortened.loss is not Loss.LOSSY or references is None:
-            return shortened.text, ""
+        if references is None:
+            return text, ""
         ref = references.ref(shortened.original)
         self.originals[ref] = shortened.original
-        return references.prefix(ref) + shortened.text, ref
+        return references.prefix(ref) + text, ref
 
 
-def _is_smaller(text: str, than: str) -> bool:
-    """In bytes and in estimated tokens."""
+def _saves(text: str, than: str) -> bool:
+    """Whether a text is smaller in bytes and in estimated tokens."""
     return size(text) < size(than) and token_estimate.estimate(text) < token_estimate.estimate(than)
 
 

@@ -16,9 +16,8 @@ from penumbra.store.decisions import Facts
 BACK_REFERENCES = "restate"
 """The stage that says parts of a text by reference to earlier ones, under the name that decisions of the past
 have for it."""
-_LONG = 16
-_END = 8
-"""Ids of at least so many characters are named by so many of them."""
+LEAST = 100
+"""Estimated tokens below which no text is worth a reference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +25,6 @@ class Earlier:
     """A text that stands earlier in the request, in full or in its own shortened form."""
 
     key: bytes
-    call_id: str
     tool: str
     complete: bool
     """Nothing was left out of it."""
@@ -41,8 +39,6 @@ class Seen:
     """The texts of one request so far, as far as later ones may refer to them."""
 
     _unique: frozenset[str]
-    _ends: Counter[str]
-    """How many of those ids end with the same characters."""
     _by_digest: dict[bytes, Earlier] = field(default_factory=dict)
     _by_key: dict[bytes, Earlier] = field(default_factory=dict)
     _calls: set[bytes] = field(default_factory=set)
@@ -52,7 +48,7 @@ class Seen:
         """`call_ids`: one entry for every text of the request. Only an id that occurs once names a text."""
         counts = Counter(call_ids)
         unique = frozenset(one for one, count in counts.items() if _is_plain(one) and count == 1)
-        return cls(unique, Counter(one[-_END:] for one in unique))
+        return cls(unique)
 
     def note(
         self, digest: bytes, key: bytes, call_id: str, tool: str, facts: Facts, is_new: bool = False
@@ -64,7 +60,7 @@ class Seen:
             return
         # Too little is left of those to refer to; what refers to all of them already keeps doing so.
         lasting = facts.how not in ("superseded", "recovered")
-        earlier = Earlier(key, call_id, tool, facts.loss < Loss.LOSSY, lasting, is_new)
+        earlier = Earlier(key, tool, facts.loss < Loss.LOSSY, lasting, is_new)
         if lasting:
             self._by_digest.setdefault(digest, earlier)
         self._by_key[key] = earlier
@@ -77,11 +73,6 @@ class Seen:
         key = call_key(call_id, said)
         self._calls.add(key)
         return key
-
-    def name(self, call_id: str) -> str:
-        """How a reference spells a call's id: of a long one the end, where no other one ends so."""
-        end = call_id[-_END:]
-        return f"…{end}" if len(call_id) >= _LONG and self._ends[end] == 1 else call_id
 
     def find(self, digest: bytes) -> Earlier | None:
         """The earlier text with this digest."""
@@ -117,6 +108,6 @@ def _is_plain(call_id: str) -> bool:
     return bool(call_id) and call_id.isprintable() and " " not in call_id
 
 
-def marker(earlier: Earlier) -> str:
+def marker(name: str) -> str:
     """What stands for the later text."""
-    return f"[Duplicate of {earlier.call_id} ({earlier.tool}); see earlier result]"
+    return f"[Duplicate of {name}; see earlier result]"

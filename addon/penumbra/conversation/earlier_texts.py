@@ -4,14 +4,15 @@ the arguments of calls."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from penumbra.apis import arguments, prefix_hash
 from penumbra.apis.parts import ResultText
+from penumbra.compress.calls.classify import classify
 from penumbra.compress.result import Loss
 from penumbra.conversation import dedup
-from penumbra.conversation.back_references import LineIndex, referenced
+from penumbra.conversation.back_references import LineIndex
+from penumbra.conversation.call_names import CallName, call_name
 from penumbra.conversation.items import Item
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Request
@@ -28,12 +29,12 @@ class _Text:
     key: bytes
     mark: bytes
     """Of the text: another form of the result has another mark."""
-    name: str
     size: int
     """Characters or bytes, roughly."""
     text: str | None
-    """None: the arguments of the result's call."""
+    """None: the arguments of the result's call, or a result that can't be referred to."""
     result: ResultText
+    is_call: bool = False
     original: str | None = None
     """What the text was made of, where something was left out."""
 
@@ -49,8 +50,6 @@ class EarlierTexts:
     """Ids of calls whose arguments are not all there."""
     _seen: dedup.Seen = field(init=False)
     _texts: list[_Text] = field(default_factory=list)
-    _keys: dict[str, set[bytes]] = field(default_factory=dict)
-    """Of what later texts may refer to, by name."""
     _line_index: LineIndex | None = None
     _indexed: int = 0
     """How many of the texts are in the line index."""
@@ -67,20 +66,19 @@ class EarlierTexts:
             return
         said = prefix_hash.said_by(self.request.document, result.call.arguments, self.request.scope)
         if key := self._seen.note_call(result.call_id, said):
-            name = f"call {self._seen.name(result.call_id)}"
-            self._add(_Text(key, key, name, size, None, result))
+            self._texts.append(_Text(key, key, size, None, result, is_call=True))
 
     def note(self, item: Item, text: str, facts: Facts, *, new: bool) -> None:
         """A result was put into the request, as this text."""
         self.note_form(item, facts, new=new)
         if not self._seen.is_referable(item.key):
+            self._texts.append(_Text(item.key, item.key + b"-", 0, None, item.result))
             return
         original = item.text if facts.loss >= Loss.LOSSY else None
         mark = item.key + facts.bytes_after.to_bytes(8, "big")
         if original is not None:
             mark += hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        name = f"result {self._seen.name(item.result.call_id)}"
-        self._add(_Text(item.key, mark, name, len(text), text, item.result, original))
+        self._texts.append(_Text(item.key, mark, len(text), text, item.result, original=original))
 
     def note_form(self, item: Item, facts: Facts, *, new: bool = False) -> None:
         """The same where nothing is said again."""
@@ -94,14 +92,16 @@ class EarlierTexts:
         """An earlier result that is the same text."""
         return self._seen.find(item.digest)
 
-    def by_reference(self, text: str) -> tuple[str, tuple[str, ...]] | None:
-        """The text with what stands earlier by reference, and the keys of what is referred to; None if there
-        is too little."""
-        short = self._index().with_references(text)
-        if short is None:
-            return None
-        keys = {key for name in referenced(short) for key in self._keys.get(name, ())}
-        return short, tuple(sorted(key.hex() for key in keys))
+    def name(self, earlier: dedup.Earlier) -> str:
+        """How a reference names an earlier result."""
+        return self._index().named(earlier.key)
+
+    def by_reference(self, text: str, item: Item) -> tuple[str, tuple[str, ...]] | None:
+        """The text of an item with what stands earlier by reference, and the keys of what that is; None
+        if there is too little."""
+        name, is_file = self._call(item.result)
+        short = self._index().with_references(text, name.path, is_file=is_file)
+        return None if short is None else (short[0], tuple(sorted(key.hex() for key in short[1])))
 
     def give_back(self) -> None:
         """Keep the line index for the next turn."""
@@ -112,23 +112,37 @@ class EarlierTexts:
                 self.request.scope, [text.mark for text in indexed], self._line_index, size
             )
 
-    def _add(self, text: _Text) -> None:
-        self._texts.append(text)
-        self._keys.setdefault(text.name, set()).add(text.key)
-
     def _index(self) -> LineIndex:
         """What the texts so far say, line by line; asked for only where a new text may repeat them."""
         if self._line_index is None:
             marks = [text.mark for text in self._texts]
             self._line_index, self._indexed = self.line_indexes.take(self.request.scope, marks)
-        for text in self._texts[self._indexed :]:
-            for said in self._said(text):
-                self._line_index.note(text.name, said, text.original)
+        for position in range(self._indexed, len(self._texts)):
+            self._note(self._line_index, position)
         self._indexed = len(self._texts)
         return self._line_index
 
-    def _said(self, text: _Text) -> Iterable[str]:
+    def _note(self, index: LineIndex, position: int) -> None:
+        text = self._texts[position]
+        call, is_file = self._call(text.result)
+        if text.is_call:
+            call = CallName(f"what {call.name} was given", call.path)
+            index.note(text.key, call)
+            said = arguments.strings(arguments.decoded(self.request.document, text.result.call))
+            longest = max(said, key=len, default="")
+            if len(longest) >= LEAST:
+                index.note_text(text.key, call, longest, is_file=True)
+            return
+        # Several texts of one result are one result to a reader.
+        before = self._texts[position - 1] if position else None
+        is_first = before is None or before.is_call or before.result.call_id != text.result.call_id
+        if is_first or not text.result.call_id:
+            index.note(text.key, call)
         if text.text is not None:
-            return (text.text,)
-        said = arguments.strings(arguments.decoded(self.request.document, text.result.call))
-        return (argument for argument in said if len(argument) >= LEAST)
+            index.note_text(text.key, call, text.text, text.original, is_file=is_file)
+
+    def _call(self, result: ResultText) -> tuple[CallName, bool]:
+        """How a result's call is named, and whether the result is the text of a file that is edited."""
+        tool = result.call.name if result.call else ""
+        given = arguments.decoded(self.request.document, result.call)
+        return call_name(tool, given), classify(tool, given).is_quoted

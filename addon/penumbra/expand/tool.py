@@ -25,7 +25,8 @@ EDITING_LEGEND = (
 )
 _DESCRIPTION = (
     "Full text behind <<<SHADOW:id>>>, or its lines that match `pattern` (RE2), or `lines` 120-180. "
-    "Use it instead of guessing or calling again. "
+    "Use it instead of guessing or calling again. [N lines: same as in …] stands for lines that an earlier "
+    "result shows, named by its call. "
 )
 _PARAMETERS = encode(
     {

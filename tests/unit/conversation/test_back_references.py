@@ -7,13 +7,31 @@ from hypothesis import strategies as st
 
 from penumbra.compress.stages import line_numbers
 from penumbra.conversation.back_references import LineIndex, expand
+from penumbra.conversation.call_names import CallName, call_name
+
+READ = CallName("Read a.py", "a.py")
+RUN = CallName("Bash ./run", "")
 
 
-def reread(name: str, earlier: str, new: str) -> str | None:
-    """The new text with what it shares with one earlier text as references."""
+def index(*texts: tuple[CallName, str], is_file: bool = False) -> LineIndex:
     line_index = LineIndex()
-    line_index.note(name, earlier)
-    return line_index.with_references(new)
+    for number, (call, text) in enumerate(texts):
+        key = bytes([number + 1])
+        line_index.note(key, call)
+        line_index.note_text(key, call, text, is_file=is_file)
+    return line_index
+
+
+def reread(earlier: str, new: str, *, path: str = "a.py") -> str | None:
+    """The new text of a file with what it shares with an earlier read as references."""
+    made = index((READ, earlier), is_file=True).with_references(new, path, is_file=True)
+    return None if made is None else made[0]
+
+
+def rerun(earlier: str, new: str) -> str | None:
+    """The same of the output of a command."""
+    made = index((RUN, earlier)).with_references(new)
+    return None if made is None else made[0]
 
 
 def code(first: int, last: int) -> list[str]:
@@ -24,136 +42,139 @@ def numbered(lines: list[str], first: int = 1) -> str:
     return "\n".join(f"{first + i:>6}→{line}" for i, line in enumerate(lines))
 
 
-def test_an_edited_file_shows_what_changed() -> None:
-    old = code(0, 40)
-    new = [*old[:20], "    inserted = True", *old[20:]]
-    result = reread("result toolu_1", numbered(old), numbered(new))
+def test_an_edited_file_shows_what_changed_and_much_around_it() -> None:
+    old = code(0, 160)
+    new = [*old[:80], "    inserted = True", *old[80:]]
+    result = reread(numbered(old), numbered(new))
     assert result is not None
     lines = result.split("\n")
-    assert lines == [
-        "     1→" + old[0],
-        "[18 lines: same as in result toolu_1]",
-        "    20→" + old[19],
-        "    21→    inserted = True",
-        "    22→" + old[20],
-        "[18 lines: same as in result toolu_1, from its line 21]",
-        "    41→" + old[39],
-    ]
-    assert expand(result, {"result toolu_1": numbered(old)}) == "\n".join(new)
+    markers = [line for line in lines if line.startswith("[")]
+    above, below = (lines.index(marker) for marker in markers)
+    changed = lines.index("    81→    inserted = True")
+    assert changed - above > 10
+    assert below - changed > 10
+    # The lines are named by the numbers that they have in the earlier text.
+    count = int(markers[0][1:].split(" ")[0])
+    assert markers[0] == f"[{count} lines: same as in Read a.py, lines 2 to {count + 1}]"
+    assert markers[1].endswith(" to 159]")
+    assert lines[0] == "     1→" + old[0]
+    assert lines[-1] == "   161→" + old[-1]
+    assert expand(result, {"Read a.py": numbered(old)}, is_file=True) == "\n".join(new)
+
+
+def test_a_part_of_a_file_that_was_read_is_said_as_a_whole() -> None:
+    old = code(0, 60)
+    assert reread(numbered(old), numbered(old[20:40], 21)) == "\n".join(
+        ["    21→" + old[20], "[18 lines: same as in Read a.py, lines 22 to 39]", "    40→" + old[39]]
+    )
+
+
+def test_of_a_file_only_the_same_file_is_referred_to() -> None:
+    text = numbered(code(0, 60))
+    assert reread(text, text, path="b.py") is None
+    # A call that shows several files may show this one.
+    assert reread(text, text, path="") is not None
+    assert reread(text, text, path="/repo/src/a.py") is not None
+
+
+def test_a_file_does_not_refer_to_itself() -> None:
+    text = numbered([*code(0, 40), "between the two of them", *code(0, 40)])
+    assert LineIndex().with_references(text, "a.py", is_file=True) is None
 
 
 def test_nothing_shared_is_nothing_done() -> None:
-    assert reread("result a", "\n".join(code(0, 30)), "\n".join(code(50, 90))) is None
+    assert rerun("\n".join(code(0, 30)), "\n".join(code(50, 90))) is None
 
 
 def test_few_or_short_lines_are_not_worth_a_reference() -> None:
-    assert reread("result a", "\n".join(code(0, 4)), "\n".join(code(0, 4))) is None
-    assert reread("result a", "}\n" * 80, "}\n" * 80) is None
+    assert rerun("\n".join(code(0, 5)), "\n".join(code(0, 5))) is None
+    assert rerun("}\n" * 80, "}\n" * 80) is None
 
 
 def test_numbers_of_a_thinned_read_survive() -> None:
-    old, new = line_numbers.thin(numbered(code(0, 60))), line_numbers.thin(numbered(code(10, 55), 11))
+    old, new = line_numbers.thin(numbered(code(0, 160))), line_numbers.thin(numbered(code(10, 155), 11))
     assert old is not None
     assert new is not None
-    result = reread("result c", old, new)
+    result = reread("Exit code: 0\nOutput:\n" + old, "Exit code: 0\nOutput:\n" + new + "\nmore")
     assert result is not None
-    assert expand(result, {"result c": old}).split("\n")[1:] == code(10, 55)
-    assert "55→" in result
-
-
-def test_numbers_survive_below_what_the_agent_wrote_on_top() -> None:
-    thinned = line_numbers.thin(numbered(code(0, 60)))
-    assert thinned is not None
-    result = reread(
-        "result c", "Exit code: 0\nOutput:\n" + thinned, "Exit code: 0\nOutput:\n" + thinned + "\nmore"
-    )
-    assert result is not None
-    assert "\n60→" in result
-    assert "[58 lines: same as in result c]" in result
+    assert expand(result, {"Read a.py": old}, is_file=True).split("\n")[3:-1] == code(10, 155)
+    assert "155→" in result
 
 
 def test_a_text_with_markers_is_left_alone() -> None:
-    text = "[18 lines: same as in result x]\n" + "\n".join(code(0, 40))
-    assert reread("result c", "\n".join(code(0, 40)), text) is None
+    text = "[18 lines: same as in Bash x, lines 2 to 19]\n" + "\n".join(code(0, 40))
+    assert rerun("\n".join(code(0, 40)), text) is None
 
 
-def test_the_first_of_two_places_is_meant() -> None:
-    twice = [*code(0, 12), "between " * 3, *code(0, 12)]
-    line_index = LineIndex()
-    line_index.note("result c", "\n".join(twice))
-    result = line_index.with_references("\n".join(code(0, 12)))
-    assert result is not None
-    assert expand(result, {"result c": "\n".join(twice)}) == "\n".join(code(0, 12))
+def test_numbers_that_are_data_count() -> None:
+    text = "\n".join(f"{n}: value_{n} of the table of values" for n in range(1, 41))
+    other = "\n".join(f"{n + 1}: value_{n} of the table of values" for n in range(1, 41))
+    assert rerun(text, text) is not None
+    assert rerun(text, other) is None
 
 
 def test_what_a_call_has_written_is_referred_to_as_such() -> None:
     old = code(0, 40)
-    assert reread("call …abcdefgh", "\n".join(old), numbered(old)) == "\n".join(
-        ["     1→" + old[0], "[38 lines: same as in call …abcdefgh]", "    40→" + old[39]]
+    written = CallName("what Write a.py was given", "a.py")
+    made = index((written, "\n".join(old)), is_file=True).with_references(numbered(old), "a.py", is_file=True)
+    assert made == (
+        "\n".join(
+            [
+                "     1→" + old[0],
+                "[38 lines: same as in what Write a.py was given, lines 2 to 39]",
+                "    40→" + old[39],
+            ]
+        ),
+        frozenset({b"\x01"}),
     )
-    result = reread("call …abcdefgh", "\n".join(old), "\n".join(old))
-    assert result == "\n".join([old[0], "[38 lines: same as in call …abcdefgh]", old[39]])
-    assert expand(result, {"call …abcdefgh": "\n".join(old)}) == "\n".join(old)
 
 
-def test_two_arguments_of_a_call_that_begin_and_end_alike_are_told_apart() -> None:
-    old, new = [*code(0, 6), "x = 1", *code(7, 20)], [*code(0, 6), "x = 2", *code(7, 20)]
-    line_index = LineIndex()
-    for argument in (old, new):
-        line_index.note("call c", "\n".join(argument))
-    result = line_index.with_references("\n".join(new))
-    # From the first line on, the place that the reference names would be the one in the old text.
-    assert result is None or "19 lines" not in result
-    whole = line_index.with_references("\n".join(old))
-    assert whole is not None
-    assert "[18 lines: same as in call c]" in whole
+def test_of_calls_of_one_name_it_is_said_which_is_meant() -> None:
+    first, second = "\n".join(code(0, 30)), "\n".join(code(50, 80))
+    line_index = index((RUN, first), (RUN, second), (CallName("Bash ls", ""), "x"))
+    for text, name in ((first, "Bash ./run (the 2nd last)"), (second, "Bash ./run")):
+        made = line_index.with_references(text)
+        assert made is not None
+        assert f"same as in {name}, lines 2 to 29]" in made[0]
+    assert line_index.named(b"\x01") == "Bash ./run (the 2nd last)"
+
+
+def test_calls_are_named_by_what_the_model_sees() -> None:
+    assert call_name("Read", {"file_path": "src/./a.ts"}) == ("Read src/a.ts", "src/a.ts")
+    assert call_name("Bash", {"command": "npm  test\nls"}).name == "Bash npm test ls"
+    assert call_name("web_search", {"query": "how to"}).name == "web_search how to"
+    assert call_name("submit", None).name == "submit"
+    assert call_name("Bash", {"command": "echo " + "x" * 100}).name == "Bash echo " + "x" * 54 + "…"
 
 
 def test_a_text_that_repeats_itself_says_so() -> None:
     block = code(0, 10)
-    text = numbered([*block, "between the two of them", *block, *code(20, 30)])
-    result = LineIndex().with_references(text)
-    assert result is not None
-    lines = result.split("\n")
-    assert lines[11:14] == [
-        "    12→" + block[0],
-        "[8 lines: same as above, from line 1]",
-        "    21→" + block[9],
-    ]
-    assert expand(result, {}) == "\n".join([*block, "between the two of them", *block, *code(20, 30)])
-
-
-def test_nothing_is_referred_to_that_is_a_reference_itself() -> None:
-    block, other = code(0, 10), code(50, 54)
-    line_index = LineIndex()
-    line_index.note("result a", "\n".join(block))
-    text = "\n".join([*block, *other, *block])
-    result = line_index.with_references(text)
-    assert result is not None
-    assert result.count("same as in result a") == 2
-    assert "above" not in result
-    assert expand(result, {"result a": "\n".join(block)}) == text
+    text = "\n".join([*block, "between the two of them", *block, *code(20, 30)])
+    made = LineIndex().with_references(text)
+    assert made is not None
+    lines = made[0].split("\n")
+    assert lines[11:14] == [block[0], "[8 lines: same as lines 2 to 9 above]", block[9]]
+    assert expand(made[0], {}) == text
 
 
 def test_of_a_text_that_lost_something_only_its_own_lines_are_referred_to() -> None:
     old = code(0, 40)
     shown = [*old[:10], "[20 lines, 900 bytes left out]", *old[30:]]
     line_index = LineIndex()
-    line_index.note("result c", "\n".join(shown), "\n".join(old))
-    result = line_index.with_references(
-        "\n".join([*old[:10], "[20 lines, 900 bytes left out]", *old[30:], "more"])
-    )
-    assert result is not None
-    assert result.split("\n") == [
-        *(old[0], "[8 lines: same as in result c]", old[9]),
+    line_index.note(b"c", RUN)
+    line_index.note_text(b"c", RUN, "\n".join(shown), "\n".join(old))
+    made = line_index.with_references("\n".join([*shown, "more"]))
+    assert made is not None
+    assert made[0].split("\n") == [
+        *(old[0], "[8 lines: same as in Bash ./run, lines 2 to 9]", old[9]),
         "[20 lines, 900 bytes left out]",
-        *(old[30], "[8 lines: same as in result c]", old[39]),
+        *(old[30], "[8 lines: same as in Bash ./run, lines 13 to 20]", old[39]),
         "more",
     ]
     # What stands between the two parts is not there to be referred to.
     whole = line_index.with_references("\n".join(old))
     assert whole is not None
-    assert "\n".join(old[10:30]) in whole
+    assert "\n".join(old[10:30]) in whole[0]
 
 
 pool = st.sampled_from(
@@ -161,15 +182,15 @@ pool = st.sampled_from(
 )
 
 
-@settings(max_examples=150)
-@given(st.lists(st.lists(pool, max_size=40), min_size=1, max_size=3), st.lists(pool, max_size=60))
-def test_every_reference_can_be_followed(earlier: list[list[str]], new: list[str]) -> None:
-    line_index = LineIndex()
-    sources = {f"result call_{n}": "\n".join(lines) for n, lines in enumerate(earlier)}
-    for name, text in sources.items():
-        line_index.note(name, text)
+@settings(max_examples=100)
+@given(
+    st.lists(st.lists(pool, max_size=40), min_size=1, max_size=3), st.lists(pool, max_size=80), st.booleans()
+)
+def test_every_reference_can_be_followed(earlier: list[list[str]], new: list[str], is_file: bool) -> None:
+    calls = [CallName(f"Read a.py x{n}", "a.py") for n in range(len(earlier))]
+    sources = {call.name: "\n".join(lines) for call, lines in zip(calls, earlier, strict=True)}
+    line_index = index(*zip(calls, sources.values(), strict=True), is_file=is_file)
     text = "\n".join(new)
-    result = line_index.with_references(text)
-    if result is not None:
-        assert expand(result, sources) == text
-        assert len(result) < len(text) + 60 * result.count("same as in")
+    made = line_index.with_references(text, "a.py", is_file=is_file)
+    if made is not None:
+        assert expand(made[0], sources, is_file=is_file) == text

@@ -64,7 +64,7 @@ def test_a_decision_is_final_whatever_the_settings_say_later():
 
 def test_a_growing_conversation_keeps_its_prefix_to_the_byte():
     messages, known, previous = [], {}, b""
-    for number, text in enumerate([SAME, PRETTY, LOG, "hunter2 " + LOG, SAME, PRETTY]):
+    for number, text in enumerate([SAME, PRETTY, LOG, "hunter2 " + LOG, LOG, PRETTY]):
         messages += [use(f"toolu_{number}", command="x"), answer(f"toolu_{number}", text)]
         rewritten = go(body(*messages), known=known)
         known.update(rewritten.decisions)

@@ -28,9 +28,29 @@ from support.messages_requests import (
 def test_the_later_of_two_identical_results_names_the_earlier():
     messages = [use("toolu_1"), answer("toolu_1", LOG), use("toolu_2", "Other"), answer("toolu_2", LOG)]
     rewritten = go(body(*messages), settings=Settings(mode=Mode.SAFE))
-    assert contents(rewritten) == [LOG, "[Duplicate of toolu_1 (Bash); see earlier result]"]
+    assert contents(rewritten) == [LOG, "[Duplicate of Bash; see earlier result]"]
     assert contents(go(body(*messages), settings=Settings(mode=Mode.SAFE, dedup=False))) == [LOG, LOG]
     assert contents(go(body(*messages), settings=Settings(mode=Mode.DISABLED))) == [LOG, LOG]
+
+
+def test_every_reference_can_be_asked_for():
+    messages = [use("toolu_1"), answer("toolu_1", LOG), use("toolu_2"), answer("toolu_2", LOG)]
+    rewritten = go(body(*messages), settings=Settings(mode=Mode.SAFE), references=References())
+    ref = References().ref(LOG)
+    assert contents(rewritten)[1] == f"<<<SHADOW:{ref}>>>\n[Duplicate of Bash; see earlier result]"
+    assert rewritten.originals == {ref: LOG}
+    edited = go(body(*reads(SOURCE, EDITED)), references=References())
+    ref = References().ref(EDITED)
+    assert contents(edited)[1].startswith(f"<<<SHADOW:{ref}>>>\n")
+    assert edited.originals == {ref: EDITED}
+    assert [entry.facts.ref for entry in edited.shown] == ["", ref]
+
+
+def test_failures_and_short_texts_say_so_each_time():
+    short = "File has not been read yet. Read it first before writing to it."
+    for text, more in ((short, {}), (LOG, {"is_error": True}), (f"{LOG}\nExit code: 1", {})):
+        messages = [use("toolu_1"), answer("toolu_1", text), use("toolu_2"), answer("toolu_2", text, **more)]
+        assert contents(go(body(*messages), settings=Settings(mode=Mode.SAFE)))[1] == text
 
 
 def test_a_reference_whose_referent_has_gone_is_replaced_by_the_text():
@@ -45,10 +65,10 @@ def test_a_reference_whose_referent_has_gone_is_replaced_by_the_text():
     assert contents(again) == [LOG]
 
 
-SOURCE = "\n".join(f"    value_{number} = compute({number}, other={number * 7})" for number in range(80))
+SOURCE = "\n".join(f"    value_{number} = compute({number}, other={number * 7})" for number in range(160))
 
 
-EDITED = SOURCE.replace("compute(40,", "compute_differently(40,")
+EDITED = SOURCE.replace("compute(80,", "compute_differently(80,")
 
 
 def reads(*texts):
@@ -62,10 +82,10 @@ def test_what_stands_earlier_is_said_by_reference():
     rewritten = go(body(*reads(SOURCE, EDITED)))
     first, second = contents(rewritten)
     assert first == SOURCE
-    assert "compute_differently(40," in second
-    assert "same as in result toolu_0" in second
-    assert len(second) < len(SOURCE) / 3
-    assert expand(second, {"result toolu_0": first}) == EDITED
+    assert "compute_differently(80," in second
+    assert "same as in Read a.py, lines " in second
+    assert len(second) < len(SOURCE) / 2
+    assert expand(second, {"Read a.py": first}, is_file=True) == EDITED
     for off in (Settings(mode=Mode.SAFE), Settings(dedup=False)):
         assert contents(go(body(*reads(SOURCE, EDITED)), settings=off)) == [SOURCE, EDITED]
 
@@ -77,8 +97,8 @@ def test_a_file_that_the_agent_has_written_is_read_by_reference():
     messages = [*WRITE, *reads(EDITED)]
     first = go(body(*messages))
     read = contents(first)[1]
-    assert "same as in call toolu_w]" in read
-    assert expand(read, {"call toolu_w": SOURCE}) == EDITED
+    assert "same as in what Write a.py was given, lines " in read
+    assert expand(read, {"what Write a.py was given": SOURCE}, is_file=True) == EDITED
     assert contents(go(body(*messages, *reads("x")[:0]), known=first.decisions)) == contents(first)
     # Without the call, or with another text in it, the lines are nowhere else.
     assert contents(go(body(*messages[2:]), known=first.decisions)) == [EDITED]
@@ -94,16 +114,6 @@ def test_what_is_decided_by_reference_to_a_call_is_not_asked_for_again():
     assert any(decision.facts.referents for decision in known.values())
     assert len(rewrite.undecided(request, {})) == 2
     assert rewrite.undecided(request, known) == []
-
-
-def test_long_ids_are_named_by_their_end():
-    one, two = "toolu_01AAAAAAAAAAAAAAbbbbbbb1", "toolu_01AAAAAAAAAAAAAAbbbbbbb2"
-    said = []
-    for later in (two, "toolu_01CCCCCCCCCCCCCCbbbbbbb1"):
-        messages = [use(one, "Read"), answer(one, SOURCE), use(later, "Read"), answer(later, EDITED)]
-        said.append(contents(go(body(*messages)))[1])
-    assert "same as in result …bbbbbbb1]" in said[0]
-    assert f"same as in result {one}]" in said[1]
 
 
 def test_a_restatement_ends_with_its_referent():
@@ -135,10 +145,10 @@ def test_what_a_shortened_result_shows_is_said_by_reference_too():
     assert first.startswith("<<<SHADOW:")
     assert second.startswith("<<<SHADOW:")
     assert "left out" in first
-    assert "same as in result toolu_0]" in second
+    assert "same as in Bash ./run, lines " in second
     # What it refers to is shown there, line by line.
     lines = first.split("\n")
-    count = int(re.search(r"\[(\d+) lines: same as in result toolu_0\]", second)[1])
+    count = int(re.search(r"\[(\d+) lines: same as in Bash ./run, ", second)[1])
     place = lines.index(RUN.split("\n")[0])
     assert lines[place + 1 : place + 1 + count] == RUN.split("\n")[1 : count + 1]
     # What is decided anew might show other lines: what refers to it is decided anew as well.
@@ -154,7 +164,7 @@ def test_what_a_shortened_result_shows_is_said_by_reference_too():
     known[key] = replace(known[key], text="gone", facts=replace(known[key].facts, how="recovered"))
     again = contents(go(body(*runs(*texts)), known, settings, references=References()))
     assert again[0] == "gone"
-    assert "same as in result" not in again[1]
+    assert "same as in " not in again[1]
 
 
 def test_what_is_known_of_a_conversation_changes_the_cost_only():

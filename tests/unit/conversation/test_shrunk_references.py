@@ -33,7 +33,7 @@ def request(*texts: str) -> Request:
             "type": "tool_use",
             "id": f"toolu_own{n:021}",
             "name": "Read",
-            "input": {"file_path": f"{n}.py"},
+            "input": {"file_path": ("a.py", "/repo/a.py", "/home/repo/a.py")[n]},
         }
         result = {"type": "tool_result", "tool_use_id": call["id"], "content": text}
         messages += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
@@ -68,11 +68,11 @@ def smaller(decided: Any, needed: Need, *texts: str) -> Any:
 @pytest.mark.parametrize("later", [EDITED, SHORT])
 def test_who_refers_to_a_shortened_text_stands_for_itself(later: str) -> None:
     decided, before = written(SOURCE, later)
-    assert "same as in result …" in before[1]
+    assert "same as in Read a.py" in before[1]
     given = smaller(decided, Need(bytes=2000), SOURCE, later)
     known, after = written(SOURCE, later, known=decided, given=given.decisions)
     assert len(after[0]) < len(before[0])
-    assert "same as in result" not in after[1]
+    assert "same as in " not in after[1]
     assert len(after[1]) <= max(len(before[1]), 400)
     if later == EDITED:
         ref = REFERENCES.ref(EDITED)
@@ -87,8 +87,8 @@ def test_whoever_refers_to_one_that_refers_follows_too() -> None:
     decided, before = written(SOURCE, EDITED, third)
     given = smaller(decided, Need(bytes=2000), SOURCE, EDITED, third)
     _, after = written(SOURCE, EDITED, third, known=decided, given=given.decisions)
-    assert "same as in result" in before[2]
-    assert not any("same as in result" in text for text in after)
+    assert "same as in " in before[2]
+    assert not any("same as in " in text for text in after)
 
 
 def test_a_reference_into_what_is_shortened_does_not_hold() -> None:

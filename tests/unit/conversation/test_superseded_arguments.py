@@ -272,7 +272,7 @@ def test_who_is_referred_to_stays_and_who_has_gone_is_not_referred_to() -> None:
     talk.write("a.py", source)
     look(talk, source)
     talk.send()
-    assert b"same as in call" in talk.sent
+    assert b"same as in what " in talk.sent
     talk.write("a.py", "short")
     talk.send()
     assert "_tool_compaction" not in talk.send(LATER)[0]
@@ -284,4 +284,4 @@ def test_who_is_referred_to_stays_and_who_has_gone_is_not_referred_to() -> None:
     assert "_tool_compaction" in talk.send(LATER)[0]
     look(talk, source)
     talk.send()
-    assert b"same as in call" not in talk.sent
+    assert b"same as in what " not in talk.sent

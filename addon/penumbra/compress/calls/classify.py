@@ -22,6 +22,7 @@ MAX_LINE = 200_000
 """Command lines above this many characters are not parsed."""
 _REMEMBERED = 512
 """Command lines whose calls are remembered: agents run the same ones again and again."""
+_QUOTED = frozenset({"read", "edit", "write"})
 _SHORT_LINE = 4_000
 """Characters of a command line that may be remembered."""
 
@@ -52,6 +53,11 @@ class Call:
     """All commands that printed something, in order, `echo` included."""
     line: str = ""
     """The command line as the agent wrote it, for those who show it."""
+
+    @property
+    def is_quoted(self) -> bool:
+        """The result is text of files that someone may edit, and is quoted then."""
+        return self.category in _QUOTED
 
 
 def classify(tool: str, arguments: Any) -> Call:
