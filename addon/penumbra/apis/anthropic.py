@@ -110,7 +110,9 @@ class AnthropicFormat(ApiFormat):
         top = document.members(document.root)
         if "thread" in top:
             # The provider has all the rest, this response included.
-            marked = [one for one in _messages(document) if _cache_mark(document, one) is not None]
+            marked = [
+                message for message in _messages(document) if _cache_mark(document, message) is not None
+            ]
             # What the client marks is not sent again: the mark goes on to what is new.
             new = self.marked(messages[-1], document, marked[-1]) if marked else messages[-1]
             start, end = document.place(top["messages"])
@@ -158,8 +160,8 @@ class AnthropicFormat(ApiFormat):
         return True
 
     def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
-        signed = [one for one in self.prompt(request).messages if one.bound and one.by_model]
-        signed = [one for one in signed if one.turn >= first]
+        signed = [message for message in self.prompt(request).messages if message.bound and message.by_model]
+        signed = [message for message in signed if message.turn >= first]
         thinking = self.thinking(request)
         kind = request.string(request.members(thinking).get("type"))
         if not signed or kind == "disabled":

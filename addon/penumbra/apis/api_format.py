@@ -191,8 +191,8 @@ class ApiFormat(ABC):
             model=prompt.model,
             results=tuple(results),
             messages=prompt.place,
-            last_response=max((one.turn for one in by_model if one.turn < behind), default=-1),
-            last_thinking=max((one.turn for one in by_model if one.bound), default=-1),
+            last_response=max((message.turn for message in by_model if message.turn < behind), default=-1),
+            last_thinking=max((message.turn for message in by_model if message.bound), default=-1),
             opening=self._opening(document, prompt),
             calls={call_id: call for call_id, call in calls.items() if call_id},
         )
@@ -251,7 +251,9 @@ class ApiFormat(ABC):
         messages = self.prompt(document).messages
         if not self.joins_messages:
             return [[message] for message in messages if message.by_model]
-        return [list(run) for by_model, run in groupby(messages, lambda one: one.by_model) if by_model]
+        return [
+            list(run) for by_model, run in groupby(messages, lambda message: message.by_model) if by_model
+        ]
 
     def visible(self, document: Document) -> list[Visible]:
         """The responses of a request, in order, as far as hidden exchanges are recognised by them."""

@@ -30,5 +30,5 @@ def strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from strings(one)
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from strings(item)

@@ -47,7 +47,7 @@ def said(document: Document, item: Raw) -> Said:
         signature = document.members(reasoning.get("reasoningText")).get("signature")
         return Said(signature=document.string(signature or reasoning.get("redactedContent")) or "")
     texts = [block, *map(document.members, _cited(document, block))]
-    return Said(text="".join(document.string(one.get("text")) or "" for one in texts))
+    return Said(text="".join(document.string(text.get("text")) or "" for text in texts))
 
 
 def _cited(document: Document, block: dict[str, Raw]) -> list[Raw]:
@@ -76,7 +76,7 @@ class ConverseFormat(AnthropicFormat):
         elif "toolResult" in block:
             yield from _results(document, value, document.members(block["toolResult"]))
         elif cited := _cited(document, block):
-            texts = (document.members(one).get("text") for one in cited)
+            texts = (document.members(citation).get("text") for citation in cited)
             shown = tuple(text for text in texts if text is not None and document.is_string(text))
             yield Part(Kind.OTHER, value, texts=shown)
 

@@ -81,10 +81,10 @@ class GeminiFormat(ApiFormat):
     def declare(self, request: Document, tool: Tool) -> None:
         members = inner(request)
         declared = [request.members(value) for value in _declarations(request, members)]
-        used = (name for name in _SCHEMAS if any(name in one for one in declared))
+        used = (name for name in _SCHEMAS if any(name in source for source in declared))
         head = encode({"name": tool.name, "description": tool.description})
         schema = encode(next(used, "parameters")) + b":" + tool.parameters
-        array = [one for one in _arrays(request, members) if request.items(one)][-1]
+        array = [item for item in _arrays(request, members) if request.items(item)][-1]
         request.append(array, head[:-1] + b"," + schema + b"}")
 
     def result(self, call: InjectedCall, text: str) -> bytes:

@@ -192,7 +192,9 @@ class GeminiTurns(PieceTurns):
     def take_out(self, document: Document) -> None:
         for array in arrays(document):
             items = document.items(array)
-            kept = [document.source(one) for one in items if not is_hidden(document, one, self.injected_tool)]
+            kept = [
+                document.source(item) for item in items if not is_hidden(document, item, self.injected_tool)
+            ]
             if len(kept) < len(items):
                 document.rewrite(array, b"[" + b",".join(kept) + b"]" if kept else _EMPTY)
 
@@ -253,7 +255,7 @@ class GeminiWhole(WholeTurns):
         self._seam.edit(joined, GeminiReading(self.injected_tool).note(joined).texts)
         joined = Document(joined.render())
         items = joined.items(next(arrays(joined), None))
-        return [joined.source(one) for one in items if not is_hidden(joined, one, self.injected_tool)]
+        return [joined.source(item) for item in items if not is_hidden(joined, item, self.injected_tool)]
 
 
 class GeminiArguments(WholeArguments):

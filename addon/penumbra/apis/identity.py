@@ -127,7 +127,7 @@ def _account(user: str) -> str:
 
 
 def _cookies(value: str) -> list[tuple[str, str]]:
-    pairs = (one.strip().partition("=") for one in value.split(";"))
+    pairs = (pair.strip().partition("=") for pair in value.split(";"))
     unlike = _known().cookies
     return sorted((name, content) for name, _, content in pairs if name and name.lower() not in unlike)
 
@@ -154,8 +154,8 @@ def _known() -> _Known:
         frozenset(found["words"]),
         frozenset(found["not"]),
         frozenset(found["cookies_not"]),
-        tuple((one["header"], re2.compile(one["value"]), tuple(one["hosts"])) for one in found["signed"]),
-        tuple((re2.compile(one["value"]), one["account"]) for one in found["renewed"]),
+        tuple((rule["header"], re2.compile(rule["value"]), tuple(rule["hosts"])) for rule in found["signed"]),
+        tuple((re2.compile(rule["value"]), rule["account"]) for rule in found["renewed"]),
     )
 
 
@@ -179,7 +179,7 @@ def _tells(name: str) -> bool:
 def _signed(host: str, name: str, value: str) -> str | None:
     """What stays of a signature; None if it is none, or nobody at that host would check it."""
     for header, pattern, hosts in _known().signed:
-        if header == name and any(fnmatchcase(host.lower(), one) for one in hosts):
+        if header == name and any(fnmatchcase(host.lower(), pattern) for pattern in hosts):
             match = pattern.fullmatch(value.encode("utf-8", "replace").decode())
             if match is not None:
                 return str(match["key"])

@@ -168,8 +168,8 @@ class ResponsesFormat(ApiFormat):
         calls = visible.calls
         if any(references):
             # A reference does not say which call it stands for; the results behind it do.
-            behind = takewhile(lambda one: not one.by_model, items[messages[-1].turn + 1 :])
-            calls = tuple(part.id for one in behind for part in one.of(Kind.RESULT)) or calls
+            behind = takewhile(lambda message: not message.by_model, items[messages[-1].turn + 1 :])
+            calls = tuple(part.id for message in behind for part in message.of(Kind.RESULT)) or calls
         return replace(visible, calls=calls, item=references[-1], open=messages[-1] is items[-1])
 
     def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
@@ -205,7 +205,7 @@ class ResponsesFormat(ApiFormat):
         bounds = [request.place(item) for item in request.items(self.members(request).get("input"))]
         kept = [place for place in range(len(bounds)) if place not in places]
         for place in sorted(places):
-            before = max((one for one in kept if one < place), default=None)
+            before = max((other for other in kept if other < place), default=None)
             behind = place + 1 < len(bounds)
             # With the comma in front of it, and at the beginning with the one behind it.
             if before is not None:
@@ -311,7 +311,7 @@ def _all_tools(request: Document, arrays: Sequence[Raw]) -> Iterator[Mapping[str
     for value in (value for array in arrays for value in request.items(array)):
         tool = request.members(value)
         if request.string(tool.get("type")) == "namespace":
-            yield from (request.members(one) for one in request.items(tool.get("tools")))
+            yield from (request.members(item) for item in request.items(tool.get("tools")))
         else:
             yield tool
 

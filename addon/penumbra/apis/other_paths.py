@@ -72,13 +72,13 @@ def sockets() -> tuple[SocketKind, ...]:
 def by_path(path: str) -> Other | None:
     """What a request to this path of an LLM host is; None: nobody knows."""
     bare = normal(path)
-    return next((one for one in others() if one.path.fullmatch(bare)), None)
+    return next((path for path in others() if path.path.fullmatch(bare)), None)
 
 
 def socket_by_path(path: str) -> SocketKind | None:
     """What a WebSocket at this path of an LLM host is; None: nobody knows."""
     bare = normal(path)
-    return next((one for one in sockets() if one.path.fullmatch(bare)), None)
+    return next((path for path in sockets() if path.path.fullmatch(bare)), None)
 
 
 def error(host: str, status: int, message: str) -> bytes:

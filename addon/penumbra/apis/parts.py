@@ -177,4 +177,4 @@ def is_elsewhere(request: Document) -> bool:
     members = request.members(request.root)
     thread = request.members(members.get("thread"))
     named = [members.get(name) for name in ("previous_response_id", "conversation", "cachedContent")]
-    return any(request.plain(one) for one in (*named, thread.get("previous_message_id")))
+    return any(request.plain(name) for name in (*named, thread.get("previous_message_id")))

@@ -75,7 +75,7 @@ def find(document: Document, messages: Raw | None, known: Collection[Raw]) -> It
     """The results in a conversation that hold more than the texts that are `known`."""
     if messages is None:
         return
-    places = frozenset(document.place(one)[0] for one in known)
+    places = frozenset(document.place(result)[0] for result in known)
     for turn, message in enumerate(document.items(messages) or [messages]):
         role = document.string(document.members(message).get("role"))
         for value in _results(document, message, _MESSAGE_LEVELS):
@@ -132,7 +132,7 @@ def _fits(name: str, section: str) -> bool:
 def _call_id(document: Document, value: Raw) -> str:
     members = document.members(value)
     found = (document.string(members.get(name)) for name in knowledge()["ids"])
-    return next((one for one in found if one), "")
+    return next((name for name in found if name), "")
 
 
 @dataclass(slots=True)

@@ -62,14 +62,14 @@ def _rules() -> tuple[tuple[_Rule, ...], Any]:
     known = rules.load("user_results.yaml")
     found = tuple(
         _Rule(
-            one["needs"],
-            re2.compile(one["opens"]),
-            re2.compile(one["closes"]) if "closes" in one else None,
-            one.get("after", ""),
-            re2.compile(one["calls"]) if "calls" in one else None,
-            one.get("only_next", False),
+            rule["needs"],
+            re2.compile(rule["opens"]),
+            re2.compile(rule["closes"]) if "closes" in rule else None,
+            rule.get("after", ""),
+            re2.compile(rule["calls"]) if "calls" in rule else None,
+            rule.get("only_next", False),
         )
-        for one in known["results"]
+        for rule in known["results"]
     )
     return found, re2.compile(known["commands"])
 
@@ -86,7 +86,7 @@ def find(document: Document, messages: Raw | None) -> Iterator[Passage]:
         if role in _ANSWERED:
             said = message
         elif role in (None, "user"):
-            texts = [(one, document.string(one) or "") for one in _texts(document, message)]
+            texts = [(text, document.string(text) or "") for text in _texts(document, message)]
             reader = _Reader(document, said, turn, command)
             yield from reader.read(texts)
             command = reader.command
@@ -189,7 +189,7 @@ class _Reader:
     def _said(self) -> str:
         if self.said is None:
             return ""
-        texts = (self.document.string(one) or "" for one in _texts(self.document, self.said))
+        texts = (self.document.string(text) or "" for text in _texts(self.document, self.said))
         return "\n".join(texts)[-_SAID:]
 
 

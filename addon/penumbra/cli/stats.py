@@ -15,7 +15,7 @@ from penumbra.metrics import running
 
 def main(arguments: Sequence[str]) -> int:
     """Prints the figures of each proxy. Exit code 0, or 1 if none runs."""
-    unknown = [one for one in arguments if one != "--json"]
+    unknown = [argument for argument in arguments if argument != "--json"]
     if unknown:
         raise Failure(f"stats: got {unknown[0]!r}, allowed: --json", code=2)
     found = list(running.running(running.folder()))
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str]) -> int:
     elif not found:
         print("Penumbra: no proxy is running here.")
     else:
-        print("\n\n".join("\n".join(_lines(one)) for one in found))
+        print("\n\n".join("\n".join(_lines(process)) for process in found))
     return 0 if found else 1
 
 

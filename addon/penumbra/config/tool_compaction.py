@@ -48,4 +48,4 @@ def _bytes(value: Any) -> int:
 
 
 def _texts(value: Any) -> list[str]:
-    return [one for one in value if isinstance(one, str)] if isinstance(value, (list, tuple)) else []
+    return [name for name in value if isinstance(name, str)] if isinstance(value, (list, tuple)) else []

@@ -216,7 +216,7 @@ class Expansions:
         reasoning, scope = wire.reasoning(document), caller.owner
         if not reasoning or not await self._exchanges.get([orphan_key(scope, "")]):
             return
-        keys = {one.index: orphan_key(scope, one.known_by) for one in reasoning}
+        keys = {thought.index: orphan_key(scope, thought.known_by) for thought in reasoning}
         known = await self._exchanges.get(keys.values())
         wire.take_out(document, [index for index, key in keys.items() if key in known])
 
@@ -413,7 +413,7 @@ class Expansions:
         results, caller = done.pending or (done.hidden.results if done.hidden else ()), prepared.caller
         history = prepared.history.before
         if prepared.history.responses:
-            calls = [prefix_hash.call(one.name, one.arguments) for one in done.made]
+            calls = [prefix_hash.call(call.name, call.arguments) for call in done.made]
             history = prefix_hash.answered(history, prefix_hash.plain(done.text), calls)
         for response_id in dict.fromkeys((done.ids[0], done.ids[-1])):
             visible = Visible(-1, 0, (), "", "", 0, response_id=response_id)
@@ -433,7 +433,7 @@ class Expansions:
 def _latest(history: History, known: Mapping[bytes, Known]) -> Known | None:
     """What is known of the last response that says whether the injected tool is there."""
     found = (known[key] for key in reversed(history.keys) if key in known)
-    return next((one for one in found if not one.undecided), None)
+    return next((exchange for exchange in found if not exchange.undecided), None)
 
 
 def _owner(format_name: str, caller: Caller) -> bytes:

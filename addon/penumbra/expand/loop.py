@@ -251,7 +251,7 @@ class ToolLoop:
 
 
 def _orphans(turns: Sequence[Turn]) -> tuple[str, ...]:
-    return tuple(one for turn in turns for one in turn.orphans)
+    return tuple(orphan for turn in turns for orphan in turn.orphans)
 
 
 def _signed(turns: Sequence[Turn]) -> tuple[str, bool]:

@@ -69,10 +69,15 @@ def read(visible: Sequence[Visible], owner: bytes, elsewhere: bytes, chain: Chai
     """
     before = chain.history
     keys = tuple(
-        exchanges.key(elsewhere, one) if one.response_id else exchanges.key(owner, one, before[one.index])
-        for one in visible
+        exchanges.key(elsewhere, response)
+        if response.response_id
+        else exchanges.key(owner, response, before[response.index])
+        for response in visible
     )
-    signed = (exchanges.signature_key(owner, one.signature) if one.signature else None for one in visible)
+    signed = (
+        exchanges.signature_key(owner, response.signature) if response.signature else None
+        for response in visible
+    )
     begun = visible[-1] if visible and visible[-1].open else None
     front = before[begun.index] if begun is not None else before[-1]
     return History(tuple(visible), keys, tuple(signed), before[-1], front, begun, chain.responses)

@@ -148,7 +148,7 @@ class OtherRequests:
     def _warn(self, flow: http.HTTPFlow, policy: str) -> None:
         """Once for each host and kind of path: names that are long or hold digits are taken for ids."""
         pattern = "/".join(
-            "*" if _VARIABLE.fullmatch(one) else one for one in normal(flow.request.path).split("/")
+            "*" if _VARIABLE.fullmatch(part) else part for part in normal(flow.request.path).split("/")
         )
         where = f"{destination.shown(flow)}{pattern}"[:200]
         if where in self._warned or len(self._warned) >= _MOST_WARNINGS:

@@ -289,7 +289,9 @@ class SpliceStream(HttpStream):
                     response.headers = headers
                 self.original = (response, body)
             self._expect_another()
-            parent = next(one for one in reversed(self.context.layers) if isinstance(one, SpliceHttpLayer))
+            parent = next(
+                layer for layer in reversed(self.context.layers) if isinstance(layer, SpliceHttpLayer)
+            )
             self.again_id = stream_id = next(_continuation_ids)
             parent.parents[stream_id] = self.stream_id
             yield from _request(stream_id, refused.following)
@@ -400,7 +402,7 @@ class SpliceStream(HttpStream):
             yield from super().state_consume_response_body(end)
 
     def _continue(self, flow: http.HTTPFlow) -> layer.CommandGenerator[None]:
-        parent = next(one for one in reversed(self.context.layers) if isinstance(one, SpliceHttpLayer))
+        parent = next(layer for layer in reversed(self.context.layers) if isinstance(layer, SpliceHttpLayer))
         self.continuation_id = stream_id = next(_continuation_ids)
         self.continuation = flow
         self.shown = self.readable = False
@@ -451,9 +453,9 @@ def is_stream(flow: http.HTTPFlow, response: http.Response) -> bool:
 
 def install(top: layer.Layer | None) -> None:
     """Make the HTTP layers of a stack that was just chosen for a connection able to splice."""
-    for one in _stack(top):
-        if type(one) is HttpLayer:
-            http_layer: object = one
+    for layer in _stack(top):
+        if type(layer) is HttpLayer:
+            http_layer: object = layer
             http_layer.__class__ = SpliceHttpLayer
             assert isinstance(http_layer, SpliceHttpLayer)
             http_layer.parents = {}

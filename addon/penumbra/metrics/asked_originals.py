@@ -35,8 +35,8 @@ class Counts:
         """Count one response."""
         self.responses += 1
         self.asked += len(answered)
-        self.found += sum(one.found for one in answered)
-        self.sent += sum(one.sent for one in answered)
+        self.found += sum(answer.found for answer in answered)
+        self.sent += sum(answer.sent for answer in answered)
         self.calls += calls
         for turn in tokens:
             # Names come from the upstream.
@@ -78,9 +78,9 @@ class ExpansionMetrics:
             self.conversations.popitem(last=False)
         for target in (self.all, counts):
             target.add(answered, calls, tokens)
-        for one in answered:
-            self.by_tool[counted_as(self.by_tool, one.tool)] += 1
-        self.by_family.update(one.family or "(none)" for one in answered)
+        for answer in answered:
+            self.by_tool[counted_as(self.by_tool, answer.tool)] += 1
+        self.by_family.update(answer.family or "(none)" for answer in answered)
 
     def lines(self) -> list[str]:
         """The figures as text, one fact a line; the latest conversations last."""
@@ -113,7 +113,13 @@ def expansion_event(
         "extra_calls": calls,
         "extra_tokens": [dict(turn) for turn in tokens],
         "asked": [
-            {"ref": one.ref, "found": one.found, "bytes": one.sent, "tool": one.tool, "family": one.family}
-            for one in answered
+            {
+                "ref": answer.ref,
+                "found": answer.found,
+                "bytes": answer.sent,
+                "tool": answer.tool,
+                "family": answer.family,
+            }
+            for answer in answered
         ],
     }

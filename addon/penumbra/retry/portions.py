@@ -54,7 +54,7 @@ class Portions:
         left = self.room.left(usage, body, elsewhere=elsewhere)
         if left is not None and self._named and held(usage):
             return left
-        return min((one for one in (left, self._most) if one is not None), default=None)
+        return min((limit for limit in (left, self._most) if limit is not None), default=None)
 
     def gave(self, texts: list[str]) -> None:
         """These texts are sent."""

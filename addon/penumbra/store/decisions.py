@@ -71,7 +71,7 @@ def _unpack(record: bytes) -> Decision:
 
 def _read_facts(written: Mapping[str, Any]) -> Facts:
     """Facts as any release wrote them: what is not known is left out, what is missing has its default."""
-    names = {one.name for one in fields(Facts)}
+    names = {field.name for field in fields(Facts)}
     known: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in written.items()

@@ -198,7 +198,7 @@ class Document:
         if not members or len(memoryview(value)) == least:
             return False
         at, end = self.place(value)
-        places = [self.place(one) for one in members.values()]
+        places = [self.place(value) for value in members.values()]
         for start, behind in places:
             if start < at or not _BETWEEN_MEMBERS.fullmatch(self._structure, at, start):
                 return True
