@@ -229,8 +229,8 @@ class AnthropicArguments(BlockArguments):
 def error_body(failure: Failure, injected_tool: str) -> bytes:
     """An error object as the API writes it, in words of ours."""
     error = described(failure, injected_tool)
-    known = error.type if error.type.endswith("_error") or error.type in _ERRORS.values() else ""
-    kind = known or _ERRORS.get(error.status or 0, "api_error")
+    type_ = error.type if error.type.endswith("_error") or error.type in _ERRORS.values() else ""
+    kind = type_ or _ERRORS.get(error.status or 0, "api_error")
     return encode({"type": "error", "error": {"type": kind, "message": error.message}})
 
 

@@ -98,8 +98,8 @@ class ConverseFormat(AnthropicFormat):
         names, own = [], 0
         for item in request.items(config.get("tools")):
             tool = request.members(item)
-            found = request.members(tool.get("toolSpec") or tool.get("systemTool"))
-            names += [request.string(found.get("name")) or ""] if found else []
+            spec = request.members(tool.get("toolSpec") or tool.get("systemTool"))
+            names += [request.string(spec.get("name")) or ""] if spec else []
             own += "toolSpec" in tool
         choice = request.members(config.get("toolChoice"))
         return Tools(tuple(names), own, forced="any" in choice or "tool" in choice, continuable=True)

@@ -77,8 +77,8 @@ class ConverseTurns(BlockTurns):
 
     def is_continuable(self) -> bool:
         blocks = self.seen.blocks.values()
-        known = all(isinstance(block, ConverseBlock) and block.known for block in blocks)
-        return known and self.seen.stop_reason in _CONTINUABLE
+        is_known = all(isinstance(block, ConverseBlock) and block.known for block in blocks)
+        return is_known and self.seen.stop_reason in _CONTINUABLE
 
     def error(self, failure: Failure) -> StreamMessage:
         return exception(failure, self.injected_tool)
@@ -145,8 +145,8 @@ def error_body(failure: Failure, injected_tool: str) -> bytes:
 def exception(failure: Failure, injected_tool: str) -> StreamMessage:
     """The same within a stream."""
     problem = described(failure, injected_tool)
-    known = problem.type if problem.type.endswith("Exception") else ""
-    kind = known or _EXCEPTIONS.get(problem.status or 0, "internalServerException")
+    type_ = problem.type if problem.type.endswith("Exception") else ""
+    kind = type_ or _EXCEPTIONS.get(problem.status or 0, "internalServerException")
     headers = {":exception-type": kind, ":content-type": "application/json", ":message-type": "exception"}
     data = encode({"message": problem.message})
     return StreamMessage(message_bytes(headers, data), data, exception=kind)

@@ -53,8 +53,8 @@ class GeminiFormat(ApiFormat):
         return _parts(document, document.members(member(inner(document), "systemInstruction")))
 
     def answered(self, result: Part, by_id: Mapping[str, ToolCall], waiting: OpenCalls) -> ToolCall | None:
-        known = by_id.get(result.id) if result.id else None
-        return known or waiting.first_named(result.name)
+        call = by_id.get(result.id) if result.id else None
+        return call or waiting.first_named(result.name)
 
     def tokens(self, document: Document, calls: list[Part]) -> tuple[str, ...]:
         return tuple(call_token(document, part.block) for part in calls)
@@ -189,8 +189,8 @@ def _without_ids(source: bytes) -> bytes:
     for value in document.items(document.members(document.root).get("parts")) or [document.root]:
         part = document.members(value)
         for call in (member(part, "functionCall"), member(part, "functionResponse")):
-            if (found := document.members(call).get("id")) is not None:
-                document.remove_member(found)
+            if (id_ := document.members(call).get("id")) is not None:
+                document.remove_member(id_)
     return document.render()
 
 

@@ -52,21 +52,21 @@ def identify(
     `host`: name and port that the connection leads to. `peer`: the client's address, which tells callers
     without credentials apart. `user`: what the request itself says about its user.
     """
-    found = list(_credentials(host, headers, query))
-    if not found:
+    credentials = list(_credentials(host, headers, query))
+    if not credentials:
         open_ = _hash(key, ("host", host), ("peer", peer))
         return Identity(open_, open_, True)
-    scope = _hash(key, ("host", host), *((kind, name, value) for kind, name, value in found))
-    lasting = [_lasting(kind, name, value, user) for kind, name, value in found]
+    scope = _hash(key, ("host", host), *((kind, name, value) for kind, name, value in credentials))
+    lasting = [_lasting(kind, name, value, user) for kind, name, value in credentials]
     return Identity(scope, _hash(key, ("host", host), *lasting), False)
 
 
 def credential_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """The headers that authorise a request, and what its API wants to know beside a login's token."""
-    found = {name: headers[name] for name in ("authorization", *_KEY_HEADERS) if headers.get(name)}
+    credentials = {name: headers[name] for name in ("authorization", *_KEY_HEADERS) if headers.get(name)}
     betas = [beta.strip() for beta in headers.get("anthropic-beta", "").split(",")]
     login = ",".join(beta for beta in betas if beta.startswith("oauth-"))
-    return {**found, "anthropic-beta": login} if found and login else found
+    return {**credentials, "anthropic-beta": login} if credentials and login else credentials
 
 
 def _credentials(
@@ -147,15 +147,17 @@ class _Known:
 
 @cache
 def _known() -> _Known:
-    found = rules.load("credentials.yaml")
+    content = rules.load("credentials.yaml")
     return _Known(
-        frozenset(found["headers"]),
-        frozenset(found["queries"]),
-        frozenset(found["words"]),
-        frozenset(found["not"]),
-        frozenset(found["cookies_not"]),
-        tuple((rule["header"], re2.compile(rule["value"]), tuple(rule["hosts"])) for rule in found["signed"]),
-        tuple((re2.compile(rule["value"]), rule["account"]) for rule in found["renewed"]),
+        frozenset(content["headers"]),
+        frozenset(content["queries"]),
+        frozenset(content["words"]),
+        frozenset(content["not"]),
+        frozenset(content["cookies_not"]),
+        tuple(
+            (rule["header"], re2.compile(rule["value"]), tuple(rule["hosts"])) for rule in content["signed"]
+        ),
+        tuple((re2.compile(rule["value"]), rule["account"]) for rule in content["renewed"]),
     )
 
 

@@ -82,27 +82,27 @@ class ChatArguments(CallArguments):
         self, event: Event, document: Document, item: dict[str, Raw], key: tuple[int, int], *, last: bool
     ) -> list[Event]:
         given = document.string(item.get("id")) or ""
-        known = self._calls.get(key)
+        call = self._calls.get(key)
         # Some providers use one index for several calls.
         before: list[Event] = []
-        if known is not None and given and known.id and given != known.id:
-            before, known = self._flush([key]), None
-        if known is None:
-            known = self._calls[key] = _ChatCall(given)
+        if call is not None and given and call.id and given != call.id:
+            before, call = self._flush([key]), None
+        if call is None:
+            call = self._calls[key] = _ChatCall(given)
         shape = "custom" if "custom" in item else "function"
         made = document.members(item.get(shape))
         name = document.string(made.get("name")) or ""
-        known.name += "" if name == known.name else name
+        call.name += "" if name == call.name else name
         value = made.get(_SHAPES[shape])
-        if value is None or not known.name:
+        if value is None or not call.name:
             return before
         text = document.string(value)
         if text is None:
-            edit_value(document, value, self._open(known.name, freeform=shape == "custom"))
-        elif text or known.opened:
-            new = self._feed(event, known, key, shape, text)
+            edit_value(document, value, self._open(call.name, freeform=shape == "custom"))
+        elif text or call.opened:
+            new = self._feed(event, call, key, shape, text)
             if last:
-                new += known.call.arguments.finish() if known.call else ""
+                new += call.call.arguments.finish() if call.call else ""
                 del self._calls[key]
             if new != text:
                 document.replace(value, new)

@@ -51,8 +51,8 @@ class Message:
         """Which call a fragment belongs to, counted in the order in which they began."""
         index, call_id = fragment.get("index"), fragment.get("id")
         current = self._at.get(index) if isinstance(index, int) else max(self._calls, default=None)
-        known = self._calls.get(current, {}).get("id") if current is not None else None
-        if current is not None and (not call_id or not known or call_id == known):
+        id_ = self._calls.get(current, {}).get("id") if current is not None else None
+        if current is not None and (not call_id or not id_ or call_id == id_):
             return current
         same = (number for number, call in self._calls.items() if call_id and call.get("id") == call_id)
         return next(same, len(self._calls))

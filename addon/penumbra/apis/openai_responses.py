@@ -197,8 +197,8 @@ class ResponsesFormat(ApiFormat):
         for place, value in enumerate(request.items(self.members(request).get("input"))):
             item = request.members(value)
             name = kind(request, item)
-            known = known_by(request, item) if name in ("reasoning", "item_reference") else ""
-            found += [Reasoning(place, known)] if known else []
+            mark = known_by(request, item) if name in ("reasoning", "item_reference") else ""
+            found += [Reasoning(place, mark)] if mark else []
         return found
 
     def take_out(self, request: Document, places: Collection[int]) -> None:
@@ -237,9 +237,9 @@ def _parts(document: Document, value: Raw, item: Mapping[str, Raw], name: str) -
         return tuple([Part(Kind.TEXT, text, texts=(text,)) for text in texts])
     if name in CALLS:
         tool, arguments = CALLS[name]
-        called, found = document.string(item.get("name")) or tool, _id(document, item)
+        called, id_ = document.string(item.get("name")) or tool, _id(document, item)
         given, checked = item.get(arguments), arguments in ("action", "operation")
-        return (Part(Kind.CALL, value, found, called, given, counts=bool(found), checked=checked),)
+        return (Part(Kind.CALL, value, id_, called, given, counts=bool(id_), checked=checked),)
     if name.endswith("_call_output"):
         texts = _texts(document, item.get("output")) if name in _RESULTS else iter(())
         tool = document.string(item.get("name")) or ""
@@ -248,8 +248,8 @@ def _parts(document: Document, value: Raw, item: Mapping[str, Raw], name: str) -
         return (Part(Kind.RESULT, value, document.string(item.get(_RESULTS_WITHOUT_TEXT[name])) or ""),)
     if name == "reasoning":
         return (Part(Kind.REASONING, value, signature=""),)
-    if found := call_id(document, name, item):
-        return (Part(Kind.OTHER, value, found),)
+    if id_ := call_id(document, name, item):
+        return (Part(Kind.OTHER, value, id_),)
     return (Part(Kind.OTHER, value, _id(document, item), counts=False),) if name.endswith("_call") else ()
 
 

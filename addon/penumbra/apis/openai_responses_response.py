@@ -288,9 +288,9 @@ def read_turn(items: Sequence[bytes], end: dict[str, Any], injected_tool: str) -
         last = document.string(item.get("id")) or ""
         # Clients send it again whole, or refer to it by its id.
         orphans = [*orphans, known_by(document, item), last] if name == "reasoning" else []
-        if found := call_id(document, name, item):
-            real_calls.append(found)
-            made += [call] if (call := _made(document, name, item, found)) else []
+        if id_ := call_id(document, name, item):
+            real_calls.append(id_)
+            made += [call] if (call := _made(document, name, item, id_)) else []
         elif name == "message":
             texts.append(joined_text(document, item.get("content"), TEXTS))
         elif "encrypted_content" in item:

@@ -74,19 +74,19 @@ class Pieces:
         source = document.source(message)
         key = hashlib.blake2b(source, key=scope[:64], digest_size=16).digest()
         with self._lock:
-            if (found := self._known.get(key)) is not None:
+            if (piece := self._known.get(key)) is not None:
                 self._known.move_to_end(key)
-                return found
+                return piece
         try:
-            found = _piece(document, message)
+            piece = _piece(document, message)
         except RecursionError:
-            found = Piece(False, digest=hashlib.blake2b(source, digest_size=16).digest())
-        if len(found.text) <= _LONGEST:
+            piece = Piece(False, digest=hashlib.blake2b(source, digest_size=16).digest())
+        if len(piece.text) <= _LONGEST:
             with self._lock:
-                self._known[key] = found
+                self._known[key] = piece
                 while len(self._known) > self._most:
                     self._known.popitem(last=False)
-        return found
+        return piece
 
 
 _PIECES = Pieces()
@@ -166,15 +166,15 @@ def said_by(document: Document, arguments: Raw, scope: bytes) -> bytes:
     source = document.source(arguments)
     key = hashlib.blake2b(source, key=scope[:64], digest_size=16).digest()
     with _SAID_LOCK:
-        if (found := _SAID.get(key)) is not None:
+        if (said := _SAID.get(key)) is not None:
             _SAID.move_to_end(key)
-            return found
-    found = call("", decode(source))
+            return said
+    said = call("", decode(source))
     with _SAID_LOCK:
-        _SAID[key] = found
+        _SAID[key] = said
         while len(_SAID) > _MEMORY:
             _SAID.popitem(last=False)
-    return found
+    return said
 
 
 def _link(state: bytes, tag: bytes, *parts: bytes) -> bytes:
@@ -199,15 +199,15 @@ class _Known:
 
 @cache
 def _known() -> _Known:
-    found = rules.load("history.yaml")
+    content = rules.load("history.yaml")
     return _Known(
-        frozenset(found["transparent"]),
-        frozenset(found["ignored"]),
-        frozenset(found["texts"]),
-        frozenset(found["unseen"]["types"]),
-        frozenset(found["unseen"]["roles"]),
-        frozenset(found["calls"]),
-        tuple(found["arguments"]),
+        frozenset(content["transparent"]),
+        frozenset(content["ignored"]),
+        frozenset(content["texts"]),
+        frozenset(content["unseen"]["types"]),
+        frozenset(content["unseen"]["roles"]),
+        frozenset(content["calls"]),
+        tuple(content["arguments"]),
     )
 
 

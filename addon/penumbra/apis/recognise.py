@@ -66,10 +66,10 @@ class Api:
 @rules.cached
 def apis() -> tuple[Api, ...]:
     """Every API of the rule file, in its order."""
-    known = rules.load_as("providers.yaml", Providers)
+    providers = rules.load_as("providers.yaml", Providers)
     caches = {
         name: Cache(rule.kind == "explicit", rule.marker.encode(), rule.minimum_tokens)
-        for name, rule in known.caches.items()
+        for name, rule in providers.caches.items()
     }
     return tuple(
         Api(
@@ -82,15 +82,15 @@ def apis() -> tuple[Api, ...]:
             wire=REQUESTS[rule.format],
             cache=caches[rule.format],
         )
-        for name, rule in known.apis.items()
+        for name, rule in providers.apis.items()
     )
 
 
 @rules.cached
 def _hosts() -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Of providers, and local ones."""
-    known = rules.load_as("providers.yaml", Providers)
-    return tuple(host for hosts in known.providers.values() for host in hosts), known.local
+    providers = rules.load_as("providers.yaml", Providers)
+    return tuple(host for hosts in providers.providers.values() for host in hosts), providers.local
 
 
 def is_llm_host(host: str, extra: tuple[str, ...] = ()) -> bool:
@@ -110,8 +110,8 @@ def _is_one(host: str, patterns: tuple[str, ...]) -> bool:
 
 def model_in(path: str) -> str:
     """The model that a path names, for APIs whose bodies don't; empty if it names none."""
-    found = _MODEL.search(normal(path))
-    return (found[1] or found[2]) if found else ""
+    match = _MODEL.search(normal(path))
+    return (match[1] or match[2]) if match else ""
 
 
 def by_request_line(method: str, path: str) -> Api | None:

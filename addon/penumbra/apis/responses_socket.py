@@ -67,8 +67,8 @@ _ENVELOPE = msgspec.json.Decoder(Envelope)
 def envelope(frame: bytes) -> Envelope | None:
     """The outside of a frame; None if it is none of this API's."""
     try:
-        found = _ENVELOPE.decode(frame)
-        return found if found.type else None
+        envelope = _ENVELOPE.decode(frame)
+        return envelope if envelope.type else None
     except (msgspec.DecodeError, RecursionError):
         pass
     try:
@@ -138,12 +138,12 @@ class Transcript:
         """A request has been answered to the end."""
         document = Document(frame)
         before = document.string(document.members(document.root).get(_BEFORE))
-        known = [] if not before else self._items if before == self._response_id else None
+        items_before = [] if not before else self._items if before == self._response_id else None
         self._response_id = turn.response_id
         self._items = None
-        if known is None:
+        if items_before is None:
             return
-        self._items = [*known, *_input(document), *([turn.message] if turn.message else [])]
+        self._items = [*items_before, *_input(document), *([turn.message] if turn.message else [])]
         if sum(map(len, self._items)) > _MAX_TRANSCRIPT_BYTES:
             self._items = None
 

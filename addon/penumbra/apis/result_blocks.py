@@ -131,8 +131,8 @@ def _fits(name: str, section: str) -> bool:
 
 def _call_id(document: Document, value: Raw) -> str:
     members = document.members(value)
-    found = (document.string(members.get(name)) for name in knowledge()["ids"])
-    return next((name for name in found if name), "")
+    ids = (document.string(members.get(name)) for name in knowledge()["ids"])
+    return next((name for name in ids if name), "")
 
 
 @dataclass(slots=True)

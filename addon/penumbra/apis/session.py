@@ -48,9 +48,9 @@ def _stable(text: str) -> str:
 
 def _named(headers: Mapping[str, str], document: Document) -> str:
     names, paths = _places()
-    for found in (*(headers.get(name) for name in names), *_body_ids(document, paths)):
-        if isinstance(found, str) and 0 < len(found) <= _LONGEST_ID:
-            return found
+    for id_ in (*(headers.get(name) for name in names), *_body_ids(document, paths)):
+        if isinstance(id_, str) and 0 < len(id_) <= _LONGEST_ID:
+            return id_
     return ""
 
 
@@ -84,8 +84,8 @@ def _may_continue_elsewhere(document: Document) -> bool:
 @cache
 def _places() -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     """Headers, and paths in the body, that may hold the id of a conversation."""
-    known = rules.load("sessions.yaml")
-    return tuple(known["headers"]), tuple(tuple(path.split(".")) for path in known["body"])
+    content = rules.load("sessions.yaml")
+    return tuple(content["headers"]), tuple(tuple(path.split(".")) for path in content["body"])
 
 
 @cache

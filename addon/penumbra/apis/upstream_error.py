@@ -103,11 +103,11 @@ def _error(body: bytes) -> dict[str, Any]:
         return {}
     holders = (value, value.get("response"))
     for holder in holders:
-        found = holder.get("error") if isinstance(holder, dict) else None
-        if isinstance(found, dict):
-            return found
-        if isinstance(found, str) and found:
-            return {"message": found}
+        inner = holder.get("error") if isinstance(holder, dict) else None
+        if isinstance(inner, dict):
+            return inner
+        if isinstance(inner, str) and inner:
+            return {"message": inner}
     # An event of the name `error` is the object itself.
     return {key: one for key, one in value.items() if (key, one) != ("type", "error")}
 

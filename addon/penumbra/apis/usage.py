@@ -46,8 +46,8 @@ class UsageTable:
     def read(self, document: Document, owner: Raw | None) -> Metrics:
         """The figures that an object has, or its members."""
         members = document.members(owner)
-        found = {name: document.plain(members.get(name) if name else owner) for name in self._all()}
-        metrics = {name: flat(value) for name, value in found.items() if isinstance(value, dict)}
+        counts = {name: document.plain(members.get(name) if name else owner) for name in self._all()}
+        metrics = {name: flat(value) for name, value in counts.items() if isinstance(value, dict)}
         return {name: only(each, self.names or ("",)) for name, each in metrics.items()}
 
     def of_turn(self, metrics: Metrics) -> dict[str, int]:

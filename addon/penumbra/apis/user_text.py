@@ -130,10 +130,10 @@ class _Reader:
             if "<bash-input>" in text and (ran := commands.search(text)):
                 self.command = ran[1]
             fits = ((rule, rule.opens.search(text)) for rule in known if rule.needs in text)
-            found = next(((rule, head) for rule, head in fits if head), None)
-            if found is None:
+            fitting = next(((rule, head) for rule, head in fits if head), None)
+            if fitting is None:
                 continue
-            rule, head = found
+            rule, head = fitting
             if rule.only_next and head.end() == len(text):
                 waiting = (rule, head)
                 continue

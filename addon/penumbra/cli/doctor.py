@@ -39,10 +39,10 @@ def main(arguments: Sequence[str]) -> int:
     """Prints all checks; the exit code."""
     if arguments:
         raise Failure(f"doctor takes no arguments, got {arguments[0]!r}", code=2)
-    found = list(checks(os.environ))
-    for check in found:
+    results = list(checks(os.environ))
+    for check in results:
         print(check)
-    return max(check.state for check in found)
+    return max(check.state for check in results)
 
 
 def checks(environment: Mapping[str, str]) -> Iterator[Check]:
@@ -61,15 +61,15 @@ def _python() -> Check:
 
 
 def _versions() -> Iterator[Check]:
-    known = rules.load("advisories.yaml")
-    for package in dict.fromkeys(entry["package"] for entry in known["holes"]):
+    advisories = rules.load("advisories.yaml")
+    for package in dict.fromkeys(entry["package"] for entry in advisories["holes"]):
         version = version_of(package)
-        found = holes_of(package, version)
+        holes = holes_of(package, version)
         if not version:
             yield Check(State.BAD, f"{package} is not installed: pip install . (of Penumbra) brings it")
-        elif not found:
-            yield Check(State.OK, f"{package} {version}: no hole in the list of {known['date']}")
-        for hole in found:
+        elif not holes:
+            yield Check(State.OK, f"{package} {version}: no hole in the list of {advisories['date']}")
+        for hole in holes:
             yield Check(State.NOTE, f"{package} {version}: {hole.id}, {hole.what}: {hole.remedy}")
 
 

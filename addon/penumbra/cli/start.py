@@ -172,9 +172,9 @@ class _Face:
         if (
             self.command == "web"
             and not self.informed
-            and (found := [hole for hole in holes() if hole.shows_flows])
+            and (shown := [hole for hole in holes() if hole.shows_flows])
         ):
-            raise Failure(_too_open(found[0]), code=2)
+            raise Failure(_too_open(shown[0]), code=2)
         self.addon.configure(set(ctx.options.keys()))
         _add_behind(ctx.master, "proxyserver", _Greeting(self.starter, self._certificates()))
         expression = " ".join(words)

@@ -18,14 +18,14 @@ def main(arguments: Sequence[str]) -> int:
     unknown = [argument for argument in arguments if argument != "--json"]
     if unknown:
         raise Failure(f"stats: got {unknown[0]!r}, allowed: --json", code=2)
-    found = list(running.running(running.folder()))
+    processes = list(running.running(running.folder()))
     if "--json" in arguments:
-        print(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
-    elif not found:
+        print(orjson.dumps(processes, option=orjson.OPT_INDENT_2).decode())
+    elif not processes:
         print("Penumbra: no proxy is running here.")
     else:
-        print("\n\n".join("\n".join(_lines(process)) for process in found))
-    return 0 if found else 1
+        print("\n\n".join("\n".join(_lines(process)) for process in processes))
+    return 0 if processes else 1
 
 
 def _lines(found: dict[str, Any]) -> list[str]:

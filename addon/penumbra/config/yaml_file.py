@@ -48,10 +48,10 @@ class Variables:
         return value
 
     def _value(self, match: re.Match[str]) -> str:
-        found = self.environment.get(match[1], "")
-        if found:
-            self.used[found] = f"${{{match[1]}}}"
-        return found or match[2] or ""
+        value = self.environment.get(match[1], "")
+        if value:
+            self.used[value] = f"${{{match[1]}}}"
+        return value or match[2] or ""
 
     def hide(self, text: str) -> str:
         """A message with the names of variables instead of what they hold."""
@@ -166,9 +166,9 @@ _RECORD_PARSERS: Mapping[str, Parser[Any]] = {"timeout": DURATION, "query_agnost
 
 
 def _record(kind: type[_Record], key: str, value: Any) -> _Record:
-    known = tuple(item.name for item in fields(kind))
+    names = tuple(item.name for item in fields(kind))
     section = _mapping(key, value)
-    _check_names(key, section, known)
+    _check_names(key, section, names)
     found: dict[str, Any] = {}
     for name, item in section.items():
         found[name] = read_value(_RECORD_PARSERS.get(name, TEXT), f"{key}.{name}", item)

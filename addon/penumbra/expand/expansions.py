@@ -205,11 +205,11 @@ class Expansions:
         key = exchange_key(
             caller.elsewhere(response_id), Visible(-1, 0, (), "", "", 0, response_id=response_id)
         )
-        known = (await self._exchanges.get([key])).get(key)
-        if known is None or known.scope != caller.scope:
+        exchange = (await self._exchanges.get([key])).get(key)
+        if exchange is None or exchange.scope != caller.scope:
             return
-        if known.hidden is not None and known.hidden.response_id:
-            document.replace(named, known.hidden.response_id)
+        if exchange.hidden is not None and exchange.hidden.response_id:
+            document.replace(named, exchange.hidden.response_id)
 
     async def _take_out_orphans(self, wire: ApiFormat, document: Document, caller: Caller) -> None:
         """What clients keep of responses that broke off, and the provider refuses ever after."""
@@ -217,8 +217,8 @@ class Expansions:
         if not reasoning or not await self._exchanges.get([orphan_key(scope, "")]):
             return
         keys = {thought.index: orphan_key(scope, thought.known_by) for thought in reasoning}
-        known = await self._exchanges.get(keys.values())
-        wire.take_out(document, [index for index, key in keys.items() if key in known])
+        exchanges_by_key = await self._exchanges.get(keys.values())
+        wire.take_out(document, [index for index, key in keys.items() if key in exchanges_by_key])
 
     async def _prepare(
         self,
@@ -271,8 +271,8 @@ class Expansions:
         visible = wire.visible(document)
         named = visible[0].response_id if visible else ""
         if not named:
-            found = before or prefix_hash.of(document, caller.scope)
-            return replay.read(visible, owner, b"", found), None
+            chain = before or prefix_hash.of(document, caller.scope)
+            return replay.read(visible, owner, b"", chain), None
         elsewhere = caller.elsewhere(named)
         one = exchange_key(elsewhere, visible[0])
         held = (await self._exchanges.get([one])).get(one)
@@ -280,10 +280,10 @@ class Expansions:
             # Originals are for the credential that they were kept for; the calls need results all the same.
             results = tuple(map(replay.forgotten, held.hidden.results))
             held = replace(held, hidden=msgspec.structs.replace(held.hidden, results=results))
-        found = prefix_hash.of(
+        chain = prefix_hash.of(
             document, caller.scope, held.history if held is not None else prefix_hash.START
         )
-        return replay.read(visible, owner, elsewhere, found), held
+        return replay.read(visible, owner, elsewhere, chain), held
 
     async def _belongs(
         self,
@@ -363,9 +363,9 @@ class Expansions:
         return text, original, query.ref
 
     async def _original(self, prepared: Prepared, find: Find, ref: str) -> Original | None:
-        found = await find(ref)
-        if found is not None:
-            return found
+        original = await find(ref)
+        if original is not None:
+            return original
         caller, history = prepared.caller, prepared.history
         if caller.open and not (history.is_elsewhere and is_telling(history.visible[0].response_id)):
             return None

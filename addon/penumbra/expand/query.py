@@ -191,15 +191,15 @@ def _matching(lines: list[str], query: Query, page_bytes: int, clock: Callable[[
     if pattern.programsize > _PROGRAM_STEPS:
         return "The pattern can't be used: it is too large. Call again with smaller counts, or fewer words."
     first, last = query.first or 1, min(query.last or len(lines), len(lines))
-    found = _search(lines, pattern, first, last, clock)
-    hits = found.hits
+    matches = _search(lines, pattern, first, last, clock)
+    hits = matches.hits
     where = f"{len(lines):,} lines"
     if query.first or query.last:
         where = f"lines {first:,}-{last:,} of {where}"
-    if found.last < last:
-        where += f", of which only {first:,}-{found.last:,} were searched, since this pattern takes long"
-    if found.cut:
-        where += f"; of {len(found.cut):,} very long lines only the beginning was searched"
+    if matches.last < last:
+        where += f", of which only {first:,}-{matches.last:,} were searched, since this pattern takes long"
+    if matches.cut:
+        where += f"; of {len(matches.cut):,} very long lines only the beginning was searched"
     head = f"[{len(hits):,} matching {'line' if len(hits) == 1 else 'lines'} in {where}]"
     rest, body, following = 0, "", 0
     if hits:
@@ -210,9 +210,9 @@ def _matching(lines: list[str], query: Query, page_bytes: int, clock: Callable[[
     if rest:
         what = f"{rest:,} more matching {'line' if rest == 1 else 'lines'} not shown"
         return f'{told}\n[{what}. To go on: the same call with lines="{following}-{last}".]'
-    if found.last < last:
+    if matches.last < last:
         return (
-            f'{told}\n[To go on: the same call with lines="{found.last + 1}-{last}", or a simpler pattern.]'
+            f'{told}\n[To go on: the same call with lines="{matches.last + 1}-{last}", or a simpler pattern.]'
         )
     return told
 

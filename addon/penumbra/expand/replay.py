@@ -85,8 +85,8 @@ def read(visible: Sequence[Visible], owner: bytes, elsewhere: bytes, chain: Chai
 
 def forgotten(result: bytes) -> bytes:
     """A result of a call of the injected tool that says, instead of the original, that there is none."""
-    found = decode(result)
-    return encode({**found, **dict.fromkeys(found.keys() & _TEXTS, query.unknown(""))})
+    message = decode(result)
+    return encode({**message, **dict.fromkeys(message.keys() & _TEXTS, query.unknown(""))})
 
 
 def put_back(

@@ -34,13 +34,13 @@ class Listening:
         address = data.server.address
         if address is None or address[1] != _web_port():
             return
-        found = await _lookup(address[0], address[1])
-        if any(is_own(host) for host in found):
+        addresses = await _lookup(address[0], address[1])
+        if any(is_own(host) for host in addresses):
             data.server.error = _REFUSAL
             _log.warning(f"Penumbra refused a connection to mitmweb's port {address[1]}.")
-        elif found:
+        elif addresses:
             data.server.sni = data.server.sni or data.client.sni or address[0]
-            data.server.address = (found[0], address[1])
+            data.server.address = (addresses[0], address[1])
 
     async def http_connect(self, flow: http.HTTPFlow) -> None:
         """Also where another proxy would make the connection."""
@@ -119,7 +119,7 @@ def _web_port() -> int | None:
 async def _lookup(host: str, port: int) -> list[str]:
     """The addresses of a host; none if it has none, and then nothing can be connected to."""
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return []
-    return [str(entry[4][0]) for entry in found]
+    return [str(entry[4][0]) for entry in infos]

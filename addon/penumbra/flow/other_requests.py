@@ -45,17 +45,17 @@ class OtherRequests:
 
     async def request(self, flow: http.HTTPFlow, lease: Lease, unfit: Api | None = None) -> None:
         """`unfit`: by its path the request is this API's, but its body is no call of it."""
-        known = other_paths.by_path(flow.request.path) if unfit is None else None
+        path = other_paths.by_path(flow.request.path) if unfit is None else None
         settings = lease.settings
-        if not settings.redact_secrets or not flow.request.raw_content or (known and known.passes):
+        if not settings.redact_secrets or not flow.request.raw_content or (path and path.passes):
             return
-        if known is None and not llm_hosts.is_provider(flow, settings.hosts):
+        if path is None and not llm_hosts.is_provider(flow, settings.hosts):
             return  # What runs locally may be anything.
         if self._signing.forbids_changes(flow.request, settings):
             return
-        unknown = known is None and unfit is None
+        unknown = path is None and unfit is None
         try:
-            await self._search(flow, lease, unfit is not None, known is not None and known.files, unknown)
+            await self._search(flow, lease, unfit is not None, path is not None and path.files, unknown)
         except Exception as error:
             if settings.must_search and not (unknown and settings.unknown_paths == "pass"):
                 self._refuse(flow, _told(error), unfit)
@@ -112,14 +112,14 @@ class OtherRequests:
             too_large = isinstance(error, content_encoding.TooLarge)
             raise (TooLarge if too_large else Unreadable)(f"its body: {error}") from None
         searched = await self._searched(flow, Body(data, kind, strict, files), lease)
-        found = searched.body is not data
-        if unknown and (found or searched.results):
+        changed = searched.body is not data
+        if unknown and (changed or searched.results):
             self._warn(flow, settings.unknown_paths)
             if settings.unknown_paths == "pass":
                 return
             if settings.unknown_paths == "refuse":
                 raise Unreadable("its path is not known")
-        if found:
+        if changed:
             await request_bodies.put(flow.request, searched.body)
             sign(flow.request, settings)
             self._report(flow, searched)

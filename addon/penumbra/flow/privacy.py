@@ -60,12 +60,12 @@ class FlowPrivacy(Step):
             response.data.content = shown
 
     def _is_blanked(self, flow: http.HTTPFlow, state: FlowState) -> bool:
-        wanted, known = self._blank_flows(), flow.metadata.get("penumbra")
-        if wanted == "off" or not isinstance(known, dict):
+        wanted, summary = self._blank_flows(), flow.metadata.get("penumbra")
+        if wanted == "off" or not isinstance(summary, dict):
             return False
-        if wanted == "all" or "refused" in known:
+        if wanted == "all" or "refused" in summary:
             return True
-        parent = states.by_id(known.get("continues", flow.id))
+        parent = states.by_id(summary.get("continues", flow.id))
         restored = state.secret_restoration
         return (parent is not None and parent.has_placeholders) or (
             restored is not None and bool(restored.restoration.used)

@@ -453,9 +453,9 @@ def is_stream(flow: http.HTTPFlow, response: http.Response) -> bool:
 
 def install(top: layer.Layer | None) -> None:
     """Make the HTTP layers of a stack that was just chosen for a connection able to splice."""
-    for layer in _stack(top):
-        if type(layer) is HttpLayer:
-            http_layer: object = layer
+    for installed in _stack(top):
+        if type(installed) is HttpLayer:
+            http_layer: object = installed
             http_layer.__class__ = SpliceHttpLayer
             assert isinstance(http_layer, SpliceHttpLayer)
             http_layer.parents = {}

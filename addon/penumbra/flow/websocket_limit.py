@@ -42,14 +42,14 @@ class BoundedDeflate(extensions.PerMessageDeflate):
     def frame_inbound_header(
         self, proto: FrameDecoder | FrameProtocol, opcode: Opcode, rsv: RsvBits, payload_length: int
     ) -> Any:
-        found = super().frame_inbound_header(proto, opcode, rsv, payload_length)
+        frame = super().frame_inbound_header(proto, opcode, rsv, payload_length)
         inner: Any = self._decompressor
         if inner is not None and not isinstance(inner, _Bounded):
             bounded: Any = _Bounded(inner)
             self._decompressor = bounded
         elif inner is not None and opcode in _BEGINS_A_MESSAGE:
             inner.left = MOST_BYTES
-        return found
+        return frame
 
 
 def install() -> None:

@@ -91,8 +91,8 @@ class WebSocketRetry:
     async def _made(self, flow: http.HTTPFlow, api: Api, sending: Sending, refusal: bytes) -> Retry | None:
         status = _status(refusal)
         host, size = destination.shown(flow), len(sending.accepted.rewritten.body) // 4
-        found = refusals.classify(status, refusal, host, size)
-        if found is None or found.leave or found.kind is Kind.BINDING:
+        refused = refusals.classify(status, refusal, host, size)
+        if refused is None or refused.leave or refused.kind is Kind.BINDING:
             return None
         frame = sending.said.whole()
         if frame is None and sending.said.is_stored:

@@ -88,11 +88,11 @@ def running(where: Path) -> Iterator[dict[str, Any]]:
                 path.unlink()
             continue
         try:
-            found = orjson.loads(path.read_bytes())
+            record = orjson.loads(path.read_bytes())
         except (OSError, orjson.JSONDecodeError):
             continue
-        if isinstance(found, dict):
-            yield found
+        if isinstance(record, dict):
+            yield record
 
 
 def _lives(pid: int) -> bool:

@@ -72,9 +72,9 @@ class Portions:
             share = 2 ** (2 * self._tries - 1)
             limit = min(self._given // share, (self._given - _over(refusal, body)) // 2)
         estimated = 0 if elsewhere else tokens.estimate(body.decode("utf-8", "replace"))
-        known = room_after(self.room, refusal)
-        self._named |= known.tokens != self.room.tokens
-        self.room = known
+        left = room_after(self.room, refusal)
+        self._named |= left.tokens != self.room.tokens
+        self.room = left
         self.limits = self.limits.learned(learned_from(refusal, estimated))
         if limit < LEAST_BYTES:
             limit, self._tries = 0, TRIES

@@ -148,11 +148,11 @@ def _objects(value: Any, depth: int) -> Iterator[ErrorObject]:
         error = value
     if not isinstance(error, dict):
         return
-    found = _error(error)
-    yield found
-    yield from _wrapped(found.message, depth)
-    if found.raw:
-        yield from _wrapped(found.raw, depth, plain=True)
+    inner = _error(error)
+    yield inner
+    yield from _wrapped(inner.message, depth)
+    if inner.raw:
+        yield from _wrapped(inner.raw, depth, plain=True)
 
 
 def _is_flat(value: Mapping[str, Any]) -> bool:
@@ -202,28 +202,28 @@ def _wrapped(text: str, depth: int, plain: bool = False) -> Iterator[ErrorObject
 def _peeled(message: str) -> str:
     """A message without what gateways have put in front of it."""
     for _ in range(_DEPTH):
-        found = _prefixes().match(message)
-        if found is None or found.end() == 0:
+        match = _prefixes().match(message)
+        if match is None or match.end() == 0:
             break
-        message = message[found.end() :]
+        message = message[match.end() :]
     return message
 
 
 def _apply(rule: _Rule, error: ErrorObject) -> Refusal | None:
     named = bool(rule.names & error.names)
-    found = rule.message.match(error.message) if rule.message else None
+    match = rule.message.match(error.message) if rule.message else None
     if rule.message and rule.names:
         # Where a rule has both, a name that is only a number needs the words as well.
-        matched = named and found is not None
+        matched = named and match is not None
     elif rule.outer:
         matched = rule.outer.match(error.outer) is not None
     elif rule.raw:
         matched = error.raw == rule.raw
     else:
-        matched = named or found is not None
+        matched = named or match is not None
     if not matched:
         return None
-    groups = {name: value for name, value in (found.groupdict() if found else {}).items() if value}
+    groups = {name: value for name, value in (match.groupdict() if match else {}).items() if value}
     numbers = {name: int(value) for name, value in groups.items() if len(value) <= 12}
     for name, member in rule.members.items():
         if isinstance(error.members.get(member), int):

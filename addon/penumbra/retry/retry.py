@@ -108,9 +108,9 @@ def _bounded(incoming: Incoming, sent: Accepted, needed: Need, estimated: int) -
     """A smaller body of a request for a summary; None if it asks for none."""
     body, format_name = sent.rewritten.body, sent.request.api.format
     document = Document(body)
-    found = summary_requests.recognise(document, format_name, incoming.path, incoming.headers)
-    if found is None:
+    summary = summary_requests.recognise(document, format_name, incoming.path, incoming.headers)
+    if summary is None:
         return None
     missing = needed.bytes or needed.tokens * len(body) // max(1, estimated)
     budget_bytes = summary_requests.size_of(document, format_name) - missing
-    return summary_requests.bound(body, format_name, budget_bytes, prompted=found.prompted)
+    return summary_requests.bound(body, format_name, budget_bytes, prompted=summary.prompted)

@@ -206,8 +206,8 @@ class Database:
         elif version < VERSION:
             _drop_others(connection, there)
         if pragma(connection, "page_count") * pragma(connection, "page_size") <= _CHECKED_BYTES:
-            (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-            if found != "ok":
+            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            if verdict != "ok":
                 raise _Foreign("it is damaged")
 
     def _move_aside(self, path: Path, why: str) -> bool:

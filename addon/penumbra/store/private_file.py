@@ -17,8 +17,8 @@ def open_private(path: Path, flags: int) -> int:
     Raises OSError.
     """
     descriptor = os.open(path, flags | _SAFE, 0o600)
-    found = os.fstat(descriptor)
-    if stat.S_ISREG(found.st_mode) and (not _IS_POSIX or found.st_uid == os.geteuid()):
+    status = os.fstat(descriptor)
+    if stat.S_ISREG(status.st_mode) and (not _IS_POSIX or status.st_uid == os.geteuid()):
         return descriptor
     os.close(descriptor)
     raise OSError("it is no regular file of this user")

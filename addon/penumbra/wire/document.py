@@ -167,12 +167,12 @@ class Document:
             return {}
         if self._amended and (read := self._read_in(value))[0] is not self:
             return read[0].members(read[1])
-        known = self._objects.get(id(value))
-        if known is None:
-            found = _OBJECT.decode(self._opening(value)) if memoryview(value)[0] == _BRACE else {}
+        entry = self._objects.get(id(value))
+        if entry is None:
+            members = _OBJECT.decode(self._opening(value)) if memoryview(value)[0] == _BRACE else {}
             # With the value itself, so that its id can't become another's.
-            known = self._objects[id(value)] = (value, found)
-        return known[1]
+            entry = self._objects[id(value)] = (value, members)
+        return entry[1]
 
     def items(self, value: Raw | None) -> list[Raw]:
         """The items of an array; empty if the value is absent or no array.
@@ -183,11 +183,11 @@ class Document:
             return []
         if self._amended and (read := self._read_in(value))[0] is not self:
             return read[0].items(read[1])
-        known = self._arrays.get(id(value))
-        if known is None:
-            found = _ARRAY.decode(self._opening(value)) if memoryview(value)[0] == _BRACKET else []
-            known = self._arrays[id(value)] = (value, found)
-        return known[1]
+        entry = self._arrays.get(id(value))
+        if entry is None:
+            items = _ARRAY.decode(self._opening(value)) if memoryview(value)[0] == _BRACKET else []
+            entry = self._arrays[id(value)] = (value, items)
+        return entry[1]
 
     def repeats(self, value: Raw) -> bool:
         """Whether an object says the name of a member more than once; false if the value is no object."""
