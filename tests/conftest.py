@@ -7,6 +7,7 @@ every test has its own.
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 from collections.abc import Callable, Iterator
@@ -27,6 +28,21 @@ os.environ["XDG_CONFIG_HOME"] = os.devnull
 """Whoever runs the tests may have rules of their own."""
 pytest_addoption = choice.add_options
 pytest_configure = choice.configure
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What collecting makes stays until the end: nobody need look it through for garbage."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return choice.is_left_alone(collection_path, config) or None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -103,8 +119,9 @@ def proxy(shared_proxies: StartProxy, upstream: Upstream) -> StartProxy:
 def own_proxy(
     upstream: Upstream, confdir: Path, starter: Starter | None, tmp_path: Path
 ) -> Iterator[StartProxy]:
-    """`own_proxy(mode, addon=True, environment={}, script=ADDON, started=True, **options)`: one of this
-    test's own, with a state of its own, to be restarted and changed at will."""
+    """`own_proxy(mode, addon=True, environment={}, script=ADDON, started=True, forked=True, **options)`:
+    one of this test's own, with a state of its own, to be restarted and changed at will. Where it matters what
+    is imported, it can't be forked."""
     made: list[Mitmdump] = []
 
     def start(
@@ -114,11 +131,13 @@ def own_proxy(
         environment: dict[str, str] | None = None,
         script: Path = ADDON,
         started: bool = True,
+        forked: bool = True,
         **options: str,
     ) -> Mitmdump:
         home = tmp_path / f"proxy{len(made)}"
+        from_starter = starter if forked else None
         proxy = Mitmdump(
-            upstream, confdir, home, mode, addon, script, options, environment or {}, starter=starter
+            upstream, confdir, home, mode, addon, script, options, environment or {}, starter=from_starter
         )
         made.append(proxy)
         return proxy.start() if started else proxy

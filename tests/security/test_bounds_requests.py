@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,6 +22,7 @@ from penumbra.redaction.redactor import Redactor
 from penumbra.store.decisions import Decision
 from penumbra.wire.document import Document, NotJson
 from support.large_requests import MAKERS
+from support.work_counts import calls
 
 SETTINGS = load({}, {}, "")
 ORDERS = {
@@ -31,22 +30,6 @@ ORDERS = {
     "reversed": lambda n: range(n - 1, -1, -1),
     "first last": lambda n: [*range(1, n), 0],
 }
-
-
-def _work(work: Callable[[], Any]) -> int:
-    """Calls of functions, also of those written in C, and steps of generators."""
-    count = 0
-
-    def note(frame: Any, event: str, argument: Any) -> None:
-        nonlocal count
-        count += 1
-
-    sys.setprofile(note)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 def _all_of(name: str, body: dict[str, Any]) -> Rewritten:
@@ -80,8 +63,8 @@ def test_twice_as_many_results_are_twice_the_work(name, order, shape):
         more = {"apart": True} if shape == "turns" else {"ids": False}
     bodies = [make(ORDERS[order](size), **more) for size in sizes]
     _all_of(name, bodies[0])
-    small, medium, large = (_work(lambda body=body: _all_of(name, body)) for body in bodies)
-    assert large - medium < 2.6 * (medium - small) + 20_000
+    small, medium, large = (calls(_all_of, name, body) for body in bodies)
+    assert large - medium < 2.6 * (medium - small) + 10_000
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -146,7 +129,7 @@ def test_whether_something_is_edited_is_found_without_a_look_at_every_edit():
             document.rewrite(value, b"0")
             assert document.is_edited(*document.place(value))
 
-    assert _work(every) < 100 * len(values)
+    assert calls(every) < 50 * len(values)
     document.edits[:] = document.edits[:10]
     assert document.is_edited(*document.place(values[9]))
     assert not document.is_edited(*document.place(values[10]))

@@ -33,8 +33,14 @@ def configure(config: pytest.Config) -> None:
 
 
 def needs_proxy(item: pytest.Item) -> bool:
-    inside = Path("tests/proxy") in Path(item.nodeid.partition("::")[0]).parents
-    return inside or bool(PROXY_FIXTURES & set(getattr(item, "fixturenames", ())))
+    return item.nodeid.startswith("tests/proxy/") or bool(
+        PROXY_FIXTURES & set(getattr(item, "fixturenames", ()))
+    )
+
+
+def is_left_alone(path: Path, config: pytest.Config) -> bool:
+    """Whether a file need not even be read."""
+    return bool(config.getoption("--fast")) and path == config.rootpath / "tests" / "proxy"
 
 
 def choose(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -10,16 +10,18 @@ import pytest
 from support.agents.bedrock_callers import SIGNING
 from support.agents.model import CAP
 from support.mitm import Mitmdump
+from support.mitm.starter import Starter
 from support.upstream import Upstream
 
 
 @pytest.fixture(scope="session")
 def signing_proxy(
-    provider: Upstream, confdir: Path, tmp_path_factory: pytest.TempPathFactory
+    provider: Upstream, confdir: Path, starter: Starter | None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Mitmdump]:
     """It has the keys that the stand-in knows. Not to be changed."""
     options = {"penumbra_aws_signing": "environment", "penumbra_max_output_bytes": CAP}
     home = tmp_path_factory.mktemp("signing")
-    running = Mitmdump(provider, confdir, home, options=options, environment=SIGNING).start()
+    running = Mitmdump(provider, confdir, home, options=options, environment=SIGNING, starter=starter)
+    running.start()
     yield running
     running.stop()

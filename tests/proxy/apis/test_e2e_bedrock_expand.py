@@ -327,7 +327,7 @@ def test_without_botocore_the_model_cannot_ask(
     script.write_text(
         "import sys\nsys.modules['botocore'] = None\nfrom penumbra.addon import Penumbra\naddons = [Penumbra()]\n"
     )
-    running = own_proxy("regular", script=script, penumbra_max_output_bytes=CAP)
+    running = own_proxy("regular", script=script, forked=False, penumbra_max_output_bytes=CAP)
     upstream.answers(turn(bash("cat worker.log")), turn("Done."))
     agent = start("converse", running, stream=True)
     assert agent.say("What is in the log?") == "Done."

@@ -76,7 +76,7 @@ class Mitmdump:
     port: int = 0
     process: subprocess.Popen[bytes] | Forked | None = None
     starter: Starter | None = None
-    """What forks it, if it has the usual addon and environment; else it is started as a user would."""
+    """What forks it, if it has the addon; else it is started as a user would."""
 
     @property
     def log_file(self) -> Path:
@@ -144,7 +144,7 @@ class Mitmdump:
             "UPSTREAM_PORTS": f"{self.upstream.port},{self.upstream.tls_port}",
             **self.environment,
         }
-        if self.starter is not None and self.addon and self.script == ADDON and not self.environment:
+        if self.starter is not None and self.addon:
             self.process = self.starter.start(self._command(), environment, self.log_file)
             return self.process
         with self.log_file.open("ab") as log:

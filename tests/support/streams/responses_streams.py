@@ -6,11 +6,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from openai import NOT_GIVEN
-from openai._models import construct_type_unchecked
-from openai.lib.streaming.responses._responses import ResponseStreamState
-from openai.types.responses import ResponseStreamEvent
-
 PHANTOM = "expand_context"
 TOOLS = [
     {"type": "function", "name": "shell", "parameters": {}, "strict": False},
@@ -157,6 +152,12 @@ def sdk_response(data: bytes) -> dict[str, Any]:
     """
     events = values(data)
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    # Slow, and needed here only.
+    from openai import NOT_GIVEN
+    from openai._models import construct_type_unchecked
+    from openai.lib.streaming.responses._responses import ResponseStreamState
+    from openai.types.responses import ResponseStreamEvent
+
     state: Any = ResponseStreamState(input_tools=NOT_GIVEN, text_format=NOT_GIVEN)
     for event in events[:-1]:
         state.handle_event(construct_type_unchecked(value=event, type_=ResponseStreamEvent))

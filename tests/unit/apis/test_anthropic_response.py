@@ -7,7 +7,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-import anthropic
 import pytest
 
 from penumbra.apis import upstream_error
@@ -40,6 +39,8 @@ def events(data: bytes) -> list[dict[str, Any]]:
 
 def sdk_message(data: bytes) -> dict[str, Any]:
     """What Anthropic's own SDK makes of a stream."""
+    import anthropic  # Slow, and needed here only.
+
     httpx: Any = import_module("httpx2" if find_spec("httpx2") else "httpx")
     headers = {"content-type": "text/event-stream"}
     transport = httpx.MockTransport(lambda request: httpx.Response(200, headers=headers, content=data))

@@ -6,7 +6,6 @@ import base64
 import json
 from typing import Any
 
-from anthropic.lib.bedrock._stream_decoder import AWSEventStreamDecoder
 from botocore.eventstream import EventStreamBuffer
 
 from penumbra.apis.base import Failure, Response
@@ -29,6 +28,8 @@ def body() -> Response:
 
 def events(data: bytes) -> list[dict[str, Any]]:
     """What Anthropic's own SDK makes of a stream."""
+    from anthropic.lib.bedrock._stream_decoder import AWSEventStreamDecoder  # Slow, and needed here only.
+
     return [json.loads(one.data) for one in AWSEventStreamDecoder().iter_bytes(iter([data]))]
 
 

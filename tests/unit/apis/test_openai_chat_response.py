@@ -6,8 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from openai.lib.streaming.chat import ChatCompletionStreamState
-from openai.types.chat import ChatCompletionChunk
 
 from penumbra.apis.base import Failure, InjectedCall, Response
 from penumbra.apis.formats import FORMATS
@@ -101,6 +99,10 @@ def values(data: bytes) -> list[dict[str, Any]]:
 
 def sdk_message(data: bytes) -> dict[str, Any]:
     """What OpenAI's own SDK makes of a stream."""
+    # Slow, and needed here only.
+    from openai.lib.streaming.chat import ChatCompletionStreamState
+    from openai.types.chat import ChatCompletionChunk
+
     state = ChatCompletionStreamState()
     for value in values(data):
         state.handle_chunk(ChatCompletionChunk.model_validate(value))

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from openai.types.responses import Response
 
 from penumbra.apis import base, upstream_error
 from penumbra.apis.base import Failure, InjectedCall
@@ -26,6 +25,13 @@ from support.streams.responses_streams import (
     values,
     written,
 )
+
+
+def sdk_accepts(answer: Any) -> None:
+    """Fails where OpenAI's own SDK does."""
+    from openai.types.responses import Response  # Slow, and needed here only.
+
+    Response.model_validate(answer)
 
 
 def made() -> base.Response:
@@ -80,7 +86,7 @@ def test_two_turns_are_one_answer() -> None:
     assert answer["usage"]["output_tokens_details"] == {"reasoning_tokens": 6}
     assert answer["usage"]["input_tokens_details"] == {"cached_tokens": 5, "cache_write_tokens": 0}
     assert [value["type"] for value in values(out)].count("response.created") == 1
-    Response.model_validate(answer)
+    sdk_accepts(answer)
     assert first.injected == (InjectedCall("call_2", '{"id":"shadow_é"}'),)
     assert (first.text, first.real_calls, first.signatures) == ("Let me see.", (), ("gAAA0",))
     assert (second.text, second.real_calls) == ("It fails.", ("call_12", "call_13"))
@@ -216,7 +222,7 @@ def test_a_continuation_that_fails() -> None:
         assert last["response"]["error"] == {"code": code, "message": text}
         assert (last["response"]["status"], last["response"]["id"]) == ("failed", "resp_0")
         assert PHANTOM.encode() not in out
-        Response.model_validate(last["response"])
+        sdk_accepts(last["response"])
 
 
 def test_a_turn_that_is_had_again() -> None:
@@ -265,7 +271,7 @@ def test_documents_become_one() -> None:
     assert answer["usage"]["total_tokens"] == 230
     assert (first.injected[0].id, last.real_calls) == ("call_2", ("call_4",))
     assert (answer["id"], last.response_id) == ("resp_1", "resp_1")
-    Response.model_validate(answer)
+    sdk_accepts(answer)
 
 
 def test_a_mixed_document() -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
-from types import FrameType
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -18,6 +15,7 @@ from penumbra.compress.critical_lines import is_critical
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
 from penumbra.compress.size import size
+from support.work_counts import lines
 
 PREFIX = "<<<SHADOW:shadow_" + "0" * 32 + ">>>\n"
 LINES = [
@@ -116,29 +114,9 @@ UNITS = [
 ]
 
 
-def work(line: str, text: str) -> int:
-    """Lines of our code that run for a text."""
-    count = 0
-
-    def local(frame: FrameType, event: str, value: Any) -> Any:
-        nonlocal count
-        count += event == "line"
-        return local
-
-    def outer(frame: FrameType, event: str, value: Any) -> Any:
-        return local if "penumbra" in frame.f_code.co_filename else None
-
-    sys.settrace(outer)
-    try:
-        run(line, text)
-    finally:
-        sys.settrace(None)
-    return count
-
-
 @pytest.mark.parametrize("unit", UNITS, ids=repr)
 @pytest.mark.parametrize("line", ["./unknown", "git diff", "npm test"])
 def test_work_grows_with_the_text_and_not_faster(unit: str, line: str) -> None:
-    few, many = (work(line, unit * (length // len(unit))) for length in (8_000, 32_000))
+    few, many = (lines(run, line, unit * (length // len(unit))) for length in (8_000, 32_000))
     assert few > 0
     assert many <= 4.4 * few + 2_000

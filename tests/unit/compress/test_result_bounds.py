@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from types import FrameType
-from typing import Any
 
 import pytest
 
 from penumbra.compress import stage
 from penumbra.compress.result import Mode
-from support.hostile_texts import HOSTILE, MCP, SHELL, Call, shorten
+from support.hostile_texts import HOSTILE, MCP, SHELL, shorten
+from support.work_counts import lines
 
 LIMITED = """
 import resource, sys
@@ -37,30 +36,10 @@ def test_memory_grows_with_the_text_and_not_faster() -> None:
     assert int(ran.stdout) < 200_000
 
 
-def work(text: str, call: Call) -> int:
-    """Lines of our code that run for a text."""
-    count = 0
-
-    def local(frame: FrameType, event: str, value: Any) -> Any:
-        nonlocal count
-        count += event == "line"
-        return local
-
-    def outer(frame: FrameType, event: str, value: Any) -> Any:
-        return local if "penumbra" in frame.f_code.co_filename else None
-
-    sys.settrace(outer)
-    try:
-        shorten(text, call)
-    finally:
-        sys.settrace(None)
-    return count
-
-
 @pytest.mark.parametrize("name", HOSTILE)
 def test_work_grows_with_the_text_and_not_faster(name: str) -> None:
     call, text = HOSTILE[name]
-    few, many = (work(text(length), call) for length in (4_000, 16_000))
+    few, many = (lines(shorten, text(length), call) for length in (4_000, 16_000))
     assert many <= 5 * few + 20_000
 
 

@@ -1,0 +1,63 @@
+"""How much work something is: counted, since a clock says more of the machine than of the code."""
+
+from __future__ import annotations
+
+import cProfile
+import operator
+import sys
+from collections.abc import Callable
+from functools import lru_cache
+from types import FrameType
+from typing import Any
+
+
+def calls(work: Callable[..., Any], *arguments: Any) -> int:
+    """Calls of functions, also of those written in C, and steps of generators."""
+    profile = cProfile.Profile()
+    profile.enable()
+    try:
+        work(*arguments)
+    finally:
+        profile.disable()
+    return sum(entry.callcount for entry in profile.getstats())
+
+
+def lines(work: Callable[..., Any], *arguments: Any) -> int:
+    """Lines of Python that run; before Python 3.12 those of our code alone."""
+    return _monitored(work, *arguments) if sys.version_info >= (3, 12) else _traced(work, *arguments)
+
+
+def _monitored(work: Callable[..., Any], *arguments: Any) -> int:
+    monitoring: Any = sys.monitoring
+    tool, event = monitoring.COVERAGE_ID, monitoring.events.LINE
+    # A callback in C, which counts how often it was called.
+    counter: Any = lru_cache(maxsize=0)(operator.is_)
+    monitoring.use_tool_id(tool, "work_counts")
+    try:
+        monitoring.register_callback(tool, event, counter)
+        monitoring.set_events(tool, event)
+        work(*arguments)
+    finally:
+        monitoring.set_events(tool, 0)
+        monitoring.register_callback(tool, event, None)
+        monitoring.free_tool_id(tool)
+    return int(counter.cache_info().misses)
+
+
+def _traced(work: Callable[..., Any], *arguments: Any) -> int:
+    count = 0
+
+    def local(frame: FrameType, event: str, value: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return local
+
+    def outer(frame: FrameType, event: str, value: Any) -> Any:
+        return local if "penumbra" in frame.f_code.co_filename else None
+
+    sys.settrace(outer)
+    try:
+        work(*arguments)
+    finally:
+        sys.settrace(None)
+    return count
