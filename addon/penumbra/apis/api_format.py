@@ -11,13 +11,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
+import msgspec
 from msgspec import Raw
 
+from penumbra.apis import result_blocks
 from penumbra.apis.base import Hidden, InjectedCall, Reasoning, Response, Tool, Tools, Turn, Visible
-from penumbra.apis.parts import Conversation, OpenCalls, PastCall, ResultText, ToolCall
+from penumbra.apis.parts import Conversation, OpenCalls, PastCall, ToolCall
 from penumbra.apis.prompt import Kind, Message, Part, Prompt
 from penumbra.apis.responses import Responses
+from penumbra.apis.result_blocks import Block
+from penumbra.apis.results import Pairing, Results
 from penumbra.wire.document import Document
+from penumbra.wire.stand_ins import Fold
 
 
 class ApiFormat(ABC):
@@ -177,29 +182,39 @@ class ApiFormat(ABC):
             self.model(document),
             tuple(self.system(document)),
             place,
-            tuple(self.message(document, item, turn) for turn, item in enumerate(document.items(place))),
+            tuple(self._messages(document, place)),
             tuple(array for array in self.tool_arrays(document) if array is not None),
         )
 
+    def _messages(self, document: Document, place: Raw | None) -> list[Message]:
+        items = document.items(place)
+
+        def step(messages: list[Message], turn: int) -> None:
+            message = document.about(items[turn], self.message)
+            messages.append(message if message.turn == turn else msgspec.structs.replace(message, turn=turn))
+
+        return document.folded(place, len(items), Fold(list, list.copy, self.message), step)
+
+    def blocks_beside(self, document: Document, value: Raw) -> tuple[Block, ...]:
+        """What stands in the results of a message beside the texts that are theirs."""
+        message = document.about(value, self.message)
+        texts = () if message.by_model else [text for part in message.of(Kind.RESULT) for text in part.texts]
+        return tuple(result_blocks.find(document, value, texts))
+
     def read(self, document: Document) -> Conversation:
         """The conversation of a request body. Unknown parts are left out, never an error."""
-        prompt = self.prompt(document)
-        by_model = [message for message in prompt.messages if message.by_model]
-        behind = len(prompt.messages) - 1
-        calls, results = self._results(document, prompt)
-        return Conversation(
-            model=prompt.model,
-            results=tuple(results),
-            messages=prompt.place,
-            last_response=max((message.turn for message in by_model if message.turn < behind), default=-1),
-            last_thinking=max((message.turn for message in by_model if message.bound), default=-1),
-            opening=self._opening(document, prompt),
-            calls={call_id: call for call_id, call in calls.items() if call_id},
-        )
+        prompt, results = self.prompt(document), self.results()
+        texts = [text for message in prompt.messages for text in results.add(message)]
+        return results.conversation(prompt, self.opening(document), texts)
 
-    def _opening(self, document: Document, prompt: Prompt) -> str:
+    def results(self) -> Results:
+        """What reads the results of a conversation, message by message."""
+        return Results(Pairing(self.answered, self.names_calls, self.calls_wait))
+
+    def opening(self, document: Document) -> str:
+        """The first words of a conversation."""
         texts: list[Raw] = []
-        for message in prompt.messages:
+        for message in self.prompt(document).messages:
             if message.by_model and not self.opens_with_first:
                 break
             if message.role == "user":
@@ -207,26 +222,6 @@ class ApiFormat(ABC):
                 if self.opens_with_first:
                     break
         return "\n".join(document.string(text) or "" for text in texts)
-
-    def _results(self, document: Document, prompt: Prompt) -> tuple[dict[str, ToolCall], list[ResultText]]:
-        by_id: dict[str, ToolCall] = {}
-        waiting = OpenCalls()
-        results: list[ResultText] = []
-        for message in prompt.messages:
-            if message.by_model:
-                made = [_tool_call(part) for part in message.parts if part.kind is Kind.CALL]
-                for call in made:
-                    by_id[call.id] = call
-                if not self.names_calls:
-                    waiting = waiting if self.calls_wait else OpenCalls()
-                    waiting.add(made)
-                continue
-            for part in message.parts:
-                if part.kind is Kind.RESULT:
-                    answered = self.answered(part, by_id, waiting)
-                    waiting.close(answered)
-                    results += _texts(part, answered, message.turn)
-        return by_id, results
 
     def outside_results(self, document: Document) -> Iterator[Raw]:
         """What stands outside of tool results: the strings of system, user and model, and the arguments of
@@ -296,14 +291,3 @@ class ApiFormat(ABC):
         blocks = document.items(self.blocks(document, message))
         left = [document.source(block) for block in blocks if id(block) not in reasoning]
         return None if len(left) == len(blocks) else left
-
-
-def _texts(part: Part, call: ToolCall | None, turn: int) -> list[ResultText]:
-    """The texts of a result."""
-    if call is None and part.name:
-        call = ToolCall(part.id, part.name)
-    return [ResultText(text, part.id, call, part.is_error, turn, part.container) for text in part.texts]
-
-
-def _tool_call(part: Part) -> ToolCall:
-    return ToolCall(part.id, part.name, part.arguments)

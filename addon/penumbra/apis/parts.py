@@ -44,6 +44,12 @@ class OpenCalls:
         self._by_id: dict[str, OrderedDict[int, ToolCall]] = {}
         self._by_name: dict[str, OrderedDict[int, ToolCall]] = {}
 
+    def copy(self) -> OpenCalls:
+        """The same calls, which are closed here and there apart."""
+        copied = OpenCalls()
+        copied.add(self._all.values())
+        return copied
+
     def add(self, calls: Iterable[ToolCall]) -> None:
         """More calls, behind the others."""
         for call in calls:

@@ -2,19 +2,16 @@
 
 What was hidden of a response, and how a result was sent, is remembered under the history in front of it,
 so only who sends that history again finds it. Clients write the same history in more than one way; what
-counts as the same is data (`rules/history.yaml`). Each message is read once: what counts of it is
-remembered by its bytes, so a turn costs one hash over the body and the reading of what is new.
+counts as the same is data (`rules/history.yaml`). What counts of a message follows from its bytes alone.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
-from threading import Lock
 from typing import Any
 
 from msgspec import Raw
@@ -30,10 +27,6 @@ START = b""
 _MODEL_ROLES = ("assistant", "model")
 _STABLE = 100_000
 """Characters of a text in which changing parts are looked for; the rest counts as it is."""
-_MEMORY = 16_384
-"""Messages that are remembered."""
-_LONGEST = 16_000
-"""Bytes of a response's text that are remembered; longer ones are read again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,73 +54,67 @@ class Piece:
     """Of what the client wrote; empty if nothing of it counts."""
 
 
-class Pieces:
-    """What counts of messages that were read before, by scope and bytes. Safe between threads."""
+@dataclass(slots=True)
+class Links:
+    """A chain in the making: of the messages so far."""
 
-    def __init__(self, most: int = _MEMORY) -> None:
-        self._most = most
-        self._known: OrderedDict[bytes, Piece] = OrderedDict()
-        self._lock = Lock()
+    referable: bool
+    """Responses may be named by their ids: then what the client says counts."""
+    _history: list[bytes]
+    _calls: list[bytes] = field(default_factory=lambda: [START])
+    _text: bytes = b""
+    _made: tuple[bytes, ...] = ()
+    """What the response under way says and calls."""
 
-    def of(self, document: Document, message: Raw, scope: bytes) -> Piece:
-        """What counts of a message."""
-        source = document.source(message)
-        key = hashlib.blake2b(source, key=scope[:64], digest_size=16).digest()
-        with self._lock:
-            if (piece := self._known.get(key)) is not None:
-                self._known.move_to_end(key)
-                return piece
-        try:
-            piece = _piece(document, message)
-        except RecursionError:
-            piece = Piece(False, digest=hashlib.blake2b(source, digest_size=16).digest())
-        if len(piece.text) <= _LONGEST:
-            with self._lock:
-                self._known[key] = piece
-                while len(self._known) > self._most:
-                    self._known.popitem(last=False)
-        return piece
+    def copy(self) -> Links:
+        """The same, which goes on by itself."""
+        return replace(self, _history=self._history.copy(), _calls=self._calls.copy())
+
+    def add(self, document: Document, message: Raw) -> bytes:
+        """The next message; what calls stand in front of it."""
+        before, piece = self._calls[-1], document.about(message, _piece)
+        state = self._history[-1]
+        if piece.is_response and not self.referable:
+            # How many messages a response is cut into says nothing.
+            self._text += piece.text
+            self._made += piece.calls
+        elif piece.digest and not piece.is_response:
+            state = said(answered(state, self._text, self._made), piece.digest)
+            self._text, self._made = b"", ()
+        self._history.append(state)
+        self._calls.append(_link(before, b"calls", *piece.calls) if piece.calls else before)
+        return before
+
+    def chain(self) -> Chain:
+        """What stands in front of each message so far, and behind the last."""
+        return Chain(tuple(self._history), tuple(self._calls), not self.referable)
 
 
-_PIECES = Pieces()
-_SAID: OrderedDict[bytes, bytes] = OrderedDict()
-_SAID_LOCK = Lock()
+def links(document: Document, start: bytes = START) -> Links:
+    """The chain of a request in front of its messages; `start`: of what the provider has of it already."""
+    # Where the provider stores items, their ids may stand for responses: then what the client says counts.
+    top = document.members(document.root)
+    return Links("input" in top and document.plain(top.get("store")) is not False, [start])
 
 
-def read(document: Document, messages: Raw | None, scope: bytes, start: bytes = START) -> Chain:
+def read(document: Document, messages: Raw | None, start: bytes = START) -> Chain:
     """The chain of a request's messages; `start`: of what the provider has of it already."""
     if messages is None:
         return Chain((start,), (START,))
-    # Where the provider stores items, their ids may stand for responses: then what the client says counts.
-    top = document.members(document.root)
-    referable = "input" in top and document.plain(top.get("store")) is not False
+    made = links(document, start)
     if document.is_string(messages):
         told = said(start, _of_client(document, messages, "user"))
-        return Chain((start, told), (START, START), not referable)
-    history, calls = [start], [START]
-    text, made = b"", list[bytes]()
+        return Chain((start, told), (START, START), not made.referable)
     for message in document.items(messages):
-        piece = _PIECES.of(document, message, scope)
-        state = history[-1]
-        if piece.is_response and referable:
-            pass
-        elif piece.is_response:
-            # How many messages a response is cut into says nothing.
-            text += piece.text
-            made += piece.calls
-        elif piece.digest:
-            state = said(answered(state, text, made), piece.digest)
-            text, made = b"", []
-        history.append(state)
-        calls.append(_link(calls[-1], b"calls", *piece.calls) if piece.calls else calls[-1])
-    return Chain(tuple(history), tuple(calls), not referable)
+        made.add(document, message)
+    return made.chain()
 
 
-def of(document: Document, scope: bytes, start: bytes = START) -> Chain:
+def of(document: Document, start: bytes = START) -> Chain:
     """The same of a request of any API, by the member that holds its messages."""
     top = document.members(document.root)
     messages = top.get("messages", top.get("input"))
-    return read(document, inner(document).get("contents") if messages is None else messages, scope, start)
+    return read(document, inner(document).get("contents") if messages is None else messages, start)
 
 
 def said(history: bytes, digest: bytes) -> bytes:
@@ -161,20 +148,13 @@ def call(name: str, arguments: Any) -> bytes:
     return hashlib.blake2b(form.encode("ascii"), digest_size=16).digest()
 
 
-def said_by(document: Document, arguments: Raw, scope: bytes) -> bytes:
-    """A hash of what a call is called with, remembered by its bytes."""
-    source = document.source(arguments)
-    key = hashlib.blake2b(source, key=scope[:64], digest_size=16).digest()
-    with _SAID_LOCK:
-        if (said := _SAID.get(key)) is not None:
-            _SAID.move_to_end(key)
-            return said
-    said = call("", decode(source))
-    with _SAID_LOCK:
-        _SAID[key] = said
-        while len(_SAID) > _MEMORY:
-            _SAID.popitem(last=False)
-    return said
+def said_by(document: Document, arguments: Raw) -> bytes:
+    """A hash of what a call is called with."""
+    return document.about(arguments, _said_by)
+
+
+def _said_by(document: Document, arguments: Raw) -> bytes:
+    return call("", decode(document.source(arguments)))
 
 
 def _link(state: bytes, tag: bytes, *parts: bytes) -> bytes:
@@ -212,6 +192,14 @@ def _known() -> _Known:
 
 
 def _piece(document: Document, message: Raw) -> Piece:
+    """What counts of a message."""
+    try:
+        return _read_piece(document, message)
+    except RecursionError:
+        return Piece(False, digest=hashlib.blake2b(document.source(message), digest_size=16).digest())
+
+
+def _read_piece(document: Document, message: Raw) -> Piece:
     members = document.members(message)
     role, type_ = document.string(members.get("role")), document.string(members.get("type"))
     if role in _known().unseen_roles or type_ in _known().unseen_types:

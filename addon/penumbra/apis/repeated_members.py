@@ -12,6 +12,7 @@ from msgspec import Raw
 
 from penumbra.short_texts import remembered
 from penumbra.wire.document import Document
+from penumbra.wire.stand_ins import Fold
 
 _WAY = frozenset(
     (
@@ -39,7 +40,26 @@ def on_the_way(document: Document, conversation: Raw | None, *, said: bool) -> b
     outer = [document.root, *_wrappers(document)]
     if any(_repeats_one(document, value, names) for value in outer):
         return True
-    waiting = [] if conversation is None else [(conversation, False)]
+    within, messages = _within_said if said else _within, document.listed(conversation)
+
+    def step(found: list[bool], index: int) -> None:
+        if document.about(messages[index], within):
+            found.append(True)
+
+    return bool(document.folded(conversation, len(messages), Fold(list, list.copy, within), step))
+
+
+def _within(document: Document, message: Raw) -> bool:
+    return _repeats_within(document, message, _WAY)
+
+
+def _within_said(document: Document, message: Raw) -> bool:
+    return _repeats_within(document, message, _WAY | _SAID)
+
+
+def _repeats_within(document: Document, message: Raw, names: frozenset[str]) -> bool:
+    """Whether a member stands twice on the way to a result that a message holds."""
+    waiting = [(message, False)]
     while waiting:
         value, is_payload = waiting.pop()
         if not document.is_object(value):

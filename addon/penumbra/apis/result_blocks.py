@@ -55,13 +55,14 @@ class Block:
     """A result, without what is none of a search's business."""
 
     value: Raw
+    message: Raw
+    """What it stands in."""
     text: str
     """JSON, without white space. What was left out is an empty string."""
     places: tuple[tuple[int, int] | None, ...]
-    """For each string, number and literal of the text: where it stands in the document; None: it is to
+    """For each string, number and literal of the text: where it stands in the message; None: it is to
     stay as it is."""
     call_id: str
-    turn: int
     answered: bool
     """It stands in a message that the model's provider has written."""
 
@@ -71,19 +72,17 @@ def values(text: bytes) -> list[bytes]:
     return _VALUE.findall(text)
 
 
-def find(document: Document, messages: Raw | None, known: Collection[Raw]) -> Iterator[Block]:
-    """The results in a conversation that hold more than the texts that are `known`."""
-    if messages is None:
-        return
-    places = frozenset(document.place(result)[0] for result in known)
-    for turn, message in enumerate(document.items(messages) or [messages]):
-        role = document.string(document.members(message).get("role"))
-        for value in _results(document, message, _MESSAGE_LEVELS):
-            block = _Reader(document, places).read(value)
-            if block is not None:
-                text, tokens = block
-                call_id = _call_id(document, value)
-                yield Block(value, text, tokens, call_id, turn, role in ("assistant", "model"))
+def find(document: Document, message: Raw, known: Collection[Raw]) -> Iterator[Block]:
+    """The results in a message that hold more than the texts that are `known`."""
+    begin = document.place(message)[0]
+    known_places = frozenset(document.place(one)[0] for one in known)
+    answered = document.string(document.members(message).get("role")) in ("assistant", "model")
+    for value in _results(document, message, _MESSAGE_LEVELS):
+        block = _Reader(document, known_places).read(value)
+        if block is not None:
+            text, found = block
+            places = tuple(place and (place[0] - begin, place[1] - begin) for place in found)
+            yield Block(value, message, text, places, _call_id(document, value), answered)
 
 
 def _results(document: Document, value: Raw, levels: int) -> Iterator[Raw]:

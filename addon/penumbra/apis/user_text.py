@@ -7,7 +7,8 @@ any other. Else they are only searched for secrets, and nothing around them chan
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum, auto
 from functools import cache
 from typing import Any
 
@@ -21,6 +22,8 @@ _ANSWERED = ("assistant", "model")
 _TEXTS = (None, "text", "input_text", "output_text")
 _SAID = 100_000
 """Characters of the model's message that are looked at, from its end."""
+_COMMAND = "<bash-input>"
+"""What stands in front of a command that the user ran."""
 _MOST = 64
 """Results in one text that may be shortened one by one."""
 
@@ -74,23 +77,56 @@ def _rules() -> tuple[tuple[_Rule, ...], Any]:
     return found, re2.compile(known["commands"])
 
 
-def find(document: Document, messages: Raw | None) -> Iterator[Passage]:
-    """The results in the user's texts of a conversation, in order."""
-    if messages is None:
-        return
-    said: Raw | None = None
-    command = ""
-    for turn, message in enumerate(document.items(messages) or [messages]):
-        members = document.members(message)
-        role = document.string(members.get("role"))
-        if role in _ANSWERED:
-            said = message
-        elif role in (None, "user"):
-            texts = [(text, document.string(text) or "") for text in _texts(document, message)]
-            reader = _Reader(document, said, turn, command)
-            yield from reader.read(texts)
-            command = reader.command
-            said = None if texts else said
+@dataclass(slots=True)
+class Passages:
+    """Finds the results in the user's texts of a conversation, message by message."""
+
+    _said: Raw | None = None
+    """The model's message in front."""
+    _command: str = ""
+    """What was run, as the last text that says so has it."""
+
+    def copy(self) -> Passages:
+        """The same, which goes on by itself."""
+        return replace(self)
+
+    def add(self, document: Document, message: Raw, turn: int) -> list[Passage]:
+        """The next message; the results in it, in order."""
+        match document.about(message, _said_in):
+            case _Said.BY_MODEL:
+                self._said = message
+            case _Said.WORDS:
+                self._said = None
+            case _Said.RESULTS:
+                texts = [(one, document.string(one) or "") for one in _texts(document, message)]
+                reader = _Reader(document, self._said, turn, self._command)
+                found = list(reader.read(texts))
+                self._command, self._said = reader.command, None
+                return found
+        return []
+
+
+class _Said(Enum):
+    """What a message is to who looks for results in the user's texts."""
+
+    NOTHING = auto()
+    BY_MODEL = auto()
+    WORDS = auto()
+    RESULTS = auto()
+    """A user's words, which may hold results, or say what was run."""
+
+
+def _said_in(document: Document, message: Raw) -> _Said:
+    role = document.string(document.members(message).get("role"))
+    if role in _ANSWERED:
+        return _Said.BY_MODEL
+    if role not in (None, "user"):
+        return _Said.NOTHING
+    texts = [document.string(one) or "" for one in _texts(document, message)]
+    needed = (_COMMAND, *(rule.needs for rule in _rules()[0]))
+    if any(need in text for text in texts for need in needed):
+        return _Said.RESULTS
+    return _Said.WORDS if texts else _Said.NOTHING
 
 
 def _texts(document: Document, message: Raw) -> Iterator[Raw]:
@@ -127,7 +163,7 @@ class _Reader:
                 yield self._passage(value, 0, len(text), *waiting, number=(0, 1))
                 waiting = None
                 continue
-            if "<bash-input>" in text and (ran := commands.search(text)):
+            if _COMMAND in text and (ran := commands.search(text)):
                 self.command = ran[1]
             fits = ((rule, rule.opens.search(text)) for rule in known if rule.needs in text)
             fitting = next(((rule, head) for rule, head in fits if head), None)

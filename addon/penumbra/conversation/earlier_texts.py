@@ -64,7 +64,7 @@ class EarlierTexts:
         size = len(self.request.document.source(result.call.arguments))
         if size < LEAST:
             return
-        said = prefix_hash.said_by(self.request.document, result.call.arguments, self.request.scope)
+        said = prefix_hash.said_by(self.request.document, result.call.arguments)
         if key := self._seen.note_call(result.call_id, said):
             self._texts.append(_Text(key, key, size, None, result, is_call=True))
 

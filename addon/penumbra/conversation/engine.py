@@ -60,6 +60,7 @@ from penumbra.store.key_file import installation_key
 from penumbra.store.stores import Stores
 from penumbra.store.tool_calls import ToolCallCache
 from penumbra.wire.document import Document, NotJson
+from penumbra.wire.value_memory import ValueMemory
 
 if TYPE_CHECKING:
     from penumbra.external.selection import ExternalCompressors
@@ -100,6 +101,8 @@ class Engine:
             self._key, stores.exchanges, stores.originals, self.tool_calls, settings.page_bytes
         )
         database.begin()
+        self._values: ValueMemory | None = ValueMemory()
+        """Of messages; None: each is read again in every turn."""
         self._line_indexes = LineIndexes()
         self._outside_results = OutsideResults()
         self._other_bodies = OtherBodies()
@@ -280,7 +283,13 @@ class Engine:
                 message_threads.check(document, settings.threads, incoming.headers.get("user-agent", ""))
             who = callers.identified(self._key, incoming, document)
             request = read.read(
-                document, incoming.api, settings, who.scope, incoming.threshold, who.possession
+                document,
+                incoming.api,
+                settings,
+                who.scope,
+                incoming.threshold,
+                who.possession,
+                self._values,
             )
             if request and ambiguity.says_twice(request):
                 raise Unreadable("its body says something twice on the way to a tool's result")

@@ -28,23 +28,44 @@ class Item:
         return self.result.call.name if self.result.call else ""
 
 
-def read(document: Document, conversation: Conversation, possession: bytes, before: Chain) -> Iterator[Item]:
-    """The items of a request. `possession` keys every hash: who has to send the same again to be known."""
-    opening = hashlib.blake2b(conversation.opening.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-    for result in conversation.results:
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """What makes the items of one request."""
+
+    possession: bytes
+    """Keys every hash: who has to send the same again to be known."""
+    opening: bytes
+    """Of the conversation's first words."""
+
+    @classmethod
+    def of(cls, possession: bytes, opening: str) -> Keys:
+        """`opening`: the first words."""
+        data = opening.encode("utf-8", "surrogatepass")
+        return cls(possession, hashlib.blake2b(data, digest_size=16).digest())
+
+    def item(self, document: Document, before: bytes, result: ResultText) -> Item | None:
+        """The item that a text is; None if it is empty. `before`: which calls stand in front of it."""
         text = document.string(result.value)
         if text and result.part is not None:
             text = text[slice(*result.part)]
         if not text:
-            continue
-        digest = hashlib.blake2b(
-            text.encode("utf-8", "surrogatepass"), key=possession, digest_size=16
-        ).digest()
+            return None
+        data = text.encode("utf-8", "surrogatepass")
+        digest = hashlib.blake2b(data, key=self.possession, digest_size=16).digest()
         call_id = result.call_id.encode("utf-8", "surrogatepass")
         tool = (result.call.name if result.call else "").encode("utf-8", "surrogatepass")
-        key = hashlib.blake2b(digest, key=possession, digest_size=16)
+        key = hashlib.blake2b(digest, key=self.possession, digest_size=16)
         key.update(b"\0" + call_id + b"\0" + tool)
         if not is_telling(result.call_id):
             # By which calls it came to this: the same words elsewhere may have become something else.
-            key.update(b"\0" + opening + before.calls[result.turn])
-        yield Item(result, text, digest, key.digest())
+            key.update(b"\0" + self.opening + before)
+        return Item(result, text, digest, key.digest())
+
+
+def read(document: Document, conversation: Conversation, possession: bytes, chain: Chain) -> Iterator[Item]:
+    """The items of a request. `possession` keys every hash: who has to send the same again to be known."""
+    keys = Keys.of(possession, conversation.opening)
+    for result in conversation.results:
+        item = keys.item(document, chain.calls[result.turn], result)
+        if item is not None:
+            yield item

@@ -9,17 +9,18 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
-from penumbra.apis import prefix_hash
 from penumbra.apis.base import MadeCall
 from penumbra.apis.parts import Conversation, ToolCall
 from penumbra.apis.recognise import Api
-from penumbra.apis.user_text import Passage
 from penumbra.config import per_request
 from penumbra.config.settings import Settings
-from penumbra.conversation import items, searched
+from penumbra.conversation import items, messages, searched
 from penumbra.conversation.mentioned_names import Mentions
+from penumbra.conversation.messages import Read
 from penumbra.conversation.model import Request
+from penumbra.conversation.searched import Searched
 from penumbra.wire.document import Document
+from penumbra.wire.value_memory import ValueMemory
 
 
 def read(
@@ -29,34 +30,37 @@ def read(
     scope: bytes,
     threshold: str | None = None,
     possession: bytes | None = None,
+    memory: ValueMemory | None = None,
 ) -> Request | None:
     """The request in a document; None if it is not what the API's bodies look like.
 
     `scope`: who is asking. `possession` keys every hash of an item; None: as `scope`. `threshold`: of the
-    header. Raises OverrideError, NotJson.
+    header. `memory`: of messages that were read before. Raises OverrideError, NotJson.
     """
     if not api.fits(document):
         return None
-    conversation, passages = searched.with_said(document, api.wire.read(document))
-    settings = _overridden(document, conversation, settings, threshold)
+    if memory is not None:
+        document.remember(api.wire.members(document).get(api.wire.messages), memory, scope)
     owner = scope if possession is None else possession
-    request = Request(api, settings, document, conversation, (), scope=scope, possession=owner)
-    return _with_results(request, conversation, passages)
+    found = messages.read(document, api.wire, owner)
+    settings = _overridden(document, found.conversation, settings, threshold)
+    request = Request(api, settings, document, found.conversation, (), scope=scope, possession=owner)
+    return _with_results(request, found)
 
 
 def again(request: Request) -> Request:
     """The same request, whose document was amended since it was read."""
-    conversation, passages = searched.with_said(request.document, request.api.wire.read(request.document))
-    conversation = replace(conversation, model=request.conversation.model)
-    return _with_results(replace(request, mentions=Mentions()), conversation, passages)
+    found = messages.read(request.document, request.api.wire, request.possession)
+    conversation = replace(found.conversation, model=request.conversation.model)
+    return _with_results(replace(request, mentions=Mentions()), replace(found, conversation=conversation))
 
 
-def _with_results(request: Request, conversation: Conversation, passages: list[Passage]) -> Request:
-    document, owner = request.document, request.possession
-    others = searched.read(document, conversation, passages, owner) if request.settings.redact_secrets else ()
-    chain = prefix_hash.read(document, conversation.messages, request.scope)
-    results = tuple(items.read(document, conversation, owner, chain))
-    return replace(request, conversation=conversation, items=results, searched=others, chain=chain)
+def _with_results(request: Request, found: Read) -> Request:
+    document, conversation = request.document, found.conversation
+    others: tuple[Searched, ...] = ()
+    if request.settings.redact_secrets:
+        others = searched.read(document, conversation, found.blocks, found.passages, request.possession)
+    return replace(request, conversation=conversation, items=found.items, searched=others, chain=found.chain)
 
 
 def with_model(request: Request, model: str) -> Request:

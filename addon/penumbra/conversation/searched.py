@@ -8,14 +8,14 @@ what it was.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Protocol
 
 import orjson
 from msgspec import Raw
 
-from penumbra.apis import arguments, result_blocks, user_text
+from penumbra.apis import arguments
 from penumbra.apis.parts import Conversation, ResultText, ToolCall
 from penumbra.apis.result_blocks import Block
 from penumbra.apis.user_text import Passage
@@ -64,11 +64,8 @@ class Members:
 
     block: Block
     call: ToolCall | None
+    turn: int
     key: bytes
-
-    @property
-    def turn(self) -> int:
-        return self.block.turn
 
     @property
     def value(self) -> Raw:
@@ -90,10 +87,12 @@ class Members:
         return Decision(orjson.dumps(form).decode("utf-8"), facts)
 
     def edit(self, document: Document, decision: Decision) -> None:
-        for index, value in orjson.loads(decision.text).items() if decision.text else ():
-            place = self.block.places[int(index)] if int(index) < len(self.block.places) else None
-            if place is not None:
-                document.edits.append(Edit(*place, value.encode("utf-8")))
+        if not decision.text:
+            return
+        begin, places = document.place(self.block.message)[0], self.block.places
+        for index, value in orjson.loads(decision.text).items():
+            if int(index) < len(places) and (place := places[int(index)]) is not None:
+                document.edits.append(Edit(begin + place[0], begin + place[1], value.encode("utf-8")))
 
     def keeps_secrets(self, adopt: str, conversation: Conversation, format_name: str) -> bool:
         if self.block.answered:
@@ -153,32 +152,35 @@ def _call(passage: Passage) -> ToolCall | None:
     return ToolCall("", passage.tool, cached=passage.arguments())
 
 
-def with_said(document: Document, conversation: Conversation) -> tuple[Conversation, list[Passage]]:
-    """The conversation with the results that stand in the user's text, and what may be some."""
-    passages = list(user_text.find(document, conversation.messages))
-    if not passages:
-        return conversation, []
+def said(document: Document, passages: Iterable[Passage], texts: list[ResultText]) -> list[ResultText]:
+    """The texts of a message's results with those of the results that stand in the user's text."""
     certain = [
         ResultText(one.value, "", _call(one), False, one.turn, part=(one.start, one.end))
         for one in passages
         if one.certain
     ]
-    results = (*conversation.results, *certain)
-    if certain:
-        results = tuple(sorted(results, key=lambda one: (document.place(one.value)[0], one.part or (0, 0))))
-    return replace(conversation, results=results), [one for one in passages if not one.certain]
+    if not certain:
+        return texts
+    return sorted((*texts, *certain), key=lambda one: (document.place(one.value)[0], one.part or (0, 0)))
 
 
 def read(
-    document: Document, conversation: Conversation, passages: list[Passage], scope: bytes
+    document: Document,
+    conversation: Conversation,
+    blocks: Iterable[tuple[int, Block]],
+    passages: Iterable[Passage],
+    scope: bytes,
 ) -> tuple[Searched, ...]:
-    """What is to be searched in a conversation beside the texts of its results."""
+    """What is to be searched in a conversation beside the texts of its results.
+
+    `blocks`: what stands in results, each with the index of its message; `passages`: what may be results in
+    the user's text.
+    """
     found: list[Searched] = []
-    texts = [result.value for result in conversation.results if result.part is None]
-    for block in result_blocks.find(document, conversation.messages, texts):
+    for turn, block in blocks:
         call = conversation.calls.get(block.call_id)
         key = _key(scope, block.text, block.call_id, call.name if call else "")
-        found.append(Members(block, call, key))
+        found.append(Members(block, call, turn, key))
     for passage in passages:
         text = (document.string(passage.value) or "")[passage.start : passage.end]
         found.append(Said(passage, text, _key(scope, text, passage.tool, passage.command)))

@@ -174,7 +174,7 @@ def _may_change(request: Request, known: Mapping[bytes, Decision], item: Item, v
     document = request.document
     if tools.skips(item.tool, request.settings.skip_tools) or _is_edited(request, value):
         return False
-    if call_key(item.result.call_id, prefix_hash.said_by(document, value, request.scope)) in referents(known):
+    if call_key(item.result.call_id, prefix_hash.said_by(document, value)) in referents(known):
         return False
     messages = document.items(request.conversation.messages)
     places = [request.document.place(message) for message in messages]

@@ -271,8 +271,8 @@ class Expansions:
         visible = wire.visible(document)
         named = visible[0].response_id if visible else ""
         if not named:
-            chain = before or prefix_hash.of(document, caller.scope)
-            return replay.read(visible, owner, b"", chain), None
+            found = before or prefix_hash.of(document)
+            return replay.read(visible, owner, b"", found), None
         elsewhere = caller.elsewhere(named)
         one = exchange_key(elsewhere, visible[0])
         held = (await self._exchanges.get([one])).get(one)
@@ -280,10 +280,8 @@ class Expansions:
             # Originals are for the credential that they were kept for; the calls need results all the same.
             results = tuple(map(replay.forgotten, held.hidden.results))
             held = replace(held, hidden=msgspec.structs.replace(held.hidden, results=results))
-        chain = prefix_hash.of(
-            document, caller.scope, held.history if held is not None else prefix_hash.START
-        )
-        return replay.read(visible, owner, elsewhere, chain), held
+        found = prefix_hash.of(document, held.history if held is not None else prefix_hash.START)
+        return replay.read(visible, owner, elsewhere, found), held
 
     async def _belongs(
         self,

@@ -10,6 +10,9 @@ Of duplicate keys the last one counts, as for nearly every JSON parser.
 
 An edit is not read back, with one exception: a value that was *amended* reads as what it was amended to, for
 all that come after. It is a document of its own then, and stands where the value stood.
+
+Items of an array may be read by a memory (`remember`): then what stands for an item is a value with the same
+bytes that was read before, and what was made of it is not made again (`about`). Its place is the item's.
 """
 
 from __future__ import annotations
@@ -18,15 +21,20 @@ import json
 import re
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from operator import attrgetter
+from typing import Any, TypeVar, cast
 
 import msgspec
 import orjson
 from cffi import FFI
 from msgspec import Raw
 
+from penumbra.wire.stand_ins import Fold, StandIn, StandIns, stepped
+from penumbra.wire.value_memory import Key, KnownValue, ValueMemory
+
+S = TypeVar("S")
 T = TypeVar("T")
 _ffi = FFI()
 _ADDRESS = _ffi.typeof("uintptr_t")
@@ -117,6 +125,9 @@ class Document:
     _opened: int = field(init=False, repr=False, default=0)
     """Bytes of all that was opened."""
     _made: dict[Callable[[Document], Any], Any] = field(init=False, repr=False, default_factory=dict)
+    _stand_ins: StandIns | None = field(init=False, repr=False, default=None)
+    _remembered: Raw | None = field(init=False, repr=False, default=None)
+    """The array whose items they stand for."""
     _places: list[tuple[int, int]] = field(init=False, repr=False, default_factory=list)
     _noted: Edit | None = field(init=False, repr=False, default=None)
     """The last edit whose place is in that list."""
@@ -158,6 +169,53 @@ class Document:
         made: T = self._made[make]
         return made
 
+    def remember(self, array: Raw | None, memory: ValueMemory, scope: bytes) -> None:
+        """Have the items of an array read by what a memory knows of their bytes; the others it learns.
+
+        To be called before the array is read.
+        """
+        if array is None or self._structure is not self.data or self._amended or not self.items(array):
+            return
+        items = self.items(array)
+        keys = memory.keys(scope, list(map(bytes, items)))
+        found = memory.get(keys)
+        known_before = found.index(None) if None in found else len(found)
+        values = [known or _known_value(key) for known, key in zip(found, keys, strict=True)]
+        memory.put([value for value, known in zip(values, found, strict=True) if known is None])
+        self._stand_ins = StandIns(values, items, known_before)
+        self._opened += sum([value.opened for value in values])
+        self._remembered = array
+        self._arrays[id(array)] = (array, [value.root for value in values])
+
+    def folded(self, array: Raw | None, count: int, fold: Fold[S], step: Callable[[S, int], None]) -> S:
+        """What a fold makes of the `count` items of an array. Where they are remembered it goes on from where
+        it stood behind the same ones; `step` takes in the item at an index, and nothing behind it.
+
+        No places of the document may be in it.
+        """
+        stand_ins = None if self._amended or array is not self._remembered else self._stand_ins
+        if stand_ins is None or count != len(stand_ins.values):
+            return stepped(fold.begin(), step, 0, count)
+        return stand_ins.folded(fold, step)
+
+    def about(self, value: Raw, make: Callable[[Document, Raw], T]) -> T:
+        """What a function makes of a value, and of nothing else: asked once where its bytes are remembered.
+
+        What it makes is shared between requests: not to be changed. No places of the document may be in it.
+        """
+        stand_ins = self._stand_ins
+        if stand_ins is None:
+            return make(self, value)
+        known, key = stand_ins.by_root.get(id(value)), cast("Hashable", make)
+        if known is None and (stand_in := stand_ins.at(_address(value))) is not None:
+            known, key = stand_in.known, (make, id(value))
+        if known is None or id(known.root) in stand_ins.changed:
+            return make(self, value)
+        if key in known.made:
+            made: T = known.made[key]
+            return made
+        return cast("T", known.made.setdefault(key, make(self, value)))
+
     def members(self, value: Raw | None) -> dict[str, Raw]:
         """The members of an object, in order; empty if the value is absent or no object.
 
@@ -167,12 +225,10 @@ class Document:
             return {}
         if self._amended and (read := self._read_in(value))[0] is not self:
             return read[0].members(read[1])
-        entry = self._objects.get(id(value))
-        if entry is None:
-            members = _OBJECT.decode(self._opening(value)) if memoryview(value)[0] == _BRACE else {}
-            # With the value itself, so that its id can't become another's.
-            entry = self._objects[id(value)] = (value, members)
-        return entry[1]
+        known = self._objects.get(id(value))
+        if known is None:
+            known = self._objects[id(value)] = self._opened_in(value, _objects_of, _members)
+        return known[1]
 
     def items(self, value: Raw | None) -> list[Raw]:
         """The items of an array; empty if the value is absent or no array.
@@ -183,11 +239,14 @@ class Document:
             return []
         if self._amended and (read := self._read_in(value))[0] is not self:
             return read[0].items(read[1])
-        entry = self._arrays.get(id(value))
-        if entry is None:
-            items = _ARRAY.decode(self._opening(value)) if memoryview(value)[0] == _BRACKET else []
-            entry = self._arrays[id(value)] = (value, items)
-        return entry[1]
+        known = self._arrays.get(id(value))
+        if known is None:
+            known = self._arrays[id(value)] = self._opened_in(value, _arrays_of, _items)
+        return known[1]
+
+    def listed(self, value: Raw | None) -> list[Raw]:
+        """The items of an array; the value alone if it is no array, or an empty one."""
+        return [] if value is None else self.items(value) or [value]
 
     def repeats(self, value: Raw) -> bool:
         """Whether an object says the name of a member more than once; false if the value is no object."""
@@ -210,15 +269,26 @@ class Document:
         pairs = json.loads(self.source(value), object_pairs_hook=list)
         return frozenset(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
 
-    def _opening(self, value: Raw) -> Raw:
-        """A container that is about to be read: all of it, at every level that it lies at.
+    def _opened_in(
+        self, value: Raw, kept: Callable[[KnownValue], dict[int, tuple[Raw, T]]], decode: Callable[[Raw], T]
+    ) -> tuple[Raw, T]:
+        """A container and what is in it, read: all of it, at every level that it lies at.
 
-        Raises NotJson where that would be far more than the document.
+        With the container itself, so that its identity can't become another's. Raises NotJson where that
+        would be far more than the document.
         """
-        self._opened += len(memoryview(value))
+        stand_in = self._stand_in(value)
+        opened = None if stand_in is None else kept(stand_in.known)
+        if opened is not None and id(value) in opened:
+            return opened[id(value)]
+        size = len(memoryview(value))
+        self._opened += size
         if self._opened > max(_MOST_LEVELS * len(self.data), _LEAST_OPENED):
             raise NotJson("nested too deeply")
-        return value
+        if stand_in is None or opened is None:
+            return value, decode(value)
+        stand_in.known.opened += size
+        return opened.setdefault(id(value), (value, decode(value)))
 
     def string(self, value: Raw | None) -> str | None:
         """The text of a string value; None if the value is absent or no string."""
@@ -264,8 +334,15 @@ class Document:
         return 0 <= start < len(self.data)
 
     def _own_place(self, value: Raw) -> tuple[int, int]:
-        start = _address(value) - self._base
+        address = _address(value)
+        start = address - self._base
+        if not self._holds(start) and (found := self._stand_in(value)) is not None:
+            start = _address(found.item) - self._base + address - found.known.address
         return start, start + len(memoryview(value))
+
+    def _stand_in(self, value: Raw) -> StandIn | None:
+        """The value of a memory whose bytes a value is made of; None: of no such."""
+        return None if self._stand_ins is None else self._stand_ins.at(_address(value))
 
     def _read_in(self, value: Raw) -> tuple[Document, Raw]:
         """The document that a value is read in, and what it is there."""
@@ -326,6 +403,8 @@ class Document:
         self._made.clear()
         owner = self._owner(value)
         start, end = owner._own_place(value)
+        if owner._stand_ins is not None and (stand_in := owner._stand_in(value)) is not None:
+            owner._stand_ins.changed.add(id(stand_in.known.root))
         inner = Document(data)
         for begin in [begin for begin in owner._amended if start < begin < end]:
             del owner._amended[begin]
@@ -456,6 +535,22 @@ class Document:
             # What overlaps in another way is an error of `render`.
             if last < 0 or places[last][0] > begin or places[last][1] < stop:
                 yield Edit(begin, stop, inner.render())
+
+
+_objects_of, _arrays_of = attrgetter("objects"), attrgetter("arrays")
+
+
+def _known_value(key: Key) -> KnownValue:
+    root = _VALUE.decode(key[1])
+    return KnownValue(key, key[1], root, _address(root))
+
+
+def _members(value: Raw) -> dict[str, Raw]:
+    return _OBJECT.decode(value) if memoryview(value)[0] == _BRACE else {}
+
+
+def _items(value: Raw) -> list[Raw]:
+    return _ARRAY.decode(value) if memoryview(value)[0] == _BRACKET else []
 
 
 def _spelled(raw: str, at: int) -> int:

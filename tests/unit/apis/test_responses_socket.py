@@ -177,7 +177,7 @@ def test_what_settled_nothing_leaves_it_open() -> None:
         await expansions.leave_undecided(Caller(b"p" * 32, "session"), "resp_1")
         found = await prepared(expansions, request({"role": "user", "content": "hi"}, before="resp_1"), "hi")
         assert found is not None
-        alone = prefix_hash.of(request({"role": "user", "content": "hi"}), b"")
+        alone = prefix_hash.of(request({"role": "user", "content": "hi"}))
         assert found.history.before == alone.history[-1]
 
     asyncio.run(go())

@@ -20,7 +20,7 @@ DONE = {"role": "assistant", "content": "Done."}
 
 def read(*messages: Any, start: bytes = prefix_hash.START) -> prefix_hash.Chain:
     document = Document(json.dumps({"m": messages}).encode())
-    return prefix_hash.read(document, document.members(document.root)["m"], b"scope", start)
+    return prefix_hash.read(document, document.members(document.root)["m"], start)
 
 
 def behind(message: Any) -> bytes:
@@ -72,7 +72,7 @@ def test_a_history_goes_on_where_the_provider_keeps_it() -> None:
 
 def test_a_text_alone_is_what_the_user_says() -> None:
     document = Document(b'{"m":"Fix the test."}')
-    assert prefix_hash.read(document, document.members(document.root)["m"], b"").history == read(ASK).history
+    assert prefix_hash.read(document, document.members(document.root)["m"]).history == read(ASK).history
 
 
 def test_what_is_nested_deeply_counts_as_it_is() -> None:

@@ -1,0 +1,97 @@
+"""Values of a memory that stand for the items of one document's array."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+from msgspec import Raw
+
+from penumbra.wire.value_memory import Beginning, KnownValue
+
+S = TypeVar("S")
+
+
+class StandIn(NamedTuple):
+    """A value, and the item that it stands for."""
+
+    known: KnownValue
+    item: Raw
+
+
+@dataclass(frozen=True, slots=True)
+class Fold(Generic[S]):
+    """What is made of the items of an array, one after the other."""
+
+    begin: Callable[[], S]
+    copy: Callable[[S], S]
+    """Another one, which goes on by itself."""
+    key: Hashable
+    """Folds with equal keys make the same of the same bytes."""
+
+
+class StandIns:
+    """All of one array, in order."""
+
+    def __init__(self, values: Sequence[KnownValue], items: Sequence[Raw], known_before: int) -> None:
+        """`known_before`: how many of the first values were known before the document was."""
+        self.values = tuple(values)
+        self.by_root = {id(value.root): value for value in values}
+        self.changed: set[int] = set()
+        """Identities of roots that were amended since, and read differently."""
+        self._by_address = sorted(map(StandIn, values, items), key=lambda each: each.known.address)
+        self._addresses = [each.known.address for each in self._by_address]
+        self._known_before = known_before
+        self._old = self._found()
+        self._new = self._begun()
+
+    def at(self, address: int) -> StandIn | None:
+        """Whose bytes an address is within; None: it is none of these."""
+        place = bisect_right(self._addresses, address) - 1
+        if place < 0 or not (found := self._by_address[place]).known.holds(address):
+            return None
+        return found
+
+    def folded(self, fold: Fold[S], step: Callable[[S, int], None]) -> S:
+        """What a fold makes of all of them; it goes on where it stood behind the same values before. `step`
+        takes in the item at an index."""
+        if self.changed:
+            return stepped(fold.begin(), step, 0, len(self.values))
+        for beginning in (self._new, self._old):
+            if beginning is not None and fold.key in beginning.states:
+                at, state = len(beginning.values), fold.copy(beginning.states[fold.key])
+                break
+        else:
+            at, state = 0, fold.begin()
+        if self._new is not None and at < len(self._new.values):
+            state = stepped(state, step, at, len(self._new.values))
+            at = len(self._new.values)
+            self._new.states[fold.key] = fold.copy(state)
+        return stepped(state, step, at, len(self.values))
+
+    def _found(self) -> Beginning | None:
+        """The longest beginning of the values that something was made of before."""
+        for at in range(len(self.values) - 1, -1, -1):
+            beginning = self.values[at].beginning
+            if beginning is not None and beginning.values == self.values[: at + 1]:
+                return beginning
+        return None
+
+    def _begun(self) -> Beginning | None:
+        """The beginning that later documents will most likely have too: what two had is not changed again."""
+        count = self._known_before
+        if not count or (self._old is not None and len(self._old.values) >= count):
+            return self._old
+        if self._old is not None:
+            self._old.values[-1].beginning = None
+        new = self.values[count - 1].beginning = Beginning(self.values[:count])
+        return new
+
+
+def stepped(state: S, step: Callable[[S, int], None], start: int, end: int) -> S:
+    """A state that has taken in the items from `start` to `end`."""
+    for index in range(start, end):
+        step(state, index)
+    return state

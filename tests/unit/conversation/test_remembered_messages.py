@@ -1,0 +1,174 @@
+"""What was read of messages is remembered, and changes nothing but the cost."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penumbra.store.key_file import installation_key
+from penumbra.wire.document import Document
+from penumbra.wire.stand_ins import Fold
+from penumbra.wire.value_memory import ValueMemory
+from support.engines import APIS, Api, Callers, Turn
+
+SECRET = "ghp_" + "q8Zk2mVt41Lx9RwPz0bT6cA3sD5fG7hJ9kLq"
+LOG = "".join(f"12:00:{n:02} INFO worker {n * 7919 % 1000}: took {n * 31 % 97} ms\n" for n in range(60))
+RESULTS = (
+    LOG,
+    json.dumps([{"id": n, "name": f"name {n}", "token": SECRET} for n in range(9)], indent=2),
+    LOG,
+    f"export TOKEN={SECRET}\n" * 3,
+    "tests/a.py::b PASSED\n" * 90 + "1 failed",
+    LOG + "and one more line\n",
+)
+
+
+def conversation() -> Iterator[list[Turn]]:
+    """A conversation turn by turn: equal messages, results in the user's text, one that is edited later."""
+    turns: list[Turn] = [("user", f"Find out why, with {SECRET}.")]
+    yield list(turns)
+    for number, text in enumerate(RESULTS):
+        call = f"toolu_{number:020d}" if number % 2 else f"call_{number}"
+        turns += [("call", call, f"cat {number}.log # {'x' * 300}"), ("result", call, text)]
+        yield list(turns)
+        turns += [("said", "It goes on."), ("user", "continue")]
+        if number == 2:
+            turns.append(("user", f"<bash-input>env</bash-input><bash-stdout>A={SECRET}</bash-stdout>"))
+        yield list(turns)
+    yield [("user", "Find out why."), *turns[1:]]
+    yield [*turns[:3], *turns[5:]]
+
+
+def body(api: Api, turns: list[Turn]) -> bytes:
+    """Where the API has marks for its cache, the last message has one, so that it changes a turn later."""
+    if api.id != "anthropic-messages":
+        return api.body(turns)
+    made = json.loads(api.body(turns))
+    last = made["messages"][-1]
+    content = last["content"]
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    last["content"] = [*blocks[:-1], {**blocks[-1], "cache_control": {"type": "ephemeral"}}]
+    return json.dumps(made).encode()
+
+
+@pytest.fixture
+def engines(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[dict[str, Callers]]:
+    installation_key(tmp_path / "on.key")
+    made: dict[str, Callers] = {}
+    for name in ("on", "off", "half"):
+        if name != "on":
+            shutil.copy(tmp_path / "on.key", tmp_path / f"{name}.key")
+        made[name] = Callers(database=str(tmp_path / f"{name}.sqlite"), **request.param)
+    made["off"].engine._values = None
+    yield made
+    for callers in made.values():
+        callers.close()
+
+
+@pytest.mark.parametrize("engines", [{}, {"redact_scope": "all"}], ids=["results", "all"], indirect=True)
+@pytest.mark.parametrize("api", APIS, ids=lambda api: api.id)
+def test_without_it_every_byte_and_every_decision_is_the_same(api: Api, engines: dict[str, Callers]) -> None:
+    for turns in conversation():
+        sent = {
+            name: callers.send(api, body(api, turns), api.credential("k"))
+            for name, callers in engines.items()
+        }
+        for other in ("off", "half"):
+            assert sent[other].rewritten.body == sent["on"].rewritten.body
+            assert sent[other].decided == sent["on"].decided
+            shown = [
+                [(one.item.key, one.facts, one.new) for one in sent[n].rewritten.shown] for n in (other, "on")
+            ]
+            assert shown[0] == shown[1]
+        known = engines["half"].engine._values
+        assert known is not None
+        known.forget(len(known) // 2)
+        on = engines["on"].engine._values
+        assert on is not None
+        assert len(on) >= len(turns)
+
+
+def test_no_scope_meets_what_another_has_sent() -> None:
+    memory = ValueMemory()
+    read: list[str] = []
+
+    def make(document: Document, value: object) -> str:
+        read.append("once")
+        return ""
+
+    for scope in (b"a", b"b", b"a", b"b"):
+        document = Document(b'{"m":[{"x":1},{"x":1}]}')
+        array = document.members(document.root)["m"]
+        document.remember(array, memory, scope)
+        for item in document.items(array):
+            document.about(item, make)
+    # Two messages for each scope.
+    assert len(read) == 4
+
+
+def test_it_is_bounded_and_what_was_used_last_stays() -> None:
+    memory = ValueMemory(most=100_000)
+    for number in range(50):
+        document = Document(json.dumps({"m": [{"x": "used"}, {"x": "y" * 5_000, "n": number}]}).encode())
+        document.remember(document.members(document.root)["m"], memory, b"scope")
+    assert 1 < len(memory) < 8
+    assert memory.get(memory.keys(b"scope", [b'{"x": "used"}']))[0] is not None
+    assert memory.get(memory.keys(b"other", [b'{"x": "used"}']))[0] is None
+
+
+def test_values_that_stand_for_items_are_edited_where_these_stand() -> None:
+    memory = ValueMemory()
+    data = b' {"a": 1, "m": [ {"x": "y"} , {"x": "y"}, "s", 7 ], "z": "\xc3\xb6"}'
+    for padding in (b"", b"", b"  "):
+        document = Document(padding + data)
+        array = document.members(document.root)["m"]
+        document.remember(array, memory, b"")
+        first, second, third, number = document.items(array)
+        assert document.source(number) == b"7"
+        document.replace(document.members(second)["x"], "other")
+        document.remove_member(document.members(first)["x"])
+        document.rewrite(third, b'"t"')
+        wanted = data.replace(b'{"x": "y"}, "s"', b'{"x": "other"}, "t"').replace(b'{"x": "y"}', b"{}")
+        assert document.render() == padding + wanted
+        amended = Document(padding + data)
+        array = amended.members(amended.root)["m"]
+        amended.remember(array, memory, b"")
+        second = amended.items(array)[1]
+        amended.amend(amended.members(second)["x"], b'"amended"')
+        assert amended.string(amended.members(second)["x"]) == "amended"
+        assert amended.about(second, Document.source) == b'{"x": "amended"}'
+        assert amended.about(amended.items(array)[0], Document.source) == b'{"x": "y"}'
+        assert amended.render() == padding + data.replace(b'"y"}, "s"', b'"amended"}, "s"')
+
+
+def test_a_fold_goes_on_where_it_stood() -> None:
+    memory, stepped = ValueMemory(), list[int]()
+
+    def folded(*values: int) -> list[int]:
+        document = Document(json.dumps({"m": values}).encode())
+        array = document.members(document.root)["m"]
+        document.remember(array, memory, b"")
+        items = document.items(array)
+
+        def step(state: list[int], index: int) -> None:
+            stepped.append(index)
+            state.append(document.plain(items[index]))
+
+        stepped.clear()
+        return document.folded(array, len(items), Fold(list, list.copy, "key"), step)
+
+    for values, new in (
+        ((1, 2, 3), [0, 1, 2]),
+        ((1, 2, 4, 5), [0, 1, 2, 3]),
+        ((1, 2, 4, 5, 6, 7), [2, 3, 4, 5]),
+        ((1, 2, 4, 5, 6, 7, 8), [4, 5, 6]),
+        ((1, 2, 4, 5, 6, 7, 8), [6]),
+        ((1, 3), [0, 1]),
+        ((1, 2, 4, 5, 6, 7, 8, 1, 1), [7, 8]),
+    ):
+        assert folded(*values) == list(values)
+        assert stepped == new, values
