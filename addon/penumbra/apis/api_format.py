@@ -252,13 +252,24 @@ class ApiFormat(ABC):
 
     def visible(self, document: Document) -> list[Visible]:
         """The responses of a request, in order, as far as hidden exchanges are recognised by them."""
-        found: list[Visible] = []
-        last_call, since = "", 0
-        for ordinal, messages in enumerate(self.assistant_runs(document)):
-            visible = self._visible(document, messages, ordinal, last_call, since)
-            found.append(visible)
-            last_call, since = (visible.calls[-1], 0) if visible.calls else (last_call, since + 1)
-        return found
+        if self.joins_messages:
+            found: list[Visible] = []
+            for run in self.assistant_runs(document):
+                found.append(self._next_visible(document, run, found))
+            return found
+        prompt = self.prompt(document)
+
+        def step(found: list[Visible], turn: int) -> None:
+            if (message := prompt.messages[turn]).by_model:
+                found.append(self._next_visible(document, [message], found))
+
+        fold = Fold[list[Visible]](list, list.copy, ("visible", self.message))
+        return document.folded(prompt.place, len(prompt.messages), fold, step)
+
+    def _next_visible(self, document: Document, run: list[Message], before: list[Visible]) -> Visible:
+        last = before[-1] if before else Visible(-1, 0, (), "", "", -1)
+        last_call, since = (last.calls[-1], 0) if last.calls else (last.last_call, last.since + 1)
+        return self._visible(document, run, len(before), last_call, since)
 
     def _visible(
         self, document: Document, messages: list[Message], ordinal: int, last_call: str, since: int

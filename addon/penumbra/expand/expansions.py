@@ -272,7 +272,7 @@ class Expansions:
         named = visible[0].response_id if visible else ""
         if not named:
             found = before or prefix_hash.of(document)
-            return replay.read(visible, owner, b"", found), None
+            return replay.read(wire, document, visible, owner, b"", found), None
         elsewhere = caller.elsewhere(named)
         one = exchange_key(elsewhere, visible[0])
         held = (await self._exchanges.get([one])).get(one)
@@ -281,7 +281,7 @@ class Expansions:
             results = tuple(map(replay.forgotten, held.hidden.results))
             held = replace(held, hidden=msgspec.structs.replace(held.hidden, results=results))
         found = prefix_hash.of(document, held.history if held is not None else prefix_hash.START)
-        return replay.read(visible, owner, elsewhere, found), held
+        return replay.read(wire, document, visible, owner, elsewhere, found), held
 
     async def _belongs(
         self,

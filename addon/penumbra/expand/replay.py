@@ -18,6 +18,9 @@ from penumbra.expand import query
 from penumbra.store import exchanges
 from penumbra.store.exchanges import Known
 from penumbra.wire.document import Document, decode, encode
+from penumbra.wire.stand_ins import Fold
+
+_Keys = tuple[list[bytes], list[bytes | None]]
 
 _TEXTS = {"content", "output"}
 """Where results have their texts, in APIs whose providers keep histories."""
@@ -62,25 +65,52 @@ class Replayed:
     """Reasoning was dropped, or the provider was asked to drop it."""
 
 
-def read(visible: Sequence[Visible], owner: bytes, elsewhere: bytes, chain: Chain) -> History:
+def read(
+    wire: ApiFormat,
+    document: Document,
+    visible: Sequence[Visible],
+    owner: bytes,
+    elsewhere: bytes,
+    chain: Chain,
+) -> History:
     """The responses of a request. `owner`: whose history it is; `elsewhere`: whose, if the provider has it.
 
     `chain`: of the request's messages.
     """
     before = chain.history
-    keys = tuple(
-        exchanges.key(elsewhere, response)
-        if response.response_id
-        else exchanges.key(owner, response, before[response.index])
-        for response in visible
-    )
-    signed = (
-        exchanges.signature_key(owner, response.signature) if response.signature else None
-        for response in visible
-    )
+    signed: list[bytes | None]
+    if wire.joins_messages or elsewhere:
+        keys = [
+            exchanges.key(elsewhere, one) if one.response_id else exchanges.key(owner, one, before[one.index])
+            for one in visible
+        ]
+        signed = [_signed(owner, one) for one in visible]
+    else:
+        keys, signed = _keys(wire, document, visible, owner, before)
     begun = visible[-1] if visible and visible[-1].open else None
     front = before[begun.index] if begun is not None else before[-1]
-    return History(tuple(visible), keys, tuple(signed), before[-1], front, begun, chain.responses)
+    return History(tuple(visible), tuple(keys), tuple(signed), before[-1], front, begun, chain.responses)
+
+
+def _keys(
+    wire: ApiFormat, document: Document, visible: Sequence[Visible], owner: bytes, before: Sequence[bytes]
+) -> tuple[list[bytes], list[bytes | None]]:
+    """The keys of responses that are a message each, and of their reasoning."""
+    prompt, by_turn = wire.prompt(document), {one.index: one for one in visible}
+
+    def step(keys: _Keys, turn: int) -> None:
+        if (one := by_turn.get(turn)) is not None:
+            keys[0].append(exchanges.key(owner, one, before[turn]))
+            keys[1].append(_signed(owner, one))
+
+    fold = Fold[_Keys](
+        lambda: ([], []), lambda keys: (keys[0].copy(), keys[1].copy()), ("keys", wire.message, owner)
+    )
+    return document.folded(prompt.place, len(prompt.messages), fold, step)
+
+
+def _signed(owner: bytes, visible: Visible) -> bytes | None:
+    return exchanges.signature_key(owner, visible.signature) if visible.signature else None
 
 
 def forgotten(result: bytes) -> bytes:
