@@ -75,13 +75,13 @@ def values(text: bytes) -> list[bytes]:
 def find(document: Document, message: Raw, known: Collection[Raw]) -> Iterator[Block]:
     """The results in a message that hold more than the texts that are `known`."""
     begin = document.place(message)[0]
-    known_places = frozenset(document.place(one)[0] for one in known)
+    known_places = frozenset(document.place(result)[0] for result in known)
     answered = document.string(document.members(message).get("role")) in ("assistant", "model")
     for value in _results(document, message, _MESSAGE_LEVELS):
         block = _Reader(document, known_places).read(value)
         if block is not None:
-            text, found = block
-            places = tuple(place and (place[0] - begin, place[1] - begin) for place in found)
+            text, tokens = block
+            places = tuple(place and (place[0] - begin, place[1] - begin) for place in tokens)
             yield Block(value, message, text, places, _call_id(document, value), answered)
 
 

@@ -98,11 +98,11 @@ class Passages:
             case _Said.WORDS:
                 self._said = None
             case _Said.RESULTS:
-                texts = [(one, document.string(one) or "") for one in _texts(document, message)]
+                texts = [(text, document.string(text) or "") for text in _texts(document, message)]
                 reader = _Reader(document, self._said, turn, self._command)
-                found = list(reader.read(texts))
+                passages = list(reader.read(texts))
                 self._command, self._said = reader.command, None
-                return found
+                return passages
         return []
 
 

@@ -271,8 +271,8 @@ class Expansions:
         visible = wire.visible(document)
         named = visible[0].response_id if visible else ""
         if not named:
-            found = before or prefix_hash.of(document)
-            return replay.read(wire, document, visible, owner, b"", found), None
+            chain = before or prefix_hash.of(document)
+            return replay.read(wire, document, visible, owner, b"", chain), None
         elsewhere = caller.elsewhere(named)
         one = exchange_key(elsewhere, visible[0])
         held = (await self._exchanges.get([one])).get(one)
@@ -280,8 +280,8 @@ class Expansions:
             # Originals are for the credential that they were kept for; the calls need results all the same.
             results = tuple(map(replay.forgotten, held.hidden.results))
             held = replace(held, hidden=msgspec.structs.replace(held.hidden, results=results))
-        found = prefix_hash.of(document, held.history if held is not None else prefix_hash.START)
-        return replay.read(wire, document, visible, owner, elsewhere, found), held
+        chain = prefix_hash.of(document, held.history if held is not None else prefix_hash.START)
+        return replay.read(wire, document, visible, owner, elsewhere, chain), held
 
     async def _belongs(
         self,

@@ -81,10 +81,12 @@ def read(
     signed: list[bytes | None]
     if wire.joins_messages or elsewhere:
         keys = [
-            exchanges.key(elsewhere, one) if one.response_id else exchanges.key(owner, one, before[one.index])
-            for one in visible
+            exchanges.key(elsewhere, response)
+            if response.response_id
+            else exchanges.key(owner, response, before[response.index])
+            for response in visible
         ]
-        signed = [_signed(owner, one) for one in visible]
+        signed = [_signed(owner, response) for response in visible]
     else:
         keys, signed = _keys(wire, document, visible, owner, before)
     begun = visible[-1] if visible and visible[-1].open else None
@@ -96,12 +98,12 @@ def _keys(
     wire: ApiFormat, document: Document, visible: Sequence[Visible], owner: bytes, before: Sequence[bytes]
 ) -> tuple[list[bytes], list[bytes | None]]:
     """The keys of responses that are a message each, and of their reasoning."""
-    prompt, by_turn = wire.prompt(document), {one.index: one for one in visible}
+    prompt, by_turn = wire.prompt(document), {response.index: response for response in visible}
 
     def step(keys: _Keys, turn: int) -> None:
-        if (one := by_turn.get(turn)) is not None:
-            keys[0].append(exchanges.key(owner, one, before[turn]))
-            keys[1].append(_signed(owner, one))
+        if (response := by_turn.get(turn)) is not None:
+            keys[0].append(exchanges.key(owner, response, before[turn]))
+            keys[1].append(_signed(owner, response))
 
     fold = Fold[_Keys](
         lambda: ([], []), lambda keys: (keys[0].copy(), keys[1].copy()), ("keys", wire.message, owner)
