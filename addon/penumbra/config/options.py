@@ -204,7 +204,7 @@ class Settings:
         per_request=True,
     )
     session_id: str = ""
-    """Set by requests only; it changes nothing."""
+    """Set by requests only: what those have in common that belong together."""
     adopt: str = row(
         "auto",
         choice("auto", "raw", "compress"),

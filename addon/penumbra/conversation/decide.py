@@ -26,6 +26,7 @@ from penumbra.conversation.result_text import cleaner, tool_output
 from penumbra.errors import RedactionError
 from penumbra.expand.reference import References
 from penumbra.store.decisions import Decision, Facts
+from penumbra.store.exchanges import HeldResult
 
 _log = logging.getLogger(__name__)
 
@@ -45,6 +46,8 @@ class Inputs:
     """What came of asking external compressors about results that are not decided about, by key."""
     planned: Mapping[bytes, Decision] = field(default_factory=lambda: MappingProxyType({}))
     """Decisions about the whole conversation, which come before all others."""
+    held: tuple[HeldResult, ...] = ()
+    """Results that the provider has in front of the request."""
 
 
 @dataclass(slots=True)

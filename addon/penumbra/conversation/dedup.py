@@ -54,9 +54,7 @@ class Seen:
         self, digest: bytes, key: bytes, call_id: str, tool: str, facts: Facts, is_new: bool = False
     ) -> None:
         """A text was put into the request. Of identical ones the first counts; a reference is no text."""
-        if facts.how == "duplicate" or call_id not in self._unique:
-            return
-        if not tool or not tool.isprintable():
+        if facts.how == "duplicate" or call_id not in self._unique or not can_name(call_id, tool):
             return
         # Too little is left of those to refer to; what refers to all of them already keeps doing so.
         lasting = facts.how not in ("superseded", "recovered")
@@ -64,6 +62,10 @@ class Seen:
         if lasting:
             self._by_digest.setdefault(digest, earlier)
         self._by_key[key] = earlier
+
+    def note_held(self, digest: bytes, earlier: Earlier) -> None:
+        """A text stands in a history that the provider keeps, in front of the request."""
+        self._by_digest[digest] = self._by_key[earlier.key] = earlier
 
     def note_call(self, call_id: str, said: bytes) -> bytes:
         """The arguments of a call stand in the request, `said` is a hash of them: the key that they can be
@@ -106,6 +108,11 @@ def call_key(call_id: str, said: bytes) -> bytes:
 def _is_plain(call_id: str) -> bool:
     """Whether an id can stand in a reference."""
     return bool(call_id) and call_id.isprintable() and " " not in call_id
+
+
+def can_name(call_id: str, tool: str) -> bool:
+    """Whether a reference can name a result by its call and tool."""
+    return _is_plain(call_id) and bool(tool) and tool.isprintable()
 
 
 def marker(name: str) -> str:

@@ -17,6 +17,7 @@ from penumbra.conversation.items import Item
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Request
 from penumbra.store.decisions import Facts
+from penumbra.store.exchanges import HeldResult
 
 LEAST = 250
 """Shorter texts (characters) can't say anything again that is worth a reference."""
@@ -48,6 +49,8 @@ class EarlierTexts:
     """Of conversations under way."""
     edited_calls: frozenset[str] = frozenset()
     """Ids of calls whose arguments are not all there."""
+    held: tuple[HeldResult, ...] = ()
+    """Results that the provider has in front of the request."""
     _seen: dedup.Seen = field(init=False)
     _texts: list[_Text] = field(default_factory=list)
     _line_index: LineIndex | None = None
@@ -56,6 +59,9 @@ class EarlierTexts:
 
     def __post_init__(self) -> None:
         self._seen = dedup.Seen.of(item.result.call_id for item in self.request.items)
+        for result in self.held:
+            earlier = dedup.Earlier(result.key, result.tool, result.complete, lasting=True, is_new=False)
+            self._seen.note_held(result.digest, earlier)
 
     def note_call(self, result: ResultText) -> None:
         """What the call said can be referred to, from its own result on."""
@@ -94,7 +100,8 @@ class EarlierTexts:
 
     def name(self, earlier: dedup.Earlier) -> str:
         """How a reference names an earlier result."""
-        return self._index().named(earlier.key)
+        held = next((result.name for result in self.held if result.key == earlier.key), "")
+        return held or self._index().named(earlier.key)
 
     def by_reference(self, text: str, item: Item) -> tuple[str, tuple[str, ...]] | None:
         """The text of an item with what stands earlier by reference, and the keys of what that is; None

@@ -29,6 +29,7 @@ from penumbra.conversation import (
     bound_thinking,
     callers,
     compose,
+    held_results,
     injected_tool,
     message_threads,
     read,
@@ -221,6 +222,7 @@ class Engine:
         past = await self._stores.decisions.get(compose.keys(request, state))
         redact = self._also_known_values(request, caller, redact)
         prepared = await self._prepare(incoming, request, state, caller, past)
+        held = held_results.before(request, prepared)
         limits = state.limits if retry is None else state.limits.learned(retry.limits)
         betas = self._without_unbound(incoming, request, prepared) if limits.drop else ""
         references = prepared.references if prepared else None
@@ -228,7 +230,7 @@ class Engine:
         if external:
             # While they were waited for, another request may have decided.
             past |= await self._stores.decisions.get(external)
-        inputs = Inputs(request, past, redact, references, external)
+        inputs = Inputs(request, past, redact, references, external, held=held)
         rewritten, line = await work(
             partial(compose.compose, inputs, state, retry, self._line_indexes, incoming.head)
         )
@@ -248,6 +250,8 @@ class Engine:
         )
         if incoming.api.kind != "messages":
             return accepted
+        if prepared is not None:
+            prepared = replace(prepared, held=held_results.behind(request, held, rewritten.shown, redact))
         await self._record(accepted, state, prepared, retry)
         return accepted if prepared is None else self._watched(incoming, accepted, prepared, redact)
 

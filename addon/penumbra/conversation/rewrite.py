@@ -28,7 +28,7 @@ def rewrite(
     came.
     """
     request = inputs.request
-    decider = Decider(inputs, EarlierTexts(request, line_indexes, edited_calls))
+    decider = Decider(inputs, EarlierTexts(request, line_indexes, edited_calls, inputs.held))
     shown: list[Shown] = []
     for item in request.items:
         decider.earlier.note_call(item.result)

@@ -32,7 +32,7 @@ from penumbra.expand.loop import Ask, Done
 from penumbra.expand.reference import References
 from penumbra.expand.replay import History, Replayed
 from penumbra.store import exchanges
-from penumbra.store.exchanges import Known, orphan_key, signature_key, text_hash
+from penumbra.store.exchanges import HeldResult, Known, orphan_key, signature_key, text_hash
 from penumbra.store.exchanges import key as exchange_key
 from penumbra.store.originals import Originals
 from penumbra.store.table import Table
@@ -135,6 +135,10 @@ class Prepared:
     """The request has shown what an earlier login's conversation knew: to be called when it is accepted."""
     earlier: bytes = b""
     """That conversation."""
+    held: tuple[HeldResult, ...] = ()
+    """The results that the provider has when it has answered; before that, those that it has already."""
+    is_followed: bool = False
+    """The provider keeps the history, and all of it came from this very caller."""
 
     @property
     def before(self) -> str:
@@ -261,6 +265,8 @@ class Expansions:
         known_as = held.conversation if held is not None and held.scope == caller.scope else b""
         references = References(self._key, known_as or caller.conversation(), name, terms.hint)
         made = Prepared(wire, name, caller, references, history, replayed, owner, tools.threaded)
+        if held is not None and held.scope == caller.scope:
+            made = replace(made, held=held.held, is_followed=True)
         renewed = latest is not None and latest.scope != caller.scope
         return replace(made, earlier=latest.conversation) if latest is not None and renewed else made
 
@@ -424,6 +430,7 @@ class Expansions:
                 conversation=prepared.references.scope,
                 scope=caller.scope,
                 history=history,
+                held=prepared.held,
             )
             await self._exchanges.put({exchange_key(caller.elsewhere(response_id), visible): known})
 

@@ -22,7 +22,23 @@ from penumbra.store.table import Schema, compress, decompress
 _KEY_BYTES = 16
 _MEMORY_BYTES = 16_000_000
 _ENTRY_BYTES = 500
-"""What an entry takes beside what was hidden."""
+"""What an entry takes beside what was hidden and what is held."""
+_HELD_BYTES = 300
+
+
+@dataclass(frozen=True, slots=True)
+class HeldResult:
+    """A result that the provider has in front of an answer."""
+
+    digest: bytes
+    """Of its text."""
+    key: bytes
+    """What the ledger knows it by."""
+    tool: str
+    name: str
+    """How a reference names its call, without secrets."""
+    complete: bool
+    """Nothing was left out of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +61,8 @@ class Known:
     undecided: bool = False
     """The request had neither tools nor a past, and the response no words: whether the injected tool is there
     is for the next request to say."""
+    held: tuple[HeldResult, ...] = ()
+    """Under an answer's id: the results in front of it that later ones may refer to."""
 
 
 def text_hash(text: str) -> str:
@@ -97,10 +115,10 @@ _DECODER = msgspec.msgpack.Decoder(Known)
 
 
 def _weigh(known: Known) -> int:
-    hidden = known.hidden
+    hidden, own = known.hidden, _ENTRY_BYTES + _HELD_BYTES * len(known.held)
     if hidden is None:
-        return _ENTRY_BYTES
-    return _ENTRY_BYTES + sum(map(len, (*hidden.before, hidden.last or b"", *hidden.results)))
+        return own
+    return own + sum(map(len, (*hidden.before, hidden.last or b"", *hidden.results)))
 
 
 SCHEMA = Schema(

@@ -61,8 +61,51 @@ def test_results_are_read_by_calls_that_are_not_in_the_request(
         forwarded.append(told)
     whole, new = forwarded
     assert len(whole) == len(new) == 7
-    # The last result repeats an earlier one, which is not in the request that brings it.
+    # The last result repeats an earlier one, which the provider has, whoever brings it.
+    assert new[-1].startswith("[Duplicate of ")
     assert new[:-1] == whole[:-1]
+
+
+SAME = "cat worker.log"
+
+
+def test_what_may_not_be_held_any_more_is_not_referred_to(start: Any, upstream: Any) -> None:
+    """A provider that truncates by itself may have dropped it; a session that wants it all the same is told."""
+    calls = [turn(bash(SAME)), turn(bash(SAME)), turn(bash(SAME)), turn("Done.")]
+    for extra, kept in (({}, 1), ({"truncation": "auto"}, 3)):
+        upstream.reset()
+        upstream.answers(*calls)
+        start("responses", held=True, extra=extra).say("What is in the log?")
+        told = [text for one in upstream.asked() for _, text in results(one.json)]
+        assert sum(not text.startswith("[Duplicate of ") for text in told) == kept
+    session = {"_forge": {"tool_output_compression": {"session_id": "s"}}}
+    upstream.answers(*calls)
+    agent = start("responses", held=True, extra={"extra_body": session})
+    agent.say("What is in the log?")
+    assert [text for _, text in results(upstream.asked()[-1].json)][0].startswith("[Duplicate of ")
+    with pytest.raises(
+        Exception, match="session_id: the provider holds this request's history, and may drop"
+    ):
+        agent.extra = {"truncation": "auto", "extra_body": session}
+        agent.say("And now?")
+
+
+def test_a_session_needs_a_history_that_was_seen(start: Any, clients: Any, upstream: Any) -> None:
+    """The id of somebody else's answer joins nothing."""
+    session = {"_forge": {"tool_output_compression": {"session_id": "s"}}}
+    upstream.answers(turn(bash(SAME)), turn("Done."), turn("Yes."))
+    first = start("responses", held=True)
+    first.say("What is in the log?")
+    other = start("responses", held=True)
+    other.client = other.client.with_options(api_key="somebody-elses")
+    other._last, other.extra = first._last, {"extra_body": session}
+    count = len(upstream.requests)
+    with pytest.raises(Exception, match="Penumbra has not seen it with this credential"):
+        other.say("And now?")
+    assert len(upstream.requests) == count
+    # With the whole history, or without a wish for duplicates, nothing is refused.
+    session["_forge"]["tool_output_compression"]["dedup"] = False
+    assert other.say("And now?") == "Yes."
 
 
 @both_ways

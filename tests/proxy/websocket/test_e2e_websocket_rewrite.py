@@ -83,6 +83,13 @@ def test_large_frames_lose_their_secrets_and_no_letters(
     assert mark.startswith("[REDACTED:")
 
 
+def test_a_result_that_the_socket_has_carried_is_said_by_reference(talk: Any, upstream: Any) -> None:
+    upstream.script(Model(*[turn(bash("cat worker.log"))] * 2, turn("Done.")))
+    talk().say("What is in the log?")
+    told = [text for one in upstream.asked() for _, text in results(one.json)]
+    assert [text.startswith("[Duplicate of ") for text in told] == [False, True]
+
+
 def test_the_frames_of_a_socket_add_up_in_its_flow(
     talk: Any, running: Any, upstream: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
