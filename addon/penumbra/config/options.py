@@ -340,8 +340,18 @@ class Settings:
     ledger_ttl: float = row(
         30 * 86_400.0, DURATION, "How long decisions are remembered after their last use."
     )
-    originals_ttl: float = row(86_400.0, DURATION, "How long originals are kept after their last use.")
-    events: str = row("", TEXT, "File to append one JSON line per changed request to, without any content.")
+    originals_ttl: float = row(
+        30 * 86_400.0,
+        DURATION,
+        "How long originals are kept after their last use that requests don't bring again: of histories "
+        "that the provider holds, and those that were asked for once their client had cleared them.",
+    )
+    carried_originals_ttl: float = row(
+        86_400.0, DURATION, "The same of originals that the client sends again with every request."
+    )
+    events: str = row(
+        "", TEXT, "File to append one JSON line per request and per expansion to, without any content."
+    )
     max_body_bytes: int = row(
         128 * 1024**2,
         size(1024),

@@ -95,8 +95,7 @@ class Engine:
         else:
             database.share(settings.database_max_bytes)
         self.database, self._key = database, database.key
-        lifetimes = settings.ledger_ttl, settings.originals_ttl, settings.compressed_ttl
-        self._stores = stores = Stores(database, *lifetimes)
+        self._stores = stores = Stores(database, *settings.lifetimes)
         self.tool_calls = ToolCallCache(stores.tool_calls, self._cleaned)
         self.expansions = Expansions(
             self._key, stores.exchanges, stores.originals, self.tool_calls, settings.page_bytes

@@ -22,6 +22,7 @@ class EngineSettings:
     database_max_bytes: int
     ledger_ttl: float
     originals_ttl: float
+    carried_originals_ttl: float
     compressed_ttl: float
     calls_at_once: int
     """To external compressors."""
@@ -38,6 +39,11 @@ class EngineSettings:
     redaction_failure: str
     offload_bytes: int
 
+    @property
+    def lifetimes(self) -> tuple[float, float, float, float]:
+        """As `Stores` wants them."""
+        return self.ledger_ttl, self.originals_ttl, self.carried_originals_ttl, self.compressed_ttl
+
     @classmethod
     def of(cls, settings: Settings, user_rules: Loaded | None = None) -> EngineSettings:
         """The part of the settings that an engine is made with."""
@@ -46,6 +52,7 @@ class EngineSettings:
             database_max_bytes=settings.database_max_bytes,
             ledger_ttl=settings.ledger_ttl,
             originals_ttl=settings.originals_ttl,
+            carried_originals_ttl=settings.carried_originals_ttl,
             compressed_ttl=settings.compressed_ttl,
             calls_at_once=settings.calls_at_once,
             calls_per_second=settings.calls_per_second,

@@ -1,8 +1,8 @@
 """Results that the provider holds: where it keeps the history, later ones may be said by reference to them.
 
-What is held is remembered under the id of each answer, for the credential that it was given to: who goes on
-from that answer has the results in front of it, in the very form in which they were sent. Where a provider may drop
-what stands in a history by itself, nothing is certain, and nothing is referred to.
+What is held is remembered under the id of each response, for the credential that it was given to: who goes
+on from that response has the results in front of it, in the very form in which they were sent. Where a
+provider may drop what stands in a history by itself, nothing is certain, and nothing is referred to.
 """
 
 from __future__ import annotations

@@ -322,7 +322,8 @@ class Expansions:
         """Keep new originals for requests that won't carry them, of callers who can be told from others."""
         if prepared.caller.open and not prepared.threaded:
             return
-        await self._originals.put(prepared.references.scope, originals)
+        carried = not prepared.threaded
+        await self._originals.put(prepared.references.scope, originals, carried=carried)
 
     async def texts(
         self, prepared: Prepared, find: Find, ask: Ask, provided: set[str], limit: int | None = None
@@ -405,7 +406,7 @@ class Expansions:
             words = replace(visible, calls=(), tokens=())
             await self._exchanges.put({exchange_key(owner, words, before): replace(known, hidden=None)})
         if done.sound and prepared.inherit is not None:
-            await self._originals.put(room, await prepared.inherit(prepared))
+            await self._originals.put(room, await prepared.inherit(prepared), carried=True)
 
     async def cleaned(self, text: str) -> str:
         """A text without its secrets. Raises RedactionError."""

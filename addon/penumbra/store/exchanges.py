@@ -28,7 +28,7 @@ _HELD_BYTES = 300
 
 @dataclass(frozen=True, slots=True)
 class HeldResult:
-    """A result that the provider has in front of an answer."""
+    """A result that the provider has in front of a response."""
 
     digest: bytes
     """Of its text."""
@@ -62,7 +62,7 @@ class Known:
     """The request had neither tools nor a past, and the response no words: whether the injected tool is there
     is for the next request to say."""
     held: tuple[HeldResult, ...] = ()
-    """Under an answer's id: the results in front of it that later ones may refer to."""
+    """Under a response's id: the results in front of it that later ones may refer to."""
 
 
 def text_hash(text: str) -> str:

@@ -24,10 +24,15 @@ from penumbra.store.table import Table
 
 class Stores:
     """One attribute for each table on a database. Times are seconds since the last use: `originals_ttl`,
-    `compressed_ttl`, and `ttl` for all else."""
+    `carried_originals_ttl`, `compressed_ttl`, and `ttl` for all else."""
 
     def __init__(
-        self, database: Database, ttl: float, originals_ttl: float, compressed_ttl: float = 86_400.0
+        self,
+        database: Database,
+        ttl: float,
+        originals_ttl: float,
+        carried_originals_ttl: float = 86_400.0,
+        compressed_ttl: float = 86_400.0,
     ) -> None:
         self.database = database
         self.decisions: Table[Decision] = Table(database, decisions.SCHEMA, ttl)
@@ -36,4 +41,7 @@ class Stores:
         self.restorations: Restorations = Table(database, restorations.SCHEMA, ttl)
         self.conversations = Conversations(Table(database, conversations.SCHEMA, ttl))
         self.compressed: Compressed = Table(database, compressed.SCHEMA, compressed_ttl)
-        self.originals = Originals(Table(database, originals.SCHEMA, originals_ttl))
+        self.originals = Originals(
+            Table(database, originals.SCHEMA, originals_ttl),
+            Table(database, originals.CARRIED, carried_originals_ttl),
+        )

@@ -87,7 +87,7 @@ def test_a_result_that_the_socket_has_carried_is_said_by_reference(talk: Any, up
     upstream.script(Model(*[turn(bash("cat worker.log"))] * 2, turn("Done.")))
     talk().say("What is in the log?")
     told = [text for one in upstream.asked() for _, text in results(one.json)]
-    assert [text.startswith("[Duplicate of ") for text in told] == [False, True]
+    assert ["[Duplicate of " in text for text in told] == [False, True]
 
 
 def test_the_frames_of_a_socket_add_up_in_its_flow(

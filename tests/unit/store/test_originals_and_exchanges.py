@@ -147,3 +147,22 @@ def test_a_stored_exchange_keeps_its_names() -> None:
     fields = msgspec.msgpack.decode(decompress(stored))
     assert fields["hidden"]["answer_id"] == "resp_1"
     assert SCHEMA.unpack(stored).hidden == hidden
+
+
+def test_what_clients_send_again_is_kept_for_less_and_once_asked_for_as_long_as_the_rest(
+    database: Database,
+) -> None:
+    clock = Clock()
+
+    async def go() -> None:
+        store = Originals(
+            Table(database, originals.SCHEMA, 100, clock), Table(database, originals.CARRIED, 10, clock)
+        )
+        await store.put(ONE, {"held": "h"})
+        await store.put(ONE, {"asked": "a", "left": "l"}, carried=True)
+        clock.now += 5
+        assert await store.get(ONE, "asked") == "a"
+        clock.now += 50
+        assert [await store.get(ONE, ref) for ref in ("held", "asked", "left")] == ["h", "a", None]
+
+    asyncio.run(go())

@@ -1,0 +1,54 @@
+"""Originals that are asked for late: what only the store has is kept longer than what clients send again."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from support.agents.agent import PRINTS, AnthropicAgent, bash
+from support.agents.callers import ResponsesAgent, hidden_results
+from support.agents.model import CAP, COMMANDS, Model, expand, refs
+from support.upstream import turn
+
+LOG = COMMANDS["cat worker.log"]
+OPTIONS = {"penumbra_max_output_bytes": CAP, "penumbra_carried_originals_ttl": "1s"}
+
+
+@pytest.fixture(autouse=True)
+def commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    for command, printed in COMMANDS.items():
+        monkeypatch.setitem(PRINTS, command, printed)
+
+
+def asked_late(agent: Any, upstream: Any, change: Any) -> str:
+    """What the model gets of a log that it asks for after the time."""
+    upstream.script(Model(turn(bash("cat worker.log")), turn("Done.")))
+    agent.say("What is in the log?")
+    [ref] = refs(upstream.asked()[-1])
+    time.sleep(2.2)
+    change(agent)
+    upstream.script(Model(turn(expand(ref)), turn("So it is.")))
+    agent.say("And now?")
+    [given] = hidden_results(upstream.asked()[-1])[-1:]
+    return given
+
+
+def cleared(agent: Any) -> None:
+    """As clients do with old results."""
+    agent.messages[2]["content"][0]["content"] = "[Old tool result content cleared]"
+
+
+def test_of_a_history_at_the_provider_it_is_there_after_the_time_of_the_others(
+    clients: Any, proxy: Any, upstream: Any
+) -> None:
+    running = proxy("regular", **OPTIONS)
+    held = ResponsesAgent(clients.openai(running), held=True)
+    assert asked_late(held, upstream, lambda agent: None) == LOG
+    upstream.reset()
+    whole = AnthropicAgent(clients.anthropic(running))
+    assert asked_late(whole, upstream, lambda agent: None) == LOG
+    upstream.reset()
+    forgetful = AnthropicAgent(clients.anthropic(running))
+    assert "not available any more" in asked_late(forgetful, upstream, cleared)
