@@ -29,6 +29,7 @@ CHANGED: dict[str, dict[str, Any]] = {
     "page_bytes": {"max_output_bytes": 4_000},
     "gitleaks_only": {"gitleaks_only": True},
     "rules": {"rules": "off"},
+    "secrets_allow": {"secrets_allow": ("rule:x",)},
     "redaction_max_bytes": {"redaction_max_bytes": 5},
     "redaction_failure": {"redaction_failure": "pass"},
     "offload_bytes": {"offload_bytes": 5},
