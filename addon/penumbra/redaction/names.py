@@ -52,6 +52,8 @@ class Names:
         self._heads = {word: label for label, words in spec["heads"].items() for word in words.split()}
         self._passwords = _words(spec["passwords"])
         self._weak = _words(spec["weak_heads"])
+        self._hashes = _words(spec["password_hashes"])
+        self._hashed = _words(spec["hashed_passwords"])
         self._qualifiers = _words(spec["qualifiers"])
         self._key_kinds = _words(spec["key_kinds"])
         self._key_endings = tuple(kind for kind in sorted(self._key_kinds) if len(kind) > 2)
@@ -70,6 +72,10 @@ class Names:
         if name in _WORKING_DIRECTORY:
             return _NOTHING
         words = [word.lower() for word in _WORD.findall(name)]
+        if words[-2:] == ["secret", "id"]:
+            return Name(Strength.STRONG, "secret")
+        if self._is_hash(words):
+            return Name(Strength.STRONG, "password-hash")
         while words and (words[-1].isdigit() or words[-1] in self._qualifiers):
             words.pop()
         if not words:
@@ -84,7 +90,16 @@ class Names:
             return _NOTHING
         if head in self._passwords:
             return Name(Strength.PASSWORD, label)
-        return Name(Strength.WEAK if head in self._weak else Strength.STRONG, label)
+        if head in self._weak and before not in self._heads:
+            return Name(Strength.WEAK, label)
+        return Name(Strength.STRONG, label)
+
+    def _is_hash(self, words: list[str]) -> bool:
+        """`password_hash`, `encryptedPassword`: what is left of a password is a secret, too."""
+        if len(words) < 2:
+            return False
+        behind = words[-2] in self._passwords and words[-1] in self._hashes
+        return behind or (words[-1] in self._passwords and words[-2] in self._hashed)
 
     def _unglue(self, head: str, before: str) -> tuple[str, str]:
         """`dbpassword`, `apikey`: the secret word at the end of a word without humps."""

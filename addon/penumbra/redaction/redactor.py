@@ -17,6 +17,8 @@ from penumbra.redaction.finders.columns import COLUMNS
 from penumbra.redaction.finders.pem import KEYS
 from penumbra.redaction.finders.places import FINDERS, lone_lines
 from penumbra.redaction.finders.prefixed import prefixed_tokens
+from penumbra.redaction.finders.records import RECORDS
+from penumbra.redaction.finders.sql_rows import SQL_ROWS
 from penumbra.redaction.finders.spread import elsewhere
 from penumbra.redaction.finders.tokens import around, at_anchor, everywhere
 from penumbra.redaction.json_text import inside_strings, is_json
@@ -64,7 +66,11 @@ class Redactor:
         self._global = tuple(rule for rule in rules if not rule.anchors)
         pairs: list[tuple[bytes, Rule | Finder]] = []
         pairs += ((anchor, rule) for rule in rules for anchor in rule.anchors)
-        pairs += ((anchor, finder) for finder in (*FINDERS, KEYS, COLUMNS) for anchor in finder.anchors)
+        pairs += (
+            (anchor, finder)
+            for finder in (*FINDERS, KEYS, COLUMNS, RECORDS, SQL_ROWS)
+            for anchor in finder.anchors
+        )
         self._anchors = Anchors(pairs)
         self._assignments = Assignments()
 

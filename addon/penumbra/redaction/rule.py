@@ -82,9 +82,9 @@ class Rule:
     digits: int = 0
     """Least number of digits in the secret."""
     value: str = ""
-    """What the secret must look like: `password`, `opaque` (random), `certain` (too random to be
-    anything else), `given` (no placeholder or
-    reference), `basic` (base64 of `user:password`)."""
+    """What the secret must look like: `password`, `told` (within a sentence), `opaque` (random), `certain`
+    (too random to be anything else), `given` (no placeholder or reference), `basic` (base64 of
+    `user:password`)."""
     allows: tuple[Allow, ...] = ()
 
     @cached_property
@@ -127,6 +127,7 @@ def of(rule: SecretRule, label: str) -> Rule:
         anchors=tuple(anchor.lower().encode() for anchor in rule.anchors or rule.beside),
         rank=Rank.STRUCTURE if rule.beside else _RANKS[rule.kind],
         group=_first_group(regex) if rule.group is None else rule.group,
+        first_group=rule.group is None and bool(_first_group(regex)),
         before=rule.before,
         window=rule.window,
         least=None if rule.least is None else re.compile(rb"[!-~]{%d}" % rule.least),

@@ -30,7 +30,16 @@ _TERMINAL = (
 _LETTER = (
     rb"\\+u00([2-7][0-9a-fA-F])|\\+x([2-7][0-9a-fA-F])"
     rb"|%([46][1-9a-fA-F]|[57][0-9aA]|5[fF]|2[dDeE]|3[0-9])"
+    rb"|&(?:#(?:34|39|x2[27]|x2[fF]|47|x3[dD]|61);|quot;|apos;|amp;|lt;|gt;)"
 )
+_ENTITIES = {
+    **{name: b'"' for name in (b"quot", b"#34", b"#x22")},
+    **{name: b"'" for name in (b"apos", b"#39", b"#x27")},
+    **{name: b"/" for name in (b"#47", b"#x2f")},
+    **{name: b"=" for name in (b"#61", b"#x3d")},
+    **{b"amp": b"&", b"lt": b"<", b"gt": b">"},
+}
+"""What entities of HTML stand for."""
 _ANY = rb"(?:" + _NO_WIDTH + rb"|" + _TERMINAL + rb")|" + _LETTER
 _DISGUISE = re2.compile(_ANY, _OPTIONS)
 _DISGUISES = re.compile(_ANY.replace(rb"\\+", rb"\\{1,31}"))
@@ -69,7 +78,7 @@ def undisguised(data: bytes) -> View | None:
     """The view of a text; None if it wears no disguise."""
     if _DISGUISE.search(data) is None:
         return None
-    begins = sum(map(data.count, (b"\x1b", b"\\", b"%", b"\xe2", b"\xef", b"\xc2", b"\x08")))
+    begins = sum(map(data.count, (b"\x1b", b"\\", b"%", b"&", b"\xe2", b"\xef", b"\xc2", b"\x08")))
     pattern = _DISGUISES if begins * _FULL > len(data) else _DISGUISE
     return _build(data, pattern.finditer(data))
 
@@ -85,6 +94,8 @@ def _letter(escape: bytes) -> bytes | None:
     match = _LETTERS.fullmatch(escape)
     if match is None:
         return b""
+    if escape[:1] == b"&":
+        return _ENTITIES[escape[1:-1].lower()]
     letter = bytes((int(match[match.lastindex or 0], 16),))
     return None if letter in _KEPT else letter
 

@@ -57,9 +57,9 @@ class SecretRule(Strict, frozen=True):
     """Least Shannon entropy, bits per character."""
     digits: Size = 0
     """Least number of digits."""
-    value: Literal["password", "opaque", "certain", "given", "basic"] | None = None
-    """What else it must look like: `password`, `opaque` (random), `certain` (too random to be anything else),
-    `given` (no placeholder or reference), `basic` (base64 of `user:password`)."""
+    value: Literal["password", "told", "opaque", "certain", "given", "basic"] | None = None
+    """What else it must look like: `password`, `told` (a password within a sentence), `opaque` (random),
+    `certain` (too random to be anything else), `given` (no placeholder or reference), `basic` (base64 of `user:password`)."""
     examples: SecretExamples = field(default_factory=SecretExamples)
     """The tests of the rule."""
 
@@ -109,6 +109,8 @@ class Names(Strict, frozen=True):
     heads: dict[str, str]
     passwords: str
     weak_heads: str
+    password_hashes: str
+    hashed_passwords: str
     qualifiers: str
     not_before: dict[str, str]
     key_kinds: str
@@ -131,3 +133,7 @@ class Values(Strict, frozen=True):
     stop: str
     placeholder_parts: str
     word_endings: str
+    stems: str
+    verdicts: str
+    password_bases: str
+    common_passwords: str

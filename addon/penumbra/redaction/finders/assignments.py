@@ -14,39 +14,42 @@ import re2
 from penumbra.redaction.finders.forms import LOOK, Value, flag_value, tagged_value, values_after
 from penumbra.redaction.names import Name, Names, Strength
 from penumbra.redaction.span import Rank, Span
-from penumbra.redaction.values import Style, is_secret, is_unmistakable
+from penumbra.redaction.judgement import is_secret, is_unmistakable
+from penumbra.redaction.values import Style
 
 _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
 _OPTIONS.max_mem = 64 << 20
 
 _STEM = (
-    r"(?:(?:passw(?:or[dt]|r?d)s?|passphrase|passcode|pwd|pswd|secrets?|credentials?|creds"
+    r"(?:(?:pa?ss?w(?:or[dt]|r?d)s?|passphrase|passcode|pwd|secrets?|credentials?|creds"
     r"|kennwort|contrase(?:n|\xc3\xb1)a|wachtwoord|motdepasse|mot de passe"
     r"|(?:^|[^a-z])(?:pass|psw|pw|mnemonic|psk|senha|clave|has(?:l|\xc5\x82)o|heslo|salasana|parola|p/w)|[a-z](?:pass|pw)"
     r"|\xd0\xbf\xd0\xb0\xd1\x80\xd0\xbe\xd0\xbb\xd1\x8c|\xe5\xaf\x86\xe7\xa0\x81|\xe5\xaf\x86\xe7\xa2\xbc"
     r"|\xe3\x83\x91\xe3\x82\xb9\xe3\x83\xaf\xe3\x83\xbc\xe3\x83\x89"
     r"|\xeb\xb9\x84\xeb\xb0\x80\xeb\xb2\x88\xed\x98\xb8|\xeb\xb9\x84\xeb\xb2\x88|\xec\x95\x94\xed\x98\xb8"
     r"|\xed\x8c\xa8\xec\x8a\xa4\xec\x9b\x8c\xeb\x93\x9c)[a-z0-9_.\-]*"
-    r"|(?:keys?|tokens?|(?:^|[^a-z])(?:auth|authorization|jwt|pat|bearer|otp|pin|api))"
+    r"|(?:keys?|tokens?|(?:^|[^a-z])(?:auth|authorization|jwt|pat|bearer|otp|pin|api|salt|pepper))"
     r"(?:(?:[_.\-0-9]|val|str|b64|base64|hex|prod|dev|test|live|staging)[a-z0-9_.\-]*)?)"
 )
 # No counted repeats: each would multiply the states of the automaton. What follows is bounded by
 # the line, or read again with bounds in `forms`.
 _FOLLOWERS = (
-    r"(?:(?:\[[0-9a-z_]*\])?[\\\"'`\])>*]*(?: [0-9]+)?[ \t]*(?:[=:|]|[.?+&]+=|%(?:25)?3[ad])"  # assignment
-    r"|[: ][: ]?[&*]?(?:'static )?(?:optional\[)?(?:string|str|text|char|varchar|any|bytes)\b"
+    r"(?:(?:\[[0-9a-z_]*\])?[\\\"'`\])>*]*(?: [0-9]+)?[ \t]*"
+    r"(?:[=:|]|[.?+&!]+=|<<?-|\xe2\x94[\x82\x83]|%(?:25)?(?:22%(?:25)?)?3[ad])"  # assignment
+    r"|[: ](?:as |: ?)?[&*]?(?:'static )?(?:optional\[)?(?:string|str|text|char|varchar|any|bytes)\b"
     r"[\[\]<>?!*&|: ]*(?:[a-z0-9_]+[\[\]<>?!*&|: ]*)?="  # typed
-    r"|[\\\"'`]+[ \t]*,"  # argument, list
+    r"|[\\\"'`]+(?:[ \t]*,|(?:\n|\\+n)[ \t]*[0-9]+\) )"  # argument, list, reply of Redis
+    r"|[\\\"]+(?:(?:\r|\\+r)?(?:\n|\\+n)){2}[!-~]{4}"  # part of a form
     r"|[\\\"'`]+[ \t]*(?:value|content|data-value)="  # XML attributes
     r"|,[^\s,]{6}|, *[\\]*[\"'][!-~]{4}"  # CSV, arguments behind a bare name
-    r"|>\s*[^\s<>]{4}"  # element
-    r"|\s*</key>(?:\s|\\+[nrt]|[0-9:|+>-]|\xe2\x86\x92|[\nn][a-z0-9_./-]+:[0-9]+[:-])*<string>"
+    r"|>\s*(?:<!\[cdata\[)?[^\s<>]{4}"  # element
+    r"|[ ]?</[a-z]"  # element that a sibling follows
     r"|\([^\s()]{6}"
     r"|(?:  +|\t+ *|\\+t)[!-~]{6}"  # table
     r"| (?:is|was) [!-~]{4}|[`\"'] (?:is|was|to|as) [!-~]{4}"
     r"| [!-~]*[0-9@!#$^&*~+]"  # neighbour
-    r"| [\\]*[\"'][!-~]{6}"
+    r"| @?[\\]*[\"'][!-~]{6}"
     r"|[\\\"']*,?(?:\s|\\+[nrt]|[0-9:|+>-]|\xe2\x86\x92|\x1b\[[0-9;]*m|[\nn][a-z0-9_./-]+:[0-9]+[:-])*"
     r"[\\\"'-]*value[\\\"']*\s*[:=])"  # pair
 )

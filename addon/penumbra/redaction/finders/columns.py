@@ -10,14 +10,20 @@ from collections.abc import Generator, Iterator
 
 from penumbra.redaction.names import Names, Strength
 from penumbra.redaction.span import Finder, Rank, Span
-from penumbra.redaction.values import Style, has_digit, is_secret, is_unmistakable
+from penumbra.redaction.judgement import is_secret, is_unmistakable
+from penumbra.redaction.values import Style
 
-_WORDS = "password passwd passwort passphrase pwd secret secrets token key credential credentials"
+_WORDS = (
+    "password passwd passwort passphrase pwd _pass secret secrets token key credential credentials"
+    " password_hash passwordhash passwd_hash pass_hash pwd_hash pw_hash password_digest _salt"
+)
 _ENDS = (
     ",",
     ";",
     "|",
     " |",
+    " \u2502",
+    " \u2503",
     " \n",
     " \r",
     " \\",
@@ -36,9 +42,13 @@ _ENDS = (
 _ANCHORS = tuple(f"{word}{end}".encode() for word in _WORDS.split() for end in _ENDS)
 """A word with what ends a cell behind it: the word alone stands in too many lines."""
 _BREAK = re.compile(rb"\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n")
-_BEGINS = (b"\n", b"\\n", b':"', b': "', b':\\"', b': \\"')
+_BEGINS = (
+    *(b"\n", b"\\n"),
+    *(colon + (2**depth - 1) * b"\\" + b'"' for colon in (b":", b": ") for depth in range(4)),
+)
 """What stands in front of a line, or of a string of JSON."""
-_HEAD = re.compile(rb"[A-Za-z0-9_ .|,;\t\"\\-]{3,1000}")
+_BAR = rb"(?:\||\xe2\x94[\x82\x83]|\\u250[23])"
+_HEAD = re.compile(rb"(?:[A-Za-z0-9_ .,;\t\"\\-]|" + _BAR + rb"){3,1000}")
 _PREFIX = re.compile(
     rb"[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t|[:-] ?)|[\w./-]{1,80}[:-][0-9]{1,7}[:-]|[+>] ?"
 )
@@ -51,9 +61,9 @@ _NAME = re.compile(
     + rb"[ ]{0,60}"
 )
 _CELL = re.compile(rb"[ ]{0,60}(?:\\{0,31}[\"'`])?([^ \"'`\\]{4,512})(?:\\{0,31}[\"'`])?[ ]{0,60}")
-_RULE = re.compile(rb"[-+|=: ]+")
+_RULE = re.compile(rb"(?:[-+|=: ]|\xe2[\x94\x95][\x80-\xbf]|\\u25[0-9a-f]{2})+")
 _DELIMITERS = (
-    re.compile(rb"\|"),
+    re.compile(_BAR),
     re.compile(rb","),
     re.compile(rb"\t|\\{1,31}t"),
     re.compile(rb";"),
@@ -141,13 +151,21 @@ def _rows(
 
 
 def _is_secret(text: str, strength: Strength) -> bool:
-    return (has_digit(text) or strength is Strength.STRONG) and is_secret(text, strength, Style.CONFIG)
+    # Of letters alone, a cell says of a password what a form does: `required`.
+    style = Style.CONFIG if text.isalpha() or strength is Strength.STRONG else Style.QUOTED
+    return is_secret(text, strength, style)
 
 
 def _cells(data: bytes, start: int, end: int, delimiter: re.Pattern[bytes]) -> list[tuple[int, int]]:
     """Where the cells of a line stand."""
     cells = []
+    quotes, counted = 0, start
     for match in delimiter.finditer(data, start, end):
+        if delimiter.pattern in (b",", b";"):
+            quotes += data.count(b'"', counted, match.start())
+            counted = match.end()
+            if quotes % 2:
+                continue
         cells.append((start, match.start()))
         start = match.end()
         if len(cells) > _MOST_CELLS:

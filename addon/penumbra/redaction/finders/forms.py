@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penumbra.redaction.values import Style
 
@@ -22,16 +22,20 @@ _LEAD = rb"(?:[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t)|[\w./-]{1,80}[:-][0-9]{1,7
 """What tools put in front of lines."""
 _WRAPPER = (
     rb"(?:(?:Some|Just|String::from|Secret(?:Str|String)?(?:::new|::from)?|Optional)[( ]\s?"
+    rb"|[\w.]{0,40}(?:unsafePlainText|GuardedString|PlainText|Field)\((?:default=)?"
+    rb"|ConvertTo-SecureString (?:-String )?|[\w.$]{1,80}(?:\[[\"'][\w.-]{1,80}[\"']\])? (?:\|\||\?\?|or) "
     rb"|string\([0-9]{1,6}\) )?"
 )
-"""What prints, or makes, a text: `Some("value")`, `string(5) "value"`."""
+"""What prints, or makes, a text, or has it for want of another: `Some("value")`, `string(5) "value"`."""
 _TYPED = (
-    rb"(?:: ?|[ ])(?:&(?:'static )?|\*)?(?:const )?"
+    rb"(?:: ?|[ ](?:As )?)(?:&(?:'static )?|\*)?(?:const )?"
     rb"(?:string|String|str|Optional\[str\]|Text|text|char|varchar|NSString|SecretStr|any|bytes|\[\]byte)\b[^=\n\"'`,;(){}]{0,24}"
 )
 _ASSIGN = re.compile(
-    rb"((?:\[[0-9A-Za-z_]{0,40}\])?[\\\"'`\])>*]{0,40}(?: [0-9]{1,3})?)([ \t]{0,40}(?:" + _TYPED + rb")?)"
-    rb"(={1,3}>?|:{1,3}=?|[.?+|&:]{1,3}=|\|{1,2}|%(?:25)?3[aAdD])([ \t]{0,40})"
+    rb"((?:\[[0-9A-Za-z_]{0,40}\])?[\\\"'`\])>*]{0,40}(?:(?<=[\"']):(?:protected|private)\]|%(?:25)?22)?(?: [0-9]{1,3})?)([ \t]{0,40}(?:"
+    + _TYPED
+    + rb")?)"
+    rb"(={1,3}>?|:[-=](?=[^ \t:=])|:{1,3}=?|[.?+|&:!]{1,3}={1,2}|<<?-|\|{1,2}|\xe2\x94[\x82\x83]|%(?:25)?3[aAdD](?:%(?:25)?22)?)(\*{1,3}[ \t]{1,4}|[ \t]{0,40})"
     rb"((?:" + _WRAPPER + rb"[brufBRUF@$]{0,2}" + _QUOTE + rb"{1,3})?)"
 )
 _NEXT_LINE = re.compile(
@@ -42,11 +46,18 @@ _BLOCK = re.compile(
 )
 """The rest of a line of YAML whose value is the block below it."""
 _LINE_BREAK = re.compile(rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)" + _LEAD + rb"[ \t]{0,64}")
-_ELEMENT = re.compile(rb"[^<>\n]{0,80}>(\s{0,40})")
-_ARGUMENT = re.compile(_QUOTE + rb"[ \t]{0,4},[ \t]{0,4}[bru]?(" + _QUOTE + rb")")
+_ELEMENT = re.compile(rb"[^<>\n]{0,80}>\s{0,40}(<!\[CDATA\[)?")
+_ARGUMENT = re.compile(
+    _QUOTE
+    + rb"(?:[ \t]{0,4},[ \t]{0,4}|(?:\r?\n|\\{1,31}n)[ \t]{0,8}[0-9]{1,6}\) )[bru]?(?:<<)?("
+    + _QUOTE
+    + rb")"
+)
+_PAIR_BEGINS = re.compile(rb"\([ \t]{0,4}[bru]?" + _QUOTE + rb"[-\w./]{0,30}\Z")
+_LIST_GOES_ON = re.compile(_QUOTE + rb"[ \t]{0,4},")
 _NAMES_NEXT = re.compile(_QUOTE + rb"\s{0,4}(?::|=>)")
 _ATTRIBUTE = re.compile(_QUOTE + rb"[ \t]{0,4}(?:value|content|data-value)=(" + _QUOTE + rb")")
-_CSV = re.compile(rb",( {0,2})(" + _QUOTE + rb")?")
+_CSV = re.compile(rb",( {0,2})(?:<<)?(" + _QUOTE + rb")?")
 _CALL = re.compile(rb"\((" + _QUOTE + rb")?")
 _PAIR = re.compile(
     rb"(?:[\\\"']{0,40},|[\\\"']{0,40}" + _BREAK + rb")" + _BREAK + rb"{0,40}+"
@@ -55,19 +66,42 @@ _PAIR = re.compile(
 _PAIR_REACH = 600
 """Bytes behind a name in which the word `value` of a pair stands."""
 _ARGUMENT_BEGINS = (b'"', b"'", b"`", b"\\", b",", b"(")
+_QUOTE_BEGINS = (b'"', b"\\")
 _APART_BEGINS = (b'"', b"'", b"`", b"\\", b" ", b"\t")
 _NESTED = re.compile(
     rb"[\\\"']{0,40}\s{0,3}[:=]\s{0,3}\{[^{}]{0,240}?\bvalue\\{0,31}[\"'`]?"
     rb"\s{0,3}[:=]\s{0,3}(" + _QUOTE + rb")"
 )
 _APART = re.compile(
-    rb"([`\"'][ ](?:is |was |to |as )|[ ](?:is |was |are )|(?:[ \t]|\\{1,31}t){1,60}(?:is |was |: ?|= ?)?)"
-    rb"(" + _QUOTE + rb")?"
+    rb"([`\"'][ ](?:is |was |to |as )|[ ](?:is |was |are )"
+    rb"|(?:[ \t]|\\{1,31}t){1,60}(?:is |was |: ?|= ?|REG_(?:EXPAND_)?SZ[ \t]{1,20})?)"
+    rb"@?(" + _QUOTE + rb")?"
 )
 _TAGGED = re.compile(
-    rb"(?:\\{0,31}[\"'][^<>\n]{0,80}>|\s{0,4}</key>" + _BREAK + rb"{0,40}+<string>)(\s{0,40})"
+    rb"(?:\\{0,31}[\"'][^<>\n]{0,80}>|\s{0,4}</[A-Za-z][\w:.-]{0,40}>" + _BREAK + rb"{0,40}+"
+    rb"(?:<[\w:.-]{1,40}>[^<>]{0,200}</(?:[\w:.-]{1,40})>" + _BREAK + rb"{0,40}+){0,2}"
+    rb"<(?:[\w:.-]{0,40}(?i:value)|string|td|dd|span|code|input|b)\b[^<>\n]{0,80}>)(?:\s{0,40}<value>)?\s{0,40}(<!\[CDATA\[)?"
 )
-_PUT = re.compile(rb"(?:\b(?:ENV|setenv|set -g?x|set -Ux|export|config set)[ \t]{1,4})\Z", re.IGNORECASE)
+_INPUT = re.compile(rb"</label>\s{0,40}<input\b[^<>\n]{0,120}?\bvalue=(" + _QUOTE + rb")")
+_PUT = re.compile(
+    rb"(?:\b(?:ENV|setx|setenv|set -g?x|set -Ux|export|config set|fastcgi_param|uwsgi_param|proxy_set_header)[ \t]{1,4})\Z",
+    re.IGNORECASE,
+)
+_YAML_TAG = re.compile(rb"(?:!!(?:str|binary) |&[\w-]{1,40} )(" + _QUOTE + rb")?")
+_PRINTED = re.compile(rb"[}\]]|[ ][A-Za-z_]\w{0,60}[:=]|, ?[A-Za-z_][\w.]{0,60}=")
+"""What follows a member of something that a program prints: `{Host:db1 Pass:value Port:1}`."""
+_MULTIPART = re.compile(rb"\\{0,31}\"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n){2}")
+_SETTER = re.compile(
+    rb"(?:(?:set|with)_?)?[a-z]{0,16}_?(?:pass(?:word|wd|phrase)?|pwd|secret|token|key)\Z", re.IGNORECASE
+)
+_NO_SETTER = re.compile(
+    rb"(?:get|del|rem|find|check|has|is|load|read|fetch|prompt|ask|by|reset|valid|verif|hash|enc|dec|pars|gener|creat"
+    rb"|mak|chang|show|hid|toggl|compar|match|sign|revok|refresh|expir|mock|assert|expect|from|to|use|new|next)",
+    re.IGNORECASE,
+)
+"""How the names of methods begin that ask for a secret, or do something with one."""
+_ONLY_ARGUMENT = re.compile(_QUOTE + rb"[ \t]{0,4}(?:\)|\.to)")
+_COMPARED = re.compile(rb"\.(?:equals|compareTo|assign|eq)\Z")
 
 _FLAG = re.compile(rb"(?:[ \t]{1,8}|" + _QUOTE + rb",\s{0,40})(" + _QUOTE + rb")?")
 
@@ -78,13 +112,14 @@ _RUN_CODE = re.compile(rb"[^\s\"'`<>\\\x1b,;&|(){}\[\]]{1,512}")
 _RUN_QUERY = re.compile(rb"[^\s\"'`<>\\\x1b&#,;)]{1,512}")
 _RUN_LIST = re.compile(rb"[^\s\"'`<>\\\x1b&,;)]{1,512}")
 _RUN_ELEMENT = re.compile(rb"[^\s<>\\\x1b\"']{1,512}")
+_RUN_DEFAULT = re.compile(rb"[^\s\"'`<>\\\x1b{}$]{1,512}")
 _RUN_CSV = re.compile(rb"[^\s\"'`<>\\\x1b,]{1,512}")
 _PERCENT_END = re.compile(rb"%(?:25)?(?:26|0[aAdD]|22|20|3[bB]|2[cC])|&amp;")
 _INSIDE = {q: re.compile(rb"(?:[^\"" + q + rb"\\\r\n]|\\[^\r\n]){0,512}") for q in (b'"', b"'", b"`")}
 _INSIDE_STRING = {q: re.compile(rb"(?:[^\"" + q + rb"\\\r\n]|\\[^\r\n\"]){0,512}") for q in (b"'", b"`")}
 """Within a string of JSON, whose own escaped quote ends what other quotes begin."""
 _INSIDE_ESCAPED = re.compile(rb"(?:[^\\\"\r\n]|\\{1,31}u00(?:2[1346-9a-f]|3[c-e]|26))" + rb"{0,512}")
-_END_OF_LINE = re.compile(rb"[ \t]*(?:\r?\n|\Z|\\{1,31}[nr]|\x1b\[|\\{1,31}\"|#|//)")
+_END_OF_LINE = re.compile(rb"[ \t]*(?:\r?\n|\Z|(?<=[ \t]);[ \t]|;?\r?\n|\\{1,31}[nr]|\x1b\[|\\{1,31}\"|#|//)")
 _NUMBER = re.compile(rb"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,4})?(?=[\s,}\]]|\\|\Z)")
 _UPPER = re.compile(rb"[A-Z][A-Z0-9_]*\Z")
 _QUOTES = (b'"', b"'", b"`")
@@ -115,6 +150,10 @@ def values_after(data: bytes, begin: int, end: int) -> Iterator[Value]:
     follows = data[end : end + 1]
     if (value := tagged_value(data, begin, end)) is not None:
         yield value
+    if follows in _QUOTE_BEGINS and (part := _MULTIPART.match(data, end)) is not None:
+        value = read(data, part.end(), b"", Style.CONFIG)
+        if value is not None:
+            yield value
     if follows in _ARGUMENT_BEGINS and (value := _argument(data, begin, end)) is not None:
         yield value
     if follows in _APART_BEGINS and (value := _apart(data, begin, end)) is not None:
@@ -137,12 +176,14 @@ def _assigned(data: bytes, begin: int, end: int) -> Value | None:
         return None
     close, gap, operator, after, opener = match.groups(b"")
     if opener:
+        if _is_empty(data, begin, close, gap + after, opener):
+            return None
         opener = opener[len(opener.rstrip(b"\\\"'`")) :]
         below = _LINE_BREAK.match(data, match.end()) if len(opener) >= 3 else None
         return read(data, below.end() if below else match.end(), opener, Style.QUOTED)
     if operator == b":" and not gap and not after and data[begin - 1 : begin] == b":":
         return None  # A part of a longer name: "arn:aws:x:secret:name".
-    if operator == b"|":
+    if operator in (b"|", b"\xe2\x94\x82", b"\xe2\x94\x83"):
         return read(data, match.end(), b"", Style.CONFIG) if gap and after else None
     nested = _NESTED.match(data, end)
     if nested:
@@ -155,11 +196,27 @@ def _assigned(data: bytes, begin: int, end: int) -> Value | None:
     block = _BLOCK.match(data, match.end()) if operator == b":" else None
     if block:
         return read(data, block.end(), b"", Style.CONFIG)
+    if operator in (b":-", b":=") and data[begin - 1 : begin] == b"{":
+        return read(data, match.end(), b"", Style.ENV, _RUN_DEFAULT)
+    if operator in (b":-", b"<-", b"<<-"):
+        return None
+    tag = _YAML_TAG.match(data, match.end()) if operator == b":" else None
+    if tag:
+        return read(data, tag.end(), tag[1] or b"", Style.QUOTED if tag[1] else Style.CONFIG)
     return _loose(data, begin, match.end(), close, operator)
+
+
+def _is_empty(data: bytes, begin: int, close: bytes, gap: bytes, opener: bytes) -> bool:
+    """Whether the quotes hold nothing, or end a string that the name stands in: `"Password:"`."""
+    quote = opener[-1:]
+    if opener in (2 * quote, b"\\" + quote + b"\\" + quote):
+        return not close.endswith(opener)
+    return not close and not gap and opener == quote and data[begin - 1 : begin] == quote
 
 
 def _loose(data: bytes, begin: int, at: int, close: bytes, operator: bytes) -> Value | None:
     """`name: value`, `name = value`, without quotes."""
+    end_of_name = at - 1
     value = read(data, at, b"", Style.CODE)
     if value is None:
         return None
@@ -170,10 +227,25 @@ def _loose(data: bytes, begin: int, at: int, close: bytes, operator: bytes) -> V
         return Value(value.start, number.end(), Style.QUOTED, _last_quote(close))
     if _ends_line(data, begin, value.end):
         return Value(value.start, value.end, Style.CONFIG)
+    if operator == b":" and data[end_of_name] == 0x3A and value.start == end_of_name + 1:
+        printed = _printed(data, begin, value)
+        if printed:
+            return printed
     short = read(data, at, b"", Style.CODE, _RUN_CODE)
     if short and short.end == value.end and data[short.end : short.end + 1] == b" " and operator == b":":
         return Value(short.start, short.end, Style.CODE)
     return short
+
+
+def _printed(data: bytes, begin: int, value: Value) -> Value | None:
+    """The value of a member that a program printed within brackets, without quotes."""
+    opened = max(data.rfind(b"{", max(0, begin - 300), begin), data.rfind(b"[", max(0, begin - 300), begin))
+    if opened < 0 or b"\n" in data[opened:begin] or data[begin - 1] not in b" {[@":
+        return None
+    end = value.end
+    if any(sign in b"(){}[];,=" for sign in data[value.start : end]):
+        return None
+    return Value(value.start, end, Style.ENV) if _PRINTED.match(data, end) else None
 
 
 def _last_quote(close: bytes) -> bytes:
@@ -196,8 +268,21 @@ def _tight(data: bytes, begin: int, end: int, at: int) -> Value | None:
     if _UPPER.match(data[begin:end]) or data[begin : begin + 2] == b"--":
         return read(data, at, b"", Style.ENV)
     value = read(data, at, b"", Style.ENV, _RUN_LIST)
+    if value and data[value.end : value.end + 1] == b"," and (printed := _in_braces(data, begin, value)):
+        return printed
     if value and data[value.end : value.end + 1] in (b")", b",", b":"):
         return read(data, at, b"", Style.CODE, _RUN_CODE)
+    return value
+
+
+def _in_braces(data: bytes, begin: int, value: Value) -> Value | None:
+    """The value of a member of what Java prints: `{host=db1, password=value, port=1}`."""
+    if not _PRINTED.match(data, value.end) or data[begin - 2 : begin] not in (b", ", b"{", b"["):
+        return None
+    low = max(0, begin - 300)
+    opened = max(data.rfind(b"{", low, begin), data.rfind(b"[", low, begin))
+    if opened <= data.rfind(b"(", low, begin) or opened < data.rfind(b"\n", low, begin):
+        return None
     return value
 
 
@@ -205,9 +290,14 @@ def tagged_value(data: bytes, begin: int, end: int) -> Value | None:
     """What stands behind the tag that holds the name at `begin` to `end`."""
     if data.rfind(b"<", max(0, begin - 60), begin) < 0:
         return None
+    if field := _INPUT.match(data, end):
+        return read(data, field.end(), field[1], Style.QUOTED)
     match = _TAGGED.match(data, end) or _ELEMENT.match(data, end)
     if match is None or data[begin - 1 : begin] == b"/":
         return None
+    if match[1]:
+        stop = data.find(b"]]>", match.end(), match.end() + LOOK)
+        return Value(match.end(), stop, Style.QUOTED) if stop > match.end() else None
     run = _RUN_ELEMENT.match(data, match.end())
     if run is None or not data[run.end() : run.end() + 40].lstrip().startswith((b"</", b"<\\/")):
         return None
@@ -215,17 +305,40 @@ def tagged_value(data: bytes, begin: int, end: int) -> Value | None:
 
 
 def _argument(data: bytes, begin: int, end: int) -> Value | None:
-    match = _ATTRIBUTE.match(data, end) or _ARGUMENT.match(data, end)
-    if match:
+    if match := _ATTRIBUTE.match(data, end):
         return _no_name(data, read(data, match.end(), match[1], Style.QUOTED))
+    if match := _ARGUMENT.match(data, end):
+        value = _no_name(data, read(data, match.end(), match[1], Style.QUOTED))
+        return value and replace(value, style=Style.LISTED) if _is_listed(data, begin, value) else value
     match = _CSV.match(data, end)
     if match and (match[2] or not match[1]):
         style = Style.QUOTED if match[2] else Style.ENV if _UPPER.match(data[begin:end]) else Style.APART
         return _no_name(data, read(data, match.end(), match[2] or b"", style, _RUN_CSV))
     match = _CALL.match(data, end)
     if match:
-        return read(data, match.end(), match[1] or b"", Style.APART, _RUN_CODE)
+        value = read(data, match.end(), match[1] or b"", Style.APART, _RUN_CODE)
+        if value and match[1] and _is_given_to(data, begin, end) and _ONLY_ARGUMENT.match(data, value.end):
+            return replace(value, style=Style.QUOTED)
+        return value
     return None
+
+
+def _is_listed(data: bytes, begin: int, value: Value | None) -> bool:
+    """Whether name and value are members of a list and nothing else: `["user", "password", "name"]`."""
+    if value is None or _PAIR_BEGINS.search(data, max(0, begin - 40), begin):
+        return False
+    return _LIST_GOES_ON.match(data, value.end) is not None
+
+
+def _is_given_to(data: bytes, begin: int, end: int) -> bool:
+    """Whether a call sets, or compares, what the name names: `.password("value")`, `pwd.equals("value")`."""
+    name = data[begin:end]
+    if _COMPARED.search(name):
+        return True
+    method = name.rpartition(b".")[2]
+    if b"." not in name and data[begin - 1 : begin] != b".":
+        return False
+    return _SETTER.match(method) is not None and _NO_SETTER.match(method) is None
 
 
 def _no_name(data: bytes, value: Value | None) -> Value | None:
@@ -258,8 +371,10 @@ def _apart(data: bytes, begin: int, end: int) -> Value | None:
     elif gap[-3:-1] == b"is" or gap[-4:-1] == b"was":
         style = Style.PROSE
     elif _ends_line(data, begin, value.end):
+        if _PUT.search(data[max(0, begin - 20) : begin]):
+            return Value(value.start, value.end, Style.ENV)
         table = len(gap) >= 2 or gap == b"\t"
-        if table or b"_" in data[begin:end] or _PUT.search(data[max(0, begin - 16) : begin]):
+        if table or b"_" in data[begin:end]:
             style = Style.CONFIG
     return Value(value.start, value.end, style)
 

@@ -21,7 +21,8 @@ from penumbra.compress.calls.shell import Part, parse
 from penumbra.redaction.names import Name, Names, Strength
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.span import Rank, Span
-from penumbra.redaction.values import Style, has_digit, is_opaque, is_secret, kinds
+from penumbra.redaction.judgement import is_secret
+from penumbra.redaction.values import Style, has_digit, is_opaque, kinds
 
 _LINES = 12
 """Lines with something in them; of a longer output, only what a machine has made is taken for the secret."""

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from penumbra.redaction import placeholder
+from penumbra.redaction.judgement import is_favourite, is_secret
 from penumbra.redaction.names import Strength
 from penumbra.redaction.rule import Allow, Rule, compile_pattern
 from penumbra.redaction.span import Rank, Span
@@ -21,7 +22,6 @@ from penumbra.redaction.values import (
     is_opaque,
     is_placeholder,
     is_reference,
-    is_secret,
     kinds,
 )
 from penumbra.redaction.view import flat
@@ -213,6 +213,10 @@ def _is_password(text: str) -> bool:
     return is_secret(text, Strength.PASSWORD, Style.ENV)
 
 
+def _is_told(text: str) -> bool:
+    return is_secret(text, Strength.PASSWORD, Style.PROSE)
+
+
 def _is_random(text: str) -> bool:
     return not is_placeholder(text) and not is_reference(text) and is_opaque(text, 12)
 
@@ -222,7 +226,7 @@ def _is_sure(text: str) -> bool:
 
 
 def _is_given(text: str) -> bool:
-    return not (is_placeholder(text) or is_reference(text))
+    return is_favourite(text) or not (is_placeholder(text) or is_reference(text))
 
 
 def _is_basic(text: str) -> bool:
@@ -236,6 +240,7 @@ def _is_basic(text: str) -> bool:
 
 _CHECKS = {
     "password": _is_password,
+    "told": _is_told,
     "certain": _is_sure,
     "opaque": _is_random,
     "given": _is_given,

@@ -1,0 +1,177 @@
+"""Names and values that stand in different members of one record.
+
+`{"Name": "DB_PASSWORD", "Type": "String", "Value": "…"}`: the value says nothing, its neighbour does. The
+member that holds a value is found by its key; the record around it is read for a member that names it, with
+others between. What a default stands in names it as well: `variable "db_password" { default = "…" }`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import re2
+
+from penumbra.redaction.finders.forms import Value, read
+from penumbra.redaction.judgement import is_secret, is_unmistakable
+from penumbra.redaction.names import Name, Names, Strength
+from penumbra.redaction.span import Finder, Rank, Span
+from penumbra.redaction.values import Style
+
+_REACH = 600
+"""Bytes on either side of a value in which its name stands."""
+_LINES = 10
+_QUOTE = rb"\\{0,31}[\"'`]"
+_BREAK = re.compile(rb"\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n")
+_VALUE = re.compile(
+    rb"("
+    + _QUOTE
+    + rb")?([A-Za-z]{0,12}(?i:value)|(?i:default|example|secretstring|plaintext))("
+    + _QUOTE
+    + rb")?"
+    rb"[ \t]{0,8}[:=][ \t]{0,8}(" + _QUOTE + rb")?"
+)
+_WORDS = "value default example secretstring plaintext"
+_ENDS = (":", " :", " =", "  ", '":', '" :', '\\":', "':", "=")
+_ANCHORS = tuple(f"{word}{end}".encode() for word in _WORDS.split() for end in _ENDS)
+_TELLING = re2.compile(rb"(?i)pass|pwd|secret|token|key|cred|auth|psk|pw\b|kennwort|senha|clave|haslo|heslo")
+"""What stands in all names that may be telling: most records have none."""
+_KEY = (
+    rb"(?:[A-Za-z]{0,12}[_-]?(?i:name|key)|(?i:id|label|title|variable|env|envvar|field|setting|property"
+    rb"|option|param|parameter|attribute|header|path))"
+)
+_MEMBER = re.compile(
+    rb"(?<![\w.-])(?:" + _QUOTE + rb")?(" + _KEY + rb")(?:" + _QUOTE + rb")?[ \t]{0,8}[:=][ \t]{0,8}"
+    rb"(?:" + _QUOTE + rb")?(/?[A-Za-z_$][\w.$/ -]{1,119})(?=\\{0,31}[\"'`]|\r?\n|\\{1,31}[nr]|[,}]|\Z)"
+)
+_GROUP = re.compile(rb"\{[^{}]{0,600}\}")
+_HOLDER = re.compile(
+    rb"(?:\b(?:variable|output|param|parameter|input)[ \t]{1,4}(?:"
+    + _QUOTE
+    + rb")?([\w.-]{2,80})(?:"
+    + _QUOTE
+    + rb")?"
+    rb"|(?<![\w.-])(?:"
+    + _QUOTE
+    + rb")?([A-Za-z_][\w.-]{1,79})(?:"
+    + _QUOTE
+    + rb")?[ \t]{0,4}[:=])[ \t]{0,4}\Z"
+)
+_LINE = re.compile(
+    rb"(?:[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t)|[\w./-]{1,80}[:-][0-9]{1,7}[:-]|[+>](?= ))?[ \t]{0,80}(-[ \t]{1,4})?"
+)
+_HEAD = re.compile(rb"(?:" + _QUOTE + rb")?([A-Za-z_][\w.-]{1,79})(?:" + _QUOTE + rb")?:[ \t]*\Z")
+_FLAG = re.compile(rb"--([a-z][\w-]{2,60})" + _QUOTE + rb"[^()\n]{0,160}\Z")
+"""`add_argument("--password", default="…")`."""
+_NAMES = Names()
+
+
+def _records(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
+    for place in places:
+        start = place
+        while place - start < 12 and start > 0 and chr(data[start - 1]).isalpha():
+            start -= 1
+        quoted = data[max(0, start - 32) : start]
+        start -= len(quoted) - len(quoted.rstrip(b"\"'\\`"))
+        match = _VALUE.match(data, start)
+        if match is None or bool(match[1]) != bool(match[3]):
+            continue
+        value = read(data, match.end(), match[4] or b"", Style.QUOTED if match[4] else Style.CONFIG)
+        if value is None or _judged(data, value, _ANY) is None:
+            continue
+        for name in _names(data, match, value):
+            span = _judged(data, value, name)
+            if span is not None:
+                yield span
+                break
+
+
+_ANY = Name(Strength.PASSWORD, "password")
+
+
+def _judged(data: bytes, value: Value, name: Name) -> Span | None:
+    text = data[value.start : value.end].decode("utf-8", "replace")[:256]
+    if name.strength <= Strength.WEAK or not is_secret(text, name.strength, value.style):
+        return None
+    sure = is_unmistakable(text, name.strength)
+    return Span(value.start, value.end, name.label, f"record-{name.label}", Rank.GENERIC, sure)
+
+
+def _names(data: bytes, match: re.Match[bytes], value: Value) -> Iterator[Name]:
+    """What the record around a value may call it."""
+    before = data[max(0, match.start() - _REACH) : match.start()]
+    behind = data[value.end : value.end + _REACH]
+    if not _TELLING.search(before) and not _TELLING.search(behind):
+        return
+    if flag := _FLAG.search(before):
+        yield _judge(flag[1])
+    opening = _opening(before)
+    if opening is not None:
+        yield from _in_braces(before, opening, behind)
+    else:
+        yield from _in_lines(before, behind)
+
+
+def _opening(before: bytes) -> int | None:
+    """Where the brace stands that is open at the end of a text."""
+    depth = 0
+    for at in range(len(before) - 1, -1, -1):
+        if before[at] == 0x7D:
+            depth += 1
+        elif before[at] == 0x7B:
+            if not depth:
+                return at
+            depth -= 1
+    return None
+
+
+def _in_braces(before: bytes, opening: int, behind: bytes) -> Iterator[Name]:
+    for member in _MEMBER.finditer(_GROUP.sub(b"", before[opening + 1 :])):
+        yield _judge(member[2])
+    for member in _MEMBER.finditer(_GROUP.sub(b"", behind).partition(b"}")[0]):
+        yield _judge(member[2])
+    holder = _HOLDER.search(before, max(0, opening - 120), opening)
+    if holder:
+        yield _judge(holder[1] or holder[2])
+
+
+def _in_lines(before: bytes, behind: bytes) -> Iterator[Name]:
+    """Lines of YAML and its like: siblings stand in the same column, the owner left of them."""
+    above = _BREAK.split(before)[-_LINES:]
+    own = _LINE.match(above[-1])
+    column = len(above[-1].rstrip(b"\"'\\"))
+    if own is None or own.end() < column:
+        return
+    if own[1]:
+        yield from _siblings(_BREAK.split(behind)[1:_LINES], column)
+        return
+    yield from _siblings(reversed(above[:-1]), column)
+
+
+def _siblings(lines: Iterator[bytes] | list[bytes], column: int) -> Iterator[Name]:
+    for line in lines:
+        begin = _LINE.match(line)
+        if begin is None or begin.end() == len(line):
+            return
+        left = column - begin.end()
+        if left > 1:
+            head = _HEAD.match(line, begin.end())
+            if head:
+                yield _judge(head[1])
+            return
+        if left < -1:
+            continue
+        if _VALUE.match(line, begin.end()):
+            return
+        member = _MEMBER.match(line, begin.end())
+        if member:
+            yield _judge(member[2])
+        if begin[1]:
+            return
+
+
+def _judge(written: bytes) -> Name:
+    return _NAMES.judge(written.strip().rstrip(b"/").rpartition(b"/")[2].decode("latin-1"))
+
+
+RECORDS = Finder("records", _ANCHORS, _records)

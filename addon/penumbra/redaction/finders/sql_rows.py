@@ -1,0 +1,136 @@
+"""Rows of SQL whose columns are named elsewhere: `INSERT INTO users (id, password) VALUES (1, '…')`, by the
+table's own definition further up, and what `COPY … FROM stdin` is fed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from penumbra.redaction.judgement import is_secret, is_unmistakable
+from penumbra.redaction.names import Name, Names, Strength
+from penumbra.redaction.span import Finder, Rank, Span
+from penumbra.redaction.values import Style
+
+_LINE_END = rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)"
+_LEAD = rb"(?:[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t)|[\w./-]{1,80}[:-][0-9]{1,7}[:-]|[+>-](?=[ (]))?"
+_GAP = rb"(?:[ \t]|\\{1,31}[tr]|" + _LINE_END + _LEAD + rb"){0,40}"
+_QUOTE = rb"(?:\\{0,31}[\"`\[\]])?"
+_TABLE = _QUOTE + rb"(?:[\w$]{1,64}" + _QUOTE + rb"\." + _QUOTE + rb")?([\w$]{1,64})" + _QUOTE
+_COLUMNS = rb"\(([^()]{1,4000})\)"
+_INSERT = re.compile(
+    rb"(?i)(?:insert|replace)[ ]{1,4}(?:ignore[ ])?into[ ]{1,4}" + _TABLE + rb"(?:" + _GAP + _COLUMNS + rb")?"
+    rb"[^()';]{0,80}?values?" + _GAP
+)
+_COPY = re.compile(
+    rb"(?i)copy[ ]{1,4}" + _TABLE + rb"[ ]{0,4}" + _COLUMNS + rb"[ ]{1,4}from[ ]{1,4}stdin[^;\n]{0,80};"
+)
+_CREATE = re.compile(
+    rb"(?i)create[ ]{1,4}(?:temp(?:orary)?[ ])?table[ ]{1,4}(?:if[ ]not[ ]exists[ ])?"
+    + _TABLE
+    + rb"[ ]{0,4}\("
+)
+_DEFINED = re.compile(_GAP + _QUOTE + rb"([A-Za-z_]\w{0,63})" + _QUOTE + rb"[ ]{1,8}[A-Za-z]")
+_TO_COMMA = re.compile(rb"(?:[^(),;']|\([^()]{0,200}\)|'[^']{0,200}'){0,20}+(,)?")
+_NO_COLUMN = frozenset(b"primary unique key constraint index foreign check fulltext".split())
+_CELL = re.compile(
+    _GAP + rb"(?:(?:[NEX]|_[a-z0-9]{1,12} )?\\{0,31}'((?:[^'\\\n]|''|\\{1,31}[^'\n]){0,8192})\\{0,31}'"
+    rb"|\\{0,31}\"([^\"\\\n]{0,8192})\\{0,31}\"|(?:[^(),'\"\n]{0,200}(?:\([^()\n]{0,400}\))?))" + _GAP
+)
+_ROW = re.compile(_GAP + rb"\(")
+_WORD = re.compile(rb"[A-Za-z_][\w$]{0,63}")
+_COPY_ROW = re.compile(_LINE_END + _LEAD + rb"([^\r\n]{0,8192})")
+_COPY_CELL = re.compile(rb"\t|\\{1,31}t")
+_MOST_COLUMNS = 200
+_MOST_TABLES = 1000
+_NAMES = Names()
+Columns = dict[int, Name]
+
+
+def _rows(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
+    done = 0
+    tables: dict[bytes, Columns] = {}
+    for place in places:
+        if place < done:
+            continue
+        if (create := _CREATE.match(data, place)) is not None and len(tables) < _MOST_TABLES:
+            tables[create[1].lower()] = _telling(_defined(data, create.end()))
+        elif (insert := _INSERT.match(data, place)) is not None:
+            columns = _telling(_WORD.findall(insert[2])) if insert[2] else tables.get(insert[1].lower(), {})
+            spans, done = _tuples(data, insert.end(), columns) if columns else ([], insert.end())
+            yield from spans
+        elif (copy := _COPY.match(data, place)) is not None:
+            columns = _telling(_WORD.findall(copy[2]))
+            spans, done = _copied(data, copy.end(), columns) if columns else ([], copy.end())
+            yield from spans
+
+
+def _telling(names: Sequence[bytes]) -> Columns:
+    """Which of the columns hold secrets."""
+    judged = ((at, _NAMES.judge(name.decode("latin-1"))) for at, name in enumerate(names[:_MOST_COLUMNS]))
+    return {at: name for at, name in judged if name.strength > Strength.WEAK}
+
+
+def _defined(data: bytes, at: int) -> list[bytes]:
+    """The columns that a table's definition names."""
+    names: list[bytes] = []
+    while len(names) < _MOST_COLUMNS and (column := _DEFINED.match(data, at)):
+        if column[1].lower() not in _NO_COLUMN:
+            names.append(column[1])
+        rest = _TO_COMMA.match(data, column.end())
+        if rest is None or not rest[1]:
+            break
+        at = rest.end()
+    return names
+
+
+def _tuples(data: bytes, at: int, columns: Columns) -> tuple[list[Span], int]:
+    """The secrets in the rows that begin at `at`, and where the rows end."""
+    spans: list[Span] = []
+    while row := _ROW.match(data, at):
+        at, number = row.end(), 0
+        while cell := _CELL.match(data, at):
+            group = 1 if cell[1] is not None else 2
+            if number in columns and cell[group]:
+                spans += _judged(data, *cell.span(group), columns[number])
+            at, number = cell.end(), number + 1
+            if data[at : at + 1] != b"," or number > _MOST_COLUMNS:
+                break
+            at += 1
+        if data[at : at + 1] != b")":
+            break
+        at += 1
+        if data[at : at + 1] == b",":
+            at += 1
+    return spans, at
+
+
+def _copied(data: bytes, at: int, columns: Columns) -> tuple[list[Span], int]:
+    spans: list[Span] = []
+    while (row := _COPY_ROW.match(data, at)) and not row[1].startswith(b"\\."):
+        start = row.start(1)
+        for number, end in enumerate(
+            [*(tab.span() for tab in _COPY_CELL.finditer(data, *row.span(1))), (row.end(), 0)]
+        ):
+            if number in columns:
+                spans += _judged(data, start, end[0], columns[number])
+            start = end[1]
+            if number > _MOST_COLUMNS:
+                break
+        at = row.end()
+    return spans, at
+
+
+def _judged(data: bytes, start: int, end: int, name: Name) -> list[Span]:
+    text = data[start:end].decode("utf-8", "replace")
+    if not is_secret(text[:256], name.strength, Style.QUOTED):
+        return []
+    sure = is_unmistakable(text, name.strength)
+    return [Span(start, end, name.label, f"column-{name.label}", Rank.GENERIC, sure)]
+
+
+SQL_ROWS = Finder(
+    "sql-rows",
+    (b"insert into", b"insert ignore into", b"replace into", b"create table", b"create temp", b"copy "),
+    _rows,
+)

@@ -1,0 +1,238 @@
+"""Whether a value that stands beside a telling name is a secret.
+
+The questions are asked in the order of how much they decide: is it a reference to a secret that is
+kept elsewhere, a placeholder, code; and only then, how random is it. Entropy decides nothing but
+doubtful cases: UUIDs, hashes and lock files are as random as any key. What people choose for a
+password is not random at all: beside the name of one, all counts that is provably nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+
+import re2
+
+from penumbra import rules
+from penumbra.redaction.names import Strength
+from penumbra.redaction.values import (
+    Style,
+    ends_as_word,
+    entropy,
+    has_digit,
+    has_letter,
+    is_address,
+    is_hex,
+    is_identifier,
+    is_number,
+    is_opaque,
+    is_placeholder,
+    is_reference,
+    is_slug,
+    is_uuid,
+    is_wordy,
+    is_written,
+    kinds,
+)
+from penumbra.short_texts import remembered
+
+_SPEC = rules.load("secrets/words/values.yaml")
+_COMMON = frozenset(_SPEC["common_passwords"].split())
+_VERDICTS = re.compile("|".join(_SPEC["verdicts"].split()))
+_STEMS = tuple(_SPEC["stems"].split())
+_BASES = frozenset(_SPEC["password_bases"].split())
+_UNLEET = str.maketrans("01345789@$!", "oieastbgasi")
+_SIGNS = re.compile(r"[!@#$%^&*+=?~]")
+_SPOILS = re.compile(r"[\d!@#$%^&*]")
+_TAIL = re.compile(r"[\d!@#$%^&*+=?~._-]+$")
+_COMPOUND = re2.compile(r"[a-z]{1,14}\d{0,4}(?:[-_./:][a-z]{0,14}\d{0,4}[a-z]{0,5}\d{0,2}){2,}$")
+_HYPHENED = re2.compile(r"[A-Za-z]+\d{0,4}(?:-[A-Za-z]+\d{0,4}|-\d{1,4})+$")
+"""Words with hyphens between them: no program calls anything so."""
+_PHRASE = re.compile(r"[a-z]{4,}(?:-[a-z]{4,}){2,}$")
+_YEAR = re.compile(r"^[A-Za-z]{4,}\d{2,4}$")
+_NUMBERED = re.compile(
+    r"(?:oauth|v|utf|sha|md|base|x|ed|p|aes|rs|hs|es|ps|eddsa|http|hmac|rsa|secp|curve|s|ec|k|type|part|step"
+    r"|level|tier)[-_]?\d{1,4}\w{0,8}$"
+)
+_TYPE = re.compile(r"(?:[A-Z][a-z]+)+(?:8|16|32|64|128|256|512)(?:[A-Z][a-z]+)*(?:\[\])*\??$")
+"""A type that says how wide its parts are: `Uint8Array`."""
+_SEALED = re.compile(r"Ag[A-D][A-Za-z0-9+/]{200}")
+"""What `kubeseal` makes: only the cluster can read it."""
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=[^=]")
+_LETTERS = re.compile(r"[A-Za-z]+$")
+_DOTTED = re.compile(r"[a-z]+(?:[-_./][a-z]+)+$", re.IGNORECASE)
+_LETTER_RUNS = re.compile(r"[a-z]+")
+_PART = re.compile(r"[^A-Za-z0-9@$!]+")
+_LOOK = 256
+
+
+def is_unmistakable(value: str, strength: Strength) -> bool:
+    """Whether a secret can be nothing else, wherever else it stands."""
+    if is_opaque(value, 16):
+        return has_digit(value)
+    if strength is not Strength.PASSWORD or len(value) < 8 or is_wordy(value):
+        return False
+    return kinds(value) == 3
+
+
+@remembered(4_096)
+def is_secret(value: str, strength: Strength, style: Style) -> bool:
+    """Whether the value beside a name of that strength is to be taken out."""
+    # What a value is shows in its beginning; a longer look would make hostile texts slow.
+    value = value[:_LOOK]
+    if len(value) < 4:
+        return False
+    if strength is Strength.PASSWORD and style not in (Style.CODE, Style.APART) and is_favourite(value):
+        return True
+    if is_placeholder(value) or is_reference(value, quoted=style is Style.QUOTED):
+        return False
+    if " " in value or "\t" in value or is_address(value):
+        return False
+    if style is Style.LISTED:
+        if not has_digit(value) and not _HYPHENED.match(value):
+            return False
+        style = Style.QUOTED
+    if style is Style.SPACED:
+        # `the token "transparent"` speaks of a word.
+        if strength is not Strength.PASSWORD and not has_digit(value):
+            return False
+        style = Style.QUOTED
+    if _SEALED.match(value) or (not value.isascii() and is_written(value)):
+        return False
+    if strength is Strength.PASSWORD:
+        return _is_password(value, style)
+    if _COMPOUND.match(value):
+        return False
+    if strength is Strength.STRONG:
+        return _is_machine_made(value, style)
+    return style not in (Style.CODE, Style.APART, Style.PROSE) and _is_certain(value)
+
+
+def is_favourite(value: str) -> bool:
+    """What so many people choose that it is known by itself: `letmein`, `changeme123`, `P@ssw0rd`.
+
+    The bare name of a password is none, but a placeholder.
+    """
+    low = value.lower()
+    if low in _COMMON:
+        return True
+    plain = low.translate(_UNLEET)
+    if plain in _COMMON or (plain in _BASES and low not in _BASES and not low.isalpha()):
+        return True
+    base = _TAIL.sub("", low)
+    if not _SPOILS.search(low[len(base) :]):
+        return False
+    return base in _BASES or base.translate(_UNLEET) in _BASES
+
+
+def _is_password(value: str, style: Style) -> bool:
+    low = value.lower()
+    letters = bool(_LETTERS.match(value))
+    in_code = style in (Style.CODE, Style.APART)
+    if any(stem in low for stem in _STEMS) and (letters or in_code or not _is_spoilt(value)):
+        return False
+    if _VERDICTS.search(low) and not has_digit(value):
+        return False
+    if style is Style.PROSE:
+        return _is_password_in_prose(value)
+    if in_code:
+        return _is_password_in_code(value, style)
+    if letters:
+        return _is_letter_password(value, style)
+    if is_number(value):
+        return len(value) >= (6 if style in (Style.ENV, Style.QUOTED) else 8)
+    if _HYPHENED.match(value):
+        return len(value) >= 8
+    if _COMPOUND.match(value):
+        return style in (Style.ENV, Style.QUOTED) and not any(sign in value for sign in "./:")
+    if style is Style.CONFIG and is_identifier(value) and not has_digit(value):
+        return any(len(part) > 6 and not is_wordy(part) for part in value.split("."))
+    if has_digit(value):
+        return len(value) >= 6
+    separators = sum(not char.isalnum() for char in value)
+    if set(value) <= set("abcdefghijklmnopqrstuvwxyz_-.") and style is not Style.ENV:
+        return style is Style.QUOTED and "_" in value and "." not in value and len(value) >= 10
+    return separators < 0.6 * len(value) and len(value) >= 6
+
+
+def _is_spoilt(value: str) -> bool:
+    """A word with signs, figures or changed letters in it that no name of a thing has."""
+    if _SIGNS.search(value[1:]) or not is_wordy(value):
+        return True
+    return any(stem in value.lower().translate(_UNLEET) and stem not in value.lower() for stem in _STEMS)
+
+
+def _is_password_in_prose(value: str) -> bool:
+    if _PHRASE.match(value):
+        return True
+    if not has_digit(value) or is_identifier(value) and "." in value:
+        return False
+    return any(char in "!@#$%&*_" for char in value) or not is_wordy(value) or bool(_YEAR.search(value))
+
+
+def _is_letter_password(value: str, style: Style) -> bool:
+    if ends_as_word(value) or len(value) < 8:
+        return False
+    if style is Style.QUOTED:
+        return value.islower() or not is_wordy(value)
+    if style is Style.ENV:
+        return True
+    return len(value) >= 10 and (value.islower() or not is_wordy(value))
+
+
+def _is_password_in_code(value: str, style: Style) -> bool:
+    if _ASSIGNMENT.match(value):
+        return False
+    if is_identifier(value) and (is_wordy(value) or "." in value or "->" in value or "::" in value):
+        return False
+    if not has_digit(value) or not has_letter(value):
+        return False
+    if style is Style.APART and not is_opaque(value, 8):
+        return any(not char.isalnum() for char in value) and len(value) >= 8 and not is_identifier(value)
+    return len(value) >= 6
+
+
+def _is_machine_made(value: str, style: Style) -> bool:
+    if len(value) < 8:
+        return False
+    if is_number(value):
+        return value.isdigit() and len(value) >= 12 and style in (Style.QUOTED, Style.ENV)
+    if style in (Style.CODE, Style.APART, Style.PROSE):
+        return has_digit(value) and is_opaque(value, 12)
+    if has_digit(value):
+        return not _is_name_like(value)
+    if is_opaque(value, 12):
+        return True
+    return _is_chosen(value, style)
+
+
+def _is_name_like(value: str) -> bool:
+    """`oauth2`, `v1beta1`, `token_v2`, `projects/1/secrets`: words with a number in them."""
+    low = value.lower()
+    if any(stem in low for stem in _STEMS) and is_wordy(value):
+        return not _SIGNS.search(value[1:])
+    return bool(_NUMBERED.match(low) or (_TYPE.match(value) and is_wordy(value)))
+
+
+def _is_chosen(value: str, style: Style) -> bool:
+    """Of letters and signs, and yet nothing that one writes into a program."""
+    low = value.lower()
+    if ends_as_word(value) or any(stem in low for stem in _STEMS):
+        return False
+    if _LETTERS.match(value):
+        return len(value) >= 11 and value.islower()
+    if _DOTTED.match(value):
+        parts = [part.translate(_UNLEET) for part in _PART.split(low)]
+        return any(part in _COMMON for part in parts) or (style is Style.ENV and len(value) >= 10)
+    signs = any(char in "!@#$%^&*+=?~" for char in value)
+    return signs and len(value) >= 8 and value[0].isalnum() and style is not Style.CONFIG
+
+
+def _is_certain(value: str) -> bool:
+    """Random enough to be a secret beside a name that says little."""
+    if len(value) < 16 or is_uuid(value) or not is_opaque(value, 16) or is_slug(value):
+        return False
+    if not has_digit(value) or not has_letter(value):
+        return False
+    if is_hex(value):
+        return len(value) in (32, 40, 48, 56, 64, 96, 128)
+    return entropy(value) >= 3.5 and not any(char in value for char in ",;:()[]{}<>|\\ ")
