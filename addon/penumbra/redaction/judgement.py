@@ -41,7 +41,7 @@ _VERDICTS = re.compile("|".join(_SPEC["verdicts"].split()))
 _STEMS = tuple(_SPEC["stems"].split())
 _BASES = frozenset(_SPEC["password_bases"].split())
 _UNLEET = str.maketrans("01345789@$!", "oieastbgasi")
-_SIGNS = re.compile(r"[!@#$%^&*+=?~]")
+_SIGNS = re.compile(r"[!@#$%^&*+?~]")
 _SPOILS = re.compile(r"[\d!@#$%^&*]")
 _TAIL = re.compile(r"[\d!@#$%^&*+=?~._-]+$")
 _COMPOUND = re2.compile(r"[a-z]{1,14}\d{0,4}(?:[-_./:][a-z]{0,14}\d{0,4}[a-z]{0,5}\d{0,2}){2,}$")
@@ -164,7 +164,7 @@ def _is_spoilt(value: str) -> bool:
 def _is_password_in_prose(value: str) -> bool:
     if _PHRASE.match(value):
         return True
-    if not has_digit(value) or is_identifier(value) and "." in value:
+    if not has_digit(value) or (is_identifier(value) and "." in value):
         return False
     return any(char in "!@#$%&*_" for char in value) or not is_wordy(value) or bool(_YEAR.search(value))
 

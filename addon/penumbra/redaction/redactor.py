@@ -18,8 +18,8 @@ from penumbra.redaction.finders.pem import KEYS
 from penumbra.redaction.finders.places import FINDERS, lone_lines
 from penumbra.redaction.finders.prefixed import prefixed_tokens
 from penumbra.redaction.finders.records import RECORDS
-from penumbra.redaction.finders.sql_rows import SQL_ROWS
 from penumbra.redaction.finders.spread import elsewhere
+from penumbra.redaction.finders.sql_rows import SQL_ROWS
 from penumbra.redaction.finders.tokens import around, at_anchor, everywhere
 from penumbra.redaction.json_text import inside_strings, is_json
 from penumbra.redaction.locate import Anchors

@@ -119,8 +119,8 @@ def entropy(value: str) -> float:
 
 
 def is_reference(value: str, *, quoted: bool = False) -> bool:
-    """Names a secret that is kept elsewhere, or computes one. Between quotes, only a bracket that stands at the
-    end makes a call."""
+    """Names a secret that is kept elsewhere, or computes one. Between quotes, only a bracket at the end makes
+    a call."""
     found = _REFERENCE.match(value) or _CHAIN.match(value)
     if found is None and (not quoted or value[-1:] in "()[]"):
         found = _CALL.match(value)
@@ -184,6 +184,8 @@ def is_wordy(value: str) -> bool:
         return False
     digits = sum(len(hump) for hump in humps if hump.isdigit())
     if digits > 4 or len(humps) - len(words) > 2:
+        return False
+    if len(value) >= 16 and 3 * sum(len(word) < 3 for word in words) > len(words):
         return False
     if sum(map(len, words)) / len(words) < 2.8 or any(_CONSONANTS.search(word) for word in words):
         return False

@@ -33,11 +33,13 @@ _LETTER = (
     rb"|&(?:#(?:34|39|x2[27]|x2[fF]|47|x3[dD]|61);|quot;|apos;|amp;|lt;|gt;)"
 )
 _ENTITIES = {
-    **{name: b'"' for name in (b"quot", b"#34", b"#x22")},
-    **{name: b"'" for name in (b"apos", b"#39", b"#x27")},
-    **{name: b"/" for name in (b"#47", b"#x2f")},
-    **{name: b"=" for name in (b"#61", b"#x3d")},
-    **{b"amp": b"&", b"lt": b"<", b"gt": b">"},
+    **dict.fromkeys((b"quot", b"#34", b"#x22"), b'"'),
+    **dict.fromkeys((b"apos", b"#39", b"#x27"), b"'"),
+    **dict.fromkeys((b"#47", b"#x2f"), b"/"),
+    **dict.fromkeys((b"#61", b"#x3d"), b"="),
+    b"amp": b"&",
+    b"lt": b"<",
+    b"gt": b">",
 }
 """What entities of HTML stand for."""
 _ANY = rb"(?:" + _NO_WIDTH + rb"|" + _TERMINAL + rb")|" + _LETTER

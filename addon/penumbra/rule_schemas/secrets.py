@@ -59,7 +59,8 @@ class SecretRule(Strict, frozen=True):
     """Least number of digits."""
     value: Literal["password", "told", "opaque", "certain", "given", "basic"] | None = None
     """What else it must look like: `password`, `told` (a password within a sentence), `opaque` (random),
-    `certain` (too random to be anything else), `given` (no placeholder or reference), `basic` (base64 of `user:password`)."""
+    `certain` (too random to be anything else), `given` (no placeholder or reference), `basic` (base64 of
+    `user:password`)."""
     examples: SecretExamples = field(default_factory=SecretExamples)
     """The tests of the rule."""
 

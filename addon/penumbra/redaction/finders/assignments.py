@@ -12,9 +12,9 @@ from collections.abc import Iterator
 import re2
 
 from penumbra.redaction.finders.forms import LOOK, Value, flag_value, tagged_value, values_after
+from penumbra.redaction.judgement import is_secret, is_unmistakable
 from penumbra.redaction.names import Name, Names, Strength
 from penumbra.redaction.span import Rank, Span
-from penumbra.redaction.judgement import is_secret, is_unmistakable
 from penumbra.redaction.values import Style
 
 _OPTIONS = re2.Options()
@@ -43,11 +43,11 @@ _FOLLOWERS = (
     r"|[\\\"]+(?:(?:\r|\\+r)?(?:\n|\\+n)){2}[!-~]{4}"  # part of a form
     r"|[\\\"'`]+[ \t]*(?:value|content|data-value)="  # XML attributes
     r"|,[^\s,]{6}|, *[\\]*[\"'][!-~]{4}"  # CSV, arguments behind a bare name
-    r"|>\s*(?:<!\[cdata\[)?[^\s<>]{4}"  # element
+    r"|>\s*(?:<value>\s*)?(?:<!\[cdata\[)?[^\s<>]{4}"  # element
     r"|[ ]?</[a-z]"  # element that a sibling follows
     r"|\([^\s()]{6}"
     r"|(?:  +|\t+ *|\\+t)[!-~]{6}"  # table
-    r"| (?:is|was) [!-~]{4}|[`\"'] (?:is|was|to|as) [!-~]{4}"
+    r"| (?:is|was) [!-~]{4}|\\*[`\"'] (?:is|was|to|as) [!-~]{4}"
     r"| [!-~]*[0-9@!#$^&*~+]"  # neighbour
     r"| @?[\\]*[\"'][!-~]{6}"
     r"|[\\\"']*,?(?:\s|\\+[nrt]|[0-9:|+>-]|\xe2\x86\x92|\x1b\[[0-9;]*m|[\nn][a-z0-9_./-]+:[0-9]+[:-])*"
@@ -56,7 +56,9 @@ _FOLLOWERS = (
 _NAMES = re2.compile((_STEM + _FOLLOWERS).encode("latin-1"), _OPTIONS)
 # The name within a tag, with the beginning of what stands between tags. What may stand between a name
 # and the end of its tag is as long as the text: behind every name, reading it would take its square.
-_TAGS = re2.compile((r"<[^<>\n]*?" + _STEM + r"[^<>\n]*>\s*[^\s<>]{4}").encode("latin-1"), _OPTIONS)
+_TAGS = re2.compile(
+    (r"<[^<>\n]*?" + _STEM + r"[^<>\n]*>\s*(?:<value>\s*)?[^\s<>]{4}").encode("latin-1"), _OPTIONS
+)
 _STEMS = re2.compile(_STEM.encode("latin-1"), _OPTIONS)
 _FLAGS = re2.compile(
     rb"-[a-z\-]*(?:pass(?:word|wd|phrase)?|pwd|pw|secret|token|key|auth|credentials?)"

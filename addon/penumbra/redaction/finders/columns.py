@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Iterator
 
+from penumbra.redaction.judgement import is_secret, is_unmistakable
 from penumbra.redaction.names import Names, Strength
 from penumbra.redaction.span import Finder, Rank, Span
-from penumbra.redaction.judgement import is_secret, is_unmistakable
 from penumbra.redaction.values import Style
 
 _WORDS = (
@@ -47,7 +47,7 @@ _BEGINS = (
     *(colon + (2**depth - 1) * b"\\" + b'"' for colon in (b":", b": ") for depth in range(4)),
 )
 """What stands in front of a line, or of a string of JSON."""
-_BAR = rb"(?:\||\xe2\x94[\x82\x83]|\\u250[23])"
+_BAR = rb"(?:\||\xe2\x94[\x82\x83]|\\{1,31}u250[23])"
 _HEAD = re.compile(rb"(?:[A-Za-z0-9_ .,;\t\"\\-]|" + _BAR + rb"){3,1000}")
 _PREFIX = re.compile(
     rb"[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t|[:-] ?)|[\w./-]{1,80}[:-][0-9]{1,7}[:-]|[+>] ?"
@@ -61,7 +61,7 @@ _NAME = re.compile(
     + rb"[ ]{0,60}"
 )
 _CELL = re.compile(rb"[ ]{0,60}(?:\\{0,31}[\"'`])?([^ \"'`\\]{4,512})(?:\\{0,31}[\"'`])?[ ]{0,60}")
-_RULE = re.compile(rb"(?:[-+|=: ]|\xe2[\x94\x95][\x80-\xbf]|\\u25[0-9a-f]{2})+")
+_RULE = re.compile(rb"(?:[-+|=: ]|\xe2[\x94\x95][\x80-\xbf]|\\{1,31}u25[0-9a-f]{2})+")
 _DELIMITERS = (
     re.compile(_BAR),
     re.compile(rb","),
@@ -159,9 +159,11 @@ def _is_secret(text: str, strength: Strength) -> bool:
 def _cells(data: bytes, start: int, end: int, delimiter: re.Pattern[bytes]) -> list[tuple[int, int]]:
     """Where the cells of a line stand."""
     cells = []
+    # A string of JSON around the line makes the number of quotes odd: none of them parts cells then.
+    balanced = delimiter.pattern in (b",", b";") and data.count(b'"', start, end) % 2 == 0
     quotes, counted = 0, start
     for match in delimiter.finditer(data, start, end):
-        if delimiter.pattern in (b",", b";"):
+        if balanced:
             quotes += data.count(b'"', counted, match.start())
             counted = match.end()
             if quotes % 2:

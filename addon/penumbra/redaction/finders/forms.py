@@ -31,11 +31,16 @@ _TYPED = (
     rb"(?:: ?|[ ](?:As )?)(?:&(?:'static )?|\*)?(?:const )?"
     rb"(?:string|String|str|Optional\[str\]|Text|text|char|varchar|NSString|SecretStr|any|bytes|\[\]byte)\b[^=\n\"'`,;(){}]{0,24}"
 )
+_CLOSE = (
+    rb"((?:\[[0-9A-Za-z_]{0,40}\])?[\\\"'`\])>*]{0,40}"
+    rb"(?:(?<=[\"']):(?:protected|private)\]|%(?:25)?22)?(?: [0-9]{1,3})?)"
+)
+_OPERATOR = (
+    rb"(={1,3}>?|:[-=](?=[^ \t:=])|:{1,3}=?|[.?+|&:!]{1,3}={1,2}|<<?-|\|{1,2}|\xe2\x94[\x82\x83]"
+    rb"|%(?:25)?3[aAdD](?:%(?:25)?22)?)"
+)
 _ASSIGN = re.compile(
-    rb"((?:\[[0-9A-Za-z_]{0,40}\])?[\\\"'`\])>*]{0,40}(?:(?<=[\"']):(?:protected|private)\]|%(?:25)?22)?(?: [0-9]{1,3})?)([ \t]{0,40}(?:"
-    + _TYPED
-    + rb")?)"
-    rb"(={1,3}>?|:[-=](?=[^ \t:=])|:{1,3}=?|[.?+|&:!]{1,3}={1,2}|<<?-|\|{1,2}|\xe2\x94[\x82\x83]|%(?:25)?3[aAdD](?:%(?:25)?22)?)(\*{1,3}[ \t]{1,4}|[ \t]{0,40})"
+    _CLOSE + rb"([ \t]{0,40}(?:" + _TYPED + rb")?)" + _OPERATOR + rb"(\*{1,3}[ \t]{1,4}|[ \t]{0,40})"
     rb"((?:" + _WRAPPER + rb"[brufBRUF@$]{0,2}" + _QUOTE + rb"{1,3})?)"
 )
 _NEXT_LINE = re.compile(
@@ -73,7 +78,7 @@ _NESTED = re.compile(
     rb"\s{0,3}[:=]\s{0,3}(" + _QUOTE + rb")"
 )
 _APART = re.compile(
-    rb"([`\"'][ ](?:is |was |to |as )|[ ](?:is |was |are )"
+    rb"(\\{0,31}[`\"'][ ](?:is |was |to |as )|[ ](?:is |was |are )"
     rb"|(?:[ \t]|\\{1,31}t){1,60}(?:is |was |: ?|= ?|REG_(?:EXPAND_)?SZ[ \t]{1,20})?)"
     rb"@?(" + _QUOTE + rb")?"
 )
@@ -84,7 +89,8 @@ _TAGGED = re.compile(
 )
 _INPUT = re.compile(rb"</label>\s{0,40}<input\b[^<>\n]{0,120}?\bvalue=(" + _QUOTE + rb")")
 _PUT = re.compile(
-    rb"(?:\b(?:ENV|setx|setenv|set -g?x|set -Ux|export|config set|fastcgi_param|uwsgi_param|proxy_set_header)[ \t]{1,4})\Z",
+    rb"(?:\b(?:ENV|setx|setenv|set -g?x|set -Ux|export|config set|fastcgi_param|uwsgi_param|proxy_set_header)"
+    rb"[ \t]{1,4})\Z",
     re.IGNORECASE,
 )
 _YAML_TAG = re.compile(rb"(?:!!(?:str|binary) |&[\w-]{1,40} )(" + _QUOTE + rb")?")
@@ -107,19 +113,21 @@ _FLAG = re.compile(rb"(?:[ \t]{1,8}|" + _QUOTE + rb",\s{0,40})(" + _QUOTE + rb")
 
 LOOK = 512
 """Characters of a value that are read before it is judged."""
-_RUN = re.compile(rb"[^\s\"'`<>\\\x1b]{1,512}")
-_RUN_CODE = re.compile(rb"[^\s\"'`<>\\\x1b,;&|(){}\[\]]{1,512}")
-_RUN_QUERY = re.compile(rb"[^\s\"'`<>\\\x1b&#,;)]{1,512}")
-_RUN_LIST = re.compile(rb"[^\s\"'`<>\\\x1b&,;)]{1,512}")
-_RUN_ELEMENT = re.compile(rb"[^\s<>\\\x1b\"']{1,512}")
-_RUN_DEFAULT = re.compile(rb"[^\s\"'`<>\\\x1b{}$]{1,512}")
-_RUN_CSV = re.compile(rb"[^\s\"'`<>\\\x1b,]{1,512}")
+_RUN = re.compile(rb"[^\s\"'`<>\\\x1b\x00]{1,512}")
+_RUN_CODE = re.compile(rb"[^\s\"'`<>\\\x1b\x00,;&|(){}\[\]]{1,512}")
+_RUN_QUERY = re.compile(rb"[^\s\"'`<>\\\x1b\x00&#,;)]{1,512}")
+_RUN_LIST = re.compile(rb"[^\s\"'`<>\\\x1b\x00&,;)]{1,512}")
+_RUN_ELEMENT = re.compile(rb"[^\s<>\\\x1b\x00\"']{1,512}")
+_RUN_DEFAULT = re.compile(rb"[^\s\"'`<>\\\x1b\x00{}$]{1,512}")
+_RUN_CSV = re.compile(rb"[^\s\"'`<>\\\x1b\x00,]{1,512}")
 _PERCENT_END = re.compile(rb"%(?:25)?(?:26|0[aAdD]|22|20|3[bB]|2[cC])|&amp;")
 _INSIDE = {q: re.compile(rb"(?:[^\"" + q + rb"\\\r\n]|\\[^\r\n]){0,512}") for q in (b'"', b"'", b"`")}
 _INSIDE_STRING = {q: re.compile(rb"(?:[^\"" + q + rb"\\\r\n]|\\[^\r\n\"]){0,512}") for q in (b"'", b"`")}
 """Within a string of JSON, whose own escaped quote ends what other quotes begin."""
 _INSIDE_ESCAPED = re.compile(rb"(?:[^\\\"\r\n]|\\{1,31}u00(?:2[1346-9a-f]|3[c-e]|26))" + rb"{0,512}")
-_END_OF_LINE = re.compile(rb"[ \t]*(?:\r?\n|\Z|(?<=[ \t]);[ \t]|;?\r?\n|\\{1,31}[nr]|\x1b\[|\\{1,31}\"|#|//)")
+_END_OF_LINE = re.compile(
+    rb"[ \t]*(?:\r?\n|\Z|(?<=[ \t]);[ \t]|;(?:\r?\n|\\{1,31}[nr])|\\{1,31}[nr]|\x1b\[|\\{1,31}\"|#|//)"
+)
 _NUMBER = re.compile(rb"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,4})?(?=[\s,}\]]|\\|\Z)")
 _UPPER = re.compile(rb"[A-Z][A-Z0-9_]*\Z")
 _QUOTES = (b'"', b"'", b"`")
@@ -167,7 +175,11 @@ def _has_value(data: bytes, start: int, end: int) -> bool:
 def flag_value(data: bytes, end: int) -> Value | None:
     """The argument behind a command line flag that ends at `end`."""
     match = _FLAG.match(data, end)
-    return read(data, match.end(), match[1] or b"", Style.ENV) if match else None
+    if match is None:
+        return None
+    # OpenSSL is told where to take the password from: "-passin pass:value".
+    at = match.end() + 5 * data.startswith(b"pass:", match.end())
+    return read(data, at, match[1] or b"", Style.ENV)
 
 
 def _assigned(data: bytes, begin: int, end: int) -> Value | None:

@@ -18,10 +18,10 @@ from penumbra import rules
 from penumbra.compress.calls.command_match import Commands
 from penumbra.compress.calls.programs import shell_rules
 from penumbra.compress.calls.shell import Part, parse
+from penumbra.redaction.judgement import is_secret
 from penumbra.redaction.names import Name, Names, Strength
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.span import Rank, Span
-from penumbra.redaction.judgement import is_secret
 from penumbra.redaction.values import Style, has_digit, is_opaque, kinds
 
 _LINES = 12

@@ -32,7 +32,17 @@ _VALUE = re.compile(
     rb"[ \t]{0,8}[:=][ \t]{0,8}(" + _QUOTE + rb")?"
 )
 _WORDS = "value default example secretstring plaintext"
-_ENDS = (":", " :", " =", "  ", '":', '" :', '\\":', "':", "=")
+_ENDS = (
+    ":",
+    " :",
+    " =",
+    "  ",
+    '":',
+    '" :',
+    "':",
+    "=",
+    *((2**depth - 1) * "\\" + '":' for depth in range(1, 4)),
+)
 _ANCHORS = tuple(f"{word}{end}".encode() for word in _WORDS.split() for end in _ENDS)
 _TELLING = re2.compile(rb"(?i)pass|pwd|secret|token|key|cred|auth|psk|pw\b|kennwort|senha|clave|haslo|heslo")
 """What stands in all names that may be telling: most records have none."""
@@ -58,7 +68,8 @@ _HOLDER = re.compile(
     + rb")?[ \t]{0,4}[:=])[ \t]{0,4}\Z"
 )
 _LINE = re.compile(
-    rb"(?:[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t)|[\w./-]{1,80}[:-][0-9]{1,7}[:-]|[+>](?= ))?[ \t]{0,80}(-[ \t]{1,4})?"
+    rb"(?:[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t)|[\w./-]{1,80}[:-][0-9]{1,7}[:-]|[+>](?= ))?"
+    rb"[ \t]{0,80}(-[ \t]{1,4})?"
 )
 _HEAD = re.compile(rb"(?:" + _QUOTE + rb")?([A-Za-z_][\w.-]{1,79})(?:" + _QUOTE + rb")?:[ \t]*\Z")
 _FLAG = re.compile(rb"--([a-z][\w-]{2,60})" + _QUOTE + rb"[^()\n]{0,160}\Z")
@@ -105,11 +116,11 @@ def _names(data: bytes, match: re.Match[bytes], value: Value) -> Iterator[Name]:
         return
     if flag := _FLAG.search(before):
         yield _judge(flag[1])
+    if not match[1]:
+        yield from _in_lines(before, behind)
     opening = _opening(before)
     if opening is not None:
         yield from _in_braces(before, opening, behind)
-    else:
-        yield from _in_lines(before, behind)
 
 
 def _opening(before: bytes) -> int | None:

@@ -39,7 +39,9 @@ _CELL = re.compile(
 )
 _ROW = re.compile(_GAP + rb"\(")
 _WORD = re.compile(rb"[A-Za-z_][\w$]{0,63}")
-_COPY_ROW = re.compile(_LINE_END + _LEAD + rb"([^\r\n]{0,8192})")
+_COPY_ROW = re.compile(
+    _LINE_END + rb"(?:[\w./-]{1,80}[:-][0-9]{1,7}[:-])?((?:[^\r\n\"\\]|\\{1,31}[^nr.\"\\]){1,8192}+)"
+)
 _COPY_CELL = re.compile(rb"\t|\\{1,31}t")
 _MOST_COLUMNS = 200
 _MOST_TABLES = 1000
@@ -60,8 +62,9 @@ def _rows(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
             spans, done = _tuples(data, insert.end(), columns) if columns else ([], insert.end())
             yield from spans
         elif (copy := _COPY.match(data, place)) is not None:
-            columns = _telling(_WORD.findall(copy[2]))
-            spans, done = _copied(data, copy.end(), columns) if columns else ([], copy.end())
+            names = _WORD.findall(copy[2])
+            columns = _telling(names)
+            spans, done = _copied(data, copy.end(), columns, len(names)) if columns else ([], copy.end())
             yield from spans
 
 
@@ -105,19 +108,18 @@ def _tuples(data: bytes, at: int, columns: Columns) -> tuple[list[Span], int]:
     return spans, at
 
 
-def _copied(data: bytes, at: int, columns: Columns) -> tuple[list[Span], int]:
+def _copied(data: bytes, at: int, columns: Columns, width: int) -> tuple[list[Span], int]:
+    """The secrets in rows of cells with tabs between them; a number in front of a row is its line's."""
     spans: list[Span] = []
-    while (row := _COPY_ROW.match(data, at)) and not row[1].startswith(b"\\."):
-        start = row.start(1)
-        for number, end in enumerate(
-            [*(tab.span() for tab in _COPY_CELL.finditer(data, *row.span(1))), (row.end(), 0)]
-        ):
-            if number in columns:
-                spans += _judged(data, start, end[0], columns[number])
-            start = end[1]
-            if number > _MOST_COLUMNS:
-                break
+    while row := _COPY_ROW.match(data, at):
         at = row.end()
+        tabs = [tab.span() for tab in _COPY_CELL.finditer(data, *row.span(1))][:_MOST_COLUMNS]
+        starts = [row.start(1), *(end for _, end in tabs)]
+        ends = [*(start for start, _ in tabs), row.end()]
+        extra = len(starts) - width
+        if extra in (0, 1):
+            for number, name in columns.items():
+                spans += _judged(data, starts[number + extra], ends[number + extra], name)
     return spans, at
 
 

@@ -1,0 +1,51 @@
+"""By form, not by case: each place where a secret may stand, with values of every make; only the value goes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from penumbra.redaction import LIBRARY_KEY
+from penumbra.redaction.placeholder import PATTERN
+from penumbra.redaction.redactor import Redactor
+from support import secret_contexts as contexts
+from support.secret_forms import APART, PLACES
+
+REDACTOR = Redactor(LIBRARY_KEY)
+PASSWORDS = ("db_password", "admin_pwd", "smtp_pass", "keystore_passphrase")
+KEYS = ("api_key", "client_secret", "access_token", "encryption_key", "shared_secret", "webhook_secret")
+CHOSEN = ("Sommer2031!", "Tr1cky-W0rd", "Zebra-Crossing42", "k1ngf1sher7")
+PLAIN_ONLY = ("box kv", "openapi example", "xml setting")
+"""What is read plain, but not within strings of JSON."""
+
+
+def _only_the_value_goes(text: str, value: str) -> None:
+    """With the value put back, nothing has changed."""
+    redacted = REDACTOR.redact(text).text
+    assert value not in redacted
+    assert PATTERN.sub(lambda _: value, redacted) == text
+
+
+@pytest.mark.parametrize("form", APART)
+def test_value_beside_its_name(form: str) -> None:
+    for at, name in enumerate(KEYS):
+        value = contexts.values(at + 41)[("base62", "urlsafe", "short")[at % 3]]
+        text = contexts.fill(APART[form], value, name)
+        _only_the_value_goes(text, value)
+        if form not in PLAIN_ONLY:
+            once = json.dumps({"stdout": text})
+            _only_the_value_goes(once, value)
+            _only_the_value_goes(json.dumps({"out": once}), value)
+
+
+@pytest.mark.parametrize("form", APART)
+def test_password_that_somebody_chose(form: str) -> None:
+    for at, value in enumerate(CHOSEN):
+        _only_the_value_goes(contexts.fill(APART[form], value, PASSWORDS[at]), value)
+
+
+@pytest.mark.parametrize("form", PLACES)
+def test_password_in_its_slot(form: str) -> None:
+    for value in (contexts.values(47)["base62"], *CHOSEN[:2], CHOSEN[3]):
+        _only_the_value_goes(contexts.fill(PLACES[form], value), value)
