@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib import metadata
 
 from penumbra import rules
+from penumbra.cli.installation import alone, newer
 
 _FOR_OLD_PYTHON = "use Python 3.12 or later: mitmproxy 11.0.2 is the last one for this Python"
 
@@ -33,15 +34,14 @@ def holes() -> list[Hole]:
 
 def holes_of(package: str, version: str) -> list[Hole]:
     """Those of one version; none if it is not installed (empty)."""
-    upgrade = "pip install --upgrade " + " ".join(dict.fromkeys(("mitmproxy", package)))
-    usual = _FOR_OLD_PYTHON if sys.version_info < (3, 12) else upgrade
+    usual = _FOR_OLD_PYTHON if sys.version_info < (3, 12) else newer(("mitmproxy", package))
     return [
         Hole(
             package=package,
             version=version,
             id=entry["id"],
             what=entry["what"],
-            remedy=entry.get("do", usual),
+            remedy=alone(entry["alone"]) if "alone" in entry else usual,
             shows_flows=entry.get("shows_flows", False),
         )
         for entry in rules.load("advisories.yaml")["holes"]

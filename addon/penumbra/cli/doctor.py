@@ -1,5 +1,4 @@
-"""`penumbra doctor`: one line a check. Exit code 0: all is well; 1: something should be done; 2: Penumbra
-can't start as things are."""
+"""`penumbra doctor`: one line a check, with what helps beside it. It changes nothing."""
 
 from __future__ import annotations
 
@@ -7,57 +6,67 @@ import os
 import platform
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import IntEnum
+from datetime import UTC, date, datetime
+
+import orjson
 
 from penumbra import rules
+from penumbra.cli import ca_check, environment_check, local, store_check
 from penumbra.cli.advisories import holes_of, version_of
+from penumbra.cli.checks import Check, State
 from penumbra.cli.failure import Failure
+from penumbra.cli.installation import newer
 from penumbra.errors import one_line
 
+USAGE = """\
+usage: penumbra doctor [--json]
 
-class State(IntEnum):
-    """How a check came out; the worst one is the exit code."""
+Checks versions, clock, settings, rules, store, port, CA certificate, whether clients trust it, and what in
+the environment leads past the proxy; one line each: `ok`, `note` (something should be done) or `BAD` (it
+can't start), and what helps. It changes nothing, and asks nobody over the network.
 
-    OK = 0
-    NOTE = 1
-    BAD = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One line."""
-
-    state: State
-    told: str
-
-    def __str__(self) -> str:
-        return f"{('ok', 'note', 'BAD')[self.state]:<5} {self.told}"
+Exit code: 0 if all is ok, 1 if there is a note, 2 if something is BAD.
+"""
+_WRONG = 2
 
 
 def main(arguments: Sequence[str]) -> int:
     """Prints all checks; the exit code."""
+    if list(arguments) in (["-h"], ["--help"]):
+        print(USAGE, end="")
+        return 0
+    if arguments and list(arguments) != ["--json"]:
+        raise Failure(f"doctor: got {arguments[0]!r}, allowed: --json", code=_WRONG)
+    made = []
+    for check in checks(os.environ):
+        made.append(check)
+        if not arguments:
+            print(check, flush=True)
     if arguments:
-        raise Failure(f"doctor takes no arguments, got {arguments[0]!r}", code=2)
-    results = list(checks(os.environ))
-    for check in results:
-        print(check)
-    return max(check.state for check in results)
+        lines = [
+            {"check": check.about, "state": check.state.name.lower(), "told": check.told, "fix": check.fix}
+            for check in made
+        ]
+        print(orjson.dumps(lines, option=orjson.OPT_INDENT_2).decode())
+    return max(check.state for check in made)
 
 
 def checks(environment: Mapping[str, str]) -> Iterator[Check]:
     """All of them, in the order in which a start needs them."""
     yield _python()
     yield from _versions()
+    yield _clock(datetime.now(UTC).date())
     yield from _settings(environment)
-    yield _certificate()
+    yield environment_check.port(environment)
+    yield from ca_check.certificate(environment)
+    yield from environment_check.past_the_proxy(environment)
 
 
 def _python() -> Check:
     version = platform.python_version()
     if sys.version_info < (3, 12):
-        return Check(State.NOTE, f"Python {version}: 3.12 or later can have a newer mitmproxy")
-    return Check(State.OK, f"Python {version}")
+        return Check(State.NOTE, "python", f"Python {version}: 3.12 or later can have a newer mitmproxy")
+    return Check(State.OK, "python", f"Python {version}")
 
 
 def _versions() -> Iterator[Check]:
@@ -66,30 +75,45 @@ def _versions() -> Iterator[Check]:
         version = version_of(package)
         holes = holes_of(package, version)
         if not version:
-            yield Check(State.BAD, f"{package} is not installed: pip install . (of Penumbra) brings it")
+            yield Check(State.BAD, package, f"{package} is not installed", newer((package,)))
         elif not holes:
-            yield Check(State.OK, f"{package} {version}: no hole in the list of {advisories['date']}")
+            yield Check(State.OK, package, f"{package} {version}: no hole in the list of {advisories['date']}")
         for hole in holes:
-            yield Check(State.NOTE, f"{package} {version}: {hole.id}, {hole.what}: {hole.remedy}")
+            yield Check(State.NOTE, package, f"{package} {version}: {hole.id}, {hole.what}", hole.remedy)
+    lacks = local.lacking()
+    told = f"mitmproxy_rs {version_of('mitmproxy_rs')}" + (f" ({lacks})" if lacks else "")
+    yield Check(State.OK, "mitmproxy_rs", told)
+
+
+def _clock(today: date) -> Check:
+    """Certificates hold from a day to a day, and what is kept grows old."""
+    released = rules.load("advisories.yaml")["date"]
+    if today < released:
+        told = f"the clock says {today}, which is before this release was made ({released})"
+        return Check(State.NOTE, "clock", told, "set it: certificates are refused by a clock that is wrong")
+    return Check(State.OK, "clock", f"clock: {today}")
 
 
 def _settings(environment: Mapping[str, str]) -> Iterator[Check]:
     from penumbra.config.settings import SettingsError, config_path, load, unknown_variables
-    from penumbra.config.strategy_check import remarks
 
     try:
         settings = load({}, environment, config_path("", environment))
     except SettingsError as error:
-        yield Check(State.BAD, f"settings of environment and file: {error}")
+        yield Check(State.BAD, "settings", f"settings of environment and file: {error}")
         return
-    yield Check(State.OK, f"settings of environment and file: mode {settings.mode}")
+    yield Check(State.OK, "settings", f"settings of environment and file: mode {settings.mode}")
     for name in unknown_variables(environment):
-        yield Check(State.NOTE, f"{name}: Penumbra reads no variable of this name")
+        yield Check(
+            State.NOTE, "settings", f"{name}: Penumbra reads no variable of this name", f"unset {name}"
+        )
     if not settings.redact_secrets:
-        yield Check(State.NOTE, "redact_secrets is off: secrets in tool results reach the provider")
-    for line in remarks(settings):
-        yield Check(State.NOTE, line)
+        told = "redact_secrets is off: secrets in tool results reach the provider"
+        yield Check(State.NOTE, "settings", told)
+    if settings.pause:
+        yield Check(State.NOTE, "settings", "pause is on: results go as they are", "unset PENUMBRA_PAUSE")
     yield from _rules(settings.rules, environment)
+    yield store_check.store(settings, environment)
 
 
 def _rules(setting: str, environment: Mapping[str, str]) -> Iterator[Check]:
@@ -100,24 +124,10 @@ def _rules(setting: str, environment: Mapping[str, str]) -> Iterator[Check]:
     try:
         folder = user_rules.folder_of(setting, environment)
     except RuleError as error:
-        yield Check(State.BAD, f"penumbra_rules: {error}")
+        yield Check(State.BAD, "rules", f"penumbra_rules: {error}")
         return
     problems = user_rules.use(folder)
     for problem in problems:
-        yield Check(State.NOTE, f"rule left out: {one_line(problem)}")
+        yield Check(State.NOTE, "rules", f"rule left out: {one_line(problem)}")
     if folder is not None and not problems:
-        yield Check(State.OK, f"rules of your own: {folder}")
-
-
-def _certificate() -> Check:
-    from mitmproxy.options import Options
-
-    from penumbra.cli import certificates
-
-    try:
-        found = certificates.prepare(Options().confdir)
-    except Failure as failure:
-        return Check(State.BAD, str(failure))
-    if found.bundle is None:
-        return Check(State.NOTE, f"CA certificate {found.ca}, but {found.problem}")
-    return Check(State.OK, f"CA certificate {found.ca}")
+        yield Check(State.OK, "rules", f"rules of your own: {folder}")

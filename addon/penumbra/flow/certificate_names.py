@@ -28,10 +28,15 @@ class CertificateNames:
         store = addon.certstore if addon is not None else None
         if store is None or store is self._store:
             return
-        self._store = store
+        self._store = self.limited(store)
+
+    @staticmethod
+    def limited(store: Any) -> Any:
+        """A store whose certificates say what its CA may sign for."""
         allowed = constraints_of(store.default_ca._cert)
         if allowed is not None:
             store.get_cert = partial(_limited, store.get_cert, allowed)
+        return store
 
 
 def _limited(

@@ -19,7 +19,7 @@ class Hole(Strict, frozen=True):
     fixed: str
     id: str
     what: str
-    do: str = ""
+    alone: str = ""
     shows_flows: bool = False
 
 

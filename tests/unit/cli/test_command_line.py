@@ -32,13 +32,21 @@ def test_of_streams_there_is_a_line_only_when_it_is_asked_for(monkeypatch):
         assert quiet.filter(line)
 
 
-@pytest.mark.parametrize("command", [["stats"], ["doctor"], []])
+@pytest.mark.parametrize("command", [["stats"], []])
 def test_help_is_there_for_every_command_of_ours(command, capsys):
     for flag in ("-h", "--help"):
         with pytest.raises(SystemExit) as ended:
             main([*command, flag])
         assert ended.value.code == 0
         assert capsys.readouterr().out == USAGE
+
+
+@pytest.mark.parametrize("command", ["wrap", "local", "service", "pause", "resume", "doctor", "ca"])
+def test_other_commands_have_help_of_their_own(command, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--help"])
+    assert ended.value.code == 0
+    assert f"penumbra {command} " in capsys.readouterr().out.partition("\n\n")[0]
 
 
 def test_the_list_of_holes_is_dated():

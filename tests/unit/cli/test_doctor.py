@@ -1,15 +1,29 @@
 """`penumbra doctor` and the list of versions with known holes."""
 
+import json
+import os
+import sqlite3
 import sys
 from importlib import metadata
 
 import pytest
 
 from penumbra import rules, user_rules
-from penumbra.cli import doctor
+from penumbra.cli import (
+    certificates,
+    doctor,
+    environment_check,
+    installation,
+    own_ca,
+    store_check,
+    trust_check,
+)
 from penumbra.cli.advisories import holes, holes_of
-from penumbra.cli.doctor import State, checks
+from penumbra.cli.ca_files import certificate_file
+from penumbra.cli.checks import State
+from penumbra.cli.doctor import checks
 from penumbra.cli.failure import Failure
+from penumbra.config.settings import Settings
 
 RULES = rules.load("advisories.yaml")
 
@@ -25,7 +39,7 @@ def test_every_hole_says_what_to_do_and_none_is_listed_twice():
     for entry in RULES["holes"]:
         (found,) = [hole for hole in holes_of(entry["package"], "0.1") if hole.id == entry["id"]]
         assert found.remedy
-        assert "Python" in found.remedy or "pip install" in found.remedy
+        assert any(word in found.remedy for word in ("Python 3.12", "install", "scripts/run"))
     assert holes_of("mitmproxy", "") == []
 
 
@@ -42,9 +56,9 @@ def test_one_line_a_check_and_the_worst_is_the_exit_code(tmp_path, monkeypatch, 
     lines = capsys.readouterr().out.rstrip("\n").split("\n")
     assert code == (1 if any(line.startswith("note ") for line in lines) else 0)
     assert not [line for line in lines if line.startswith("BAD ")]
-    assert any(
-        line.startswith(f"ok    CA certificate {tmp_path}/.local/state/penumbra/ca/") for line in lines
-    )
+    place = f"{tmp_path}/.local/state/penumbra/ca"
+    assert f"ok    no CA certificate yet: the first start makes one in {place}" in lines
+    assert list(tmp_path.iterdir()) == []
     assert any("mitmproxy" in line for line in lines)
     assert lines[0].startswith("note " if sys.version_info < (3, 12) else "ok ")
 
@@ -56,7 +70,7 @@ def test_one_line_a_check_and_the_worst_is_the_exit_code(tmp_path, monkeypatch, 
 def test_settings_that_endanger_are_named(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     told = [str(check) for check in checks({"PENUMBRA_REDACT_SECRETS": "off", "PENUMBRA_XYZ": "1"})]
-    assert "note  PENUMBRA_XYZ: Penumbra reads no variable of this name" in told
+    assert "note  PENUMBRA_XYZ: Penumbra reads no variable of this name: unset PENUMBRA_XYZ" in told
     assert any(line.startswith("note  redact_secrets is off") for line in told)
 
 
@@ -64,12 +78,13 @@ def test_a_home_that_cannot_be_used_is_bad(tmp_path, monkeypatch):
     home = tmp_path / "no folder"
     home.write_text("")
     monkeypatch.setenv("HOME", str(home))
-    (last,) = [check for check in checks({}) if "CA certificate" in check.told]
+    (last,) = [check for check in checks({}) if check.about == "ca"]
     assert last.state is State.BAD
+    assert last.fix
 
 
 def test_arguments_are_refused():
-    with pytest.raises(Failure, match="doctor takes no arguments, got '--all'"):
+    with pytest.raises(Failure, match="doctor: got '--all', allowed: --json"):
         doctor.main(["--all"])
 
 
@@ -90,3 +105,76 @@ def test_rules_of_the_users_own_are_checked(tmp_path):
         user_rules.use(None)
     (missing,) = doctor._rules(str(tmp_path / "none"), {})
     assert missing.state is State.BAD
+
+
+def test_programs_read_the_same(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    code = doctor.main(["--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert set(found[0]) == {"check", "state", "told", "fix"}
+    assert code == max({"ok": 0, "note": 1, "bad": 2}[line["state"]] for line in found)
+    looked_at = {line["check"] for line in found}
+    assert looked_at > {"python", "mitmproxy", "clock", "settings", "store", "port", "ca", "environment"}
+
+
+def test_what_leads_past_the_proxy_is_named(tmp_path, monkeypatch):
+    def told(environment):
+        return [str(check) for check in environment_check.past_the_proxy(environment)]
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    usual = {"ANTHROPIC_BASE_URL": "https://api.anthropic.com", "NO_PROXY": "intranet,127.0.0.1"}
+    assert told(usual) == ["ok    nothing in the environment leads past the proxy"]
+    settings = tmp_path / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text('{"env": {"HTTPS_PROXY": "http://corp:1", "no_proxy": ".anthropic.com"}}')
+    lines = told({"OPENAI_BASE_URL": "https://gw.example/v1"})
+    for line, words in zip(lines, ("OPENAI_BASE_URL", "no_proxy in ", "HTTPS_PROXY in "), strict=True):
+        assert line.startswith("note  ")
+        assert words in line
+
+
+def test_the_store_is_looked_at_and_not_changed(tmp_path):
+    path = tmp_path / "some" / "penumbra.sqlite"
+    settings = Settings(database=str(path))
+    assert "is made at the first start" in store_check.store(settings, {}).told
+    path.parent.mkdir()
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    before = path.read_bytes()
+    check = store_check.store(settings, {})
+    assert (check.state, "made by a later release" in check.told) == (State.NOTE, True)
+    assert path.read_bytes() == before
+    path.write_text("no database at all, and long enough to be looked at as if it were one" * 20)
+    assert "can't be read" in store_check.store(settings, {}).told
+    assert store_check.store(Settings(database="memory"), {}).state is State.NOTE
+
+
+def test_clients_trust_what_they_are_told_to_trust(tmp_path):
+    """A handshake with each kind that is there; none trusts the CA by itself."""
+    folder = tmp_path / "ca"
+    own_ca.make(folder)
+    bundle = certificates.with_bundle(certificate_file(folder)).bundle
+    environment = {"PATH": os.environ["PATH"], "SSL_CERT_FILE": str(bundle), "CURL_CA_BUNDLE": str(bundle)}
+    environment["NODE_EXTRA_CA_CERTS"] = str(certificate_file(folder))
+    told = dict(trust_check.families(folder, environment))
+    assert set(told.values()) == {""}
+    strangers = dict(trust_check.families(folder, {"PATH": os.environ["PATH"]}))
+    assert set(strangers) == set(told)
+    assert all(strangers.values())
+
+
+def test_newer_packages_come_by_what_has_installed_these(tmp_path):
+    pipx, uv = "/home/u/.local/pipx/venvs/penumbra-proxy", "/home/u/.local/share/uv/tools/penumbra-proxy"
+    assert installation.newer(("mitmproxy",), pipx) == "pipx reinstall penumbra-proxy"
+    assert installation.newer(("mitmproxy",), uv) == "uv tool upgrade penumbra-proxy"
+    assert " --upgrade mitmproxy h2 && " in installation.newer(("mitmproxy", "h2"), "/usr")
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "venv").touch()
+    (tmp_path / "addon" / "penumbra").mkdir(parents=True)
+    clone = installation.newer(("h2",), str(tmp_path / ".venv"))
+    assert clone == f"rm -rf {tmp_path}/.venv && {tmp_path}/scripts/run --version"
+
+
+def test_a_clock_that_is_wrong_is_noted():
+    assert doctor._clock(RULES["date"]).state is State.OK
+    assert doctor._clock(RULES["date"].replace(year=1970)).state is State.NOTE
