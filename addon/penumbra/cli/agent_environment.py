@@ -53,18 +53,18 @@ def variables(
 ) -> dict[str, str]:
     """What a program gets beside its environment. `proxy`: host and port."""
     bundle = certificates.bundle
-    found = dict.fromkeys(_spelled(_PROXIES), f"http://{proxy}")
-    found |= dict.fromkeys(_spelled(("NO_PROXY",)), no_proxy(environment, is_llm_host))
+    variables = dict.fromkeys(_spelled(_PROXIES), f"http://{proxy}")
+    variables |= dict.fromkeys(_spelled(("NO_PROXY",)), no_proxy(environment, is_llm_host))
     if tools.node_uses_proxy:
-        found["NODE_USE_ENV_PROXY"] = "1"
+        variables["NODE_USE_ENV_PROXY"] = "1"
     if bundle is not None:
-        found |= dict.fromkeys(_BUNDLES, str(bundle))
+        variables |= dict.fromkeys(_BUNDLES, str(bundle))
     if tools.git_has_own:
-        found.pop("GIT_SSL_CAINFO", None)
+        variables.pop("GIT_SSL_CAINFO", None)
     for name in _ADDED:
         # A file that is named already is in the bundle, and the CA alone is read faster.
-        found[name] = str(bundle if bundle is not None and environment.get(name) else certificates.ca)
-    return found
+        variables[name] = str(bundle if bundle is not None and environment.get(name) else certificates.ca)
+    return variables
 
 
 def no_proxy(environment: Mapping[str, str], is_llm_host: Callable[[str], bool]) -> str:
@@ -92,10 +92,10 @@ def extra_files(environment: Mapping[str, str]) -> list[Path]:
     return [Path(os.path.expanduser(path)) for path in dict.fromkeys(named) if path]
 
 
-def for_shell(found: Mapping[str, str], shell: str) -> str:
+def for_shell(environment: Mapping[str, str], shell: str) -> str:
     """Lines that a shell reads: sh, fish or powershell."""
     write = {"sh": _sh, "fish": _fish, "powershell": _powershell}[shell]
-    return "\n".join(write(name, value) for name, value in _once(found.items(), shell))
+    return "\n".join(write(name, value) for name, value in _once(environment.items(), shell))
 
 
 def shell_of(environment: Mapping[str, str]) -> str:
@@ -111,9 +111,9 @@ def _spelled(names: Iterable[str]) -> list[str]:
     return [spelling for name in names for spelling in (name, name.lower())]
 
 
-def _once(found: Iterable[tuple[str, str]], shell: str) -> list[tuple[str, str]]:
+def _once(pairs: Iterable[tuple[str, str]], shell: str) -> list[tuple[str, str]]:
     """PowerShell's variables of the environment have one spelling on Windows."""
-    return [(name, value) for name, value in found if shell != "powershell" or name.isupper()]
+    return [(name, value) for name, value in pairs if shell != "powershell" or name.isupper()]
 
 
 def _sh(name: str, value: str) -> str:

@@ -33,8 +33,8 @@ class NotRunnable(Exception):
 
 def find(name: str, path: str | None) -> str:
     """The program's file. Raises NotRunnable, as soon as a shell would."""
-    if found := shutil.which(name, path=path):
-        return found
+    if program := shutil.which(name, path=path):
+        return program
     if os.sep not in name:
         raise NotRunnable(f"{name}: command not found", NOT_FOUND)
     if not Path(name).exists():

@@ -79,10 +79,10 @@ def _trusted(folder: Path, environment: Mapping[str, str]) -> Iterator[Check]:
     ours = {entry.get("proxy") for entry in running.running(running.folder(environment))}
     where, fix, tried = "in this shell", 'eval "$(penumbra wrap --print-env)"', dict(environment)
     if not led_to & ours:
-        known = certificates.Certificates(certificate_file(folder), folder / "penumbra-ca-bundle.pem")
+        trusted = certificates.Certificates(certificate_file(folder), folder / "penumbra-ca-bundle.pem")
         where, fix = "under `penumbra wrap`", ""
-        tried |= agent_environment.variables("127.0.0.1:9", known, environment, is_llm_host=covers_llm_host)
-        if known.bundle is None or not known.bundle.is_file():
+        tried |= agent_environment.variables("127.0.0.1:9", trusted, environment, is_llm_host=covers_llm_host)
+        if trusted.bundle is None or not trusted.bundle.is_file():
             yield Check(State.OK, _TRUST, "no bundle of certificates yet: the first start makes it")
             return
     for client, problem in trust_check.families(folder, tried):

@@ -114,9 +114,9 @@ def _public() -> list[Path]:
     import certifi
 
     system = ssl.get_default_verify_paths().openssl_cafile
-    found = [Path(certifi.where())]
-    found += [path for name in (system, *_SYSTEM) if (path := Path(name)).is_file()][:1]
-    return found
+    files = [Path(certifi.where())]
+    files += [path for name in (system, *_SYSTEM) if (path := Path(name)).is_file()][:1]
+    return files
 
 
 def _certificates_in(path: Path) -> list[bytes]:

@@ -77,7 +77,9 @@ def _versions() -> Iterator[Check]:
         if not version:
             yield Check(State.BAD, package, f"{package} is not installed", newer((package,)))
         elif not holes:
-            yield Check(State.OK, package, f"{package} {version}: no hole in the list of {advisories['date']}")
+            yield Check(
+                State.OK, package, f"{package} {version}: no hole in the list of {advisories['date']}"
+            )
         for hole in holes:
             yield Check(State.NOTE, package, f"{package} {version}: {hole.id}, {hole.what}", hole.remedy)
     lacks = local.lacking()

@@ -50,8 +50,8 @@ def port(environment: Mapping[str, str]) -> Check:
 
 def past_the_proxy(environment: Mapping[str, str]) -> Iterator[Check]:
     """Variables of this shell, and those that settings of agents put in their place."""
-    found = [*_variables(environment, ""), *_files(environment)]
-    yield from found or [Check(State.OK, "environment", "nothing in the environment leads past the proxy")]
+    checks = [*_variables(environment, ""), *_files(environment)]
+    yield from checks or [Check(State.OK, "environment", "nothing in the environment leads past the proxy")]
 
 
 def _files(environment: Mapping[str, str]) -> Iterator[Check]:

@@ -65,5 +65,5 @@ def lacking(system: str = platform.system(), release: str = platform.release()) 
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    found = re.match(r"\d+(?:\.\d+)*", version)
-    return tuple(int(number) for number in found[0].split(".")) if found else ()
+    release = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(int(number) for number in release[0].split(".")) if release else ()

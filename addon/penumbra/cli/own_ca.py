@@ -60,8 +60,8 @@ class OwnCa:
 
 def provider_hosts() -> tuple[str, ...]:
     """The globs of all LLM hosts that the rules know."""
-    known = rules.load_as("providers.yaml", Providers)
-    return tuple(host for hosts in known.providers.values() for host in hosts)
+    providers = rules.load_as("providers.yaml", Providers)
+    return tuple(host for hosts in providers.providers.values() for host in hosts)
 
 
 def domain(glob: str) -> str:

@@ -134,17 +134,17 @@ def joinable(environment: Mapping[str, str]) -> Mapping[str, Any] | None:
 
 def difference(now: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
     """Totals that have grown, of numbers, lists and tables of them."""
-    found: dict[str, Any] = {}
+    grown: dict[str, Any] = {}
     for name, value in now.items():
         old = before.get(name)
         if isinstance(value, Mapping):
-            found[name] = difference(value, old if isinstance(old, Mapping) else {})
+            grown[name] = difference(value, old if isinstance(old, Mapping) else {})
         elif isinstance(value, list):
             earlier = old if isinstance(old, list) and len(old) == len(value) else [0] * len(value)
-            found[name] = [one - other for one, other in zip(value, earlier, strict=True)]
+            grown[name] = [one - other for one, other in zip(value, earlier, strict=True)]
         else:
-            found[name] = value - (old if isinstance(old, (int, float)) else 0)
-    return found
+            grown[name] = value - (old if isinstance(old, (int, float)) else 0)
+    return grown
 
 
 def behind(url: str) -> list[str]:
@@ -188,8 +188,8 @@ class _Lines:
                 return {}
             self._buffer += data
         line, _, self._buffer = self._buffer.partition(b"\n")
-        found: dict[str, Any] = orjson.loads(line)
-        return found
+        report: dict[str, Any] = orjson.loads(line)
+        return report
 
 
 def _environment() -> dict[str, str]:

@@ -41,8 +41,8 @@ def main(arguments: Sequence[str]) -> int:
 def _program() -> list[str]:
     """How this very installation is started again, by whole paths."""
     beside = Path(sys.executable).with_name("penumbra")
-    found = str(beside) if beside.exists() else shutil.which("penumbra")
-    return [os.path.abspath(found)] if found else [sys.executable, "-m", "penumbra"]
+    program = str(beside) if beside.exists() else shutil.which("penumbra")
+    return [os.path.abspath(program)] if program else [sys.executable, "-m", "penumbra"]
 
 
 def _systemd(command: Sequence[str]) -> str:

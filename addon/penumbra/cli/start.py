@@ -83,7 +83,7 @@ class Starter(Protocol):
     is_wrap: bool
     """It is for one program, and ends with it."""
 
-    def listens(self, servers: Sequence[Server], known: certificates.Certificates) -> None:
+    def listens(self, servers: Sequence[Server], trusted: certificates.Certificates) -> None:
         """It listens; called in its event loop."""
         ...
 
@@ -97,10 +97,10 @@ class User:
 
     is_wrap = False
 
-    def listens(self, servers: Sequence[Server], known: certificates.Certificates) -> None:
+    def listens(self, servers: Sequence[Server], trusted: certificates.Certificates) -> None:
         """Says so."""
         if ctx.options.termlog_verbosity != "error":
-            print(hints(servers, known), flush=True)
+            print(hints(servers, trusted), flush=True)
 
     def ended(self, totals: Mapping[str, Any]) -> None:
         """The figures were there to see."""
@@ -109,9 +109,9 @@ class User:
 class _Greeting:
     """The ports are known once all addons run, also those that the system chose."""
 
-    def __init__(self, starter: Starter, known: certificates.Certificates) -> None:
+    def __init__(self, starter: Starter, trusted: certificates.Certificates) -> None:
         self._starter = starter
-        self._certificates = known
+        self._certificates = trusted
 
     def running(self) -> None:
         """It listens."""
@@ -185,20 +185,20 @@ class _Face:
         """The CA in use, which may sign for the hosts that are decrypted. Raises Failure."""
         settings, confdir = self.addon.settings, ctx.options.confdir
         any_host = settings.intercept == "all"
-        known = certificates.prepare(confdir, hosts=None if any_host else settings.hosts)
+        trusted = certificates.prepare(confdir, hosts=None if any_host else settings.hosts)
         if confdir == certificates.DEFAULT:
-            ctx.options.update(confdir=str(known.ca.parent))
-        if known.bundle is not None and not ctx.options.ssl_verify_upstream_trusted_ca:
+            ctx.options.update(confdir=str(trusted.ca.parent))
+        if trusted.bundle is not None and not ctx.options.ssl_verify_upstream_trusted_ca:
             # Where a company reads all traffic, its certificate is among the system's.
-            ctx.options.update(ssl_verify_upstream_trusted_ca=str(known.bundle))
-        lacking = ["any host"] if any_host and read(known.ca.parent).names else []
-        lacking = lacking or read(known.ca.parent).lacks((*provider_hosts(), *settings.hosts))
+            ctx.options.update(ssl_verify_upstream_trusted_ca=str(trusted.bundle))
+        lacking = ["any host"] if any_host and read(trusted.ca.parent).names else []
+        lacking = lacking or read(trusted.ca.parent).lacks((*provider_hosts(), *settings.hosts))
         if lacking:
             _log.warning(
-                f"The CA certificate {known.ca} may not sign for {', '.join(lacking)}: clients will refuse "
+                f"The CA certificate {trusted.ca} may not sign for {', '.join(lacking)}: clients will refuse "
                 "these. `penumbra ca make --again` makes one that may, to be trusted anew."
             )
-        return known
+        return trusted
 
 
 class _Done(Exception):

@@ -94,23 +94,23 @@ def main(given: Sequence[str], environment: Mapping[str, str] = os.environ) -> i
 
 def read(given: Sequence[str], environment: Mapping[str, str]) -> Arguments:
     """The arguments: ours first, and from the first other word on the program's. Raises Failure."""
-    found, rest = Arguments(), list(given)
+    arguments, rest = Arguments(), list(given)
     while rest and rest[0].startswith("-") and rest[0] != "--":
         name, has_value, value = rest.pop(0).partition("=")
         if name == "--print-env":
             shell = value or agent_environment.shell_of(environment)
             if shell not in agent_environment.SHELLS:
                 raise Failure(f"--print-env: got {value!r}, allowed: sh, fish or powershell", code=_WRONG)
-            found = replace(found, shell=shell)
+            arguments = replace(arguments, shell=shell)
         elif name in ("--set", "--log"):
             if not has_value and not rest:
                 raise Failure(f"wrap: {name} needs a value", code=_WRONG)
             value = value if has_value else rest.pop(0)
-            settings = (*found.settings, value) if name == "--set" else found.settings
-            found = replace(found, settings=settings, log=value if name == "--log" else found.log)
+            settings = (*arguments.settings, value) if name == "--set" else arguments.settings
+            arguments = replace(arguments, settings=settings, log=value if name == "--log" else arguments.log)
         elif name in _FLAGS and not has_value:
             flag: Any = {_FLAGS[name]: True}
-            found = replace(found, **flag)
+            arguments = replace(arguments, **flag)
         else:
             raise Failure(
                 f"wrap: {name} is no option of `penumbra wrap`; the program's own come behind its name, and "
@@ -119,9 +119,9 @@ def read(given: Sequence[str], environment: Mapping[str, str]) -> Arguments:
             )
     if rest[:1] == ["--"]:
         rest.pop(0)
-    if not rest and not found.shell:
+    if not rest and not arguments.shell:
         raise Failure("wrap: which program? penumbra wrap -- claude", code=_WRONG)
-    return replace(found, program=tuple(rest))
+    return replace(arguments, program=tuple(rest))
 
 
 _FLAGS = {"--new": "is_new", "--web": "web", "--quiet": "is_quiet"}
@@ -170,28 +170,28 @@ def _proxy(arguments: Arguments, environment: Mapping[str, str]) -> proxy_proces
 
 def _upstream(environment: Mapping[str, str]) -> str:
     """The proxy that all goes through already; where that is one of ours, requests are read once."""
-    found = agent_environment.upstream(environment)
+    url = agent_environment.upstream(environment)
     ours = {entry.get("proxy") for entry in running.running(running.folder(environment))}
-    return "" if found.removeprefix("http://").rstrip("/") in ours else found
+    return "" if url.removeprefix("http://").rstrip("/") in ours else url
 
 
 def _print(shell: str, environment: Mapping[str, str]) -> int:
     entry = proxy_process.joinable(environment)
     if entry is None:
         raise Failure("no proxy of ours runs here: start `penumbra proxy` first, in another shell")
-    found = _variables(proxy_process.Joined(entry), environment)
-    print(agent_environment.for_shell(found, shell))
+    variables = _variables(proxy_process.Joined(entry), environment)
+    print(agent_environment.for_shell(variables, shell))
     return 0
 
 
 def _variables(proxy: proxy_process.Proxy, environment: Mapping[str, str]) -> dict[str, str]:
     """What the program gets beside its environment."""
-    known = certificates.with_bundle(proxy.ca, agent_environment.extra_files(environment))
-    if known.bundle is None:
-        print(f"penumbra: no bundle of certificates: {one_line(known.problem)}", file=sys.stderr)
+    trusted = certificates.with_bundle(proxy.ca, agent_environment.extra_files(environment))
+    if trusted.bundle is None:
+        print(f"penumbra: no bundle of certificates: {one_line(trusted.problem)}", file=sys.stderr)
     return agent_environment.variables(
         proxy.place,
-        known,
+        trusted,
         environment,
         is_llm_host=covers_llm_host,
         tools=_tools(environment),

@@ -37,7 +37,7 @@ class _Wrap:
         with contextlib.suppress(OSError):
             os.write(self._report, orjson.dumps(line) + b"\n")
 
-    def listens(self, servers: Sequence[Server], known: Certificates) -> None:
+    def listens(self, servers: Sequence[Server], certificates: Certificates) -> None:
         """Where, and by which CA."""
         from mitmproxy import ctx
 
@@ -46,7 +46,7 @@ class _Wrap:
         web = ""
         if "web_port" in ctx.options:
             web = getattr(ctx.master, "web_url", f"http://127.0.0.1:{ctx.options.web_port}/")
-        self.tell(listens={"proxy": proxy, "ca": str(known.ca), "web": web})
+        self.tell(listens={"proxy": proxy, "ca": str(certificates.ca), "web": web})
 
     def ended(self, totals: Mapping[str, Any]) -> None:
         """What it has done."""
@@ -79,10 +79,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _line(descriptor: int) -> bytes:
-    found = b""
-    while not found.endswith(b"\n") and (byte := os.read(descriptor, 1)):
-        found += byte
-    return found
+    line = b""
+    while not line.endswith(b"\n") and (byte := os.read(descriptor, 1)):
+        line += byte
+    return line
 
 
 if __name__ == "__main__":

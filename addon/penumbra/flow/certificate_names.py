@@ -59,10 +59,10 @@ def _limited(
 def constraints_of(certificate: x509.Certificate) -> list[x509.GeneralName] | None:
     """What a CA may sign for; None: anything."""
     try:
-        found = certificate.extensions.get_extension_for_class(x509.NameConstraints).value
+        limits = certificate.extensions.get_extension_for_class(x509.NameConstraints).value
     except x509.ExtensionNotFound:
         return None
-    return list(found.permitted_subtrees or [])
+    return list(limits.permitted_subtrees or [])
 
 
 def is_permitted(name: x509.GeneralName, allowed: Iterable[x509.GeneralName]) -> bool:
