@@ -18,7 +18,7 @@ from functools import partial
 from penumbra import errors
 from penumbra.compress import critical_lines, time_budget, token_estimate, wrapped
 from penumbra.compress.calls.classify import Call, classify
-from penumbra.compress.calls.envelope import split_envelope, tells_failure
+from penumbra.compress.calls.envelope import split_envelope, tells_failure, without_needless
 from penumbra.compress.families import shorten as families
 from penumbra.compress.result import Loss, Mode, Policy, Redact, Shortened, ToolOutput
 from penumbra.compress.size import exceeds, size
@@ -67,6 +67,7 @@ def shorten(
     run.clean()
     if policy.mode is Mode.DISABLED or run.unwrapped(ref):
         return run.result()
+    run.open_envelope()
     run.apply("binary", Loss.LOSSY, binary.suppress)
     if "binary" not in run.stages:
         run.structure(ref)
@@ -159,6 +160,11 @@ class _Run:
         self.text, self.loss = found.text, loss
         self.redact_again()
         return True
+
+    def open_envelope(self) -> None:
+        """Take off what an agent writes around each output, and nobody acts on: in short results, too."""
+        if _RANK[self.policy.mode] >= _RANK[Mode.STANDARD]:
+            self.apply("envelope", Loss.NONE, without_needless)
 
     def structure(self, ref: Callable[[str], str]) -> None:
         """The stages that the mode, the size and the call allow."""
@@ -285,7 +291,7 @@ class _Run:
         except Exception as error:
             _failed(name, error)
             return
-        in_front = self.policy.overhead if self.loss is not Loss.LOSSY else ""
+        in_front = self.policy.overhead if loss is Loss.LOSSY and self.loss is not Loss.LOSSY else ""
         if new is not None and new != self.text and size(new) + size(in_front) <= size(self.text):
             self._keep(name, loss, new)
 

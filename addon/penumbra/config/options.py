@@ -151,7 +151,7 @@ class Settings:
     min_bytes: int = row(
         512,
         size(0),
-        "Results up to this size get the safe stages only.",
+        "Results up to this size get the safe stages only, and lose needless lines of what is around them.",
         group="Sizes, and what may be left out",
         pipe=True,
     )

@@ -76,6 +76,29 @@ class EnvelopeExample(Strict, frozen=True):
     failed: bool = False
 
 
+class NeedlessLine(Strict, frozen=True):
+    """A line of an envelope that tells nothing which anybody acts on."""
+
+    line: Regex
+    """The line, without its end."""
+    unless: Regex = ""
+    """It stays if this stands in the envelope, too."""
+
+
+class LabelPair(Strict, frozen=True):
+    """What stands directly in front of an output, and behind it."""
+
+    opening: str
+    closing: str = ""
+
+
+class TrimExample(Strict, frozen=True):
+    """A text, and what is left of it without the needless lines of its envelope."""
+
+    text: str
+    gives: str
+
+
 class Envelopes(Strict, frozen=True):
     """What agents write around the output of a command."""
 
@@ -87,8 +110,16 @@ class Envelopes(Strict, frozen=True):
     """Behind it."""
     failed: Regex = ""
     """What in a head or a tail says that the command failed."""
+    needless: tuple[NeedlessLine, ...] = ()
+    """Lines of heads and tails that go."""
+    labels: tuple[LabelPair, ...] = ()
+    """What parts the output from the envelope: it goes when nothing else is left of that."""
+    success: Regex = ""
+    """Which of the needless lines says that the command ended well: it stays where there is no output."""
     json: JsonEnvelope = field(default_factory=JsonEnvelope)
     """Outputs as members of a JSON object."""
+    trim_examples: tuple[TrimExample, ...] = ()
+    """The tests of what goes."""
     examples: tuple[EnvelopeExample, ...] = ()
     """The tests of these."""
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penumbra.compress.calls.envelope import split_envelope, tells_failure
+from penumbra.compress.calls.envelope import split_envelope, tells_failure, without_needless
 from penumbra.compress.calls.tools import tool_rules
-from penumbra.rule_schemas.tools import EnvelopeExample
+from penumbra.rule_schemas.tools import EnvelopeExample, TrimExample
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,14 @@ def test_examples(example: EnvelopeExample) -> None:
     assert body == example.body
     assert head + body + tail == example.text
     assert tells_failure(head, tail) == example.failed
+
+
+@pytest.mark.parametrize(
+    "example", tool_rules().envelopes.trim_examples, ids=lambda example: repr(example.text)[:40]
+)
+def test_what_nobody_acts_on_goes(example: TrimExample) -> None:
+    assert without_needless(example.text) == example.gives
+    assert without_needless(example.gives) == example.gives
 
 
 @given(

@@ -115,7 +115,9 @@ def test_up_to_the_least_size_nothing_happens(kind: str) -> None:
 
 
 def test_what_says_that_it_failed_may_say_more() -> None:
-    log = "\n".join(f"step {n} of the run took {n * 17 % 91} ms and left {n * n} things" for n in range(400))
+    log = "\n".join(
+        f"step {n} of the run took {n * 17 % 91} ms and left {n * n} things" for n in range(1_200)
+    )
     sizes = [
         size(
             shorten(

@@ -45,6 +45,45 @@ def split_envelope(text: str) -> tuple[str, str, str]:
     return text[:start], text[start:end], text[end:]
 
 
+def without_needless(text: str) -> str:
+    """The text without the lines of its envelope that nobody acts on; without output, how it ended stays."""
+    head, body, tail = split_envelope(text)
+    if not head and not tail:
+        return text
+    is_empty = not body.strip()
+    first = _kept(_HEAD_LINE.findall(head), head + tail, is_empty)
+    last = _kept(_TAIL_LINE.findall(tail), head + tail, is_empty)
+    for label in tool_rules().envelopes.labels:
+        if not is_empty and (first, last) == (label.opening, label.closing):
+            first = last = ""
+    return first + body + last if first or last or not is_empty else text
+
+
+_HEAD_LINE = re.compile(r"[^\n]*\n|[^\n]+\Z")
+_TAIL_LINE = re.compile(r"\n?[^\n]+(?:\n\Z)?|\n")
+
+
+def _kept(lines: list[str], envelope: str, is_empty: bool) -> str:
+    """The lines of one end of an envelope that stay."""
+    rules, success = _needless()
+    needless = [line for line, unless in rules if unless is None or not unless.search(envelope)]
+    return "".join(
+        line
+        for line in lines
+        if (is_empty and success.search(line)) or not any(one.fullmatch(line.strip("\n")) for one in needless)
+    )
+
+
+@rules.cached
+def _needless() -> tuple[list[tuple[re.Pattern[str], re.Pattern[str] | None]], re.Pattern[str]]:
+    """The needless lines with what keeps them, and what tells that a command ended well."""
+    envelopes = tool_rules().envelopes
+    lines = [
+        (re.compile(one.line), re.compile(one.unless) if one.unless else None) for one in envelopes.needless
+    ]
+    return lines, re.compile(envelopes.success or r"(?!)")
+
+
 def tells_failure(head: str, tail: str) -> bool:
     """Whether an envelope names an exit code other than 0."""
     return any(_failed().search(part) for part in (head, tail) if part)

@@ -11,8 +11,9 @@ is bounded by the limit, whatever the size of the result. What is missing is cou
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
-from functools import partial
+from functools import cache, partial
 
 from penumbra.compress import failure_lines, windows
 from penumbra.compress.calls import log_files
@@ -22,7 +23,7 @@ from penumbra.compress.failure_lines import FailureLines
 from penumbra.compress.result import Mode
 from penumbra.compress.size import encode, exceeds, size
 from penumbra.compress.stage import Shape, Source, is_readable
-from penumbra.compress.stages import diff_hunks, json_prune, row_sample, search_hits, web_hits
+from penumbra.compress.stages import diff_hunks, json_prune, new_facts, row_sample, search_hits, web_hits
 from penumbra.compress.stages.outline import outline
 
 
@@ -42,17 +43,20 @@ class Kind(StrEnum):
 
 
 _LIMITS = {
-    Kind.COMMAND: 2_500,
-    Kind.SEARCH: 4_500,
-    Kind.LIST: 8_000,
-    Kind.WEB: 5_000,
-    Kind.HITS: 5_000,
-    Kind.DIFF: 2_800,
-    Kind.JSON: 5_000,
-    Kind.REPORT: 32_000,
-    Kind.OTHER: 3_000,
+    Kind.COMMAND: (4_500, 30),
+    Kind.SEARCH: (5_000, 45),
+    Kind.LIST: (8_000, 60),
+    Kind.WEB: (6_000, 45),
+    Kind.HITS: (6_000, 45),
+    Kind.DIFF: (5_000, 25),
+    Kind.JSON: (6_000, 45),
+    Kind.REPORT: (32_000, 0),
+    Kind.OTHER: (4_500, 30),
 }
-"""Bytes of an account, heading included, in standard mode."""
+"""Bytes of an account, heading included, in standard mode: the least, and what the root of the original's
+bytes is multiplied by. Of a text four times as large twice as much may be told."""
+_MOST = 24_000
+"""Bytes above which no account grows."""
 _FILE = 15 / 32
 """Part of the hard limit that a file may have: what is larger is read for a part of it, and the rest can be
 asked for."""
@@ -92,7 +96,8 @@ def account(text: str, source: Source) -> str | None:
         return None
     data = encode(text)
     found = FailureLines.of(data) if _tells_failures(kind, text, source) else FailureLines()
-    body = partial(_body, text, data, kind, source=source, found=found)
+    lines = cache(lambda: new_facts.Lines.of(data, source.mentioned()))
+    body = partial(_body, text, data, kind, source=source, found=found, lines=lines)
     weakest, share, more = Severity.ERROR, _SHARE_OF_QUOTED, 0
     if kind not in (Kind.LIST, Kind.REPORT):
         weakest, share = Severity.COMPLAINT, _SHARE
@@ -123,9 +128,13 @@ def kind_of(source: Source) -> Kind:
 def limit_of(kind: Kind, source: Source) -> int:
     """Bytes that a result of this kind may have: less in aggressive mode, more for an error."""
     policy = source.policy
-    limit = _LIMITS.get(kind, int(policy.max_output_bytes * _FILE))
+    least, growth = _LIMITS.get(kind, (int(policy.max_output_bytes * _FILE), 0))
     if kind is Kind.COMMAND:
-        limit = excerpt_sizes().get(source.call.family, limit)
+        least = excerpt_sizes().get(source.call.family, least)
+    if source.original_bytes <= new_facts.LONGEST:
+        limit = max(least, min(_MOST, int(growth * source.original_bytes**0.5)))
+    else:
+        limit = least
     if kind is not Kind.FILE:
         limit = limit // 2 if policy.mode is Mode.AGGRESSIVE else limit
         limit = limit * 2 if source.is_error else limit
@@ -142,12 +151,18 @@ def _heading(kind: Kind, source: Source) -> str:
         facts[0] = f"file {source.call.path} in part"
     if not source.policy.overhead and (artifact := source.artifact()):
         facts.append(f"artifact {artifact}")
-    if source.call_id:
-        facts.append(f"call {source.call_id}")
     return f"[{'; '.join(facts)}]"
 
 
-def _body(text: str, data: bytes, kind: Kind, room: int, source: Source, found: FailureLines) -> str:
+def _body(
+    text: str,
+    data: bytes,
+    kind: Kind,
+    room: int,
+    source: Source,
+    found: FailureLines,
+    lines: Callable[[], new_facts.Lines],
+) -> str:
     sample: str | None = None
     if not is_readable(text):
         pass
@@ -156,19 +171,25 @@ def _body(text: str, data: bytes, kind: Kind, room: int, source: Source, found: 
     elif kind is Kind.HITS:
         return web_hits.sample(text, room)
     elif kind is Kind.SEARCH:
-        sample = search_hits.sample(text, room)
+        sample = search_hits.sample(text, room, source.mentioned())
     elif kind is Kind.JSON:
-        sample = row_sample.sample(text, room) or json_prune.prune(text, room)
+        sample = row_sample.sample(text, room, source.mentioned()) or json_prune.prune(text, room)
     elif kind is Kind.DIFF:
         sample = diff_hunks.sample(text, room)
     elif kind in (Kind.COMMAND, Kind.OTHER):
-        sample = row_sample.sample_separated(text, room)
+        sample = row_sample.sample_separated(text, room, source.mentioned())
     if sample is not None:
         return sample
-    spans = windows.choose(data, room, found.ranked())
+    if kind is not Kind.DIFF and len(data) <= new_facts.LONGEST and is_readable(text):
+        spans = lines().choose(room, found.ranked())
+    else:
+        spans = windows.choose(data, room, found.ranked())
     return windows.assemble(data, spans, partial(_gap, data))
 
 
 def _gap(data: bytes, start: int, end: int) -> str:
     lines = data.count(10, start, end)
-    return f"[{lines} {'line' if lines == 1 else 'lines'}, {end - start} bytes left out]"
+    starts_line = start == 0 or data[start - 1 : start] == b"\n"
+    if lines and starts_line and (end == len(data) or data[end - 1 : end] == b"\n"):
+        return f"[{lines} {'line' if lines == 1 else 'lines'} left out]"
+    return f"[{end - start} bytes left out]"

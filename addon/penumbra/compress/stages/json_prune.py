@@ -1,6 +1,6 @@
 """The shape of a JSON value that is too long: keys in full, long arrays and strings cut, with counts.
 
-    {"users":[{"id":1,"bio":"Born in [812 characters left out]"},"[41 more items]"],"total":42}
+    {"users":[{"id":1,"bio":"Born in [812 characters left out] of May"},"[41 more items]"],"total":42}
 
 Numbers keep their spelling. What is cut is said by a string in its place. Several measures are
 tried, from generous to strict, until the result fits.
@@ -30,6 +30,7 @@ class _Measure:
 
 
 _MEASURES = (
+    *(_Measure(items=60, keys=200, characters=most, depth=12) for most in (12_000, 6_000, 3_000, 1_500, 800)),
     _Measure(items=30, keys=80, characters=400, depth=8),
     _Measure(items=12, keys=60, characters=200, depth=7),
     _Measure(items=5, keys=40, characters=120, depth=6),
@@ -90,7 +91,9 @@ def _string(source: str, measure: _Measure) -> str:
     text = _STRING.decode(encode(source))
     if len(text) <= measure.characters:
         return source
-    return _quote(f"{text[: measure.characters]} [{len(text) - measure.characters} characters left out]")
+    start, end = measure.characters - measure.characters // 4, measure.characters // 4
+    gone = len(text) - start - end
+    return _quote(f"{text[:start]} [{gone} characters left out] {text[-end:]}")
 
 
 def _text(value: msgspec.Raw) -> str:

@@ -1,12 +1,22 @@
-"""A sample of search hits: every file with its number of hits, the first hits of each, all line numbers."""
+"""A sample of search hits: every file with its number of hits, the hits that tell most, all line numbers.
+
+[60 hits in 9 files]
+src/api/carts.py: 12 hits
+40:def total(carts):
+[11 more: lines 44 51 60]
+[48 hits in 8 more files: src/api/{orders.py 30, users.py 12} src/core/{tax.py 6}]
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from penumbra.compress.calls.classify import Call
-from penumbra.compress.size import head, size
+from penumbra.compress.size import encode, head, size
+from penumbra.compress.stages.new_facts import Facts
 
 _PROGRAMS = frozenset(
     {"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "ugrep", "findstr", "Select-String"}
@@ -45,8 +55,11 @@ def is_search(call: Call) -> bool:
     return bool(command) and (command[0] in _PROGRAMS or command[:2] == ("git", "grep"))
 
 
-def sample(text: str, room: int) -> str | None:
-    """The hits that fit into `room` bytes; None if the text is not grouped by file."""
+def sample(text: str, room: int, mentioned: Mapping[str, float] = MappingProxyType({})) -> str | None:
+    """The hits that fit into `room` bytes; None if the text is not grouped by file.
+
+    `mentioned`: the names that the conversation has used before, and how much each weighs.
+    """
     files = _files(text)
     if files is None:
         return None
@@ -54,13 +67,12 @@ def sample(text: str, room: int) -> str | None:
     room -= 80
     named = _named(files, room // 2)
     room -= sum(size(file.name) + _NOTE for file in named)
+    more = _others(files[len(named) :], room - room // 4)
+    room -= size(more)
     numbers = min(_NUMBERS, max(0, room // 4) // (_NUMBER * len(named)))
-    _fill(named, room - numbers * _NUMBER * len(named))
+    _fill(named, room - numbers * _NUMBER * len(named), mentioned)
     lines = [line for file in named for line in _shown(file, numbers)]
-    if len(named) < len(files):
-        rest = sum(len(file.hits) for file in files[len(named) :])
-        lines.append(f"[{rest} hits in {len(files) - len(named)} more files]")
-    return "\n".join([f"[{total} hits in {len(files)} files]", *lines])
+    return "\n".join([f"[{total} hits in {len(files)} files]", *lines, *([more] if more else [])])
 
 
 def _files(text: str) -> list[_File] | None:
@@ -91,23 +103,34 @@ def _named(files: list[_File], room: int) -> list[_File]:
     return named
 
 
-def _fill(files: list[_File], room: int) -> None:
-    """Choose lines: the first hit of each file, the second of each, and so on while there is room."""
-    queues = [iter(file.hits) for file in files]
-    open_files = list(range(len(files)))
-    while open_files:
-        still = []
-        for index in open_files:
-            position = next(queues[index], None)
-            if position is None:
-                continue
-            cost = min(size(files[index].lines[position]), 2 * _LONGEST) + 30
-            if cost > room:
-                continue
-            room -= cost
-            files[index].shown.add(position)
-            still.append(index)
-        open_files = still
+def _others(files: Sequence[_File], room: int) -> str:
+    """Names of further files with their numbers of hits, by folder, as far as they fit."""
+    if not files:
+        return ""
+    hits = sum(len(file.hits) for file in files)
+    told: dict[str, list[str]] = {}
+    left = room - _NOTE
+    for file in files:
+        cut = file.name.rfind("/") + 1
+        folder, name = file.name[:cut], f"{file.name[cut:]} {len(file.hits)}"
+        left -= size(name) + 2 + (0 if folder in told else size(folder) + 3)
+        if left < 0:
+            break
+        told.setdefault(folder, []).append(name)
+    names = [f"{folder}{{{', '.join(inside)}}}" for folder, inside in told.items()]
+    unnamed = len(files) - sum(map(len, told.values()))
+    end = f"; {unnamed} of them are not named" if names and unnamed else ""
+    return f"[{hits} hits in {len(files)} more files{': ' if names else ''}{' '.join(names)}{end}]"
+
+
+def _fill(files: Sequence[_File], room: int, mentioned: Mapping[str, float]) -> None:
+    """Choose the hits that tell most of what is new, while there is room."""
+    hits = [(file, position) for file in files for position in file.hits]
+    contents = [encode(_HIT.sub("", file.lines[position], count=1)[:_LONGEST]) for file, position in hits]
+    costs = [min(size(file.lines[position]), 2 * _LONGEST) + 1 for file, position in hits]
+    for index in Facts.of(contents, mentioned).fill(costs, room):
+        file, position = hits[index]
+        file.shown.add(position)
 
 
 def _shown(file: _File, most: int) -> list[str]:

@@ -1,0 +1,246 @@
+"""The parts of a long text that tell most of what is new: paths, names, ids and numbers nobody said before.
+
+What stands in a text once costs its line; what stands there often is told by any of its lines. So lines are
+taken one by one, each time the one that tells most for its size of what is not told yet. The beginning and
+the end stand in any case, and what failed comes before the rest. A line beside one that is kept costs no
+marker.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from penumbra.compress import time_budget, windows
+from penumbra.compress.windows import Span
+
+LONGEST = 500_000
+"""Bytes of a text above which its lines are not compared."""
+_FACT = re.compile(rb"[\w$@~\x80-\xff]+(?:[./:\\-]+[\w$@\x80-\xff]+)*|[/~][\w./-]+")
+_TELLING = re.compile(rb"[0-9_$./\\:-]|[a-z][A-Z]|[A-Z]{3}")
+"""What makes a word more than a word of a language."""
+_NAME = re.compile(rb"[A-Za-z_$\x80-\xff][\w$\x80-\xff]{3,}")
+_SHORTEST, _LONG, _LONGEST = 3, 40, 200
+"""Characters of a fact; of one that is told less often than others; of the longest one."""
+_LINE, _PIECE = 400, 240
+"""Bytes of a line that is looked at as a whole; of the pieces that a longer one is cut into."""
+_HEAD, _TAIL, _FAILURES = 12, 20, 30
+"""Per cent of the room for the beginning, for the end, and for what failed."""
+_MOST_FAILURES = 64
+_MARKER = 34
+"""Bytes that a gap costs, roughly."""
+_BASE = 30
+"""Bytes that are added to those of each line: very short ones are taken for what they tell, too."""
+_WORDS = 5
+"""What words are worth: so many times the root of a unit's bytes."""
+_WEIGHT = 100
+"""Of a fact that stands once and that nobody has said."""
+_SAID = 30
+"""Per cent that a fact weighs whose names were all said before."""
+_RARE = 20
+"""Lines in which a name that was said may stand for its lines to be near what is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What each unit of a text tells: its lines, or rows, or pieces of long lines."""
+
+    units: Sequence[Sequence[bytes]]
+    weights: Mapping[bytes, int]
+    """By fact, how much it is worth to have it told."""
+    worth: Sequence[int]
+    """By unit, what it is worth besides its facts: how near it is to what was said, and its words."""
+
+    @classmethod
+    def of(cls, texts: Sequence[bytes], mentioned: Mapping[str, float]) -> Facts:
+        """The facts of units. `mentioned`: the names used in the conversation before, with their weights."""
+        units = [_facts(text) for text in texts]
+        counts = Counter(fact for unit in units for fact in unit)
+        said = {name.encode("utf-8", "surrogatepass"): weight for name, weight in mentioned.items()}
+        names = [list(dict.fromkeys(_NAME.findall(text))) for text in texts]
+        lines = Counter(name for unit in names for name in unit)
+        worth = [
+            _near(unit, said, lines) + int(len(text) ** 0.5 * _WORDS)
+            for unit, text in zip(names, texts, strict=True)
+        ]
+        return cls(units, {fact: _weight(fact, count, said) for fact, count in counts.items()}, worth)
+
+    def value(self, unit: int, told: Container[bytes]) -> int:
+        """What a unit is worth where some facts are told already."""
+        weights = self.weights
+        return self.worth[unit] + sum([weights[fact] for fact in self.units[unit] if fact not in told])
+
+    def fill(self, costs: Sequence[int], room: int) -> set[int]:
+        """The units that tell most for what they cost, each of them by itself, within the room."""
+        chosen: set[int] = set()
+        told: set[bytes] = set()
+        heap = [(-self.value(unit, told) / (costs[unit] + _BASE), unit) for unit in range(len(costs))]
+        heapq.heapify(heap)
+        while heap:
+            value, unit = heapq.heappop(heap)
+            now = -self.value(unit, told) / (costs[unit] + _BASE)
+            # What it tells may have been told since.
+            if now > value and heap and now > heap[0][0]:
+                heapq.heappush(heap, (now, unit))
+            elif costs[unit] <= room:
+                room -= costs[unit]
+                chosen.add(unit)
+                told.update(self.units[unit])
+        return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """A text as lines, or pieces of long ones, and what each tells."""
+
+    spans: Sequence[Span]
+    facts: Facts
+
+    @classmethod
+    def of(cls, data: bytes, mentioned: Mapping[str, float]) -> Lines:
+        """The lines of a text."""
+        spans = list(_units(data))
+        return cls(spans, Facts.of([data[start:end] for start, end in spans], mentioned))
+
+    def choose(self, room: int, failures: Sequence[Span]) -> list[Span]:
+        """What is kept: spans in order that fit into `room` bytes, with a marker for each gap.
+
+        `failures`: where failure lines stand, the most important ones first.
+        """
+        chosen = _Chosen(self, room - 2 * windows.MARKER)
+        chosen.ends()
+        chosen.failures(failures)
+        chosen.fill()
+        return chosen.kept_spans()
+
+
+def _units(data: bytes) -> Iterable[Span]:
+    position = 0
+    for line in data.split(b"\n"):
+        end = min(position + len(line) + 1, len(data))
+        while end - position > _LINE:
+            cut = max(
+                data.rfind(mark, position + _PIECE // 2, position + _PIECE) for mark in (b" ", b",", b";")
+            )
+            cut = cut + 1 if cut >= 0 else windows.boundary(data, position + _PIECE)
+            yield position, cut
+            position = cut
+        if end > position:
+            yield position, end
+        position = end
+
+
+def _facts(unit: bytes) -> list[bytes]:
+    return [
+        fact
+        for fact in dict.fromkeys(_FACT.findall(unit))
+        if _SHORTEST <= len(fact) <= _LONGEST and _TELLING.search(fact)
+    ]
+
+
+def _weight(fact: bytes, count: int, said: Mapping[bytes, float]) -> int:
+    """More for what the text says often, less for what is long or was said before."""
+    weight = _WEIGHT + _WEIGHT // 2 * (min(count, 16).bit_length() - 1)
+    if len(fact) > _LONG:
+        weight = weight * 7 // 10
+    names = _NAME.findall(fact)
+    return weight * _SAID // 100 if names and all(name in said for name in names) else weight
+
+
+def _near(names: Iterable[bytes], said: Mapping[bytes, float], lines: Mapping[bytes, int]) -> int:
+    near = sum(
+        int(_WEIGHT * said[name]) // lines[name] for name in names if name in said and lines[name] <= _RARE
+    )
+    return min(2 * _WEIGHT, near)
+
+
+class _Chosen:
+    """The units that are kept so far, and the bytes that are left."""
+
+    def __init__(self, lines: Lines, room: int) -> None:
+        self.spans, self.facts = lines.spans, lines.facts
+        self.room = room
+        self.left = room
+        self.kept = bytearray(len(lines.spans))
+        self.told: set[bytes] = set()
+
+    def ends(self) -> None:
+        """The beginning and the end."""
+        for units, share in ((range(len(self.kept)), _HEAD), (range(len(self.kept) - 1, -1, -1), _TAIL)):
+            least = self.left - self.room * share // 100
+            for unit in units:
+                if self.kept[unit] or self.left - self._size(unit) < least:
+                    break
+                self._keep(unit, self._size(unit))
+
+    def failures(self, failures: Sequence[Span]) -> None:
+        """The units with failures, and the two behind each."""
+        starts = [start for start, _ in self.spans]
+        least = self.left - self.room * _FAILURES // 100
+        for start, _ in failures[:_MOST_FAILURES]:
+            first = bisect_right(starts, start) - 1
+            for unit in range(first, min(first + 3, len(self.kept))):
+                cost = self._size(unit) + _MARKER // 2
+                if not self.kept[unit] and self.left - cost >= least:
+                    self._keep(unit, cost)
+
+    def fill(self) -> None:
+        """One unit after the other, the one that tells most for its size first, while there is room."""
+        heap = [(-self._value(unit), unit) for unit in range(len(self.kept)) if not self.kept[unit]]
+        heapq.heapify(heap)
+        turns = 0
+        while heap:
+            turns += 1
+            if not turns % time_budget.PIECE:
+                time_budget.check()
+            value, unit = heapq.heappop(heap)
+            if self.kept[unit]:
+                continue
+            now = -self._value(unit)
+            # What it tells may have been told since.
+            if now > value and heap and now > heap[0][0]:
+                heapq.heappush(heap, (now, unit))
+                continue
+            cost = self._cost(unit)
+            if cost > self.left:
+                continue
+            self._keep(unit, cost)
+            for beside in (unit - 1, unit + 1):
+                if 0 <= beside < len(self.kept) and not self.kept[beside]:
+                    heapq.heappush(heap, (-self._value(beside), beside))
+
+    def kept_spans(self) -> list[Span]:
+        """The spans of what is kept, joined where they touch."""
+        spans: list[Span] = []
+        for unit, (start, end) in enumerate(self.spans):
+            if not self.kept[unit]:
+                continue
+            if spans and start - spans[-1][1] <= _MARKER:
+                spans[-1] = (spans[-1][0], end)
+            else:
+                spans.append((start, end))
+        return spans
+
+    def _keep(self, unit: int, cost: int) -> None:
+        self.kept[unit] = 1
+        self.left -= cost
+        self.told.update(self.facts.units[unit])
+
+    def _size(self, unit: int) -> int:
+        start, end = self.spans[unit]
+        return end - start
+
+    def _cost(self, unit: int) -> int:
+        """Bytes of a unit and of the marker that it makes necessary; less if it closes a gap."""
+        before = bool(unit) and bool(self.kept[unit - 1])
+        behind = unit + 1 < len(self.kept) and bool(self.kept[unit + 1])
+        return self._size(unit) + (
+            _MARKER if not before and not behind else -_MARKER if before and behind else 0
+        )
+
+    def _value(self, unit: int) -> float:
+        return self.facts.value(unit, self.told) / max(8, self._cost(unit) + _BASE)

@@ -1,0 +1,107 @@
+"""Which lines, hits and rows of a long output are kept: those that tell what nobody said before."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penumbra.compress import windows
+from penumbra.compress.pipeline import shorten
+from penumbra.compress.result import Mode, Policy, Redacted, ToolOutput
+from penumbra.compress.size import encode
+from penumbra.compress.stages import new_facts, row_sample, search_hits
+
+STANDARD = Policy(mode=Mode.STANDARD, lossy=True)
+NOISE = [f"working on step number {n % 7} of the plan, nothing to see here" for n in range(400)]
+
+
+def chosen(lines: list[str], room: int, mentioned: dict[str, float] | None = None) -> str:
+    data = encode("\n".join(lines))
+    spans = new_facts.Lines.of(data, mentioned or {}).choose(room, [])
+    return windows.assemble(data, spans, lambda start, end: f"[{end - start} bytes]")
+
+
+def run(tool: str, arguments: dict[str, object], text: str) -> str:
+    output = ToolOutput(text=text, tool=tool, arguments=arguments, call_id="call_7")
+    return shorten(output, STANDARD, Redacted, lambda text: "").text
+
+
+def test_lines_with_new_names_are_kept_wherever_they_stand() -> None:
+    lines = list(NOISE)
+    lines[173] = "wrote build/out/report-4711.html and cfg.retryLimit=31337"
+    kept = chosen(lines, 2_000)
+    assert "build/out/report-4711.html" in kept
+    assert kept.startswith(NOISE[0])
+    assert kept.endswith(NOISE[-1])
+
+
+def test_near_what_was_named_is_kept() -> None:
+    lines = list(NOISE)
+    lines[211] = "the anemometer answers again"
+    assert "anemometer" in chosen(lines, 2_000, {"anemometer": 1.0})
+
+
+def test_a_fact_is_told_once_before_another_line_tells_it_again() -> None:
+    lines = ["id=4711 name=alpha-7"] * 80 + ["id=4712 name=beta-8"] + ["id=4711 name=alpha-7"] * 80
+    assert "beta-8" in chosen(lines, 900)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.text("ab/_1 é\n", max_size=90), max_size=40), st.integers(windows.LEAST, 900))
+def test_what_is_kept_fits_and_stands_in_order(lines: list[str], room: int) -> None:
+    data = encode("\n".join(lines))
+    spans = new_facts.Lines.of(data, {}).choose(room, [])
+    assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
+    assert sum(end - start for start, end in spans) <= room
+    for start, end in spans:
+        data[start:end].decode()
+
+
+def test_every_file_with_hits_has_its_name() -> None:
+    names = [f"packages/core/src/area{n % 9}/file_{n}.ts" for n in range(150)]
+    text = "\n".join(f"{name}:\n{n}:  return {n}\n{n + 9}:  end" for n, name in enumerate(names))
+    sample = search_hits.sample(text, 6_000)
+    assert sample is not None
+    assert len(encode(sample)) <= 6_000
+    assert all(f"file_{n}.ts" in sample for n in range(150))
+    assert "packages/core/src/area8/{file_" in sample
+
+
+def test_hits_that_tell_something_come_before_those_that_repeat_it() -> None:
+    hits = [f"{n}:    count += 1" for n in range(1, 400)]
+    hits[200] = "201:    count = loadSettings('cfg/limits.json').maxRetries"
+    sample = search_hits.sample("src/a.py:\n" + "\n".join(hits), 1_500)
+    assert sample is not None
+    assert "cfg/limits.json" in sample
+
+
+def test_of_few_long_rows_each_keeps_its_identity_and_its_share() -> None:
+    issues = [{"id": f"av-{n}", "body": f"text {n} " * 400, "state": "open"} for n in range(12)]
+    sample = row_sample.sample(json.dumps(issues), 6_000)
+    assert sample is not None
+    assert len(encode(sample)) <= 6_000
+    assert all(f"av-{n}\t" in sample for n in range(12))
+    assert sample.count("text 11 ") > 20
+
+
+def test_a_long_string_in_json_uses_the_room() -> None:
+    body = " ".join(f"word{n}" for n in range(3_000))
+    short = run("mcp__tracker__get", {}, json.dumps({"title": "a", "body": body}))
+    assert 3_000 < len(short) < 8_000
+
+
+def test_the_limit_grows_with_the_text() -> None:
+    def output(lines: int) -> str:
+        return "\n".join(f"{n}: handled order {n * 7919 % 100_003} of shop-{n % 97}" for n in range(lines))
+
+    sizes = [len(run("Bash", {"command": "./x"}, output(lines))) for lines in (400, 1_600, 6_400)]
+    assert sizes[0] < sizes[1] < sizes[2] < 40_000
+
+
+def test_a_heading_does_not_name_its_own_call() -> None:
+    short = run("Bash", {"command": "./x"}, "\n".join(f"line {n} of it" for n in range(900)))
+    assert "in part; " in short
+    assert "call_7" not in short
