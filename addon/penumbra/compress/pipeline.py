@@ -193,6 +193,7 @@ class _Run:
             shortened=lambda: len(self.stages) > stages,
             artifact=lambda: ref(self.original),
             mentioned=self.output.mentioned,
+            arguments=self.output.arguments,
         )
         # What is known about a command's JSON comes before what is known about JSON.
         if source.shape is Shape.JSON and self.command_family():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from penumbra.compress.calls.classify import Call
 from penumbra.compress.result import Loss, Mode, Policy
@@ -46,6 +47,8 @@ class Source:
     """Whether a stage before this one changed the text."""
     mentioned: Callable[[], Mapping[str, float]] = dict
     """The names that were used in the conversation before, and how much each weighs."""
+    arguments: Any = None
+    """Those of the call, decoded."""
 
     @property
     def original_bytes(self) -> int:

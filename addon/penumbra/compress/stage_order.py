@@ -18,6 +18,7 @@ from penumbra.compress.stages import (
     logs,
     long_lines,
     markup,
+    own_code,
     row_sample,
     search_hits,
     tables,
@@ -42,6 +43,11 @@ def _unless(*shapes: Shape) -> Callable[[Transform], Apply]:
 def _line_numbers(text: str, source: Source) -> str | None:
     """Every tenth number where the model can ask for the original, all of them where it can't."""
     return line_numbers.thin(text) if source.policy.lossy else line_numbers.unpad(text)
+
+
+def _own_code(text: str, source: Source) -> str | None:
+    """Acknowledgements of edits need not say again what their call has said."""
+    return own_code.without(text, source.arguments) if source.call.category in ("edit", "write") else None
 
 
 def _hits(text: str, source: Source) -> str | None:
@@ -77,6 +83,7 @@ def _dictionary(text: str, source: Source) -> str | None:
 _PLAIN = _unless(Shape.JSON, Shape.DIFF)
 
 STRUCTURE: tuple[Stage, ...] = (
+    Stage("own_code", Mode.STANDARD, Loss.LOSSY, _own_code, quoted=True, trusted=True, deletes=True),
     Stage("line_numbers", Mode.STANDARD, Loss.REVERSIBLE, _line_numbers, quoted=True, deletes=True),
     Stage(
         "web_page",

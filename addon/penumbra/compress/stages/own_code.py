@@ -1,0 +1,96 @@
+"""What an edit's acknowledgement says again of the code that its own call has written.
+
+    Successfully overwrote file: src/a.py. Here is the updated code:
+    import re
+    ...
+    [112 lines: as the call has written them]
+    ...
+
+The first and the last lines of each run stay, so that what an edit quotes where old code meets new is whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from penumbra.compress.stages import line_numbers
+
+_MARGIN = 6
+"""Lines of a run that stay at each end."""
+_LEAST = 2 * _MARGIN + 8
+"""Lines of a run that is worth it."""
+_SHORTEST = 200
+"""Characters of an argument that may be code."""
+_PLACES = 4
+"""Places of an argument where a line is looked for: blank lines and brackets are everywhere."""
+_MOST = 20_000
+"""Lines of an argument above which it is not compared."""
+
+
+def without(text: str, arguments: Any) -> str | None:
+    """The text without what stands in the call's arguments in the same order; None if there is too little."""
+    written = [argument.split("\n") for argument in _strings(arguments) if len(argument) >= _SHORTEST]
+    written = [lines for lines in written if _LEAST <= len(lines) <= _MOST]
+    lines = text.split("\n")
+    if not written or len(lines) < _LEAST:
+        return None
+    _, contents = line_numbers.split(text)
+    kept: list[str] = []
+    position = 0
+    places = [_places(code) for code in written]
+    while position < len(lines):
+        run = max(_run(contents, position, code, where) for code, where in zip(written, places, strict=True))
+        if run < _LEAST:
+            kept.append(lines[position])
+            position += 1
+            continue
+        kept += lines[position : position + _MARGIN]
+        kept.append(f"[{run - 2 * _MARGIN} lines: as the call has written them]")
+        kept += lines[position + run - _MARGIN : position + run]
+        position += run
+    return "\n".join(kept) if len(kept) < len(lines) else None
+
+
+def _strings(arguments: Any) -> Iterator[str]:
+    """The texts of decoded arguments, at any depth that agents use."""
+    if isinstance(arguments, str):
+        yield arguments
+    elif isinstance(arguments, Mapping):
+        for value in arguments.values():
+            yield from _strings(value) if not isinstance(value, Mapping) else ()
+    elif isinstance(arguments, Sequence):
+        for value in arguments:
+            if isinstance(value, Mapping):
+                yield from (inner for inner in value.values() if isinstance(inner, str))
+
+
+def _places(code: Sequence[str]) -> dict[str, list[int]]:
+    """Where each line stands, the first few places."""
+    places: dict[str, list[int]] = {}
+    for number, line in enumerate(code):
+        known = places.setdefault(line, [])
+        if len(known) < _PLACES:
+            known.append(number)
+    return places
+
+
+def _run(
+    contents: Sequence[str], start: int, code: Sequence[str], places: Mapping[str, Sequence[int]]
+) -> int:
+    """How many lines from `start` on stand in the code one after the other; 0 if they are too few."""
+    longest = 0
+    for place in places.get(contents[start], ()):
+        # Most places are told apart by the line that would be the last one needed.
+        last = start + _LEAST - 1
+        if last >= len(contents) or place + _LEAST > len(code) or contents[last] != code[place + _LEAST - 1]:
+            continue
+        length = 0
+        while (
+            start + length < len(contents)
+            and place + length < len(code)
+            and contents[start + length] == code[place + length]
+        ):
+            length += 1
+        longest = max(longest, length)
+    return longest

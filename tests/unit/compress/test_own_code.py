@@ -1,0 +1,50 @@
+"""Acknowledgements of edits that echo the code of their own call."""
+
+from __future__ import annotations
+
+from penumbra.compress.pipeline import shorten
+from penumbra.compress.result import Loss, Mode, Policy, Redacted, ToolOutput
+
+CODE = [f"    total_{n} = compute({n})" for n in range(60)]
+AROUND = [f"    before_{n}()" for n in range(4)]
+
+
+def run(tool: str, arguments: dict[str, object], text: str, lossy: bool = True) -> str:
+    output = ToolOutput(text=text, tool=tool, arguments=arguments)
+    return shorten(output, Policy(mode=Mode.STANDARD, lossy=lossy), Redacted, lambda text: "").text
+
+
+def test_what_the_call_has_written_is_not_said_again() -> None:
+    echo = "\n".join(["The file a.py has been edited:", *AROUND, *CODE, *AROUND, "1 error in a.py:7"])
+    short = run("replace", {"path": "a.py", "new_string": "\n".join(CODE)}, echo)
+    expected = [
+        *("The file a.py has been edited:", *AROUND, *CODE[:6]),
+        "[48 lines: as the call has written them]",
+        *(*CODE[-6:], *AROUND, "1 error in a.py:7"),
+    ]
+    assert short.split("\n") == expected
+    assert run("replace", {"new_string": "\n".join(CODE)}, short) == short
+
+
+def test_numbers_in_front_make_no_difference() -> None:
+    echo = "\n".join(f"{n:6}\t{line}" for n, line in enumerate(CODE, 31))
+    short = run("Edit", {"edits": [{"new_string": "\n".join(CODE)}]}, echo)
+    assert "[48 lines: as the call has written them]" in short
+    assert CODE[53] not in short
+    assert all(line in short for line in (*CODE[:6], *CODE[54:]))
+
+
+def test_other_code_and_other_tools_stay() -> None:
+    echo = "\n".join(["edited:", *CODE])
+    other = "\n".join(line.replace("total", "sum") for line in CODE)
+    assert run("Edit", {"new_string": other}, echo) == echo
+    assert run("Read", {"note": "\n".join(CODE)}, echo) == echo
+    assert run("Edit", {"new_string": "\n".join(CODE)}, echo, lossy=False) == echo
+
+
+def test_something_is_said_to_be_missing() -> None:
+    echo = "\n".join(["edited:", *CODE])
+    output = ToolOutput(text=echo, tool="Write", arguments={"content": "\n".join(CODE)})
+    made = shorten(output, Policy(lossy=True), Redacted, lambda text: "")
+    assert made.loss is Loss.LOSSY
+    assert made.stages == ("own_code",)
