@@ -26,14 +26,15 @@ AGENT = """
 import hashlib, http.client, json, os, signal, ssl, sys, urllib.request
 
 def say(**words):
-    print("AGENT " + json.dumps(words), flush=True)
+    # In one piece: a signal may come in between.
+    os.write(1, f"AGENT {json.dumps(words)}\\n".encode())
 
 def size(*_):
     say(size=list(os.get_terminal_size(0)))
 
 def ask(results):
     text = "\\n".join(f"2026-01-01 00:00:{n % 60:02d} INFO worker idle, nothing to do" for n in range(300))
-    call = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "cat log"}}
+    call = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "docker logs worker"}}
     result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": text + "\\ntoken=" + sys.argv[1]}
     messages = [{"role": "user", "content": "go"}, {"role": "assistant", "content": [call]},
                 {"role": "user", "content": [result]}]

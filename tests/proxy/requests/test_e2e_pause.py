@@ -22,7 +22,7 @@ class Talk:
 
     def prints(self, text, **headers):
         """The model calls a tool, through the proxy, and the tool prints."""
-        self._upstream.answers(turn(ToolCall("Bash", {"command": "cat log"})))
+        self._upstream.answers(turn(ToolCall("Bash", {"command": "docker logs worker"})))
         content = self.send(**headers).json()["content"]
         call_id = next(block["id"] for block in content if block["type"] == "tool_use")
         result = {"type": "tool_result", "tool_use_id": call_id, "content": text}
