@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import itertools
 import os
+import ssl
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.util import find_spec
@@ -188,6 +189,8 @@ class Clients:
         if proxy is not None:
             more["verify"] = proxy.trust()
             more["proxy"] = None if proxy.is_reverse else proxy.url
+        # To read all that a system trusts takes longer than most tests.
+        more.setdefault("verify", ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
         client = self.httpx.Client(http2=http2, trust_env=False, timeout=60, **more)
         self._open.append(client)
         return client

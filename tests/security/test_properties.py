@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from support.examples import examples
 from support.properties import TARGETS
 
 _EXAMPLES = {"redaction": 15, "bodies": 25, "answers": 40, "codings": 60, "rules": 200}
@@ -14,7 +15,7 @@ _EXAMPLES = {"redaction": 15, "bodies": 25, "answers": 40, "codings": 60, "rules
 @pytest.mark.parametrize("name", TARGETS)
 def test_what_holds_for_every_input(name):
     @settings(
-        max_examples=_EXAMPLES.get(name, 100),
+        max_examples=examples(_EXAMPLES.get(name, 100)),
         deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),

@@ -8,16 +8,17 @@ from zlib import crc32
 
 import pytest
 
-from support import cuts, mitm
+from support import cuts, examples, mitm
 
-LONG_TABLE = 40
-"""Cases of a test without a proxy, from which on a sample leaves some out."""
+ALL_HELP = "cut long streams at every byte, not at a sample; try properties with three times as many inputs"
+LONG_TABLE = 8
+"""Cases of a test without a proxy, from which on a sample leaves some out; a dozen or so always stay."""
 PROXY_FIXTURES = {"shared_proxies", "own_proxy", "signing_proxy"}
 
 
 def add_options(parser: pytest.Parser) -> None:
     parser.addoption("--fast", action="store_true", help="only tests that start no proxy")
-    parser.addoption("--all", action="store_true", help="cut long streams at every byte, not at a sample")
+    parser.addoption("--all", action="store_true", help=ALL_HELP)
     parser.addoption(
         "--sample",
         type=int,
@@ -28,7 +29,7 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def configure(config: pytest.Config) -> None:
-    cuts.EVERYWHERE = config.getoption("--all")
+    cuts.EVERYWHERE = examples.ALL = config.getoption("--all")
     mitm.ALLOWED = not config.getoption("--fast")
 
 
@@ -60,16 +61,18 @@ def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def _not_in_sample(items: list[pytest.Item], step: int) -> list[pytest.Item]:
-    """All but every Nth case of each test with a proxy, and of others with a long table. One or two cases all
-    run; the test's name decides where the count begins, so that tests with the same parameters don't all run
-    the same of them.
+    """All but every Nth case of each test with a proxy, and of others with a long table; of the longest tables
+    about a dozen stay. One or two cases all run; the test's name decides where the count begins, so that tests
+    with the same parameters don't all run the same of them.
     """
     cases: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         cases[item.nodeid.partition("[")[0]].append(item)
     left_out = []
     for test, of_test in cases.items():
-        first = crc32(test.encode()) % min(step, len(of_test))
-        if len(of_test) > (2 if of_test[0].get_closest_marker("proxy") else LONG_TABLE):
-            left_out += [item for at, item in enumerate(of_test) if at % step != first]
+        with_proxy = of_test[0].get_closest_marker("proxy") is not None
+        stride = step if with_proxy else max(step, len(of_test) // 12)
+        first = crc32(test.encode()) % min(stride, len(of_test))
+        if len(of_test) > (2 if with_proxy else LONG_TABLE):
+            left_out += [item for at, item in enumerate(of_test) if at % stride != first]
     return left_out

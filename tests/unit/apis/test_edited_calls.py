@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from penumbra.apis.base import PassedResponse
 from penumbra.apis.formats import FORMATS
 from penumbra.wire.event_stream import MessageReader, message_bytes
+from support.examples import examples
 
 TEXT = json.dumps({"p": 'a "b" <x>', "q": ["<x", "é<x><x>"]}, ensure_ascii=False)
 EDITED = TEXT.replace("<x>", 'long \\"value\\" \\\\ ü')
@@ -335,7 +336,7 @@ def test_cut_at_every_byte(name: str) -> None:
 
 
 @every_stream
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(data=st.data())
 def test_cut_anywhere(name: str, data: st.DataObject) -> None:
     stream = STREAMS[name][1]

@@ -24,6 +24,7 @@ from penumbra.store.originals import Originals
 from penumbra.store.table import Table
 from penumbra.store.tool_calls import ToolCallCache
 from penumbra.wire.document import Document
+from support.examples import examples
 from support.streams import responses_streams as streams
 
 TOOL = {"type": "function", "name": "Bash", "parameters": {}}
@@ -51,7 +52,7 @@ def test_the_outside_of_a_frame(frame: bytes, found: Envelope | None) -> None:
 
 
 @given(st.binary() | st.text().map(str.encode))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_no_frame_is_too_odd(frame: bytes) -> None:
     found = envelope(frame)
     assert found is None or found.type

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from penumbra.compress.calls.classify import MAX_LINE, classify
 from penumbra.compress.calls.tools import CATEGORIES, category, skips, tool_rules
 from penumbra.rule_schemas.tools import ToolExample
+from support.examples import examples
 
 
 @pytest.mark.parametrize("example", tool_rules().examples, ids=lambda example: example.tool)
@@ -156,7 +157,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.sampled_from(["Bash", "shell", "Read", "exec", "str_replace_editor", "fs_read", "x", ""]), JSON)
 def test_never_fails(tool: str, arguments: Any) -> None:
     call = classify(tool, arguments)

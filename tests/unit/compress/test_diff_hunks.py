@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from penumbra.compress.size import size
 from penumbra.compress.stages.diff_hunks import sample
+from support.examples import examples
 
 MORE = re.compile(r"\[(\d+) more lines? of this hunk left out: \+(\d+) -(\d+)\]")
 WHOLE = re.compile(r"\[(?:\d+ of \d+ hunks|(?P<name>\S+): \d+ hunks) left out: \+(\d+) -(\d+)\]")
@@ -39,7 +40,7 @@ line = st.builds(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     st.lists(
         st.lists(st.lists(line, min_size=1, max_size=60), min_size=1, max_size=4), min_size=1, max_size=4

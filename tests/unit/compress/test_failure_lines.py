@@ -20,6 +20,7 @@ from penumbra.compress.result import Mode, Policy, Redacted, ToolOutput
 from penumbra.compress.size import encode, size
 from penumbra.compress.stages import dictionary
 from penumbra.compress.stages.truncate import cap
+from support.examples import examples
 
 PREFIX = "<<<SHADOW:shadow_" + "0" * 32 + ">>>\n"
 FAILURES = [
@@ -328,7 +329,7 @@ def test_severity(line: str, how: Severity) -> None:
     assert severity(encode(line)) is how
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(
         st.sampled_from([*FAILURES, *LEVELS, "ordinary", "x" * 700 + " error: in a long line", "é" * 400]),

@@ -16,6 +16,7 @@ from penumbra.compress.families.shorten import apply
 from penumbra.compress.result import Loss
 from penumbra.compress.size import size
 from penumbra.rule_schemas.commands import FamilyRule
+from support.examples import examples
 
 
 def family(line: str) -> str:
@@ -156,7 +157,7 @@ FRAGMENTS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.sampled_from(NAMES), FRAGMENTS, st.sampled_from(["\n", "\r\n", ""]), st.booleans())
 def test_any_text(name: str, fragments: list[str], end: str, lossy: bool) -> None:
     """Never raises, never grows, gives the same twice, keeps errors, and loses only what it may."""

@@ -14,6 +14,7 @@ from penumbra.compress.families.steps import Step, step
 from penumbra.compress.result import Loss
 from penumbra.rule_schemas.base import RuleError, convert
 from penumbra.rule_schemas.commands import AnyStep
+from support.examples import examples
 
 
 def made(rule: dict[str, Any]) -> Step:
@@ -188,7 +189,7 @@ LINES = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(LINES, st.integers(1, 4))
 def test_what_a_fold_says_adds_up(lines: list[str], least: int) -> None:
     """Lines that went and counts that came are the same number."""
@@ -201,7 +202,7 @@ def test_what_a_fold_says_adds_up(lines: list[str], least: int) -> None:
     ]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(LINES)
 def test_groups_can_be_written_out_again(lines: list[str]) -> None:
     after = made({"group": r"(?P<key>[a-z]+):(?P<rest>\d+:)"}).apply(lines)

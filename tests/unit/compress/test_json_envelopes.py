@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penumbra.compress.calls.json_envelope import MAX_OUTPUTS, outputs
+from support.examples import examples
 
 TEXT = "first line\nsecond \u001b[1mline\u001b[0m\n"
 
@@ -65,7 +66,7 @@ def test_anything_else_is_no_envelope(text: str) -> None:
     assert outputs(text) == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.recursive(
         st.text(max_size=30) | st.integers(),

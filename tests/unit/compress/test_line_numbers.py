@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from penumbra.compress.stages import line_numbers
 from penumbra.compress.stages.line_numbers import LEGEND, restore, split, thin, unpad
+from support.examples import examples
 
 
 def numbered(lines: list[str], first: int = 1, separator: str = "→", width: int = 6) -> str:
@@ -77,7 +78,7 @@ def test_split_counts_through_thinned_text() -> None:
 lines = st.lists(st.text(st.sampled_from("ab 12→:\t|{}"), max_size=9), min_size=8, max_size=60)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     lines,
     st.integers(0, 2000),

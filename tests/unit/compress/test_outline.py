@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from penumbra.compress.size import size
 from penumbra.compress.stages.outline import outline
+from support.examples import examples
 
 MARK = re.compile(
     r"\[(\d+)(?: of the next (\d+))? lines, (\d+) bytes left out"
@@ -84,7 +85,7 @@ files = st.builds(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(
     files,
     st.dictionaries(

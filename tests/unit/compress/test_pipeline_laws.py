@@ -13,6 +13,7 @@ from penumbra.compress.critical_lines import is_critical, keeps_critical
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
 from penumbra.compress.size import size
+from support.examples import examples
 
 PREFIX = "<<<SHADOW:shadow_" + "0" * 32 + ">>>\n"
 CALLS: list[tuple[str, object]] = [
@@ -75,7 +76,7 @@ TEXTS = st.lists(st.tuples(LINES, st.integers(1, 12)), max_size=25).map(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(TEXTS, st.sampled_from(CALLS), st.sampled_from(Mode), st.booleans())
 def test_never_larger_never_again_always_the_same(
     text: str, call: tuple[str, object], mode: Mode, lossy: bool
@@ -90,7 +91,7 @@ def test_never_larger_never_again_always_the_same(
         assert result.loss is not Loss.LOSSY
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(TEXTS, st.sampled_from(CALLS), st.sampled_from([Mode.SAFE, Mode.STANDARD]))
 def test_without_loss_every_word_stays(text: str, call: tuple[str, object], mode: Mode) -> None:
     result = run(text, call, mode, lossy=False)
@@ -99,7 +100,7 @@ def test_without_loss_every_word_stays(text: str, call: tuple[str, object], mode
         assert (word in shown) == (word in text)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(TEXTS, st.sampled_from(CALLS))
 def test_critical_lines_stay_until_the_limits(text: str, call: tuple[str, object]) -> None:
     result = run(text, call, Mode.STANDARD, max_output_bytes=1_000_000)
@@ -127,7 +128,8 @@ def test_ten_megabytes_in_one_line() -> None:
 @pytest.mark.parametrize("limit", [1, 40, 300, 5_000, 65_536])
 @pytest.mark.parametrize("call", CALLS[:8])
 def test_the_limit_holds_with_what_stands_in_front(limit: int, call: tuple[str, object]) -> None:
-    text = "".join(f"line {n} of the output error {n % 50}\n" for n in range(9_000))
+    text = "".join(f"line {n} of the output error {n % 50}\n" for n in range(2_400))
+    assert size(text) > 65_536
     result = run(text, call, Mode.STANDARD, max_output_bytes=limit)
     assert size(result.text) + (size(PREFIX) if limit > 300 else 0) <= max(limit, 1)
 

@@ -15,6 +15,7 @@ from penumbra.compress.critical_lines import is_critical
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
 from penumbra.compress.size import size
+from support.examples import examples
 from support.work_counts import lines
 
 PREFIX = "<<<SHADOW:shadow_" + "0" * 32 + ">>>\n"
@@ -35,7 +36,7 @@ LINES = [
 ]
 
 
-def examples() -> Iterator[tuple[str, str]]:
+def rule_examples() -> Iterator[tuple[str, str]]:
     """(call, text) of every example in rules/commands."""
     for file in rules.load_folder("commands"):
         for example in file.content["examples"]:
@@ -60,7 +61,7 @@ REPEATED = st.tuples(ODD, st.integers(1, 30), st.sampled_from(["", "\n", "\r\n"]
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(REPEATED, st.sampled_from(LINES), st.sampled_from(list(Mode)), st.booleans())
 def test_any_characters(text: str, line: str, mode: Mode, lossy: bool) -> None:
     result = run(line, text, mode, lossy)
@@ -73,7 +74,7 @@ def test_any_characters(text: str, line: str, mode: Mode, lossy: bool) -> None:
         assert result.text == text
 
 
-@pytest.mark.parametrize("example", list(examples()), ids=lambda example: example[0][:50])
+@pytest.mark.parametrize("example", list(rule_examples()), ids=lambda example: example[0][:50])
 def test_examples_through_the_whole_pipeline(example: tuple[str, str]) -> None:
     line, text = example
     result = run(line, text)

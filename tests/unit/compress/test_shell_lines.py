@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from penumbra.compress.calls.programs import shell_rules
 from penumbra.compress.calls.shell import MAX_DEPTH, parse, parse_argv
 from penumbra.rule_schemas.shell import WrapperRule
+from support.examples import examples
 
 
 def programs(line: str) -> list[str]:
@@ -321,7 +322,7 @@ SHELL_LIKE = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(SHELL_LIKE, st.sampled_from(["", " "]))
 def test_never_fails(words: list[str], glue: str) -> None:
     line = glue.join(words)
@@ -330,7 +331,7 @@ def test_never_fails(words: list[str], glue: str) -> None:
     assert parse(line) == parts
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.text(max_size=80))
 def test_any_text(line: str) -> None:
     assert all(part.argv for part in parse(line))

@@ -13,6 +13,7 @@ from penumbra.compress import size, token_estimate
 from penumbra.compress.stages import binary, folding, long_lines, tables, whitespace
 from penumbra.compress.stages.json_minify import minify
 from penumbra.compress.stages.truncate import cap
+from support.examples import examples
 
 anything = st.text(st.characters(), max_size=200)
 
@@ -38,7 +39,7 @@ def test_estimate_of_nothing_and_of_little() -> None:
     assert token_estimate.estimate("\u200b") == 1
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(anything, anything)
 def test_estimate_hardly_falls_when_text_is_added(text: str, more: str) -> None:
     assert token_estimate.estimate(text + more) >= token_estimate.estimate(text) - 1
@@ -53,7 +54,7 @@ def test_estimate_adds_up_over_its_chunks() -> None:
 
 
 # --- sizes --------------------------------------------------------------------------------------
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(anything, st.integers(0, 60))
 def test_head_and_tail_fit_and_split_no_character(text: str, limit: int) -> None:
     head, tail = size.head(text, limit), size.tail(text, limit)
@@ -149,7 +150,7 @@ def test_limits_below_a_marker_keep_the_head_alone() -> None:
     assert cap("abc" * 100, 0) == ""
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     st.lists(st.sampled_from(["ok", "error: bad", "é" * 30, "\ud800x", "y" * 400, "", "\r"]), max_size=300),
     st.integers(0, 4_000),
@@ -194,7 +195,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(values, st.integers(0, 3), st.booleans())
 def test_minified_means_the_same(value: object, indent: int, ascii_only: bool) -> None:
     text = json.dumps([value], indent=indent, ensure_ascii=ascii_only)
@@ -244,7 +245,7 @@ def test_markers_in_the_text_stop_the_folding() -> None:
     assert folding.fold("x long line here\n" * 9 + "[the line above 6 more times]") is None
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     st.lists(
         st.sampled_from(["", "a", "some longer line of text", "another longer line", "x\r"]), max_size=60
@@ -266,7 +267,7 @@ def test_blanks_at_line_ends_and_empty_lines() -> None:
     assert whitespace.trim("  indented\n\n  stays\n") is None
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.text(st.sampled_from("ab \t\r\n"), max_size=60))
 def test_trimmed_keeps_every_word(text: str) -> None:
     trimmed = whitespace.trim(text)

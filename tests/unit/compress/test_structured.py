@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from penumbra.compress.stages import dictionary, grouping, logs, markup, traces
 from penumbra.compress.stages.json_table import to_tables
+from support.examples import examples
 
 
 # --- JSON tables --------------------------------------------------------------------------------
@@ -122,7 +123,7 @@ record = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(record, min_size=3, max_size=8))
 def test_tables_can_be_read_back(rows: list[dict[str, object]]) -> None:
     text = to_tables(json.dumps(rows, ensure_ascii=False))
@@ -183,7 +184,7 @@ hit = st.builds(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(hit | st.sampled_from(["--", "", "note:", "7:lone"]), max_size=25))
 def test_grouped_hits_can_be_told_back(lines: list[str]) -> None:
     grouped = grouping.group("\n".join(lines))
@@ -220,7 +221,7 @@ def test_no_log(text: str) -> None:
     assert logs.factor(text) is None
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.sampled_from(range(6)), min_size=12, max_size=80), st.randoms(use_true_random=False))
 def test_log_patterns_can_be_filled_in(kinds: list[int], chance: random.Random) -> None:
     shapes = [
@@ -331,7 +332,7 @@ def test_no_dictionary(text: str) -> None:
     assert dictionary.shorten(text, "auto") is None
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.lists(
         st.sampled_from(

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penumbra.compress.stages.terminal import render
+from support.examples import examples
 
 ESC = "\x1b"
 
@@ -101,7 +102,7 @@ pieces = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(pieces)
 def test_drawn_twice_is_drawn_once(text: str) -> None:
     shown = render(text)
@@ -110,7 +111,7 @@ def test_drawn_twice_is_drawn_once(text: str) -> None:
     assert render(shown) == shown
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.text(max_size=80))
 def test_any_text_can_be_drawn(text: str) -> None:
     shown = render(text)

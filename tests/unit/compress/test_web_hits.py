@@ -12,6 +12,7 @@ from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Mode, Policy, Redacted, ToolOutput
 from penumbra.compress.size import size
 from penumbra.compress.stages.web_hits import is_hits, sample
+from support.examples import examples
 
 WORDS = [
     "sail",
@@ -81,7 +82,7 @@ def test_pages_are_no_hits(text: str) -> None:
     assert not is_hits(text)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     st.lists(
         st.sampled_from(["- [a](https://x.y/é)", "Title: t", "URL: https://x.y", "text 🎉", "", "w" * 900]),

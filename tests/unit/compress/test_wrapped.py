@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
 from penumbra.compress.size import size
+from support.examples import examples
 
 PREFIX = "<<<SHADOW:shadow_" + "0" * 32 + ">>>\n"
 TESTS = (
@@ -69,7 +70,7 @@ def test_the_limit_holds_for_all_of_them_together() -> None:
     assert result.loss is Loss.LOSSY
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     st.lists(
         st.sampled_from(["same line\n", "é 🎉\n", "error: x\n", "\x1b[1mb\x1b[0m\n", '"q"\t\\\n']),

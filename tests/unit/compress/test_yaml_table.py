@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Loss, Policy, Redacted, ToolOutput
 from penumbra.compress.stages.yaml_table import to_tables
+from support.examples import examples
 
 POD = """\
 kind: Pod
@@ -94,7 +95,7 @@ KEYS = st.sampled_from(["name", "image", "port", "a.b/c"])
 VALUES = st.sampled_from(["1", "'x y'", '"True"', "null", "some words", "http://x:80/y", "-5", "2026-01-05"])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.dictionaries(KEYS, VALUES, min_size=2), min_size=3, max_size=8))
 def test_nothing_is_lost(rows: list[dict[str, str]]) -> None:
     text = "".join("- " + "\n  ".join(f"{key}: {value}" for key, value in row.items()) + "\n" for row in rows)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from penumbra.compress.stages import line_numbers
 from penumbra.conversation.back_references import LineIndex, expand
 from penumbra.conversation.call_names import CallName, call_name
+from support.examples import examples
 
 READ = CallName("Read a.py", "a.py")
 RUN = CallName("Bash ./run", "")
@@ -182,7 +183,7 @@ pool = st.sampled_from(
 )
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     st.lists(st.lists(pool, max_size=40), min_size=1, max_size=3), st.lists(pool, max_size=80), st.booleans()
 )

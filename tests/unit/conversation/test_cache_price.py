@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from penumbra.apis import recognise
 from penumbra.conversation.cache_price import Change, Forecast, Prices, decide, prices, remaining_turns, table
+from support.examples import examples
 
 ANTHROPIC = Prices(read=0.1, write=1.25, minimum=1024, step=1, cold=600)
 
@@ -87,7 +88,7 @@ def bill(price, contexts):
     return total
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1000, 20_000), st.integers(0, 900)), min_size=1, max_size=5),
     st.integers(0, 30_000),

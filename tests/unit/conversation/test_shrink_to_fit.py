@@ -15,6 +15,7 @@ from penumbra.conversation.shrink_order import Part, excess, order
 from penumbra.conversation.shrink_to_fit import Need, Text
 from penumbra.retry import refused_size
 from penumbra.retry.refusals import Kind, Refusal
+from support.examples import examples
 
 LOG = "\n".join(f"line {n}: everything is as it should be" for n in range(400))
 ERROR = "ERROR in worker.py:88: the queue is closed"
@@ -109,7 +110,7 @@ def test_small_texts_have_no_smaller_form():
     assert shrink_result.shorten(json.dumps({"output": "x" * 40}), 50) is None
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.one_of(
         st.text(max_size=3000),
@@ -224,7 +225,7 @@ def test_what_a_refusal_asks_for(refusal, needed):
     assert refused_size.need(refusal, 1000, 4000, 0) == needed
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.tuples(st.text(max_size=4000), st.booleans()), max_size=6),
     st.integers(min_value=1, max_value=5000),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from penumbra.config.tool_compaction import ToolCompaction
 from penumbra.conversation.superseded import Result, find, form, group, older, trim, trimmed
+from support.examples import examples
 
 BIG = "x" * 500
 
@@ -120,7 +121,7 @@ def test_acknowledgements_of_writes_are_never_superseded():
     assert find(results(EDIT, EDIT), ToolCompaction()) == {}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     st.lists(
         st.tuples(
@@ -308,7 +309,7 @@ def test_placeholders_have_the_type_of_what_they_stand_for_and_the_rest_keeps_it
     assert trimmed(b'{"a": "' + b"x" * 101 + b'"}', 100) is None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.dictionaries(
         st.text(max_size=8),
@@ -329,7 +330,7 @@ def test_trimmed_arguments_are_smaller_and_keep_their_keys_and_types(members, li
         assert all(value[key] == members[key] for key in members if key not in account)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     st.dictionaries(
         st.text(max_size=8), st.text(max_size=300) | st.lists(st.integers(0, 9), max_size=150), max_size=5

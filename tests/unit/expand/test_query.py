@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from penumbra.expand import query as expand
 from penumbra.expand.query import Query, answer, parse
+from support.examples import examples
 
 REF = "shadow_" + "0123456789abcdef" * 2
 TEXT = "\n".join(f"line {n}" for n in range(1, 101)) + "\n"
@@ -156,7 +157,7 @@ def follow(text: str, page_bytes: int, **more: Any) -> tuple[list[str], int]:
     raise AssertionError("it never ends")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.text(alphabet="ab\né\u2028 ", max_size=400), st.integers(20, 120))
 def test_pages_add_up_to_the_original(text: str, page_bytes: int) -> None:
     pieces, count = follow(text, page_bytes)

@@ -19,6 +19,7 @@ from penumbra.external.http import is_this_machine, leads_here
 from penumbra.external.question import LIMIT, question, without_injected
 from penumbra.external.simple import first_words
 from penumbra.wire.document import Document
+from support.examples import examples
 
 RULES = rules.load("strategies.yaml")
 WHOLE, START = (
@@ -64,7 +65,7 @@ _PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(_PIECES, max_size=12).map("".join), st.lists(_PIECES, max_size=6).map("".join))
 def test_no_marker_survives_that_the_text_does_not_have(made: str, text: str) -> None:
     try:

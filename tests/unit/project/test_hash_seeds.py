@@ -6,7 +6,8 @@ import os
 import subprocess
 import sys
 
-from support.hash_seeds import PARTS
+from support import examples
+from support.hash_seeds import EVERYTHING, PARTS
 
 SEEDS = ("0", "1", "77")
 
@@ -14,7 +15,7 @@ SEEDS = ("0", "1", "77")
 def test_the_same_bytes_in_every_process() -> None:
     running = [
         subprocess.Popen(
-            [sys.executable, "-m", "support.hash_seeds"],
+            [sys.executable, "-m", "support.hash_seeds", *([EVERYTHING] if examples.ALL else [])],
             env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
             stdout=subprocess.PIPE,
             text=True,

@@ -14,6 +14,7 @@ from penumbra.redaction import LIBRARY_KEY, rule
 from penumbra.redaction.redactor import Redactor
 from penumbra.rule_schemas.base import convert
 from penumbra.rule_schemas.secrets import SecretFile
+from support.examples import examples
 
 REDACTOR = Redactor(LIBRARY_KEY)
 MARKED = re.compile("⟦([^⟧\n]*)⟧")
@@ -87,7 +88,7 @@ def test_there_are_examples() -> None:
     assert len(VALUES) > 350
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.data())
 def test_secrets_beside_each_other(data: st.DataObject) -> None:
     lines: list[str] = []

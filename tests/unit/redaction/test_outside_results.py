@@ -17,6 +17,7 @@ from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.redactor import Redactor
 from penumbra.wire.document import Document
 from support.bodies_with_secrets import BODIES, BODIES_HERE, SAYS, TEXT_INPUT, bodies
+from support.examples import examples
 from support.planted import PASSWORD, anthropic
 
 
@@ -80,7 +81,7 @@ def test_memory_is_bounded(redactor: Redactor) -> None:
     assert len(seen) == 40
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.recursive(
         st.none()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from penumbra import redact
 from support import secret_contexts as contexts
+from support.examples import examples
 
 SECRETS = [
     "gh" + "p_" + contexts.values(1)["base62"][:36],
@@ -78,34 +79,34 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(TEXTS)
 def test_idempotent(text: str) -> None:
     once = redact(text)
     assert redact(once) == once
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(VALUES, st.booleans(), st.sampled_from([None, 2]))
 def test_json_stays_valid(value: object, ascii_only: bool, indent: int | None) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
     json.loads(redact(text))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(VALUES)
 def test_json_in_json_stays_valid(value: object) -> None:
     text = json.dumps({"out": json.dumps(value)})
     json.loads(json.loads(redact(text))["out"])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.text(max_size=300))
 def test_any_text_is_taken(text: str) -> None:
     assert isinstance(redact(text), str)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(TEXTS, TEXTS)
 def test_token_goes_wherever_it_stands(before: str, after: str) -> None:
     token = "gh" + "o_" + contexts.values(8)["base62"][:36]

@@ -21,6 +21,7 @@ from penumbra.store.restorations import Restorations
 from penumbra.store.table import Table
 from penumbra.wire.document import Document
 from support.bodies_with_secrets import BODIES
+from support.examples import examples
 
 VALUE = 'p"ss\\wörd \U0001f511\n/x!'
 MARK = placeholder.make("password", b"k", VALUE.encode())
@@ -61,7 +62,7 @@ def put_in(value: Any) -> Any:
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(ARGUMENTS)
 def test_as_if_the_client_had_got_placeholders(client: str, shape: str, arguments: dict[str, Any]) -> None:
     body = SHAPES[shape](CLIENTS[client], put_in(arguments)).encode()
@@ -71,7 +72,7 @@ def test_as_if_the_client_had_got_placeholders(client: str, shape: str, argument
     assert document.render() == SHAPES[shape](CLIENTS[client], arguments).encode()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(ARGUMENTS)
 def test_places_are_known_without_the_values(arguments: dict[str, Any]) -> None:
     """Also of values that can't be found again, since they may be anything."""

@@ -15,6 +15,7 @@ from penumbra.redaction.restore import files
 from penumbra.redaction.restore.files import Folder
 from penumbra.redaction.restore.restorer import Restorer, restorer
 from penumbra.redaction.restore.vault import Read, Values, Vault, exact
+from support.examples import examples
 
 VALUE = 'p"ss\\wörd\U0001f511'
 LINES = "one\ntwo"
@@ -244,7 +245,7 @@ MEMBERS = (
 PIECES = st.sampled_from(BROKEN) | st.sampled_from(MEMBERS)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.lists(PIECES | st.text(max_size=4), max_size=12).map("".join),
     st.sampled_from([("Edit", False), ("apply_patch", False), ("apply_patch", True)]),
@@ -274,7 +275,7 @@ JSON_VALUES = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.dictionaries(st.sampled_from(["s", "t", "u"]), JSON_VALUES, max_size=3), st.booleans())
 def test_json_stays_json_and_only_the_values_change(arguments: dict[str, Any], first: bool) -> None:
     path = {"file_path": PATH}

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penumbra.retry.refusals import MAX_BODY_BYTES, Kind, classify, error_objects, table
+from support.examples import examples
 
 EXAMPLES = [
     pytest.param(rule, example, id=f"{rule['id']}-{number}")
@@ -121,7 +122,7 @@ _JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(_JSON, st.sampled_from([200, 400, 413, 429, 500]))
 def test_no_shape_of_answer_raises(value, status):
     refusal = classify(status, json.dumps(value).encode(), "openrouter.ai")

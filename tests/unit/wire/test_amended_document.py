@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penumbra.wire.document import Document, Edit, NotJson
+from support.examples import examples
 
 BODY = b'{"a": {"x": "old", "n": 1.10}, "b": ["one", "tw\\u00f6"], "c": "rest \\ud800"}'
 VALUES = st.recursive(
@@ -111,7 +112,7 @@ def containers(document: Document, value: Any) -> list[Any]:
     return [value, *(each for one in inner for each in containers(document, one))]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(VALUES, st.lists(st.tuples(st.integers(0, 40), VALUES), max_size=5))
 def test_it_reads_like_the_document_that_it_renders(body: Any, changes: list[tuple[int, Any]]) -> None:
     document = Document(json.dumps(body).encode())

@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penumbra.wire.content_encoding import Decoder, NotDecodable, TooLarge, codings, decode, encode
+from support.examples import examples
 
 HEADERS = ["", "identity", "gzip", "x-gzip", "deflate", "br", "zstd", "gzip, zstd", "br,GZIP"]
 LIMIT = 1_000_000
 
 
 @pytest.mark.parametrize("header", HEADERS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(data=st.binary(max_size=2000))
 def test_there_and_back(header, data):
     assert decode(encode(data, header), header, LIMIT) == data

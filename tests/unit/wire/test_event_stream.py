@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penumbra.wire.event_stream import MessageReader, StreamMessage, message_bytes
+from support.examples import examples
 from support.upstream.amazon import event, message
 
 _names = st.text(min_size=1, max_size=20)
@@ -35,7 +36,7 @@ def read(data: bytes, *cuts: int) -> list[StreamMessage]:
 
 
 @given(_messages)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_botocore_reads_what_is_written(messages: list[tuple[dict[str, str], bytes]]) -> None:
     data = b"".join(message_bytes(headers, payload) for headers, payload in messages)
     assert botocore(data) == messages
@@ -45,7 +46,7 @@ def test_botocore_reads_what_is_written(messages: list[tuple[dict[str, str], byt
 
 
 @given(_messages, st.binary(max_size=60), st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_other_payloads_and_every_cut(
     messages: list[tuple[dict[str, str], bytes]], payload: bytes, drawn: Any
 ) -> None:

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penumbra.wire.sse import SseEvent, SseReader, event_bytes
+from support.examples import examples
 
 STREAM = (
     b'\xef\xbb\xbfevent: message_start\ndata: {"a":1}\n\n'
@@ -62,7 +63,7 @@ def test_an_event_without_its_blank_line_comes_at_the_end() -> None:
 PIECES = st.sampled_from([b"data: x", b"\r", b"\n", b"\r\n", b":", b"event: y", b"\xff", b"\n\n"])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(PIECES), st.data())
 def test_no_byte_is_lost(pieces: list[bytes], data: st.DataObject) -> None:
     stream = b"".join(pieces)
