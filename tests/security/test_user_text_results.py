@@ -9,7 +9,7 @@ import pytest
 
 from penumbra import rules
 from penumbra.apis import recognise
-from penumbra.apis.user_text import find
+from penumbra.apis.user_text import Passage, Passages
 from penumbra.config.settings import Settings
 from penumbra.conversation import read, rewrite
 from penumbra.conversation.decide import Inputs
@@ -72,6 +72,13 @@ FORMS: dict[str, Any] = {
 }
 
 
+def passages(document: Document) -> list[Passage]:
+    """The results in the user's texts of a list of messages."""
+    reader = Passages()
+    messages = enumerate(document.items(document.root))
+    return [each for turn, message in messages for each in reader.add(document, message, turn)]
+
+
 def sent(api: str, data: bytes, known: Any = None, **settings: Any) -> Rewritten:
     one = next(each for each in recognise.apis() if each.id == api)
     request = read.read(Document(data), one, Settings(**settings), b"scope")
@@ -82,7 +89,7 @@ def sent(api: str, data: bytes, known: Any = None, **settings: Any) -> Rewritten
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda one: one["text"][:50])
 def test_examples_of_the_rule_file(example: dict[str, Any]) -> None:
     document = Document(json.dumps(chat(example["said"], example["text"])["messages"]).encode())
-    found = list(find(document, document.root))
+    found = passages(document)
     assert [example["text"][one.start : one.end] for one in found] == example["results"]
     for one in found:
         assert one.certain is example["certain"]
@@ -97,7 +104,7 @@ def test_secrets_go_and_nothing_else_changes(api: str, example: dict[str, Any]) 
     old = example["results"][-1]
     text = example["text"]
     document = Document(json.dumps(chat(example["said"], text)["messages"]).encode())
-    at = list(find(document, document.root))[-1].start
+    at = passages(document)[-1].start
     text = f"{text[:at]}a €\n{old}\nDB_PASSWORD={PASSWORD} \\ {GITHUB}{text[at + len(old) :]}"
     data = json.dumps(FORMS[api](example["said"], text), indent=1).encode().replace(b"<", rb"\u003c")
     done = sent(api, data)
