@@ -6,6 +6,8 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 
+from msgspec import Raw
+
 from penumbra.apis import arguments, prefix_hash
 from penumbra.apis.parts import ResultText
 from penumbra.compress.calls.classify import classify
@@ -18,6 +20,7 @@ from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Request
 from penumbra.store.decisions import Facts
 from penumbra.store.exchanges import HeldResult
+from penumbra.wire.document import Document
 
 LEAST = 250
 """Shorter texts (characters) can't say anything again that is worth a reference."""
@@ -67,11 +70,8 @@ class EarlierTexts:
         """What the call said can be referred to, from its own result on."""
         if result.call is None or result.call.arguments is None or result.call_id in self.edited_calls:
             return
-        size = len(self.request.document.source(result.call.arguments))
-        if size < LEAST:
-            return
-        said = prefix_hash.said_by(self.request.document, result.call.arguments)
-        if key := self._seen.note_call(result.call_id, said):
+        size, said = self.request.document.about(result.call.arguments, _said)
+        if said and (key := self._seen.note_call(result.call_id, said)):
             self._texts.append(_Text(key, key, size, None, result, is_call=True))
 
     def note(self, item: Item, text: str, facts: Facts, *, new: bool) -> None:
@@ -153,3 +153,9 @@ class EarlierTexts:
         tool = result.call.name if result.call else ""
         given = arguments.decoded(self.request.document, result.call)
         return call_name(tool, given), classify(tool, given).is_quoted
+
+
+def _said(document: Document, arguments: Raw) -> tuple[int, bytes]:
+    """The size of a call's arguments, and a hash of what they say; empty where nobody would refer to them."""
+    size = len(document.source(arguments))
+    return size, prefix_hash.said_by(document, arguments) if size >= LEAST else b""

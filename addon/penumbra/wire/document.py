@@ -155,9 +155,14 @@ class Document:
             raise NotJson("nested too deeply") from None
 
     def _open(self, structure: bytes) -> None:
-        self.root = _VALUE.decode(structure)
         self._structure = structure
         self._base = _address(structure)
+        if structure[:1] == b"{" and structure[-1:] == b"}":
+            # Reading its members shows whether it is an object at all.
+            self.root = Raw(structure)
+            self.members(self.root)
+        else:
+            self.root = _VALUE.decode(structure)
 
     # Reading
 
@@ -174,18 +179,27 @@ class Document:
 
         To be called before the array is read.
         """
-        if array is None or self._structure is not self.data or self._amended or not self.items(array):
-            return
         items = self.items(array)
-        keys = memory.keys(scope, list(map(bytes, items)))
-        found = memory.get(keys)
-        known_before = found.index(None) if None in found else len(found)
-        values = [known or _known_value(key) for known, key in zip(found, keys, strict=True)]
-        memory.put([value for value, known in zip(values, found, strict=True) if known is None])
-        self._stand_ins = StandIns(values, items, known_before)
+        if array is None or not 0 < len(items) <= memory.longest:
+            return
+        if self._structure is not self.data or self._amended:
+            return
+        values, known_before = memory.of(scope, list(map(bytes, items)), _known_value)
+        self._stand_ins = StandIns(values, self._starts(items), known_before)
         self._opened += sum([value.opened for value in values])
         self._remembered = array
         self._arrays[id(array)] = (array, [value.root for value in values])
+
+    def _starts(self, items: list[Raw]) -> list[int]:
+        """Where the items of an array stand; mostly there is nothing but a comma between two."""
+        starts, at = [], -1
+        for item in items:
+            if self.data[at : at + 1] != b"," or self.data[at + 1] in _SPACE:
+                starts.append(_address(item) - self._base)
+            else:
+                starts.append(at + 1)
+            at = starts[-1] + len(memoryview(item))
+        return starts
 
     def folded(self, array: Raw | None, count: int, fold: Fold[S], step: Callable[[S, int], None]) -> S:
         """What a fold makes of the `count` items of an array. Where they are remembered it goes on from where
@@ -337,7 +351,7 @@ class Document:
         address = _address(value)
         start = address - self._base
         if not self._holds(start) and (found := self._stand_in(value)) is not None:
-            start = _address(found.item) - self._base + address - found.known.address
+            start = found.start + address - found.known.address
         return start, start + len(memoryview(value))
 
     def _stand_in(self, value: Raw) -> StandIn | None:

@@ -7,8 +7,6 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
-from msgspec import Raw
-
 from penumbra.wire.value_memory import Beginning, KnownValue
 
 S = TypeVar("S")
@@ -18,7 +16,8 @@ class StandIn(NamedTuple):
     """A value, and the item that it stands for."""
 
     known: KnownValue
-    item: Raw
+    start: int
+    """Where the item begins in the document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +34,13 @@ class Fold(Generic[S]):
 class StandIns:
     """All of one array, in order."""
 
-    def __init__(self, values: Sequence[KnownValue], items: Sequence[Raw], known_before: int) -> None:
-        """`known_before`: how many of the first values were known before the document was."""
+    def __init__(self, values: Sequence[KnownValue], starts: Sequence[int], known_before: int) -> None:
+        """`starts`: of the items; `known_before`: how many of the first values had been known."""
         self.values = tuple(values)
         self.by_root = {id(value.root): value for value in values}
         self.changed: set[int] = set()
         """Identities of roots that were amended since, and read differently."""
-        self._by_address = sorted(map(StandIn, values, items), key=lambda each: each.known.address)
+        self._by_address = sorted(map(StandIn, values, starts), key=lambda each: each.known.address)
         self._addresses = [each.known.address for each in self._by_address]
         self._known_before = known_before
         self._old = self._found()

@@ -7,11 +7,12 @@ what another one has sent, and what was not used for the longest time goes first
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
-from collections.abc import Hashable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
+from weakref import ref
 
 from msgspec import Raw
 
@@ -20,9 +21,10 @@ _ENTRY_BYTES = 8_000
 """What an entry takes beside its bytes: its values, opened, and what was made of them."""
 
 Key = tuple[bytes, bytes, int]
+"""Scope, bytes, and how many values with these bytes stood in front of it."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class KnownValue:
     """One value with bytes of its own, and what was read of it. Shared between requests and threads: what is
     put into its dicts stays there, unchanged."""
@@ -41,6 +43,8 @@ class KnownValue:
     """What was made of it, by what makes it."""
     beginning: Beginning | None = None
     """Of which it is the last."""
+    next: ref[KnownValue] | None = None
+    """What stood behind it the last time."""
 
     def holds(self, address: int) -> bool:
         """Whether bytes are its own."""
@@ -62,40 +66,55 @@ class ValueMemory:
     def __init__(self, most: int = _MOST) -> None:
         """`most`: bytes that it may take, roughly."""
         self._most = most
+        self.longest = most // _ENTRY_BYTES
+        """More values than these are not remembered."""
         self._known: OrderedDict[Key, KnownValue] = OrderedDict()
         self._bytes = 0
         self._lock = Lock()
 
-    @staticmethod
-    def keys(scope: bytes, values: Sequence[bytes]) -> list[Key]:
-        """What the items of an array are known by. The second of two equal ones is another value, for its
-        place is another."""
-        if len(set(values)) == len(values):
-            return [(scope, value, 0) for value in values]
-        seen: Counter[bytes] = Counter()
-        keys: list[Key] = []
-        for value in values:
-            keys.append((scope, value, seen[value]))
-            seen[value] += 1
-        return keys
+    def of(
+        self, scope: bytes, sources: Sequence[bytes], make: Callable[[Key], KnownValue]
+    ) -> tuple[list[KnownValue], int]:
+        """The values with these bytes, which follow each other, and how many of the first were known.
 
-    def get(self, keys: Sequence[Key]) -> list[KnownValue | None]:
-        """What is known of each of these values."""
+        Each is another one, equal ones too, since each has a place of its own.
+        """
+        values: list[KnownValue] = []
+        used, numbers = set[int](), dict[bytes, int]()
+        known_before, previous = len(sources), None
         with self._lock:
-            found = [self._known.get(key) for key in keys]
-            for known in found:
-                if known is not None:
-                    self._known.move_to_end(known.key)
-        return found
-
-    def put(self, values: Sequence[KnownValue]) -> None:
-        """Remember values."""
-        with self._lock:
-            for value in values:
-                if self._known.setdefault(value.key, value) is value:
-                    self._bytes += _weight(value)
+            for source in sources:
+                value = self._next(previous, source, used)
+                while value is None:
+                    number = numbers.get(source, 0)
+                    numbers[source] = number + 1
+                    value = self._known.get((scope, source, number))
+                    if value is None:
+                        value = self._put(make((scope, source, number)))
+                        known_before = min(known_before, len(values))
+                    elif id(value) in used:
+                        value = None
+                self._known.move_to_end(value.key)
+                if previous is not None and (previous.next is None or previous.next() is not value):
+                    previous.next = ref(value)
+                used.add(id(value))
+                values.append(value)
+                previous = value
             while self._bytes > self._most:
                 self._forget()
+        return values, known_before
+
+    def _put(self, value: KnownValue) -> KnownValue:
+        self._known[value.key] = value
+        self._bytes += _weight(value)
+        return value
+
+    def _next(self, previous: KnownValue | None, source: bytes, used: set[int]) -> KnownValue | None:
+        """What followed a value the last time, if it does so again: comparing is cheaper than hashing."""
+        known = previous.next() if previous is not None and previous.next is not None else None
+        if known is None or known.data != source or id(known) in used:
+            return None
+        return known if self._known.get(known.key) is known else None
 
     def forget(self, count: int) -> None:
         """Let so many go."""

@@ -116,8 +116,11 @@ def test_it_is_bounded_and_what_was_used_last_stays() -> None:
         document = Document(json.dumps({"m": [{"x": "used"}, {"x": "y" * 5_000, "n": number}]}).encode())
         document.remember(document.members(document.root)["m"], memory, b"scope")
     assert 1 < len(memory) < 8
-    assert memory.get(memory.keys(b"scope", [b'{"x": "used"}']))[0] is not None
-    assert memory.get(memory.keys(b"other", [b'{"x": "used"}']))[0] is None
+    assert (b"scope", b'{"x": "used"}', 0) in memory._known
+    assert (b"other", b'{"x": "used"}', 0) not in memory._known
+    many = Document(json.dumps({"m": [{}] * 50}).encode())
+    many.remember(many.members(many.root)["m"], memory, b"scope")
+    assert (b"scope", b"{}", 0) not in memory._known
 
 
 def test_values_that_stand_for_items_are_edited_where_these_stand() -> None:
