@@ -1,0 +1,83 @@
+"""Measures the processor time of a turn, in process: a conversation of so many results, then one more.
+
+`first`: nothing of it was ever seen. `next`: all but the last call and its result was sent a turn ago.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from bench_conversations import Tools, dump, exchange
+
+from penumbra.apis.recognise import Api, by_request_line
+from penumbra.config.settings import Settings, load
+from penumbra.conversation.engine import Engine
+from penumbra.conversation.engine_settings import EngineSettings
+from penumbra.conversation.incoming import Incoming
+
+RESULTS = (10, 100, 1_000)
+PATH = "/v1/messages"
+HEADERS = {"content-type": "application/json", "x-api-key": "key", "anthropic-version": "2023-06-01"}
+
+
+def bodies(results: int, rounds: int) -> list[bytes]:
+    """A conversation turn by turn, the first with so many results."""
+    tools = Tools(random.Random(results))
+    messages: list[dict[str, Any]] = [{"role": "user", "content": [{"type": "text", "text": "Why is it slow?"}]}]
+    for number in range(results):
+        messages += exchange(tools, number)
+    made = [dump(messages)]
+    for number in range(rounds):
+        messages += exchange(tools, results + number)
+        made.append(dump(messages))
+    return made
+
+
+async def milliseconds(engine: Engine, settings: Settings, api: Api, body: bytes) -> float:
+    """Processor time of all threads for one request."""
+    incoming = Incoming(api, body, HEADERS, {}, "127.0.0.1", "localhost:443", PATH)
+    begun = time.process_time()
+    await engine.process(incoming, settings)
+    return (time.process_time() - begun) * 1000
+
+
+async def measure(results: int, rounds: int, folder: Path) -> None:
+    settings = load({"adopt": "compress", "database": str(folder / f"{results}.sqlite")}, {})
+    engine = Engine(EngineSettings.of(settings))
+    api = by_request_line("POST", PATH)
+    assert api is not None
+    try:
+        # The rules are compiled for the first request of all.
+        await milliseconds(engine, settings, api, dump([{"role": "user", "content": [{"type": "text"}]}]))
+        made = bodies(results, rounds)
+        first, *times = [await milliseconds(engine, settings, api, body) for body in made]
+        print(f"{results:>7,}  {len(made[0]):>10,}  {first:>8.1f}  {statistics.median(times):>8.2f}", flush=True)
+    finally:
+        engine.close()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench turns", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--results", nargs="+", type=int, default=RESULTS, help="in the conversation")
+    parser.add_argument("--rounds", type=int, default=30, help="measured turns")
+    wanted = parser.parse_args()
+    print("milliseconds of processor time")
+    print(f"{'results':>7}  {'bytes':>10}  {'first':>8}  {'next':>8}")
+    with tempfile.TemporaryDirectory(prefix="penumbra-bench-") as name:
+        for results in wanted.results:
+            asyncio.run(measure(results, wanted.rounds, Path(name)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
