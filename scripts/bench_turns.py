@@ -31,7 +31,9 @@ HEADERS = {"content-type": "application/json", "x-api-key": "key", "anthropic-ve
 def bodies(results: int, rounds: int) -> list[bytes]:
     """A conversation turn by turn, the first with so many results."""
     tools = Tools(random.Random(results))
-    messages: list[dict[str, Any]] = [{"role": "user", "content": [{"type": "text", "text": "Why is it slow?"}]}]
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": [{"type": "text", "text": "Why is it slow?"}]}
+    ]
     for number in range(results):
         messages += exchange(tools, number)
     made = [dump(messages)]
@@ -59,7 +61,9 @@ async def measure(results: int, rounds: int, folder: Path) -> None:
         await milliseconds(engine, settings, api, dump([{"role": "user", "content": [{"type": "text"}]}]))
         made = bodies(results, rounds)
         first, *times = [await milliseconds(engine, settings, api, body) for body in made]
-        print(f"{results:>7,}  {len(made[0]):>10,}  {first:>8.1f}  {statistics.median(times):>8.2f}", flush=True)
+        print(
+            f"{results:>7,}  {len(made[0]):>10,}  {first:>8.1f}  {statistics.median(times):>8.2f}", flush=True
+        )
     finally:
         engine.close()
 
