@@ -24,6 +24,11 @@ _JOINED = r"""[A-Za-z0-9_.-]{0,16}["'`\])>\\]{0,6}[ \t]{0,4}(?:[:=|,]|=>|[:?]=)[
 """From there to the value: the rest of the name, quotes, an operator, quotes."""
 _GROUPS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(\((?!\?)|\(\?P<)", re.DOTALL)
 """Escapes, classes, and the beginnings of groups that capture."""
+_CLASSES = re.compile(r"\\[^A-Za-z0-9]|\[(?:\\.|[^\]\\])*\]", re.DOTALL)
+"""Escaped signs and classes."""
+_RANGE = re.compile("[A-Za-z0-9]-[A-Za-z0-9]")
+_SYNTAX = re.compile(r"\(\?[a-zP<>]*:?|[()|^$*+?]|\{[0-9,]*\}")
+"""What stands for no character, outside of classes."""
 _RANKS = {"token": Rank.TOKEN, "structure": Rank.STRUCTURE}
 
 
@@ -65,8 +70,8 @@ class Rule:
     window: int = 600
     """Bytes from the anchor's beginning on that the match may use."""
     least: re.Pattern[bytes] | None = None
-    """Matches where enough characters without space follow for a match to be possible: a cheap
-    question that nearly all false anchors fail."""
+    """Matches where enough characters follow for a match to be possible: a cheap question that nearly all
+    false anchors fail."""
     boundary: bool = True
     """The secret must not begin or end within a word."""
     exact: bool = False
@@ -130,7 +135,7 @@ def of(rule: SecretRule, label: str) -> Rule:
         first_group=rule.group is None and bool(_first_group(regex)),
         before=rule.before,
         window=rule.window,
-        least=None if rule.least is None else re.compile(rb"[!-~]{%d}" % rule.least),
+        least=None if rule.least is None else _least(regex, rule.least),
         boundary=rule.boundary,
         exact=rule.exact,
         mixed=rule.mixed,
@@ -144,6 +149,17 @@ def of(rule: SecretRule, label: str) -> Rule:
 def _first_group(regex: str) -> int:
     """1 if the pattern has a group that captures, else 0."""
     return int(any(piece[1] for piece in _GROUPS.finditer(regex)))
+
+
+def _least(regex: str, count: int) -> re.Pattern[bytes]:
+    """`count` characters that may stand in a match: letters, digits and what signs the pattern has. Where it
+    says what may not stand in one, all that can be seen."""
+    if "[^" in regex or re.search(r"\\[A-Zpswx]|(?<!\\)\.", _CLASSES.sub("", regex)):
+        return re.compile(rb"[!-~]{%d}" % count)
+    classes = "".join(_RANGE.sub("", piece) for piece in _CLASSES.findall(regex))
+    signs = {sign for sign in classes if not sign.isalnum()}
+    signs.update(sign for sign in _SYNTAX.sub("", _CLASSES.sub("", regex)) if not sign.isalnum())
+    return re.compile(b"[A-Za-z0-9\\x80-\xff%s]{%d}" % (re.escape("".join(sorted(signs))).encode(), count))
 
 
 def _behind(names: tuple[str, ...], regex: str) -> str:

@@ -49,6 +49,7 @@ _BEGINS = (
 """What stands in front of a line, or of a string of JSON."""
 _BAR = rb"(?:\||\xe2\x94[\x82\x83]|\\{1,31}u250[23])"
 _HEAD = re.compile(rb"(?:[A-Za-z0-9_ .,;\t\"\\-]|" + _BAR + rb"){3,1000}")
+_RUN = re.compile(_HEAD.pattern.replace(b"{3,", b"{0,"))
 _PREFIX = re.compile(
     rb"[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t|[:-] ?)|[\w./-]{1,80}[:-][0-9]{1,7}[:-]|[+>] ?"
 )
@@ -78,7 +79,7 @@ _NAMES = Names()
 def _columns(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
     done = 0
     for place in places:
-        if place < done:
+        if place < done or not _may_be_head(data, place):
             continue
         start, end = _line(data, place)
         done = end
@@ -89,6 +90,13 @@ def _columns(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
             if telling is not None:
                 done = yield from _rows(data, end, delimiter, *telling)
                 break
+
+
+def _may_be_head(data: bytes, at: int) -> bool:
+    """Whether nothing that stands in no head follows in the line: a cheap look, which most places fail."""
+    run = _RUN.match(data, at)
+    end = run.end() if run else at
+    return end == len(data) or end - at >= _LONGEST_HEAD or data[end] in b"\r\n" or b"\\" in data[at:end]
 
 
 def _line(data: bytes, at: int) -> tuple[int, int]:
