@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from penumbra.compress.result import Redacted
 from penumbra.redaction import MAX_BYTES, RedactionError, TooLarge, placeholder
@@ -207,7 +207,7 @@ def _cut_at_lines(data: bytes, spans: list[Span]) -> list[Span]:
         while at >= 0 and at + 1 not in starts:
             at = data.find(b"\n", at + 1, span.end)
         end = at - (data[at - 1 : at] == b"\r") if at >= 0 else span.end
-        cut.append(replace(span, end=end))
+        cut.append(span if end == span.end else span.at(span.start, end))
     return cut
 
 
@@ -216,7 +216,7 @@ def _behind_escape(data: bytes, span: Span) -> Span:
     if data[span.start - 1 : span.start] != b"\\":
         return span
     escape = _ESCAPE.match(data, span.start, span.end)
-    return replace(span, start=escape.end()) if escape and escape.end() < span.end else span
+    return span.at(escape.end(), span.end) if escape and escape.end() < span.end else span
 
 
 def _whole_characters(data: bytes, span: Span) -> Span:
@@ -226,7 +226,7 @@ def _whole_characters(data: bytes, span: Span) -> Span:
         start -= 1
     while end < len(data) and data[end] & 0xC0 == 0x80:
         end += 1
-    return span if (start, end) == (span.start, span.end) else replace(span, start=start, end=end)
+    return span if (start, end) == (span.start, span.end) else span.at(start, end)
 
 
 def _merge(spans: list[Span]) -> list[Span]:
@@ -236,10 +236,11 @@ def _merge(spans: list[Span]) -> list[Span]:
     for span in spans:
         if merged and span.start < merged[-1].end:
             last = merged[-1]
-            best = max(last, span, key=lambda each: each.rank)
+            best = span if span.rank > last.rank else last
             sure = last.sure if last.end >= span.end else span.sure and span.start == last.start
             end = max(last.end, span.end)
-            merged[-1] = replace(best, start=last.start, end=end, sure=sure, quote=last.quote or span.quote)
+            quote = last.quote or span.quote
+            merged[-1] = Span(last.start, end, best.label, best.rule, best.rank, sure, quote)
         else:
             merged.append(span)
     return merged
@@ -250,5 +251,5 @@ def _back(view: View, spans: list[Span]) -> list[Span]:
     found = []
     for span in spans:
         start, end = view.origin(span.start, span.end)
-        found.append(replace(span, start=start, end=end))
+        found.append(span.at(start, end))
     return found

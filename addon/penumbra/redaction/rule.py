@@ -90,6 +90,8 @@ class Rule:
     """What the secret must look like: `password`, `told` (within a sentence), `opaque` (random), `certain`
     (too random to be anything else), `given` (no placeholder or reference), `basic` (base64 of
     `user:password`)."""
+    checksum: bool = False
+    """Where its checksum holds, nothing else is asked."""
     allows: tuple[Allow, ...] = ()
 
     @cached_property
@@ -143,6 +145,7 @@ def of(rule: SecretRule, label: str) -> Rule:
         entropy=rule.entropy,
         digits=rule.digits,
         value=rule.value or "",
+        checksum=rule.checksum is not None,
     )
 
 

@@ -34,6 +34,10 @@ class Span:
     quote: bytes = b""
     """A bare JSON number: the placeholder needs these quotes around it."""
 
+    def at(self, start: int, end: int) -> Span:
+        """The same secret at another place; `dataclasses.replace` would take ten times as long."""
+        return Span(start, end, self.label, self.rule, self.rank, self.sure, self.quote)
+
 
 @dataclass(frozen=True, slots=True)
 class Finder:

@@ -61,6 +61,9 @@ class SecretRule(Strict, frozen=True):
     """What else it must look like: `password`, `told` (a password within a sentence), `opaque` (random),
     `certain` (too random to be anything else), `given` (no placeholder or reference), `basic` (base64 of
     `user:password`)."""
+    checksum: Literal["crc32-base62"] | None = None
+    """Where the checksum in it holds, it is the secret, whatever stands around it, and ends there.
+    `crc32-base62`: of the 36 characters behind the prefix's `_`, the last six are that of the others."""
     examples: SecretExamples = field(default_factory=SecretExamples)
     """The tests of the rule."""
 

@@ -151,8 +151,9 @@ def _telling_names(data: bytes, low: bytes) -> Iterator[tuple[int, int]]:
     while match:
         found, stop = match.span()
         start, end = _name(data, found)
-        # `AWS::IAM::AccessKey` names a type.
-        if data[start - 2 : start] != b"::" or not data[start - 3 : start - 2].isalpha():
+        # `AWS::IAM::AccessKey` names a type, `checksum/secret` says that something has changed.
+        typed = data[start - 2 : start] == b"::" and data[start - 3 : start - 2].isalpha()
+        if not typed and data[start - 9 : start] != b"checksum/":
             yield start, end
         # What follows a name may be the next name; but what took long to match is not read twice.
         match = _NAMES.search(low, max(end, found + 1) if stop < end + 256 else stop)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
+import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -28,6 +29,7 @@ from penumbra.redaction.view import flat
 from penumbra.redaction.wrapping import wrapped_end
 
 _WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
+_BASE62 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _NO_DIGIT = frozenset(b"ghijklmnopqrstuvwxyzGHIJKLMNOPQRSTUVWXYZ")
 _BACKSLASH = b"\\"
 _ESCAPE_BEFORE = re.compile(
@@ -70,6 +72,8 @@ def _within(rule: Rule, data: bytes, start: int, end: int) -> Iterator[Span]:
 
 def at_anchor(rule: Rule, data: bytes, anchor: int) -> Span | None:
     """The rule's secret that begins with the anchor at `anchor`."""
+    if rule.checksum and (end := _checked_end(data, anchor)):
+        return Span(anchor, end, rule.label, rule.id, rule.rank)
     # Nearly all anchors stand inside of longer words: worth a look before the pattern.
     if rule.boundary and not rule.group and not begins_word(data, anchor):
         return None
@@ -79,6 +83,19 @@ def at_anchor(rule: Rule, data: bytes, anchor: int) -> Span | None:
         span = _accept(rule, data, match)
         return _continued(rule, data, span) if span and not rule.group else span
     return _wrapped(rule, data, anchor) if rule.rank is Rank.TOKEN and not rule.group else None
+
+
+def _checked_end(data: bytes, start: int) -> int:
+    """Where a token ends that begins at `start` and whose checksum holds; 0 if it does not."""
+    begin = data.find(b"_", start, start + 12) + 1
+    token = data[begin : begin + 36] if begin else b""
+    if len(token) < 36 or not token.isalnum():
+        return 0
+    rest, digits = zlib.crc32(token[:30]), bytearray()
+    for _ in range(6):
+        rest, digit = divmod(rest, 62)
+        digits.append(_BASE62[digit])
+    return begin + 36 if digits[::-1] == token[30:] else 0
 
 
 def _continued(rule: Rule, data: bytes, span: Span) -> Span:
