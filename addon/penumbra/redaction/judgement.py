@@ -65,6 +65,7 @@ _PART = re.compile(r"[^A-Za-z0-9@$!]+")
 _LOOK = 256
 
 
+@remembered(4_096)
 def is_unmistakable(value: str, strength: Strength) -> bool:
     """Whether a secret can be nothing else, wherever else it stands."""
     if is_opaque(value, 16):
