@@ -27,7 +27,6 @@ from penumbra.compress.stage_order import AFTER_FAMILY, STRUCTURE
 from penumbra.compress.stages import binary, json_minify, terminal, truncate
 
 _RANK = {mode: rank for rank, mode in enumerate(Mode)}
-_QUOTED = frozenset({"read", "edit", "write"})
 _OURS = re.compile(
     r"<<<SHADOW:shadow_[0-9a-f]{32}>>>|\[Forge (?:LZW|RePair) Dictionary\]\n|\[patterns; \"~A 1 2\""
     r"|\[every 10th line is numbered\]\n|\[[^\n;]{1,400} in part; [0-9]+ bytes, |\[[0-9]+ lines of JSON; "
@@ -36,6 +35,10 @@ _OURS = re.compile(
 """How texts begin that went through a pipeline before."""
 _CLEARLY = 128
 """Bytes that a deleting stage must save for its tokens not to be estimated."""
+_CLEARLY_WORTH = 1_000
+"""The same of a stage that is the first to leave something out."""
+_WORTH = 100
+"""Estimated tokens that must be saved for a reference to be worth it."""
 _BEGINNING = 20_000
 """Characters in which a diff must show itself."""
 _DIFF = re.compile(r"^(?:diff --git |@@ -[0-9]|--- \S.*\n\+\+\+ \S)", re.MULTILINE)
@@ -69,7 +72,7 @@ def shorten(
         return run.result()
     run.open_envelope()
     run.apply("binary", Loss.LOSSY, binary.suppress)
-    if "binary" not in run.stages:
+    if not run.text.startswith("[Binary output suppressed: ") or "\n" in run.text:
         run.structure(ref)
         limit = partial(truncate.cap, limit=policy.max_output_bytes, reserve=size(policy.overhead))
         run.apply("truncate", Loss.LOSSY, limit)
@@ -129,7 +132,10 @@ class _Run:
         if not terminal.may_act(self.text):
             return self.text
         try:
-            return terminal.render(self.text, moves=self.call.category not in _QUOTED)
+            # In a file every character is content.
+            if self.call.shows_files or self.call.is_coloured:
+                return self.text
+            return terminal.render(self.text, moves=not self.call.is_quoted)
         except Exception as error:
             _failed("terminal", error)
             return self.text
@@ -145,7 +151,7 @@ class _Run:
             lambda output, policy: shorten(
                 output, policy, self.redact, lambda _: ref(self.original), self.is_late, self.trace
             ),
-            quoted=self.call.category in _QUOTED,
+            quoted=self.call.is_quoted,
         )
         loss = max((part.loss for part in found.parts), default=Loss.NONE) if found else Loss.NONE
         if found is None or self._refusal(found.text, loss, trusted=True):
@@ -185,7 +191,7 @@ class _Run:
         source = Source(
             call=self.call,
             # No stage asks what a text looks like that is quoted later.
-            shape=Shape.PLAIN if self.call.category in _QUOTED else _shape(self.text),
+            shape=Shape.PLAIN if self.call.is_quoted else _shape(self.text),
             policy=self.policy,
             is_error=self.output.is_error or tells_failure(head, tail),
             call_id=self.output.call_id,
@@ -210,7 +216,7 @@ class _Run:
 
     def command_family(self) -> bool:
         """Apply what is known about the command that printed the text; whether that changed it."""
-        if self.call.category in _QUOTED:
+        if self.call.is_quoted:
             self._tell("command_family", None, _NOT_QUOTED)
             return False
         if self._passes_over("command_family"):
@@ -244,7 +250,7 @@ class _Run:
 
     def _exclusion(self, stage: Stage) -> str:
         """Why a stage may not run; empty if it may."""
-        if not stage.quoted and self.call.category in _QUOTED:
+        if not stage.quoted and self.call.is_quoted:
             return _NOT_QUOTED
         if stage.loss is Loss.LOSSY and not self.policy.lossy:
             return "it would leave something out, which is not allowed here"
@@ -304,12 +310,14 @@ class _Run:
         if saved < 0:
             return f"{-saved:,} bytes more{', with what stands in front of it' if overhead else ''}"
         critical = trusted or loss is not Loss.LOSSY
-        if deletes and saved >= _CLEARLY:
+        if deletes and saved >= (_CLEARLY_WORTH if first_loss else _CLEARLY):
             self.cost = None
             return "" if critical or critical_lines.keeps_critical(self.text, new) else _CRITICAL
         if self.cost is None:
             self.cost = token_estimate.estimate(self.text)
         cost = token_estimate.estimate(new)
+        if first_loss and overhead and self.cost - cost - token_estimate.estimate(overhead) < _WORTH:
+            return f"fewer than {_WORTH} tokens are saved, which is not worth a reference"
         if cost + token_estimate.estimate(overhead) >= self.cost:
             return "no token is saved"
         if not critical and not critical_lines.keeps_critical(self.text, new):

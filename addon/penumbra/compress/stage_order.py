@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from penumbra.compress.calls import log_files
 from penumbra.compress.result import Loss, Mode
 from penumbra.compress.size import size
 from penumbra.compress.stage import Shape, Source, Stage
@@ -41,13 +42,40 @@ def _unless(*shapes: Shape) -> Callable[[Transform], Apply]:
 
 
 def _line_numbers(text: str, source: Source) -> str | None:
-    """Every tenth number where the model can ask for the original, all of them where it can't."""
+    """Every tenth number where the model can ask for the original, all of them where it can't. Numbers may be
+    data: that they count lines, the call tells, or a sign that nothing else has."""
+    numbered = source.call.is_numbered and _begins_where_asked(text, source)
+    if not numbered and not (source.call.category == "other" and "→" in text):
+        return None
     return line_numbers.thin(text) if source.policy.lossy else line_numbers.unpad(text)
 
 
 def _own_code(text: str, source: Source) -> str | None:
     """Acknowledgements of edits need not say again what their call has said."""
     return own_code.without(text, source.arguments) if source.call.category in ("edit", "write") else None
+
+
+def _begins_where_asked(text: str, source: Source) -> bool:
+    """Whether the first number is one that the call asked for, as far as it could ask."""
+    if source.call.shell or source.call.category != "read":
+        return True
+    first = line_numbers.first_number(text)
+    return first is not None and (
+        first == 1 or first in source.call.numbers or first - 1 in source.call.numbers
+    )
+
+
+def _blanks(text: str, source: Source) -> str | None:
+    """Blanks and empty lines mean nothing in what a program has logged; in all else they may be content."""
+    call = source.call
+    ran = call.category in ("bash", "other") and bool(call.family) and not call.mixed
+    is_safe = source.shape is Shape.PLAIN and (ran or (not call.is_quoted and log_files.is_log("", text)))
+    return whitespace.trim(text) if is_safe else None
+
+
+def _web_page(text: str, source: Source) -> str | None:
+    """Only where a page is read: what a command prints of one is looked at for its markup."""
+    return markup.to_text(text) if source.call.category == "web" else None
 
 
 def _hits(text: str, source: Source) -> str | None:
@@ -59,7 +87,10 @@ def _logs(text: str, source: Source) -> str | None:
 
     A log that stays too long for its account is better told in part as it is.
     """
-    is_log = source.call.category in ("bash", "other") and not search_hits.is_search(source.call)
+    call = source.call
+    is_log = (call.category in ("bash", "other") and not search_hits.is_search(call)) or (
+        call.category == "read" and log_files.is_log(call.path, text)
+    )
     factored = logs.factor(text) if is_log and source.shape is Shape.PLAIN else None
     if factored is None or row_sample.is_separated(text):
         return None
@@ -69,7 +100,11 @@ def _logs(text: str, source: Source) -> str | None:
 
 
 def _long_lines(text: str, source: Source) -> str | None:
-    return None if source.shape is Shape.JSON or source.call.category == "subagent" else long_lines.clip(text)
+    return (
+        None
+        if source.shape is Shape.JSON or source.call.category in ("subagent", "read")
+        else long_lines.clip(text)
+    )
 
 
 def _log_noise(text: str, source: Source) -> str | None:
@@ -89,7 +124,7 @@ STRUCTURE: tuple[Stage, ...] = (
         "web_page",
         Mode.STANDARD,
         Loss.LOSSY,
-        lambda text, _: markup.to_text(text),
+        _web_page,
         trusted=True,
         deletes=True,
     ),
@@ -103,7 +138,7 @@ STRUCTURE: tuple[Stage, ...] = (
 AFTER_FAMILY: tuple[Stage, ...] = (
     Stage("stack_traces", Mode.STANDARD, Loss.LOSSY, _PLAIN(traces.fold), trusted=True, deletes=True),
     Stage("fold_repeated", Mode.STANDARD, Loss.REVERSIBLE, _PLAIN(folding.fold), deletes=True),
-    Stage("whitespace", Mode.STANDARD, Loss.NONE, _PLAIN(whitespace.trim), deletes=True),
+    Stage("whitespace", Mode.STANDARD, Loss.NONE, _blanks, deletes=True),
     Stage("log_patterns", Mode.STANDARD, Loss.REVERSIBLE, _logs),
     Stage("long_lines", Mode.STANDARD, Loss.LOSSY, _long_lines, trusted=True, deletes=True),
     Stage("log_noise", Mode.AGGRESSIVE, Loss.LOSSY, _log_noise),

@@ -60,6 +60,8 @@ class ReadRule(Strict, frozen=True):
     """What the first operand must look like."""
     whole: bool = False
     """It shows all of a file."""
+    numbers: bool = False
+    """It puts line numbers in front."""
     always: bool = False
     """It reads without an operand, too."""
     expression: bool = False
@@ -87,6 +89,10 @@ class ShellRules(Strict, frozen=True):
     """Programs that change files and say so."""
     each_line: tuple[str, ...] = ()
     """Programs that run a command for each line that they are fed."""
+    each_file: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Programs that run a command for each file that they find, by their options in front of it."""
+    coloured: tuple[str, ...] = ()
+    """How options begin by which colours tell what nothing else does."""
     echoes: tuple[str, ...] = ()
     """Programs that print their own words."""
     filters: tuple[FilterRule, ...] = ()
@@ -103,6 +109,8 @@ class LogExample(Strict, frozen=True):
     path: str
     log: bool
     text: str = ""
+    data: bool | None = None
+    """Whether nobody edits it; None: as it is a log."""
 
 
 class LogRules(Strict, frozen=True):
@@ -110,6 +118,8 @@ class LogRules(Strict, frozen=True):
 
     names: tuple[str, ...]
     """Globs for a file's name, or for its path where they hold a slash."""
+    data: tuple[str, ...]
+    """The same of other files that nobody edits."""
     unclear: tuple[str, ...]
     """Extensions, and none, with which the content decides."""
     lines: tuple[Regex, ...]

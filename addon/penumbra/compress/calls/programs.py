@@ -114,13 +114,24 @@ def reading_rule(argv: tuple[str, ...]) -> ReadRule | None:
     """The rule of a command that prints files as they are; None for other commands."""
     for rule in _reads().get(argv[0], ()) if argv else ():
         program = tuple(rule.program.split())
-        if argv[: len(program)] == program and _options_fit(argv, rule):
+        if argv[: len(program)] == program and _options_fit(argv, rule) and _operand_fits(argv, rule):
             return rule
     return None
 
 
+def _operand_fits(argv: Sequence[str], rule: ReadRule) -> bool:
+    operands = _operands(argv, rule)[0] if rule.operand is not None else []
+    return rule.operand is None or (bool(operands) and bool(re2.search(rule.operand, operands[0][:1000])))
+
+
 def files(argv: tuple[str, ...], rule: ReadRule) -> list[str]:
     """The files among the operands of a reading command."""
+    operands, expression = _operands(argv, rule)
+    return operands[1:] if expression else operands
+
+
+def _operands(argv: Sequence[str], rule: ReadRule) -> tuple[list[str], bool]:
+    """The operands of a reading command, and whether the first one says what to do."""
     program = rule.program.split()
     takes = shell_rules().read_values.get(program[0], ())
     operands: list[str] = []
@@ -132,6 +143,4 @@ def files(argv: tuple[str, ...], rule: ReadRule) -> list[str]:
             expression = expression and word not in rule.expression_options
         elif not word.startswith("-") or word == "-":
             operands.append(word)
-    if rule.operand is not None and not (operands and re2.search(rule.operand, operands[0][:1000])):
-        return []
-    return operands[1:] if expression else operands
+    return operands, expression

@@ -14,7 +14,14 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from penumbra.compress.calls.lexer import Kind, Lexer, Token
-from penumbra.compress.calls.programs import effect, files, is_brief, is_silent, reading_rule, shell_rules
+from penumbra.compress.calls.programs import (
+    effect,
+    files,
+    is_brief,
+    is_silent,
+    reading_rule,
+    shell_rules,
+)
 from penumbra.compress.calls.wrappers import unwrap
 
 MAX_DEPTH = 8
@@ -41,6 +48,8 @@ class Part:
     """It prints a line or two."""
     read: bool = False
     """It prints a file as it is."""
+    numbers: bool = False
+    """It prints its lines with line numbers in front."""
     path: str = ""
     """The only file that it reads; empty if there are several or none."""
     fed: tuple[tuple[str, ...], ...] = ()
@@ -230,6 +239,9 @@ class _Resolver:
             self._depth -= 1
             return parts
         argv, script = unwrap(tuple(node.words))
+        inner = _run_for_each(argv)
+        if inner:
+            return [replace(part, path="") for part in self.of_node(_Simple(inner))]
         if script is not None:
             return list(parse(script, self._depth + 1))
         if not argv or is_silent(argv):
@@ -241,12 +253,26 @@ class _Resolver:
         written = self._written.get(read[0]) if len(read) == 1 else None
         if rule is not None and written is not None:
             return [replace(written, cut=written.cut or not rule.whole)]
-        is_read = bool(read) or (rule is not None and rule.always)
+        is_fed_names = any(word in shell_rules().each_line for word in node.words)
+        is_read = bool(read) or (rule is not None and (is_fed_names or rule.always))
         path = read[0] if len(read) == 1 else ""
-        return [Part(argv, brief=is_brief(argv), read=is_read, path=path)]
+        numbers = rule is not None and rule.numbers
+        return [Part(argv, brief=is_brief(argv), read=is_read, numbers=numbers, path=path)]
+
+
+def _run_for_each(argv: tuple[str, ...]) -> list[str]:
+    """The command that a search runs for each file that it finds; empty if it runs none."""
+    for option in shell_rules().each_file.get(argv[0], ()) if argv else ():
+        if option in argv:
+            behind = argv[argv.index(option) + 1 :]
+            end = next((at for at, word in enumerate(behind) if word in (";", "\\;", "+")), len(behind))
+            return [word for word in behind[:end] if word != "{}"] + ["{}"]
+    return []
 
 
 def _fed(parts: list[Part], by: list[Part]) -> list[Part]:
+    if len(parts) == 1 and parts[0].numbers and not parts[0].read and by and all(part.read for part in by):
+        return [replace(part, numbers=True) for part in by]
     fed = tuple(argv for part in by for argv in (part.argv, *part.fed))[:_MOST_FED]
     return [replace(part, fed=fed) for part in parts] if fed else parts
 

@@ -157,6 +157,14 @@ def restore(text: str) -> str:
     return "\n".join(restored)
 
 
+def first_number(text: str) -> int | None:
+    """The number of the first numbered line; None if the lines are not numbered."""
+    lines = text.split("\n", _HEADER)[:_HEADER]
+    separator = separator_of(lines)
+    numbered = (parse(line, separator) for line in lines) if separator else ()
+    return next((line.number for line in numbered if line is not None), None)
+
+
 def unpad(text: str) -> str | None:
     """The text with all its line numbers, but without the blanks in front of them; None if it has none."""
     is_padded = text[:1] in (" ", "\t") or "\n " in text

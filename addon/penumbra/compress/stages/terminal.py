@@ -1,5 +1,9 @@
 """What a screen would show of a text: colours and titles gone, overwritten text overwritten.
 
+A carriage return that begins a shorter text over a longer one ends the longer line: what a screen would show
+of both is no text that anybody wrote. Where colours tell what nothing else does, as two texts of a difference
+that are the same without them, they stay.
+
 Three steps, each only when the text has something for it. Sequences that move nothing (colours,
 modes, titles, hyperlinks, character sets) are deleted by one pattern. Lines with carriage
 returns, backspaces or moves within the line are drawn on a row of cells. Only text that moves
@@ -30,6 +34,10 @@ _STILL = re.compile(
 _COLOUR = re.compile(r"\x1b\[[0-9;:<=>?]*[ -/]*m")
 _TOKEN = re.compile(r"\x1b\[([0-9;:<=>?]*)[ -/]*([@-~])|\x1b([DEMc78]?)|[\r\n]|\x08+|[^\x1b\r\n\x08]+")
 _BETWEEN_LINES = re.compile(r"\x1b(?:\[[0-9;:<=>?]*[ABEFHJLMSTf]|[DEMc])")
+_COMPARED = re.compile(
+    r"^[ \t]*(?:-|Expected:|expected:)([^\n-][^\n]*)\n[ \t]*(?:\+|Received:|Actual:|actual:)([^\n+][^\n]*)$",
+    re.M,
+)
 _PASSES = 4
 """What is deleted may leave a new sequence behind; text of real programs needs one pass."""
 _WIDEST = 400
@@ -48,6 +56,8 @@ def render(text: str, *, moves: bool = True) -> str:
         return text
     # Most texts have colours and nothing else: then that is all there is to do.
     shown = _COLOUR.sub("", text)
+    if shown != text and _differs_in_colours(shown):
+        return text
     if not may_act(shown):
         return shown
     shown = text
@@ -61,6 +71,13 @@ def render(text: str, *, moves: bool = True) -> str:
         if shown == before:
             break
     return text if shown == text else shown
+
+
+def _differs_in_colours(shown: str) -> bool:
+    """Whether two texts that are compared would be the same without their colours."""
+    return any(
+        found[1].strip() and found[1].rstrip() == found[2].rstrip() for found in _COMPARED.finditer(shown)
+    )
 
 
 def may_act(text: str) -> bool:
@@ -99,8 +116,29 @@ def _line(line: str) -> str:
     body = line[:-1] if ending else line
     if not _moves(body):
         return line
+    if "\x1b" not in body and "\x08" not in body:
+        return "\n".join(_overwritten(body.split("\r"))) + ending
     drawn = _Screen(budget=2 * len(body) + 4 * _WIDEST).draw(body)
     return (drawn if drawn is not None else _strip(body)) + ending
+
+
+def _overwritten(texts: list[str]) -> list[str]:
+    """What is left of texts that were written over each other: the last one, those before it whose end a
+    screen would still show, and failures."""
+    left: list[str] = []
+    told: set[str] = set()
+    width = 0
+    above = ""
+    for text in reversed(texts):
+        line = text.rstrip()
+        if len(line) > width:
+            left.append(line if left else text)
+        elif line and line not in told and not above.startswith(line) and is_critical(line):
+            left.append(line)
+        told.add(line)
+        width = max(width, len(text))
+        above = line or above
+    return left[::-1] or [""]
 
 
 @dataclass(slots=True)

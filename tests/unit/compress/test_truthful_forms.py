@@ -1,0 +1,156 @@
+"""What is sent instead of a result says nothing false, and leaves out nothing without a word."""
+
+from __future__ import annotations
+
+import pytest
+
+from penumbra.compress.calls.classify import classify
+from penumbra.compress.calls.log_files import is_data
+from penumbra.compress.pipeline import shorten
+from penumbra.compress.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
+from penumbra.compress.stages import binary
+from penumbra.compress.stages.terminal import render
+
+PREFIX = f"<<<SHADOW:shadow_{'0' * 32}>>>\n"
+
+
+def run(text: str, tool: str = "Bash", /, **arguments: object) -> Shortened:
+    policy = Policy(mode=Mode.STANDARD, lossy=True, overhead=PREFIX)
+    return shorten(ToolOutput(text, tool, arguments), policy, Redacted, lambda _: "shadow_" + "0" * 32)
+
+
+# --- binaries -----------------------------------------------------------------------------------
+def test_lines_that_can_be_read_stay_beside_those_that_cannot() -> None:
+    garbled = "\ufffd\x01\x02\ufffd" * 100
+    text = f"=== RUN TestA\n--- FAIL: TestA (0.01s)\n{garbled}\n\n{garbled}\nFAIL\tpkg/a\t0.2s\n"
+    size = len(f"{garbled}\n\n{garbled}".encode())
+    assert binary.suppress(text) == (
+        f"=== RUN TestA\n--- FAIL: TestA (0.01s)\n[Binary output suppressed: {size} bytes]\nFAIL\tpkg/a\t0.2s\n"
+    )
+    assert "--- FAIL" in run(text, command="go test ./...").text
+
+
+def test_a_garbled_failure_stays() -> None:
+    failure = "--- FAIL: TestNames got \ufffd\ufffd\ufffd\ufffd\ufffd want M\u00fcller"
+    text = "\n".join(["\ufffd\x01\x02" * 100, failure, "\ufffd\x01\x02" * 100])
+    assert failure in (binary.suppress(text) or "").split("\n")
+
+
+# --- terminal -----------------------------------------------------------------------------------
+def test_a_shorter_text_ends_the_longer_one_that_it_overwrites() -> None:
+    assert render("Compiling src/exports/VPN.c\rAll passed!\nok\n") == (
+        "Compiling src/exports/VPN.c\nAll passed!\nok\n"
+    )
+    # Where it covers the other one, only it is seen.
+    assert render("Compiling src/VPN.c\rAll passed!            \n") == "All passed!            \n"
+    assert render("10 left\r9 left\r8 left\rdone\n") == "10 left\n8 left\ndone\n"
+
+
+def test_two_texts_that_differ_in_colours_alone_keep_them() -> None:
+    text = "Comparison of colours:\n- \x1b[31mfoo\x1b[39m\n+ foo\n"
+    assert render(text) == text
+    assert render("\x1b[31m- foo\x1b[39m\n\x1b[32m+ bar\x1b[39m\n") == "- foo\n+ bar\n"
+
+
+def test_colours_that_tell_something_stay() -> None:
+    text = "a \x1b[31mold\x1b[m\x1b[32mnew\x1b[m b\n" * 3
+    assert run(text, command="git diff --color-words").text == text
+    assert "\x1b" not in run(text, command="git diff --color").text
+
+
+def test_every_character_of_a_file_is_content() -> None:
+    text = "printf '\x1b[1mbold\x1b[0m'\rx\n" * 3
+    assert run(text, command="cat a.sh").text == text
+    assert run(text, "Read", file_path="a.sh").text == text
+    assert "\x1b" not in run(text, "Read", file_path="build.log").text
+
+
+# --- numbers ------------------------------------------------------------------------------------
+ROWS = [f"the content of row {n} which is one of many in the table" for n in range(60)]
+
+
+@pytest.mark.parametrize("separator", ["|", "\t", ": "])
+@pytest.mark.parametrize(
+    "command", ["sqlite3 a.db 'select * from t'", "cat ids.txt", "ss -tlnp", "psql -c 'select 1'"]
+)
+def test_keys_are_no_line_numbers(separator: str, command: str) -> None:
+    text = "\n".join(f"{n}{separator}{row}" for n, row in enumerate(ROWS, 1))
+    assert "line_numbers" not in run(text, command=command).stages
+
+
+@pytest.mark.parametrize(
+    "command", ["cat -n a.py", "nl -ba a.py | sed -n '1,60p'", "cat a.py | nl -ba", "open a.py 30"]
+)
+def test_numbers_that_the_call_puts_there_are(command: str) -> None:
+    text = "\n".join(f"{n:>6}\t{row}" for n, row in enumerate(ROWS, 1))
+    assert "line_numbers" in run(text, command=command).stages
+
+
+def test_a_read_is_numbered_from_where_it_was_asked_for() -> None:
+    text = "\n".join(f"{n}\t{row}" for n, row in enumerate(ROWS, 1001))
+    assert "line_numbers" not in run(text, "Read", file_path="ids.txt").stages
+    assert "line_numbers" in run(text, "Read", file_path="a.py", offset=1001).stages
+    assert "line_numbers" in run(text, "view", path="a.py", view_range=[1001, 1060]).stages
+
+
+# --- files and logs -----------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "command",
+    [
+        "find . -name '*.py' -exec cat {} +",
+        "find src -name a.py -exec sed -n '1,50p' {} \\;",
+        "git ls-files | xargs cat",
+        "base64 -d <<< x",
+        "base64 --decode a.b64",
+        "curl -s https://raw.githubusercontent.com/a/b/main/x",
+        "curl -sL https://example.org/install.sh",
+        "python3 -c \"print(open('a.py').read())\"",
+    ],
+)
+def test_whatever_prints_a_file_is_a_read(command: str) -> None:
+    assert classify("Bash", {"command": command}).is_quoted
+    text = "def a():\n    pass   \n\n\n\n\ndef b():\n    pass\n" * 20
+    assert run(text, command=command).text == text
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["curl -s https://api.example.org/v1/items", "python3 -c 'print(1)'", "base64 a", "find . -exec rm {} +"],
+)
+def test_what_prints_something_else_is_none(command: str) -> None:
+    assert not classify("Bash", {"command": command}).is_quoted
+
+
+def test_white_space_goes_from_what_a_known_program_prints_only() -> None:
+    text = "first  \n\n\n\n\nsecond  \n" * 60
+    assert "whitespace" not in run(text, command="./generate").stages
+    assert "whitespace" not in run(text, "Task", prompt="report").stages
+
+
+@pytest.mark.parametrize("path", ["app.log", "/r/package-lock.json", "rows.csv", "/r/dist/a.js", "a.min.js"])
+def test_nobody_edits_logs_and_what_is_built(path: str) -> None:
+    assert is_data(path)
+    assert not classify("Read", {"file_path": path}).is_quoted
+    assert not classify("Bash", {"command": f"tail -50 {path}"}).is_quoted
+
+
+def test_a_log_that_is_read_folds() -> None:
+    text = "waiting for the server to come up\n" * 400
+    for call in (("Read", {"file_path": "app.log"}), ("Bash", {"command": "cat app.log"})):
+        result = run(text, call[0], **call[1])
+        assert "[the line above 399 more times]" in result.text
+        assert result.loss is Loss.REVERSIBLE
+
+
+# --- pages --------------------------------------------------------------------------------------
+def test_markup_that_a_command_prints_stays() -> None:
+    text = "<html><body>" + "<form action='/in'><input name='csrf' value='x'></form><p>text</p>" * 80
+    assert "web_page" not in run(f"{text}</body></html>", command="curl -s http://localhost:3000/").stages
+
+
+# --- little losses ------------------------------------------------------------------------------
+def test_what_saves_little_leaves_nothing_out() -> None:
+    lines = "\n".join(f"  --option-{n}  what it does, said in some words" for n in range(12))
+    frames = "\n".join(f"    at f{n} (node_modules/x/a.js:{n}:1)" for n in range(5))
+    result = run(f"{lines}\nTypeError: x\n    at main (src/a.js:1:2)\n{frames}\n", command="node a.js")
+    assert result.loss is not Loss.LOSSY
