@@ -60,9 +60,8 @@ def _begins_where_asked(text: str, source: Source) -> bool:
     if source.call.shell or source.call.category != "read":
         return True
     first = line_numbers.first_number(text)
-    return first is not None and (
-        first == 1 or first in source.call.numbers or first - 1 in source.call.numbers
-    )
+    # Some count what they are asked from 0, and some write the first line behind a tag.
+    return first is not None and any(first - more in (0, *source.call.numbers) for more in range(3))
 
 
 def _blanks(text: str, source: Source) -> str | None:
