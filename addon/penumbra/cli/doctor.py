@@ -7,6 +7,7 @@ import platform
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING
 
 import orjson
 
@@ -17,6 +18,9 @@ from penumbra.cli.checks import Check, State
 from penumbra.cli.failure import Failure
 from penumbra.cli.installation import newer
 from penumbra.errors import one_line
+
+if TYPE_CHECKING:
+    from penumbra.config.settings import Settings
 
 USAGE = """\
 usage: penumbra doctor [--json]
@@ -97,6 +101,7 @@ def _clock(today: date) -> Check:
 
 
 def _settings(environment: Mapping[str, str]) -> Iterator[Check]:
+    from penumbra.config.remarks import remarks
     from penumbra.config.settings import SettingsError, config_path, load, unknown_variables
 
     try:
@@ -114,8 +119,30 @@ def _settings(environment: Mapping[str, str]) -> Iterator[Check]:
         yield Check(State.NOTE, "settings", told)
     if settings.pause:
         yield Check(State.NOTE, "settings", "pause is on: results go as they are", "unset PENUMBRA_PAUSE")
+    for line in remarks(settings):
+        yield Check(State.NOTE, "settings", line)
+    yield from _unusable(settings)
     yield from _rules(settings.rules, environment)
     yield store_check.store(settings, environment)
+
+
+def _unusable(settings: Settings) -> Iterator[Check]:
+    """What else would stop a start."""
+    from mitmproxy import flowfilter
+
+    from penumbra.redaction import RuleError, ruleset
+
+    try:
+        if settings.filter:
+            flowfilter.parse(settings.filter)
+    except ValueError as error:
+        yield Check(
+            State.BAD, "settings", f"penumbra_filter: got {settings.filter!r}: {one_line(str(error))}"
+        )
+    try:
+        ruleset.user_rules(settings.gitleaks_config, only=settings.gitleaks_only)
+    except RuleError as error:
+        yield Check(State.BAD, "settings", one_line(str(error)))
 
 
 def _rules(setting: str, environment: Mapping[str, str]) -> Iterator[Check]:

@@ -15,6 +15,7 @@ from penumbra.compress.result import Mode, Policy
 from penumbra.config.parsers import (
     DURATION,
     FLAG,
+    FOLDER,
     HOSTS,
     METHOD,
     MODE,
@@ -298,7 +299,7 @@ class Settings:
     gitleaks_only: bool = row(False, FLAG, "The rules of gitleaks_config come instead of ours.")
     rules: str = row(
         "",
-        TEXT,
+        FOLDER,
         "Folder of your own rules, beside ours; off: none; default: penumbra/rules in the user's "
         "configuration folder. Read at the start, and when this option changes.",
         group="Which traffic, and what is known of it",
@@ -500,7 +501,12 @@ def declare(loader: Loader) -> None:
     All are text, and empty where nothing is said: mitmproxy drops an addon without a word when a value of
     another type can't be read, and what is set to its default must be told from what is not set.
     """
-    loader.add_option(CONFIG_OPTION, str, "", "YAML file with Penumbra's settings; watched for changes.")
+    loader.add_option(
+        CONFIG_OPTION,
+        str,
+        "",
+        "YAML file with Penumbra's settings; the next request after a change reads it again.",
+    )
     for option in OPTIONS:
         words = option.row.parser.choices
         loader.add_option(option.full_name, str, "", option.description, ("", *words) if words else None)

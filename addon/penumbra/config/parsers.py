@@ -84,12 +84,21 @@ def choice(*allowed: str) -> Parser[str]:
     """One of some words, in any case."""
 
     def read(value: Any) -> str:
-        text = read_text(value).lower()
+        text = _switch_word(value).lower()
         if text not in allowed:
             raise SettingsError(listed(allowed))
         return text
 
     return Parser(read, allowed)
+
+
+def _switch_word(value: Any) -> str:
+    """A text. YAML 1.1 reads the bare words on and off as truth values: they are the words again."""
+    return ("on" if value else "off") if isinstance(value, bool) else read_text(value)
+
+
+FOLDER = Parser(_switch_word)
+"""The name of a folder, or off."""
 
 
 _SIZE_UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}

@@ -6,13 +6,12 @@ An entry of `providers` may describe a service, and the block `api` a model: bot
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from urllib.parse import urlsplit
 
 from penumbra import rules
 from penumbra.config.options import Settings
-from penumbra.config.parsers import DURATION, shown
+from penumbra.config.parsers import shown
 from penumbra.config.services import Api, Provider
 from penumbra.rule_schemas.tables import Strategies
 
@@ -69,24 +68,6 @@ def missing(settings: Settings) -> str:
     if asked == "api":
         return _api(settings)
     return _provider(settings) if asked == "external_provider" else ""
-
-
-def remarks(settings: Settings) -> Iterator[str]:
-    """What works otherwise than it may look, each in one line."""
-    asked = settings.outside
-    if not settings.shortens or asked not in ("api", "external_provider"):
-        return
-    timeout = settings.api.timeout
-    if settings.deadline < timeout:
-        yield (
-            f"strategy_deadline: {DURATION.write(settings.deadline)} is shorter than the timeout of a call "
-            f"({DURATION.write(timeout)}): what is answered in between comes too late for its result"
-        )
-    name, found = provider(settings)
-    if asked == "external_provider" and found is not None and found.auth == "oauth" and not found.endpoint:
-        entry = rules.load_as("strategies.yaml", Strategies).providers.get(name)
-        if entry is not None and entry.logins:
-            yield f"providers.{name}: oauth spends what the client was authorised with, but {entry.logins}"
 
 
 def _api(settings: Settings) -> str:

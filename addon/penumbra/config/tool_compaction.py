@@ -6,6 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+NAMES = (
+    *("inputTrimBytes", "outputTrimBytes", "excludedTools", "toolIdentifierFields"),
+    *("toolOnly", "compactArguments", "staleReads"),
+)
+"""As YAML files and JSON spell them."""
+
 
 @dataclass(frozen=True, slots=True)
 class ToolCompaction:
@@ -21,10 +27,12 @@ class ToolCompaction:
     """Older calls lose their large arguments too."""
     stale_reads: bool = True
     """A read is superseded when its file was written afterwards."""
+    unknown: tuple[str, ...] = ()
+    """Names that mean nothing here."""
 
     @classmethod
     def read(cls, given: Any) -> ToolCompaction:
-        """The options under the names that YAML files use; what has the wrong type is as if left out."""
+        """The options under the names of `NAMES`; what has the wrong type is as if left out."""
         given = given if isinstance(given, Mapping) else {}
         fields = given.get("toolIdentifierFields")
         names = given.get("excludedTools")
@@ -40,6 +48,7 @@ class ToolCompaction:
             tool_only=given.get("toolOnly") is True,
             arguments=given.get("compactArguments") is True,
             stale_reads=given.get("staleReads") is not False,
+            unknown=tuple(str(name) for name in given if name not in NAMES),
         )
 
 

@@ -10,8 +10,8 @@ from mitmproxy import ctx, flowfilter, http
 
 from penumbra import user_rules
 from penumbra.config.options import CONFIG_OPTION, OPTIONS, unknown_options, unprefixed_options
+from penumbra.config.remarks import remarks
 from penumbra.config.settings import Settings, SettingsError, config_path, load, unknown_variables
-from penumbra.config.strategy_check import remarks
 from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.errors import one_line
 from penumbra.redaction import RuleError, gitleaks, ruleset

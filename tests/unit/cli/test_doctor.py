@@ -178,3 +178,21 @@ def test_newer_packages_come_by_what_has_installed_these(tmp_path):
 def test_a_clock_that_is_wrong_is_noted():
     assert doctor._clock(RULES["date"]).state is State.OK
     assert doctor._clock(RULES["date"].replace(year=1970)).state is State.NOTE
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "words"),
+    [
+        ("PENUMBRA_FILTER", "~nonsense (", "BAD   penumbra_filter: got '~nonsense (': "),
+        ("PENUMBRA_GITLEAKS_CONFIG", "/nowhere/g.toml", "BAD   penumbra_gitleaks_config: "),
+        (
+            "PENUMBRA_TOOL_COMPACTION",
+            '{"toolonly": true}',
+            "note  tool_compaction.toolonly: it is not read, ",
+        ),
+    ],
+)
+def test_what_a_start_would_say_is_said_here_too(variable, value, words, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    told = [str(check) for check in checks({variable: value})]
+    assert [line for line in told if line.startswith(words)], told

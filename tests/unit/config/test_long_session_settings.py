@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from penumbra.config.remarks import remarks
 from penumbra.config.settings import Settings, SettingsError, load
 from penumbra.config.tool_compaction import ToolCompaction
 
@@ -26,7 +27,7 @@ penumbra:
 
 def test_the_yaml_file_uses_the_names_of_the_field(tmp_path: Path) -> None:
     file = tmp_path / "penumbra.yaml"
-    file.write_text(YAML.replace("supersede: off", 'supersede: "off"'))
+    file.write_text(YAML)
     settings = load({}, {}, str(file))
     assert (settings.supersede, settings.recover) == ("off", "off")
     assert (settings.aggregate_budget_bytes, settings.budget_window_share) == (200 * 1024, 0.5)
@@ -37,6 +38,40 @@ def test_the_yaml_file_uses_the_names_of_the_field(tmp_path: Path) -> None:
         tool_identifier_fields={"read_file": ("path", "limit")},
         tool_only=True,
     )
+
+
+WORDS = (
+    "lossy",
+    "supersede",
+    "recover",
+    "context_guard",
+    "restore_secrets",
+    "blank_flows",
+    "aws_signing",
+    "rules",
+)
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_the_bare_word_off_is_a_word_in_yaml(name: str, tmp_path: Path) -> None:
+    """YAML 1.1 reads it as a truth value."""
+    file = tmp_path / "penumbra.yaml"
+    file.write_text(f"penumbra: {{{name}: off}}\n")
+    assert getattr(load({}, {}, str(file)), name) == "off"
+    file.write_text("penumbra: {context_guard: on, lossy: on, mode: off, dedup: off}\n")
+    made = load({}, {}, str(file))
+    assert (made.context_guard, made.lossy, made.mode, made.dedup) == ("on", "on", "disabled", False)
+
+
+def test_misspelt_names_of_the_compaction_are_told() -> None:
+    given = '{"inputTrimByte": 7, "compactargs": true, "x\\ny": 1, "toolOnly": true}'
+    settings = load({"tool_compaction": given}, {})
+    assert settings.tool_compaction.tool_only
+    first, second, third = remarks(settings)
+    assert first == "tool_compaction.inputTrimByte: it is not read, did you mean inputTrimBytes?"
+    assert second.startswith("tool_compaction.compactargs: it is not read, ")
+    assert third.isprintable()
+    assert list(remarks(Settings())) == []
 
 
 def test_options_take_json() -> None:

@@ -9,6 +9,7 @@ import pytest
 from penumbra.compress.result import Mode
 from penumbra.config import settings, strategy_check
 from penumbra.config.options import CONFIG_OPTION, OPTIONS, declare
+from penumbra.config.remarks import remarks
 from penumbra.config.settings import Settings, SettingsError, load
 
 EXTERNAL = """
@@ -232,7 +233,7 @@ def test_every_example_of_the_page_starts(config):
     loaded = [load({}, {"ANTHROPIC_API_KEY": "k"}, config(example)) for example in examples]
     captured = loaded[-1]
     assert (captured.outside, strategy_check.provider(captured)[1].auth) == ("external_provider", "oauth")
-    assert list(strategy_check.remarks(captured)) == []
+    assert list(remarks(captured)) == []
 
 
 def test_a_request_waits_as_long_as_a_call_may_take(config):
@@ -241,9 +242,9 @@ def test_a_request_waits_as_long_as_a_call_may_take(config):
         {"strategy": "external_provider"}, {}, config(ENTRY + "pipes: {tool_output: {api: {timeout: 50s}}}")
     )
     assert slow.deadline == 50
-    assert list(strategy_check.remarks(slow)) == []
+    assert list(remarks(slow)) == []
     options = {"strategy": "external_provider", "strategy_deadline": "15s"}
-    [line] = strategy_check.remarks(load(options, {}, config(ENTRY)))
+    [line] = remarks(load(options, {}, config(ENTRY)))
     assert line.startswith("strategy_deadline: 15s is shorter than the timeout of a call (30s): ")
 
 
