@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
@@ -119,3 +120,15 @@ def test_a_reference_that_was_answered_keeps_its_tool(talk: Any) -> None:
     kept, later = results(second.json)
     assert [kept] == list(results(first.json))
     assert later == listing("later", 900)
+
+
+def test_the_one_record_that_differs_survives_in_json_with_two_tables(talk: Any) -> None:
+    users = [{"id": n, "name": f"user {n}", "mail": f"u{n}@example.com"} for n in range(150)]
+    jobs = [{"job": f"j{n}", "state": "done", "note": "x" * 80, "seconds": n % 9} for n in range(150)]
+    users[70] |= {"error": "quota exceeded"}
+    begun = talk()
+    begun.prints(json.dumps({"users": users, "jobs": jobs}), "curl -s localhost/api")
+    [sent] = results(begun.send().json)
+    assert "quota exceeded" in sent
+    assert "j149\t" in sent
+    assert 3_500 < len(sent) < 5_000

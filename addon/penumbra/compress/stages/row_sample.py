@@ -1,13 +1,18 @@
 """A sample of rows that are too many: JSON tables and lines, and separated values (CSV, TSV).
 
-Rows that tell of errors, rows with a rare value in a column, the first and the last ones are kept, then those
-that tell most of what is new; the rest is counted where it stood.
+Each table has rows of its own in it. Rows that differ come first (those that tell of errors, then those with
+a value of another type, a rare one or one far from all others in their column), then the first and the last
+ones, then those that tell most of what is new; the rest is counted where it stood.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, zip_longest
+from statistics import median
 from types import MappingProxyType
 
 from penumbra.compress import failure_lines
@@ -27,6 +32,51 @@ _NOTE = 29
 """Bytes of what is said about rows that are left out in front of one."""
 _LOOKED_AT = 50
 """Lines whose separators are counted."""
+_COLUMNS = 30
+"""Columns in which it is looked what differs."""
+_DIFFERING = 0.75
+"""Part of the room that rows may have because they differ."""
+_FAR = 20
+"""Times the usual distance from the middle at which a number is far from all others."""
+_HEADER = re.compile(r"\[(?:table [0-9]+: [0-9]+ objects|[0-9]+ lines of JSON)[;\]]")
+
+
+@dataclass(slots=True)
+class _Table:
+    """Rows of one table, and which of them are shown."""
+
+    header: list[str]
+    rows: list[str]
+    chosen: set[int] = field(default_factory=set)
+    notes: int = 0
+    """How often it was counted that something is said about others."""
+
+    def cost(self, at: int) -> int:
+        """Bytes of a row, and of what is said about those in front of it."""
+        is_beside = at - 1 in self.chosen or at + 1 in self.chosen
+        return size(self.rows[at]) + 1 + (0 if is_beside else _NOTE)
+
+    def spared(self) -> int:
+        """Bytes that were counted for what is said about others and are not needed."""
+        return _NOTE * (self.notes - sum(at - 1 not in self.chosen for at in self.chosen))
+
+    def take(self, at: int, room: int) -> int:
+        """Show a row if it fits into so many bytes; the bytes that are left."""
+        if not 0 <= at < len(self.rows) or at in self.chosen or (cost := self.cost(at)) > room:
+            return room
+        self.notes += cost > size(self.rows[at]) + 1
+        self.chosen.add(at)
+        return room - cost
+
+    def fill(self, room: int, mentioned: Mapping[str, float]) -> int:
+        """Show the rows that tell most of what is new; the bytes that are left."""
+        others = [at for at in range(len(self.rows)) if at not in self.chosen]
+        facts = Facts.of([encode(self.rows[at]) for at in others], mentioned)
+        costs = [size(self.rows[at]) + 1 + _NOTE for at in others]
+        found = facts.fill(costs, room)
+        self.chosen.update(others[index] for index in found)
+        self.notes += len(found)
+        return room - sum(costs[index] for index in found)
 
 
 def sample(text: str, room: int, mentioned: Mapping[str, float] = _NOBODY) -> str | None:
@@ -34,25 +84,15 @@ def sample(text: str, room: int, mentioned: Mapping[str, float] = _NOBODY) -> st
     lines = _lines(text)
     if len(lines) < 4 * _ENDS:
         return None
-    header, rows = lines[: _headers(lines)], lines[_headers(lines) :]
-    header = [_short(line, 2 * _LONGEST) for line in header]
-    room -= sum(size(line) + 1 for line in header) + 60
-    rows = _bounded(rows, room)
-    chosen = _choose(rows, room, mentioned)
-    return "\n".join([*header, *_written(rows, chosen)]) if chosen else None
+    return _sampled(_tables(lines), room, mentioned)
 
 
 def sample_separated(text: str, room: int, mentioned: Mapping[str, float] = _NOBODY) -> str | None:
     """Values between commas, tabs or bars within `room` bytes; None if the text is not that."""
     lines = text.rstrip("\n").split("\n")
-    separator = _separator(lines)
-    if not separator or len(lines) < 4 * _ENDS:
+    if not _separator(lines) or len(lines) < 4 * _ENDS:
         return None
-    header = _short(lines[0], _LONGEST)
-    room -= size(header) + 60
-    rows = _bounded(lines[1:], room)
-    chosen = _choose(rows, room, mentioned)
-    return "\n".join([header, *_written(rows, chosen)]) if chosen else None
+    return _sampled([_Table([_short(lines[0], _LONGEST)], lines[1:])], room, mentioned)
 
 
 def is_separated(text: str) -> bool:
@@ -86,56 +126,101 @@ def _lines(text: str) -> list[str]:
     return []
 
 
-def _headers(lines: list[str]) -> int:
-    """How many lines stand in front of the first row."""
-    return next((at + 1 for at, line in enumerate(lines[:3]) if line.startswith("[table 1: ")), 0)
+def _tables(lines: list[str]) -> list[_Table]:
+    """The lines by table; what stands in front of the first one belongs to it."""
+    starts = [at for at, line in enumerate(lines) if _HEADER.match(line)]
+    if not starts or starts[0] > 2:
+        return [_Table([], lines)]
+    begins = [0, *starts[1:]]
+    return [
+        _Table([_short(line, 2 * _LONGEST) for line in lines[begin : start + 1]], lines[start + 1 : end])
+        for begin, start, end in zip(begins, starts, [*starts[1:], len(lines)], strict=True)
+    ]
 
 
-def _choose(rows: list[str], room: int, mentioned: Mapping[str, float]) -> list[int]:
-    """The rows that fit: both ends, errors, rare ones, then those that tell most of what is new."""
-    ends = [*range(min(_ENDS, len(rows))), *range(max(0, len(rows) - _ENDS), len(rows))]
-    costs = [size(row) + 1 + _NOTE for row in rows]
-    chosen: set[int] = set()
-    for at in dict.fromkeys([*ends, *failure_lines.ranked(rows), *_rare(rows)]):
-        if costs[at] > room:
-            return sorted(chosen)
-        room -= costs[at]
-        chosen.add(at)
-    others = [at for at in range(len(rows)) if at not in chosen]
-    facts = Facts.of([encode(rows[at]) for at in others], mentioned)
-    chosen |= {others[index] for index in facts.fill([costs[at] for at in others], room)}
-    return sorted(chosen)
+def _sampled(tables: Sequence[_Table], room: int, mentioned: Mapping[str, float]) -> str | None:
+    """The tables within `room` bytes; None if there is no room for any row."""
+    room -= sum(size(line) + 1 for table in tables for line in table.header) + len(tables) * (_NOTE + 1)
+    longest = _longest(sum(len(table.rows) for table in tables), room)
+    for table in tables:
+        table.rows = [_short(row, longest) for row in table.rows]
+    differing = [failure_lines.ranked(table.rows) for table in tables], [_odd(table.rows) for table in tables]
+    ends = [[*range(_ENDS), *range(len(table.rows) - _ENDS, len(table.rows))] for table in tables]
+    spared = room - int(room * _DIFFERING)
+    room = spared + _take(tables, differing, room - spared)
+    room = _take(tables, (ends, *differing), room)
+    for number, table in enumerate(tables):
+        share = room // (len(tables) - number)
+        room -= share - table.fill(share, mentioned)
+    if not any(table.chosen for table in tables):
+        return None
+    # Where rows that are shown stand side by side, nothing is said about others between them.
+    room += sum(table.spared() for table in tables)
+    _take(tables, [[range(len(table.rows)) for table in tables]], room)
+    return "\n".join(chain.from_iterable([*table.header, *_written(table)] for table in tables))
 
 
-def _rare(rows: list[str]) -> list[int]:
-    """Rows with a value that few rows have, in a column of few values."""
+def _take(tables: Sequence[_Table], wishes: Iterable[Sequence[Iterable[int]]], room: int) -> int:
+    """Show rows as long as there is room, wish after wish, the tables taking turns. The bytes left."""
+    for wish in wishes:
+        for turn in zip_longest(*wish):
+            for table, at in zip(tables, turn, strict=True):
+                room = table.take(at, room) if at is not None else room
+    return room
+
+
+def _odd(rows: list[str]) -> list[int]:
+    """Rows that differ from the others of their table in a column."""
     cells = [row.split("\t" if "\t" in row else ",") for row in rows]
-    width = min(map(len, cells))
-    rare: set[int] = set()
-    for column in range(min(width, 30)):
-        counts = Counter(row[column] for row in cells)
+    width = min(map(len, cells), default=0)
+    odd: set[int] = set()
+    for column in range(min(width, _COLUMNS)):
+        values = [row[column] for row in cells]
+        odd.update(_of_other_type(values))
+        counts = Counter(values)
         if len(counts) * 10 <= len(rows):
-            rare.update(at for at, row in enumerate(cells) if counts[row[column]] * 50 <= len(rows))
-    return sorted(rare)
+            odd.update(at for at, value in enumerate(values) if counts[value] * 50 <= len(rows))
+        odd.update(_far(values))
+    return sorted(odd)
 
 
-def _written(rows: list[str], chosen: list[int]) -> list[str]:
-    written: list[str] = []
+_KINDS = {**dict.fromkeys("0123456789-", "number"), "": "", "{": "object", "[": "array"}
+_WORDS = {"null": "null", "true": "truth", "false": "truth"}
+
+
+def _of_other_type(values: list[str]) -> Iterator[int]:
+    """Values that are null, missing or of another type where nearly all others are not."""
+    kinds = [_WORDS.get(value) or _KINDS.get(value[:1], "text") for value in values]
+    counts = Counter(kinds)
+    return (at for at, kind in enumerate(kinds) if counts[kind] * 20 <= len(values))
+
+
+def _far(values: list[str]) -> Iterator[int]:
+    """Numbers that are far from all others of their column."""
+    try:
+        numbers = [float(value) for value in values]
+    except ValueError:
+        return
+    middle = median(numbers)
+    usual = median(abs(number - middle) for number in numbers)
+    for at, number in enumerate(numbers):
+        if usual and abs(number - middle) > _FAR * usual:
+            yield at
+
+
+def _written(table: _Table) -> Iterator[str]:
     last = -1
-    for at in chosen:
+    for at in (*sorted(table.chosen), len(table.rows)):
         if at > last + 1:
-            written.append(f"[{at - last - 1} rows left out]")
-        written.append(rows[at])
+            yield f"[{at - last - 1} rows left out]"
+        if at < len(table.rows):
+            yield table.rows[at]
         last = at
-    if last + 1 < len(rows):
-        written.append(f"[{len(rows) - last - 1} rows left out]")
-    return written
 
 
-def _bounded(rows: list[str], room: int) -> list[str]:
-    """The rows, none of them longer than its share of the room, or than what is shown in any case."""
-    longest = max(_LONGEST, room // max(1, len(rows)) - 2 * _NOTE - 4)
-    return [_short(row, longest) for row in rows]
+def _longest(rows: int, room: int) -> int:
+    """Characters of a row: its share of the room, or what is shown in any case."""
+    return max(_LONGEST, room // max(1, rows) - 2 * _NOTE - 4)
 
 
 def _short(row: str, longest: int) -> str:

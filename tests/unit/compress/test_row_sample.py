@@ -1,0 +1,68 @@
+"""Samples of rows: each table has its own, what differs comes first, and the room is used."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from penumbra.compress.stages import row_sample
+
+ROOM = 4_900
+
+
+def users(count: int = 120) -> list[dict[str, Any]]:
+    return [
+        {"id": n, "name": f"user {n}", "mail": f"u{n}@example.com", "age": 30 + n % 7} for n in range(count)
+    ]
+
+
+def jobs(count: int = 120) -> list[dict[str, Any]]:
+    return [
+        {"job": f"j{n:04}", "state": "done", "seconds": n % 13 + 1, "note": "x" * 90} for n in range(count)
+    ]
+
+
+def left_out(text: str) -> int:
+    return sum(map(int, re.findall(r"^\[([0-9]+) rows left out\]$", text, re.MULTILINE)))
+
+
+@pytest.mark.parametrize(
+    ("table", "change", "shown"),
+    [
+        ("users", {"error": "quota exceeded"}, "57\tuser 57\tu57@example.com\t31\tquota exceeded"),
+        ("jobs", {"state": None}, "j0057\tnull\t6"),
+        ("jobs", {"seconds": "unknown"}, "j0057\tunknown"),
+        ("jobs", {"seconds": 99_999}, "j0057\t99999"),
+        ("jobs", {"state": "failed"}, "j0057\tfailed\t6"),
+    ],
+)
+def test_the_only_record_that_differs_is_there_whatever_table_it_is_in(
+    table: str, change: dict[str, Any], shown: str
+) -> None:
+    tables = {"users": users(), "jobs": jobs()}
+    tables[table][57] |= change
+    text = row_sample.sample(json.dumps(tables), ROOM)
+    assert text is not None
+    assert any(line.startswith(shown) for line in text.split("\n"))
+    size = len(text.encode())
+    assert 0.8 * ROOM < size <= ROOM
+    rows = [line for line in text.split("\n") if "\t" in line]
+    assert len(rows) + left_out(text) == 240
+    # Both ends of both tables.
+    for row in ("0\t", "119\t", "j0000\t", "j0119\t"):
+        assert any(line.startswith(row) for line in rows)
+
+
+def test_a_row_that_does_not_fit_leaves_room_for_others() -> None:
+    rows = ["name,value,note", *(f"row{n},{n},{'y' * (380 if n % 2 else 5)}" for n in range(200))]
+    text = row_sample.sample_separated("\n".join(rows), 1_500)
+    assert text is not None
+    assert 1_200 < len(text) <= 1_500
+    assert len(text.split("\n")) > 8
+
+
+def test_no_room_is_no_sample() -> None:
+    assert row_sample.sample(json.dumps({"users": users(), "jobs": jobs()}), 150) is None
