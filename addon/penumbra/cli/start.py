@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, Protocol
 
-from mitmproxy import ctx, options
+from mitmproxy import ctx, http, options
 from mitmproxy.addons import errorcheck
 from mitmproxy.master import Master
 from mitmproxy.tools import cmdline, dump
@@ -27,6 +27,7 @@ from penumbra.cli.hints import Server, hints
 from penumbra.cli.own_ca import provider_hosts, read
 from penumbra.config.options import unknown_options
 from penumbra.errors import one_line
+from penumbra.flow import llm_hosts
 
 LOOPBACK = "127.0.0.1"
 _CONNECTIONS = re.compile(r"(?:client|server) (?:dis)?connect(?: |$)|Streaming (?:request to|response from) ")
@@ -118,6 +119,23 @@ class _Greeting:
         self._starter.listens(servers(), self._certificates)
 
 
+class _OtherPlainHttp:
+    """What a wrapped program asks of other hosts in plain HTTP goes on as it arrives: it is nobody's to hold."""
+
+    def __init__(self, addon: Penumbra) -> None:
+        self._addon = addon
+
+    def requestheaders(self, flow: http.HTTPFlow) -> None:
+        """A request begins."""
+        if not llm_hosts.may_be(flow, self._addon.settings.hosts):
+            flow.request.stream = True
+
+    def responseheaders(self, flow: http.HTTPFlow) -> None:
+        """A response begins."""
+        if flow.response is not None and not llm_hosts.may_be(flow, self._addon.settings.hosts):
+            flow.response.stream = True
+
+
 class _Face:
     """The arguments of one start, and what of mitmproxy they go to."""
 
@@ -134,6 +152,8 @@ class _Face:
     def furnish(self, master: Master) -> None:
         """Put our addon in where scripts are loaded, and our defaults in the place of mitmproxy's."""
         _add_behind(master, "proxyserver", self.addon)
+        if self.starter.is_wrap:
+            master.addons.add(_OtherPlainHttp(self.addon))
         master.addons.remove(master.addons.get("errorcheck"))
         master.addons.add(StartErrors(self.quiet))
         master.addons.get("termlog").logger.addFilter(self.quiet)
