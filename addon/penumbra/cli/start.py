@@ -120,7 +120,7 @@ class _Greeting:
 
 
 class _OtherPlainHttp:
-    """What a wrapped program asks of other hosts in plain HTTP goes on as it arrives: it is nobody's to hold."""
+    """What a wrapped program asks of other hosts in plain HTTP goes on as it arrives: nobody reads it."""
 
     def __init__(self, addon: Penumbra) -> None:
         self._addon = addon
