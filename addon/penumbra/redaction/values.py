@@ -41,7 +41,7 @@ _PARTS = ahocorasick_rs.AhoCorasick(_SPEC["placeholder_parts"].split())
 _ENDINGS = tuple(_SPEC["word_endings"].split())
 
 _REFERENCE = re.compile(
-    r"[$@#%]?\{|\$\(|\$[A-Z_][A-Z0-9_]*\b|\$[A-Za-z_]\w*(?:$|->|[.\[:/(])|%\(|%[A-Za-z_]+%|%[sdvqr]$|<[^>]{0,80}>?$|!(?:Ref|Sub|GetAtt|Join|vault|secret|env|ENV|encrypted|Import|sops|reference)\b|&\w+$|\*(?![0-9A-F]{40}$)[\w.]+$|@\w+@|@[A-Za-z][\w.]*\(|__\w+__$|\[\w+\]$"
+    r"[$@#%]?\{|\$\(|\$[A-Z_][A-Z0-9_]*\b|\$[A-Za-z_]\w*(?:$|->|[.\[:/(])|%\(|%[A-Za-z_]+%|%[sdvqr]$|<[^>]{0,80}>?$|!(?:Ref|Sub|GetAtt|Join|vault|secret|env|ENV|encrypted|Import|sops|reference)\b|&\w+$|\*(?:[A-Za-z_.]+|[\w.]{1,15})$|@\w+@|@[A-Za-z][\w.]*\(|__\w+__$|\[\w+\]$"
     r"|(?:op|vault|ref\+\w+|arn|ssm|secretsmanager|awssm|gcpsm|azurekv|keyvault|file|env|data|projects|kms|sops"
     r"|secretref|secret|bitwarden|akv|chamber|doppler|infisical|keyring)(?::|://|/)"
     r"|ENC\[|(?:os|process|sys|system|config|settings|env|environment|secrets|var|vars|local|module|self|this"
