@@ -14,6 +14,8 @@ from penumbra.redaction.call_hint import Hint, read_hint
 from penumbra.redaction.finders import printed
 from penumbra.redaction.finders.assignments import Assignments
 from penumbra.redaction.finders.columns import COLUMNS
+from penumbra.redaction.finders.encoded import encoded_texts
+from penumbra.redaction.finders.key_formats import KEY_FORMATS
 from penumbra.redaction.finders.pem import KEYS
 from penumbra.redaction.finders.places import FINDERS, lone_lines
 from penumbra.redaction.finders.prefixed import prefixed_tokens
@@ -28,6 +30,8 @@ from penumbra.redaction.span import Finder, Rank, Span
 from penumbra.redaction.view import View, undisguised, without
 
 _PASSES = 6
+_WRAPPINGS = 2
+"""How often a text may be base64 of another that is looked into."""
 _ESCAPE = re.compile(rb"u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrtbf]")
 
 
@@ -68,7 +72,7 @@ class Redactor:
         pairs += ((anchor, rule) for rule in rules for anchor in rule.anchors)
         pairs += (
             (anchor, finder)
-            for finder in (*FINDERS, KEYS, COLUMNS, RECORDS, SQL_ROWS)
+            for finder in (*FINDERS, KEYS, *KEY_FORMATS, COLUMNS, RECORDS, SQL_ROWS)
             for anchor in finder.anchors
         )
         self._anchors = Anchors(pairs)
@@ -129,12 +133,14 @@ class Redactor:
         # What overlapped, or was cut, may be a value that is allowed.
         return self._allowed.without(data, spans, self._key) if self._allowed else spans
 
-    def _shown(self, data: bytes, hint: Hint) -> list[Span]:
+    def _shown(self, data: bytes, hint: Hint, depth: int = _WRAPPINGS) -> list[Span]:
         """What the text shows as it is, and without disguises."""
         found = self._seen(data, hint)
         view = undisguised(data)
         if view is not None:
             found += _back(view, self._seen(view.data, hint))
+        if depth and not hint.quiet:
+            found += encoded_texts(data, lambda text: bool(self._shown(text, hint, depth - 1)))
         return found
 
     def _hidden(self, data: bytes, hint: Hint, taken: list[tuple[int, int]]) -> list[Span]:

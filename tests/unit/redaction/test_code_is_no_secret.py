@@ -125,6 +125,25 @@ sleep 10 && ssh -i ~/.ssh/ci-deploy-key root@192.0.2.15 "cd /opt/app"
 Restored cache for the linter from key 'linter.cache-Linux-src-2951-cc2b503e6f0f6722345e9c0c2b4a47378e8' in 376ms
  credentials                              openclaw.json.bak.03172026.1800
 read back as the same ANSI token "transparent" once decoded
+API_KEY = keyring.get_password("aim-system", "google-api-key")
+keyring.set_password("aim-system", "google-api-key", key)
+keyring.delete_password('aim-system', 'google-api-key')
+derived deterministically via `HKDF(privateKey, "cipherbox-file-ipns-v1-{fileId}")`, while folder keys are
+flags.PWD = *envFlags.PWD
+    "pwd": "osc99",
+| TestTransient | skip (platform) | **PASS** | **PASS** |
+f"BadRequest please pass param={_enforced_params[0]} in request body"
+d=(()=>{let{accessToken:e}=(0,c.f)(),s=(0,r.d)();return(0,l.f)({mutationFn:async()=>s})})()
+O().createElement("label",{htmlFor:"auth_password"},"Password:"),u?O().createElement("code",null,"x"):null
+pc_fallback = ['become_user', 'become_pass', 'become_flags', 'become_exe']
+"enum": ["password", "multiline", "email", "url"]
+  readonly STENCIL_PASS_DEPTH_PASS: 0x0B96;
+W ActivityManager: Bad activity token: android.os.BinderProxy@2bd79ce
+"Credential=AKIDEXAMPLE/20150830/us-east-1/sts/aws4_request",
+they continue to use a valid token. `k8s.io/client-go` version v11.0.0+ and later reload tokens
+Use superpowers:subagent-driven-development (recommended) or start_line: 1031 to read on
+the user list has been redirected >output.log
+| id | password | type |
 """
 
 

@@ -16,8 +16,9 @@ from functools import lru_cache
 from penumbra.redaction.span import Finder, Rank, Span
 
 _HEADER = rb"(?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
-_BEGIN = re.compile(rb"-----BEGIN " + _HEADER)
-_END = re.compile(rb"-----END " + _HEADER)
+_OTHER_ARMOUR = rb"-----%s OpenVPN Static key V1-----|---- %s SSH2 (?:ENCRYPTED )?PRIVATE KEY ----"
+_BEGIN = re.compile(rb"-----BEGIN " + _HEADER + rb"|" + _OTHER_ARMOUR.replace(b"%s", b"BEGIN"))
+_END = re.compile(rb"-----END " + _HEADER + rb"|" + _OTHER_ARMOUR.replace(b"%s", b"END"))
 _BREAK = rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}[nr]|[ ])"
 _GAP = re.compile(rb"(?:\s|\\{1,31}[nrt]|[\"'`+,.\\]|<br ?/?>|\x1b\[[0-9;]{0,12}m|>){0,80}")
 _ATTRIBUTE = re.compile(rb"[A-Z][A-Za-z-]{2,20}: [^\n\\]{0,100}")
@@ -34,6 +35,7 @@ _SPLIT = re.compile(rb"\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n")
 _NAKED = re.compile(
     rb"b3BlbnNzaC1rZXktdjEA|MII[A-Za-z0-9+/]{2,4}(?:IBAAKCA[QgY]EA|IBAAKBgQ|IBADANBgkqhkiG9w0BAQEFAASC)"
     rb"|MI[A-Za-z0-9+/]{1,4}AgEAMBMGByqGSM49AgEGCCqGSM49AwEHB|MHcCAQEEI|MIGkAgEBBD|MC4CAQAwBQYDK2V[wuv]BCIEI"
+    rb"|MII[A-Za-z0-9+/]{3}IBAzCC|/u3\+7QAAAA[IE]|zs7OzgAAAAI"
     rb"|MII[A-Za-z0-9+/]{2,4}(?:BXBgkqhkiG9w0BBQ0w|AbBgkqhkiG9w0BBQMw)"
 )
 _WRAPPED = re.compile(rb"LS0tLS1CRUdJTi|TFMwdExTMUNSVWRKVG|UHVUVFktVXNlci1LZXktRmls")
@@ -48,6 +50,8 @@ _SHORT = 16
 _ANCHORS = (
     b"private key",
     b"private-lines:",
+    b"static key v1",
+    *(b"ibazcc", b"/u3+7qaaaa", b"zs7ozgaaaai"),
     *(b"ls0tls1crudjti", b"tfmwdextmunsvwrkvg", b"uhvuvfktvxnlci1lzxktrmls"),
     *(b"b3blbnnzac1rzxktdjea", b"ibaakc", b"ibaakbgq", b"badanbgkqhkig9w0baqefaasc", b"bgkqhkig9w0bbq"),
     *(b"mbmgbyqgsm49ageg", b"mhccaqeei", b"migkagebbd", b"mc4caqawbqydk2v"),

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from penumbra.redaction.span import Finder, Rank, Span
-from penumbra.redaction.values import has_digit, is_opaque, is_placeholder, is_reference
+from penumbra.redaction.values import has_digit, is_address, is_opaque, is_placeholder, is_reference
 
 # Cookies: `Cookie: a=1; b=2`, `Set-Cookie: a=1; Path=/`, `curl --cookie "a=1"`.
 _COOKIE = re.compile(rb"(?i)cookie[\"'\\]{0,4}(?:[ \t]{0,3}[:=]|[ \t])[ \t]{0,3}[\"'\\]{0,4}")
@@ -83,7 +83,7 @@ def _entries(data: bytes, start: int, end: int, encoded: bool) -> Iterator[Span]
 # A prompt whose command prints a secret, and the lone line that it printed.
 _PROMPT = re.compile(
     rb"(?i)[$#>%] (?:sudo )?[^\n\\]{0,120}"
-    rb"(?:token|secret|passw|credential|api.?key|\.key\b|netrc|pgpass|auth|rand\b|id_rsa)"
+    rb"(?:token|secret|passw|credential|api.?key|\.key\b|netrc|pgpass|auth|rand\b|id_rsa|genkey|genpsk)"
     rb"[^\n\\]{0,120}(?:\r?\n|\\{1,31}n)"
 )
 _LONE = re.compile(
@@ -107,6 +107,7 @@ _LONE_LINE = re.compile(
 _NAME = re.compile(rb"[A-Za-z_][\w.-]{0,80}=(?=[^=])")
 _PRINTERS = (
     "cat echo gh vault op pass openssl aws gcloud az kubectl printenv less head security doppler heroku npm"
+    " wg"
 )
 
 
@@ -116,10 +117,10 @@ def lone_lines(data: bytes) -> Iterator[Span]:
     Of a name and its value on such a line, the value.
     """
     for line in _LONE_LINE.finditer(data):
-        text = line[1].decode("latin-1")
-        if is_opaque(text, 16) and has_digit(text):
-            name = _NAME.match(line[1])
-            start = line.start(1) + (name.end() if name else 0)
+        name = _NAME.match(line[1])
+        start = line.start(1) + (name.end() if name else 0)
+        text = data[start : line.end(1)].decode("latin-1")
+        if is_opaque(text, 16) and has_digit(text) and not is_address(text):
             yield Span(start, line.end(1), "credential", "lone-credential", Rank.STRUCTURE)
 
 
