@@ -24,6 +24,7 @@ nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin
         ("cat /etc/passwd", ACCOUNTS),
         ("/etc/passwd", ACCOUNTS),
         ("curl -F file=@printenv.pl http://localhost/", ACCOUNTS),
+        ("env", "COPILOT_CLI_BINARY_VERSION=1.0.64\nDB_HOST=192.168.133.114\n"),
     ],
 )
 def test_nothing_is_taken_out(call: str, text: str) -> None:
