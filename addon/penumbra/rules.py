@@ -6,6 +6,7 @@ at the top of the tree in a clone. What the user's own folder adds (see `user_ru
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, lru_cache, wraps
 from pathlib import Path
@@ -68,20 +69,22 @@ def _ours(name: str) -> Any:
     return parse(directory() / name, name)
 
 
-def load_folder(name: str) -> Iterator[RuleFile]:
-    """Every YAML file in a subfolder: first the user's, then ours, in name order."""
+def load_folder(name: str, without: re.Pattern[str] | None = None) -> Iterator[RuleFile]:
+    """Every YAML file in a subfolder: first the user's, then ours, in name order. `without`: text of ours
+    that need not be read."""
     for key, content in _users.items():
         if key.startswith(f"{name}/"):
             yield RuleFile(key, content, is_users=True)
     for path in sorted((directory() / name).glob("*.yaml")):
         key = f"{name}/{path.name}"
-        yield RuleFile(key, parse(path, key))
+        yield RuleFile(key, parse(path, key, without) if without else parse(path, key))
 
 
-def parse(path: Path, name: str) -> Any:
+def parse(path: Path, name: str, without: re.Pattern[str] | None = None) -> Any:
     """The content of a YAML file; `name` stands for it in errors. Raises RuleError."""
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)
+        text = path.read_text(encoding="utf-8")
+        return yaml.load(without.sub("", text) if without else text, Loader=_LOADER)
     except (OSError, UnicodeDecodeError) as error:
         raise RuleError(f"{name}: {getattr(error, 'strerror', None) or 'not UTF-8 text'}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
