@@ -25,6 +25,15 @@ from penumbra.metrics import running
 _START_SECONDS = 60.0
 _END_SECONDS = 10.0
 _CONNECT_SECONDS = 1.0
+_RUN = """\
+import sys
+sys.path.append(sys.argv[1])
+from penumbra.cli.wrapped_proxy import main
+raise SystemExit(main(sys.argv[2:]))
+"""
+"""Started with `-P`: modules of the folder where the user is have no business in the proxy."""
+_ROOT = str(Path(__file__).resolve().parents[2])
+"""Where the package is, if it is not installed."""
 _LOG_BYTES = 1_000_000
 """Size beyond which a log makes room for a new one."""
 
@@ -63,14 +72,14 @@ class Started:
         log = _open(wanted.log)
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "penumbra.cli.wrapped_proxy", str(writing)],
+                [sys.executable, "-P", "-c", _RUN, _ROOT, str(writing)],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
                 pass_fds=(writing,),
                 # Ctrl-C is for the program in front.
                 start_new_session=True,
-                env=_environment(),
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
             )
         finally:
             os.close(writing)
@@ -190,13 +199,6 @@ class _Lines:
         line, _, self._buffer = self._buffer.partition(b"\n")
         report: dict[str, Any] = orjson.loads(line)
         return report
-
-
-def _environment() -> dict[str, str]:
-    """The proxy's own: it is found by where this module is, and its connections are not led anywhere."""
-    root = str(Path(__file__).resolve().parents[2])
-    path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH", ""))))
-    return {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
 
 
 def _open(log: Path | None) -> int:

@@ -1,7 +1,7 @@
 """The proxy of one wrapped program: a process of its own, out of the terminal's reach, that ends with whoever
 started it.
 
-`python -m penumbra.cli.wrapped_proxy REPORT`: on standard input one line of JSON, `{"command", "arguments"}`,
+`main([REPORT])`: on standard input one line of JSON, `{"command", "arguments"}`,
 and the end of it is the end of the proxy, so that none is left behind. REPORT is a descriptor that gets
 lines of JSON: `{"listens": …}` or `{"failed": …}`, and `{"ended": …}` with the totals.
 """
@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -83,7 +82,3 @@ def _line(descriptor: int) -> bytes:
     while not line.endswith(b"\n") and (byte := os.read(descriptor, 1)):
         line += byte
     return line
-
-
-if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))

@@ -166,7 +166,7 @@ def wrapped(upstream):
     """The command; all that the proxy connects to is the stand-in."""
     settings = (f"scripts={INSIDE}", f"ssl_verify_upstream_trusted_ca={upstream.ca_file}")
     options = [part for setting in settings for part in ("--set", setting)]
-    return [sys.executable, "-m", "penumbra", "wrap", *options, "--"]
+    return [sys.executable, "-P", "-m", "penumbra", "wrap", *options, "--"]
 
 
 def files(home):
@@ -211,13 +211,21 @@ def test_a_program_at_a_terminal_is_as_if_nobody_stood_between(environment, wrap
     assert eventually(lambda: not list(running.glob("*")))
 
 
-def test_without_a_terminal_it_stays_in_the_pipeline_and_says_nothing_without_traffic(environment, wrapped):
-    def run(*command, lines=""):
-        return subprocess.run(
-            [*wrapped, *command], env=environment, input=lines, capture_output=True, text=True, timeout=120
-        )
-
-    done = run(sys.executable, "-c", AGENT, SECRET, lines="variables\nkill 9\n")
+def test_without_a_terminal_it_stays_in_the_pipeline_and_says_nothing_without_traffic(
+    environment, wrapped, tmp_path
+):
+    """And modules of the folder where it is started are nothing to the proxy."""
+    for name in ("orjson", "penumbra", "logging"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('a stranger')\n")
+    done = subprocess.run(
+        [*wrapped, sys.executable, "-P", "-c", AGENT, SECRET],
+        cwd=tmp_path,
+        env=environment,
+        input="variables\nkill 9\n",
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert (done.returncode, done.stderr) == (128 + 9, "")
     first, second = (json.loads(line.removeprefix("AGENT ")) for line in done.stdout.splitlines())
     assert first == {"leads": False, "front": False}
