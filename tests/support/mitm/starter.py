@@ -1,7 +1,8 @@
 """Starts many mitmdumps quickly: a process that has imported what each of them needs, and forks.
 
-Run as a script it is that process: lines of JSON on its input, one line of JSON for each on its output. It only
-imports: options, rules, keys and files are read after the fork, by each proxy for itself.
+Run as a script it is that process: lines of JSON on its input, one line of JSON for each on its output. It
+imports, and reads our own rules: options, a user's rules, keys and files are read after the fork, by each proxy for
+itself.
 """
 
 from __future__ import annotations
@@ -122,6 +123,15 @@ def _poll(pid: int) -> int | None:
     return os.waitstatus_to_exitcode(status) if ended else None
 
 
+def _read_rules() -> None:
+    """What every proxy would do with its first request. A user's rules are seen all the same: what is made of rules
+    is made anew where they change."""
+    redactor = import_module("penumbra.redaction.redactor").Redactor(b"starter")
+    pipeline, result = (import_module(f"penumbra.compress.{name}") for name in ("pipeline", "result"))
+    output = result.ToolOutput("error: x\n" * 900, "Bash", {"command": "pytest"}, "call")
+    pipeline.shorten(output, result.Policy(lossy=True, min_bytes=0), redactor.redact, lambda original: "r")
+
+
 def serve() -> None:
     """Until the input ends; then what still runs is ended too."""
     # Of the tests' folder nothing is to be imported by a proxy.
@@ -129,6 +139,7 @@ def serve() -> None:
     sys.path.insert(0, str(ADDON_ROOT))
     for name in _IMPORTED:
         import_module(name)
+    _read_rules()
     threads = os.listdir("/proc/self/task")
     assert len(threads) == 1, "a process with threads can't be forked"
     running: set[int] = set()
