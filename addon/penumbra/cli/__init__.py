@@ -65,6 +65,9 @@ I_KNOW = "--i-know"
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point. Exit codes: see `USAGE`."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if not os.environ.get("HOME", "-"):
+        # An empty one would stand for the root of the disk.
+        del os.environ["HOME"]
     try:
         code = _obey(given)
         sys.stdout.flush()

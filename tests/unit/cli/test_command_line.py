@@ -70,3 +70,10 @@ def test_a_reader_that_has_seen_enough_is_no_traceback(arguments, tmp_path):
     assert done.returncode == 141
     assert "Traceback" not in done.stderr
     assert "BrokenPipe" not in done.stderr
+
+
+def test_an_empty_home_is_none(monkeypatch, capsys):
+    monkeypatch.setenv("HOME", "")
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert "HOME" not in os.environ
