@@ -7,6 +7,7 @@ it.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -28,6 +29,9 @@ from penumbra.expand.reference import References
 from penumbra.store.decisions import Decision, Facts
 from penumbra.store.exchanges import HeldResult
 
+_HEAD = 2_000
+"""Characters in which a result says how large it is."""
+_TOKEN_MARK = re.compile(r"^(?:Original|Total) token count: ([0-9]{1,9})$", re.MULTILINE)
 _log = logging.getLogger(__name__)
 
 
@@ -243,6 +247,9 @@ def _facts(how: str, before: str, after: str, **more: Any) -> Facts:
         how=how,
         bytes_before=bytes_before,
         bytes_after=bytes_before if same else size(after),
+        characters_before=len(before),
+        lines_before=before.count("\n") + 1,
+        token_mark=int(mark[1]) if (mark := _TOKEN_MARK.search(before, 0, _HEAD)) else 0,
         tokens_before=tokens_before,
         tokens_after=tokens_before if same else token_estimate.estimate(after),
         **more,

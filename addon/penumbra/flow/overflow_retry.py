@@ -21,10 +21,10 @@ from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.flow import destination, hidden_requests
 from penumbra.flow import state as states
 from penumbra.flow.engines import Lease
-from penumbra.flow.report import add_note
 from penumbra.flow.state import FlowState
 from penumbra.flow.step import Step
 from penumbra.flow.tool_loop import ToolLoopStep
+from penumbra.flow.turns import Turns
 from penumbra.flow.usage_scaling import UsageScaling
 from penumbra.retry import refusals, retry
 from penumbra.retry.first_events import FirstEvents, Verdict
@@ -85,8 +85,9 @@ class WatchedRequest:
 class OverflowRetry(Step):
     """Sends another request instead of one that was refused. State: how often."""
 
-    def __init__(self, tool_loop: ToolLoopStep, usage_scaling: UsageScaling) -> None:
+    def __init__(self, turns: Turns, tool_loop: ToolLoopStep, usage_scaling: UsageScaling) -> None:
         """The steps are those that have to know of a request that takes another's place."""
+        self._turns = turns
         self._tool_loop = tool_loop
         self._usage_scaling = usage_scaling
         self.recovered = 0
@@ -210,7 +211,6 @@ class OverflowRetry(Step):
         self.recovered += 1
         refusal = watched.refusal
         assert refusal is not None
-        note = f"refused ({refusal.rule}), taken after {watched.count} other request(s)"
-        add_note(flow, note)
+        self._turns.recovered(flow, refusal.rule, watched.count)
         flow.metadata["penumbra_recovered"] = watched.count
         await watched.lease.engine.settle(watched.accepted)

@@ -52,22 +52,28 @@ class Reports:
         self._count(incoming, accepted)
         changed = rewritten.body is not incoming.body
         self._show(flow, state, incoming, accepted, summary, changed)
-        if not changed:
-            return
-        if not (summary.changed or summary.secrets):
+        if changed and not (summary.changed or summary.secrets):
             _log.debug(f"Penumbra: {host} {incoming.api.id}: {summary.line()}")
-            return
-        new = Summary.of((entry for entry in rewritten.shown if entry.new), accepted.hidden)
-        _log.info(
-            f"Penumbra: {host} {incoming.api.id}: {summary.line(new)}, "
-            f"{len(incoming.body):,} -> {len(rewritten.body):,} bytes, {accepted.milliseconds:.1f} ms"
-        )
+        elif changed:
+            new = Summary.of((entry for entry in rewritten.shown if entry.new), accepted.hidden)
+            _log.info(
+                f"Penumbra: {host} {incoming.api.id}: {summary.line(new)}, "
+                f"{len(incoming.body):,} -> {len(rewritten.body):,} bytes, {accepted.milliseconds:.1f} ms"
+            )
+        if summary.results or summary.secrets or accepted.line:
+            self._event(flow, incoming, accepted)
+
+    def _event(self, flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted) -> None:
+        rewritten, settings = accepted.rewritten, accepted.request.settings
         self._write(
             events.request_event(
                 flow_id=flow.id,
-                host=host,
+                host=destination.shown(flow),
                 api=incoming.api.id,
                 model=accepted.request.conversation.model,
+                mode=str(settings.mode),
+                strategy=settings.strategy,
+                note=accepted.line,
                 totals=Totals.of(rewritten.shown),
                 shown=rewritten.shown,
                 outside=accepted.hidden,

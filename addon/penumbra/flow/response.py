@@ -40,7 +40,7 @@ class ResponseWay:
         self.tool_loop = ToolLoopStep(self.turns, self._filtered)
         self.privacy = FlowPrivacy(blank_flows)
         usage_scaling = UsageScaling()
-        self.overflow_retry = OverflowRetry(self.tool_loop, usage_scaling)
+        self.overflow_retry = OverflowRetry(self.turns, self.tool_loop, usage_scaling)
         self._steps: tuple[Step, ...] = (
             # Before anybody has read what a refused request got: all other steps know only the response to
             # the request that takes its place.

@@ -18,7 +18,7 @@ from penumbra.flow.engines import Lease
 from penumbra.flow.looped_response import LoopedResponse
 from penumbra.flow.report import add_note
 from penumbra.metrics.asked_originals import ExpansionMetrics, expansion_event
-from penumbra.metrics.events import WriteEvent
+from penumbra.metrics.events import WriteEvent, recovery_event
 from penumbra.redaction import RedactionError
 from penumbra.retry import portions, refusals
 
@@ -108,6 +108,12 @@ class Turns:
         add_note(flow, note)
         flow.metadata["penumbra_continuations"] = list(looped.continuations)
         _log.info(f"Penumbra: {destination.shown(flow)}: {note}")
+
+    def recovered(self, flow: http.HTTPFlow, rule: str, level: int) -> None:
+        """Figures, event and comment of a request that was refused and then taken in its `level`-th form."""
+        self._metrics.recovered[f"{rule} at level {level}"] += 1
+        self._write(recovery_event(flow_id=flow.id, host=destination.shown(flow), rule=rule, level=level))
+        add_note(flow, f"refused ({rule}), taken after {level} other request(s)")
 
     def later(self, work: Coroutine[Any, Any, None], lease: Lease) -> None:
         """Work that nobody waits for."""

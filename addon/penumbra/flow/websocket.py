@@ -54,7 +54,7 @@ class WebSockets:
         self._search = search
         self._lease = lease
         self._turns = turns
-        self._retry = WebSocketRetry(describe)
+        self._retry = WebSocketRetry(describe, turns.recovered)
 
     def start(self, flow: http.HTTPFlow, socket: Socket) -> None:
         """A WebSocket is open."""

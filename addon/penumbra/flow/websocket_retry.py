@@ -20,7 +20,6 @@ from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.errors import place
 from penumbra.flow import destination
 from penumbra.flow.engines import Lease
-from penumbra.flow.report import add_note
 from penumbra.retry import refusals, retry
 from penumbra.retry.refusals import Kind, Refusal
 from penumbra.retry.retry import Retry
@@ -63,8 +62,10 @@ class Sending:
 class WebSocketRetry:
     """State: none."""
 
-    def __init__(self, describe: Describe) -> None:
+    def __init__(self, describe: Describe, recovered: Callable[[http.HTTPFlow, str, int], None]) -> None:
+        """`recovered` is told of a request that was refused and then taken: by which rule, in which form."""
         self._describe = describe
+        self._recovered = recovered
 
     async def smaller(self, flow: http.HTTPFlow, api: Api, sending: Sending, refusal: bytes) -> bool:
         """Whether another request is to be sent instead, which is then `sending.accepted`.
@@ -115,8 +116,7 @@ class WebSocketRetry:
         if sending.refusal is None or sending.settled:
             return
         sending.settled = True
-        note = f"refused ({sending.refusal.rule}), taken after {sending.count} other request(s)"
-        add_note(flow, note)
+        self._recovered(flow, sending.refusal.rule, sending.count)
         flow.metadata["penumbra_recovered"] = flow.metadata.get("penumbra_recovered", 0) + sending.count
         await sending.lease.engine.settle(sending.accepted)
 

@@ -62,6 +62,8 @@ class ExpansionMetrics:
     """By the first letters of the conversation's keyed hash."""
     by_tool: Counter[str] = field(default_factory=Counter)
     by_family: Counter[str] = field(default_factory=Counter)
+    recovered: Counter[str] = field(default_factory=Counter)
+    """Requests that were refused as too large and then taken, by rule and by how often they were sent."""
 
     def add(
         self,
@@ -84,9 +86,11 @@ class ExpansionMetrics:
 
     def lines(self) -> list[str]:
         """The figures as text, one fact a line; the latest conversations last."""
+        recovered = ", ".join(f"{name} {count:,}" for name, count in self.recovered.most_common(12))
+        lines = [f"recovered   {recovered}"] if recovered else []
         if not self.all.responses:
-            return ["Penumbra: the model has not asked for an original yet."]
-        lines = [f"expansions  {self.all.line()}"]
+            return [*lines, "Penumbra: the model has not asked for an original yet."]
+        lines.append(f"expansions  {self.all.line()}")
         for title, counter in (("by tool", self.by_tool), ("by family", self.by_family)):
             top = ", ".join(f"{name} {count:,}" for name, count in counter.most_common(12))
             lines.append(f"{title:<11} {top}")

@@ -1,4 +1,7 @@
-"""One JSON line per rewritten request: what was decided, never what was said."""
+"""One JSON line per request with results, per expansion, per recovery: what was decided, not what was said.
+
+Every field stands in docs/options.md.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,9 @@ def request_event(
     host: str,
     api: str,
     model: str,
+    mode: str,
+    strategy: str,
+    note: str,
     totals: Totals,
     shown: Sequence[ShownResult],
     outside: Mapping[str, int],
@@ -34,7 +40,8 @@ def request_event(
 ) -> dict[str, Any]:
     """The event of one request; of its results only the new ones are listed.
 
-    `outside`: secrets newly found outside of tool results, by rule.
+    `outside`: secrets newly found outside of tool results, by rule; `note`: what was done about the
+    conversation as a whole.
     """
     return {
         "event": "request",
@@ -43,6 +50,9 @@ def request_event(
         "host": host,
         "api": api,
         "model": model,
+        "mode": mode,
+        "strategy": strategy,
+        "note": note,
         "results": totals.results,
         "changed": totals.changed,
         "body_bytes": [body_before, body_after],
@@ -59,6 +69,8 @@ def _result(entry: ShownResult) -> dict[str, Any]:
     return {
         "call": entry.call_id,
         "tool": entry.tool,
+        "asked": facts.asked,
+        "cache_hit": facts.asked == "hit",
         "how": facts.how,
         "family": facts.family,
         "stages": facts.stages,
@@ -67,7 +79,28 @@ def _result(entry: ShownResult) -> dict[str, Any]:
         "ref": facts.ref,
         "bytes": [facts.bytes_before, facts.bytes_after],
         "tokens": [facts.tokens_before, facts.tokens_after],
+        "characters": facts.characters_before,
+        "lines": facts.lines_before,
+        "token_mark": facts.token_mark,
+        # As the logs of compression gateways name them.
+        "tool_name": entry.tool,
+        "shadow_id": facts.ref,
+        "original_bytes": facts.bytes_before,
+        "compressed_bytes": facts.bytes_after,
+        "compression_ratio": round(facts.bytes_after / facts.bytes_before, 4) if facts.bytes_before else 1.0,
         "redactions": dict(facts.redactions),
+    }
+
+
+def recovery_event(*, flow_id: str, host: str, rule: str, level: int) -> dict[str, Any]:
+    """The event of a request that was refused as too large and then taken, in its `level`-th form."""
+    return {
+        "event": "recovery",
+        "time": round(time.time(), 3),
+        "flow": flow_id,
+        "host": host,
+        "rule": rule,
+        "level": level,
     }
 
 

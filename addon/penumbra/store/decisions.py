@@ -35,6 +35,10 @@ class Facts:
     """Shadow reference in front of the text; empty if nothing was left out."""
     bytes_before: int = 0
     bytes_after: int = 0
+    characters_before: int = 0
+    lines_before: int = 0
+    token_mark: int = 0
+    """The count that the original gives of itself (`Original token count: 8123`); 0: it gives none."""
     tokens_before: int = 0
     tokens_after: int = 0
     redactions: Mapping[str, int] = field(default_factory=dict)

@@ -181,8 +181,11 @@ def test_small_and_huge_pass_and_the_rest_is_shortened_for_good(
     assert len(service.asked) == 4
 
 
-def test_the_log_and_the_figures_tell(start: Start, service: Service, upstream: Any, api_key: str) -> None:
-    proxy, talk = start(alone=True)
+def test_the_log_and_the_figures_tell(
+    start: Start, service: Service, upstream: Any, api_key: str, tmp_path: Path
+) -> None:
+    events = tmp_path / "events.jsonl"
+    proxy, talk = start(alone=True, own={"events": str(events)})
     talk.printed(prose("report"), command="./report")
     [ref] = refs(upstream.asked()[-1])
     assert f"strategy api: toolu_own{1:021} (Bash): miss, " in proxy.log()
@@ -203,6 +206,20 @@ def test_the_log_and_the_figures_tell(start: Start, service: Service, upstream: 
     assert "no answer   status 1" in metrics
     assert "report 0" not in proxy.log()
     assert "cmp_1" not in proxy.log()
+    # Also what nobody was asked about, and what stays as it is.
+    other.printed("short")
+    proxy.stop()
+    told = [json.loads(line) for line in events.read_text().split("\n") if line]
+    new = [
+        (entry["asked"], entry["cache_hit"], event["strategy"]) for event in told for entry in event["new"]
+    ]
+    assert new == [
+        ("miss", False, "api"),
+        ("hit", True, "api"),
+        ("status", False, "api"),
+        ("not above min_bytes", False, "api"),
+    ]
+    assert told[0]["new"][0]["shadow_id"] == ref
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -184,6 +184,12 @@ def test_what_the_flows_the_log_and_the_events_say(
     told = [json.loads(line) for line in events.read_text().split("\n") if line]
     assert sum(len(event["new"]) for event in told) == 7
     assert events.stat().st_mode & 0o777 == 0o600
+    assert {(event["event"], event["mode"], event["strategy"]) for event in told} == {
+        ("request", "standard", "pipeline")
+    }
+    for result in (result for event in told for result in event["new"]):
+        assert (result["tool_name"], result["original_bytes"]) == (result["tool"], result["bytes"][0])
+        assert result["lines"] >= 1
     before, after = told[-1]["body_bytes"]
     assert after == len(upstream.asked()[-1].raw_body) < before
     for private in ("worker-3", "test_orders", "Why does"):
