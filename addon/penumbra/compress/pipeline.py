@@ -18,7 +18,7 @@ from functools import partial
 from penumbra import errors
 from penumbra.compress import critical_lines, time_budget, token_estimate, wrapped
 from penumbra.compress.calls.classify import Call, classify
-from penumbra.compress.calls.envelope import split_envelope, tells_failure, without_needless
+from penumbra.compress.calls.envelope import cut_notices, split_envelope, tells_failure, without_needless
 from penumbra.compress.families import shorten as families
 from penumbra.compress.result import Loss, Mode, Policy, Redact, Shortened, ToolOutput
 from penumbra.compress.size import exceeds, size
@@ -39,6 +39,8 @@ _CLEARLY_WORTH = 1_000
 """The same of a stage that is the first to leave something out."""
 _WORTH = 100
 """Estimated tokens that must be saved for a reference to be worth it."""
+_NOTICES = 4
+"""Notices that are repeated."""
 _BEGINNING = 20_000
 """Characters in which a diff must show itself."""
 _DIFF = re.compile(r"^(?:diff --git |@@ -[0-9]|--- \S.*\n\+\+\+ \S)", re.MULTILINE)
@@ -209,7 +211,19 @@ class _Run:
             source = self._after_family(source)
             self.steps(STRUCTURE, source)
         self.steps(AFTER_FAMILY, source)
+        if self.loss is Loss.LOSSY:
+            self._tell_cut(whole)
         self.text = whole if len(self.stages) == stages else head + self.text + tail
+
+    def _tell_cut(self, whole: str) -> None:
+        """What the agent had cut itself is not among the counts: that is said, and its notices stay."""
+        notices = cut_notices(whole)
+        if not notices:
+            return
+        gone = [notice for notice in notices if notice not in self.text][:_NOTICES]
+        told = f" ({'; '.join(gone)})" if gone else ""
+        end = "" if self.text.endswith("\n") else "\n"
+        self.text += f"{end}[counts are of what the client sent, which it had cut before{told}]"
 
     def _after_family(self, source: Source) -> Source:
         return replace(source, shape=_shape(self.text), call=replace(self.call, family=self.family))

@@ -116,6 +116,8 @@ class Envelopes(Strict, frozen=True):
     """What parts the output from the envelope: it goes when nothing else is left of that."""
     success: Regex = ""
     """Which of the needless lines says that the command ended well: it stays where there is no output."""
+    cut: tuple[Regex, ...] = ()
+    """What says, within an output, that the agent has cut it."""
     json: JsonEnvelope = field(default_factory=JsonEnvelope)
     """Outputs as members of a JSON object."""
     trim_examples: tuple[TrimExample, ...] = ()

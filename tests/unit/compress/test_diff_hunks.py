@@ -10,7 +10,9 @@ from penumbra.compress.stages.diff_hunks import sample
 from support.examples import examples
 
 MORE = re.compile(r"\[(\d+) more lines? of this hunk left out: \+(\d+) -(\d+)\]")
-WHOLE = re.compile(r"\[(?:\d+ of \d+ hunks|(?P<name>\S+): \d+ hunks) left out: \+(\d+) -(\d+)\]")
+WHOLE = re.compile(
+    r"\[(?:\d+ of \d+ hunks|(?P<name>\S+): \d+ hunks) left out: \+(\d+) -(\d+)(?:; @@ [^\n]*)?\]"
+)
 
 
 def diff(hunks: list[list[str]], name: str = "a.py") -> list[str]:

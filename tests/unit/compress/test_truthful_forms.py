@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 
 from penumbra.compress.calls.classify import classify
 from penumbra.compress.calls.log_files import is_data
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
-from penumbra.compress.stages import binary
+from penumbra.compress.stages import binary, diff_hunks
+from penumbra.compress.stages.outline import outline
 from penumbra.compress.stages.terminal import render
 
 PREFIX = f"<<<SHADOW:shadow_{'0' * 32}>>>\n"
@@ -146,6 +150,81 @@ def test_a_log_that_is_read_folds() -> None:
 def test_markup_that_a_command_prints_stays() -> None:
     text = "<html><body>" + "<form action='/in'><input name='csrf' value='x'></form><p>text</p>" * 80
     assert "web_page" not in run(f"{text}</body></html>", command="curl -s http://localhost:3000/").stages
+
+
+# --- parts that are left out --------------------------------------------------------------------
+def test_a_key_with_a_dot_is_not_a_key_within_another() -> None:
+    text = json.dumps([{"a.b": n, "a": {"b": n * 7, "c": f"some text {n}"}} for n in range(60)])
+    result = run(text, command="./rows")
+    assert '"a.b"' in result.text
+    assert '"a"' in result.text
+    assert "413" in result.text
+
+
+def test_of_members_of_one_name_none_is_dropped() -> None:
+    rows = ",".join(f'{{"id":{n},"text":"words {n}","id":{n + 5000}}}' for n in range(400))
+    result = run('{"a":{"k":1,"k":2},"list":[' + rows + "]}", command="curl http://x/api")
+    assert '"k":1,"k":2' in result.text
+
+
+def test_a_cut_read_counts_lines_of_the_file_where_the_call_tells() -> None:
+    for command, first in (
+        ("sed -n '3000,4200p' a.py", 3000),
+        ("tail -n +40 a.py", 40),
+        ("cat a.py", 1),
+        ("cat a.py | tail -50", 0),
+        ("sed -n '/x/,$p' a.py", 0),
+    ):
+        assert classify("Bash", {"command": command}).first_line == first
+    text = "\n".join(f"def f_{n}(a, b):\n    return a * {n}  # {'x' * 60}" for n in range(600))
+    shown = outline(text, 6_000, {"f_300": 1.0}, (), 3000)
+    found = re.search(r"\n([0-9]+): (?:def f_|    return a \* )([0-9]+)", shown)
+    assert found is not None
+    assert int(found[1]) - 3000 in (2 * int(found[2]), 2 * int(found[2]) + 1)
+    assert "in this output" not in shown
+    assert "in this output" in outline(text, 6_000, {"f_300": 1.0})
+
+
+def test_hunks_that_are_left_out_are_named_in_their_place() -> None:
+    hunks = [
+        f"@@ -{n}000,3 +{n}000,{size} @@ def f{n}():\n" + "".join(f"+    line {n} {k}\n" for k in range(size))
+        for n, size in ((1, 5), (2, 300), (3, 300), (4, 5))
+    ]
+    sample = diff_hunks.sample("diff --git a/x.py b/x.py\n--- a/x.py\n+++ b/x.py\n" + "".join(hunks), 900)
+    lines = (sample or "").split("\n")
+    note = "[1 of 4 hunks left out: +300 -0; @@ -3000,3 +3000,300 @@]"
+    assert lines.index("+    line 2 0") < lines.index(note) < lines.index("+    line 4 0")
+
+
+@pytest.mark.parametrize(
+    "notice",
+    [
+        "Warning: truncated output (original token count: 52811)",
+        "…42811 tokens truncated…",
+        "[... Observation truncated due to length ...]",
+        "<response clipped>",
+    ],
+)
+def test_what_the_client_has_cut_stays_said(notice: str) -> None:
+    rows = [f"row {n * 7919 % 10007} with {n} and words" for n in range(900)]
+    text = "\n".join([*rows[:400], notice, *rows[400:]])
+    result = run(text, command="./rows")
+    assert result.loss is Loss.LOSSY
+    assert notice in result.text
+    assert "counts are of what the client sent" in result.text
+
+
+def test_names_of_files_tell_of_no_failure() -> None:
+    paths = [f"/the/project/src/errors/NotFoundError{n}/FatalError.ts" for n in range(900)]
+    assert "failures in" not in run("\n".join(paths), "Glob", pattern="**").text
+    paths[450] = "find: '/the/project/private': Permission denied"
+    assert paths[450] in run("\n".join(paths), command="find /the/project").text
+
+
+def test_instructions_stay_whole() -> None:
+    text = "\n".join(f"Step {n}:   do this,  then that.\n\n\n" for n in range(400))
+    for tool in ("Skill", "skill", "activate_skill"):
+        assert run(text, tool, name="x").text == text
 
 
 # --- little losses ------------------------------------------------------------------------------

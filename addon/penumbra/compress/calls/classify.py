@@ -25,6 +25,8 @@ _REMEMBERED = 512
 """Command lines whose calls are remembered: agents run the same ones again and again."""
 _QUOTED = frozenset({"read", "edit", "write"})
 _NUMBER = re.compile(r"[0-9]{1,8}")
+_FROM = re.compile(r"([0-9]{1,8})(?:,[0-9$]{1,8})?p|\+([0-9]{1,8})")
+"""What `sed` and `tail` are asked for."""
 _SHORT_NUMBERS = 40
 """Characters of an argument that may tell lines, as `120-180`."""
 _SHORT_LINE = 4_000
@@ -69,6 +71,18 @@ class Call:
     def shows_files(self) -> bool:
         """The same, and nothing else is in it."""
         return self.is_quoted and all(part.read for part in printing_parts(self.parts))
+
+    @property
+    def first_line(self) -> int:
+        """Number in its file of the first line that a command shows; 0 if it does not tell."""
+        printing = printing_parts(self.parts)
+        if len(printing) != 1 or not printing[0].read or not printing[0].path:
+            return 0
+        part = printing[0]
+        if part.argv[0] in ("cat", "head") and not part.cut:
+            return 1
+        asked = [found for word in part.argv[1:] if (found := _FROM.fullmatch(word))]
+        return int(asked[0][1] or asked[0][2]) if len(asked) == 1 and not part.cut else 0
 
     @property
     def is_coloured(self) -> bool:

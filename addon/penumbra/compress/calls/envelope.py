@@ -89,6 +89,16 @@ def tells_failure(head: str, tail: str) -> bool:
     return any(_failed().search(part) for part in (head, tail) if part)
 
 
+def cut_notices(text: str) -> list[str]:
+    """What says in a text that the agent has cut it, each once, in order."""
+    return list(dict.fromkeys(found[0] for found in _cut().finditer(text))) if text else []
+
+
+@rules.cached
+def _cut() -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{notice})" for notice in tool_rules().envelopes.cut) or r"(?!)")
+
+
 @rules.cached
 def _failed() -> re.Pattern[str]:
     return re.compile(tool_rules().envelopes.failed)

@@ -8,7 +8,7 @@ diff --git a/x.py b/x.py
 @@ -90,6 +91,230 @@ def main():
 ...
 [190 more lines of this hunk left out: +190 -0]
-[1 of 3 hunks left out: +41 -7]
+[1 of 3 hunks left out: +41 -7; @@ -400,9 +631,50 @@]
 [y.py: 5 hunks left out: +90 -12]
 """
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from penumbra.compress.size import size
 
@@ -25,6 +26,8 @@ _NOTE = 40
 """Bytes of a note on what is left out, without the file's name."""
 
 
+_PLACE = 90
+"""Bytes of a note on hunks beside one that is shown."""
 _BEGINNING = 300
 """Bytes below which the beginning of a hunk is not worth showing."""
 
@@ -135,7 +138,7 @@ def _choose(files: list[_File], room: int) -> None:
             if hunk is None:
                 continue
             still.append((file, hunks))
-            cost = hunk.size() + file.opening()
+            cost = hunk.size() + file.opening() + _PLACE
             if cost <= room:
                 hunk.shown = len(hunk.lines)
                 file.opened = True
@@ -165,10 +168,23 @@ def _begin(hunks: list[tuple[_File, _Hunk]], room: int) -> None:
 
 def _shown(file: _File) -> list[str]:
     missing = [hunk for hunk in file.hunks if not hunk.shown]
-    counts = f"+{sum(hunk.added() for hunk in missing)} -{sum(hunk.removed() for hunk in missing)}"
     if file.hunks and len(missing) == len(file.hunks):
-        return [f"[{file.name}: {len(missing)} hunks left out: {counts}]"]
-    lines = [*file.header, *(line for hunk in file.hunks if hunk.shown for line in hunk.excerpt())]
-    if missing:
-        lines.append(f"[{len(missing)} of {len(file.hunks)} hunks left out: {counts}]")
+        return [f"[{file.name}: {len(missing)} hunks left out: {_counts(missing)}]"]
+    lines = list(file.header)
+    for is_shown, hunks in groupby(file.hunks, key=lambda hunk: hunk.shown > 0):
+        if is_shown:
+            lines += [line for hunk in hunks for line in hunk.excerpt()]
+        else:
+            lines.append(_missing(list(hunks), len(file.hunks)))
     return lines
+
+
+def _missing(hunks: list[_Hunk], count: int) -> str:
+    """What stands in the place of hunks that follow each other, of so many."""
+    places = [hunk.lines[0][: hunk.lines[0].find("@@", 2) + 2] for hunk in (hunks[0], hunks[-1])]
+    where = " to ".join(dict.fromkeys(place for place in places if place))
+    return f"[{len(hunks)} of {count} hunks left out: {_counts(hunks)}; {where}]"
+
+
+def _counts(hunks: list[_Hunk]) -> str:
+    return f"+{sum(hunk.added() for hunk in hunks)} -{sum(hunk.removed() for hunk in hunks)}"

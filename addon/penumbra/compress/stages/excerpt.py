@@ -11,6 +11,7 @@ is bounded by the limit, whatever the size of the result. What is missing is cou
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from enum import StrEnum
 from functools import cache, partial
@@ -66,6 +67,10 @@ _SHARE_OF_QUOTED = 0.25
 """The same where they may be quoted: in lists, in what another agent reports."""
 _MORE = 6_000
 """Bytes by which an account may be larger for failure lines that it would leave out."""
+_LISTS = ("paths", "listing")
+"""Families whose output is names of files."""
+_NAMES = re.compile(rb"^(?:\S+|[ld-][rwxsStT-]{9}[^\n]*)$", re.MULTILINE)
+"""Their lines, but for what went wrong."""
 _LEAST = 1_000
 """No wish for a smaller result makes an account smaller than this many bytes."""
 _BY_CATEGORY = {
@@ -95,7 +100,11 @@ def account(text: str, source: Source) -> str | None:
     if room < windows.LEAST:
         return None
     data = encode(text)
-    found = FailureLines.of(data) if _tells_failures(kind, text, source) else FailureLines()
+    found = FailureLines()
+    if _tells_failures(kind, text, source):
+        is_list = kind is Kind.LIST or source.call.family in _LISTS
+        # The name of a file tells of no failure.
+        found = FailureLines.of(_NAMES.sub(lambda name: b"." * len(name[0]), data) if is_list else data)
     lines = cache(lambda: new_facts.Lines.of(data, source.mentioned()))
     body = partial(_body, text, data, kind, source=source, found=found, lines=lines)
     weakest, share, more = Severity.ERROR, _SHARE_OF_QUOTED, 0
@@ -167,7 +176,7 @@ def _body(
     if not is_readable(text):
         pass
     elif kind is Kind.FILE:
-        return outline(text, room, source.mentioned(), found.ranked())
+        return outline(text, room, source.mentioned(), found.ranked(), source.call.first_line)
     elif kind is Kind.HITS:
         return web_hits.sample(text, room)
     elif kind is Kind.SEARCH:

@@ -8,6 +8,7 @@ tried, from generous to strict, until the result fits.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 import msgspec
@@ -42,7 +43,7 @@ _MEASURES = (
 def prune(text: str, room: int) -> str | None:
     """The value within `room` bytes; None if it is no JSON, or its strictest form is still too long."""
     body = text.strip(" \t\r\n")
-    if body[:1] not in ("{", "["):
+    if body[:1] not in ("{", "[") or _has_repeated_members(body):
         return None
     try:
         for measure in _MEASURES:
@@ -52,6 +53,22 @@ def prune(text: str, room: int) -> str | None:
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
     return None
+
+
+def _has_repeated_members(source: str) -> bool:
+    """Whether an object has two members of one name: only one of them would be left."""
+    try:
+        json.loads(source, object_pairs_hook=_unrepeated, parse_float=str, parse_int=str)
+    except KeyError:
+        return True
+    except (ValueError, RecursionError):
+        return False
+    return False
+
+
+def _unrepeated(members: list[tuple[str, object]]) -> None:
+    if len(dict(members)) < len(members):
+        raise KeyError
 
 
 def _value(source: str, measure: _Measure, depth: int) -> str:

@@ -170,7 +170,10 @@ def _columns(rows: Sequence[Row], prefix: str) -> dict[str, list[str | None]] | 
         if len(rows) > time_budget.PIECE:
             time_budget.check()
         values = [row.get(key) for row in rows]
-        inner = _inner(values) if "." not in key and prefix.count(".") < _DEPTH else None
+        is_open = "." not in key and prefix.count(".") < _DEPTH
+        # A key that another one spells with a dot already names something else.
+        is_open = is_open and not any(other.startswith(f"{key}.") for other in keys)
+        inner = _inner(values) if is_open else None
         if inner is None:
             columns[prefix + key] = values
             continue

@@ -40,14 +40,16 @@ def outline(
     room: int,
     mentioned: Mapping[str, float] = MappingProxyType({}),
     failures: Sequence[tuple[int, int]] = (),
+    begins: int = 0,
 ) -> str:
-    """The parts of a file that fit into `room` bytes. Line numbers are those of the text.
+    """The parts of a file that fit into `room` bytes. Line numbers are those of the text; where it has none,
+    `begins` is the number of its first line in the file, 0 if it is not known.
 
     `mentioned`: the names that the conversation has used before, and how much each weighs. `failures`: where
     failure lines stand, in bytes, the most important ones first: they come before definitions.
     """
     room -= _MARKS
-    file = _File.of(text)
+    file = _File.of(text, begins or 1)
     end = tail(text, room * _TAIL // 100)
     end = end[end.find("\n") + 1 :] if "\n" in end[:400] else end
     last = len(file.lines) - 1 - end.count("\n")
@@ -67,7 +69,7 @@ def outline(
     gone = size(text) - size(start) - size(end) - sum(size(file.lines[one]) + 1 for one in kept)
     missing = f"{last - first - len(kept)}{f' of the next {last - first}' if kept else ''} lines"
     # A part of a file may have been asked for: only numbers that stand there are the file's.
-    where = "" if file.separator else " in this output"
+    where = "" if file.separator or begins else " in this output"
     told = f"; a line behind missing ones has its number{where}" if kept else ""
     parts = [start + "\n" * is_cut, f"[{missing}, {gone} bytes left out{told}]\n"]
     if kept:
@@ -86,12 +88,12 @@ class _File:
     separator: str
 
     @classmethod
-    def of(cls, text: str) -> _File:
+    def of(cls, text: str, begins: int) -> _File:
         lines = text.split("\n")
         numbers, contents = line_numbers.split(text)
         separator = line_numbers.separator_of(lines)
         if not separator:
-            numbers = list(range(1, len(lines) + 1))
+            numbers = list(range(begins, begins + len(lines)))
         return cls(lines, numbers, contents, separator)
 
     def needs(self, position: int) -> int:
