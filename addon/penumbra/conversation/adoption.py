@@ -37,6 +37,6 @@ def keeps_secrets(adopt: str, turn: int, conversation: Conversation, format: str
 
 def may_be_cached(document: Document, cache: Cache) -> bool:
     """Whether the provider may hold a prefix of this request in its cache."""
-    if cache.explicit and cache.marker not in document.text():
+    if cache.explicit and not document.contains(cache.marker):
         return False
     return len(document.text()) >= cache.minimum_tokens * _BYTES_PER_TOKEN

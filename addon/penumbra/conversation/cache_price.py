@@ -21,6 +21,7 @@ from functools import cache
 from typing import Any
 
 from penumbra import rules
+from penumbra.wire.document import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +86,21 @@ def prices(format_name: str, model: str, body: bytes) -> Prices:
     return Prices(**entry)
 
 
+def of_request(format_name: str, model: str, document: Document) -> Prices:
+    """What holds for the request in a document. Raises KeyError for a format that the rules do not know."""
+    longer = table()["formats"][format_name].get("long")
+    may_last = longer is not None and document.contains(_name(longer["marker"]))
+    return prices(format_name, model, document.text() if may_last else b"")
+
+
+def _name(marker: str) -> bytes:
+    """The name of the member that a marker is."""
+    return marker.partition(":")[0].encode()
+
+
 def _unspaced(body: bytes, marker: str) -> bytes:
     """The body, as far as a marker may stand in it in another spelling."""
-    key = marker.partition(":")[0].encode()
+    key = _name(marker)
     at = body.find(key)
     found = b""
     while at >= 0:

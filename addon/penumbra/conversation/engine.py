@@ -249,7 +249,7 @@ class Engine:
         )
         if incoming.api.kind != "messages":
             return accepted
-        if prepared is not None:
+        if prepared is not None and held_results.may_be_named(request, prepared):
             prepared = replace(prepared, held=held_results.behind(request, held, rewritten.shown, redact))
         await self._record(accepted, state, prepared, retry)
         return accepted if prepared is None else self._watched(incoming, accepted, prepared, redact)

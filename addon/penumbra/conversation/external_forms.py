@@ -48,7 +48,7 @@ async def forms(
 def _reader(request: Request) -> Reader:
     model = request.conversation.model
     try:
-        price = cache_price.prices(request.api.format, model, request.document.text())
+        price = cache_price.of_request(request.api.format, model, request.document)
     except KeyError:
         return Reader(model)
     return Reader(model, price.read, price.write)

@@ -43,6 +43,13 @@ def before(request: Request, prepared: Prepared | None) -> tuple[HeldResult, ...
     return prepared.held if prepared is not None and is_sure else ()
 
 
+def may_be_named(request: Request, prepared: Prepared) -> bool:
+    """Whether a later request may go on from the response to this one without its history."""
+    document = request.document
+    stores = document.plain(document.members(document.root).get("store")) is not False
+    return prepared.threaded or (prepared.wire.names_responses and stores)
+
+
 def behind(
     request: Request, earlier: Sequence[HeldResult], shown: Sequence[Shown], redact: Redact
 ) -> tuple[HeldResult, ...]:
@@ -52,15 +59,18 @@ def behind(
     # Only an id that occurs once names a text.
     times = Counter(entry.call_id for entry in shown)
     new = [
-        _held(request, entry, redact)
+        entry
         for entry in shown
         if entry.item.digest
         and times[entry.call_id] == 1
         and entry.facts.how not in ("duplicate", "superseded", "recovered")
         and dedup.can_name(entry.call_id, entry.tool)
     ]
-    latest = {result.digest: result for result in (*new[::-1], *earlier[::-1])}
-    return tuple(latest.values())[:_MOST][::-1]
+    # Of equal ones the first is referred to. Naming one takes time: the latest only.
+    first = {entry.item.digest: entry for entry in reversed(new)}
+    known = {result.digest: result for result in reversed(earlier)}
+    latest = list(dict.fromkeys((*(entry.item.digest for entry in reversed(new)), *known)))[:_MOST]
+    return tuple(known.get(digest) or _held(request, first[digest], redact) for digest in reversed(latest))
 
 
 def _held(request: Request, entry: Shown, redact: Redact) -> HeldResult:

@@ -102,7 +102,7 @@ def _overridden(
         settings = per_request.apply(settings, json.loads(document.source(top[per_request.FIELD])))
         document.remove_member(top[per_request.FIELD])
     # A look at the bytes spares most requests the walk.
-    marked = b'"_forge"' in document.data
+    marked = document.contains(b'"_forge"')
     for message in document.items(conversation.messages) if marked else ():
         members = document.members(message)
         if per_request.FIELD in members:

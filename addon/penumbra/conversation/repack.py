@@ -69,7 +69,7 @@ def plan(
     provider drops because of the rewrite is given up. `priced` False: only after a pause that the provider's
     cache does not outlive. Raises RedactionError.
     """
-    price = cache_price.prices(request.api.format, request.conversation.model, request.document.text())
+    price = cache_price.of_request(request.api.format, request.conversation.model, request.document)
     if not priced and (idle is None or idle <= price.cold):
         return Plan()
     results = calls(request, parameters) if known else []

@@ -93,7 +93,7 @@ def plan(
     RedactionError.
     """
     parameters = request.settings.tool_compaction
-    price = cache_price.prices(request.api.format, request.conversation.model, request.document.text())
+    price = cache_price.of_request(request.api.format, request.conversation.model, request.document)
     if not parameters.arguments or (not priced and (idle is None or idle <= price.cold)):
         return Plan()
     older = superseded.older(calls(request, parameters), parameters) if known else []

@@ -128,7 +128,7 @@ def _dollars(incoming: Incoming, accepted: Accepted, totals: Totals) -> float | 
     model = accepted.request.conversation.model
     if (known := list_prices.price(model)) is None:
         return None
-    cached = cache_price.prices(incoming.api.format, model, incoming.body)
+    cached = cache_price.of_request(incoming.api.format, model, accepted.request.document)
     new = Totals.of(entry for entry in accepted.rewritten.shown if entry.new)
     saved_new = new.tokens_before - new.tokens_after
     saved_again = totals.tokens_before - totals.tokens_after - saved_new

@@ -326,6 +326,17 @@ class Document:
         start, end = self._own_place(value)
         return self._as_amended(start, end) if self._amended else self.data[start:end]
 
+    def contains(self, text: bytes) -> bool:
+        """Whether a name, in its quotes, stands in the document as it reads.
+
+        In items that are remembered it is looked for once.
+        """
+        stand_ins = self._stand_ins
+        if stand_ins is None or self._amended:
+            return text in self.text()
+        first, last = stand_ins.span
+        return text in self.data[:first] or text in self.data[last:] or stand_ins.contain(text)
+
     def text(self) -> bytes:
         """All of the document as it reads: amended, and without other edits."""
         return self._as_amended(0, len(self.data)) if self._amended else self.data

@@ -40,6 +40,8 @@ class StandIns:
         self.by_root = {id(value.root): value for value in values}
         self.changed: set[int] = set()
         """Identities of roots that were amended since, and read differently."""
+        self.span = (starts[0], starts[-1] + len(values[-1].data))
+        """Where they stand in the document."""
         self._by_address = sorted(map(StandIn, values, starts), key=lambda each: each.known.address)
         self._addresses = [each.known.address for each in self._by_address]
         self._known_before = known_before
@@ -69,6 +71,15 @@ class StandIns:
             at = len(self._new.values)
             self._new.states[fold.key] = fold.copy(state)
         return stepped(state, step, at, len(self.values))
+
+    def contain(self, text: bytes) -> bool:
+        """Whether a text stands in one of the values."""
+
+        def step(found: list[bool], index: int) -> None:
+            if text in self.values[index].data:
+                found[:] = [True]
+
+        return bool(self.folded(Fold(list, list.copy, ("contain", text)), step))
 
     def _found(self) -> Beginning | None:
         """The longest beginning of the values that something was made of before."""

@@ -148,6 +148,23 @@ def test_values_that_stand_for_items_are_edited_where_these_stand() -> None:
         assert amended.render() == padding + data.replace(b'"y"}, "s"', b'"amended"}, "s"')
 
 
+def test_a_name_is_found_wherever_it_stands() -> None:
+    memory = ValueMemory()
+    for body, there in (
+        (b'{"m": [{"a": 1}, {"b": 2}], "x": 3}', True),
+        (b'{"m": [{"a": 1}, {"b": 2}, {"c": {"x": 3}}]}', True),
+        (b'{"m": [{"a": 1}, {"b": 2}, {"c": "x"}]}', True),
+        (b'{"x": 3, "m": [{"a": 1}, {"b": 2}]}', True),
+        (b'{"y": 3, "m": [{"a": 1}, {"b": 2}, {"d": 2}]}', False),
+    ):
+        document = Document(body)
+        array = document.members(document.root)["m"]
+        document.remember(array, memory, b"")
+        assert document.contains(b'"x"') == there
+        document.amend(document.items(array)[1], b'{"x": 1}')
+        assert document.contains(b'"x"')
+
+
 def test_a_fold_goes_on_where_it_stood() -> None:
     memory, stepped = ValueMemory(), list[int]()
 
