@@ -46,6 +46,8 @@ class Proxy(Protocol):
     ca: Path
     web: str
     """Where mitmweb is; empty if it is not there."""
+    is_shared: bool
+    """Other programs may go through it, too."""
 
     def end(self) -> Mapping[str, Any]:
         """The program has ended; the totals of its time, none if they are not known."""
@@ -65,6 +67,8 @@ class Wanted:
 
 class Started:
     """A proxy of one's own. It ends with this process, however that ends."""
+
+    is_shared = False
 
     def __init__(self, wanted: Wanted) -> None:
         """Starts it and waits until it listens. Raises Failure."""
@@ -113,6 +117,8 @@ class Started:
 
 class Joined:
     """A proxy that runs already, for others too."""
+
+    is_shared = True
 
     def __init__(self, entry: Mapping[str, Any]) -> None:
         self.place, self.ca, self.web = entry["proxy"], Path(entry["ca"]), ""

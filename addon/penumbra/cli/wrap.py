@@ -88,7 +88,8 @@ def main(given: Sequence[str], environment: Mapping[str, str] = os.environ) -> i
     code = agent_process.run(program, arguments.program, {**environment, **added})
     totals = proxy.end()
     if not arguments.is_quiet and (line := summary(totals)):
-        print(f"penumbra: {line}", file=sys.stderr)
+        whose = " (of all programs of the proxy that was joined)" if proxy.is_shared else ""
+        print(f"penumbra: {line}{whose}", file=sys.stderr)
     return code
 
 
