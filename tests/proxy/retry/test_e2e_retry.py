@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -219,3 +220,23 @@ def test_a_small_request_whose_only_result_is_too_long_for_the_provider(
     upstream.script(model)
     assert client.post(chat(1, 24)).status_code == 200
     assert [len(tool_texts(one)[0]) > 512 for one in upstream.asked()] == [True, False]
+
+
+def test_a_recovery_is_told_in_events_and_figures_with_its_level(
+    clients: Any, own_proxy: Any, upstream: Any, api_key: str, tmp_path: Path
+) -> None:
+    events = tmp_path / "events.jsonl"
+    running = own_proxy(penumbra_events=str(events))
+
+    def model(received: Any) -> Any:
+        return Raw(400, JSON, ERROR) if any(len(text) > 512 for text in tool_texts(received)) else turn("Ok.")
+
+    upstream.script(model)
+    assert Client(clients, running, api_key).post(chat(6)).status_code == 200
+    assert "recovered   " in (figures := running.command("penumbra.expansions"))
+    assert " at level 1 1" in figures
+    running.stop()
+    told = [json.loads(line) for line in events.read_text().split("\n") if line]
+    assert [event["event"] for event in told] == ["request", "recovery"]
+    assert (told[1]["level"], told[1]["flow"]) == (1, told[0]["flow"])
+    assert told[1]["rule"] in {rule["id"] for rule in table()["refusals"]}

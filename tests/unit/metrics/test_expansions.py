@@ -28,6 +28,14 @@ def test_figures() -> None:
     assert second == "02020202    1 asked in 1 responses, 0 found, 1 missed, 60 bytes given, 0 extra calls"
 
 
+def test_recoveries_are_shown_whether_the_model_has_asked_or_not() -> None:
+    metrics = ExpansionMetrics()
+    metrics.recovered["too-long at level 1"] += 2
+    assert metrics.lines()[0] == "recovered   too-long at level 1 2"
+    metrics.add(b"\x01" * 32, ANSWERED, 2, TOKENS)
+    assert metrics.lines()[:2] == ["recovered   too-long at level 1 2", f"expansions  {metrics.all.line()}"]
+
+
 def test_only_the_latest_conversations_are_kept() -> None:
     metrics = ExpansionMetrics()
     for number in range(300):
