@@ -185,7 +185,7 @@ def is_wordy(value: str) -> bool:
     digits = sum(len(hump) for hump in humps if hump.isdigit())
     if digits > 4 or len(humps) - len(words) > 2:
         return False
-    if len(value) >= 16 and 3 * sum(len(word) < 3 for word in words) > len(words):
+    if len(value) >= 16 and value.isalnum() and 3 * sum(len(word) < 3 for word in words) > len(words):
         return False
     if sum(map(len, words)) / len(words) < 2.8 or any(_CONSONANTS.search(word) for word in words):
         return False

@@ -144,6 +144,7 @@ they continue to use a valid token. `k8s.io/client-go` version v11.0.0+ and late
 Use superpowers:subagent-driven-development (recommended) or start_line: 1031 to read on
 the user list has been redirected >output.log
 | id | password | type |
+# TEST_LOGIN_SECRET=e2e-test-secret-do-not-use-in-production
 """
 
 
