@@ -44,7 +44,8 @@ _ENDS = (
     *((2**depth - 1) * "\\" + '":' for depth in range(1, 4)),
 )
 _ANCHORS = tuple(f"{word}{end}".encode() for word in _WORDS.split() for end in _ENDS)
-_TELLING = re2.compile(rb"(?i)pass|pwd|secret|token|key|cred|auth|psk|pw\b|kennwort|senha|clave|haslo|heslo")
+_TELLING_WORDS = rb"(?:pass|pwd|secret|token|key|cred|auth|psk|pw|kennwort|senha|clave|haslo|heslo|salt)"
+_TELLING = re2.compile(rb"(?i)" + _TELLING_WORDS)
 """What stands in all names that may be telling: most records have none."""
 _KEY = (
     rb"(?:[A-Za-z]{0,12}[_-]?(?i:name|key)|(?i:id|label|title|variable|env|envvar|field|setting|property"
@@ -54,6 +55,12 @@ _MEMBER = re.compile(
     rb"(?<![\w.-])(?:" + _QUOTE + rb")?(" + _KEY + rb")(?:" + _QUOTE + rb")?[ \t]{0,8}[:=][ \t]{0,8}"
     rb"(?:" + _QUOTE + rb")?(/?[A-Za-z_$][\w.$/ -]{1,119})(?=\\{0,31}[\"'`]|\r?\n|\\{1,31}[nr]|[,}]|\Z)"
 )
+_NAMED = re2.compile(
+    rb"(?i)(?:name|key|id|label|title|variable|env|envvar|field|setting|property|option|param|parameter|attribute"
+    rb"|header|path)[\\\"'`]*[ \t]*[:=][^,}\r\n]*" + _TELLING_WORDS
+)
+"""A member that may be a telling name: a cheap question that most records fail."""
+_BRACE = re.compile(rb"[{}]")
 _GROUP = re.compile(rb"\{[^{}]{0,600}\}")
 _HOLDER = re.compile(
     rb"(?:\b(?:variable|output|param|parameter|input)[ \t]{1,4}(?:"
@@ -126,21 +133,20 @@ def _names(data: bytes, match: re.Match[bytes], value: Value) -> Iterator[Name]:
 def _opening(before: bytes) -> int | None:
     """Where the brace stands that is open at the end of a text."""
     depth = 0
-    for at in range(len(before) - 1, -1, -1):
-        if before[at] == 0x7D:
+    for brace in reversed([*_BRACE.finditer(before)]):
+        if brace[0] == b"}":
             depth += 1
-        elif before[at] == 0x7B:
-            if not depth:
-                return at
+        elif depth:
             depth -= 1
+        else:
+            return brace.start()
     return None
 
 
 def _in_braces(before: bytes, opening: int, behind: bytes) -> Iterator[Name]:
-    for member in _MEMBER.finditer(_GROUP.sub(b"", before[opening + 1 :])):
-        yield _judge(member[2])
-    for member in _MEMBER.finditer(_GROUP.sub(b"", behind).partition(b"}")[0]):
-        yield _judge(member[2])
+    for part in (_GROUP.sub(b"", before[opening + 1 :]), _GROUP.sub(b"", behind).partition(b"}")[0]):
+        if _NAMED.search(part):
+            yield from (_judge(member[2]) for member in _MEMBER.finditer(part))
     holder = _HOLDER.search(before, max(0, opening - 120), opening)
     if holder:
         yield _judge(holder[1] or holder[2])
