@@ -211,7 +211,7 @@ class FamilyRule(Strict, frozen=True):
     min_bytes: Size = 0
     """Texts below this size are left alone."""
     excerpt_bytes: Count | None = None
-    """Bytes that are shown of an output that is too long to be shown in full."""
+    """Bytes that are shown, at least, of an output that is too long to be shown in full."""
     shape: ShapeRule = field(default_factory=ShapeRule)
     """What the text must look like."""
     inner: AnyRegex | None = None

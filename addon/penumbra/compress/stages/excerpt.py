@@ -45,12 +45,12 @@ class Kind(StrEnum):
 
 _LIMITS = {
     Kind.COMMAND: (4_500, 30),
-    Kind.SEARCH: (5_000, 45),
-    Kind.LIST: (8_000, 60),
+    Kind.SEARCH: (6_000, 55),
+    Kind.LIST: (16_000, 120),
     Kind.WEB: (6_000, 45),
     Kind.HITS: (6_000, 45),
     Kind.DIFF: (5_000, 25),
-    Kind.JSON: (6_000, 45),
+    Kind.JSON: (7_000, 55),
     Kind.REPORT: (32_000, 0),
     Kind.OTHER: (4_500, 30),
 }
@@ -73,6 +73,10 @@ _NAMES = re.compile(rb"^(?:\S+|[ld-][rwxsStT-]{9}[^\n]*)$", re.MULTILINE)
 """Their lines, but for what went wrong."""
 _LEAST = 1_000
 """No wish for a smaller result makes an account smaller than this many bytes."""
+_LOOKED_AT = 20_000
+"""Characters that tell what the lines of a text are."""
+_LISTS = frozenset({"paths", "listing", "tree"})
+"""Families whose output names files, and nothing else."""
 _BY_CATEGORY = {
     "bash": Kind.COMMAND,
     "grep": Kind.SEARCH,
@@ -90,6 +94,8 @@ _BY_CATEGORY = {
 def account(text: str, source: Source) -> str | None:
     """The account of a result that is over its limit; None if it is within."""
     kind = kind_of(source)
+    if kind is Kind.SEARCH and exceeds(text, limit_of(kind, source)) and _is_list(text):
+        kind = Kind.LIST
     if kind in (Kind.WEB, Kind.OTHER) and exceeds(text, limit_of(kind, source)) and web_hits.is_hits(text):
         kind = Kind.HITS
     limit = limit_of(kind, source)
@@ -115,6 +121,13 @@ def account(text: str, source: Source) -> str | None:
     return f"{heading}\n{written}"
 
 
+def _is_list(text: str) -> bool:
+    """Whether nearly every line is a path: a search that was asked for names of files."""
+    lines = text[:_LOOKED_AT].split("\n")
+    paths = sum(" " not in line.strip() and not search_hits.is_hit(line) for line in lines)
+    return paths * 10 >= 9 * len(lines)
+
+
 def _tells_failures(kind: Kind, text: str, source: Source) -> bool:
     """Whether what looks like a failure in this text is one: in files that someone edits it is code."""
     if kind in (Kind.FILE, Kind.SEARCH, Kind.WEB, Kind.HITS):
@@ -131,6 +144,8 @@ def kind_of(source: Source) -> Kind:
         return Kind.DIFF
     if kind is Kind.COMMAND and search_hits.is_search(source.call):
         return Kind.SEARCH
+    if kind is Kind.COMMAND and source.call.family in _LISTS:
+        return Kind.LIST
     return kind
 
 

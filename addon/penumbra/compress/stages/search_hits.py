@@ -55,6 +55,11 @@ def is_search(call: Call) -> bool:
     return bool(command) and (command[0] in _PROGRAMS or command[:2] == ("git", "grep"))
 
 
+def is_hit(line: str) -> bool:
+    """Whether a line below a file's name begins with its number."""
+    return bool(_HIT.match(line))
+
+
 def sample(text: str, room: int, mentioned: Mapping[str, float] = MappingProxyType({})) -> str | None:
     """The hits that fit into `room` bytes; None if the text is not grouped by file.
 
