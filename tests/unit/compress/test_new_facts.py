@@ -97,7 +97,7 @@ def test_the_limit_grows_with_the_text() -> None:
     def output(lines: int) -> str:
         return "\n".join(f"{n}: handled order {n * 7919 % 100_003} of shop-{n % 97}" for n in range(lines))
 
-    sizes = [len(run("Bash", {"command": "./x"}, output(lines))) for lines in (400, 1_600, 6_400)]
+    sizes = [len(run("Bash", {"command": "./x"}, output(lines))) for lines in (400, 1_200, 3_600)]
     assert sizes[0] < sizes[1] < sizes[2] < 40_000
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from penumbra.compress import time_budget, windows
 from penumbra.compress.windows import Span
 
-LONGEST = 500_000
+LONGEST = 200_000
 """Bytes of a text above which its lines are not compared."""
 _FACT = re.compile(rb"[\w$@~\x80-\xff]+(?:[./:\\-]+[\w$@\x80-\xff]+)*|[/~][\w./-]+")
 _TELLING = re.compile(rb"[0-9_$./\\:-]|[a-z][A-Z]|[A-Z]{3}")
@@ -41,6 +41,8 @@ _WEIGHT = 100
 """Of a fact that stands once and that nobody has said."""
 _SAID = 30
 """Per cent that a fact weighs whose names were all said before."""
+_MISSES = 40
+"""Units that may not fit before no more are tried."""
 _RARE = 20
 """Lines in which a name that was said may stand for its lines to be near what is looked for."""
 
@@ -58,15 +60,18 @@ class Facts:
     @classmethod
     def of(cls, texts: Sequence[bytes], mentioned: Mapping[str, float]) -> Facts:
         """The facts of units. `mentioned`: the names used in the conversation before, with their weights."""
-        units = [_facts(text) for text in texts]
+        units = _told(texts)
         counts = Counter(fact for unit in units for fact in unit)
         said = {name.encode("utf-8", "surrogatepass"): weight for name, weight in mentioned.items()}
-        names = [list(dict.fromkeys(_NAME.findall(text))) for text in texts]
+        names = (
+            [[name for name in dict.fromkeys(_NAME.findall(text)) if name in said] for text in texts]
+            if said
+            else []
+        )
         lines = Counter(name for unit in names for name in unit)
-        worth = [
-            _near(unit, said, lines) + int(len(text) ** 0.5 * _WORDS)
-            for unit, text in zip(names, texts, strict=True)
-        ]
+        worth = [int(len(text) ** 0.5 * _WORDS) for text in texts]
+        for unit, near in enumerate(names):
+            worth[unit] += _near(near, said, lines) if near else 0
         return cls(units, {fact: _weight(fact, count, said) for fact, count in counts.items()}, worth)
 
     def value(self, unit: int, told: Container[bytes]) -> int:
@@ -78,6 +83,7 @@ class Facts:
         """The units that tell most for what they cost, each of them by itself, within the room."""
         chosen: set[int] = set()
         told: set[bytes] = set()
+        misses = 0
         heap = [(-self.value(unit, told) / (costs[unit] + _BASE), unit) for unit in range(len(costs))]
         heapq.heapify(heap)
         while heap:
@@ -90,6 +96,8 @@ class Facts:
                 room -= costs[unit]
                 chosen.add(unit)
                 told.update(self.units[unit])
+            elif (misses := misses + 1) > _MISSES:
+                break
         return chosen
 
 
@@ -134,12 +142,21 @@ def _units(data: bytes) -> Iterable[Span]:
         position = end
 
 
-def _facts(unit: bytes) -> list[bytes]:
-    return [
-        fact
-        for fact in dict.fromkeys(_FACT.findall(unit))
-        if _SHORTEST <= len(fact) <= _LONGEST and _TELLING.search(fact)
-    ]
+def _told(texts: Iterable[bytes]) -> list[list[bytes]]:
+    """The facts of each text, each of them once."""
+    is_fact: dict[bytes, bool] = {}
+    units: list[list[bytes]] = []
+    for text in texts:
+        unit = []
+        for word in dict.fromkeys(_FACT.findall(text)):
+            telling = is_fact.get(word)
+            if telling is None:
+                telling = _SHORTEST <= len(word) <= _LONGEST and bool(_TELLING.search(word))
+                is_fact[word] = telling
+            if telling:
+                unit.append(word)
+        units.append(unit)
+    return units
 
 
 def _weight(fact: bytes, count: int, said: Mapping[bytes, float]) -> int:
@@ -192,7 +209,7 @@ class _Chosen:
         """One unit after the other, the one that tells most for its size first, while there is room."""
         heap = [(-self._value(unit), unit) for unit in range(len(self.kept)) if not self.kept[unit]]
         heapq.heapify(heap)
-        turns = 0
+        turns = misses = 0
         while heap:
             turns += 1
             if not turns % time_budget.PIECE:
@@ -207,6 +224,9 @@ class _Chosen:
                 continue
             cost = self._cost(unit)
             if cost > self.left:
+                misses += 1
+                if misses > _MISSES:
+                    break
                 continue
             self._keep(unit, cost)
             for beside in (unit - 1, unit + 1):
