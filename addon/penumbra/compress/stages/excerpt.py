@@ -67,7 +67,7 @@ _SHARE_OF_QUOTED = 0.25
 """The same where they may be quoted: in lists, in what another agent reports."""
 _MORE = 6_000
 """Bytes by which an account may be larger for failure lines that it would leave out."""
-_LISTS = ("paths", "listing")
+_LISTS = ("paths", "listing", "tree")
 """Families whose output is names of files."""
 _NAMES = re.compile(rb"^(?:\S+|[ld-][rwxsStT-]{9}[^\n]*)$", re.MULTILINE)
 """Their lines, but for what went wrong."""
@@ -75,8 +75,6 @@ _LEAST = 1_000
 """No wish for a smaller result makes an account smaller than this many bytes."""
 _LOOKED_AT = 20_000
 """Characters that tell what the lines of a text are."""
-_LISTS = frozenset({"paths", "listing", "tree"})
-"""Families whose output names files, and nothing else."""
 _BY_CATEGORY = {
     "bash": Kind.COMMAND,
     "grep": Kind.SEARCH,
@@ -114,7 +112,7 @@ def account(text: str, source: Source) -> str | None:
     lines = cache(lambda: new_facts.Lines.of(data, source.mentioned()))
     body = partial(_body, text, data, kind, source=source, found=found, lines=lines)
     weakest, share, more = Severity.ERROR, _SHARE_OF_QUOTED, 0
-    if kind not in (Kind.LIST, Kind.REPORT):
+    if kind is not Kind.REPORT and (kind is not Kind.LIST or source.call.shell):
         weakest, share = Severity.COMPLAINT, _SHARE
         more = min(_MORE, source.policy.max_output_bytes - limit) if source.policy.target_ratio is None else 0
     written = failure_lines.write(found, room, body, weakest, least=windows.LEAST, more=more, share=share)
