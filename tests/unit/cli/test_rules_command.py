@@ -112,7 +112,7 @@ def test_why_a_stage_is_not_kept(tried: Any) -> None:
     assert "mode safe; lines may be left out" in out
     assert "command_family" not in out
     out = " ".join(tried(text, "frob", "--lossless").split())
-    assert "it would leave something out, which is not allowed here: web_page, " in out
+    assert "it would leave something out, which is not allowed here: own_code, web_page, " in out
     assert "nothing was lost" in out or "the text itself says how to restore it" in out
 
 
