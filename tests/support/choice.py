@@ -7,6 +7,7 @@ from pathlib import Path
 from zlib import crc32
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from support import cuts, examples, mitm
 
@@ -31,6 +32,9 @@ def add_options(parser: pytest.Parser) -> None:
 def configure(config: pytest.Config) -> None:
     cuts.EVERYWHERE = examples.ALL = config.getoption("--all")
     mitm.ALLOWED = not config.getoption("--fast")
+    # How fast inputs are made says more of the machine than of the code.
+    settings.register_profile("tests", suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("tests")
 
 
 def needs_proxy(item: pytest.Item) -> bool:

@@ -265,7 +265,8 @@ class ApiFormat(ABC):
             if (message := prompt.messages[turn]).by_model:
                 found.append(self._next_visible(document, [message], found))
 
-        fold = Fold[list[Visible]](list, list.copy, ("visible", self.message))
+        # Not `Fold[…](…)`: on Python 3.11 a frozen class with slots can't be made so.
+        fold: Fold[list[Visible]] = Fold(list, list.copy, ("visible", self.message))
         return document.folded(prompt.place, len(prompt.messages), fold, step)
 
     def _next_visible(self, document: Document, run: list[Message], before: list[Visible]) -> Visible:

@@ -105,7 +105,7 @@ def _keys(
             keys[0].append(exchanges.key(owner, response, before[turn]))
             keys[1].append(_signed(owner, response))
 
-    fold = Fold[_Keys](
+    fold: Fold[_Keys] = Fold(
         lambda: ([], []), lambda keys: (keys[0].copy(), keys[1].copy()), ("keys", wire.message, owner)
     )
     return document.folded(prompt.place, len(prompt.messages), fold, step)
