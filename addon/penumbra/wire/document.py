@@ -295,7 +295,9 @@ class Document:
         opened = None if stand_in is None else kept(stand_in.known)
         if opened is not None and id(value) in opened:
             return opened[id(value)]
-        size = len(memoryview(value))
+        # A container of the other kind is not opened here.
+        fits = memoryview(value)[0] == (_BRACE if kept is _objects_of else _BRACKET)
+        size = len(memoryview(value)) if fits else 0
         self._opened += size
         if self._opened > max(_MOST_LEVELS * len(self.data), _LEAST_OPENED):
             raise NotJson("nested too deeply")
