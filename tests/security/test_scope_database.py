@@ -47,7 +47,7 @@ def test_nothing_that_was_said_is_readable_on_the_disk(tmp_path: Path) -> None:
     for said in (HIDDEN, LOG[:40], *LOG.split("\n")[:3], *refs, "worker", "call_1"):
         assert said.encode() not in found, said
     with sqlite3.connect(database(tmp_path)) as connection:
-        for table in ("originals", "answers", "decisions"):
+        for table in ("carried_originals", "answers", "decisions"):
             rows = connection.execute(f"SELECT record FROM {table}").fetchall()
             assert rows
             # Neither is it merely compressed.
