@@ -83,6 +83,7 @@ _SITE = re.compile(
     r"[a-z0-9-]{2,40}(?:\.[a-z0-9-]{1,40})*\.(?:io|com|org|net|dev|app|in|de|co|ai|sh|internal|local)/[\w./@-]*$"
 )
 """A place on the web without its scheme: `k8s.io/client-go`."""
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,20}$")
 _SHORT_HEX = re.compile(r"0[xX][0-9a-fA-F]{1,8}$")
 _BASE64_KEY = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}$")
 _HEX = re.compile(r"(?:0x)?[0-9a-fA-F]+$")
@@ -174,6 +175,14 @@ def is_address(value: str) -> bool:
     if _OBJECT.match(value) or _SITE.match(value) or _ACCESS_SCOPE.match(value) or _SHORT_HEX.match(value):
         return True
     return bool(_HASH.match(value) or _VERSION.match(value) or _DATE.match(value))
+
+
+def is_plain_url(value: str) -> bool:
+    """A URL without a user, a query or a part that could be a token."""
+    scheme, sign, rest = value.partition("://")
+    if not sign or not _SCHEME.match(scheme) or "@" in rest or "?" in rest:
+        return False
+    return not any(is_opaque(part, 16) and has_digit(part) for part in rest.split("/"))
 
 
 def is_wordy(value: str) -> bool:

@@ -23,6 +23,8 @@ nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin
         ("cd src && pwd", "/testbed/src"),
         ("cat /etc/passwd", ACCOUNTS),
         ("/etc/passwd", ACCOUNTS),
+        ("cat .env", "REDIS_URL=redis://localhost:6379/0\nMONGO_URL=mongodb://db:27017/shop_2\n"),
+        ("env", "BASE=https://api.example.com:8443/v1/orders\n"),
         ("curl -F file=@printenv.pl http://localhost/", ACCOUNTS),
         ("env", "COPILOT_CLI_BINARY_VERSION=1.0.64\nDB_HOST=192.168.133.114\n"),
     ],
@@ -34,6 +36,11 @@ def test_nothing_is_taken_out(call: str, text: str) -> None:
 @pytest.mark.parametrize("call", ["password", "cat db_passwd", "/run/secrets/pwd", "gh auth token"])
 def test_what_prints_a_secret_is_still_known(call: str) -> None:
     assert REDACTOR.redact("q8Zk2mVt41Lx9RwPa7Bc\n", call).counts
+
+
+def test_a_token_in_an_address_is_one() -> None:
+    for url in ("redis://:q8Zk2mVt41Lx9RwPa7Bc@db:6379/0", "https://hooks.example.com/q8Zk2mVt41Lx9RwPa7Bc"):
+        assert REDACTOR.redact(f"HOOK={url}\n", "cat .env").counts
 
 
 @pytest.mark.parametrize("call", ["printenv", "printenv; ls", "cd x && printenv", "(printenv)"])

@@ -24,7 +24,15 @@ from penumbra.compress.failure_lines import FailureLines
 from penumbra.compress.result import Mode
 from penumbra.compress.size import encode, exceeds, size
 from penumbra.compress.stage import Shape, Source, is_readable
-from penumbra.compress.stages import diff_hunks, json_prune, new_facts, row_sample, search_hits, web_hits
+from penumbra.compress.stages import (
+    diff_hunks,
+    json_prune,
+    names_left_out,
+    new_facts,
+    row_sample,
+    search_hits,
+    web_hits,
+)
 from penumbra.compress.stages.outline import outline
 
 
@@ -202,11 +210,13 @@ def _body(
         sample = row_sample.sample_separated(text, room, source.mentioned())
     if sample is not None:
         return sample
+    names = names_left_out.room(room) if kind in (Kind.COMMAND, Kind.OTHER) else 0
     if kind is not Kind.DIFF and len(data) <= new_facts.LONGEST and is_readable(text):
-        spans = lines().choose(room, found.ranked())
+        spans = lines().choose(room - names, found.ranked())
     else:
-        spans = windows.choose(data, room, found.ranked())
-    return windows.assemble(data, spans, partial(_gap, data))
+        spans = windows.choose(data, room - names, found.ranked())
+    told = windows.assemble(data, spans, partial(_gap, data))
+    return told + names_left_out.line(data, spans, names) if names else told
 
 
 def _gap(data: bytes, start: int, end: int) -> str:

@@ -7,7 +7,14 @@ import re
 from collections.abc import Iterator
 
 from penumbra.redaction.span import Finder, Rank, Span
-from penumbra.redaction.values import has_digit, is_address, is_opaque, is_placeholder, is_reference
+from penumbra.redaction.values import (
+    has_digit,
+    is_address,
+    is_opaque,
+    is_placeholder,
+    is_plain_url,
+    is_reference,
+)
 
 # Cookies: `Cookie: a=1; b=2`, `Set-Cookie: a=1; Path=/`, `curl --cookie "a=1"`.
 _COOKIE = re.compile(rb"(?i)cookie[\"'\\]{0,4}(?:[ \t]{0,3}[:=]|[ \t])[ \t]{0,3}[\"'\\]{0,4}")
@@ -120,7 +127,9 @@ def lone_lines(data: bytes) -> Iterator[Span]:
         name = _NAME.match(line[1])
         start = line.start(1) + (name.end() if name else 0)
         text = data[start : line.end(1)].decode("latin-1")
-        if is_opaque(text, 16) and has_digit(text) and not is_address(text):
+        if is_plain_url(text) if "://" in text else is_address(text):
+            continue
+        if is_opaque(text, 16) and has_digit(text):
             yield Span(start, line.end(1), "credential", "lone-credential", Rank.STRUCTURE)
 
 
