@@ -7,15 +7,17 @@ An entry is one of
 - `value:<pattern of RE2>`, which the whole value matches;
 - `rule:<id>`, globs allowed: what the rule finds, unless another one finds it too;
 - `path:<glob>`: whole files, where a call reads one by its path, whose end it matches: `path:tests/*.env`.
+  `*` matches within one part of the path, `**` any number of parts.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from posixpath import normpath
 from typing import Any
 
 import re2
@@ -30,6 +32,7 @@ _ID = re.compile(r"[a-z2-7]{6}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ONE_PATH = re.compile(r"[^\s;|&<>\"'`$]+")
 """A path, and no command line: that one may read other files as well."""
+_PARTS = re.compile(r"[/\\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,10 @@ class Allowed:
         """Whether a text that was read from there is left alone."""
         if not self.paths or not _ONE_PATH.fullmatch(hint):
             return False
-        return any(fnmatchcase(hint, glob) or fnmatchcase(hint, f"*/{glob}") for glob in self.paths)
+        # What goes up leads out of the folder that the glob names.
+        if ".." in _PARTS.split(hint) or normpath(hint) != hint:
+            return False
+        return any(_is_at(hint.split("/"), glob) for glob in self.paths)
 
     def rule(self, identifier: str) -> bool:
         """Whether what this rule finds is left alone."""
@@ -90,6 +96,17 @@ class Allowed:
             for span in spans
             if not self.rule(span.rule) and not self.value(data[span.start : span.end], key)
         ]
+
+
+def _is_at(parts: Sequence[str], glob: str) -> bool:
+    """Whether a glob matches a path part by part: all of it, or, if the glob is relative, its end."""
+    reached = {0}
+    for said in (glob if glob.startswith("/") else f"**/{glob}").split("/"):
+        if said == "**":
+            reached = set(range(min(reached, default=len(parts) + 1), len(parts) + 1))
+        else:
+            reached = {at + 1 for at in reached if at < len(parts) and fnmatchcase(parts[at], said)}
+    return len(parts) in reached
 
 
 NOTHING = Allowed()

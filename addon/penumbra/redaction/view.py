@@ -52,6 +52,8 @@ _FULL = 64
 _LETTERS = re.compile(_LETTER)
 _KEPT = b'"\\'
 """Letters that stay escaped: bare, they would end the string that they stand in."""
+_QUOTE = re.compile(rb"\\+u0022")
+"""What .NET writes for a quote within a string of JSON; of more backslashes, in strings within strings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,8 @@ def _letter(escape: bytes) -> bytes | None:
     match = _LETTERS.fullmatch(escape)
     if match is None:
         return b""
+    if _QUOTE.fullmatch(escape):
+        return b"\\" * (2 * escape.count(b"\\") - 1) + b'"'
     if escape[:1] == b"&":
         return _ENTITIES[escape[1:-1].lower()]
     letter = bytes((int(match[match.lastindex or 0], 16),))

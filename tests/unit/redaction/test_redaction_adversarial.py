@@ -95,6 +95,14 @@ def test_json_in_json(depth: int) -> None:
     assert PATTERN.fullmatch(inner["n"][1]["api_key"])
 
 
+@pytest.mark.parametrize("backslashes", [1, 2, 4])
+def test_json_in_json_as_dot_net_writes_it(backslashes: int) -> None:
+    quote = "\\" * backslashes + "u0022"
+    inner = f"{{{quote}password{quote}:{quote}@{quote},{quote}n{quote}:1}}"
+    redacted = redact(f'{{"body":"{inner}"}}'.replace("@", PASSWORD))
+    assert PATTERN.sub("@", redacted) == f'{{"body":"{inner}"}}'
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

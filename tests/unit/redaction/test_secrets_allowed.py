@@ -60,6 +60,25 @@ def test_a_file_by_its_path_alone(hint: str, stays: bool) -> None:
     assert (redacted("path:tests/fixtures/*.env", hint=hint) == TEXT) is stays
 
 
+@pytest.mark.parametrize(
+    ("glob", "hint", "stays"),
+    [
+        ("tests/*.env", "tests/.env", True),
+        ("tests/*.env", "tests/../.env", False),
+        ("tests/*.env", "tests/a/app.env", False),
+        ("tests/**/*.env", "tests/app.env", True),
+        ("tests/**/*.env", "/src/tests/a/b/app.env", True),
+        ("tests/**/*.env", "tests/a/../../.env", False),
+        ("tests/**", "tests/..\\..\\.env", False),
+        ("tests/*.env", "tests/./app.env", False),
+        ("/src/*.env", "/src/app.env", True),
+        ("/src/*.env", "/home/src/app.env", False),
+    ],
+)
+def test_a_glob_leads_out_of_no_folder(glob: str, hint: str, stays: bool) -> None:
+    assert (redacted(f"path:{glob}", hint=hint) == TEXT) is stays
+
+
 @pytest.mark.parametrize("entry", ["", "x", "colour:red", "id:abc", "sha256:12", "value:a(b", "rule:"])
 def test_a_wrong_entry_is_refused(entry: str) -> None:
     with pytest.raises(RuleError):

@@ -67,7 +67,8 @@ _FLAGS = re2.compile(
 )
 _NAME_BYTES = re.compile(rb"[A-Za-z0-9_.\-$\x80-\xff]{0,80}")
 _NAME_CHARACTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-$"
-_REST = re.compile(rb"[A-Za-z0-9+/=_.~%-]{0,65536}")
+_REST = re.compile(rb"[A-Za-z0-9+/=_.~%-]*")
+_LONGEST_REST = 65536
 _RANDOM = re.compile(rb"[A-Za-z0-9+/=_-]{16}")
 _NAME_ENDS = (b'"', b"'", b"\\", b" ", b"\t", b">")
 """What may stand behind a name in a tag."""
@@ -76,6 +77,24 @@ _NO_NAME_BEFORE = (b"/", b"#", b"?", b"&")
 _WORD_BEFORE = re.compile(rb"([A-Za-z]{1,24})[ ]\Z")
 _TEST_NAME = re.compile(rb"[A-Za-z_]\w*(?:[/.:\[-][^\s\"']*)?(?=[\s\"'(\\]|\Z)")
 _DASHES = re.compile(rb"--?[A-Za-z0-9-]{2,60}")
+
+
+class _Rests:
+    """Where the values of one text end that are longer than what is read of them.
+
+    Such a value may be full of names, and each has its own value with the same end: it is looked for once.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._start = self._stop = -1
+
+    def end(self, at: int) -> int:
+        """The end of the value of which what lies before `at` was read."""
+        if not self._start <= at <= self._stop:
+            rest = _REST.match(self._data, at)
+            self._start, self._stop = at, rest.end() if rest else at
+        return min(self._stop, at + _LONGEST_REST)
 
 
 class Assignments:
@@ -90,6 +109,7 @@ class Assignments:
         `loud` texts are known to hold secrets: weak names count as strong ones. `quiet` ones are
         known to hold hashes: weak names don't count.
         """
+        rests = _Rests(data)
         for start, end in _telling_names(data, low):
             name = self._names.judge(data[start:end].decode("utf-8", "replace"))
             strength = name.strength
@@ -102,13 +122,14 @@ class Assignments:
             if name.label == "key" and not self._is_secret_key(data, start, end):
                 continue
             for value in values_after(data, start, end):
-                span = None if _says_passed(data, start, end, value) else _judged(data, value, name, strength)
+                passed = _says_passed(data, start, end, value)
+                span = None if passed else _judged(data, value, name, strength, rests)
                 if span:
                     yield span
                     break
-        yield from self._flagged(data, low)
+        yield from self._flagged(data, low, rests)
         if b"</" in low or b"<\\/" in low:
-            yield from self._tagged(data, low)
+            yield from self._tagged(data, low, rests)
 
     def _is_secret_key(self, data: bytes, start: int, end: int) -> bool:
         """Whether a `key` may be one: the word in front of a bare one tells, `the cache key`."""
@@ -117,7 +138,7 @@ class Assignments:
         before = _WORD_BEFORE.search(data, max(0, start - 24), start)
         return before is None or self._names.of_key(before[1].decode("ascii"))
 
-    def _tagged(self, data: bytes, low: bytes) -> Iterator[Span]:
+    def _tagged(self, data: bytes, low: bytes, rests: _Rests) -> Iterator[Span]:
         """`<string name="password">value</string>`."""
         for tag in _TAGS.finditer(low):
             for stem in _STEMS.finditer(low, *tag.span()):
@@ -126,12 +147,12 @@ class Assignments:
                     continue
                 name = self._names.judge(data[start:end].decode("utf-8", "replace"))
                 value = tagged_value(data, start, end) if name.strength is not Strength.NONE else None
-                span = value and _judged(data, value, name, name.strength)
+                span = value and _judged(data, value, name, name.strength, rests)
                 if span:
                     yield span
                     break
 
-    def _flagged(self, data: bytes, low: bytes) -> Iterator[Span]:
+    def _flagged(self, data: bytes, low: bytes, rests: _Rests) -> Iterator[Span]:
         """`--password value`, `["--password", "value"]`."""
         for match in _FLAGS.finditer(low):
             flag = _DASHES.match(data, match.start())
@@ -140,7 +161,7 @@ class Assignments:
             name = self._names.judge(flag[0].decode("latin-1"))
             value = flag_value(data, flag.end())
             if value and data[value.start : value.start + 1] != b"-":
-                span = _judged(data, value, name, name.strength)
+                span = _judged(data, value, name, name.strength, rests)
                 if span:
                     yield span
 
@@ -172,7 +193,7 @@ def _says_passed(data: bytes, start: int, end: int, value: Value) -> bool:
     return value.style is Style.SPACED and _WORD_BEFORE.search(data, max(0, start - 24), start) is not None
 
 
-def _judged(data: bytes, value: Value, name: Name, strength: Strength) -> Span | None:
+def _judged(data: bytes, value: Value, name: Name, strength: Strength, rests: _Rests) -> Span | None:
     if strength is Strength.NONE:
         return None
     text = data[value.start : value.end].decode("utf-8", "replace")
@@ -180,8 +201,7 @@ def _judged(data: bytes, value: Value, name: Name, strength: Strength) -> Span |
         return None
     end = value.end
     if end - value.start >= LOOK:
-        rest = _REST.match(data, end)
-        end = rest.end() if rest else end
+        end = rests.end(end)
     sure = strength > Strength.WEAK and is_unmistakable(text, strength)
     return Span(value.start, end, name.label, f"name-{name.label}", Rank.GENERIC, sure, value.bare)
 

@@ -1,6 +1,7 @@
 """Tables whose head names a column of secrets: CSV, what a database prints, Markdown, aligned lists.
 
-The head is a line of names; below it, every line with as many cells is a row.
+The head is a line of names; below it, every line with as many cells is a row. A few lines in a row that are
+none, empty ones or comments, don't end the table.
 """
 
 from __future__ import annotations
@@ -73,6 +74,7 @@ _DELIMITERS = (
 _LONGEST_HEAD = 1000
 _LONGEST_ROW = 8192
 _MOST_CELLS = 64
+_MOST_ODD_LINES = 3
 _NAMES = Names()
 
 
@@ -139,7 +141,8 @@ def _rows(
     telling: dict[int, tuple[Strength, str]],
 ) -> Generator[Span, None, int]:
     """The secrets below a head that ends at `at`. Returns where the table ends."""
-    while found := _BREAK.match(data, at):
+    last, odd = at, 0
+    while odd <= _MOST_ODD_LINES and (found := _BREAK.match(data, at)):
         start = found.end()
         following = _BREAK.search(data, start, start + _LONGEST_ROW)
         at = following.start() if following else min(len(data), start + _LONGEST_ROW)
@@ -149,13 +152,15 @@ def _rows(
             continue
         cells = _cells(data, start, at, delimiter)
         if len(cells) != width:
-            break
+            odd += 1
+            continue
+        last, odd = at, 0
         for number, (strength, label) in telling.items():
             value = _CELL.fullmatch(data, *cells[number])
             if value and _is_secret(text := value[1].decode("utf-8", "replace"), strength):
                 sure = is_unmistakable(text, strength)
                 yield Span(*value.span(1), label, f"column-{label}", Rank.GENERIC, sure)
-    return at
+    return last
 
 
 def _is_secret(text: str, strength: Strength) -> bool:

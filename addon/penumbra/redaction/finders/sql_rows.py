@@ -14,7 +14,7 @@ from penumbra.redaction.values import Style
 
 _LINE_END = rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)"
 _LEAD = rb"(?:[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t)|[\w./-]{1,80}[:-][0-9]{1,7}[:-]|[+>-](?=[ (]))?"
-_GAP = rb"(?:[ \t]|\\{1,31}[tr]|" + _LINE_END + _LEAD + rb"){0,40}"
+_GAP = rb"(?:[ \t]|\\{1,31}[tr]|" + _LINE_END + _LEAD + rb"){0,40}+"
 _QUOTE = rb"(?:\\{0,31}[\"`\[\]])?"
 _TABLE = _QUOTE + rb"(?:[\w$]{1,64}" + _QUOTE + rb"\." + _QUOTE + rb")?([\w$]{1,64})" + _QUOTE
 _COLUMNS = rb"\(([^()]{1,4000})\)"
@@ -31,11 +31,14 @@ _CREATE = re.compile(
     + rb"[ ]{0,4}\("
 )
 _DEFINED = re.compile(_GAP + _QUOTE + rb"([A-Za-z_]\w{0,63})" + _QUOTE + rb"[ ]{1,8}[A-Za-z]")
-_TO_COMMA = re.compile(rb"(?:[^(),;']|\([^()]{0,200}\)|'[^']{0,200}'){0,20}+(,)?")
+_MARK = re.compile(rb"[(),;]|'(?:[^'\\\n]|\\{1,31}+[^\n]){0,400}+'")
+"""What ends a cell or the definition of a column, or hides what does."""
+_LONGEST_EXPRESSION = 2000
+_DEEPEST_EXPRESSION = 16
 _NO_COLUMN = frozenset(b"primary unique key constraint index foreign check fulltext".split())
 _CELL = re.compile(
-    _GAP + rb"(?:(?:[NEX]|_[a-z0-9]{1,12} )?\\{0,31}'((?:[^'\\\n]|''|\\{1,31}[^'\n]){0,8192})\\{0,31}'"
-    rb"|\\{0,31}\"([^\"\\\n]{0,8192})\\{0,31}\"|(?:[^(),'\"\n]{0,200}(?:\([^()\n]{0,400}\))?))" + _GAP
+    _GAP + rb"(?:(?:[NEX]|_[a-z0-9]{1,12} )?\\{0,31}'((?:[^'\\\n]|''|\\{1,31}+[^'\n]){0,8192})\\{0,31}'"
+    rb"|\\{0,31}\"([^\"\\\n]{0,8192})\\{0,31}\"|(?:[^(),'\"\n]{0,200}(?:\([^()'\n]{0,400}\))?))" + _GAP
 )
 _ROW = re.compile(_GAP + rb"\(")
 _WORD = re.compile(rb"[A-Za-z_][\w$]{0,63}")
@@ -80,11 +83,25 @@ def _defined(data: bytes, at: int) -> list[bytes]:
     while len(names) < _MOST_COLUMNS and (column := _DEFINED.match(data, at)):
         if column[1].lower() not in _NO_COLUMN:
             names.append(column[1])
-        rest = _TO_COMMA.match(data, column.end())
-        if rest is None or not rest[1]:
+        end = _ending(data, column.end())
+        if data[end : end + 1] != b",":
             break
-        at = rest.end()
+        at = end + 1
     return names
+
+
+def _ending(data: bytes, at: int) -> int:
+    """Where the comma or bracket stands that ends a cell or a definition; `at` if none does."""
+    if data[at : at + 1] in (b",", b")"):
+        return at
+    depth = 0
+    for mark in _MARK.finditer(data, at, at + _LONGEST_EXPRESSION):
+        if mark[0] == b";" or depth > _DEEPEST_EXPRESSION:
+            break
+        if not depth and mark[0] in (b",", b")"):
+            return mark.start()
+        depth += (mark[0] == b"(") - (mark[0] == b")")
+    return at
 
 
 def _tuples(data: bytes, at: int, columns: Columns) -> tuple[list[Span], int]:
@@ -96,7 +113,7 @@ def _tuples(data: bytes, at: int, columns: Columns) -> tuple[list[Span], int]:
             group = 1 if cell[1] is not None else 2
             if number in columns and cell[group]:
                 spans += _judged(data, *cell.span(group), columns[number])
-            at, number = cell.end(), number + 1
+            at, number = _ending(data, cell.end()), number + 1
             if data[at : at + 1] != b"," or number > _MOST_COLUMNS:
                 break
             at += 1

@@ -1,0 +1,82 @@
+"""Secrets in rows: of tables whose rows are not all alike, of SQL with expressions in it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from penumbra import redact
+from penumbra.redaction.finders import assignments
+from support.work_counts import lines
+
+PASSWORDS = ["Tr0ub4dor99xK", "Gr4nite77Wolf", "m0untain58Qrs"]
+
+
+@pytest.mark.parametrize("between", ["", "\n", "# note\n", "ragged\n", "\n# note\nragged\n"])
+def test_odd_lines_do_not_end_a_table(between: str) -> None:
+    rows = (f"{number},{value},a\n" for number, value in enumerate(PASSWORDS))
+    redacted = redact("id,password,name\n" + between.join(rows))
+    assert not any(value in redacted for value in PASSWORDS)
+
+
+def test_many_odd_lines_end_a_table() -> None:
+    row = "2,m0untain58Qrs,a\n"
+    assert redact("id,password,name\n1,Tr0ub4dor99xK,a\n" + "\n" * 4 + row).endswith(row)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO users (id, password) VALUES (coalesce(max(id),0), '@'), (1, '@'), (f('a)', (2)) + 1, '@');",
+        (
+            "CREATE TABLE users (id INT NOT NULL AUTO_INCREMENT CHECK ((id > 0) AND (id < f(9))), password TEXT);\n"
+            "INSERT INTO users VALUES (1, '@'), (2, '@'), (3, '@');"
+        ),
+    ],
+)
+def test_brackets_in_sql_are_counted(statement: str) -> None:
+    for value in PASSWORDS:
+        statement = statement.replace("@", value, 1)
+    redacted = redact(statement)
+    assert not any(value in redacted for value in PASSWORDS)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "insert into t (password) values (f(",
+        "create table a (id int (",
+        "id,password\n\nx\n",
+        "id,password\n1,x\n\n",
+    ],
+)
+def test_work_on_rows_grows_with_the_text(piece: str) -> None:
+    redact(piece)
+    small, large = (lines(redact, piece * times) for times in (40, 160))
+    assert large <= 4.5 * small + 500
+
+
+@pytest.mark.parametrize("unclosed", ["('" + "\\" * 80, "\\r\\n" * 40 + "x"])
+def test_backslashes_in_sql_are_read_in_one_way(unclosed: str) -> None:
+    """Each of these once took longer than the age of the universe."""
+    assert redact(f"INSERT INTO users (password) VALUES {unclosed}\n;").startswith("INSERT INTO")
+
+
+def test_the_end_of_a_long_value_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names in it have values of their own, all of which end where it ends."""
+    rest, read = assignments._REST, 0
+
+    class Counting:
+        def match(self, data: bytes, at: int) -> re.Match[bytes] | None:
+            nonlocal read
+            found = rest.match(data, at)
+            read += len(found[0]) if found else 0
+            return found
+
+    monkeypatch.setattr(assignments, "_REST", Counting())
+    text = ("pw=" * 2_000 + "\n") * 2
+    data = text.encode()
+    spans = list(assignments.Assignments().find(data, data))
+    assert {span.end for span in spans} >= {6_000, 12_001}
+    assert 0 < read <= len(data)
