@@ -163,6 +163,9 @@ def test_what_was_searched_is_remembered() -> None:
     assert rendered[0][0] == rendered[1][0]
     assert rendered[1][1] == 0
     assert 0 < rendered[2][1] < rendered[0][1]
+    before = count.asked
+    anywhere.redact(Document(body), count, said=False, scope=b"another")
+    assert count.asked - before > rendered[2][1]
     small = Anywhere(memory=1)
     for _ in range(2):
         document = Document(body)

@@ -179,6 +179,7 @@ class Engine:
             redact,
             said=settings.redact_scope == "all",
             policy=settings.redaction_failure,
+            scope=caller.credential or caller.peer.encode(),
         )
         return await self._work(caller, len(body.data) > settings.offload_bytes, search)
 

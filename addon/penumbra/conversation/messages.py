@@ -94,7 +94,7 @@ def read(document: Document, wire: ApiFormat, possession: bytes) -> Read:
         so_far.blocks += ((turn, block) for block in document.about(value, wire.blocks_beside))
 
     if listed:
-        fold = Fold(begin, _SoFar.copy, (wire.message, keys, links.referable))
+        fold = Fold(begin, _SoFar.copy, ("read", wire.message), (keys, links.referable))
         read = document.folded(prompt.place, len(listed), fold, step)
         chain = read.links.chain()
     else:

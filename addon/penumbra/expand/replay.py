@@ -88,16 +88,17 @@ def read(
         ]
         signed = [_signed(owner, response) for response in visible]
     else:
-        keys, signed = _keys(wire, document, visible, owner, before)
+        keys, signed = _keys(wire, document, visible, owner, chain)
     begun = visible[-1] if visible and visible[-1].open else None
     front = before[begun.index] if begun is not None else before[-1]
     return History(tuple(visible), tuple(keys), tuple(signed), before[-1], front, begun, chain.responses)
 
 
 def _keys(
-    wire: ApiFormat, document: Document, visible: Sequence[Visible], owner: bytes, before: Sequence[bytes]
+    wire: ApiFormat, document: Document, visible: Sequence[Visible], owner: bytes, chain: Chain
 ) -> tuple[list[bytes], list[bytes | None]]:
     """The keys of responses that are a message each, and of their reasoning."""
+    before = chain.history
     prompt, by_turn = wire.prompt(document), {response.index: response for response in visible}
 
     def step(keys: _Keys, turn: int) -> None:
@@ -106,7 +107,10 @@ def _keys(
             keys[1].append(_signed(owner, response))
 
     fold: Fold[_Keys] = Fold(
-        lambda: ([], []), lambda keys: (keys[0].copy(), keys[1].copy()), ("keys", wire.message, owner)
+        lambda: ([], []),
+        lambda keys: (keys[0].copy(), keys[1].copy()),
+        ("keys", wire.message),
+        (owner, chain.responses, before[0]),
     )
     return document.folded(prompt.place, len(prompt.messages), fold, step)
 

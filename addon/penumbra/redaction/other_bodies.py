@@ -61,13 +61,13 @@ class OtherBodies:
     def __init__(self) -> None:
         self._anywhere = Anywhere()
 
-    def search(self, body: Body, redact: Redact, *, said: bool, policy: str) -> Searched:
+    def search(self, body: Body, redact: Redact, *, said: bool, policy: str, scope: bytes = b"") -> Searched:
         """The body as it may be sent; the same object if nothing is in it. Raises RedactionError.
 
         `said`: also in what the model calls tools with. `policy`: what becomes of a text that can't be
-        searched.
+        searched. `scope`: who is asking.
         """
-        return _Search(self._anywhere, redact, said, policy, body.strict).body(body)
+        return _Search(self._anywhere, redact, said, policy, body.strict, scope).body(body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,7 @@ class _Search:
     said: bool
     policy: str
     strict: bool
+    scope: bytes
 
     def body(self, body: Body) -> Searched:
         if not body.data.strip():
@@ -98,7 +99,9 @@ class _Search:
     def _document(self, document: Document) -> Searched:
         if self.strict and document.repeats(document.root) and "type" in document.repeated(document.root):
             raise Unreadable("it says twice what it is")
-        found = self.anywhere.redact(document, self.redact, said=self.said, policy=self.policy)
+        found = self.anywhere.redact(
+            document, self.redact, said=self.said, policy=self.policy, scope=self.scope
+        )
         return Searched(document.render(), found.results, found.counts)
 
     def _lines(self, data: bytes) -> Searched | None:

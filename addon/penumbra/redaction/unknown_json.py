@@ -107,18 +107,21 @@ class Anywhere:
         self._bytes = 0
         self._lock = threading.Lock()
 
-    def redact(self, document: Document, search: Search, *, said: bool, policy: str = "") -> Found:
+    def redact(
+        self, document: Document, search: Search, *, said: bool, policy: str = "", scope: bytes = b""
+    ) -> Found:
         """Edit the strings that hold secrets. Raises RedactionError.
 
         `said`: also in what the model calls tools with. `policy`: what else the outcome depends on.
+        `scope`: who is asking: what became of another one's items is not met.
         """
-        found = Found()
+        found, own = Found(), hashlib.blake2b(scope).digest()
         if document.members(document.root).keys() & _logins():
             return found
         for value, zone in _items(document, said):
             start, end = document.place(value)
             about = json.dumps([*astuple(zone), said, policy]).encode("ascii")
-            key = hashlib.blake2b(about + document.data[start:end], digest_size=16).digest()
+            key = hashlib.blake2b(about + document.data[start:end], key=own, digest_size=16).digest()
             outcome = self._remembered(key)
             if outcome is None:
                 item = _Item(document, search, said, found.counts)

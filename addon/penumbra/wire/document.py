@@ -36,6 +36,7 @@ from penumbra.wire.value_memory import Key, KnownValue, ValueMemory
 
 S = TypeVar("S")
 T = TypeVar("T")
+C = TypeVar("C", dict[str, Raw], list[Raw])
 _ffi = FFI()
 _ADDRESS = _ffi.typeof("uintptr_t")
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
@@ -185,7 +186,7 @@ class Document:
         if self._structure is not self.data or self._amended:
             return
         values, known_before = memory.of(scope, list(map(bytes, items)), _known_value)
-        self._stand_ins = StandIns(values, self._starts(items), known_before)
+        self._stand_ins = StandIns(values, self._starts(items), known_before, memory)
         self._opened += sum([value.opened for value in values])
         self._remembered = array
         self._arrays[id(array)] = (array, [value.root for value in values])
@@ -228,7 +229,9 @@ class Document:
         if key in known.made:
             made: T = known.made[key]
             return made
-        return cast("T", known.made.setdefault(key, make(self, value)))
+        made = known.made.setdefault(key, make(self, value))
+        stand_ins.memory.grown(known)
+        return made
 
     def members(self, value: Raw | None) -> dict[str, Raw]:
         """The members of an object, in order; empty if the value is absent or no object.
@@ -284,8 +287,8 @@ class Document:
         return frozenset(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
 
     def _opened_in(
-        self, value: Raw, kept: Callable[[KnownValue], dict[int, tuple[Raw, T]]], decode: Callable[[Raw], T]
-    ) -> tuple[Raw, T]:
+        self, value: Raw, kept: Callable[[KnownValue], dict[int, tuple[Raw, C]]], decode: Callable[[Raw], C]
+    ) -> tuple[Raw, C]:
         """A container and what is in it, read: all of it, at every level that it lies at.
 
         With the container itself, so that its identity can't become another's. Raises NotJson where that
@@ -301,10 +304,12 @@ class Document:
         self._opened += size
         if self._opened > max(_MOST_LEVELS * len(self.data), _LEAST_OPENED):
             raise NotJson("nested too deeply")
-        if stand_in is None or opened is None:
+        if self._stand_ins is None or stand_in is None or opened is None:
             return value, decode(value)
         stand_in.known.opened += size
-        return opened.setdefault(id(value), (value, decode(value)))
+        read = opened.setdefault(id(value), (value, decode(value)))
+        self._stand_ins.memory.grown(stand_in.known, len(read[1]))
+        return read
 
     def string(self, value: Raw | None) -> str | None:
         """The text of a string value; None if the value is absent or no string."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
-from penumbra.wire.value_memory import Beginning, KnownValue
+from penumbra.wire.value_memory import KnownValue, ValueMemory
 
 S = TypeVar("S")
 
@@ -28,14 +28,19 @@ class Fold(Generic[S]):
     copy: Callable[[S], S]
     """Another one, which goes on by itself."""
     key: Hashable
-    """Folds with equal keys make the same of the same bytes."""
+    """What makes it: there are few."""
+    given: Hashable = None
+    """What it makes it of beside the items. Folds of which both are equal make the same of the same bytes."""
 
 
 class StandIns:
     """All of one array, in order."""
 
-    def __init__(self, values: Sequence[KnownValue], starts: Sequence[int], known_before: int) -> None:
-        """`starts`: of the items; `known_before`: how many of the first values had been known."""
+    def __init__(
+        self, values: Sequence[KnownValue], starts: Sequence[int], known_before: int, memory: ValueMemory
+    ) -> None:
+        """`starts`: of the items; `known_before`: how many of the first values the memory had."""
+        self.memory = memory
         self.values = tuple(values)
         self.by_root = {id(value.root): value for value in values}
         self.changed: set[int] = set()
@@ -44,9 +49,7 @@ class StandIns:
         """Where they stand in the document."""
         self._by_address = sorted(map(StandIn, values, starts), key=lambda each: each.known.address)
         self._addresses = [each.known.address for each in self._by_address]
-        self._known_before = known_before
-        self._old = self._found()
-        self._new = self._begun()
+        self._old, self._new = memory.beginnings(self.values, known_before)
 
     def at(self, address: int) -> StandIn | None:
         """Whose bytes an address is within; None: it is none of these."""
@@ -61,15 +64,16 @@ class StandIns:
         if self.changed:
             return stepped(fold.begin(), step, 0, len(self.values))
         for beginning in (self._new, self._old):
-            if beginning is not None and fold.key in beginning.states:
-                at, state = len(beginning.values), fold.copy(beginning.states[fold.key])
+            kept: S | None = None if beginning is None else beginning.state(fold.key, fold.given)
+            if beginning is not None and kept is not None:
+                at, state = len(beginning.values), fold.copy(kept)
                 break
         else:
             at, state = 0, fold.begin()
         if self._new is not None and at < len(self._new.values):
             state = stepped(state, step, at, len(self._new.values))
             at = len(self._new.values)
-            self._new.states[fold.key] = fold.copy(state)
+            self.memory.keep_state(self._new, fold.key, fold.given, fold.copy(state))
         return stepped(state, step, at, len(self.values))
 
     def contain(self, text: bytes) -> bool:
@@ -80,24 +84,6 @@ class StandIns:
                 found[:] = [True]
 
         return bool(self.folded(Fold(list, list.copy, ("contain", text)), step))
-
-    def _found(self) -> Beginning | None:
-        """The longest beginning of the values that something was made of before."""
-        for at in range(len(self.values) - 1, -1, -1):
-            beginning = self.values[at].beginning
-            if beginning is not None and beginning.values == self.values[: at + 1]:
-                return beginning
-        return None
-
-    def _begun(self) -> Beginning | None:
-        """The beginning that later documents will most likely have too: what two had is not changed again."""
-        count = self._known_before
-        if not count or (self._old is not None and len(self._old.values) >= count):
-            return self._old
-        if self._old is not None:
-            self._old.values[-1].beginning = None
-        new = self.values[count - 1].beginning = Beginning(self.values[:count])
-        return new
 
 
 def stepped(state: S, step: Callable[[S, int], None], start: int, end: int) -> S:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from threading import Lock
 from typing import Any
 from weakref import ref
@@ -18,7 +18,15 @@ from msgspec import Raw
 
 _MOST = 64_000_000
 _ENTRY_BYTES = 8_000
-"""What an entry takes beside its bytes: its values, opened, and what was made of them."""
+"""What an entry takes at least beside its bytes: its values, opened, and what was made of them."""
+_CONTAINER_BYTES = 300
+"""What a container takes that was opened, or what was made of a value."""
+_VALUE_BYTES = 100
+"""What a value takes in a container, or a thing in a state."""
+_MOST_BEGINNINGS = 16
+"""Of one scope."""
+_MOST_STATES = 2
+"""Of what one fold makes of one beginning, given different things."""
 
 Key = tuple[bytes, bytes, int]
 """Scope, bytes, and how many values with these bytes stood in front of it."""
@@ -39,8 +47,14 @@ class KnownValue:
     """What was opened, by the identity of its value."""
     opened: int = 0
     """Bytes of all that was opened."""
+    inside: int = 0
+    """Bytes that all of it and what was made of it take, roughly."""
     made: dict[Hashable, Any] = field(default_factory=dict)
     """What was made of it, by what makes it."""
+    kept: bool = False
+    """A memory has it."""
+    used: int = 0
+    """When it was used last: a number that grows."""
     beginning: Beginning | None = None
     """Of which it is the last."""
     next: ref[KnownValue] | None = None
@@ -56,8 +70,16 @@ class Beginning:
     """The first values of an array, and what was made of them one after the other. Shared, too."""
 
     values: tuple[KnownValue, ...]
-    states: dict[Hashable, Any] = field(default_factory=dict)
-    """By what makes them; each is as it was behind the last of the values, and stays so."""
+    used: int = 0
+    """When it was used last, no later than any of its values."""
+    states: dict[Hashable, tuple[tuple[Hashable, Any], ...]] = field(default_factory=dict)
+    """By what makes them: what was given beside the values, and the state, which is as it was behind the last
+    of the values, and stays so."""
+    weight: int = 0
+
+    def state(self, key: Hashable, given: Hashable) -> Any:
+        """None: there is none."""
+        return next((state for of, state in self.states.get(key, ()) if of == given), None)
 
 
 class ValueMemory:
@@ -69,7 +91,10 @@ class ValueMemory:
         self.longest = most // _ENTRY_BYTES
         """More values than these are not remembered."""
         self._known: OrderedDict[Key, KnownValue] = OrderedDict()
+        self._beginnings: dict[bytes, list[Beginning]] = {}
+        """By scope; what was used last stands last."""
         self._bytes = 0
+        self._uses = 0
         self._lock = Lock()
 
     def of(
@@ -83,6 +108,7 @@ class ValueMemory:
         used, numbers = set[int](), dict[bytes, int]()
         known_before, previous = len(sources), None
         with self._lock:
+            self._uses += 1
             for source in sources:
                 value = self._next(previous, source, used)
                 while value is None:
@@ -95,17 +121,88 @@ class ValueMemory:
                     elif id(value) in used:
                         value = None
                 self._known.move_to_end(value.key)
+                value.used = self._uses
                 if previous is not None and (previous.next is None or previous.next() is not value):
                     previous.next = ref(value)
                 used.add(id(value))
                 values.append(value)
                 previous = value
-            while self._bytes > self._most:
-                self._forget()
+            self._trim()
         return values, known_before
+
+    def beginnings(
+        self, values: tuple[KnownValue, ...], known_before: int
+    ) -> tuple[Beginning | None, Beginning | None]:
+        """The longest beginning of values that something was made of before; and the one that later
+        documents will most likely have too, the same where it is as long: what two had is not changed.
+        """
+        with self._lock:
+            old = _longest(values)
+            if old is not None:
+                self._use(old)
+            if not known_before or (old is not None and len(old.values) >= known_before):
+                return old, old
+            first = values[:known_before]
+            if not all(value.kept for value in first):
+                return old, None
+            if old is not None:
+                self._drop(old)
+            if (other := first[-1].beginning) is not None:
+                self._drop(other)
+            new = first[-1].beginning = Beginning(first, weight=_VALUE_BYTES + 8 * len(first))
+            self._bytes += new.weight
+            self._use(new)
+            self._trim()
+            return old, new
+
+    def keep_state(self, beginning: Beginning, key: Hashable, given: Hashable, state: Any) -> None:
+        """Have what a fold made of a beginning remembered, in the place of what it made longest ago."""
+        with self._lock:
+            if beginning.values[-1].beginning is not beginning:
+                return
+            before = beginning.states.get(key, ())
+            others = [entry for entry in before if entry[0] != given][1 - _MOST_STATES :]
+            beginning.states[key] = (*others, (given, state))
+            grown = sum(_size(of[1]) for of in beginning.states[key]) - sum(_size(of[1]) for of in before)
+            beginning.weight += grown
+            self._bytes += grown
+            self._trim()
+
+    def grown(self, value: KnownValue, count: int = 0) -> None:
+        """More was made of a value: a container was opened that holds `count`, or something else was made."""
+        with self._lock:
+            before = _weight(value)
+            value.inside += _CONTAINER_BYTES + count * _VALUE_BYTES
+            if value.kept:
+                self._bytes += _weight(value) - before
+                self._trim()
+
+    def _use(self, beginning: Beginning) -> None:
+        """Note that a beginning was used; the one that was not for the longest time goes for another one."""
+        scope = beginning.values[0].key[0]
+        beginning.used = min(value.used for value in beginning.values)
+        listed = self._beginnings.setdefault(scope, [])
+        if beginning in listed:
+            listed.remove(beginning)
+        listed.append(beginning)
+        if len(listed) > _MOST_BEGINNINGS:
+            self._drop(listed[0])
+
+    def _drop(self, beginning: Beginning) -> None:
+        scope = beginning.values[0].key[0]
+        self._beginnings[scope].remove(beginning)
+        if not self._beginnings[scope]:
+            del self._beginnings[scope]
+        self._bytes -= beginning.weight
+        beginning.values[-1].beginning = None
+
+    def _trim(self) -> None:
+        while self._bytes > self._most and self._known:
+            self._forget()
 
     def _put(self, value: KnownValue) -> KnownValue:
         self._known[value.key] = value
+        value.kept = True
         self._bytes += _weight(value)
         return value
 
@@ -125,11 +222,34 @@ class ValueMemory:
     def _forget(self) -> None:
         _, oldest = self._known.popitem(last=False)
         self._bytes -= _weight(oldest)
-        oldest.beginning = None
+        oldest.kept = False
+        # What begins with it was not used later.
+        for beginning in [*self._beginnings.get(oldest.key[0], ())]:
+            if beginning.used <= oldest.used:
+                self._drop(beginning)
 
     def __len__(self) -> int:
         return len(self._known)
 
 
 def _weight(value: KnownValue) -> int:
-    return _ENTRY_BYTES + 2 * len(value.data)
+    return max(_ENTRY_BYTES, value.inside) + 2 * len(value.data)
+
+
+def _longest(values: tuple[KnownValue, ...]) -> Beginning | None:
+    for at in range(len(values) - 1, -1, -1):
+        beginning = values[at].beginning
+        if beginning is not None and beginning.values == values[: at + 1]:
+            return beginning
+    return None
+
+
+def _size(state: Any) -> int:
+    """Bytes that a state takes, roughly."""
+    if isinstance(state, tuple):
+        return _VALUE_BYTES + sum(map(_size, state))
+    if isinstance(state, list | dict | set | frozenset):
+        return _VALUE_BYTES * (1 + len(state))
+    if is_dataclass(state):
+        return sum(_size(getattr(state, each.name)) for each in fields(state))
+    return _VALUE_BYTES

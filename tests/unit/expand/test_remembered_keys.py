@@ -1,0 +1,35 @@
+"""The keys of responses, remembered, are those of the request that asks."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from penumbra.apis import prefix_hash, recognise
+from penumbra.expand import replay
+from penumbra.wire.document import Document
+from penumbra.wire.value_memory import ValueMemory
+
+MESSAGES = [{"role": role, "content": f"{role} {n}"} for n in range(3) for role in ("user", "assistant")]
+
+
+def keys(memory: ValueMemory | None, start: bytes = prefix_hash.START, **more: Any) -> tuple[bytes, ...]:
+    api = recognise.by_request_line("POST", "/v1/messages")
+    assert api is not None
+    document = Document(json.dumps({"model": "m", "messages": MESSAGES, **more}).encode())
+    array = document.members(document.root)["messages"]
+    if memory is not None:
+        document.remember(array, memory, b"scope")
+    chain = prefix_hash.read(document, array, start)
+    return replay.read(api.wire, document, api.wire.visible(document), b"owner", b"", chain).keys
+
+
+def test_they_depend_on_where_the_chain_begins_and_on_what_counts_in_it() -> None:
+    memory = ValueMemory()
+    for _ in range(2):
+        plain = keys(memory)
+        assert plain == keys(None)
+        other_start = keys(memory, b"start")
+        assert other_start == keys(None, b"start") != plain
+        referable = keys(memory, input=[])
+        assert referable == keys(None, input=[]) != plain
