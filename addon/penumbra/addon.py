@@ -134,6 +134,7 @@ class Penumbra:
             "ports": sorted(listening.ports()),
             "proxy": listening.proxy(),
             "ca": os.path.join(os.path.expanduser(ctx.options.confdir), "mitmproxy-ca-cert.pem"),
+            "hosts": self.settings.hosts,
             "is_wrapped": self.is_wrapped,
             "is_paused": self.settings.pause,
             "mode": str(self.settings.mode),

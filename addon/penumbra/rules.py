@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, TypeVar
 
 import yaml
 
+from penumbra import yaml_bounds
 from penumbra.rule_schemas import RuleError, schema_of
 from penumbra.rule_schemas.base import Strict, convert
 
 _PACKAGE = Path(__file__).resolve().parent
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _Struct = TypeVar("_Struct", bound=Strict)
 _Value = TypeVar("_Value")
 
@@ -83,8 +83,10 @@ def load_folder(name: str, without: re.Pattern[str] | None = None) -> Iterator[R
 def parse(path: Path, name: str, without: re.Pattern[str] | None = None) -> Any:
     """The content of a YAML file; `name` stands for it in errors. Raises RuleError."""
     try:
-        text = path.read_text(encoding="utf-8")
-        return yaml.load(without.sub("", text) if without else text, Loader=_LOADER)
+        text = (
+            path.read_text(encoding="utf-8") if path.is_relative_to(directory()) else yaml_bounds.read(path)
+        )
+        return yaml.load(without.sub("", text) if without else text, Loader=yaml_bounds.LOADER)
     except (OSError, UnicodeDecodeError) as error:
         raise RuleError(f"{name}: {getattr(error, 'strerror', None) or 'not UTF-8 text'}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penumbra.cli.certificates import Certificates
+from penumbra.cli.no_proxy import entries as no_proxy_entries
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _PROXIES = ("HTTPS_PROXY", "HTTP_PROXY")
@@ -70,10 +71,7 @@ def variables(
 def no_proxy(environment: Mapping[str, str], is_llm_host: Callable[[str], bool]) -> str:
     """What is reached without the proxy: this machine, and what is so already, but for LLM hosts."""
     named = [
-        entry.strip()
-        for name in _spelled(("NO_PROXY",))
-        for entry in environment.get(name, "").split(",")
-        if entry.strip()
+        entry for name in _spelled(("NO_PROXY",)) for entry in no_proxy_entries(environment.get(name, ""))
     ]
     return ",".join(dict.fromkeys([*(entry for entry in named if not is_llm_host(entry)), *LOOPBACK]))
 

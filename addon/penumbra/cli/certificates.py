@@ -138,4 +138,5 @@ def _written(bundle: Path, content: bytes) -> Path:
         return bundle
     draft = bundle.with_suffix(f".{os.getpid()}")
     draft.write_bytes(content)
+    draft.chmod(0o644)
     return draft.replace(bundle)

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from penumbra.cli.checks import Check, State
-from penumbra.cli.no_proxy import covers_llm_host
+from penumbra.cli.no_proxy import covers_llm_host, entries
 from penumbra.errors import one_line
 from penumbra.metrics import running
 
@@ -76,8 +76,7 @@ def _variables(environment: Mapping[str, str], where: str) -> Iterator[Check]:
             )
             yield Check(State.NOTE, "environment", told, f"{_undo(name, where)}, or set penumbra_hosts")
     for name in ("NO_PROXY", "no_proxy"):
-        past = [entry for entry in environment.get(name, "").split(",") if entry.strip()]
-        past = [entry.strip() for entry in past if covers_llm_host(entry.strip())]
+        past = [entry for entry in entries(environment.get(name, "")) if covers_llm_host(entry)]
         if past:
             told = f"{name}{where} leads requests to LLM hosts past the proxy ({one_line(', '.join(past))})"
             yield Check(State.NOTE, "environment", told, f"take it out; `penumbra wrap` does{_but(where)}")

@@ -1,5 +1,5 @@
-"""A CA of our own, whose certificate says that it signs for LLM hosts only: whoever trusts it trusts it for
-nothing else, and a key that is stolen is good for nothing else."""
+"""A CA of our own, whose certificate says that it signs for the domains of LLM hosts only: whoever trusts it
+trusts it for nothing else, and a key that is stolen is good for nothing else."""
 
 from __future__ import annotations
 
@@ -88,13 +88,17 @@ def make(folder: Path, hosts: Iterable[str] | None = ()) -> None:
         serialization.PrivateFormat.TraditionalOpenSSL,
         serialization.NoEncryption(),
     )
-    certificate_file(folder).write_bytes(public)
-    (folder / f"{NAME}-ca-cert.cer").write_bytes(public)
-    (folder / f"{NAME}-ca-cert.p12").write_bytes(
-        pkcs12.serialize_key_and_certificates(
-            NAME.encode(), None, certificate, None, serialization.NoEncryption()
-        )
+    package = pkcs12.serialize_key_and_certificates(
+        NAME.encode(), None, certificate, None, serialization.NoEncryption()
     )
+    for path, content in (
+        (certificate_file(folder), public),
+        (folder / f"{NAME}-ca-cert.cer", public),
+        (folder / f"{NAME}-ca-cert.p12", package),
+    ):
+        path.write_bytes(content)
+        # Whatever the umask: who can write it chooses whom programs trust.
+        path.chmod(0o644)
     # Last, and in one step: where this file is, all are.
     draft = ca_file(folder).with_suffix(f".{os.getpid()}")
     with os.fdopen(os.open(draft, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:

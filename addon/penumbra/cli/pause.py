@@ -40,7 +40,10 @@ def main(given: Sequence[str]) -> int:
     if not asked:
         raise Failure("no proxy is running here" + (f" at port {words[0]}" if words else ""))
     for entry in asked:
-        os.kill(entry["pid"], signal.SIGUSR1 if pauses else signal.SIGUSR2)
+        try:
+            os.kill(entry["pid"], signal.SIGUSR1 if pauses else signal.SIGUSR2)
+        except OSError as error:
+            raise Failure(f"process {entry['pid']} can't be told: {error.strerror}") from None
     return max([_told(entry, pauses) for entry in asked])
 
 

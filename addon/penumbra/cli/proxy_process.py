@@ -6,6 +6,7 @@ import contextlib
 import os
 import select
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -46,6 +47,8 @@ class Proxy(Protocol):
     ca: Path
     web: str
     """Where mitmweb is; empty if it is not there."""
+    hosts: tuple[str, ...]
+    """LLM hosts (globs) beside those of the rules."""
     is_shared: bool
     """Other programs may go through it, too."""
 
@@ -100,6 +103,8 @@ class Started:
             raise Failure(told.get("failed") or _without_a_word(wanted.log))
         self.place, self.web = told["listens"]["proxy"], told["listens"]["web"]
         self.ca = Path(told["listens"]["ca"])
+        entries = running.running(running.folder())
+        self.hosts = _hosts(next((entry for entry in entries if entry["pid"] == self._process.pid), {}))
 
     def end(self) -> Mapping[str, Any]:
         """What it says at its end."""
@@ -122,6 +127,7 @@ class Joined:
 
     def __init__(self, entry: Mapping[str, Any]) -> None:
         self.place, self.ca, self.web = entry["proxy"], Path(entry["ca"]), ""
+        self.hosts = _hosts(entry)
         self._pid = entry["pid"]
         self._before = entry.get("totals", {})
 
@@ -140,11 +146,25 @@ def joinable(environment: Mapping[str, str]) -> Mapping[str, Any] | None:
     led_to = {environment.get(name, "").removeprefix("http://") for name in ("HTTPS_PROXY", "https_proxy")}
     for entry in running.running(running.folder(environment)):
         place = str(entry.get("proxy", ""))
-        if not place or entry.get("version") != __version__ or not Path(entry.get("ca", "")).is_file():
+        if not place or entry.get("version") != __version__ or not _is_own_file(entry.get("ca", "")):
             continue
         if (place in led_to or not entry.get("is_wrapped")) and _listens(place):
             return entry
     return None
+
+
+def _is_own_file(path: str) -> bool:
+    """Whether this user's programs may trust the certificates in it."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False
+    is_others = status.st_uid != os.geteuid() or status.st_mode & stat.S_IWOTH
+    return stat.S_ISREG(status.st_mode) and not is_others
+
+
+def _hosts(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(map(str, entry.get("hosts", ())))
 
 
 def difference(now: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:

@@ -194,7 +194,7 @@ def _variables(proxy: proxy_process.Proxy, environment: Mapping[str, str]) -> di
         proxy.place,
         trusted,
         environment,
-        is_llm_host=covers_llm_host,
+        is_llm_host=lambda entry: covers_llm_host(entry, proxy.hosts),
         tools=_tools(environment),
     )
 

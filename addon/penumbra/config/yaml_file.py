@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import yaml
 
+from penumbra import yaml_bounds
 from penumbra.config.options import OPTIONS, Option, read_value
 from penumbra.config.parsers import DURATION, FLAG, TEXT, Parser, SettingsError, meant, shown
 from penumbra.config.services import Api, Provider
@@ -110,11 +111,13 @@ def read(path: Path, variables: Variables, values: dict[str, Any]) -> Iterator[t
 
 def _document(path: Path) -> Any:
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        document = yaml.safe_load(yaml_bounds.read(path))
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
         raise SettingsError(f"penumbra_config: got {str(path)!r}: {reason}") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
+        if isinstance(error, yaml_bounds.TooMuch):
+            raise SettingsError(f"penumbra_config: {str(path)!r}: {error.problem}") from None
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
         raise SettingsError(f"penumbra_config: {str(path)!r} is no YAML{line}") from None

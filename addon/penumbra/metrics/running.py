@@ -1,15 +1,18 @@
 """What running proxies have done so far, in one small file each, for `penumbra stats`.
 
-Counts and names of tools and rules; no content. A file goes with its process; one that a killed process
-left behind is taken away by the next reader.
+Counts and names of tools and rules; no content. A file goes with its process, which holds a lock on it as
+long as it lives; one that a killed process left behind is taken away by the next reader. What another user
+could have written is not read.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import logging
 import os
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ import orjson
 
 SECONDS = 0.3
 """The file is written at most this often."""
+_MOST_BYTES = 4_000_000
 _log = logging.getLogger(__name__)
 
 
@@ -36,6 +40,8 @@ class StatsFile:
         self._due: asyncio.TimerHandle | None = None
         self._written = 0.0
         self._failed = False
+        self._lock: int | None = None
+        """The descriptor of the file that is there now, locked."""
 
     def start(self) -> None:
         """The process can be asked from now on."""
@@ -53,6 +59,7 @@ class StatsFile:
             self._due.cancel()
         with contextlib.suppress(OSError):
             self._path.unlink()
+        self._hold(None)
 
     def _changed(self) -> None:
         self._due = None
@@ -64,13 +71,25 @@ class StatsFile:
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(draft, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(orjson.dumps(self._content()))
-            draft.replace(self._path)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                with os.fdopen(descriptor, "wb", closefd=False) as file:
+                    file.write(orjson.dumps(self._content()))
+                draft.replace(self._path)
+            except BaseException:
+                os.close(descriptor)
+                raise
+            self._hold(descriptor)
         except OSError as error:
             # Nobody's request waits for this.
             self._failed = True
             _log.debug("Penumbra keeps no file for `penumbra stats`: %s", error.strerror)
+
+    def _hold(self, descriptor: int | None) -> None:
+        """Another file's lock in the place of the last one's."""
+        if self._lock is not None:
+            os.close(self._lock)
+        self._lock = descriptor
 
 
 def own_file() -> Path:
@@ -79,20 +98,64 @@ def own_file() -> Path:
 
 
 def running(where: Path) -> Iterator[dict[str, Any]]:
-    """What each running proxy has written, oldest process first."""
+    """What each running proxy has written, oldest process first. `pid` in it is the file's own process."""
+    if not is_ours(where, stat.S_ISDIR):
+        return
     for path in sorted(where.glob("*.json"), key=lambda each: (len(each.stem), each.stem)):
-        if not path.stem.isdecimal():
+        if not path.stem.isdecimal() or path.stem != str(pid := int(path.stem)) or pid <= 1:
             continue
-        if not _lives(int(path.stem)):
+        record = _record(path)
+        if isinstance(record, dict) and type(record.get("pid")) is int and record["pid"] == pid:
+            yield record
+        elif record is None and not _lives(pid):
             with contextlib.suppress(OSError):
                 path.unlink()
-            continue
-        try:
-            record = orjson.loads(path.read_bytes())
-        except (OSError, orjson.JSONDecodeError):
-            continue
-        if isinstance(record, dict):
-            yield record
+
+
+def is_ours(path: Path, kind: Callable[[int], bool] = stat.S_ISREG) -> bool:
+    """Whether this is a file (or what `kind` says) of this user, and no link, that nobody else can change."""
+    try:
+        return _is_ours(path.lstat(), kind)
+    except OSError:
+        return False
+
+
+def _is_ours(status: os.stat_result, kind: Callable[[int], bool]) -> bool:
+    others = stat.S_IWGRP | stat.S_IWOTH
+    return kind(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & others
+
+
+_TRIES = 3
+"""How often a file is opened again that was replaced meanwhile."""
+
+
+def _record(path: Path) -> Any:
+    """What a running process has written; None where no process holds the file,
+    False where it can't be read."""
+    try:
+        for _ in range(_TRIES):
+            # Not to wait at a pipe.
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with os.fdopen(descriptor, "rb") as file:
+                status = os.fstat(descriptor)
+                if not _is_ours(status, stat.S_ISREG):
+                    return False
+                if _is_locked(descriptor):
+                    return orjson.loads(file.read(_MOST_BYTES)) or False
+                if os.path.samestat(status, path.lstat()):
+                    return None
+    except (OSError, orjson.JSONDecodeError):
+        pass
+    return False
+
+
+def _is_locked(descriptor: int) -> bool:
+    """Whether another one holds the lock of a file."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False
 
 
 def _lives(pid: int) -> bool:

@@ -2,6 +2,7 @@
 
 import datetime
 import ipaddress
+import os
 import stat
 from types import SimpleNamespace
 
@@ -82,3 +83,16 @@ def test_the_ca_that_is_there_is_the_one_in_use(tmp_path, monkeypatch, capsys):
         with pytest.raises(Failure) as failed:
             ca.main(wrong)
         assert failed.value.code == 2
+
+
+def test_nobody_else_can_write_the_certificates_whatever_the_umask(tmp_path):
+    before = os.umask(0)
+    try:
+        own_ca.make(tmp_path)
+        bundle = certificates.with_bundle(own_ca.certificate_file(tmp_path)).bundle
+    finally:
+        os.umask(before)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert bundle is not None
+    assert modes.pop("mitmproxy-ca.pem") == 0o600
+    assert set(modes.values()) == {0o644}

@@ -1,5 +1,6 @@
 """`penumbra wrap` without a process: its arguments, the program's environment, the line at the end."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,13 @@ def test_both_spellings_and_bundles_where_they_replace():
         ("*", ""),
         ("intranet.example, .corp.example:8080", "intranet.example,.corp.example:8080,"),
         ("api.anthropic.com,.openai.com,*.anthropic.com,com", ""),
+        ("bedrock-runtime.us-east-1.amazonaws.com,us-east-1.amazonaws.com,amazonaws.com", ""),
+        ("mycorp.openai.azure.com us-central1-aiplatform.googleapis.com,azure.com", ""),
+        ("API.anthropic.com.,https://api.anthropic.com,http://api.openai.com:443/v1,.,a.b.anthropic.com", ""),
+        (
+            "storage.googleapis.com,blob.core.windows.net,::1",
+            "storage.googleapis.com,blob.core.windows.net,::1,",
+        ),
         ("127.0.0.1,10.0.0.0/8", "127.0.0.1,10.0.0.0/8,"),
     ],
 )
@@ -144,3 +152,33 @@ def test_one_line_about_the_time_of_a_program():
     )
     assert wrap.summary(proxy_process.difference(now, now)) == ""
     assert wrap.summary({}) == ""
+
+
+def test_hosts_of_the_option_count_among_llm_hosts():
+    hosts = ("llm.corp.example", "gw-*.corp.example")
+    for entry in ("llm.corp.example:8443", "corp.example", "gw-1.corp.example"):
+        assert covers_llm_host(entry, hosts)
+        assert not covers_llm_host(entry)
+    assert not covers_llm_host("git.example", hosts)
+
+
+def test_a_proxy_is_joined_only_with_a_certificate_of_this_user(tmp_path, monkeypatch):
+    ca, link = tmp_path / "ca.pem", tmp_path / "link.pem"
+    ca.write_text("")
+    link.symlink_to(ca)
+    entry = {"proxy": "127.0.0.1:7", "version": proxy_process.__version__, "pid": 7}
+    monkeypatch.setattr(proxy_process, "_listens", lambda place: True)
+
+    def joined(path):
+        monkeypatch.setattr(proxy_process.running, "running", lambda where: [entry | {"ca": str(path)}])
+        return proxy_process.joinable({}) is not None
+
+    assert joined(ca)
+    assert not joined(link)
+    assert not joined(tmp_path)
+    ca.chmod(0o666)
+    assert not joined(ca)
+    ca.chmod(0o644)
+    user = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
+    assert not joined(ca)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
 from pathlib import Path
 
 import orjson
+import pytest
 
 from penumbra.metrics.running import SECONDS, StatsFile, running
 
@@ -45,3 +48,69 @@ def test_a_first_change_is_there_at_once_and_many_are_written_together(tmp_path:
 
     asyncio.run(changes())
     assert not path.exists()
+
+
+@pytest.fixture
+def entry(tmp_path: Path):
+    """Writes an entry of this very process, held by a lock or not."""
+    held = []
+
+    def write(name: str = f"{os.getpid()}.json", pid: object = os.getpid(), lock: bool = True) -> Path:
+        path = tmp_path / name
+        path.write_bytes(orjson.dumps({"pid": pid}))
+        path.chmod(0o600)
+        if lock:
+            held.append(os.open(path, os.O_RDONLY))
+            fcntl.flock(held[-1], fcntl.LOCK_EX)
+        return path
+
+    yield write
+    for descriptor in held:
+        os.close(descriptor)
+
+
+def test_a_running_proxy_holds_its_file_through_every_change(tmp_path: Path) -> None:
+    stats = StatsFile(tmp_path / f"{os.getpid()}.json", lambda: {"pid": os.getpid()})
+    for _ in range(2):
+        stats.start()
+        assert list(running(tmp_path)) == [{"pid": os.getpid()}]
+    stats.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_no_process_holds_is_not_read_and_stays_while_the_number_is_in_use(entry, tmp_path) -> None:
+    path = entry(lock=False)
+    assert list(running(tmp_path)) == []
+    assert path.exists()
+    gone = entry("999999999.json", 999999999, lock=False)
+    assert list(running(tmp_path)) == []
+    assert not gone.exists()
+
+
+def test_the_number_within_is_the_files_and_no_system_process(entry, tmp_path) -> None:
+    for name, pid in (("1.json", 1), ("0.json", 0), (f"0{os.getpid()}.json", os.getpid())):
+        entry(name, pid)
+    for pid in (1, True, None, "x", str(os.getpid())):
+        entry(pid=pid)
+        assert list(running(tmp_path)) == []
+    entry()
+    assert len(list(running(tmp_path))) == 1
+
+
+def test_what_another_user_could_have_written_is_not_read(entry, tmp_path, monkeypatch) -> None:
+    path = entry()
+    path.chmod(0o620)
+    assert list(running(tmp_path)) == []
+    path.chmod(0o600)
+    tmp_path.chmod(0o777)
+    assert list(running(tmp_path)) == []
+    tmp_path.chmod(0o700)
+    assert len(list(running(tmp_path))) == 1
+    moved = path.rename(tmp_path / "elsewhere")
+    path.symlink_to(moved)
+    assert list(running(tmp_path)) == []
+    path.unlink()
+    moved.rename(path)
+    user = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
+    assert list(running(tmp_path)) == []
