@@ -53,19 +53,19 @@ def test_a_first_change_is_there_at_once_and_many_are_written_together(tmp_path:
 @pytest.fixture
 def entry(tmp_path: Path):
     """Writes an entry of this very process, held by a lock or not."""
-    held = []
+    held: dict[Path, int] = {}
 
     def write(name: str = f"{os.getpid()}.json", pid: object = os.getpid(), lock: bool = True) -> Path:
         path = tmp_path / name
         path.write_bytes(orjson.dumps({"pid": pid}))
         path.chmod(0o600)
-        if lock:
-            held.append(os.open(path, os.O_RDONLY))
-            fcntl.flock(held[-1], fcntl.LOCK_EX)
+        if lock and path not in held:
+            held[path] = os.open(path, os.O_RDONLY)
+            fcntl.flock(held[path], fcntl.LOCK_EX | fcntl.LOCK_NB)
         return path
 
     yield write
-    for descriptor in held:
+    for descriptor in held.values():
         os.close(descriptor)
 
 
