@@ -14,7 +14,7 @@ from mitmproxy.proxy.layer import NextLayer
 
 from penumbra import __version__
 from penumbra.apis import recognise
-from penumbra.config import options
+from penumbra.config import declaration
 from penumbra.config.settings import Settings, SettingsError
 from penumbra.flow import destination, hidden_requests, listening, websocket_limit
 from penumbra.flow.certificate_names import CertificateNames
@@ -70,7 +70,7 @@ class Penumbra:
 
     def load(self, loader: Loader) -> None:
         """Declare the options; `configure` reads them."""
-        options.declare(loader)
+        declaration.declare(loader)
         websocket_limit.install()
 
     def configure(self, updated: set[str]) -> None:

@@ -16,7 +16,8 @@ from penumbra.rule_schemas.commands import CommandFile
 from penumbra.rule_schemas.providers import Providers, RequestExample
 from penumbra.rule_schemas.secrets import SecretFile
 from penumbra.rule_schemas.tools import Tools
-from penumbra.wire.document import Document, NotJson
+from penumbra.wire.document import Document
+from penumbra.wire.json_values import NotJson
 
 _KEY = b"examples"
 

@@ -20,7 +20,8 @@ from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Rewritten
 from penumbra.redaction.redactor import Redactor
 from penumbra.store.decisions import Decision
-from penumbra.wire.document import Document, NotJson
+from penumbra.wire.document import Document
+from penumbra.wire.json_values import NotJson
 from support.large_requests import MAKERS
 from support.work_counts import calls
 

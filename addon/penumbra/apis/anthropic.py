@@ -15,7 +15,9 @@ from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import Hidden, InjectedCall, Tool, Tools, Turn, Visible
 from penumbra.apis.parts import text_values
 from penumbra.apis.prompt import Kind, Message, Part
-from penumbra.wire.document import Document, Edit, encode
+from penumbra.wire.document import Document
+from penumbra.wire.edits import Edit
+from penumbra.wire.json_values import encode
 
 # Tools with a version in their type are the provider's. These few are run by the client all the same.
 _RUN_BY_CLIENT = ("custom", "bash_", "text_editor_", "computer_", "memory_")

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from penumbra.apis.parts import ToolCall
-from penumbra.wire.document import Document, NotJson
+from penumbra.wire.document import Document
+from penumbra.wire.json_values import NotJson
 
 
 def decoded(document: Document, call: ToolCall | None) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 from penumbra.apis.base import MadeCall
 from penumbra.apis.bedrock import RUN_BY_PROVIDER
 from penumbra.apis.content_blocks import Block, object_or_empty
-from penumbra.wire.document import encode
+from penumbra.wire.json_values import encode
 
 
 @dataclass(slots=True)

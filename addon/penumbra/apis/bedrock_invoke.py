@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from penumbra.apis.anthropic import AnthropicFormat
 from penumbra.apis.bedrock import error, may_drop
-from penumbra.wire.document import Document, NotJson
+from penumbra.wire.document import Document
+from penumbra.wire.json_values import NotJson
 
 _TOKENS = {
     "x-amzn-bedrock-input-token-count": "input_tokens",

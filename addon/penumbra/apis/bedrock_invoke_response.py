@@ -20,8 +20,9 @@ from penumbra.apis.responses import Responses
 from penumbra.apis.stream import Framing
 from penumbra.apis.turns import Turns
 from penumbra.apis.whole_turns import WholeTurns
-from penumbra.wire.document import Document, NotJson
+from penumbra.wire.document import Document
 from penumbra.wire.event_stream import MessageReader, StreamMessage
+from penumbra.wire.json_values import NotJson
 
 USAGE = replace(
     anthropic_response.USAGE,

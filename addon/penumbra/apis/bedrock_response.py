@@ -23,8 +23,9 @@ from penumbra.apis.turns import Turns
 from penumbra.apis.upstream_error import described
 from penumbra.apis.usage import UsageTable
 from penumbra.apis.whole_turns import WholeTurns
-from penumbra.wire.document import Document, NotJson, decode, encode
+from penumbra.wire.document import Document
 from penumbra.wire.event_stream import MessageReader, StreamMessage, message_bytes
+from penumbra.wire.json_values import NotJson, decode, encode
 
 _INPUTS = ("inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens")
 USAGE = UsageTable(

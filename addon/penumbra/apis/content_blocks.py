@@ -18,7 +18,8 @@ from penumbra.apis.base import InjectedCall, MadeCall, Said, Turn
 from penumbra.apis.event import Event
 from penumbra.apis.turns import Turns
 from penumbra.apis.whole_turns import WholeTurns
-from penumbra.wire.document import Document, NotJson, decode
+from penumbra.wire.document import Document
+from penumbra.wire.json_values import NotJson, decode
 
 _CALLS, _NO_CALLS = "tool_use", "end_turn"
 """Stop reasons of a turn that ends in calls, and of one that does not."""

@@ -8,8 +8,9 @@ from typing import Protocol
 
 from msgspec import Raw
 
-from penumbra.wire.document import Document, NotJson
+from penumbra.wire.document import Document
 from penumbra.wire.framing import Piece
+from penumbra.wire.json_values import NotJson
 
 
 @dataclass(slots=True)

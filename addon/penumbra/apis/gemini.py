@@ -20,7 +20,9 @@ from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import Hidden, InjectedCall, Tool, Tools, Turn, Visible
 from penumbra.apis.parts import OpenCalls, ToolCall, short_hash, string_values
 from penumbra.apis.prompt import Kind, Message, Part
-from penumbra.wire.document import Document, Edit, decode, encode
+from penumbra.wire.document import Document
+from penumbra.wire.edits import Edit
+from penumbra.wire.json_values import decode, encode
 
 _SCHEMAS = ("parametersJsonSchema", "parameters_json_schema")
 _NO_CALLS = b'{"mode":"NONE"}'

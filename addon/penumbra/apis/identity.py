@@ -24,7 +24,7 @@ import re2
 
 from penumbra import rules
 from penumbra.short_texts import remembered
-from penumbra.wire.document import NotJson, decode
+from penumbra.wire.json_values import NotJson, decode
 
 _KEY_HEADERS = ("x-api-key", "api-key", "x-goog-api-key")
 _OTHERS = re2.compile("[^a-z]+")

@@ -14,7 +14,9 @@ from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import Hidden, InjectedCall, Tool, Tools, Visible
 from penumbra.apis.parts import OpenCalls, ToolCall, short_hash
 from penumbra.apis.prompt import Kind, Message, Part
-from penumbra.wire.document import Document, Edit, decode, encode
+from penumbra.wire.document import Document
+from penumbra.wire.edits import Edit
+from penumbra.wire.json_values import decode, encode
 
 
 class OllamaFormat(ApiFormat):

@@ -22,7 +22,8 @@ from penumbra.apis.turns import Turns
 from penumbra.apis.upstream_error import described
 from penumbra.apis.usage import UsageTable
 from penumbra.apis.whole_turns import WholeTurns
-from penumbra.wire.document import Document, encode
+from penumbra.wire.document import Document
+from penumbra.wire.json_values import encode
 from penumbra.wire.ndjson import JsonLine, LineReader
 
 USAGE = UsageTable(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penumbra.apis.parts import short_hash
-from penumbra.wire.document import NotJson, decode, encode
+from penumbra.wire.json_values import NotJson, decode, encode
 
 _NOT_RETURNED = ("annotations", "audio", "index")
 _SET_ONCE = ("id", "type", "index")

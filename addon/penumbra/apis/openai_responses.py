@@ -19,7 +19,9 @@ from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import Hidden, InjectedCall, Reasoning, Tool, Tools, Visible
 from penumbra.apis.parts import PastCall, text_values
 from penumbra.apis.prompt import Kind, Message, Part, Prompt
-from penumbra.wire.document import Document, Edit, encode
+from penumbra.wire.document import Document
+from penumbra.wire.edits import Edit
+from penumbra.wire.json_values import encode
 
 CALLS = {
     "function_call": ("", "arguments"),

@@ -25,8 +25,9 @@ from penumbra.apis.turns import Turns
 from penumbra.apis.upstream_error import described
 from penumbra.apis.usage import UsageTable
 from penumbra.apis.whole_turns import WholeTurns
-from penumbra.wire.document import Document, encode
+from penumbra.wire.document import Document
 from penumbra.wire.framing import Piece
+from penumbra.wire.json_values import encode
 from penumbra.wire.sse import SseEvent, SseReader, event_bytes
 
 USAGE = UsageTable(

@@ -14,7 +14,7 @@ import re2
 
 from penumbra import rules
 from penumbra.apis.formats import REQUESTS
-from penumbra.wire.document import encode
+from penumbra.wire.json_values import encode
 from penumbra.wire.request_path import normal
 
 

@@ -20,7 +20,8 @@ from penumbra import rules
 from penumbra.apis.gemini import inner
 from penumbra.apis.openai_responses import is_of_model, kind
 from penumbra.apis.session import stable
-from penumbra.wire.document import Document, NotJson, decode
+from penumbra.wire.document import Document
+from penumbra.wire.json_values import NotJson, decode
 
 START = b""
 """The chain of a conversation of which nothing has been said."""

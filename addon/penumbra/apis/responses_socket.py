@@ -17,7 +17,8 @@ from penumbra.apis.openai_responses import ResponsesFormat, storable
 from penumbra.apis.openai_responses_response import ResponsesResponses, ResponsesTurns
 from penumbra.apis.stream import Framing
 from penumbra.apis.turns import Turns
-from penumbra.wire.document import Document, NotJson, decode, encode
+from penumbra.wire.document import Document
+from penumbra.wire.json_values import NotJson, decode, encode
 from penumbra.wire.sse import SseEvent
 
 CREATE = "response.create"

@@ -14,7 +14,8 @@ from typing import Any
 import re2
 
 from penumbra import rules
-from penumbra.wire.document import Document, NotJson, decode
+from penumbra.wire.document import Document
+from penumbra.wire.json_values import NotJson, decode
 
 _LONGEST_ID = 512
 _LONGEST_OPENING = 100_000

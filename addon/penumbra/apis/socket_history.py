@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from penumbra.wire.document import Document, NotJson, encode
+from penumbra.wire.document import Document
+from penumbra.wire.json_values import NotJson, encode
 
 _BEFORE = "previous_response_id"
 _MOST_BYTES = 64 << 20

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from penumbra.apis.base import Failure
-from penumbra.wire.document import NotJson, decode
+from penumbra.wire.json_values import NotJson, decode
 
 _LONGEST_NAME = 64
 _LONGEST_WORDS = 400

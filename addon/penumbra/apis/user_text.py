@@ -16,7 +16,8 @@ import re2
 from msgspec import Raw
 
 from penumbra import rules
-from penumbra.wire.document import Document, NotJson, decode, encode
+from penumbra.wire.document import Document
+from penumbra.wire.json_values import NotJson, decode, encode
 
 _ANSWERED = ("assistant", "model")
 _TEXTS = (None, "text", "input_text", "output_text")

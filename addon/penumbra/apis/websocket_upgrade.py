@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penumbra.apis.recognise import Api, by_request_line
-from penumbra.wire.document import encode
+from penumbra.wire.json_values import encode
 
 REFUSAL_STATUS = 426
 _MESSAGE = "WebSocket is not supported here; use HTTP."

@@ -14,7 +14,8 @@ from penumbra.apis.base import Failure, Turn
 from penumbra.apis.event import Filter
 from penumbra.apis.usage import Metrics, UsageTable, together
 from penumbra.errors import place
-from penumbra.wire.document import Document, NotJson
+from penumbra.wire.document import Document
+from penumbra.wire.json_values import NotJson
 
 _log = logging.getLogger(__name__)
 

@@ -46,7 +46,7 @@ Examples:
   penumbra proxy --mode reverse:https://api.anthropic.com@8081
   penumbra web --set penumbra_intercept=all
 """
-_STARTS = {"run": "run", "proxy": "run", "web": "web"}
+_STARTS = {"proxy": "proxy", "run": "proxy", "web": "web"}
 """What starts a proxy and takes mitmproxy's arguments; `run` is an earlier name of `proxy`."""
 _OWN = ("wrap", "local", "service", "stats", "pause", "resume", "doctor", "ca", "rules", "secrets")
 """A module each, but for those that stand in `_MODULES`."""
@@ -107,7 +107,7 @@ def _obey(given: list[str]) -> int:
     from penumbra.cli import start
 
     informed = I_KNOW in given
-    return start.start(command or "run", [part for part in given if part != I_KNOW], informed=informed)
+    return start.start(command or "proxy", [part for part in given if part != I_KNOW], informed=informed)
 
 
 def _own(command: str, arguments: list[str]) -> int:

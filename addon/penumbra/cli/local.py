@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
     from penumbra.cli import start
 
     given = ["--mode", f"local:{arguments[0]}", "--set", "http3=false", *arguments[1:]]
-    return start.start("run", given, informed=False)
+    return start.start("proxy", given, informed=False)
 
 
 def lacking(system: str = platform.system(), release: str = platform.release()) -> str:

@@ -1,11 +1,12 @@
-"""Our options by group, for `penumbra run --help`."""
+"""Our options by group, for `penumbra proxy --help`."""
 
 from __future__ import annotations
 
 import shutil
 import textwrap
 
-from penumbra.config.options import CONFIG_OPTION, groups
+from penumbra.config.declaration import CONFIG_OPTION
+from penumbra.config.options import groups
 
 _INTRODUCTION = (
     "Options of Penumbra, each as --set NAME=VALUE, as an environment variable (PENUMBRA_MODE) or in the "

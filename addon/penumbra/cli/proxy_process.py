@@ -92,7 +92,7 @@ class Started:
             os.close(writing)
             os.close(log)
         self._reports = _Lines(reading)
-        asked = {"command": "web" if wanted.web else "run", "arguments": list(wanted.arguments)}
+        asked = {"command": "web" if wanted.web else "proxy", "arguments": list(wanted.arguments)}
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.write(orjson.dumps(asked) + b"\n")

@@ -25,7 +25,7 @@ from penumbra.cli.advisories import Hole, holes
 from penumbra.cli.failure import Failure
 from penumbra.cli.hints import Server, hints
 from penumbra.cli.own_ca import provider_hosts, read
-from penumbra.config.options import unknown_options
+from penumbra.config.declaration import unknown_options
 from penumbra.errors import one_line
 from penumbra.flow import llm_hosts
 

@@ -7,9 +7,9 @@ environment's names, what a request may say, and the help.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from penumbra.compress.result import Mode, Policy
 from penumbra.config.parsers import (
@@ -32,20 +32,17 @@ from penumbra.config.parsers import (
     SettingsError,
     choice,
     count,
-    meant,
     shown,
     size,
 )
 from penumbra.config.services import Api, Provider
 from penumbra.config.tool_compaction import ToolCompaction
-from penumbra.errors import one_line
 from penumbra.redaction import MAX_BYTES
 
 PREFIX = "penumbra_"
 """What the names of our options begin with."""
 VARIABLE = "PENUMBRA_"
 """What our environment variables begin with; the name of an option follows."""
-CONFIG_OPTION = f"{PREFIX}config"
 _ROW = "penumbra"
 _LEAST_DEADLINE = 15.0
 T = TypeVar("T")
@@ -485,50 +482,3 @@ def groups() -> dict[str, list[Option[Any]]]:
             members = titles.setdefault(option.row.group, [])
         members.append(option)
     return titles
-
-
-class Loader(Protocol):
-    """mitmproxy's."""
-
-    def add_option(
-        self, name: str, typespec: type, default: Any, help: str, choices: Sequence[str] | None = None
-    ) -> None: ...
-
-
-def declare(loader: Loader) -> None:
-    """Tell mitmproxy of the options, with the choices that its editors show.
-
-    All are text, and empty where nothing is said: mitmproxy drops an addon without a word when a value of
-    another type can't be read, and what is set to its default must be told from what is not set.
-    """
-    loader.add_option(
-        CONFIG_OPTION,
-        str,
-        "",
-        "YAML file with Penumbra's settings; the next request after a change reads it again.",
-    )
-    for option in OPTIONS:
-        words = option.row.parser.choices
-        loader.add_option(option.full_name, str, "", option.description, ("", *words) if words else None)
-
-
-def unprefixed_options(names: Iterable[str]) -> list[str]:
-    """One line for each name of an option that is ours but for its beginning."""
-    known = {option.name for option in OPTIONS}
-    return [
-        f"{name}: mitmproxy has no such option, did you mean {PREFIX}{name}?"
-        for name in names
-        if name in known
-    ]
-
-
-def unknown_options(names: Iterable[str]) -> list[str]:
-    """One line for each name of an option that should be ours and is not."""
-    known = ["config", *(option.name for option in OPTIONS)]
-    lines = []
-    for name in names:
-        if name.startswith(PREFIX.rstrip("_")):
-            near = meant(name.removeprefix(PREFIX), known)
-            hint = f"did you mean {PREFIX}{near}?" if near else "`penumbra run --help` names all"
-            lines.append(f"{one_line(name)}: unknown option, {hint}")
-    return lines

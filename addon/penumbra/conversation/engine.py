@@ -60,7 +60,8 @@ from penumbra.store.decisions import Decision
 from penumbra.store.key_file import installation_key
 from penumbra.store.stores import Stores
 from penumbra.store.tool_calls import ToolCallCache
-from penumbra.wire.document import Document, NotJson
+from penumbra.wire.document import Document
+from penumbra.wire.json_values import NotJson
 from penumbra.wire.value_memory import ValueMemory
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ support; a client that knows how to go on then sends everything.
 from __future__ import annotations
 
 from penumbra.config.per_request import OverrideError
-from penumbra.wire.document import Document, encode
+from penumbra.wire.document import Document
+from penumbra.wire.json_values import encode
 
 _MESSAGE = "Requests with `thread` are not supported here; send the full conversation without `thread`."
 _GO_ON_WITHOUT = ("claude-cli/",)

@@ -24,7 +24,8 @@ from penumbra.compress.result import Redacted
 from penumbra.conversation import adoption
 from penumbra.redaction import structured
 from penumbra.store.decisions import Decision, Facts
-from penumbra.wire.document import Document, Edit
+from penumbra.wire.document import Document
+from penumbra.wire.edits import Edit
 
 
 class Searched(Protocol):

@@ -13,8 +13,9 @@ from msgspec import Raw
 
 from penumbra.compress import windows
 from penumbra.compress.size import encode, head, size
-from penumbra.wire.document import Document, NotJson
-from penumbra.wire.document import encode as encode_json
+from penumbra.wire.document import Document
+from penumbra.wire.json_values import NotJson
+from penumbra.wire.json_values import encode as encode_json
 
 _SHORT = 80
 """A value this small (bytes) is not worth a marker."""

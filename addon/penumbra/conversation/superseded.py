@@ -19,8 +19,9 @@ from penumbra.compress.calls.classify import classify
 from penumbra.compress.critical_lines import critical_lines
 from penumbra.compress.size import encode, size
 from penumbra.config.tool_compaction import ToolCompaction
-from penumbra.wire.document import Document, NotJson, decode
-from penumbra.wire.document import encode as encode_json
+from penumbra.wire.document import Document
+from penumbra.wire.json_values import NotJson, decode
+from penumbra.wire.json_values import encode as encode_json
 
 OMITTED = "[omitted]"
 META = "_tool_compaction"

@@ -16,7 +16,7 @@ from typing import Any
 import re2
 
 from penumbra.expand import reference
-from penumbra.wire.document import NotJson, decode, encode
+from penumbra.wire.json_values import NotJson, decode, encode
 
 PAGE_BYTES = 48_000
 """Largest page, in UTF-8 bytes."""

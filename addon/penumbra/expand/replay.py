@@ -17,7 +17,8 @@ from penumbra.apis.prefix_hash import Chain
 from penumbra.expand import query
 from penumbra.store import exchanges
 from penumbra.store.exchanges import Known
-from penumbra.wire.document import Document, decode, encode
+from penumbra.wire.document import Document
+from penumbra.wire.json_values import decode, encode
 from penumbra.wire.stand_ins import Fold
 
 _Keys = tuple[list[bytes], list[bytes | None]]

@@ -7,7 +7,7 @@ is bound to.
 from __future__ import annotations
 
 from penumbra.apis.base import Tool, Tools
-from penumbra.wire.document import encode
+from penumbra.wire.json_values import encode
 
 NAMES = ("expand_context", "penumbra_expand_context")
 """The second one is for requests in which a client tool has the first one's name."""

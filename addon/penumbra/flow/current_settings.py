@@ -9,7 +9,8 @@ from pathlib import Path
 from mitmproxy import ctx, flowfilter, http
 
 from penumbra import user_rules
-from penumbra.config.options import CONFIG_OPTION, OPTIONS, unknown_options, unprefixed_options
+from penumbra.config.declaration import CONFIG_OPTION, unknown_options, unprefixed_options
+from penumbra.config.options import OPTIONS
 from penumbra.config.remarks import remarks
 from penumbra.config.settings import Settings, SettingsError, config_path, load, unknown_variables
 from penumbra.conversation.engine_settings import EngineSettings

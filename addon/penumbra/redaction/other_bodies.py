@@ -15,7 +15,8 @@ from urllib.parse import unquote_plus
 from penumbra.redaction import Unreadable
 from penumbra.redaction.unknown_json import Anywhere
 from penumbra.redaction.unsearchable import Redact
-from penumbra.wire.document import Document, NotJson
+from penumbra.wire.document import Document
+from penumbra.wire.json_values import NotJson
 
 _MARKS = b"\xef\xbb\xbf\xff\xfe\0 \t\r\n"
 """What may stand in front of JSON in some encoding."""

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from msgspec import Raw
 
 from penumbra.compress.result import Redacted
-from penumbra.wire.document import Document, encode
+from penumbra.wire.document import Document
+from penumbra.wire.json_values import encode
 
 _MEMORY_BYTES = 16_000_000
 

@@ -20,7 +20,8 @@ from msgspec import Raw
 from penumbra.apis.result_blocks import is_text, values
 from penumbra.compress.result import Redacted
 from penumbra.redaction import RedactionError
-from penumbra.wire.document import Document, decode, encode
+from penumbra.wire.document import Document
+from penumbra.wire.json_values import decode, encode
 
 _PLACEHOLDER = re.compile(r"\[REDACTED:([a-z0-9-]{1,40}):[a-z2-7]{6}\]")
 _WRAPPED = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")

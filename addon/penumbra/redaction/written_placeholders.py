@@ -8,7 +8,8 @@ from typing import Any
 from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.prompt import Kind
 from penumbra.redaction.placeholder import PATTERN
-from penumbra.wire.document import Document, NotJson
+from penumbra.wire.document import Document
+from penumbra.wire.json_values import NotJson
 
 
 def calls(wire: ApiFormat, body: bytes, *, stream: bool) -> int:

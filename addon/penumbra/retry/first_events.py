@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from penumbra.wire.document import NotJson, decode
 from penumbra.wire.json_array import ArrayReader
+from penumbra.wire.json_values import NotJson, decode
 from penumbra.wire.ndjson import LineReader
 from penumbra.wire.sse import SseReader
 

@@ -18,7 +18,7 @@ from typing import Any
 import re2
 
 from penumbra import rules
-from penumbra.wire.document import NotJson, decode
+from penumbra.wire.json_values import NotJson, decode
 
 MAX_BODY_BYTES = 262_144
 """Longer responses are no refusals."""

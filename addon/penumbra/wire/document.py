@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
@@ -27,10 +26,12 @@ from operator import attrgetter
 from typing import Any, TypeVar, cast
 
 import msgspec
-import orjson
 from cffi import FFI
 from msgspec import Raw
 
+from penumbra.wire.edits import Edit, Edits, edited
+from penumbra.wire.json_values import NotJson, decode, encode
+from penumbra.wire.spelling import SPACE, are_all_members, member_of, spelled
 from penumbra.wire.stand_ins import Fold, StandIn, StandIns, stepped
 from penumbra.wire.value_memory import Key, KnownValue, ValueMemory
 
@@ -45,59 +46,14 @@ _VALUE = msgspec.json.Decoder(Raw)
 _STRING = msgspec.json.Decoder(str)
 _BRACE, _BRACKET, _QUOTE = b'{["'
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
-_SPACE = b" \t\n\r"
-_BETWEEN_MEMBERS = re.compile(
-    rb'[ \t\n\r]*+[{,][ \t\n\r]*+"(?:[^"\\]|\\.)*+"[ \t\n\r]*+:[ \t\n\r]*+', re.DOTALL
-)
-"""What stands in front of the value of one member, behind the value of the one before it."""
-_CHARACTERS = re.compile(
-    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]+", re.DOTALL
-)
-"""What stands in a JSON string for one character, or a run of characters that stand for themselves."""
 _MOST_LEVELS = 50
 """How often the bytes of a document may be read, on average; its values lie so many levels deep."""
 _LEAST_OPENED = 8_000_000
 """Bytes that may be read of any document, however small."""
 
 
-class NotJson(ValueError):
-    """The bytes are no JSON document that could be edited safely."""
-
-
-def encode(value: Any) -> bytes:
-    """Compact JSON of a value; lone surrogates in strings survive as escapes."""
-    try:
-        return orjson.dumps(value)
-    except (TypeError, orjson.JSONEncodeError):
-        return json.dumps(value, separators=(",", ":")).encode("ascii")
-
-
-def decode(data: bytes | memoryview) -> Any:
-    """The value of a JSON text; lone surrogates survive. Raises NotJson.
-
-    Integers beyond 64 bits may arrive as floats: for reading only, never to be written back.
-    """
-    try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError:
-        pass
-    try:
-        return json.loads(bytes(data).decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise NotJson(str(error)) from None
-
-
 def _address(buffer: Any) -> int:
     return int(_ffi.cast(_ADDRESS, _ffi.from_buffer(buffer)))
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """Bytes `start` to `end` of the document become `data`. Equal start and end: an insertion."""
-
-    start: int
-    end: int
-    data: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +72,7 @@ class Document:
     """
 
     data: bytes
-    edits: list[Edit] = field(default_factory=list)
+    edits: Edits = field(default_factory=Edits)
     _structure: bytes = field(init=False, repr=False)
     _base: int = field(init=False, repr=False)
     root: Raw = field(init=False, repr=False)
@@ -129,9 +85,6 @@ class Document:
     _stand_ins: StandIns | None = field(init=False, repr=False, default=None)
     _remembered: Raw | None = field(init=False, repr=False, default=None)
     """The array whose items they stand for."""
-    _places: list[tuple[int, int]] = field(init=False, repr=False, default_factory=list)
-    _noted: Edit | None = field(init=False, repr=False, default=None)
-    """The last edit whose place is in that list."""
     _amended: dict[int, tuple[int, Document]] = field(init=False, repr=False, default_factory=dict)
     """By the place where a value begins: where it ends, and what it reads as."""
 
@@ -195,7 +148,7 @@ class Document:
         """Where the items of an array stand; mostly there is nothing but a comma between two."""
         starts, at = [], -1
         for item in items:
-            if self.data[at : at + 1] != b"," or self.data[at + 1] in _SPACE:
+            if self.data[at : at + 1] != b"," or self.data[at + 1] in SPACE:
                 starts.append(_address(item) - self._base)
             else:
                 starts.append(at + 1)
@@ -273,13 +226,8 @@ class Document:
         # Letters beyond ASCII, which are more bytes, are looked at more closely as well.
         if not members or len(memoryview(value)) == least:
             return False
-        at, end = self.place(value)
-        places = [self.place(value) for value in members.values()]
-        for start, behind in places:
-            if start < at or not _BETWEEN_MEMBERS.fullmatch(self._structure, at, start):
-                return True
-            at = behind
-        return self._structure[at:end].strip(_SPACE) != b"}"
+        places = [self.place(member) for member in members.values()]
+        return not are_all_members(self._structure, *self.place(value), places)
 
     def repeated(self, value: Raw) -> frozenset[str]:
         """The names of members that an object says more than once."""
@@ -406,7 +354,7 @@ class Document:
         """Where the characters `start` to `end` of a string stand: offsets as of `place`."""
         first, last = self.place(value)
         raw = self.data[first + 1 : last - 1].decode("utf-8")
-        places = [_spelled(raw, at) for at in (start, end)]
+        places = [spelled(raw, at) for at in (start, end)]
         begin, stop = (first + 1 + len(raw[:at].encode("utf-8")) for at in places)
         return begin, stop
 
@@ -461,20 +409,7 @@ class Document:
 
     def is_edited(self, start: int, end: int) -> bool:
         """Whether something between two offsets has been edited already."""
-        places = self._edited_places()
-        # Edits don't overlap: what begins last before the end also reaches furthest.
-        at = bisect_left(places, (end, 0))
-        return at > 0 and places[at - 1][1] > start
-
-    def _edited_places(self) -> list[tuple[int, int]]:
-        """The places of all edits, in order. Whoever edits a lot asks before each edit."""
-        edits, noted = self.edits, len(self._places)
-        if noted > len(edits) or (noted and edits[noted - 1] is not self._noted):
-            self._places, noted = [], 0
-        for edit in edits[noted:]:
-            insort(self._places, (edit.start, edit.end))
-            self._noted = edit
-        return self._places
+        return self.edits.overlap(start, end)
 
     def set_member(self, value: Raw, key: str, data: bytes) -> None:
         """Give an object a member, JSON, in the place of the one that it has, or behind its last."""
@@ -530,42 +465,21 @@ class Document:
     def remove_member(self, value: Raw) -> None:
         """Take out the member of an object that has this value, with its key and one comma."""
         owner = self._owner(value)
-        owner.edits.append(Edit(*owner._around(value), b""))
-
-    def _around(self, value: Raw) -> tuple[int, int]:
-        data = self._structure
-        start, end = self._own_place(value)
-        start = _string_start(data, _before(data, start, _SPACE + b":") - 1)
-        before = _before(data, start, _SPACE)
-        if data[before - 1 : before] == b",":
-            return before - 1, end
-        behind = _behind(data, end)
-        if data[behind : behind + 1] == b",":
-            return start, _behind(data, behind + 1)
-        return start, end
+        owner.edits.append(Edit(*member_of(owner._structure, *owner._own_place(value)), b""))
 
     def render(self) -> bytes:
         """The document with its edits; the very same object if there are none."""
         edits = [*self.edits, *self._amendments()] if self._amended else self.edits
         if not edits:
             return self.data
-        pieces: list[bytes] = []
-        at = 0
-        for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
-            if edit.start < at:
-                raise ValueError(f"edits overlap at byte {edit.start}")
-            pieces += (self.data[at : edit.start], edit.data)
-            at = edit.end
-        pieces.append(self.data[at:])
-        return b"".join(pieces)
+        return edited(self.data, edits)
 
     def _amendments(self) -> Iterator[Edit]:
         """What puts the amended values into the document, but for those that another edit takes out."""
-        places = self._edited_places()
         for begin, (stop, inner) in self._amended.items():
-            last = bisect_left(places, (stop, 0)) - 1
+            last = self.edits.last_before(stop)
             # What overlaps in another way is an error of `render`.
-            if last < 0 or places[last][0] > begin or places[last][1] < stop:
+            if last is None or last[0] > begin or last[1] < stop:
                 yield Edit(begin, stop, inner.render())
 
 
@@ -583,43 +497,3 @@ def _members(value: Raw) -> dict[str, Raw]:
 
 def _items(value: Raw) -> list[Raw]:
     return _ARRAY.decode(value) if memoryview(value)[0] == _BRACKET else []
-
-
-def _spelled(raw: str, at: int) -> int:
-    """Where the character `at` of a string begins in its JSON spelling."""
-    if "\\" not in raw:
-        return at
-    decoded = 0
-    for match in _CHARACTERS.finditer(raw):
-        length = 1 if match[0][0] == "\\" else len(match[0])
-        if at < decoded + length:
-            return match.start() + at - decoded
-        decoded += length
-    return len(raw)
-
-
-# A look at the bytes around a place, and no copy of all that stands before or behind it: a document may
-# have as many members to be removed as it has bytes.
-
-
-def _before(data: bytes, at: int, skipped: bytes) -> int:
-    """The offset behind the last byte before `at` that is none of these."""
-    while at > 0 and data[at - 1] in skipped:
-        at -= 1
-    return at
-
-
-def _behind(data: bytes, at: int) -> int:
-    """The offset of the first byte from `at` on that is no white space."""
-    while at < len(data) and data[at] in _SPACE:
-        at += 1
-    return at
-
-
-def _string_start(data: bytes, closing: int) -> int:
-    """Offset of the quote that opens the string whose closing quote stands at `closing`."""
-    at = closing
-    while True:
-        at = data.rindex(b'"', 0, at)
-        if (at - _before(data, at, b"\\")) % 2 == 0:
-            return at

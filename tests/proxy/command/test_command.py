@@ -82,7 +82,7 @@ def refusals(taken):
             ["--set", "penumbra_bogus=1"],
             {},
             2,
-            "penumbra_bogus: unknown option, `penumbra run --help` names all",
+            "penumbra_bogus: unknown option, `penumbra proxy --help` names all",
         ),
         "a bad value": (
             ["--set", "penumbra_dedup=foo"],
@@ -114,7 +114,7 @@ def refusals(taken):
             ["--foo"],
             {},
             2,
-            "run: unrecognized arguments: --foo (`penumbra run --help` names all)",
+            "proxy: unrecognized arguments: --foo (`penumbra proxy --help` names all)",
         ),
         "an unknown flag of web": (
             ["web", "--foo"],
@@ -242,7 +242,7 @@ def test_versions_and_help_by_group(home):
     assert version.stdout.split("\n")[2].startswith(f"Python {sys.version_info[0]}.{sys.version_info[1]}.")
     shown = run("run", "--help")
     assert shown.returncode == 0
-    assert shown.stdout.startswith("usage: penumbra run")
+    assert shown.stdout.startswith("usage: penumbra proxy")
     for title, options in groups().items():
         _, _, rest = shown.stdout.partition(f"\n{title}:\n")
         block = rest.partition("\n\n")[0]

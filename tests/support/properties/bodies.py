@@ -15,7 +15,8 @@ from penumbra.conversation import read, rewrite
 from penumbra.conversation.decide import Inputs
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.redaction import RedactionError
-from penumbra.wire.document import Document, NotJson
+from penumbra.wire.document import Document
+from penumbra.wire.json_values import NotJson
 from support.large_requests import MAKERS
 from support.properties.redaction import redactor
 from support.properties.source import Source, as_text

@@ -4,7 +4,8 @@ import pytest
 
 from penumbra import rules
 from penumbra.apis import recognise
-from penumbra.wire.document import Document, NotJson
+from penumbra.wire.document import Document
+from penumbra.wire.json_values import NotJson
 
 EXAMPLES = rules.load("providers.yaml")["examples"]
 

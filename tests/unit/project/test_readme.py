@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from penumbra.config.options import CONFIG_OPTION, OPTIONS
+from penumbra.config.declaration import CONFIG_OPTION
+from penumbra.config.options import OPTIONS
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = sorted(

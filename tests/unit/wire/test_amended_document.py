@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.wire.document import Document, Edit, NotJson
+from penumbra.wire.document import Document
+from penumbra.wire.edits import Edit
+from penumbra.wire.json_values import NotJson
 from support.examples import examples
 
 BODY = b'{"a": {"x": "old", "n": 1.10}, "b": ["one", "tw\\u00f6"], "c": "rest \\ud800"}'

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.wire.document import Document, NotJson, decode, encode
+from penumbra.wire.document import Document
+from penumbra.wire.json_values import NotJson, decode, encode
 from support.examples import examples
 
 SPACES = st.text(" \t\n\r", max_size=2)

@@ -37,7 +37,8 @@ from penumbra.redaction.unsearchable import Redact
 from penumbra.store.decisions import Decision, Facts
 from penumbra.store.restorations import Restorations, Stretches
 from penumbra.store.table import Table
-from penumbra.wire.document import Document, Edit
+from penumbra.wire.document import Document
+from penumbra.wire.edits import Edit, edited
 
 RULE = "known-value"
 """Under this name values are counted that are known from another result."""
@@ -205,7 +206,7 @@ class Restoring:
             self._edits.popitem(last=False)
         concealed = [(call.arguments, known[key]) for key, call in calls if known[key]]
         for given, edits in concealed:
-            document.amend(given, Document(document.source(given), list(edits)).render())
+            document.amend(given, edited(document.source(given), edits))
         return bool(concealed)
 
     @staticmethod
@@ -337,7 +338,7 @@ def _relative(
     """
     source, (begin, _) = document.source(call.arguments), document.place(call.arguments)
     moved = tuple(Edit(one.start - begin, one.end - begin, one.data) for one in edits)
-    clean = Document(source, list(moved)).render()
+    clean = edited(source, moved)
     swept = value_places.swept(clean, {mark: value for mark, value in values.items() if len(value) >= _SURE})
     return moved if swept == clean else (Edit(0, len(source), swept),)
 

@@ -16,7 +16,9 @@ from msgspec import Raw
 
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.store.restorations import Stretch
-from penumbra.wire.document import Document, Edit, NotJson
+from penumbra.wire.document import Document
+from penumbra.wire.edits import Edit
+from penumbra.wire.json_values import NotJson
 
 _CHARACTER = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]+|\\", re.DOTALL
