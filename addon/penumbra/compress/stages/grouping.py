@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from penumbra.short_texts import remembered
 
 _HIT = re.compile(r"((?:[A-Za-z]:)?[^:\n]{1,400}):([0-9]{1,8}):")
+_DRIVE = re.compile(r"[A-Za-z]:[/\\]")
 _NEAR = re.compile(r"-([0-9]{1,8})-")
 _NUMBERED = re.compile(r"[0-9]{1,8}[:-]")
 _LISTED = re.compile(r"  Line ([0-9]{1,8}): ")
@@ -86,8 +87,9 @@ def _paths(lines: list[str]) -> list[str]:
         coming = paths[position + 1] if position + 1 < len(paths) else ""
         following.append(coming or following[-1])
     last = ""
+    hits = list(paths)
     for position in others:
-        last = (paths[position - 1] if position else "") or last
+        last = (hits[position - 1] if position else "") or last
         paths[position] = _near(lines[position], last, following.pop())
     return paths
 
@@ -100,10 +102,12 @@ def _is_path(name: str) -> bool:
 
 def _near(line: str, last: str, coming: str) -> str:
     """The name in front of a line around a hit (`path-12-text`): that of the hit before it or of the next."""
+    drive = _DRIVE.match(line)
     for name in dict.fromkeys((last, coming)):
         start = line.find(name + "-") if name else -1
         found = _NEAR.match(line, start + len(name)) if start >= 0 else None
-        if found and (start == 0 or (line[0] == "/" and line[start - 1] == "/")) and ":" not in line[:start]:
+        is_longer = bool(drive or line[:1] == "/") and start > 0 and line[start - 1] in "/\\"
+        if found and (start == 0 or is_longer) and ":" not in line[drive.end() if drive else 0 : start]:
             return line[: start + len(name)]
     return ""
 
@@ -111,10 +115,10 @@ def _near(line: str, last: str, coming: str) -> str:
 def _names(paths: list[str]) -> dict[str, str]:
     """The name of a file for each of its spellings: an absolute one that ends in the relative one."""
     names = {path: path for path in paths if path}
-    absolute = [path for path in names if path[0] == "/"]
+    absolute = [path for path in names if path[0] == "/" or _DRIVE.match(path)]
     for path in absolute:
         for end in range(1, len(path)):
-            if path[end - 1] == "/" and path[end:] in names:
+            if path[end - 1] in "/\\" and path[end:] in names:
                 names[path[end:]] = path
                 break
     return names

@@ -21,10 +21,15 @@ from penumbra.compress.stages.new_facts import Facts
 _PROGRAMS = frozenset(
     {"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "ugrep", "findstr", "Select-String"}
 )
-_HIT = re.compile(r"([0-9]{1,8})([:-])")
+_HIT = re.compile(r"L?([0-9]{1,8})([:-])")
+_LABELLED = re.compile(r"File: {1,4}(\S.{0,800})")
+_PATH = re.compile(r"(?:[A-Za-z]:)?[^\s:]{0,400}[./\\][^\s:]{0,400}")
+_SEPARATORS = frozenset({"", "--", "---"})
+_OTHERS = 8
+"""Part of the room, as a divisor, for lines that are of no file: what a tool says of its search."""
 _LONGEST = 240
 """Characters of a hit that are shown."""
-_NUMBERS = 40
+_NUMBER_ROOM = 40
 """Most line numbers of hits that are told without their text, for each file."""
 _NUMBER = 6
 _NOTE = 40
@@ -39,12 +44,23 @@ class _File:
     lines: list[str] = field(default_factory=list)
     shown: set[int] = field(default_factory=set)
     hits: list[int] = field(default_factory=list)
-    """Positions of the hits; of all lines if they can't be told from the lines around them."""
+    """Positions of the hits among the lines; the others stand around hits."""
+    _seen: set[str] = field(default_factory=set)
+
+    def add(self, line: str) -> None:
+        """One more line; one that stands there is not counted again."""
+        if line not in self._seen:
+            self._seen.add(line)
+            self.lines.append(line)
+
+    def number(self, position: int) -> int:
+        """That of a line in its file."""
+        found = _HIT.match(self.lines[position])
+        return int(found[1]) if found else 0
 
     def find_hits(self) -> None:
         """To be called when all lines are there."""
-        found = [at for at, line in enumerate(self.lines) if (hit := _HIT.match(line)) and hit[2] == ":"]
-        self.hits = found or list(range(len(self.lines)))
+        self.hits = [at for at, line in enumerate(self.lines) if (hit := _HIT.match(line)) and hit[2] == ":"]
 
 
 def is_search(call: Call) -> bool:
@@ -65,36 +81,111 @@ def sample(text: str, room: int, mentioned: Mapping[str, float] = MappingProxyTy
 
     `mentioned`: the names that the conversation has used before, and how much each weighs.
     """
-    files = _files(text)
-    if files is None:
+    grouped = _files(text)
+    if grouped is None:
         return None
-    total = sum(len(file.hits) for file in files)
+    files, others = grouped
     room -= 80
+    notes = _first(others, room // _OTHERS)
+    room -= sum(size(line) + 1 for line in notes)
     named = _named(files, room // 2)
     room -= sum(size(file.name) + _NOTE for file in named)
     more = _others(files[len(named) :], room - room // 4)
     room -= size(more)
-    numbers = min(_NUMBERS, max(0, room // 4) // (_NUMBER * len(named)))
-    _fill(named, room - numbers * _NUMBER * len(named), mentioned)
+    numbers = min(_NUMBER_ROOM, max(0, room // 4) // (_NUMBER * len(named)))
+    room = _fill(named, room - numbers * _NUMBER * len(named), mentioned)
+    _fill(named, room, mentioned, around=True)
     lines = [line for file in named for line in _shown(file, numbers)]
-    return "\n".join([f"[{total} hits in {len(files)} files]", *lines, *([more] if more else [])])
+    return "\n".join([_counted(files), *notes, *lines, *([more] if more else [])])
 
 
-def _files(text: str) -> list[_File] | None:
-    """The hits by file, from lines below `name:` lines."""
-    files: list[_File] = []
+def heading(line: str, before: str, following: str) -> str:
+    """The file that a line names for the hits below it; empty if it names none."""
+    if not _HIT.match(following) or _HIT.match(line):
+        return ""
+    if labelled := _LABELLED.fullmatch(line):
+        return labelled[1]
+    if line.endswith(":"):
+        return line[:-1]
+    return line if before in _SEPARATORS and _PATH.fullmatch(line) else ""
+
+
+def _counted(files: Sequence[_File]) -> str:
+    hits = sum(len(file.hits) for file in files)
+    where = "1 file" if len(files) == 1 else f"{len(files)} files"
+    if not hits:
+        return f"[lines of {where}]"
+    around = "; of the lines around them only some" if any(len(f.lines) > len(f.hits) for f in files) else ""
+    return f"[{_hits(hits)} in {where}{around}]"
+
+
+def _hits(count: int) -> str:
+    return f"{count} {'hit' if count == 1 else 'hits'}"
+
+
+def _first(lines: Sequence[str], room: int) -> list[str]:
+    """The first of the lines that name no file, and how many there are besides."""
+    kept: list[str] = []
+    for line in lines:
+        room -= min(size(line), 2 * _LONGEST) + 1
+        if room < 0 and kept:
+            break
+        kept.append(_short(line))
+    left = len(lines) - len(kept)
+    return [*kept, f"[{left} more {'line' if left == 1 else 'lines'} of no file]"] if left else kept
+
+
+def _files(text: str) -> tuple[list[_File], list[str]] | None:
+    """The hits by file, from lines below the files' names, and the lines of no file; None: it is not that."""
+    groups: list[tuple[str, list[str]]] = []
+    others: list[str] = []
     lines = text.split("\n")
     for position, line in enumerate(lines):
         following = lines[position + 1] if position + 1 < len(lines) else ""
-        if line.endswith(":") and _HIT.match(following) and not _HIT.match(line):
-            files.append(_File(line[:-1]))
-        elif line and line != "--" and files:
-            files[-1].lines.append(line)
-    if sum(len(file.lines) for file in files) * 2 <= len(lines):
+        if name := heading(line, lines[position - 1] if position else "", following):
+            groups.append((name, []))
+        elif groups and _HIT.match(line):
+            groups[-1][1].append(line)
+        elif line not in _SEPARATORS:
+            others.append(line)
+    numbered = sum(len(inside) for _, inside in groups)
+    if not numbered or len(others) * 3 > numbered:
         return None
-    for file in files:
+    return _merged(groups), others
+
+
+def _merged(groups: Sequence[tuple[str, list[str]]]) -> list[_File]:
+    """Each file once, whatever the spellings of its name and however often it is named."""
+    names = _spellings([name for name, _ in groups])
+    files: dict[str, _File] = {}
+    for name, lines in groups:
+        file = files.setdefault(names[name], _File(name))
+        file.name = max(file.name, name, key=len)
+        for line in lines:
+            file.add(line)
+    for file in files.values():
         file.find_hits()
-    return files
+    return list(files.values())
+
+
+def _spellings(names: Sequence[str]) -> dict[str, str]:
+    """By spelling of a name, the one that stands for all of its file: absolute where there is one.
+
+    A relative name is that of the absolute one that ends in it only if one folder explains all such pairs.
+    """
+    plain = {name: name.replace("\\", "/").removeprefix("./") for name in names}
+    relative = {name for name in plain.values() if not _is_absolute(name)}
+    ends: dict[str, dict[str, str]] = {}
+    for full in set(plain.values()) - relative:
+        for at in range(1, len(full)):
+            if full[at - 1] == "/" and full[at:] in relative:
+                ends.setdefault(full[:at], {})[full[at:]] = full
+    same = next(iter(ends.values())) if len(ends) == 1 else {}
+    return {name: same.get(spelled, spelled) for name, spelled in plain.items()}
+
+
+def _is_absolute(name: str) -> bool:
+    return name.startswith("/") or name[1:3] == ":/"
 
 
 def _named(files: list[_File], room: int) -> list[_File]:
@@ -116,8 +207,9 @@ def _others(files: Sequence[_File], room: int) -> str:
     told: dict[str, list[str]] = {}
     left = room - _NOTE
     for file in files:
-        cut = file.name.rfind("/") + 1
-        folder, name = file.name[:cut], f"{file.name[cut:]} {len(file.hits)}"
+        cut = max(file.name.rfind("/"), file.name.rfind("\\")) + 1
+        count = f" {len(file.hits)}" if file.hits else ""
+        folder, name = file.name[:cut], f"{file.name[cut:]}{count}"
         left -= size(name) + 2 + (0 if folder in told else size(folder) + 3)
         if left < 0:
             break
@@ -125,25 +217,31 @@ def _others(files: Sequence[_File], room: int) -> str:
     names = [f"{folder}{{{', '.join(inside)}}}" for folder, inside in told.items()]
     unnamed = len(files) - sum(map(len, told.values()))
     end = f"; {unnamed} of them are not named" if names and unnamed else ""
-    return f"[{hits} hits in {len(files)} more files{': ' if names else ''}{' '.join(names)}{end}]"
+    where = "1 more file" if len(files) == 1 else f"{len(files)} more files"
+    return f"[{_hits(hits)} in {where}{': ' if names else ''}{' '.join(names)}{end}]"
 
 
-def _fill(files: Sequence[_File], room: int, mentioned: Mapping[str, float]) -> None:
-    """Choose the hits that tell most of what is new, while there is room."""
-    hits = [(file, position) for file in files for position in file.hits]
-    contents = [encode(_HIT.sub("", file.lines[position], count=1)[:_LONGEST]) for file, position in hits]
-    costs = [min(size(file.lines[position]), 2 * _LONGEST) + 1 for file, position in hits]
+def _fill(files: Sequence[_File], room: int, mentioned: Mapping[str, float], around: bool = False) -> int:
+    """Choose the hits, or the lines around them, that tell most of what is new; the bytes that are left."""
+    lines = [
+        (file, position)
+        for file in files
+        for position in (sorted({*range(len(file.lines))} - {*file.hits}) if around else file.hits)
+    ]
+    contents = [encode(_HIT.sub("", file.lines[position], count=1)[:_LONGEST]) for file, position in lines]
+    costs = [min(size(file.lines[position]), 2 * _LONGEST) + 1 for file, position in lines]
     for index in Facts.of(contents, mentioned).fill(costs, room):
-        file, position = hits[index]
+        file, position = lines[index]
         file.shown.add(position)
+        room -= costs[index]
+    return room
 
 
 def _shown(file: _File, most: int) -> list[str]:
-    """The lines chosen of one file, and at most that many numbers of those that were not."""
-    hits = file.hits
-    lines = [f"{file.name}: {len(hits)} hits" if len(hits) > len(file.shown) else f"{file.name}:"]
-    lines += [_short(file.lines[position]) for position in sorted(file.shown)]
-    missing = [position for position in hits if position not in file.shown]
+    """The lines chosen of one file, and at most that many numbers of the hits that were not."""
+    missing = [position for position in file.hits if position not in file.shown]
+    lines = [f"{file.name}: {_hits(len(file.hits))}" if missing else f"{file.name}:"]
+    lines += [_short(file.lines[position]) for position in sorted(file.shown, key=file.number)]
     numbers = [found[1] for position in missing[:most] if (found := _HIT.match(file.lines[position]))]
     if missing:
         more = " ..." if len(missing) > len(numbers) and numbers else ""

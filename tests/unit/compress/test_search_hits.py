@@ -1,0 +1,57 @@
+"""Search hits stand under their own file, and are counted as they are."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from penumbra.compress.stages import grouping, search_hits
+
+LABELLED = 'Found 40 matches for pattern "keel" in path ".":\n---\n' + "".join(
+    f"File: boats/b{n}.py\nL{n}- def b{n}():\nL{n + 1}:     return keel({n}, mast={n * n})\nL{n + 2}- \n---\n"
+    for n in range(40)
+)
+
+
+def test_hits_below_labelled_names_stay_below_them() -> None:
+    shown = search_hits.sample(LABELLED, 3_000) or ""
+    assert shown.startswith("[40 hits in 40 files; ")
+    assert 'Found 40 matches for pattern "keel"' in shown
+    hits = re.findall(
+        r"^boats/b([0-9]+)\.py:(?: 1 hit)?\n(?:L[0-9]+- .*\n)?L([0-9]+):     return keel", shown, re.M
+    )
+    assert hits
+    assert all(int(line) == int(file) + 1 for file, line in hits)
+    assert len(hits) == shown.count("return keel")
+
+
+@pytest.mark.parametrize(("mark", "root"), [("/", "/home/ann/sea/"), ("\\", "C:\\sea\\")])
+def test_a_file_of_two_spellings_is_one_file(mark: str, root: str) -> None:
+    names = [mark.join(["boats", f"b{n}.py"]) for n in range(12)]
+    text = "".join(
+        f"{root}{name}-{n}-def a():\n{name}:{n + 1}:    keel({n})\n{root}{name}-{n + 2}-    mast()\n--\n"
+        for name in names
+        for n in (10, 20)
+    )
+    grouped = grouping.group(text)
+    shown = search_hits.sample(grouped or "", 2_000) or ""
+    assert shown.startswith("[24 hits in 12 files; ")
+    assert sum(line.startswith((root, "boats")) for line in shown.split("\n")) == 12
+
+
+def test_a_file_that_is_searched_twice_is_counted_once() -> None:
+    hits = "".join(f"src/a{n}.py:\n" + "".join(f"{k}:keel({n}, {k})\n" for k in range(9)) for n in range(9))
+    shown = search_hits.sample(hits + hits.replace("src/", "./src/"), 1_000) or ""
+    assert shown.startswith("[81 hits in 9 files]")
+
+
+def test_names_that_only_end_alike_are_of_two_files() -> None:
+    text = "/x/y/a.py:\n1:keel\n/z/y/a.py:\n1:mast\na.py:\n1:rope\ny/a.py:\n1:knot\n"
+    assert (search_hits.sample(text, 600) or "").startswith("[4 hits in 4 files]")
+
+
+def test_lines_around_hits_that_are_cut_away_are_no_hits() -> None:
+    text = "src/a.py:\n" + "".join(f"{n}-rope {n}\n" for n in range(20)) + "src/b.py:\n7:keel\n"
+    shown = search_hits.sample(text, 600) or ""
+    assert shown.startswith("[1 hit in 2 files; of the lines around them only some]")
