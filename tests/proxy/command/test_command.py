@@ -62,7 +62,7 @@ def refusals(taken):
             ["claude"],
             {},
             2,
-            "'claude' is no command (allowed: run, proxy, web, wrap",
+            "'claude' is no command (allowed: proxy, run, web, wrap",
         ),
         "a program behind options": (
             ["-p", "0", "claude"],

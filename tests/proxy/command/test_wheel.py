@@ -111,5 +111,5 @@ def test_help_and_a_wrong_word(wheel):
     process = in_wheel(wheel, "-m", "penumbra.cli", "--help")
     assert "usage: penumbra" in process.communicate(timeout=60)[0]
     process = in_wheel(wheel, "-m", "penumbra.cli", "walk")
-    assert "penumbra: 'walk' is no command (allowed: run, proxy, web" in process.communicate(timeout=60)[0]
+    assert "penumbra: 'walk' is no command (allowed: proxy, run, web" in process.communicate(timeout=60)[0]
     assert process.returncode == 2
