@@ -23,11 +23,15 @@ from pathlib import Path
 from typing import Any
 
 from penumbra.compress import token_estimate
+from penumbra.config.declaration import unknown_options
+from penumbra.config.options import OPTIONS
 from support.sandbox import Mitmdump, NotStarted, Received, Response, Text, ToolCall, Turn, Upstream
 
 RECORDING = Path(__file__).with_name("demo_conversation.json")
 URL = "https://api.anthropic.com/v1/messages"
 HEADERS = {"content-type": "application/json", "x-api-key": "demo", "anthropic-version": "2023-06-01"}
+_BESIDE = ("Loading script", "HTTP(S) proxy listening")
+"""What mitmproxy says of a start beside why there is none."""
 SCHEMA = {"type": "object"}
 MARK = {"type": "ephemeral"}
 
@@ -280,35 +284,42 @@ def show(step: Step, upstream: Upstream, paper: Paper) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/demo", description=__doc__)
-    parser.add_argument("--mode", default="standard", choices=["disabled", "safe", "standard", "aggressive"])
+    parser.add_argument("--mode", choices=["disabled", "safe", "standard", "aggressive"], help="standard")
     parser.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help="further options")
     parser.add_argument("--show", type=int, metavar="N", help="print result N before and after")
     wanted = parser.parse_args()
     if malformed := [item for item in wanted.set if "=" not in item]:
         parser.error(f"--set {malformed[0]}: it takes OPTION=VALUE")
     options = dict(item.split("=", 1) for item in wanted.set)
+    if wrong := unknown_options(options.keys() - {option.full_name for option in OPTIONS}):
+        parser.error(f"--set: {wrong[0]}")
+    mode = wanted.mode or options.get("penumbra_mode", "standard")
     paper, secrets = Paper(), made_up_secrets()
     recording = Recording.load(secrets)
     steps = recording.steps()
     if wanted.show is not None and not 1 <= wanted.show <= len(steps):
         for number, step in enumerate(steps, start=1):
             print(f"{number:>3}  {step.tool:<5} {step.title}", file=sys.stderr)
-        parser.error(f"--show {wanted.show}: there are results 1 to {len(steps)}")
+        told = f"--show {wanted.show}: there are results 1 to {len(steps)}"
+        print(f"scripts/demo: error: {told}", file=sys.stderr)
+        return 2
     with (
         tempfile.TemporaryDirectory(prefix="penumbra-demo-", ignore_cleanup_errors=True) as folder,
         Upstream(Path(folder)) as upstream,
     ):
         home, events = Path(folder) / "home", Path(folder) / "events.jsonl"
-        options |= {"penumbra_mode": wanted.mode, "penumbra_events": str(events)}
+        options |= {"penumbra_mode": mode, "penumbra_events": str(events)}
         proxy = Mitmdump(upstream, Path(folder) / "conf", home, options=options)
         try:
             proxy.start()
         except NotStarted as error:
-            print(f"scripts/demo: mitmdump did not start:\n{str(error).rstrip()}", file=sys.stderr)
+            lines = [line.partition("] ")[2] for line in str(error).split("\n")]
+            reason = "; ".join(line for line in lines if line and not line.startswith(_BESIDE))
+            print(f"scripts/demo: mitmdump did not start: {reason}", file=sys.stderr)
             return 1
         try:
             paper.say(
-                f"A session with {len(recording.turns) + 1} requests to {URL}, mode {wanted.mode}",
+                f"A session with {len(recording.turns) + 1} requests to {URL}, mode {mode}",
                 strong=True,
             )
             paper.say(f"> {recording.prompt}", weak=True)

@@ -12,7 +12,7 @@ from importlib import import_module, metadata
 from pathlib import Path
 
 from penumbra import __version__
-from penumbra.cli.failure import Failure
+from penumbra.cli.failure import WRONG, Failure
 from penumbra.errors import one_line
 
 USAGE = """\
@@ -51,6 +51,10 @@ _STARTS = {"proxy": "proxy", "run": "proxy", "web": "web"}
 _OWN = ("wrap", "local", "service", "stats", "pause", "resume", "doctor", "ca", "rules", "secrets")
 """A module each, but for those that stand in `_MODULES`."""
 _MODULES = {"resume": "pause"}
+_RUNNING = ("wrap", "local")
+_WANTING = ("wrap", "local", "rules", "secrets")
+"""They do nothing without a word more."""
+HELP = ("-h", "--help")
 COMMANDS = (*_STARTS, *_OWN, "help")
 FILTER_BEGINNINGS = ("~", "!", "(", '"', "'")
 """Of mitmproxy's filter expressions, where no bare words are meant."""
@@ -89,7 +93,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _obey(given: list[str]) -> int:
     asked = given[0] if given else ""
-    if asked in ("-h", "--help", "help"):
+    if asked == "help" and given[1:] and given[1] in COMMANDS:
+        asked, given = given[1], [given[1], "--help"]
+    if asked in (*HELP, "help"):
         print(USAGE, end="")
         return 0
     if asked in _OWN:
@@ -101,21 +107,25 @@ def _obey(given: list[str]) -> int:
         print(versions())
         return 0
     if not command and given and not given[0].startswith(("-", *FILTER_BEGINNINGS)):
-        raise Failure(_no_command(given[0]), code=2)
+        raise Failure(_no_command(given[0]), code=WRONG)
     if "--" in given:
-        raise Failure(wrap_instead(given[given.index("--") + 1 :]), code=2)
+        raise Failure(wrap_instead(given[given.index("--") + 1 :]), code=WRONG)
     from penumbra.cli import start
 
-    informed = I_KNOW in given
-    return start.start(command or "proxy", [part for part in given if part != I_KNOW], informed=informed)
+    return start.start(command or "proxy", given)
 
 
 def _own(command: str, arguments: list[str]) -> int:
     """A command that is no start of mitmproxy; what it needs is imported with it."""
     module = import_module(f"penumbra.cli.{_MODULES.get(command, command)}")
-    if arguments[:1] in (["-h"], ["--help"]) and not hasattr(module, "USAGE"):
-        print(USAGE, end="")
+    # Behind the name of a program, and behind `--`, stand another's arguments.
+    own = arguments[:1] if command in _RUNNING else arguments[: [*arguments, "--"].index("--")]
+    if not set(HELP).isdisjoint(own):
+        print(getattr(module, "USAGE", USAGE), end="")
         return 0
+    if not arguments and command in _WANTING:
+        print(module.USAGE, end="", file=sys.stderr)
+        return WRONG
     given = [command, *arguments] if command in ("pause", "resume") else arguments
     code: int = module.main(given)
     return code

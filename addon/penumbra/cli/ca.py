@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shlex
 import shutil
+from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from penumbra.cli import certificates
+from penumbra.cli.arguments import Parser, action
 from penumbra.cli.ca_files import ca_file, certificate_file, own_folder
-from penumbra.cli.failure import Failure
+from penumbra.cli.failure import WRONG, Failure
 
 USAGE = """\
 usage: penumbra ca [show]
@@ -30,46 +31,22 @@ usage: penumbra ca [show]
 Penumbra takes its own CA, or mitmproxy's in ~/.mitmproxy where there is only that; where there is none, the
 first start makes one.
 """
-_WRONG = 2
 
 
 def main(arguments: Sequence[str]) -> int:
     """Does what is asked; the exit code. Raises Failure."""
-    asked, rest = (arguments[0] if arguments else "show"), list(arguments[1:])
-    if asked in ("-h", "--help"):
-        print(USAGE, end="")
-        return 0
+    asked, rest = action("ca", arguments or ["show"], ("show", "make", "trust", "remove"))
+    parser = Parser(f"ca {asked}")
     if asked == "make":
-        return _make(_read(rest))
-    if rest or asked not in ("show", "trust", "remove"):
-        word = rest[0] if rest else asked
-        raise Failure(f"ca: got {word!r}, allowed: show, make, trust or remove", code=_WRONG)
+        parser.add_argument("--again", action="store_true")
+        parser.add_argument("--host", dest="hosts", action="append", default=[])
+        parser.add_argument("--any-host", action="store_true")
+        return _make(parser.read(rest))
+    parser.read(rest)
     return {"show": _show, "trust": _trust, "remove": _remove}[asked]()
 
 
-@dataclass(slots=True)
-class _Wish:
-    again: bool = False
-    any_host: bool = False
-    hosts: tuple[str, ...] = ()
-
-
-def _read(words: list[str]) -> _Wish:
-    wish = _Wish()
-    while words:
-        word = words.pop(0)
-        if word == "--again":
-            wish.again = True
-        elif word == "--any-host":
-            wish.any_host = True
-        elif word == "--host" and words:
-            wish.hosts += (words.pop(0),)
-        else:
-            raise Failure(f"ca make: got {word!r}, allowed: --again, --any-host or --host HOST", code=_WRONG)
-    return wish
-
-
-def _make(wish: _Wish) -> int:
+def _make(wish: Namespace) -> int:
     from penumbra.cli import own_ca
 
     folder = own_folder()
@@ -78,7 +55,7 @@ def _make(wish: _Wish) -> int:
     try:
         own_ca.make(folder, None if wish.any_host else wish.hosts)
     except own_ca.TooWide as glob:
-        raise Failure(f"{glob} stands for hosts of everybody: --any-host says so", code=_WRONG) from None
+        raise Failure(f"{glob} stands for hosts of everybody: --any-host says so", code=WRONG) from None
     except OSError as error:
         raise Failure(f"no CA can be made in {folder} ({error.strerror or error})") from None
     certificates.with_bundle(certificate_file(folder))

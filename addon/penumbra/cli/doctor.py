@@ -14,8 +14,8 @@ import orjson
 from penumbra import rules
 from penumbra.cli import ca_check, environment_check, local, store_check
 from penumbra.cli.advisories import holes_of, version_of
+from penumbra.cli.arguments import Parser
 from penumbra.cli.checks import Check, State
-from penumbra.cli.failure import Failure
 from penumbra.cli.installation import newer
 from penumbra.errors import one_line
 
@@ -31,22 +31,19 @@ can't start), and what helps. It changes nothing, and asks nobody over the netwo
 
 Exit code: 0 if all is ok, 1 if there is a note, 2 if something is BAD.
 """
-_WRONG = 2
 
 
 def main(arguments: Sequence[str]) -> int:
     """Prints all checks; the exit code."""
-    if list(arguments) in (["-h"], ["--help"]):
-        print(USAGE, end="")
-        return 0
-    if arguments and list(arguments) != ["--json"]:
-        raise Failure(f"doctor: got {arguments[0]!r}, allowed: --json", code=_WRONG)
+    parser = Parser("doctor")
+    parser.add_argument("--json", action="store_true")
+    given = parser.read(arguments)
     made = []
     for check in checks(os.environ):
         made.append(check)
-        if not arguments:
+        if not given.json:
             print(check, flush=True)
-    if arguments:
+    if given.json:
         lines = [
             {"check": check.about, "state": check.state.name.lower(), "told": check.told, "fix": check.fix}
             for check in made
@@ -118,7 +115,12 @@ def _settings(environment: Mapping[str, str]) -> Iterator[Check]:
         told = "redact_secrets is off: secrets in tool results reach the provider"
         yield Check(State.NOTE, "settings", told)
     if settings.pause:
-        yield Check(State.NOTE, "settings", "pause is on: results go as they are", "unset PENUMBRA_PAUSE")
+        yield Check(
+            State.NOTE,
+            "settings",
+            "pause is on: results go as they are",
+            "set penumbra_pause to false where it is set",
+        )
     for line in remarks(settings):
         yield Check(State.NOTE, "settings", line)
     yield from _unusable(settings)

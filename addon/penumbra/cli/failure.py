@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+WRONG = 2
+"""The exit code of wrong arguments and settings."""
+
 
 class Failure(Exception):
     """The message is what the user reads."""

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 from penumbra.cli.advisories import version_of
-from penumbra.cli.failure import Failure
+from penumbra.cli.failure import WRONG, Failure
 
 USAGE = """\
 usage: penumbra local NAME [arguments of mitmdump]
@@ -33,17 +33,14 @@ _KERNEL = (6, 8)
 
 def main(arguments: Sequence[str]) -> int:
     """Runs it; the exit code. Raises Failure."""
-    if not arguments or arguments[0].startswith("-"):
-        if arguments and arguments[0] not in ("-h", "--help"):
-            raise Failure("local: which program? penumbra local Claude", code=2)
-        print(USAGE, end="")
-        return 0 if arguments else 2
+    if arguments[0].startswith("-"):
+        raise Failure("local: which program? penumbra local Claude", code=WRONG)
     if problem := lacking():
         raise Failure(problem)
     from penumbra.cli import start
 
     given = ["--mode", f"local:{arguments[0]}", "--set", "http3=false", *arguments[1:]]
-    return start.start("proxy", given, informed=False)
+    return start.start("proxy", given)
 
 
 def lacking(system: str = platform.system(), release: str = platform.release()) -> str:

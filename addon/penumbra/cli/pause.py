@@ -6,9 +6,11 @@ import os
 import signal
 import sys
 import time
+from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from typing import Any
 
+from penumbra.cli.arguments import Parser
 from penumbra.cli.failure import Failure
 from penumbra.metrics import running
 
@@ -30,21 +32,25 @@ _SECONDS = 5.0
 def main(given: Sequence[str]) -> int:
     """Tells them; the exit code: 1 if none runs, or one does not obey. Raises Failure."""
     command, *words = given
-    if words[:1] in (["-h"], ["--help"]):
-        print(USAGE, end="")
-        return 0
-    if len(words) > 1 or any(not word.isdecimal() for word in words):
-        raise Failure(f"{command}: got {words[-1]!r}, allowed: the port of a proxy", code=2)
+    parser = Parser(command)
+    parser.add_argument("port", nargs="?", type=_port)
+    port = parser.read(words).port
     pauses = command == "pause"
-    asked = [entry for entry in _entries() if not words or int(words[0]) in entry.get("ports", ())]
+    asked = [entry for entry in _entries() if port is None or port in entry.get("ports", ())]
     if not asked:
-        raise Failure("no proxy is running here" + (f" at port {words[0]}" if words else ""))
+        raise Failure("no proxy is running here" + ("" if port is None else f" at port {port}"))
     for entry in asked:
         try:
             os.kill(entry["pid"], signal.SIGUSR1 if pauses else signal.SIGUSR2)
         except OSError as error:
             raise Failure(f"process {entry['pid']} can't be told: {error.strerror}") from None
     return max([_told(entry, pauses) for entry in asked])
+
+
+def _port(word: str) -> int:
+    if not word.isdecimal():
+        raise ArgumentTypeError(f"got {word!r}, allowed: the port of a proxy")
+    return int(word)
 
 
 def _told(entry: dict[str, Any], pauses: bool) -> int:

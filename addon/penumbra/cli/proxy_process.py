@@ -103,8 +103,7 @@ class Started:
             raise Failure(told.get("failed") or _without_a_word(wanted.log))
         self.place, self.web = told["listens"]["proxy"], told["listens"]["web"]
         self.ca = Path(told["listens"]["ca"])
-        entries = running.running(running.folder())
-        self.hosts = _hosts(next((entry for entry in entries if entry["pid"] == self._process.pid), {}))
+        self.hosts = _hosts(told["listens"])
 
     def end(self) -> Mapping[str, Any]:
         """What it says at its end."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from penumbra import rules, user_rules
-from penumbra.cli.failure import Failure
+from penumbra.cli.arguments import Parser, action, piped_text, print_left_out, use_rules, word_of
+from penumbra.cli.arguments import settings as read_settings
 from penumbra.compress.result import Mode
 from penumbra.errors import one_line
 from penumbra.rule_schemas import RuleError, schema_of
@@ -35,43 +34,25 @@ Example:
 """
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise Failure(f"rules: {message}; `penumbra rules --help` tells more", code=2)
-
-
 def main(arguments: Sequence[str]) -> int:
     """Prints what was asked for. Exit code 0, or 1 if rules are wrong."""
-    command, *rest = arguments or [""]
-    if command in ("-h", "--help", "help") or "-h" in rest or "--help" in rest:
-        print(USAGE, end="")
-        return 0
-    if command in ("check", "try"):
-        try:
-            return (_check if command == "check" else _try)(rest)
-        except BrokenPipeError:
-            # Whoever reads has seen enough; Python would complain again at its end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 0
-    raise Failure(f"rules: got {command!r}, allowed: try, check", code=2)
+    asked, rest = action("rules", arguments, ("try", "check"))
+    return (_check if asked == "check" else _try)(rest)
 
 
 def _try(arguments: Sequence[str]) -> int:
-    parser = _Parser(add_help=False, prog="penumbra rules try")
+    parser = Parser("rules try")
     parser.add_argument("line", nargs="?", default="")
     parser.add_argument("--tool", default="Bash")
-    parser.add_argument("--mode", choices=[mode.value for mode in Mode if mode is not Mode.DISABLED])
+    parser.add_argument("--mode", type=word_of(*(mode for mode in Mode if mode is not Mode.DISABLED)))
     parser.add_argument("--lossless", action="store_true")
     parser.add_argument("--rules")
-    given = parser.parse_args(list(arguments))
-    settings = _settings()
-    for problem in _use(settings.rules if given.rules is None else given.rules):
-        print(f"penumbra: left out: {one_line(problem)}", file=sys.stderr)
+    given = parser.read(arguments)
+    settings = read_settings()
+    print_left_out(use_rules(settings.rules if given.rules is None else given.rules))
     from penumbra.cli import rules_trial
 
-    if sys.stdin.isatty():
-        print("penumbra: reading the output from the terminal, up to Ctrl-D", file=sys.stderr)
-    text = sys.stdin.buffer.read().decode("utf-8", "replace")
+    text = piped_text("output")
     mode = Mode(given.mode or (Mode.STANDARD if settings.mode is Mode.DISABLED else settings.mode))
     policy = rules_trial.policy_of(settings, mode, lossy=not given.lossless)
     for line in "\n".join(rules_trial.report(given.tool, given.line, text, policy)).split("\n"):
@@ -81,33 +62,20 @@ def _try(arguments: Sequence[str]) -> int:
 
 
 def _check(arguments: Sequence[str]) -> int:
-    parser = _Parser(add_help=False, prog="penumbra rules check")
+    parser = Parser("rules check")
     parser.add_argument("folder", nargs="?")
-    given = parser.parse_args(list(arguments))
-    folder = _settings().rules if given.folder is None else given.folder
-    wrong = [*(() if given.folder else _of_ours()), *_use(folder)]
+    given = parser.read(arguments)
+    folder = read_settings().rules if given.folder is None else given.folder
+    if given.folder and Path(given.folder).resolve() == Path(rules.directory()).resolve():
+        wrong = list(_of_ours())
+    else:
+        wrong = [*(() if given.folder else _of_ours()), *use_rules(folder)]
     for problem in wrong:
         print(one_line(problem))
     if not wrong:
-        place = given.folder or user_rules.folder_of(_settings().rules) or "no folder of yours"
+        place = given.folder or user_rules.folder_of(read_settings().rules) or "no folder of yours"
         print(f"All is well: {'' if given.folder else 'our rules, and '}{place}.")
     return 1 if wrong else 0
-
-
-def _settings() -> Any:
-    from penumbra.config.settings import SettingsError, config_path, load
-
-    try:
-        return load({}, os.environ, config_path("", os.environ))
-    except SettingsError as error:
-        raise Failure(str(error), code=2) from None
-
-
-def _use(setting: str) -> list[str]:
-    try:
-        return user_rules.use(user_rules.folder_of(setting))
-    except RuleError as error:
-        raise Failure(f"rules: {error}", code=2) from None
 
 
 def _of_ours() -> Iterator[str]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NoReturn
 
-from penumbra import rules, user_rules
-from penumbra.cli.failure import Failure
-from penumbra.config.settings import Settings, SettingsError, config_path, database_path, load
+from penumbra import rules
+from penumbra.cli.arguments import Parser, action, piped_text, print_left_out, use_rules
+from penumbra.cli.arguments import settings as read_settings
+from penumbra.cli.failure import WRONG, Failure
+from penumbra.config.settings import database_path
 from penumbra.errors import one_line
 from penumbra.redaction import RedactionError, RuleError, placeholder, ruleset
 from penumbra.redaction.allowed import Allowed
@@ -45,27 +44,15 @@ _WHY = {
 """Of what no rule file names, by the first word of its id."""
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise Failure(f"secrets: {message}; `penumbra secrets --help` tells more", code=2)
-
-
 def main(arguments: Sequence[str]) -> int:
     """Prints what was asked for. Exit code 0."""
-    command, *rest = arguments or [""]
-    if command in ("-h", "--help", "help") or "-h" in rest or "--help" in rest:
-        print(USAGE, end="")
-        return 0
-    if command != "try":
-        raise Failure(f"secrets: got {command!r}, allowed: try", code=2)
-    parser = _Parser(add_help=False, prog="penumbra secrets try")
+    _, rest = action("secrets", arguments, ("try",))
+    parser = Parser("secrets try")
     parser.add_argument("--from", dest="hint", default="")
     parser.add_argument("--text", action="store_true")
-    given = parser.parse_args(rest)
+    given = parser.read(rest)
     redactor, known = _redactor()
-    if sys.stdin.isatty():
-        print("penumbra: reading the text from the terminal, up to Ctrl-D", file=sys.stderr)
-    text = sys.stdin.buffer.read().decode("utf-8", "replace")
+    text = piped_text("text")
     try:
         scan = redactor.scan(text, given.hint)
     except RedactionError as error:
@@ -80,15 +67,14 @@ def main(arguments: Sequence[str]) -> int:
 
 def _redactor() -> tuple[Redactor, Mapping[str, Rule]]:
     """As the proxy makes it, and its rules by id."""
+    settings = read_settings()
+    print_left_out(use_rules(settings.rules))
     try:
-        settings: Settings = load({}, os.environ, config_path("", os.environ))
-        for problem in user_rules.use(user_rules.folder_of(settings.rules)):
-            print(f"penumbra: left out: {one_line(problem)}", file=sys.stderr)
         loaded = ruleset.user_rules(settings.gitleaks_config, only=settings.gitleaks_only)
         in_force = ruleset.rules(loaded, only=settings.gitleaks_only)
         allowed = Allowed.of(settings.secrets_allow)
-    except (SettingsError, RuleError) as error:
-        raise Failure(str(error), code=2) from None
+    except RuleError as error:
+        raise Failure(str(error), code=WRONG) from None
     path = database_path(settings)
     key = installation_key(path.with_suffix(".key") if path else None)
     redactor = Redactor(key, in_force, limit=settings.redaction_max_bytes, allowed=allowed)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from penumbra.cli.failure import Failure
+from penumbra.cli.arguments import Parser
 
 USAGE = """\
 usage: penumbra service [--systemd|--launchd] [-- arguments of `penumbra proxy`]
@@ -24,17 +24,14 @@ _LABEL = "penumbra.proxy"
 
 def main(arguments: Sequence[str]) -> int:
     """Prints it; the exit code. Raises Failure."""
-    given = list(arguments)
-    extra = given[given.index("--") + 1 :] if "--" in given else []
-    given = given[: given.index("--")] if "--" in given else given
-    if given[:1] in (["-h"], ["--help"]):
-        print(USAGE, end="")
-        return 0
-    if len(given) > 1 or (given and given[0] not in ("--systemd", "--launchd")):
-        raise Failure(f"service: got {given[-1]!r}, allowed: --systemd or --launchd", code=2)
-    launchd = given == ["--launchd"] or (not given and platform.system() == "Darwin")
-    command = [*_program(), "proxy", *extra]
-    print(_launchd(command) if launchd else _systemd(command), end="")
+    end = [*arguments, "--"].index("--")
+    parser = Parser("service")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--systemd", dest="form", action="store_const", const=_systemd)
+    form.add_argument("--launchd", dest="form", action="store_const", const=_launchd)
+    parser.set_defaults(form=_launchd if platform.system() == "Darwin" else _systemd)
+    given = parser.read(arguments[:end])
+    print(given.form([*_program(), "proxy", *arguments[end + 1 :]]), end="")
     return 0
 
 
@@ -49,7 +46,7 @@ def _systemd(command: Sequence[str]) -> str:
     # `%` begins what systemd puts in, `$` what it takes from the environment.
     line = shlex.join(command).replace("%", "%%").replace("$", "$$")
     return f"""\
-# penumbra service > ~/.config/systemd/user/penumbra.service
+# mkdir -p ~/.config/systemd/user && penumbra service > ~/.config/systemd/user/penumbra.service
 # systemctl --user daemon-reload && systemctl --user enable --now penumbra
 # Its log: journalctl --user -u penumbra. Away again: systemctl --user disable --now penumbra
 [Unit]

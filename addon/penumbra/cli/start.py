@@ -20,7 +20,7 @@ from mitmproxy.tools import main as tools
 from mitmproxy.tools.web.master import WebMaster
 
 from penumbra.addon import Penumbra
-from penumbra.cli import FILTER_BEGINNINGS, certificates, options_help, wrap_instead
+from penumbra.cli import FILTER_BEGINNINGS, I_KNOW, certificates, options_help, wrap_instead
 from penumbra.cli.advisories import Hole, holes
 from penumbra.cli.failure import Failure
 from penumbra.cli.hints import Server, hints
@@ -84,8 +84,10 @@ class Starter(Protocol):
     is_wrap: bool
     """It is for one program, and ends with it."""
 
-    def listens(self, servers: Sequence[Server], trusted: certificates.Certificates) -> None:
-        """It listens; called in its event loop."""
+    def listens(
+        self, servers: Sequence[Server], trusted: certificates.Certificates, hosts: Sequence[str]
+    ) -> None:
+        """It listens; called in its event loop. `hosts`: those that count among LLM hosts by the settings."""
         ...
 
     def ended(self, totals: Mapping[str, Any]) -> None:
@@ -98,7 +100,9 @@ class User:
 
     is_wrap = False
 
-    def listens(self, servers: Sequence[Server], trusted: certificates.Certificates) -> None:
+    def listens(
+        self, servers: Sequence[Server], trusted: certificates.Certificates, hosts: Sequence[str]
+    ) -> None:
         """Says so."""
         if ctx.options.termlog_verbosity != "error":
             print(hints(servers, trusted), flush=True)
@@ -110,13 +114,14 @@ class User:
 class _Greeting:
     """The ports are known once all addons run, also those that the system chose."""
 
-    def __init__(self, starter: Starter, trusted: certificates.Certificates) -> None:
+    def __init__(self, starter: Starter, trusted: certificates.Certificates, hosts: Sequence[str]) -> None:
         self._starter = starter
         self._certificates = trusted
+        self._hosts = hosts
 
     def running(self) -> None:
         """It listens."""
-        self._starter.listens(servers(), self._certificates)
+        self._starter.listens(servers(), self._certificates, self._hosts)
 
 
 class _OtherPlainHttp:
@@ -139,10 +144,10 @@ class _OtherPlainHttp:
 class _Face:
     """The arguments of one start, and what of mitmproxy they go to."""
 
-    def __init__(self, command: str, given: Sequence[str], informed: bool, starter: Starter) -> None:
+    def __init__(self, command: str, given: Sequence[str], starter: Starter) -> None:
         self.command = command
-        self.given = given
-        self.informed = informed
+        self.given = [word for word in given if word != I_KNOW]
+        self.is_informed = I_KNOW in given
         self.starter = starter
         self.addon = Penumbra()
         self.addon.is_embedded = True
@@ -191,12 +196,13 @@ class _Face:
             raise Failure("\n".join(unknown), code=2)
         if (
             self.command == "web"
-            and not self.informed
+            and not self.is_informed
             and (shown := [hole for hole in holes() if hole.shows_flows])
         ):
             raise Failure(_too_open(shown[0]), code=2)
         self.addon.configure(set(ctx.options.keys()))
-        _add_behind(ctx.master, "proxyserver", _Greeting(self.starter, self._certificates()))
+        greeting = _Greeting(self.starter, self._certificates(), self.addon.settings.hosts)
+        _add_behind(ctx.master, "proxyserver", greeting)
         expression = " ".join(words)
         names = ("save_stream_filter", "readfile_filter", "dumper_filter") if words else ()
         return dict.fromkeys(names, expression)
@@ -225,9 +231,9 @@ class _Done(Exception):
     """All has been said; what comes with it is an exit code."""
 
 
-def start(command: str, given: Sequence[str], *, informed: bool, starter: Starter | None = None) -> int:
+def start(command: str, given: Sequence[str], *, starter: Starter | None = None) -> int:
     """Runs mitmdump or mitmweb until it ends; the exit code. Raises Failure."""
-    face = _Face(command, given, informed, starter or User())
+    face = _Face(command, given, starter or User())
 
     class Dump(dump.DumpMaster):
         def __init__(self, opts: options.Options) -> None:
@@ -242,7 +248,7 @@ def start(command: str, given: Sequence[str], *, informed: bool, starter: Starte
     # mitmproxy's own errors of options begin with the name of the program.
     sys.argv[0] = "penumbra"
     try:
-        tools.run(Web if command == "web" else Dump, face.parser, given, face.settled)
+        tools.run(Web if command == "web" else Dump, face.parser, face.given, face.settled)
     except _Done as done:
         return int(done.args[0] or 0)
     except OSError as error:
@@ -323,6 +329,6 @@ def _web_error(error: OSError) -> str:
 def _too_open(hole: Hole) -> str:
     return (
         f"mitmweb of {hole.package} {hole.version} has a known hole ({hole.id}: {hole.what}). "
-        f"{hole.remedy[0].upper()}{hole.remedy[1:]}; or start it with --i-know: "
+        f"{hole.remedy[0].upper()}{hole.remedy[1:]}; or add {I_KNOW}: "
         "Penumbra leads nobody to mitmweb's port, but can't vouch for the rest"
     )

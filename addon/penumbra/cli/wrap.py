@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from penumbra.cli import agent_environment, agent_process, certificates, proxy_process
-from penumbra.cli.failure import Failure
+from penumbra.cli import I_KNOW, agent_environment, agent_process, certificates, proxy_process
+from penumbra.cli.counts import counted
+from penumbra.cli.failure import WRONG, Failure
 from penumbra.cli.no_proxy import covers_llm_host
 from penumbra.errors import one_line
 from penumbra.metrics import running
@@ -32,6 +33,7 @@ ended, all is as it was.
   --set NAME=VALUE  an option of the proxy, as of `penumbra proxy`; may be repeated
   --new             a proxy of its own, also where one of ours runs already
   --web             with mitmweb, which shows what is sent
+  --i-know          so also where its version shows the flows of all clients to each of them
   --log FILE        where the proxy's log goes (else ~/.local/state/penumbra/wrap.log)
   --quiet           no line at the end
   --print-env       only print the variables, for the shell that is to start programs; a proxy must be
@@ -44,7 +46,6 @@ Exit code: the program's own; 128+N if signal N ended it; 126 if it may not be e
 found; 125 if the proxy could not be started; 2 if the arguments are wrong.
 """
 FAILED = 125
-_WRONG = 2
 _NODE = 24
 """The first version whose fetch uses the proxy without a warning."""
 _OVERRULING = ("PENUMBRA_", "FORGE_")
@@ -61,15 +62,14 @@ class Arguments:
     web: bool = False
     log: str = ""
     is_quiet: bool = False
+    is_informed: bool = False
+    """Of what mitmweb shows to others."""
     shell: str = ""
     """Only print the variables for it."""
 
 
 def main(given: Sequence[str], environment: Mapping[str, str] = os.environ) -> int:
     """Runs the program; its exit code. Raises Failure."""
-    if not given or given[0] in ("-h", "--help"):
-        print(USAGE, end="", file=sys.stdout if given else sys.stderr)
-        return 0 if given else _WRONG
     arguments = read(given, environment)
     if arguments.shell:
         return _print(arguments.shell, environment)
@@ -101,11 +101,11 @@ def read(given: Sequence[str], environment: Mapping[str, str]) -> Arguments:
         if name == "--print-env":
             shell = value or agent_environment.shell_of(environment)
             if shell not in agent_environment.SHELLS:
-                raise Failure(f"--print-env: got {value!r}, allowed: sh, fish or powershell", code=_WRONG)
+                raise Failure(f"--print-env: got {value!r}, allowed: sh, fish or powershell", code=WRONG)
             arguments = replace(arguments, shell=shell)
         elif name in ("--set", "--log"):
             if not has_value and not rest:
-                raise Failure(f"wrap: {name} needs a value", code=_WRONG)
+                raise Failure(f"wrap: {name} needs a value", code=WRONG)
             value = value if has_value else rest.pop(0)
             settings = (*arguments.settings, value) if name == "--set" else arguments.settings
             arguments = replace(arguments, settings=settings, log=value if name == "--log" else arguments.log)
@@ -116,16 +116,16 @@ def read(given: Sequence[str], environment: Mapping[str, str]) -> Arguments:
             raise Failure(
                 f"wrap: {name} is no option of `penumbra wrap`; the program's own come behind its name, and "
                 "those of the proxy as --set NAME=VALUE",
-                code=_WRONG,
+                code=WRONG,
             )
     if rest[:1] == ["--"]:
         rest.pop(0)
     if not rest and not arguments.shell:
-        raise Failure("wrap: which program? penumbra wrap -- claude", code=_WRONG)
+        raise Failure("wrap: which program? penumbra wrap -- claude", code=WRONG)
     return replace(arguments, program=tuple(rest))
 
 
-_FLAGS = {"--new": "is_new", "--web": "web", "--quiet": "is_quiet"}
+_FLAGS = {"--new": "is_new", "--web": "web", "--quiet": "is_quiet", I_KNOW: "is_informed"}
 
 
 def summary(totals: Mapping[str, Any]) -> str:
@@ -134,7 +134,7 @@ def summary(totals: Mapping[str, Any]) -> str:
     if not requests:
         return ""
     before, after = totals.get("sent_tokens", (0, 0))
-    parts = [_counted(requests, "request")]
+    parts = [counted(requests, "request")]
     if before > after:
         share = (before - after) / before
         parts.append(f"about {before:,} -> {after:,} tokens of tool results (-{share:.0%})")
@@ -142,15 +142,11 @@ def summary(totals: Mapping[str, Any]) -> str:
         least = "at least " if totals.get("unpriced") else "about "
         parts.append(f"{least}${dollars:,.2f} saved at list prices")
     if secrets := sum(totals.get("redactions", {}).values()):
-        parts.append(f"{_counted(secrets, 'secret')} kept back")
+        parts.append(f"{counted(secrets, 'secret')} kept back")
     if refused := totals.get("refused", 0):
         parts.append(f"{refused:,} refused")
     parts.append(f"{totals.get('milliseconds', 0.0) / 1000:.1f} s added")
     return ", ".join(parts)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _proxy(arguments: Arguments, environment: Mapping[str, str]) -> proxy_process.Proxy:
@@ -164,7 +160,7 @@ def _proxy(arguments: Arguments, environment: Mapping[str, str]) -> proxy_proces
     behind = [] if has_mode else proxy_process.behind(_upstream(environment))
     given = ["-p", "0", *behind, *settings]
     if arguments.web:
-        given += ["--web-port", str(proxy_process.free_port())]
+        given += ["--web-port", str(proxy_process.free_port()), *([I_KNOW] * arguments.is_informed)]
     log = Path(arguments.log) if arguments.log else running.folder(environment).parent / "wrap.log"
     return proxy_process.Started(proxy_process.Wanted(given, arguments.web, log))
 

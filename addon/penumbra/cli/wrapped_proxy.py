@@ -36,8 +36,8 @@ class _Wrap:
         with contextlib.suppress(OSError):
             os.write(self._report, orjson.dumps(line) + b"\n")
 
-    def listens(self, servers: Sequence[Server], certificates: Certificates) -> None:
-        """Where, and by which CA."""
+    def listens(self, servers: Sequence[Server], certificates: Certificates, hosts: Sequence[str]) -> None:
+        """Where, by which CA, and for which hosts beside the known ones."""
         from mitmproxy import ctx
 
         asyncio.get_running_loop().add_reader(0, self._ends)
@@ -45,7 +45,7 @@ class _Wrap:
         web = ""
         if "web_port" in ctx.options:
             web = getattr(ctx.master, "web_url", f"http://127.0.0.1:{ctx.options.web_port}/")
-        self.tell(listens={"proxy": proxy, "ca": str(certificates.ca), "web": web})
+        self.tell(listens={"proxy": proxy, "ca": str(certificates.ca), "web": web, "hosts": list(hosts)})
 
     def ended(self, totals: Mapping[str, Any]) -> None:
         """What it has done."""
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         from penumbra.cli import start
 
-        code = start.start(asked["command"], asked["arguments"], informed=False, starter=wrap)
+        code = start.start(asked["command"], asked["arguments"], starter=wrap)
     except Failure as failure:
         wrap.tell(failed=str(failure))
         return 1

@@ -370,6 +370,7 @@ class Settings:
         provider has bound to forms that were sent before, and to hidden exchanges."""
         return replace(
             self,
+            pause=True,
             mode=Mode.DISABLED,
             dedup=False,
             enable_expand_context=False,
@@ -408,7 +409,7 @@ class Settings:
 
     def policy(self, *, can_expand: bool) -> Policy:
         """The part of the settings that decides about forwarded bytes."""
-        nobody = self.strategy == "passthrough" or (
+        nobody = not self.shortens or (
             not self.strategy.startswith("pipeline") and self.fallback_strategy == "passthrough"
         )
         mode = Mode.DISABLED if nobody else self.mode

@@ -49,10 +49,13 @@ def apply(settings: Settings, forge: Any) -> Settings:
         return settings
     wanted = forge["tool_output_compression"]
     if isinstance(wanted, str):
-        return replace(settings, mode=_mode(wanted))
-    if not isinstance(wanted, dict):
+        changed = replace(settings, mode=_mode(wanted))
+    elif isinstance(wanted, dict):
+        changed = _apply_object(settings, wanted)
+    else:
         raise OverrideError(f"{_PATH} must be a string or object")
-    return _apply_object(settings, wanted)
+    # A pause is the operator's, or the same request's: nothing in its body ends it.
+    return changed.untouched() if settings.pause else changed
 
 
 def _apply_object(settings: Settings, wanted: Mapping[str, Any]) -> Settings:
@@ -94,6 +97,8 @@ def apply_threshold(settings: Settings, value: str) -> Settings:
     text = value.strip().lower()
     if text == "off":
         return replace(settings, mode=Mode.DISABLED)
+    if settings.pause:
+        return settings
     match = re.fullmatch(r"(\d{1,9})(k?)", text, re.ASCII)
     if match is None:
         raise OverrideError(

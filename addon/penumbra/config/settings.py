@@ -58,6 +58,9 @@ def _load(
     if config:
         for option, key, value in yaml_file.read(Path(os.path.expanduser(config)), variables, values):
             values[option.name] = option.read(key, value)
+    for name in environment:
+        if name.startswith(_FIELD) and name not in _OF_THE_FIELD and (near := meant(name, _OF_THE_FIELD)):
+            raise SettingsError(f"{name}: unknown variable, did you mean {near}?")
     for name in unknown_variables(environment):
         if near := meant(name.removeprefix(VARIABLE), _VARIABLES):
             raise SettingsError(f"{name}: unknown variable, did you mean {VARIABLE}{near}?")
@@ -84,6 +87,9 @@ def _check_paths(settings: Settings, environment: Mapping[str, str]) -> None:
 
 
 _VARIABLES = ("CONFIG", *(option.name.upper() for option in OPTIONS))
+_OF_THE_FIELD = tuple(name for option in OPTIONS for name in option.row.environment)
+_FIELD = "FORGE_"
+"""What variables begin with that others gave their names."""
 _OF_OTHERS = re.compile(r"TEST_\w+|SERVICE_\w+|PORT|PORT_\w+")
 """Those of our tests, and those that containers get for a neighbour of this name."""
 

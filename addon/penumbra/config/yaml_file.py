@@ -74,6 +74,15 @@ _OF_OTHERS = (
 """Sections of the field's own files, which mean nothing here."""
 _PIPES = ("tool_output",)
 _PIPES_OF_OTHERS = ("tool_discovery", "task_output")
+_TOOL_OUTPUT = "pipes.tool_output"
+_INSTEAD = {
+    "min_tokens": "it is min_bytes; a token is about four bytes",
+    "max_tokens": "it is max_bytes; a token is about four bytes",
+    "target_compression_ratio": "it is target_ratio, the part that stays",
+    "refusal_threshold": "whatever is smaller is taken: leave it out",
+    "bypass_cost_check": "it is cost_check under penumbra, and false there",
+}
+"""Keys of the field's own files that have another name."""
 _BY_NAME = {option.name: option for option in OPTIONS}
 _IN_PIPE = {option.name: option for option in OPTIONS if option.row.pipe}
 _PLACES = {
@@ -103,7 +112,7 @@ def read(path: Path, variables: Variables, values: dict[str, Any]) -> Iterator[t
     if "api" in pipe:
         values["api"] = _record(Api, "pipes.tool_output.api", pipe.pop("api"))
     enabled = _switch("pipes.tool_output.enabled", pipe.pop("enabled", True))
-    yield from _section("pipes.tool_output", pipe, _IN_PIPE)
+    yield from _section(_TOOL_OUTPUT, pipe, _IN_PIPE, ("api", "enabled"))
     yield from _section("penumbra", _mapping("penumbra", top.get("penumbra")), _BY_NAME)
     if not enabled:
         yield _BY_NAME["mode"], "pipes.tool_output.enabled", "disabled"
@@ -125,9 +134,12 @@ def _document(path: Path) -> Any:
 
 
 def _section(
-    prefix: str, section: Mapping[str, Any], options: Mapping[str, Option[Any]]
+    prefix: str,
+    section: Mapping[str, Any],
+    options: Mapping[str, Option[Any]],
+    read_already: tuple[str, ...] = (),
 ) -> Iterator[tuple[Option[Any], str, Any]]:
-    _check_names(prefix, section, tuple(options))
+    _check_names(prefix, section, (*options, *read_already))
     for key, value in section.items():
         if value is not None and value != "":
             yield options[key], f"{prefix}.{key}", value
@@ -138,6 +150,8 @@ def _check_names(prefix: str, section: Mapping[Any, Any], allowed: tuple[str, ..
         if key in allowed:
             continue
         name = str(key)
+        if prefix == _TOOL_OUTPUT and name in _INSTEAD:
+            raise SettingsError(f"{prefix}.{name}: unknown key, here {_INSTEAD[name]}")
         where = f"{prefix}.{name}" if prefix else name
         plain = name.lower().replace("-", "_").removeprefix("penumbra_")
         if plain in allowed:

@@ -27,7 +27,7 @@ def terms(
         conversation.last_thinking >= 0 or adoption.may_be_cached(request.document, request.api.cache)
     )
     return Terms(
-        wanted=(settings.enable_expand_context and settings.shortens) or _shows_references(request, past),
+        wanted=(settings.enable_expand_context and settings.shortens) or _is_held(request, state, past),
         at_stake=settings.adopt == "raw" or at_stake,
         hint=settings.include_expand_hint,
         betas=incoming.headers.get("anthropic-beta", ""),
@@ -35,6 +35,13 @@ def terms(
         editing=settings.restores_secrets,
         held=state.tool,
     )
+
+
+def _is_held(request: Request, state: ConversationState, past: Mapping[bytes, Decision]) -> bool:
+    """Whether the tool has to stay: the model has read a reference, or there is a pause while the provider's
+    cached prefix begins with the tools."""
+    has_answered = request.conversation.last_response >= 0
+    return (request.settings.pause and bool(state.tool) and has_answered) or _shows_references(request, past)
 
 
 def _shows_references(request: Request, past: Mapping[bytes, Decision]) -> bool:

@@ -116,6 +116,9 @@ class _Selector:
             return "not above min_bytes"
         if size(output.text) > settings.max_bytes:
             return "above max_bytes"
+        if self._in_chain and size(output.text) <= settings.chain_bytes:
+            # The pipeline makes it no larger.
+            return "not above chain_bytes"
         if not self._may_lose():
             return "no reference"
         if not self.strategy.protects:
@@ -155,7 +158,7 @@ class _Selector:
     def _may_lose(self) -> bool:
         """The model can ask for the original, or the operator wants it to do without."""
         settings = self.settings
-        return self.references is not None or settings.lossy == "on" or not settings.enable_expand_context
+        return settings.lossy != "off" and (self.references is not None or settings.lossy == "on")
 
     def instead(self, one: Pending) -> str:
         """The text that an answer has to be smaller than."""

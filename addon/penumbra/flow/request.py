@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from mitmproxy import http
 
@@ -71,9 +72,10 @@ class RequestWay:
         state = states.begin(flow, self._lease())
         if not self._is_ours(flow, state.lease.settings) or self._is_refused(flow, state, ambiguity.hosts):
             return
-        if self._is_switched_wrongly(flow, state) or self._is_websocket(flow, state):
-            return
         api = recognise.by_request_line(flow.request.method, flow.request.path)
+        is_switched = SWITCH_HEADER in flow.request.headers
+        if not self._switch(flow, state, api) or self._is_websocket(flow, state, is_switched):
+            return
         if api is None:
             await self.others.request(flow, state.lease)
         elif not (
@@ -142,7 +144,7 @@ class RequestWay:
 
     # WebSockets
 
-    def _is_websocket(self, flow: http.HTTPFlow, state: FlowState) -> bool:
+    def _is_websocket(self, flow: http.HTTPFlow, state: FlowState, is_switched: bool) -> bool:
         """A WebSocket is rewritten frame by frame, or its client is sent back to HTTP."""
         request, settings = flow.request, state.lease.settings
         if settings.websocket == "pass":
@@ -155,7 +157,9 @@ class RequestWay:
             return False
         # Values are put back into responses over HTTP only.
         restores = settings.redact_secrets and settings.restore_secrets != "off"
-        if settings.websocket == "rewrite" and websocket_frames.can_change() and not restores:
+        # What an upgrade says holds for one request, and a WebSocket is many.
+        may_change = websocket_frames.can_change() and not is_switched
+        if settings.websocket == "rewrite" and may_change and not restores:
             state.socket = Socket(api)
             state.threshold = request.headers.pop(THRESHOLD_HEADER, None)
             return True
@@ -194,18 +198,18 @@ class RequestWay:
             return False
         return llm_hosts.may_be(flow, settings.hosts) and self._current.select(flow)
 
-    def _is_switched_wrongly(self, flow: http.HTTPFlow, state: FlowState) -> bool:
-        """The request's own switch holds for it; whether it is refused for a word that nobody knows."""
+    def _switch(self, flow: http.HTTPFlow, state: FlowState, api: Api | None) -> bool:
+        """Have the request's own switch hold for it; false: it is refused for a word that nobody knows."""
         word = flow.request.headers.pop(SWITCH_HEADER, None)
         if word is None:
-            return False
+            return True
         try:
             state.lease.settings = apply_switch(state.lease.settings, word)
         except OverrideError as error:
-            body = other_paths.error(flow.request.host, 400, str(error))
-            refusal.refuse(flow, Refused(400, body, str(error)), self._metrics)
-            return True
-        return False
+            shape = api.wire.error if api is not None else partial(other_paths.error, flow.request.host)
+            refusal.refuse(flow, Refused(400, shape(400, str(error)), str(error)), self._metrics)
+            return False
+        return True
 
     def _is_refused(self, flow: http.HTTPFlow, state: FlowState, read: refusal.Read) -> bool:
         """Whether a request's head can be read in two ways."""

@@ -1,5 +1,6 @@
 """The off switch: what goes through while it is off, and what secrets and conversations under way need."""
 
+import json
 import os
 import signal
 
@@ -18,6 +19,7 @@ class Talk:
     def __init__(self, client, key, upstream):
         self._client, self._upstream = client, upstream
         self._headers = {"x-api-key": key, "anthropic-version": "2023-06-01"}
+        self.body = {}
         self.messages = [{"role": "user", "content": f"Which job is slow, of {key}?"}]
 
     def prints(self, text, **headers):
@@ -29,7 +31,7 @@ class Talk:
         self.messages += [{"role": "assistant", "content": content}, {"role": "user", "content": [result]}]
 
     def send(self, **headers):
-        body = {"model": "claude-x", "max_tokens": 9, "tools": [TOOL], "messages": self.messages}
+        body = {"model": "claude-x", "max_tokens": 9, "tools": [TOOL], "messages": self.messages, **self.body}
         return self._client.post(
             "https://api.anthropic.com/v1/messages", json=body, headers={**self._headers, **headers}
         )
@@ -59,6 +61,11 @@ def test_a_pause_passes_what_comes_but_secrets_and_keeps_what_was_begun(talk):
     first, came = begun.sent()
     assert len(first.body) < len(came) / 2
 
+    lossless = talk("lossless")
+    lossless.prints("one line")
+    tools = json.loads(lossless.sent()[0].body)["tools"]
+    assert [tool["name"] for tool in tools] == ["Bash", "expand_context"]
+
     os.kill(process, signal.SIGUSR1)
     assert eventually(lambda: "Penumbra pauses: only secrets" in talk.proxy.log())
     fresh = talk("fresh")
@@ -70,6 +77,12 @@ def test_a_pause_passes_what_comes_but_secrets_and_keeps_what_was_begun(talk):
     assert SECRET.encode() in came
     assert SECRET.encode() not in got.body
     assert LOG.split("\n")[7].encode() in got.body
+    # What the provider has cached begins with the tools.
+    assert json.loads(lossless.sent()[0].body)["tools"] == tools
+    fresh.body = {"_forge": {"tool_output_compression": "aggressive"}}
+    fresh.prints(LOG)
+    assert fresh.sent()[0].body.count(b"worker idle") == 400
+    fresh.body = {}
     # The tool, and the form that the provider has cached and bound.
     begun.prints(LOG.replace("worker", "waiter"))
     got, _ = begun.sent()

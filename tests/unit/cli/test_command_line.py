@@ -41,7 +41,21 @@ def test_help_is_there_for_every_command_of_ours(command, capsys):
         assert capsys.readouterr().out == USAGE
 
 
-@pytest.mark.parametrize("command", ["wrap", "local", "service", "pause", "resume", "doctor", "ca"])
+@pytest.mark.parametrize("command", ["wrap", "local", "rules", "secrets"])
+def test_a_command_that_needs_a_word_says_how_it_is_used(command, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main([command])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith(f"usage: penumbra {command} ")
+    with pytest.raises(SystemExit) as ended:
+        main(["help", command])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith(f"usage: penumbra {command} ")
+
+
+@pytest.mark.parametrize(
+    "command", ["wrap", "local", "service", "pause", "resume", "doctor", "ca", "rules", "secrets"]
+)
 def test_other_commands_have_help_of_their_own(command, capsys):
     with pytest.raises(SystemExit) as ended:
         main([command, "--help"])

@@ -167,3 +167,10 @@ def test_a_threshold_may_be_off():
 def test_a_bad_threshold_is_refused(value):
     with pytest.raises(OverrideError, match="X-Compression-Threshold must be off or a number of tokens"):
         apply_threshold(Settings(), value)
+
+
+@pytest.mark.parametrize("wanted", ["aggressive", {"mode": "aggressive", "dedup": True}])
+def test_nothing_in_a_body_ends_a_pause(wanted):
+    paused = Settings(pause=True).untouched()
+    assert override(wanted, paused) == paused
+    assert apply_threshold(paused, "1k") == paused

@@ -155,7 +155,10 @@ def test_a_bad_value_says_key_value_and_what_is_allowed(name, value, allowed):
             "pipes: {tool_output: {min_byte: 1}}",
             "pipes.tool_output.min_byte: unknown key, did you mean min_bytes?",
         ),
-        ("pipes: {tool_output: {size: 1}}", "pipes.tool_output.size: unknown key, allowed: enable_expand"),
+        (
+            "pipes: {tool_output: {size: 1}}",
+            "pipes.tool_output.size: unknown key, allowed: api, enable_expand",
+        ),
         ("penumbra: {colour: red}", "penumbra.colour: unknown key, allowed: "),
         ("pipes: {tool_output: {mode: [1]}}", "pipes.tool_output.mode: got [1], allowed: text"),
         ("pipes: 3", "pipes: got 3, allowed: a mapping"),

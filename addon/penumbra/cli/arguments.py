@@ -1,0 +1,89 @@
+"""How commands read their arguments, the settings and standard input; what is wrong with them is one line."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from penumbra import user_rules
+from penumbra.cli.failure import WRONG, Failure
+from penumbra.config.settings import Settings, SettingsError, config_path, load
+from penumbra.errors import one_line
+from penumbra.rule_schemas import RuleError
+
+
+class Parser(argparse.ArgumentParser):
+    """Of one command, such as `rules try`. Help is the command's own `USAGE`."""
+
+    def __init__(self, command: str) -> None:
+        super().__init__(prog=f"penumbra {command}", add_help=False, allow_abbrev=False)
+        self.command = command
+
+    def read(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """Raises Failure."""
+        given, rest = self.parse_known_args(list(arguments))
+        if rest:
+            self.error(f"got {rest[0]!r}, allowed: {self._allowed()}")
+        return given
+
+    def error(self, message: str) -> NoReturn:
+        """Raises Failure."""
+        raise Failure(f"{self.command}: {message.removeprefix('argument ')}", code=WRONG)
+
+    def _allowed(self) -> str:
+        allowed = self.format_usage().removeprefix(f"usage: {self.prog}").translate(_NO_BRACKETS)
+        return " ".join(allowed.split()) or "no argument"
+
+
+_NO_BRACKETS = str.maketrans("", "", "[]")
+
+
+def word_of(*allowed: str) -> Callable[[str], str]:
+    """A type for arguments: one of these words."""
+
+    def read(word: str) -> str:
+        if word not in allowed:
+            raise argparse.ArgumentTypeError(f"got {word!r}, allowed: {', '.join(allowed)}")
+        return word
+
+    return read
+
+
+def action(command: str, arguments: Sequence[str], allowed: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """A command's first word, and the others. Raises Failure."""
+    word = arguments[0] if arguments else ""
+    if word not in allowed:
+        raise Failure(f"{command}: got {word!r}, allowed: {', '.join(allowed)}", code=WRONG)
+    return word, arguments[1:]
+
+
+def settings() -> Settings:
+    """Those of environment and file, as a start reads them. Raises Failure."""
+    try:
+        return load({}, os.environ, config_path("", os.environ))
+    except SettingsError as error:
+        raise Failure(str(error), code=WRONG) from None
+
+
+def use_rules(setting: str) -> list[str]:
+    """Have the rules of a folder count beside ours; what is wrong with them. Raises Failure."""
+    try:
+        return user_rules.use(user_rules.folder_of(setting))
+    except RuleError as error:
+        raise Failure(f"rules: {error}", code=WRONG) from None
+
+
+def piped_text(name: str) -> str:
+    """Standard input, whole. `name`: what it is, for a user who has to type it."""
+    if sys.stdin.isatty():
+        print(f"penumbra: reading the {name} from the terminal, up to Ctrl-D", file=sys.stderr)
+    return sys.stdin.buffer.read().decode("utf-8", "replace")
+
+
+def print_left_out(problems: Sequence[str]) -> None:
+    """Say which rules of the user's don't count."""
+    for problem in problems:
+        print(f"penumbra: left out: {one_line(problem)}", file=sys.stderr)
