@@ -64,6 +64,12 @@ class Names:
         self._ending_exceptions = _words(spec["ending_exceptions"])
         self.judge = remembered(8_192)(self._judge)
 
+    def telling_parts(self) -> list[str]:
+        """Of these ASCII texts (small letters), one stands in every ASCII name that says a secret."""
+        words = {"key", *self._heads, *self._endings, *self._short_endings}
+        texts = {word for word in words if word.isascii()}
+        return sorted(text for text in texts if not any(part in text for part in texts - {text}))
+
     def of_key(self, before: str) -> bool:
         """Whether a word in front of a bare `key` may make it a secret: `cache key` is none."""
         return before.lower() not in self._not_before["key"]

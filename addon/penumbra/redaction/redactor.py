@@ -140,7 +140,11 @@ class Redactor:
         if view is not None:
             found += _back(view, self._seen(view.data, hint))
         if depth and not hint.quiet:
-            found += encoded_texts(data, lambda text: bool(self._shown(text, hint, depth - 1)))
+
+            def holds_secrets(text: bytes) -> bool:
+                return bool(self._allowed.without(text, self._shown(text, hint, depth - 1), self._key))
+
+            found += encoded_texts(data, holds_secrets)
         return found
 
     def _hidden(self, data: bytes, hint: Hint, taken: list[tuple[int, int]]) -> list[Span]:

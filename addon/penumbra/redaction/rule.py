@@ -18,10 +18,22 @@ from penumbra.rule_schemas.secrets import SecretRule
 _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
 _OPTIONS.log_errors = False
-_TELLING = re.compile("key|token|secret|pass|auth|pat|api|credential|bearer")
-"""What a name says whose value is a secret."""
-_JOINED = r"""[A-Za-z0-9_.-]{0,16}["'`\])>\\]{0,6}[ \t]{0,4}(?:[:=|,]|=>|[:?]=)[ \t]{0,4}["'`\\]{0,6}"""
-"""From there to the value: the rest of the name, quotes, an operator, quotes."""
+_TELLING = (
+    r"key|token|secret|pass(?:w|phrase|code|\b|_)|credential|bearer|authorization|(?:api|auth|pat)(?:\b|_)"
+)
+"""What a name says whose value is a secret: `pat` not as part of `patch` or `path`."""
+_TELLS = re.compile("(?:key|token|secret|pass|credential|bearer|api|auth|pat)s?$")
+"""The end of an issuer's name that says so by itself."""
+_REST = "[A-Za-z0-9_.-]{0,16}"
+_REST_OF_HEX = (
+    "(?i:s|word)?(?i:[_.-]?(?:key|token|secret))?"
+    "(?i:[_.-]?(?:[0-9]{1,3}|prod|production|live|test|dev|staging|value|string))?"
+)
+"""What may stand between the telling word and the end of a name. Commits, checksums and ids are hexadecimal,
+too: `key_id` and `token_sha` are none."""
+_HEX = re.compile(r"(?:\(\?i?:|\[a-f0-9\]|\{[0-9,]+\}|[-|()])+")
+_JOINED = r"""["'`\])>\\]{0,6}[ \t]{0,4}(?:[:=|,]|=>|[:?]=)[ \t]{0,4}["'`\\]{0,6}"""
+"""From the name to the value: quotes, an operator, quotes."""
 _GROUPS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(\((?!\?)|\(\?P<)", re.DOTALL)
 """Escapes, classes, and the beginnings of groups that capture."""
 _EXAMPLES = re.compile(r"^    examples:\n(?:      .*\n|\n)*", re.MULTILINE)
@@ -174,11 +186,12 @@ def _least(regex: str, count: int) -> re.Pattern[bytes]:
 
 def _behind(names: tuple[str, ...], regex: str) -> str:
     """The pattern of a secret that stands behind a name with one of `names` in it."""
-    telling = [re.escape(name) for name in names if _TELLING.search(name)]
-    others = "|".join(re.escape(name) for name in names if not _TELLING.search(name))
+    telling = [re.escape(name) for name in names if _TELLS.search(name)]
+    others = "|".join(re.escape(name) for name in names if not _TELLS.search(name))
     if others:
-        telling.append(f"(?:{others})[a-z0-9_ .-]{{0,24}}?(?:{_TELLING.pattern})")
-    return f"(?i:{'|'.join(telling)}){_JOINED}({regex})"
+        telling.append(f"(?:{others})[a-z0-9_ .-]{{0,24}}?(?:{_TELLING})")
+    rest = _REST_OF_HEX if _HEX.fullmatch(regex) else _REST
+    return f"(?i:{'|'.join(telling)}){rest}{_JOINED}({regex})"
 
 
 def compile_pattern(regex: str) -> Any:

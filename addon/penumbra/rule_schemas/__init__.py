@@ -30,6 +30,7 @@ _PLACES = {
     "secrets/words/hints.yaml": ("secrets", "Hints"),
     "secrets/words/names.yaml": ("secrets", "Names"),
     "secrets/words/prefixes.yaml": ("secrets", "Prefixes"),
+    "secrets/words/records.yaml": ("secrets", "Records"),
     "secrets/words/values.yaml": ("secrets", "Values"),
     "commands/": ("commands", "CommandFile"),
     "secrets/": ("secrets", "SecretFile"),

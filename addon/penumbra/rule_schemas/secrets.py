@@ -131,6 +131,16 @@ class Prefixes(Strict, frozen=True):
     telling: str
 
 
+class Records(Strict, frozen=True):
+    """`secrets/words/records.yaml`: keys of the members of records. Words, parted by blanks."""
+
+    names: str
+    whole_names: str
+    values: str
+    whole_values: str
+    declarations: str
+
+
 class Values(Strict, frozen=True):
     """`secrets/words/values.yaml`: what values say."""
 

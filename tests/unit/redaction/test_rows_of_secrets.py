@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 
 import pytest
@@ -43,12 +45,28 @@ def test_brackets_in_sql_are_counted(statement: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "name",
+    ["O\\'Brien", "it''s", "ends\\\\", "a, b", "Ren\\'e, (x)", "two\nlines", '"q"'],
+)
+def test_quotes_in_cells_of_sql(name: str) -> None:
+    """Whatever quotes and backslashes a cell in front of the secret holds, in a string or not."""
+    statement = f"INSERT INTO users (id, name, password) VALUES (1, '{name}', '@'), (2, 'b', '@'), (3, '{name}', '@');"
+    for value in PASSWORDS:
+        statement = statement.replace("@", value, 1)
+    for text in (statement, json.dumps({"out": statement}), json.dumps([json.dumps({"out": statement})])):
+        redacted = redact(text)
+        assert not any(value in redacted for value in PASSWORDS)
+        assert redacted.count("[REDACTED:") == len(PASSWORDS)
+
+
+@pytest.mark.parametrize(
     "piece",
     [
         "insert into t (password) values (f(",
         "create table a (id int (",
         "id,password\n\nx\n",
         "id,password\n1,x\n\n",
+        base64.b64encode(b'{"id":1,"name":"first of the list","note":"n"}').decode() + "\n",
     ],
 )
 def test_work_on_rows_grows_with_the_text(piece: str) -> None:

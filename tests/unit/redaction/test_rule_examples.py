@@ -78,6 +78,20 @@ def test_secret_beside_its_name(name: str) -> None:
     assert redactor.redact(name + value).counts
     assert not redactor.redact(f"acme commit = {value}").counts
     assert not redactor.redact(f"acme key of\n{value}").counts
+    # What says a secret is a word, not a part of one; and what follows it says that this is none.
+    for other in ("acme_path", "acme-patch", "acme.author", "ACME_CAPITAL", "acme_key_id", "acmeTokenSha"):
+        assert not redactor.redact(f"{other}={value}").counts
+
+
+@pytest.mark.parametrize("joint", ["_", "-"])
+def test_words_behind_a_prefix_are_no_token(joint: str) -> None:
+    """`acme_migration_20240101_create_users_table` names something; with other than words in it, it is one."""
+    ours = SecretRule("acme", f"acme{joint}[A-Za-z0-9_-]{{28,}}", anchors=(f"acme{joint}",), digits=4)
+    redactor = Redactor(LIBRARY_KEY, [rule.of(ours, "acme-key")])
+    for words in ("migration 20240101 create users table", "report of the whole 2024 quarter 3 for review"):
+        assert not redactor.redact(f"acme {words}".replace(" ", joint)).counts
+    for token in ("q8zk2mvt41lx9rwpz0bt6c73hd5n", "live q8zk2mvt41lx9rwpz0 bt6c73hd5n"):
+        assert redactor.redact(f"acme {token}".replace(" ", joint)).counts
 
 
 def test_rules_are_read_as_they_are_written() -> None:

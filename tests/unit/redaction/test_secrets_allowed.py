@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import re
 
@@ -9,6 +10,7 @@ import pytest
 
 from penumbra.redaction import LIBRARY_KEY, RuleError
 from penumbra.redaction.allowed import Allowed
+from penumbra.redaction.placeholder import make
 from penumbra.redaction.redactor import Redactor
 
 TOKEN = "gh" + "p_lqcPuQybgKxtzX17jVL0GAPxirppHx92KGBZ"
@@ -33,6 +35,18 @@ def test_one_value_by_the_id_of_its_placeholder() -> None:
 def test_one_value_by_its_hash_or_by_a_pattern(entry: str) -> None:
     assert redacted(entry).startswith(f"GITHUB_TOKEN={TOKEN}\n")
     assert "n0t-a-Real1" not in redacted(entry)
+
+
+def test_what_is_allowed_may_stand_in_base64() -> None:
+    encoded = base64.b64encode(f"# settings of the tests\nGITHUB_TOKEN={TOKEN}\n".encode()).decode()
+    text = f"data: {encoded}\n"
+    assert Redactor(LIBRARY_KEY).redact(text).text == f"data: {_whole(encoded)}\n"
+    assert Redactor(LIBRARY_KEY, allowed=Allowed.of(["value:gh[po]_.*"])).redact(text).text == text
+    assert Redactor(LIBRARY_KEY, allowed=Allowed.of(["value:gl.*"])).redact(text).text != text
+
+
+def _whole(value: str) -> str:
+    return make("encoded-secret", LIBRARY_KEY, value.encode())
 
 
 def test_a_pattern_means_the_whole_value() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import re2
 
+from penumbra import rules
 from penumbra.redaction.finders.forms import Value, read
 from penumbra.redaction.judgement import is_secret, is_unmistakable
 from penumbra.redaction.names import Name, Names, Strength
@@ -23,15 +24,27 @@ _REACH = 600
 _LINES = 10
 _QUOTE = rb"\\{0,31}[\"'`]"
 _BREAK = re.compile(rb"\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n")
+_WORDS = rules.load("secrets/words/records.yaml")
+
+
+def _any_of(words: str) -> bytes:
+    """A pattern of any of the words, whatever their capitals."""
+    return b"(?i:" + "|".join(words.split()).encode() + b")"
+
+
 _VALUE = re.compile(
     rb"("
     + _QUOTE
-    + rb")?([A-Za-z]{0,12}(?i:value)|(?i:default|example|secretstring|plaintext))("
+    + rb")?([A-Za-z]{0,12}"
+    + _any_of(_WORDS["values"])
+    + rb"|"
+    + _any_of(_WORDS["whole_values"])
+    + rb")("
+    + _QUOTE
+    + rb")?[ \t]{0,8}[:=][ \t]{0,8}("
     + _QUOTE
     + rb")?"
-    rb"[ \t]{0,8}[:=][ \t]{0,8}(" + _QUOTE + rb")?"
 )
-_WORDS = "value default example secretstring plaintext"
 _ENDS = (
     ":",
     " :",
@@ -43,27 +56,33 @@ _ENDS = (
     "=",
     *((2**depth - 1) * "\\" + '":' for depth in range(1, 4)),
 )
-_ANCHORS = tuple(f"{word}{end}".encode() for word in _WORDS.split() for end in _ENDS)
-_TELLING_WORDS = rb"(?:pass|pwd|secret|token|key|cred|auth|psk|pw|kennwort|senha|clave|haslo|heslo|salt)"
+_ANCHORS = tuple(
+    f"{word}{end}".encode()
+    for word in (*_WORDS["values"].split(), *_WORDS["whole_values"].split())
+    for end in _ENDS
+)
+_NAMES = Names()
+_TELLING_WORDS = b"(?:" + "|".join(_NAMES.telling_parts()).encode() + b")"
 _TELLING = re2.compile(rb"(?i)" + _TELLING_WORDS)
 """What stands in all names that may be telling: most records have none."""
-_KEY = (
-    rb"(?:[A-Za-z]{0,12}[_-]?(?i:name|key)|(?i:id|label|title|variable|env|envvar|field|setting|property"
-    rb"|option|param|parameter|attribute|header|path))"
-)
+_KEY = rb"(?:[A-Za-z]{0,12}[_-]?" + _any_of(_WORDS["names"]) + rb"|" + _any_of(_WORDS["whole_names"]) + rb")"
 _MEMBER = re.compile(
     rb"(?<![\w.-])(?:" + _QUOTE + rb")?(" + _KEY + rb")(?:" + _QUOTE + rb")?[ \t]{0,8}[:=][ \t]{0,8}"
     rb"(?:" + _QUOTE + rb")?(/?[A-Za-z_$][\w.$/ -]{1,119})(?=\\{0,31}[\"'`]|\r?\n|\\{1,31}[nr]|[,}]|\Z)"
 )
 _NAMED = re2.compile(
-    rb"(?i)(?:name|key|id|label|title|variable|env|envvar|field|setting|property|option|param|parameter|attribute"
-    rb"|header|path)[\\\"'`]*[ \t]*[:=][^,}\r\n]*" + _TELLING_WORDS
+    rb"(?i)(?:"
+    + _any_of(_WORDS["names"] + " " + _WORDS["whole_names"])
+    + rb")[\\\"'`]*[ \t]*[:=][^,}\r\n]*"
+    + _TELLING_WORDS
 )
 """A member that may be a telling name: a cheap question that most records fail."""
 _BRACE = re.compile(rb"[{}]")
 _GROUP = re.compile(rb"\{[^{}]{0,600}\}")
 _HOLDER = re.compile(
-    rb"(?:\b(?:variable|output|param|parameter|input)[ \t]{1,4}(?:"
+    rb"(?:\b"
+    + _any_of(_WORDS["declarations"])
+    + rb"[ \t]{1,4}(?:"
     + _QUOTE
     + rb")?([\w.-]{2,80})(?:"
     + _QUOTE
@@ -81,7 +100,6 @@ _LINE = re.compile(
 _HEAD = re.compile(rb"(?:" + _QUOTE + rb")?([A-Za-z_][\w.-]{1,79})(?:" + _QUOTE + rb")?:[ \t]*\Z")
 _FLAG = re.compile(rb"--([a-z][\w-]{2,60})" + _QUOTE + rb"[^()\n]{0,160}\Z")
 """`add_argument("--password", default="…")`."""
-_NAMES = Names()
 
 
 def _records(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:

@@ -36,11 +36,27 @@ _MARK = re.compile(rb"[(),;]|'(?:[^'\\\n]|\\{1,31}+[^\n]){0,400}+'")
 _LONGEST_EXPRESSION = 2000
 _DEEPEST_EXPRESSION = 16
 _NO_COLUMN = frozenset(b"primary unique key constraint index foreign check fulltext".split())
+_CELL_END = rb"(?=(?:\s|\\{1,31}[nrt]){0,40}+[,)])"
+_BARE = rb"'((?:[^'\\]|''|\\[\s\S]){0,8192}+)'" + _CELL_END
+_BARE_IN_STRING = rb"'((?:[^'\\]|''|\\{1,31}+[\s\S]){0,8192}+)'" + _CELL_END
+_ESCAPED = rb"\\{0,31}'((?:[^'\\\n]|''|\\{1,31}+[^'\n]){0,8192})\\{0,31}'"
+_DOUBLE = rb"\\{0,31}\"([^\"\\\n]{0,8192})\\{0,31}\""
+_OTHER = rb"[^(),'\"\n]{0,200}(?:\([^()'\n]{0,400}\))?"
 _CELL = re.compile(
-    _GAP + rb"(?:(?:[NEX]|_[a-z0-9]{1,12} )?\\{0,31}'((?:[^'\\\n]|''|\\{1,31}+[^'\n]){0,8192})\\{0,31}'"
-    rb"|\\{0,31}\"([^\"\\\n]{0,8192})\\{0,31}\"|(?:[^(),'\"\n]{0,200}(?:\([^()'\n]{0,400}\))?))" + _GAP
+    _GAP
+    + rb"(?:(?:[NEX]|_[a-z0-9]{1,12} )?(?:"
+    + b"|".join((_BARE, _BARE_IN_STRING, _ESCAPED))
+    + rb")|"
+    + b"|".join((_DOUBLE, _OTHER))
+    + rb")"
+    + _GAP
 )
+"""A text by how its first quote is written: what is behind a backslash does not end it if the quote is bare
+(in a string, a backslash is several); else, a quote with backslashes does."""
 _ROW = re.compile(_GAP + rb"\(")
+_NEXT_ROW = re.compile(rb"\),(?=(?:\s|\\{1,31}[nrt]){0,8}+\()")
+_LONGEST_ROW = 4000
+"""Bytes in which the next row is looked for behind a cell that could not be read."""
 _WORD = re.compile(rb"[A-Za-z_][\w$]{0,63}")
 _COPY_ROW = re.compile(
     _LINE_END + rb"(?:[\w./-]{1,80}[:-][0-9]{1,7}[:-])?((?:[^\r\n\"\\]|\\{1,31}[^nr.\"\\]){1,8192}+)"
@@ -110,15 +126,18 @@ def _tuples(data: bytes, at: int, columns: Columns) -> tuple[list[Span], int]:
     while row := _ROW.match(data, at):
         at, number = row.end(), 0
         while cell := _CELL.match(data, at):
-            group = 1 if cell[1] is not None else 2
-            if number in columns and cell[group]:
+            group = cell.lastindex
+            if number in columns and group and cell[group]:
                 spans += _judged(data, *cell.span(group), columns[number])
             at, number = _ending(data, cell.end()), number + 1
             if data[at : at + 1] != b"," or number > _MOST_COLUMNS:
                 break
             at += 1
         if data[at : at + 1] != b")":
-            break
+            behind = _NEXT_ROW.search(data, at, at + _LONGEST_ROW)
+            if behind is None:
+                break
+            at = behind.start()
         at += 1
         if data[at : at + 1] == b",":
             at += 1

@@ -23,10 +23,11 @@ from penumbra.redaction.values import (
     is_opaque,
     is_placeholder,
     is_reference,
+    is_wordy,
     kinds,
 )
 from penumbra.redaction.view import flat
-from penumbra.redaction.wrapping import wrapped_end
+from penumbra.redaction.wrapping import begins_with, wrapped_end
 
 _WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 _BASE62 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -47,6 +48,9 @@ _JOINTS = tuple(bytes((byte,)) for byte in b"_-")
 _BLOB = re.compile(rb"[A-Za-z0-9+/]{24}")
 _FILLER = compile_pattern(r"[xX]{6}|[*.]{4}|0{12}|your|YOUR|EXAMPLE\z")
 _DIGITS = b"0123456789"
+_IDENTIFIER = re.compile("[a-z0-9]+(?:[_-]+[a-z0-9]+)+")
+_JOINT = re.compile("[_-]+")
+_WORDS_OF_IDENTIFIER = 3
 
 
 def around(rule: Rule, data: bytes, anchors: list[int]) -> Iterator[Span]:
@@ -103,7 +107,7 @@ def _continued(rule: Rule, data: bytes, span: Span) -> Span:
     rest = _REST.match(data, span.end)
     if rest is None or rule.pattern.match(rest[1]):
         return span
-    end = wrapped_end(data, span.start, span.end, rule.window)
+    end = wrapped_end(data, span.start, span.end, rule.window, rule.anchors)
     # Lines of one token each are a list of them.
     alone = not data[data.rfind(b"\n", max(0, span.start - rule.window), span.start) + 1 : span.start].strip()
     if end == span.end and not alone and _is_rest(rest[1]):
@@ -117,7 +121,9 @@ def _wrapped(rule: Rule, data: bytes, anchor: int) -> Span | None:
     rest = _REST.match(data, run.end()) if run is not None else None
     if run is None or rest is None or data[anchor - 1 : anchor] in _JOINTS:
         return None
-    end = wrapped_end(data, anchor, run.end(), rule.window)
+    if begins_with(rest[1], rule.anchors):
+        return None  # A list of such tokens, or of what begins like them.
+    end = wrapped_end(data, anchor, run.end(), rule.window, rule.anchors)
     if end == run.end():
         end = rest.end(1) if is_opaque(rest[1].decode("ascii")) else end
     secret = _joined(rule, data, anchor, end)
@@ -215,15 +221,27 @@ def _is_in_blob(data: bytes, start: int, end: int) -> bool:
 def _fits(rule: Rule, secret: bytes) -> bool:
     if rule.digits and len(secret.translate(None, _DIGITS)) > len(secret) - rule.digits:
         return False
-    if rule.rank is Rank.TOKEN and not rule.filler and _FILLER.search(secret):
-        return False
     text = secret.decode("utf-8", "replace")
+    if rule.rank is Rank.TOKEN and not rule.filler and (_FILLER.search(secret) or _is_identifier(rule, text)):
+        return False
     if rule.mixed and kinds(text) < 3:
         return False
     if rule.entropy and entropy(text) < rule.entropy:
         return False
     check = _CHECKS.get(rule.value)
     return check is None or check(text)
+
+
+def _is_identifier(rule: Rule, text: str) -> bool:
+    """Words with joints between them: `acme_migration_20240101_create_users_table`. The rule's own words do
+    not count."""
+    if not _IDENTIFIER.fullmatch(text):
+        return False
+    words = [part for part in _JOINT.split(text) if len(part) > 3 and part.isalpha() and is_wordy(part)]
+    if len(words) < _WORDS_OF_IDENTIFIER:
+        return False
+    own = b" ".join(rule.anchors).decode("utf-8", "replace")
+    return sum(word not in own for word in words) >= _WORDS_OF_IDENTIFIER
 
 
 def _is_password(text: str) -> bool:
