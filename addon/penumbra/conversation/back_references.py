@@ -6,9 +6,10 @@
 
 The earlier text is named by tool and path or command, its lines by the numbers that it shows, or counted
 where it shows none. Where a call of that name was made again since, the reference says which is meant:
-`Read src/a.ts (the 2nd last)`. The lines before and behind a repeated part stay. Reversible: `expand` gives
-the text back from the same earlier texts. The arguments of a call are such a text as well (`what Write
-src/a.ts was given`): agents read what they have written. So is what the same text has said so far:
+`Read src/a.ts (the 2nd last)`. The lines before and behind a repeated part stay, and those that
+`staying_lines` names. Reversible: `expand` gives the text back from the same earlier texts. The arguments of
+a call are such a text as well (`what Write src/a.ts was given`): agents read what they have written. So is
+what the same text has said so far:
 
     [8 lines: same as lines 40 to 47 above]
 
@@ -24,8 +25,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penumbra.compress import token_estimate
+from penumbra.compress.calls.classify import Call
 from penumbra.compress.stages import line_numbers
 from penumbra.conversation.call_names import CallName, same_file
+from penumbra.conversation.staying_lines import StayingLines
 
 _TELLING = 12
 """Characters that a line must have (blanks aside) to be looked up."""
@@ -71,6 +74,7 @@ class _Part:
 _Places = dict[str, list[tuple[Earlier, int]]]
 """Where each telling line stands."""
 _ITSELF = CallName("", "")
+_NO_CALL = Call()
 
 
 @dataclass(slots=True)
@@ -103,16 +107,17 @@ class LineIndex:
         return _named(name, self._turns[name] - turn)
 
     def with_references(
-        self, text: str, path: str = "", *, is_file: bool = False
+        self, text: str, path: str = "", call: Call = _NO_CALL
     ) -> tuple[str, frozenset[bytes]] | None:
         """The text with its repeated parts as references, and the keys of what is referred to; None if there
-        are none worth it. `is_file`: someone may edit it; `path`: which one it is, if it is one."""
+        are none worth it. `call`: what printed it; `path`: the file that it is of, if it is of one."""
         if _MARKER.search(text):
             return None
+        is_file = call.is_quoted
         numbers, lines = _read(text, is_file)
         # The legend of the numbers is never said by reference: the lines that stay need it.
         lines = ["\x00" if line == line_numbers.LEGEND else line for line in lines]
-        matcher = _Matcher.of(self._places, numbers, lines, path if is_file else None)
+        matcher = _Matcher.of(self._places, numbers, lines, call, path if is_file else None)
         parts = list(matcher.parts())
         if not parts:
             return None
@@ -155,16 +160,21 @@ class _Matcher:
     lines: list[str]
     shown: list[str | None]
     """The lines; None for those that have become references."""
+    call: Call
+    """What printed the text."""
     path: str | None
     """The file that the text is of; None if it is of none."""
+    _staying: StayingLines | None = None
 
     @classmethod
-    def of(cls, earlier: _Places, numbers: Sequence[int], lines: list[str], path: str | None) -> _Matcher:
+    def of(
+        cls, earlier: _Places, numbers: Sequence[int], lines: list[str], call: Call, path: str | None
+    ) -> _Matcher:
         shown: list[str | None] = [*lines]
         own: _Places = {}
         if path is None:
             _note(own, Earlier(b"", _ITSELF, False, 0, numbers, shown))
-        return cls(earlier, own, lines, shown, path)
+        return cls(earlier, own, lines, shown, call, path)
 
     def parts(self) -> Iterator[_Part]:
         """The repeated parts that become references, without the lines around them that stay, in order."""
@@ -174,8 +184,7 @@ class _Matcher:
             if repeated is None:
                 position += 1
                 continue
-            part = self._within(repeated)
-            if part is not None:
+            for part in self._within(repeated):
                 self.shown[part.start : part.start + part.length] = [None] * part.length
                 yield part
             position = covered = repeated.start + repeated.length
@@ -215,8 +224,8 @@ class _Matcher:
             count += 1
         return count
 
-    def _within(self, part: _Part) -> _Part | None:
-        """What of a repeated part becomes a reference; None if that is too little.
+    def _within(self, part: _Part) -> Iterator[_Part]:
+        """What of a repeated part becomes references, in order.
 
         The lines at its borders stay, those of a file by wide margins, unless the text begins or ends there.
         """
@@ -224,14 +233,27 @@ class _Matcher:
         wide = _MARGIN if self.path is not None else 1
         start += 1 if start == 0 else wide
         end -= 1 if end == len(self.lines) else wide
+        if self._staying is None:
+            self._staying = StayingLines.of(self.lines, self.call)
+        for first, behind in self._staying.stretches(start, end):
+            for begin, stop in self._hidden(self._staying, first, behind):
+                yield _Part(begin, stop - begin, part.earlier, part.place + begin - part.start)
+
+    def _hidden(self, staying: StayingLines, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """(start, end) of what is worth a reference between two places."""
         while start < end and not _is_telling(self.lines[start - 1]):
             start += 1
         while end > start and not _is_telling(self.lines[end]):
             end -= 1
         hidden = self.lines[start : max(start, end)]
         if sum(map(len, hidden)) < _LEAST or token_estimate.estimate("\n".join(hidden)) < _LEAST:
-            return None
-        return _Part(start, end - start, part.earlier, part.place + start - part.start)
+            return
+        heading = staying.heading(start, end)
+        if heading is None:
+            yield start, end
+            return
+        yield from self._hidden(staying, start, heading)
+        yield from self._hidden(staying, heading + 1, end)
 
 
 def _is_telling(line: str) -> bool:

@@ -16,10 +16,12 @@ from typing import Any
 from penumbra import errors
 from penumbra.compress import pipeline, time_budget, token_estimate
 from penumbra.compress.calls import tools
+from penumbra.compress.calls.classify import classify
 from penumbra.compress.calls.envelope import split_envelope, tells_failure
+from penumbra.compress.failure_lines import failing
 from penumbra.compress.result import Asked, Loss, Mode, Policy, Redacted, Shortened, ToolOutput
 from penumbra.compress.size import size
-from penumbra.conversation import adoption, dedup, earlier_texts
+from penumbra.conversation import adoption, dedup, earlier_texts, staying_lines
 from penumbra.conversation.earlier_texts import EarlierTexts
 from penumbra.conversation.items import Item
 from penumbra.conversation.model import Request
@@ -187,7 +189,8 @@ class Decider:
             return Shortened(redacted.text, redacted.text, redactions=redacted.counts)
 
     def _duplicate(self, item: Item, output: ToolOutput, shortened: Shortened) -> Decision | None:
-        """The whole text stands earlier in the request. What failed says so each time."""
+        """The whole text stands earlier in the request. What failed, and what tells of failures, says so each
+        time."""
         earlier = self.earlier.same(item)
         # A shortened earlier text may stand for a later one only where the same call would have
         # shortened it in the same way.
@@ -195,8 +198,10 @@ class Decider:
             earlier.complete or (earlier.tool == item.tool and shortened.loss is Loss.LOSSY)
         ):
             return None
-        head, _, tail = split_envelope(output.text)
+        head, body, tail = split_envelope(output.text)
         if output.is_error or tells_failure(head, tail):
+            return None
+        if not staying_lines.quotes(classify(output.tool, output.arguments)) and failing(body.split("\n")):
             return None
         if token_estimate.estimate(shortened.text) < dedup.LEAST:
             return None

@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from penumbra.apis import arguments, prefix_hash
 from penumbra.apis.parts import ResultText
-from penumbra.compress.calls.classify import classify
+from penumbra.compress.calls.classify import Call, classify
 from penumbra.compress.result import Loss
 from penumbra.conversation import dedup
 from penumbra.conversation.back_references import LineIndex
@@ -106,8 +106,8 @@ class EarlierTexts:
     def by_reference(self, text: str, item: Item) -> tuple[str, tuple[str, ...]] | None:
         """The text of an item with what stands earlier by reference, and the keys of what that is; None
         if there is too little."""
-        name, is_file = self._call(item.result)
-        short = self._index().with_references(text, name.path, is_file=is_file)
+        name, call = self._call(item.result)
+        short = self._index().with_references(text, name.path, call)
         return None if short is None else (short[0], tuple(sorted(key.hex() for key in short[1])))
 
     def give_back(self) -> None:
@@ -131,28 +131,28 @@ class EarlierTexts:
 
     def _note(self, index: LineIndex, position: int) -> None:
         text = self._texts[position]
-        call, is_file = self._call(text.result)
+        name, call = self._call(text.result)
         if text.is_call:
-            call = CallName(f"what {call.name} was given", call.path)
-            index.note(text.key, call)
+            name = CallName(f"what {name.name} was given", name.path)
+            index.note(text.key, name)
             said = arguments.strings(arguments.decoded(self.request.document, text.result.call))
             longest = max(said, key=len, default="")
             if len(longest) >= LEAST:
-                index.note_text(text.key, call, longest, is_file=True)
+                index.note_text(text.key, name, longest, is_file=True)
             return
         # Several texts of one result are one result to a reader.
         before = self._texts[position - 1] if position else None
         is_first = before is None or before.is_call or before.result.call_id != text.result.call_id
         if is_first or not text.result.call_id:
-            index.note(text.key, call)
+            index.note(text.key, name)
         if text.text is not None:
-            index.note_text(text.key, call, text.text, text.original, is_file=is_file)
+            index.note_text(text.key, name, text.text, text.original, is_file=call.is_quoted)
 
-    def _call(self, result: ResultText) -> tuple[CallName, bool]:
-        """How a result's call is named, and whether the result is the text of a file that is edited."""
+    def _call(self, result: ResultText) -> tuple[CallName, Call]:
+        """How a result's call is named, and what it was."""
         tool = result.call.name if result.call else ""
         given = arguments.decoded(self.request.document, result.call)
-        return call_name(tool, given), classify(tool, given).is_quoted
+        return call_name(tool, given), classify(tool, given)
 
 
 def _said(document: Document, arguments: Raw) -> tuple[int, bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penumbra.compress.calls.classify import Call, classify
 from penumbra.compress.stages import line_numbers
 from penumbra.conversation.back_references import LineIndex, expand
 from penumbra.conversation.call_names import CallName, call_name
@@ -23,15 +24,19 @@ def index(*texts: tuple[CallName, str], is_file: bool = False) -> LineIndex:
     return line_index
 
 
+def read_of(path: str) -> Call:
+    return classify("Read", {"file_path": path})
+
+
 def reread(earlier: str, new: str, *, path: str = "a.py") -> str | None:
     """The new text of a file with what it shares with an earlier read as references."""
-    made = index((READ, earlier), is_file=True).with_references(new, path, is_file=True)
+    made = index((READ, earlier), is_file=True).with_references(new, path, read_of(path))
     return None if made is None else made[0]
 
 
-def rerun(earlier: str, new: str) -> str | None:
+def rerun(earlier: str, new: str, command: str = "./run") -> str | None:
     """The same of the output of a command."""
-    made = index((RUN, earlier)).with_references(new)
+    made = index((RUN, earlier)).with_references(new, call=classify("Bash", {"command": command}))
     return None if made is None else made[0]
 
 
@@ -80,7 +85,7 @@ def test_of_a_file_only_the_same_file_is_referred_to() -> None:
 
 def test_a_file_does_not_refer_to_itself() -> None:
     text = numbered([*code(0, 40), "between the two of them", *code(0, 40)])
-    assert LineIndex().with_references(text, "a.py", is_file=True) is None
+    assert LineIndex().with_references(text, "a.py", read_of("a.py")) is None
 
 
 def test_nothing_shared_is_nothing_done() -> None:
@@ -117,7 +122,9 @@ def test_numbers_that_are_data_count() -> None:
 def test_what_a_call_has_written_is_referred_to_as_such() -> None:
     old = code(0, 40)
     written = CallName("what Write a.py was given", "a.py")
-    made = index((written, "\n".join(old)), is_file=True).with_references(numbered(old), "a.py", is_file=True)
+    made = index((written, "\n".join(old)), is_file=True).with_references(
+        numbered(old), "a.py", read_of("a.py")
+    )
     assert made == (
         "\n".join(
             [
@@ -178,8 +185,40 @@ def test_of_a_text_that_lost_something_only_its_own_lines_are_referred_to() -> N
     assert "\n".join(old[10:30]) in whole[0]
 
 
+def test_what_failed_and_how_it_ended_is_said_again_with_its_heading() -> None:
+    steps = [f"building module_{n} from src/module_{n}.c with all its parts" for n in range(40)]
+    failure = [
+        "____________________ test_total ____________________",
+        *steps[20:30],
+        "E       AssertionError: 3 is not 4",
+        "tests/test_total.py:12: in test_total",
+    ]
+    ran = "\n".join([*steps[:20], *failure, *steps[30:], "=== 1 failed, 39 passed in 3.2s ==="])
+    made = rerun(ran, ran)
+    assert made is not None
+    lines = made.split("\n")
+    assert [line for line in lines if not line.startswith("building")] == [
+        "[19 lines: same as in Bash ./run, lines 2 to 20]",
+        failure[0],
+        "[7 lines: same as in Bash ./run, lines 22 to 28]",
+        *failure[-2:],
+        "[5 lines: same as in Bash ./run, lines 36 to 40]",
+        "=== 1 failed, 39 passed in 3.2s ===",
+    ]
+    assert expand(made, {"Bash ./run": ran}) == ran
+    # What quotes the same lines tells of nothing that happened.
+    assert rerun(ran, ran, "grep -h '' log") == "\n".join(
+        [
+            steps[0],
+            "[42 lines: same as in Bash ./run, lines 2 to 43]",
+            ran.split("\n")[-1],
+        ]
+    )
+
+
 pool = st.sampled_from(
-    [f"line number {n} of the pool of lines" + " " * (n % 3) for n in range(25)] + ["", "}"]
+    [f"line number {n} of the pool of lines" + " " * (n % 3) for n in range(25)]
+    + ["", "}", "==> a.py <==", "src/a.py:", "  12: hit", "error: no such thing", "done, 3 passed"]
 )
 
 
@@ -192,6 +231,6 @@ def test_every_reference_can_be_followed(earlier: list[list[str]], new: list[str
     sources = {call.name: "\n".join(lines) for call, lines in zip(calls, earlier, strict=True)}
     line_index = index(*zip(calls, sources.values(), strict=True), is_file=is_file)
     text = "\n".join(new)
-    made = line_index.with_references(text, "a.py", is_file=is_file)
+    made = line_index.with_references(text, "a.py", read_of("a.py") if is_file else Call())
     if made is not None:
         assert expand(made[0], sources, is_file=is_file) == text

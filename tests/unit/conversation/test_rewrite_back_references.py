@@ -53,6 +53,14 @@ def test_failures_and_short_texts_say_so_each_time():
         assert contents(go(body(*messages), settings=Settings(mode=Mode.SAFE)))[1] == text
 
 
+def test_what_tells_of_failures_is_no_duplicate():
+    failing = f"{LOG}\nError: the build of src/a.c failed"
+    messages = [use("toolu_1"), answer("toolu_1", failing), use("toolu_2"), answer("toolu_2", failing)]
+    assert contents(go(body(*messages), settings=Settings(mode=Mode.SAFE)))[1] == failing
+    # A file that is read again is the same file, whatever stands in it.
+    assert how(go(body(*reads(failing, failing)), settings=Settings(mode=Mode.SAFE)))[1] == "duplicate"
+
+
 def test_a_reference_whose_referent_has_gone_is_replaced_by_the_text():
     messages = [use("toolu_1"), answer("toolu_1", LOG), use("toolu_2"), answer("toolu_2", LOG)]
     safe = Settings(mode=Mode.SAFE)

@@ -1,0 +1,159 @@
+"""The lines of a result that are said each time, whatever stands earlier, and where a reference may stand.
+
+What went wrong, where, and how something ended is said by each result that says it; a failure with the lines
+around it and the headings above it. So is what acknowledges a change. A heading stays wherever a line below
+it stays: hits are never read under another file's name.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from penumbra.compress.calls.classify import Call
+from penumbra.compress.critical_lines import critical_lines
+from penumbra.compress.failure_lines import failing
+from penumbra.compress.stages import search_hits
+
+_AROUND = 3
+"""Lines of a paragraph on both sides of a failure that belong to it."""
+_LEVELS = 3
+"""Lines of less indentation above a failure that belong to it."""
+_ABOVE = 40
+"""Lines in which they are looked for."""
+_LONGEST = 400
+"""Characters of a line that may be a heading or an acknowledgement."""
+_PATH = r"(?:[A-Za-z]:)?[^\s:]*[./\\][^\s:]*"
+_HEADINGS = tuple(
+    re.compile(form)
+    for form in (
+        r"(?:[=#_*~-]{2,}>?|==>) +\S.*",
+        r"(?:File|Path|Source|Dir|Directory|Folder|Document)(?: name| path)?: *\S.*",
+        r"<(?:file|document|path|source)\b[^>]*>.*",
+        r"diff --git .*|Index: .*|--- \S.*|\+\+\+ \S.*",
+        r"@@ -[0-9].*",
+    )
+)
+"""Forms of headings: rules with a title, labels, tags, files of a diff, hunks."""
+_OPENING = re.compile(rf"\S.*:|{_PATH}")
+"""A title that ends in a colon, or a path: headings of what is listed below them in another form."""
+_BELOW = re.compile(r"[ \t]+\S|[ \t]*L?[0-9]+[:\t|→-]|[ \t]*(?:Line )[0-9]+:")
+"""How lines begin that are listed below such a heading."""
+_DONE = re.compile(
+    r"(?i)[^\n]{0,200}\b(?:has|have|was|were) (?:been )?(?:successfully )?"
+    r"(?:updated|edited|modified|changed|created|written|overwritten|deleted|removed|renamed|moved|applied|saved"
+    r"|replaced|inserted|added|reverted)\b"
+    r"|\W*(?:success\b|successfully |done\b|(?:updated|edited|modified|created|wrote|deleted|removed|renamed"
+    r"|moved|applied|saved|replaced|inserted|added|reverted|committed|pushed|installed) )"
+)
+"""A line that acknowledges a change."""
+_QUOTING = frozenset({"glob", "list", "web"})
+"""Categories of what quotes texts, beside reads and searches."""
+_QUOTING_FAMILIES = frozenset(
+    {"paths", "listing", "tree", "git-diff", "git-log", "git-stat", "git-lines", "git-blame"}
+)
+
+
+def quotes(call: Call) -> bool:
+    """Whether a result quotes texts, and nothing else: an error that stands there has not happened."""
+    if call.shows_files or search_hits.is_search(call):
+        return True
+    return call.category in _QUOTING or call.family in _QUOTING_FAMILIES
+
+
+@dataclass(frozen=True, slots=True)
+class StayingLines:
+    """Of one text."""
+
+    positions: Sequence[int] = ()
+    """Lines that stay, in order."""
+    headings: Sequence[Sequence[int]] = ()
+    """Headings of each form, in order."""
+    filled: Sequence[int] = ()
+    """Lines that are not blank, in order."""
+
+    @classmethod
+    def of(cls, lines: Sequence[str], call: Call) -> StayingLines:
+        """`lines`: without line numbers of a file."""
+        if call.shows_files and call.path:
+            return cls()
+        headings = _headings(lines)
+        staying: set[int] = set()
+        if not call.shows_files:
+            staying.update(n for n, line in enumerate(lines) if _DONE.match(line[:_LONGEST]))
+        if not quotes(call):
+            staying.update(critical_lines(lines))
+            for position in failing(lines):
+                staying.update(_belonging(lines, headings, position))
+        filled = [n for n, line in enumerate(lines) if line.strip()] if headings else []
+        return cls(sorted(staying), headings, filled)
+
+    def stretches(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """(start, end) of what lies between the lines that stay, in order."""
+        for position in self.positions[bisect_left(self.positions, start) : bisect_left(self.positions, end)]:
+            if start < position:
+                yield start, position
+            start = position + 1
+        if start < end:
+            yield start, end
+
+    def heading(self, start: int, end: int) -> int | None:
+        """The last heading from `start` to `end` of which not all lines lie there; None if there is none."""
+        needed = (self._heading(form, start, end) for form in self.headings)
+        return max((position for position in needed if position is not None), default=None)
+
+    def _heading(self, form: Sequence[int], start: int, end: int) -> int | None:
+        behind = bisect_left(form, end)
+        if not behind or form[behind - 1] < start:
+            return None
+        rest = bisect_left(self.filled, end)
+        if rest == len(self.filled) or (behind < len(form) and form[behind] <= self.filled[rest]):
+            return None
+        return form[behind - 1]
+
+
+def _headings(lines: Sequence[str]) -> list[list[int]]:
+    """Positions of the headings of each form that occurs."""
+    found: list[list[int]] = [[] for _ in range(len(_HEADINGS) + 1)]
+    for position, line in enumerate(lines):
+        if not line or len(line) > _LONGEST or line[0] in " \t":
+            continue
+        form = next((n for n, heading in enumerate(_HEADINGS) if heading.fullmatch(line)), None)
+        if form is not None:
+            found[form].append(position)
+        elif position + 1 < len(lines) and _BELOW.match(lines[position + 1]) and _OPENING.fullmatch(line):
+            found[-1].append(position)
+    return [form for form in found if form]
+
+
+def _belonging(lines: Sequence[str], headings: Sequence[Sequence[int]], position: int) -> Iterator[int]:
+    """The lines of a failure's paragraph next to it, and the headings above it."""
+    for step in (-1, 1):
+        for distance in range(1, _AROUND + 1):
+            beside = position + step * distance
+            if not 0 <= beside < len(lines) or not lines[beside].strip():
+                break
+            yield beside
+    for form in headings:
+        above = bisect_left(form, position)
+        if above:
+            yield form[above - 1]
+    yield from _enclosing(lines, position)
+
+
+def _enclosing(lines: Sequence[str], position: int) -> Iterator[int]:
+    """The lines above a line that enclose it by their indentation."""
+    indentation, levels = _indentation(lines[position]), 0
+    for above in range(position - 1, max(-1, position - _ABOVE - 1), -1):
+        if not indentation or levels == _LEVELS:
+            return
+        if lines[above].strip() and _indentation(lines[above]) < indentation:
+            indentation = _indentation(lines[above])
+            levels += 1
+            yield above
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip())

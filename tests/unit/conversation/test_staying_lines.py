@@ -1,0 +1,103 @@
+"""Lines that are said each time, and headings that stay with what stands below them."""
+
+from __future__ import annotations
+
+import pytest
+
+from penumbra.compress.calls.classify import Call, classify
+from penumbra.conversation.staying_lines import StayingLines
+
+RUN = classify("Bash", {"command": "make check"})
+SEARCH = classify("Grep", {"pattern": "x"})
+
+
+def staying(lines: list[str], call: Call = RUN) -> list[str]:
+    return [lines[position] for position in StayingLines.of(lines, call).positions]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Error: no such table: carts",
+        "3 failed, 40 passed in 2.1s",
+        "Process exited with code 2",
+        "src/a.c:12:3: warning: unused variable",
+    ],
+)
+def test_what_happened_stays(line: str) -> None:
+    lines = ["", "one step of the way", "", line, "", "another step", ""]
+    assert line in staying(lines)
+    # In what quotes texts, nothing has happened.
+    for call in (SEARCH, classify("Read", {"file_path": "a.py"}), classify("Bash", {"command": "git log"})):
+        assert staying(lines, call) == []
+
+
+def test_a_failure_stays_with_what_it_belongs_to() -> None:
+    enclosed = ["Cart", "  adds an item", "", "  totals", "    rounds up", "      AssertionError: 3 != 4"]
+    assert staying(["", *enclosed, "", "  empties"]) == ["Cart", "  totals", "    rounds up", enclosed[-1]]
+    below_a_path = [
+        "/repo/a.ts",
+        "  1:2  note  some style",
+        "",
+        "/repo/b.ts",
+        "  1:2  error  no type",
+        "",
+        "x",
+    ]
+    assert staying(below_a_path) == below_a_path[3:5]
+    paragraph = ["error[E0308]: mismatched types", "  --> src/main.rs:4:5", "   |", " 4 | let a: u8 = b;"]
+    assert staying([*paragraph, "", "Compiling c v0.1.0"]) == paragraph
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "The file /repo/a.py has been updated. Here's the result of running `cat -n`:",
+        "Successfully overwrote file: a.py",
+        "Updated 3 files",
+        "3 rows were deleted",
+    ],
+)
+@pytest.mark.parametrize("call", [RUN, SEARCH])
+def test_what_acknowledges_a_change_stays(line: str, call: Call) -> None:
+    assert staying(["some line", line, "other line"], call) == [line]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("File: a.py", "File: b.py"),
+        ("==> a.py <==", "==> b.py <=="),
+        ("--- a.py ---", "--- b.py ---"),
+        ("src/a.py:", "src/b.py:"),
+        ("src/a.py", "src/b.py"),
+        ("diff --git a/a.py b/a.py", "diff --git a/b.py b/b.py"),
+        ('<file path="a.py">', '<file path="b.py">'),
+    ],
+)
+def test_a_heading_stays_where_lines_below_it_stay(first: str, second: str) -> None:
+    hits = [f"  {n}: some hit" for n in range(4)]
+    text = StayingLines.of([first, *hits, second, *hits], SEARCH)
+    # (start, end) of what is to go, and the heading that has to stay.
+    assert text.heading(1, 8) == 5
+    assert text.heading(1, 10) is None
+    assert text.heading(1, 5) is None
+    assert text.heading(6, 9) is None
+    three = StayingLines.of([first, *hits, second, *hits, first, *hits], SEARCH)
+    assert three.heading(0, 10) is None
+    assert three.heading(0, 12) == 10
+
+
+def test_of_one_file_nothing_is_a_heading() -> None:
+    lines = ["class A:", "    pass", "## part", "    error = 1"]
+    text = StayingLines.of(lines, classify("Read", {"file_path": "a.py"}))
+    assert text == StayingLines()
+    several = classify("Bash", {"command": "tail -n +1 a.py b.py"})
+    assert StayingLines.of(["==> a.py <==", "x", "==> b.py <==", "y"], several).heading(1, 3) == 2
+
+
+def test_what_lies_between_staying_lines_can_go() -> None:
+    text = StayingLines((2, 5, 6))
+    assert list(text.stretches(0, 9)) == [(0, 2), (3, 5), (7, 9)]
+    assert list(text.stretches(2, 6)) == [(3, 5)]
+    assert list(text.stretches(5, 7)) == []
