@@ -13,6 +13,7 @@ from penumbra.wire.framing import MOST_BLANK_BYTES, Piece
 from penumbra.wire.json_array import ArrayReader
 from penumbra.wire.ndjson import LineReader
 from penumbra.wire.sse import SseReader
+from support.cases import each
 
 READERS = [SseReader, LineReader, ArrayReader]
 WHOLE = {
@@ -27,8 +28,8 @@ ENDLESS = {
 }
 
 
-@pytest.mark.parametrize("size", [1, 7, 64, 1000])
-@pytest.mark.parametrize("reader", READERS)
+@each("size", [1, 7, 64, 1000])
+@each("reader", READERS)
 def test_an_event_without_an_end_goes_on_as_it_arrives(reader, size):
     stream = WHOLE[reader] + ENDLESS[reader] + b"y" * 500
     later = b']}\n\ndata: {"type":"error"}\n\n"}]\n'

@@ -22,6 +22,7 @@ from penumbra.redaction.redactor import Redactor
 from penumbra.store.decisions import Decision
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson
+from support.cases import each
 from support.large_requests import MAKERS
 from support.work_counts import calls
 
@@ -44,9 +45,9 @@ def _all_of(name: str, body: dict[str, Any]) -> Rewritten:
     return rewrite.rewrite(Inputs(request, {}, lambda text, hint: Redacted(text), None), LineIndexes())
 
 
-@pytest.mark.parametrize("shape", ["one turn", "turns", "without ids", "long"])
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("name", MAKERS)
+@each("shape", ["one turn", "turns", "without ids", "long"])
+@each("order", ORDERS)
+@each("name", MAKERS)
 def test_twice_as_many_results_are_twice_the_work(name, order, shape):
     if name == "bedrock" and "bedrock" not in FORMATS:
         pytest.skip("needs botocore")

@@ -15,6 +15,7 @@ from penumbra.compress.families import several_outputs
 from penumbra.compress.stages import grouping
 from penumbra.redaction import call_hint, names, unknown_json
 from penumbra.wire import request_path
+from support.cases import each
 
 _JUDGE = names.Names().judge
 REMEMBERED: dict[str, Callable[[str], Any]] = {
@@ -41,7 +42,7 @@ class Text(str):
     """One that can be asked whether it is still there."""
 
 
-@pytest.mark.parametrize("kind", REMEMBERED)
+@each("kind", REMEMBERED)
 def test_long_texts_are_not_kept(kind: str) -> None:
     text = Text("1/" + "a1b." * 40_000)
     REMEMBERED[kind](text)

@@ -16,6 +16,7 @@ from penumbra.redaction.restore.restorer import restorer
 from penumbra.redaction.restore.vault import Read, Values
 from penumbra.wire.document import Document
 from support.agents.disk import PATH, Disk, give_tools
+from support.cases import each
 from support.restoring import BY_NAME, OPTIONS, mark, play
 from support.upstream import ToolCall
 
@@ -95,12 +96,12 @@ PATHS = [
 ]
 
 
-@pytest.mark.parametrize("text", [*DOUBLED, *map(json.dumps, SECOND)])
+@each("text", [*DOUBLED, *map(json.dumps, SECOND)])
 def test_a_second_way_to_read_the_arguments(text: str) -> None:
     assert everywhere(text) == {text}
 
 
-@pytest.mark.parametrize("path", PATHS, ids=repr)
+@each("path", PATHS, ids=repr)
 def test_only_the_simplest_spelling_of_a_path(path: str) -> None:
     text = json.dumps({"new_string": MARK, "file_path": path})
     assert everywhere(text) == {text}
@@ -132,7 +133,7 @@ def test_a_patch_runs_in_its_own_folder(workdir: Any, led: bool) -> None:
     assert everywhere(text, tool="apply_patch") == {text.replace(MARK, VALUE) if led else text}
 
 
-@pytest.mark.parametrize(
+@each(
     "patch",
     [
         PATCH.replace("*** Update", " *** Update"),

@@ -6,8 +6,6 @@ import base64
 import json
 from typing import Any
 
-import pytest
-
 from penumbra import rules
 from penumbra.apis import recognise
 from penumbra.apis.result_blocks import find, values
@@ -18,6 +16,7 @@ from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Rewritten
 from penumbra.redaction.redactor import Redactor
 from penumbra.wire.document import Document
+from support.cases import each
 from support.planted import GITHUB, PASSWORD
 from support.result_shapes import (
     HIT,
@@ -56,7 +55,7 @@ def decoded(body: bytes) -> str:
     )
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@each("name", SHAPES)
 def test_no_shape_hides_a_secret(name: str) -> None:
     api, body = SHAPES[name]
     done = sent(api, body)
@@ -72,7 +71,7 @@ def test_no_shape_hides_a_secret(name: str) -> None:
     assert again.body == done.body
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@each("name", SHAPES)
 def test_what_was_decided_is_sent_again(name: str) -> None:
     api, body = SHAPES[name]
     first = sent(api, body)
@@ -80,7 +79,7 @@ def test_what_was_decided_is_sent_again(name: str) -> None:
     assert sent(api, body, known=first.decisions).decisions == {}
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@each("name", SHAPES)
 def test_only_the_secret_changes(name: str) -> None:
     api, body = SHAPES[name]
     spaced = json.dumps(body, indent=1).encode()
@@ -134,7 +133,7 @@ UNTOUCHED: dict[str, tuple[str, Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", UNTOUCHED)
+@each("name", UNTOUCHED)
 def test_what_is_no_ones_to_touch_stays(name: str) -> None:
     api, body = UNTOUCHED[name]
     data = json.dumps(body, indent=1).encode()
@@ -163,7 +162,7 @@ def test_reasoning_that_is_bound_to_a_server_tools_result_keeps_it() -> None:
     assert GITHUB not in sent("anthropic-messages", body, known=decided).body.decode()
 
 
-@pytest.mark.parametrize("example", rules.load("results.yaml")["examples"], ids=lambda one: one["block"][:60])
+@each("example", rules.load("results.yaml")["examples"], ids=lambda one: one["block"][:60])
 def test_examples_of_the_rule_file(example: dict[str, Any]) -> None:
     document = Document(f"[{example['block']}]".encode())
     read = [

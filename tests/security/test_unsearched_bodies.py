@@ -16,6 +16,7 @@ from penumbra.redaction.other_bodies import Searched
 from penumbra.redaction.unknown_json import Anywhere
 from penumbra.redaction.unsearchable import forgiving
 from penumbra.wire.document import Document
+from support.cases import each
 from support.planted import GITHUB, PASSWORD
 from support.search import search
 
@@ -78,7 +79,7 @@ def strings(value: Any) -> list[str]:
     return [text for one in inner for text in strings(one)]
 
 
-@pytest.mark.parametrize("name", SEARCHED)
+@each("name", SEARCHED)
 def test_what_is_searched(name: str) -> None:
     for spelling in SPELLINGS:
         body = json.dumps(SEARCHED[name], **spelling).encode()
@@ -93,7 +94,7 @@ def test_what_is_searched(name: str) -> None:
         assert search(found.body).body is found.body
 
 
-@pytest.mark.parametrize("name", LEFT)
+@each("name", LEFT)
 def test_what_is_left(name: str) -> None:
     for spelling in SPELLINGS:
         body = json.dumps(LEFT[name], **spelling).encode()
@@ -199,8 +200,8 @@ def test_text_is_searched_as_text(kind: str) -> None:
         assert found.body.startswith(text.partition(GITHUB)[0].encode())
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32", "utf-8-sig"])
-@pytest.mark.parametrize("kind", ["application/json", "text/plain", "application/octet-stream", ""])
+@each("encoding", ["utf-16", "utf-16-le", "utf-32", "utf-8-sig"])
+@each("kind", ["application/json", "text/plain", "application/octet-stream", ""])
 def test_json_in_another_encoding_is_refused(encoding: str, kind: str) -> None:
     body = json.dumps({"items": [result(TEXT)]}).encode(encoding)
     for strict in (False, True):

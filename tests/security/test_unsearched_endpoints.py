@@ -6,23 +6,25 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
 from penumbra import rules
 from penumbra.apis import other_paths, recognise
+from support.cases import each
 from support.planted import GITHUB
 from support.search import search
 
 KNOWN = rules.load("providers.yaml")
 
 
-def cases(section: str) -> Iterator[Any]:
+def cases(section: str) -> Iterator[tuple[str, tuple[str, Any]]]:
     for name, entry in KNOWN[section].items():
         for example in entry["examples"]:
-            yield pytest.param(name, example, id=f"{name} {example['path']}")
+            yield f"{name} {example['path']}", (name, example)
 
 
-@pytest.mark.parametrize(("name", "example"), list(cases("others")))
+OTHERS, SOCKETS = dict(cases("others")), dict(cases("sockets"))
+
+
+@each(("name", "example"), OTHERS.values(), ids=OTHERS)
 def test_every_example(name: str, example: Any) -> None:
     assert recognise.is_llm_host(example["host"])
     assert recognise.by_request_line(example.get("method", "POST"), example["path"]) is None
@@ -47,7 +49,7 @@ def _shape(value: Any) -> Any:
     return [_shape(one) for one in value] if isinstance(value, list) else type(value)
 
 
-@pytest.mark.parametrize(("name", "example"), list(cases("sockets")))
+@each(("name", "example"), SOCKETS.values(), ids=SOCKETS)
 def test_every_socket(name: str, example: Any) -> None:
     found = other_paths.socket_by_path(example["path"])
     assert found is not None

@@ -9,11 +9,9 @@ from zlib import crc32
 import pytest
 from hypothesis import HealthCheck, settings
 
-from support import cuts, examples, mitm
+from support import cases, cuts, examples, mitm
 
 ALL_HELP = "cut long streams at every byte, not at a sample; try properties with three times as many inputs"
-LONG_TABLE = 8
-"""Cases of a test without a proxy, from which on a sample leaves some out; a dozen or so always stay."""
 PROXY_FIXTURES = {"shared_proxies", "own_proxy", "signing_proxy"}
 
 
@@ -27,10 +25,17 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="N",
         help="every Nth case of each test with a proxy, and of the long tables of other tests",
     )
+    parser.addoption(
+        "--case",
+        default="",
+        metavar="WORDS",
+        help="of tests with a table, the cases alone whose name has the words",
+    )
 
 
 def configure(config: pytest.Config) -> None:
     cuts.EVERYWHERE = examples.ALL = config.getoption("--all")
+    cases.ONLY, cases.STEP = config.getoption("--case"), config.getoption("--sample")
     mitm.ALLOWED = not config.getoption("--fast")
     # How fast inputs are made says more of the machine than of the code.
     settings.register_profile("tests", suppress_health_check=[HealthCheck.too_slow])
@@ -69,14 +74,14 @@ def _not_in_sample(items: list[pytest.Item], step: int) -> list[pytest.Item]:
     about a dozen stay. One or two cases all run; the test's name decides where the count begins, so that tests
     with the same parameters don't all run the same of them.
     """
-    cases: dict[str, list[pytest.Item]] = defaultdict(list)
+    tests: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        cases[item.nodeid.partition("[")[0]].append(item)
+        tests[item.nodeid.partition("[")[0]].append(item)
     left_out = []
-    for test, of_test in cases.items():
+    for test, of_test in tests.items():
         with_proxy = of_test[0].get_closest_marker("proxy") is not None
         stride = step if with_proxy else max(step, len(of_test) // 12)
         first = crc32(test.encode()) % min(stride, len(of_test))
-        if len(of_test) > (2 if with_proxy else LONG_TABLE):
+        if len(of_test) > (2 if with_proxy else cases.LONG_TABLE):
             left_out += [item for at, item in enumerate(of_test) if at % stride != first]
     return left_out

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -108,7 +108,7 @@ def _allows(entry: Mapping[str, Any], name: str, warnings: list[str]) -> tuple[A
     return tuple(allows)
 
 
-def merged(ours: list[Rule], loaded: Loaded, *, instead: bool = False) -> list[Rule]:
+def merged(ours: Sequence[Rule], loaded: Loaded, *, instead: bool = False) -> list[Rule]:
     """The rules in force: the file's, and ours unless it comes instead of them.
 
     A file's rule replaces ours of the same id; ids that the file disables are dropped.

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from penumbra.compress.result import Redacted
 from penumbra.redaction import MAX_BYTES, RedactionError, TooLarge, placeholder
@@ -33,6 +34,19 @@ _PASSES = 6
 _WRAPPINGS = 2
 """How often a text may be base64 of another that is looked into."""
 _ESCAPE = re.compile(rb"u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrtbf]")
+
+
+@lru_cache(maxsize=2)
+def _anchors(rules: tuple[Rule, ...]) -> Anchors[Rule | Finder]:
+    """Made once for all engines with the same rules."""
+    pairs: list[tuple[bytes, Rule | Finder]] = []
+    pairs += ((anchor, rule) for rule in rules for anchor in rule.anchors)
+    pairs += (
+        (anchor, finder)
+        for finder in (*FINDERS, KEYS, *KEY_FORMATS, COLUMNS, RECORDS, SQL_ROWS)
+        for anchor in finder.anchors
+    )
+    return Anchors(pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +82,7 @@ class Redactor:
         self._allowed = allowed
         rules = tuple(read() if rules is None else rules)
         self._global = tuple(rule for rule in rules if not rule.anchors)
-        pairs: list[tuple[bytes, Rule | Finder]] = []
-        pairs += ((anchor, rule) for rule in rules for anchor in rule.anchors)
-        pairs += (
-            (anchor, finder)
-            for finder in (*FINDERS, KEYS, *KEY_FORMATS, COLUMNS, RECORDS, SQL_ROWS)
-            for anchor in finder.anchors
-        )
-        self._anchors = Anchors(pairs)
+        self._anchors = _anchors(rules)
         self._assignments = Assignments()
 
     def redact(self, text: str, hint: str = "") -> Redacted:

@@ -119,13 +119,14 @@ class Rule:
         return _least(self.regex, self.characters) if self.characters else None
 
 
-def read() -> list[Rule]:
+@rules.cached
+def read() -> tuple[Rule, ...]:
     """All rules of rules/secrets; the user's take the place of ours of the same id. Raises RuleError."""
     by_id: dict[str, Rule] = {}
     for file in rules.load_folder("secrets", without=_EXAMPLES):
         for rule in parse(file.name, file.content, check=file.is_users):
             by_id.setdefault(rule.id, rule)
-    return list(by_id.values())
+    return tuple(by_id.values())
 
 
 def parse(name: str, content: Any, *, check: bool = True) -> Iterator[Rule]:

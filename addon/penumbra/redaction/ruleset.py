@@ -33,7 +33,7 @@ def user_rules(path: str, *, only: bool) -> Loaded | None:
     return loaded
 
 
-def rules(loaded: Loaded | None, *, only: bool) -> list[Rule]:
+def rules(loaded: Loaded | None, *, only: bool) -> tuple[Rule, ...]:
     """All rules, given what `user_rules` read. Raises RuleError."""
     ours = rule.read()
-    return gitleaks.merged(ours, loaded, instead=only) if loaded is not None else ours
+    return tuple(gitleaks.merged(ours, loaded, instead=only)) if loaded is not None else ours

@@ -12,6 +12,7 @@ import pytest
 from penumbra.apis import upstream_error
 from penumbra.apis.base import Failure, InjectedCall, Response
 from penumbra.apis.formats import FORMATS
+from support.cases import each
 from support.cuts import places
 from support.streams.anthropic_streams import (
     FIRST,
@@ -248,7 +249,7 @@ def test_a_refusal_is_not_continued() -> None:
     assert not turn.continuable
 
 
-@pytest.mark.parametrize(
+@each(
     "odd",
     [
         b"data: 7\n\n",

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from penumbra import rules
 from penumbra.apis.formats import FORMATS
+from support.cases import each
 
 KNOWN = rules.load("providers.yaml")["deviations"]
 
 
-@pytest.mark.parametrize("example", KNOWN, ids=lambda example: f"{example['provider']}: {example['what']}")
+@each("example", KNOWN, ids=lambda example: f"{example['provider']}: {example['what']}")
 def test_every_deviation(example: dict[str, Any]) -> None:
     answer = FORMATS["openai_chat"].body("expand_context")
     data = example["answer"].encode()

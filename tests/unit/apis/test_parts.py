@@ -2,10 +2,9 @@
 
 import json
 
-import pytest
-
 from penumbra.apis.formats import REQUESTS
 from penumbra.wire.document import Document
+from support.cases import each
 
 
 def read(wire, body):
@@ -102,7 +101,7 @@ def test_anthropic_server_tools_are_not_read():
     assert texts == []
 
 
-@pytest.mark.parametrize(
+@each(
     "messages",
     [
         None,
@@ -117,7 +116,7 @@ def test_anthropic_server_tools_are_not_read():
         [{"role": "user", "content": [None, 3, {"type": "tool_result"}]}],
     ],
 )
-@pytest.mark.parametrize("wire", [REQUESTS["anthropic"], REQUESTS["openai_chat"]])
+@each("wire", [REQUESTS["anthropic"], REQUESTS["openai_chat"]])
 def test_odd_shapes_read_as_nothing(wire, messages):
     conversation, texts = read(wire, {"messages": messages})
     assert texts == []

@@ -2,10 +2,9 @@
 
 import json
 
-import pytest
-
 from penumbra.apis.formats import REQUESTS
 from penumbra.wire.document import Document
+from support.cases import each
 
 
 def read(body):
@@ -103,7 +102,7 @@ def test_what_the_provider_keeps_is_not_in_the_request():
     assert conversation.last_response == -1
 
 
-@pytest.mark.parametrize(
+@each(
     "item",
     [
         {"type": "compaction", "encrypted_content": "opaque text"},
@@ -125,7 +124,7 @@ def test_what_is_not_a_result_of_the_client_is_not_read(item):
     assert texts == []
 
 
-@pytest.mark.parametrize(
+@each(
     "items",
     [
         None,

@@ -24,6 +24,7 @@ from penumbra.store.originals import Originals
 from penumbra.store.table import Table
 from penumbra.store.tool_calls import ToolCallCache
 from penumbra.wire.document import Document
+from support.cases import each
 from support.examples import examples
 from support.streams import responses_streams as streams
 
@@ -32,7 +33,7 @@ CALL = "call_" + "1" * 24
 TERMS = Terms(wanted=True, at_stake=False, hint=True)
 
 
-@pytest.mark.parametrize(
+@each(
     ("frame", "found"),
     [
         (b'{"type":"response.create","stream_id":"a","x":[1]}', Envelope("response.create", "a")),

@@ -24,11 +24,12 @@ from penumbra.cli.checks import State
 from penumbra.cli.doctor import checks
 from penumbra.cli.failure import Failure
 from penumbra.config.settings import Settings
+from support.cases import each
 
 RULES = rules.load("advisories.yaml")
 
 
-@pytest.mark.parametrize(("package", "version", "ids"), RULES["examples"])
+@each(("package", "version", "ids"), RULES["examples"])
 def test_the_examples_of_the_list(package, version, ids):
     assert [hole.id for hole in holes_of(package, version)] == ids
 

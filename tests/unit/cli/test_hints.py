@@ -2,16 +2,15 @@
 
 from pathlib import Path
 
-import pytest
-
 from penumbra.cli.certificates import Certificates
 from penumbra.cli.hints import Server, hints
+from support.cases import each
 
 CA = Path("/c/mitmproxy-ca-cert.pem")
 CERTIFICATES = Certificates(CA, Path("/c/penumbra-ca-bundle.pem"))
 
 
-@pytest.mark.parametrize(
+@each(
     ("server", "line"),
     [
         (Server("regular", "", "127.0.0.1", 9000), "  export HTTPS_PROXY=http://127.0.0.1:9000"),

@@ -20,6 +20,7 @@ from penumbra.cli.failure import Failure
 from penumbra.compress.families.examples import problems
 from penumbra.rule_schemas.base import convert
 from penumbra.rule_schemas.commands import CommandExample, CommandFile
+from support.cases import each
 
 STRANGERS = Path(__file__).parents[2] / "support" / "strangers_rules"
 [BAZEL] = yaml.safe_load((STRANGERS / "commands" / "bazel.yaml").read_text())["examples"]
@@ -145,7 +146,7 @@ def test_any_text(text: bytes, tried: Any) -> None:
     assert begun["families"][0]["name"] == "pants"
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     ["a", "a\n", "a\n\n", "\na", " a\nb\n", "\n", "\n\n", "", "a\tb\n", "a \n b\n", "x: y", "null", "- a\n", "é\x85b\n", "\x1b[1m\n"],
 )  # fmt: skip

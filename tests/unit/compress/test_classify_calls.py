@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from penumbra.compress.calls.classify import MAX_LINE, classify
 from penumbra.compress.calls.tools import CATEGORIES, category, skips, tool_rules
 from penumbra.rule_schemas.tools import ToolExample
+from support.cases import each
 from support.examples import examples
 
 
-@pytest.mark.parametrize("example", tool_rules().examples, ids=lambda example: example.tool)
+@each("example", tool_rules().examples, ids=lambda example: example.tool)
 def test_examples_of_the_tool_table(example: ToolExample) -> None:
     assert category(example.tool) == example.category
 
@@ -28,7 +29,7 @@ def test_every_name_has_one_category_that_exists() -> None:
                 assert seen.setdefault(name, kind) == kind, name
 
 
-@pytest.mark.parametrize(
+@each(
     ("tool", "entries", "skipped"),
     [
         ("Edit", {"edit", "write"}, True),
@@ -50,7 +51,7 @@ def test_skips(tool: str, entries: set[str], skipped: bool) -> None:
     assert skips(tool, frozenset(entries)) is skipped
 
 
-@pytest.mark.parametrize(
+@each(
     ("tool", "arguments", "kind", "command", "path"),
     [
         ("Read", {"file_path": "/a/b.py"}, "read", (), "/a/b.py"),

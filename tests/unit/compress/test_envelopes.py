@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penumbra.compress.calls.envelope import split_envelope, tells_failure, without_needless
 from penumbra.compress.calls.tools import tool_rules
 from penumbra.rule_schemas.tools import EnvelopeExample, TrimExample
+from support.cases import each
 
 
-@pytest.mark.parametrize(
-    "example", tool_rules().envelopes.examples, ids=lambda example: repr(example.text)[:40]
-)
+@each("example", tool_rules().envelopes.examples, ids=lambda example: repr(example.text)[:40])
 def test_examples(example: EnvelopeExample) -> None:
     head, body, tail = split_envelope(example.text)
     assert body == example.body
@@ -21,9 +19,7 @@ def test_examples(example: EnvelopeExample) -> None:
     assert tells_failure(head, tail) == example.failed
 
 
-@pytest.mark.parametrize(
-    "example", tool_rules().envelopes.trim_examples, ids=lambda example: repr(example.text)[:40]
-)
+@each("example", tool_rules().envelopes.trim_examples, ids=lambda example: repr(example.text)[:40])
 def test_what_nobody_acts_on_goes(example: TrimExample) -> None:
     assert without_needless(example.text) == example.gives
     assert without_needless(example.gives) == example.gives

@@ -20,6 +20,7 @@ from penumbra.compress.result import Mode, Policy, Redacted, ToolOutput
 from penumbra.compress.size import encode, size
 from penumbra.compress.stages import dictionary
 from penumbra.compress.stages.truncate import cap
+from support.cases import each
 from support.examples import examples
 
 PREFIX = "<<<SHADOW:shadow_" + "0" * 32 + ">>>\n"
@@ -164,9 +165,9 @@ def shown(text: str, tool: str, arguments: object, mode: Mode, **policy: object)
     return dictionary.expand(result.text)
 
 
-@pytest.mark.parametrize("mode", [Mode.STANDARD, Mode.AGGRESSIVE])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("length", SIZES)
+@each("mode", [Mode.STANDARD, Mode.AGGRESSIVE])
+@each("kind", KINDS)
+@each("length", SIZES)
 def test_each_distinct_failure_stands_in_the_result(kind: str, length: int, mode: Mode) -> None:
     tool, arguments, _ = KINDS[kind]
     for seed in range(3 if length < 100_000 else 1):
@@ -222,9 +223,9 @@ SHAPES: dict[str, tuple[str, object, Callable[[list[dict[str, object]]], str]]] 
 }
 
 
-@pytest.mark.parametrize("mode", [Mode.STANDARD, Mode.AGGRESSIVE])
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("count", [20, 200, 2_000])
+@each("mode", [Mode.STANDARD, Mode.AGGRESSIVE])
+@each("shape", SHAPES)
+@each("count", [20, 200, 2_000])
 def test_failures_within_json_stand_in_the_result(shape: str, count: int, mode: Mode) -> None:
     tool, arguments, write = SHAPES[shape]
     chance = random.Random(count)
@@ -284,7 +285,7 @@ def test_names_of_failed_tests_come_before_tests_that_passed() -> None:
         assert [name for name in names if name not in text] == []
 
 
-@pytest.mark.parametrize(
+@each(
     "line",
     [
         "tests/a.py::test_error PASSED [ 10%]",
@@ -305,7 +306,7 @@ def test_what_passed_is_not_critical(line: str) -> None:
     assert not is_critical(line)
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "how"),
     [
         ("FAILED tests/a.py::test_b - assert 1 == 2", Severity.FAILURE),
@@ -366,7 +367,7 @@ def test_a_failure_in_the_middle_of_a_long_line_stands() -> None:
     assert 'error: "the disk is full"' in text
 
 
-@pytest.mark.parametrize("example", rules.load("logs.yaml")["examples"], ids=str)
+@each("example", rules.load("logs.yaml")["examples"], ids=str)
 def test_which_files_are_logs(example: dict[str, str]) -> None:
     assert is_log(example["path"], example.get("text", "")) is example["log"]
 

@@ -16,6 +16,7 @@ from penumbra.compress.families.shorten import apply
 from penumbra.compress.result import Loss
 from penumbra.compress.size import size
 from penumbra.rule_schemas.commands import FamilyRule
+from support.cases import each
 from support.examples import examples
 
 
@@ -30,7 +31,7 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("line", CALLS)
+@each("line", CALLS)
 def test_families_of_lines(line: str) -> None:
     assert family(line) == (CALLS[line] or "")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import pytest
 
 from penumbra import rules
 from penumbra.compress.calls.family_rules import families
@@ -15,6 +14,7 @@ from penumbra.compress.result import Loss
 from penumbra.compress.size import size
 from penumbra.rule_schemas.base import broken_patterns, patterns
 from penumbra.rule_schemas.commands import CommandExample, FamilyRule
+from support.cases import each
 
 EXAMPLES = list(examples())
 RULES = [rule for file in rules.load_folder("commands") for rule in file.content["families"]]
@@ -25,7 +25,7 @@ def name_of(example: CommandExample) -> str:
     return f"{example.family}: {example.call}"[:60]
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=name_of)
+@each("example", EXAMPLES, ids=name_of)
 def test_example(example: CommandExample) -> None:
     assert list(problems(example)) == []
 
@@ -52,8 +52,8 @@ def test_names_are_unique() -> None:
     assert sorted(rule["name"] for rule in RULES) == sorted(families())
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=name_of)
-@pytest.mark.parametrize("lossy", [False, True])
+@each("example", EXAMPLES, ids=name_of)
+@each("lossy", [False, True])
 def test_never_grows_and_says_what_is_lost(example: CommandExample, lossy: bool) -> None:
     result = apply(example.text, call_of(example.call), lossy=lossy)
     if result is None:
@@ -64,7 +64,7 @@ def test_never_grows_and_says_what_is_lost(example: CommandExample, lossy: bool)
         assert any(line.strip().startswith("[") for line in result.text.split("\n"))
 
 
-@pytest.mark.parametrize("example", CHANGED, ids=name_of)
+@each("example", CHANGED, ids=name_of)
 def test_line_ends_of_windows(example: CommandExample) -> None:
     """The same lines go and stay whatever ends them."""
     result = apply(example.text.replace("\n", "\r\n"), call_of(example.call), lossy=example.lossy)
@@ -74,7 +74,7 @@ def test_line_ends_of_windows(example: CommandExample) -> None:
     ]
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=name_of)
+@each("example", EXAMPLES, ids=name_of)
 def test_another_commands_output_is_left_alone(example: CommandExample) -> None:
     """A text that has not the family's shape: prose, a listing of code."""
     prose = "".join(
@@ -84,15 +84,13 @@ def test_another_commands_output_is_left_alone(example: CommandExample) -> None:
     assert result is None
 
 
-@pytest.mark.parametrize("example", CHANGED, ids=name_of)
+@each("example", CHANGED, ids=name_of)
 def test_nothing_is_left_to_do(example: CommandExample) -> None:
     """What came out once stays as it is."""
     assert apply(example.gives, call_of(example.call), lossy=example.lossy) is None
 
 
-@pytest.mark.parametrize(
-    "example", [e for e in CHANGED if not families()[e.family].rule.hides_blocks], ids=name_of
-)
+@each("example", [e for e in CHANGED if not families()[e.family].rule.hides_blocks], ids=name_of)
 def test_errors_anywhere_survive(example: CommandExample) -> None:
     lines = example.text.split("\n")
     for period in (1, 5):
@@ -106,7 +104,7 @@ def test_errors_anywhere_survive(example: CommandExample) -> None:
         assert [line.strip() for line in kept.split("\n") if "went wrong" in line] == wanted
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["name"])
+@each("rule", RULES, ids=lambda rule: rule["name"])
 def test_patterns_need_no_backtracking(rule: dict[str, Any]) -> None:
     """No look-around and no back-references: RE2 takes every pattern."""
     found = [pattern for _, pattern in patterns(FamilyRule, rule)]

@@ -9,6 +9,7 @@ import pytest
 
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Mode, Policy, Redacted, Shortened, ToolOutput
+from support.cases import each
 
 PREFIX = "<<<SHADOW:shadow_" + "0" * 32 + ">>>\n"
 MODES = [Mode.SAFE, Mode.STANDARD, Mode.AGGRESSIVE]
@@ -40,8 +41,8 @@ PYTEST = (
 )
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(
+@each("mode", MODES)
+@each(
     ("line", "text", "facts"),
     [
         (

@@ -13,6 +13,7 @@ from penumbra.compress.critical_lines import is_critical, keeps_critical
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
 from penumbra.compress.size import size
+from support.cases import each
 from support.examples import examples
 
 PREFIX = "<<<SHADOW:shadow_" + "0" * 32 + ">>>\n"
@@ -110,7 +111,7 @@ def test_critical_lines_stay_until_the_limits(text: str, call: tuple[str, object
         assert (line in result.text) == (line in text)
 
 
-@pytest.mark.parametrize("call", CALLS)
+@each("call", CALLS)
 def test_endless_single_lines(call: tuple[str, object]) -> None:
     for unit in ("x", "a b ", "\x1b[1m", "\r", "error ", "[", '"', "é", "src/a.py:1:"):
         text = unit * (150_000 // len(unit))
@@ -125,8 +126,8 @@ def test_ten_megabytes_in_one_line() -> None:
     assert result.original == text
 
 
-@pytest.mark.parametrize("limit", [1, 40, 300, 5_000, 65_536])
-@pytest.mark.parametrize("call", CALLS[:8])
+@each("limit", [1, 40, 300, 5_000, 65_536])
+@each("call", CALLS[:8])
 def test_the_limit_holds_with_what_stands_in_front(limit: int, call: tuple[str, object]) -> None:
     text = "".join(f"line {n} of the output error {n % 50}\n" for n in range(2_400))
     assert size(text) > 65_536
@@ -263,7 +264,7 @@ def test_the_guard_sees_what_is_missing() -> None:
     assert keeps_critical("all is well\n" * 5, "")
 
 
-@pytest.mark.parametrize(
+@each(
     "line",
     [
         "error: disk full",

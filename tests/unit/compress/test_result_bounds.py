@@ -9,6 +9,7 @@ import pytest
 
 from penumbra.compress import stage
 from penumbra.compress.result import Mode
+from support.cases import each
 from support.hostile_texts import HOSTILE, MCP, SHELL, shorten
 from support.work_counts import lines
 
@@ -36,7 +37,7 @@ def test_memory_grows_with_the_text_and_not_faster() -> None:
     assert int(ran.stdout) < 200_000
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@each("name", HOSTILE)
 def test_work_grows_with_the_text_and_not_faster(name: str) -> None:
     call, text = HOSTILE[name]
     few, many = (lines(shorten, text(length), call) for length in (4_000, 16_000))

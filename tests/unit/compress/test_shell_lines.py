@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from penumbra.compress.calls.programs import shell_rules
 from penumbra.compress.calls.shell import MAX_DEPTH, parse, parse_argv
 from penumbra.rule_schemas.shell import WrapperRule
+from support.cases import each
 from support.examples import examples
 
 
@@ -154,12 +155,12 @@ ONE_COMMAND = [
 ]
 
 
-@pytest.mark.parametrize(("line", "command"), ONE_COMMAND)
+@each(("line", "command"), ONE_COMMAND)
 def test_the_command_behind_a_line(line: str, command: str) -> None:
     assert programs(line) == [command]
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "commands"),
     [
         ("git status; echo ---; git diff", ["git status", "echo ---", "git diff"]),
@@ -189,7 +190,7 @@ def test_what_became_of_the_lines() -> None:
     assert parse("echo ---; ls")[0].echo
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "path"),
     [
         ("cat a.py", "a.py"),
@@ -247,19 +248,19 @@ def wrapped(key: str, rule: WrapperRule) -> str:
     return " ".join([*words, "prog", "arg"])
 
 
-@pytest.mark.parametrize("key", sorted(shell_rules().wrappers))
+@each("key", sorted(shell_rules().wrappers))
 def test_every_wrapper_is_taken_off(key: str) -> None:
     assert programs(wrapped(key, shell_rules().wrappers[key])) == ["prog arg"]
     assert len(programs(key)) <= 1
 
 
-@pytest.mark.parametrize("key", sorted(shell_rules().options))
+@each("key", sorted(shell_rules().options))
 def test_options_before_a_subcommand_are_taken_off(key: str) -> None:
     option = shell_rules().options[key][0]
     assert programs(f"{key} {option} value --flag sub arg") == [f"{key} sub arg"]
 
 
-@pytest.mark.parametrize("command", sorted(shell_rules().silent))
+@each("command", sorted(shell_rules().silent))
 def test_silent_commands_are_left_out(command: str) -> None:
     assert programs(f"{command} x; pytest") == ["pytest"]
 
@@ -337,7 +338,7 @@ def test_any_text(line: str) -> None:
     assert all(part.argv for part in parse(line))
 
 
-@pytest.mark.parametrize(
+@each(
     "unit",
     ["(", "{ ", "$(", "`", "'", '"$(', "if ", "a|", "<<E ", "case x in ", "bash -c '", "sudo ", "eval "],
 )

@@ -7,12 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penumbra.compress.stages.terminal import render
+from support.cases import each
 from support.examples import examples
 
 ESC = "\x1b"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "shown"),
     [
         (f"{ESC}[1;31mred{ESC}[0m\r\nnext", "red\r\nnext"),

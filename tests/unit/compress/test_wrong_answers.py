@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from penumbra.compress.calls.classify import classify
 from penumbra.compress.families.shorten import apply
+from support.cases import each
 
 
 def shortened(line: str, text: str) -> str:
@@ -32,7 +31,7 @@ JAVA = (
 )
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "text"),
     [
         ("git log --oneline -30", ONELINE),

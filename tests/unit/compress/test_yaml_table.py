@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Loss, Policy, Redacted, ToolOutput
 from penumbra.compress.stages.yaml_table import to_tables
+from support.cases import each
 from support.examples import examples
 
 POD = """\
@@ -50,7 +50,7 @@ def test_a_list_of_like_mappings() -> None:
     assert to_tables(TABLE) is None
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "",

@@ -9,6 +9,7 @@ from penumbra.config import settings
 from penumbra.config.declaration import CONFIG_OPTION, declare
 from penumbra.config.options import OPTIONS
 from penumbra.config.settings import Settings, SettingsError, load
+from support.cases import each
 
 STRATEGIES = (
     "pipeline, passthrough, simple, api, external_provider, "
@@ -38,7 +39,7 @@ def test_every_field_is_an_option_or_a_section_of_the_file():
     assert {option.name for option in OPTIONS} <= names
 
 
-@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+@each("option", OPTIONS, ids=lambda option: option.name)
 def test_what_an_option_says_of_itself_is_read_again(option):
     parser = option.row.parser
     if written := parser.write(option.default):
@@ -97,7 +98,7 @@ def test_other_sections_of_the_field_are_left_alone(config):
     assert load({}, {}, config("pipes:\n  tool_output:\n")) == Settings()
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "value", "expected"),
     [
         ("mode", " OFF ", Mode.DISABLED),
@@ -123,7 +124,7 @@ def test_values_are_read(name, value, expected):
     assert getattr(load({name: value}, {}), name) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "value", "allowed"),
     [
         ("mode", "loud", "disabled, safe, standard or aggressive"),
@@ -293,7 +294,7 @@ def test_what_looks_like_a_secret_is_not_shown_either(config):
         assert "got " in str(error.value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "allowed"),
     [
         ("https://llm.example.com/v1", "without scheme, port or path, did you mean 'llm.example.com'?"),

@@ -17,6 +17,7 @@ from penumbra.conversation.line_index import LineIndexes
 from penumbra.expand.reference import References
 from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.wire.document import Document
+from support.cases import each
 
 SCOPE = b"s" * 32
 JUST_NOW = ConversationState(idle=3.0)
@@ -158,7 +159,7 @@ def test_of_a_model_whose_reasoning_is_not_bound_it_is_no_matter():
     assert talk.send()[0].startswith("<<<SHADOW:")
 
 
-@pytest.mark.parametrize("example", bound_thinking.table()["examples"], ids=lambda example: example["model"])
+@each("example", bound_thinking.table()["examples"], ids=lambda example: example["model"])
 def test_whose_thinking_is_bound(example):
     assert bound_thinking.binds(example["format"], example["model"]) == example["bound"]
 

@@ -5,21 +5,20 @@ from __future__ import annotations
 import json
 import re
 
-import pytest
-
 from penumbra.conversation.summary_requests import bound, matches, recognise, table
 from penumbra.wire.document import Document
+from support.cases import each
 
-EXAMPLES = [
-    pytest.param(rule, example, id=f"{rule['id']}-{number}")
+EXAMPLES = {
+    f"{rule['id']}-{number}": (rule, example)
     for rule in table()["requests"]
     for number, example in enumerate(rule.get("examples", ()))
-]
+}
 CLAUDE = "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n\nYour task is to create a detailed summary of the conversation so far."
 LONG = "\n".join(f"line {n} of a long result" for n in range(2000))
 
 
-@pytest.mark.parametrize(("rule", "example"), EXAMPLES)
+@each(("rule", "example"), EXAMPLES.values(), ids=EXAMPLES)
 def test_the_examples_of_the_rule_file(rule, example):
     assert matches(example["text"], rule) is example["is"]
 

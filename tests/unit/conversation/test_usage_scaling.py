@@ -10,17 +10,18 @@ from penumbra.apis.formats import FORMATS
 from penumbra.conversation import context_windows, usage_scale
 from penumbra.conversation.usage_scale import UsageScale
 from penumbra.store.conversations import LearnedLimits
+from support.cases import each
 
 WORDS = '{"type":"content_block_delta","delta":{"text":"\\"input_tokens\\": 7"}}'
 
 
-@pytest.mark.parametrize("example", context_windows.table()["examples"], ids=str)
+@each("example", context_windows.table()["examples"], ids=str)
 def test_the_examples_of_the_rule_file(example: Any) -> None:
     found = context_windows.of(example.get("model", ""), example.get("headers", {}), example.get("path", ""))
     assert (found.tokens, found.believed) == (example["window"], example["believed"])
 
 
-@pytest.mark.parametrize(
+@each(
     ("limits", "believed", "cut", "expected"),
     [
         (LearnedLimits(), 200_000, True, None),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from penumbra.expand import query as expand
 from penumbra.expand.query import Query, answer, parse
+from support.cases import each
 from support.examples import examples
 
 REF = "shadow_" + "0123456789abcdef" * 2
@@ -34,7 +35,7 @@ def test_all_of_it_is_the_very_text() -> None:
         assert ask(text) == text
 
 
-@pytest.mark.parametrize(
+@each(
     ("lines", "head", "first", "last"),
     [
         ("3-5", "[Lines 3-5 of 100]", "line 3", "line 5"),
@@ -59,7 +60,7 @@ def test_lines_that_are_not_there() -> None:
     assert ask("abc", offset=3) == "The original has 3 characters; there is nothing at 3."
 
 
-@pytest.mark.parametrize(
+@each(
     "arguments",
     ["", "{", '{"id": "sha', "[]", "7", "null", "{}", '{"id": 7}', '{"id": ""}', '{"id": "\\ud8'],
 )
@@ -67,7 +68,7 @@ def test_malformed_arguments(arguments: str) -> None:
     assert 'Call again with {"id": "shadow_…"}.' in str(parse(arguments))
 
 
-@pytest.mark.parametrize("lines", ["a-b", "1-2-3", "", None, {}, [1], [1, "2"], True, "1" * 60, "-"])
+@each("lines", ["a-b", "1-2-3", "", None, {}, [1], [1, "2"], True, "1" * 60, "-"])
 def test_odd_ranges(lines: Any) -> None:
     found = parse(json.dumps({"id": REF, "lines": lines}))
     if lines in ("", None):

@@ -19,6 +19,7 @@ from penumbra.external.http import is_this_machine, leads_here
 from penumbra.external.question import LIMIT, question, without_injected
 from penumbra.external.simple import first_words
 from penumbra.wire.document import Document
+from support.cases import each
 from support.examples import examples
 
 RULES = rules.load("strategies.yaml")
@@ -28,17 +29,17 @@ WHOLE, START = (
 PRICES = rules.load("dollars.yaml")
 
 
-@pytest.mark.parametrize(("text", "left"), RULES["examples"]["injected"])
+@each(("text", "left"), RULES["examples"]["injected"])
 def test_injected_text_is_no_question(text: str, left: str) -> None:
     assert without_injected(text) == left
 
 
-@pytest.mark.parametrize(("text", "given_answer", "left"), RULES["examples"]["markers"])
+@each(("text", "given_answer", "left"), RULES["examples"]["markers"])
 def test_forged_markers_go(text: str, given_answer: str, left: str) -> None:
     assert answer.without_forged(given_answer, text) == left
 
 
-@pytest.mark.parametrize(("model", "dollars"), PRICES["examples"].items())
+@each(("model", "dollars"), PRICES["examples"].items())
 def test_prices_are_found(model: str, dollars: float | None) -> None:
     found = prices.price(model)
     assert (found.input if found else None) == dollars
@@ -161,7 +162,7 @@ def test_what_a_call_costs_and_saves() -> None:
     assert prices.saving(prices.Reader("claude-opus-4-5", 0.1, 1.25), 1_000_000) == pytest.approx(10.25)
 
 
-@pytest.mark.parametrize(
+@each(
     ("proxies", "here"),
     [
         (["http://127.0.0.1:8080"], True),

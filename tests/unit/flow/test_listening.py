@@ -1,11 +1,10 @@
 """Which addresses are this machine's own."""
 
-import pytest
-
 from penumbra.flow.listening import is_own
+from support.cases import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("address", "own"),
     [
         *(

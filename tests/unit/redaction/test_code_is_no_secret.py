@@ -9,6 +9,7 @@ import pytest
 
 from penumbra.redaction import LIBRARY_KEY
 from penumbra.redaction.redactor import Redactor
+from support.cases import each
 
 REDACTOR = Redactor(LIBRARY_KEY)
 LINES = r"""
@@ -148,7 +149,7 @@ the user list has been redirected >output.log
 """
 
 
-@pytest.mark.parametrize("line", [line for line in LINES.split("\n") if line])
+@each("line", [line for line in LINES.split("\n") if line])
 def test_line_stays(line: str) -> None:
     assert REDACTOR.redact(line).text == line
 

@@ -11,6 +11,7 @@ from penumbra.redaction import RedactionError
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.redactor import Redactor
 from support import secret_contexts as contexts
+from support.cases import each
 from support.work_counts import calls
 
 TOKEN = "gh" + "p_" + contexts.values(3)["base62"][:36]
@@ -49,7 +50,7 @@ DISGUISED = {
 }
 
 
-@pytest.mark.parametrize("form", DISGUISED)
+@each("form", DISGUISED)
 def test_disguise_is_seen_through(form: str) -> None:
     redacted = redact(DISGUISED[form])
     assert "[REDACTED:github-token:" in redacted
@@ -219,7 +220,7 @@ HARMLESS = [
 ]
 
 
-@pytest.mark.parametrize("text", HARMLESS, ids=lambda text: text[:24])
+@each("text", HARMLESS, ids=lambda text: text[:24])
 def test_harmless_text_stays(text: str) -> None:
     assert redact(text) == text
 

@@ -8,14 +8,15 @@ import pytest
 
 from penumbra import redact
 from support import secret_contexts as contexts
+from support.cases import each
 
 
 def still_there(text: str, value: str) -> bool:
     return value in redact(text)
 
 
-@pytest.mark.parametrize("decoration", contexts.DECORATIONS)
-@pytest.mark.parametrize("template", contexts.NAMED)
+@each("decoration", contexts.DECORATIONS)
+@each("template", contexts.NAMED)
 def test_machine_made_value_beside_a_name(template: str, decoration: str) -> None:
     for index, name in enumerate(contexts.NAMES[:6]):
         kinds = contexts.values(index)
@@ -24,15 +25,15 @@ def test_machine_made_value_beside_a_name(template: str, decoration: str) -> Non
         assert not still_there(text, kinds[kind]), (name, kind)
 
 
-@pytest.mark.parametrize("template", contexts.PASSWORDS)
+@each("template", contexts.PASSWORDS)
 def test_password_in_its_place(template: str) -> None:
     for index in range(4):
         value = contexts.values(index)["urlsafe"]
         assert not still_there(contexts.fill(contexts.PASSWORDS[template], value), value)
 
 
-@pytest.mark.parametrize("decoration", contexts.DECORATIONS)
-@pytest.mark.parametrize("template", contexts.TOKENS)
+@each("decoration", contexts.DECORATIONS)
+@each("template", contexts.TOKENS)
 def test_token_in_its_place(template: str, decoration: str) -> None:
     for kind in ("base62", "hex", "urlsafe"):
         value = contexts.values(17)[kind]
@@ -40,7 +41,7 @@ def test_token_in_its_place(template: str, decoration: str) -> None:
         assert not still_there(text, value), kind
 
 
-@pytest.mark.parametrize("template", contexts.NAMED)
+@each("template", contexts.NAMED)
 def test_only_the_value_goes(template: str) -> None:
     """Name, quotes, newline and all other lines stay: with the value put back, nothing changed."""
     value = contexts.values(23)["base62"]

@@ -13,6 +13,7 @@ from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.redactor import Redactor
 from penumbra.rule_schemas.base import convert
 from penumbra.rule_schemas.secrets import SecretFile, SecretRule
+from support.cases import each
 
 RULES = rule.read()
 REDACTOR = Redactor(LIBRARY_KEY)
@@ -27,7 +28,7 @@ def _text(example: str) -> str:
     return example.replace("¦", "").replace("⟦", "").replace("⟧", "")
 
 
-@pytest.mark.parametrize("file", FILES)
+@each("file", FILES)
 def test_examples_match(file: str) -> None:
     wrong = [
         (rule.id, result.text)
@@ -42,7 +43,7 @@ def test_examples_match(file: str) -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("file", FILES)
+@each("file", FILES)
 def test_examples_match_by_their_rules_alone(file: str) -> None:
     by_id = {each.id: each for each in RULES}
     wrong = []
@@ -56,7 +57,7 @@ def test_examples_match_by_their_rules_alone(file: str) -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("file", FILES)
+@each("file", FILES)
 def test_counter_examples_stay(file: str) -> None:
     texts = [_text(example) for rule in FILES[file] for example in rule.examples.no_match]
     assert [text for text in texts if REDACTOR.redact(text).text != text] == []

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from penumbra.redaction import LIBRARY_KEY
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.redactor import Redactor
 from support import secret_contexts as contexts
+from support.cases import each
 from support.secret_forms import APART, PLACES
 
 REDACTOR = Redactor(LIBRARY_KEY)
@@ -27,7 +26,7 @@ def _only_the_value_goes(text: str, value: str) -> None:
     assert PATTERN.sub(lambda _: value, redacted) == text
 
 
-@pytest.mark.parametrize("form", APART)
+@each("form", APART)
 def test_value_beside_its_name(form: str) -> None:
     for at, name in enumerate(KEYS):
         value = contexts.values(at + 41)[("base62", "urlsafe", "short")[at % 3]]
@@ -39,13 +38,13 @@ def test_value_beside_its_name(form: str) -> None:
             _only_the_value_goes(json.dumps({"out": once}), value)
 
 
-@pytest.mark.parametrize("form", APART)
+@each("form", APART)
 def test_password_that_somebody_chose(form: str) -> None:
     for at, value in enumerate(CHOSEN):
         _only_the_value_goes(contexts.fill(APART[form], value, PASSWORDS[at]), value)
 
 
-@pytest.mark.parametrize("form", PLACES)
+@each("form", PLACES)
 def test_password_in_its_slot(form: str) -> None:
     for value in (contexts.values(47)["base62"], *CHOSEN[:2], CHOSEN[3]):
         _only_the_value_goes(contexts.fill(PLACES[form], value), value)

@@ -15,6 +15,7 @@ from penumbra.redaction.restore import files
 from penumbra.redaction.restore.files import Folder
 from penumbra.redaction.restore.restorer import Restorer, restorer
 from penumbra.redaction.restore.vault import Read, Values, Vault, exact
+from support.cases import each
 from support.examples import examples
 
 VALUE = 'p"ss\\wörd\U0001f511'
@@ -96,7 +97,7 @@ def test_nothing_shows_in_repr() -> None:
     assert repr(VALUES) == "<Values of 2 files>"
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "text", "sure"),
     [
         ("abc", "K=abc", True),
@@ -118,13 +119,13 @@ def test_what_may_be_spelt_otherwise_in_the_file_is_not_kept(value: str, text: s
 # Which file
 
 
-@pytest.mark.parametrize("example", rules.load("files.yaml")["examples"]["reads"], ids=str)
+@each("example", rules.load("files.yaml")["examples"]["reads"], ids=str)
 def test_files_that_are_read(example: dict[str, Any]) -> None:
     folder = Folder(example.get("root", ""), example.get("moved", False))
     assert files.read_from(example["tool"], example["arguments"], folder) == example["path"]
 
 
-@pytest.mark.parametrize("example", rules.load("files.yaml")["examples"]["edits"], ids=str)
+@each("example", rules.load("files.yaml")["examples"]["edits"], ids=str)
 def test_tools_that_edit(example: dict[str, Any]) -> None:
     assert files.edit_kind(example["tool"]) == example["kind"]
     if not example["kind"]:

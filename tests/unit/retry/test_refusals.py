@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penumbra.retry.refusals import MAX_BODY_BYTES, Kind, classify, error_objects, table
+from support.cases import each
 from support.examples import examples
 
-EXAMPLES = [
-    pytest.param(rule, example, id=f"{rule['id']}-{number}")
+EXAMPLES = {
+    f"{rule['id']}-{number}": (rule, example)
     for rule in table()["refusals"]
     for number, example in enumerate(rule["examples"])
-]
+}
 NOTHING = [
     *(example for rule in table()["deny"] for example in rule["examples"]),
     *table()["nothing"],
@@ -28,7 +29,7 @@ def read(example):
     )
 
 
-@pytest.mark.parametrize(("rule", "example"), EXAMPLES)
+@each(("rule", "example"), EXAMPLES.values(), ids=EXAMPLES)
 def test_a_refusal_is_read_with_its_numbers(rule, example):
     refusal = read(example)
     kind = example.get("kind", rule["kind"])
@@ -44,7 +45,7 @@ def test_a_refusal_is_read_with_its_numbers(rule, example):
         assert refusal.over == refusal.have - refusal.limit
 
 
-@pytest.mark.parametrize("example", NOTHING, ids=lambda example: example["body"][:60])
+@each("example", NOTHING, ids=lambda example: example["body"][:60])
 def test_what_only_looks_like_one_is_none(example):
     assert read(example) is None
 

@@ -15,18 +15,19 @@ from penumbra.compress.families.family import family
 from penumbra.compress.families.shorten import apply
 from penumbra.rule_schemas import RuleError, names, schema_of
 from penumbra.rule_schemas.base import broken_patterns, problems
+from support.cases import each
 
 FILES = sorted(str(path.relative_to(rules.directory())) for path in rules.directory().rglob("*.yaml"))
 
 
-@pytest.mark.parametrize("name", FILES)
+@each("name", FILES)
 def test_our_files_are_what_their_schemas_allow(name: str) -> None:
     content = rules.parse(rules.directory() / name, name)
     assert list(problems(schema_of(name), content)) == []
     assert list(broken_patterns(schema_of(name), content)) == []
 
 
-@pytest.mark.parametrize("name", [name for name in FILES if "/" not in name])
+@each("name", [name for name in FILES if "/" not in name])
 def test_our_files_mean_the_same_to_every_reader_of_yaml(name: str) -> None:
     """libyaml, which is not installed everywhere, takes more than PyYAML's own."""
     text = (rules.directory() / name).read_text(encoding="utf-8")
@@ -45,7 +46,7 @@ def test_a_file_that_nobody_reads_has_no_schema() -> None:
         schema_of("nobody.yaml")
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "content", "told"),
     [
         ("thinking.yaml", [], "got a list, allowed: a mapping"),

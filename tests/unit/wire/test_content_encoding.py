@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penumbra.wire.content_encoding import Decoder, NotDecodable, TooLarge, codings, decode, encode
+from support.cases import each
 from support.examples import examples
 
 HEADERS = ["", "identity", "gzip", "x-gzip", "deflate", "br", "zstd", "gzip, zstd", "br,GZIP"]
@@ -69,8 +70,8 @@ def test_unknown_codings_are_refused():
         decode(b"x", "compress", LIMIT)
 
 
-@pytest.mark.parametrize("size", [1, 13, 5000, 1 << 20])
-@pytest.mark.parametrize(
+@each("size", [1, 13, 5000, 1 << 20])
+@each(
     ("header", "packed"),
     [
         ("gzip", gzip.compress(b"one ", mtime=0) + gzip.compress(b"two", mtime=0)),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from penumbra.wire import content_encoding, content_stream
+from support.cases import each
 
 DATA = "data: é und 日本 {}\n\n".encode() * 50
 
 
-@pytest.mark.parametrize("coding", ["", "identity", "gzip", "x-gzip", "deflate", "br", "zstd", "gzip, br"])
-@pytest.mark.parametrize("size", [1, 7, 100_000])
+@each("coding", ["", "identity", "gzip", "x-gzip", "deflate", "br", "zstd", "gzip, br"])
+@each("size", [1, 7, 100_000])
 def test_any_cut(coding: str, size: int) -> None:
     encoded = content_encoding.encode(DATA, coding)
     decode = content_stream.decoder(coding)

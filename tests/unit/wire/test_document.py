@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson, decode, encode
+from support.cases import each
 from support.examples import examples
 
 SPACES = st.text(" \t\n\r", max_size=2)
@@ -129,7 +130,7 @@ def test_the_last_of_duplicate_keys_counts():
     assert document.render() == b'{"a":"first","a":"new"}'
 
 
-@pytest.mark.parametrize(
+@each(
     "data",
     [b"", b" ", b"{", b'{"a":1}x', b"nan", b'"\xff"', b'{"a":"\\x"}', b"[" * 100_000, b"\xef\xbb\xbf{}"],
 )
@@ -158,7 +159,7 @@ def test_overlapping_edits_are_an_error():
         document.render()
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "names"),
     [
         ('{"a":1}', set()),

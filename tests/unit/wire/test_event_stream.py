@@ -7,12 +7,12 @@ import struct
 from typing import Any
 from zlib import crc32
 
-import pytest
 from botocore.eventstream import EventStreamBuffer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penumbra.wire.event_stream import MessageReader, StreamMessage, message_bytes
+from support.cases import each
 from support.examples import examples
 from support.upstream.amazon import event, message
 
@@ -107,7 +107,7 @@ def damaged() -> list[bytes]:
     return [*flips, b"event: ping\ndata: {}\n\n" * 3, short, unknown, double, good[:-1], good[:5]]
 
 
-@pytest.mark.parametrize("bad", damaged())
+@each("bad", damaged())
 def test_what_is_no_message_goes_on_as_it_is(bad: bytes) -> None:
     good = event("messageStart", {"role": "assistant"})
     data = good + bad + (good if len(bad) >= 12 else b"")

@@ -1,0 +1,36 @@
+"""What is made of the rules is made once, and anew where a user's change."""
+
+from __future__ import annotations
+
+from penumbra import rules
+from penumbra.redaction import gitleaks, rule
+from penumbra.redaction.redactor import Redactor
+
+USERS = {
+    "secrets/acme.yaml": {
+        "label": "acme",
+        "rules": [{"id": "acme-key", "regex": "acme_[a-z0-9]{20}", "anchors": ["acme_"]}],
+    }
+}
+SECRET = "acme_q8zk2mvt41lx9rwpz0bt"
+
+
+def test_engines_share_it() -> None:
+    one, other = Redactor(b"k"), Redactor(b"another key")
+    assert one._anchors is other._anchors
+    replaced = gitleaks.load("[[rules]]\nid = 'x'\nregex = 'acme_[a-z0-9]{20}'\nkeywords = ['acme_']", "mine")
+    third = Redactor(b"k", gitleaks.merged(rule.read(), replaced))
+    assert third._anchors is not one._anchors
+    assert SECRET not in third.redact(f"see {SECRET}").text
+
+
+def test_what_a_user_adds_and_takes_away_is_seen() -> None:
+    before = Redactor(b"k")
+    rules.add(USERS)
+    try:
+        assert SECRET not in Redactor(b"k").redact(f"see {SECRET}").text
+        # An engine keeps what it was made with.
+        assert SECRET in before.redact(f"see {SECRET}").text
+    finally:
+        rules.add({})
+    assert SECRET in Redactor(b"k").redact(f"see {SECRET}").text
