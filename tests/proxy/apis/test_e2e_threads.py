@@ -14,6 +14,7 @@ from support.upstream import Thinking, turn
 
 LOG = COMMANDS["cat worker.log"]
 APIS = ["anthropic", "responses"]
+SAME = "cat worker.log"
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +53,7 @@ def test_results_are_read_by_calls_that_are_not_in_the_request(
     forwarded = []
     for held in (False, True):
         upstream.reset()
-        upstream.answers(*SESSION[:4], turn("Done."))
+        upstream.answers(*SESSION[:4], turn(bash(SAME)), turn(bash(SAME)), turn("Done."))
         start(api, held=held, stream=stream).say("Why does the total test fail?")
         assert statuses(upstream) == {200}
         told = [text for _, text in results(upstream.asked()[-1].json)]
@@ -60,13 +61,13 @@ def test_results_are_read_by_calls_that_are_not_in_the_request(
             told = [text for one in upstream.asked() for _, text in results(one.json)]
         forwarded.append(told)
     whole, new = forwarded
-    assert len(whole) == len(new) == 7
+    assert len(whole) == len(new) == 9
     # The last result repeats an earlier one, which the provider has, whoever brings it.
     assert "[Duplicate of " in new[-1]
+    # One that tells of failures does so each time.
+    assert "1 failed, 60 passed" in new[6]
+    assert "Duplicate of " not in new[6]
     assert new[:-1] == whole[:-1]
-
-
-SAME = "cat worker.log"
 
 
 def test_what_may_not_be_held_any_more_is_not_referred_to(start: Any, upstream: Any) -> None:
