@@ -51,7 +51,9 @@ _ENDED = (
     r"|\bPassed +[0-9.]+ sec|\bSUCCESS \[ *[0-9.:]+ *(?:s|min)\]|✓|✔)"
     r"(?: *[\[(] *[0-9.,]+ *(?:%|ms|s|sec|secs)? *[\])]| +in [0-9.]+ ?s| +[0-9.]+ ?m?s)?"
 )
-_PREFIX = r"(?:[\w.-]+ +\| )?(?:\[?[0-9TZ:.,+ -]{8,35}\]? +)?[ \t]*"
+_RUNNER = r"@?[\w./-]+[ :][\w:.-]*(?:test|spec|check|e2e)[\w:.-]*: "
+"""A package and its script."""
+_PREFIX = rf"(?:[\w.-]+ +\| |{_RUNNER})?(?:\[?[0-9TZ:.,+ -]{{8,35}}\]? +)?[ \t]*"
 """What services and time stamps put in front of a line."""
 _WHAT = r"(?:(?:tests?|examples?|specs?|suites?|files?|checks?|jobs?|targets?|steps?|errors?|assertions?) )?"
 _SOME_FAILED = (

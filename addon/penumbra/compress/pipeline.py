@@ -18,13 +18,14 @@ from functools import partial
 from penumbra import errors
 from penumbra.compress import critical_lines, time_budget, token_estimate, wrapped
 from penumbra.compress.calls.classify import Call, classify
-from penumbra.compress.calls.envelope import cut_notices, split_envelope, tells_failure, without_needless
+from penumbra.compress.calls.envelope import split_envelope, tells_failure, with_cut_told, without_needless
 from penumbra.compress.families import shorten as families
 from penumbra.compress.result import Loss, Mode, Policy, Redact, Shortened, ToolOutput
+from penumbra.compress.shape import shape_of
 from penumbra.compress.size import exceeds, size
 from penumbra.compress.stage import Shape, Source, Stage, Trace, Trial, is_readable
 from penumbra.compress.stage_order import AFTER_FAMILY, STRUCTURE
-from penumbra.compress.stages import binary, json_minify, terminal, truncate
+from penumbra.compress.stages import binary, terminal, truncate
 
 _RANK = {mode: rank for rank, mode in enumerate(Mode)}
 _OURS = re.compile(
@@ -39,11 +40,6 @@ _CLEARLY_WORTH = 1_000
 """The same of a stage that is the first to leave something out."""
 _WORTH = 100
 """Estimated tokens that must be saved for a reference to be worth it."""
-_NOTICES = 4
-"""Notices that are repeated."""
-_BEGINNING = 20_000
-"""Characters in which a diff must show itself."""
-_DIFF = re.compile(r"^(?:diff --git |@@ -[0-9]|--- \S.*\n\+\+\+ \S)", re.MULTILINE)
 _OF_ANY_SIZE = frozenset({"excerpt"})
 """Stages that don't look at the lines of a text that is too large for that."""
 _LAST = frozenset({"excerpt", "dictionary"})
@@ -170,9 +166,9 @@ class _Run:
         return True
 
     def open_envelope(self) -> None:
-        """Take off what an agent writes around each output, and nobody acts on: in short results, too."""
-        if _RANK[self.policy.mode] >= _RANK[Mode.STANDARD]:
-            self.apply("envelope", Loss.NONE, without_needless)
+        """Take off what an agent writes around a command's output, and nobody acts on: of short ones, too."""
+        if _RANK[self.policy.mode] >= _RANK[Mode.STANDARD] and (self.call.shell or not self.call.is_quoted):
+            self.apply("envelope", Loss.NONE, partial(without_needless, is_quoted=self.call.is_quoted))
 
     def structure(self, ref: Callable[[str], str]) -> None:
         """The stages that the mode, the size and the call allow."""
@@ -193,7 +189,7 @@ class _Run:
         source = Source(
             call=self.call,
             # No stage asks what a text looks like that is quoted later.
-            shape=Shape.PLAIN if self.call.is_quoted else _shape(self.text),
+            shape=Shape.PLAIN if self.call.is_quoted else shape_of(self.text),
             policy=self.policy,
             is_error=self.output.is_error or tells_failure(head, tail),
             call_id=self.output.call_id,
@@ -212,21 +208,12 @@ class _Run:
             self.steps(STRUCTURE, source)
         self.steps(AFTER_FAMILY, source)
         if self.loss is Loss.LOSSY:
-            self._tell_cut(whole)
+            room = size(body) - size(self.text) - size(self.policy.overhead)
+            self.text = with_cut_told(self.text, whole, room)
         self.text = whole if len(self.stages) == stages else head + self.text + tail
 
-    def _tell_cut(self, whole: str) -> None:
-        """What the agent had cut itself is not among the counts: that is said, and its notices stay."""
-        notices = cut_notices(whole)
-        if not notices:
-            return
-        gone = [notice for notice in notices if notice not in self.text][:_NOTICES]
-        told = f" ({'; '.join(gone)})" if gone else ""
-        end = "" if self.text.endswith("\n") else "\n"
-        self.text += f"{end}[counts are of what the client sent, which it had cut before{told}]"
-
     def _after_family(self, source: Source) -> Source:
-        return replace(source, shape=_shape(self.text), call=replace(self.call, family=self.family))
+        return replace(source, shape=shape_of(self.text), call=replace(self.call, family=self.family))
 
     def command_family(self) -> bool:
         """Apply what is known about the command that printed the text; whether that changed it."""
@@ -390,17 +377,3 @@ def _classified(output: ToolOutput) -> Call:
 def _failed(stage: str, error: Exception) -> None:
     """One log line, without the text that it failed on."""
     _log.warning("Penumbra passes over stage %s: %s", stage, errors.place(error))
-
-
-def _shape(text: str) -> Shape:
-    """What the text looks like, by its beginning."""
-    if text[:1] in ("{", "[") or text[:1].isspace():
-        start = text.strip()
-        if start[:1] in ("{", "[") and (
-            json_minify.is_json(start) or json_minify.is_json(start.split("\n", 1)[0])
-        ):
-            return Shape.JSON
-    beginning = text[:_BEGINNING]
-    if any(sign in beginning for sign in ("diff --git ", "@@ -", "\n+++ ")) and _DIFF.search(beginning):
-        return Shape.DIFF
-    return Shape.PLAIN

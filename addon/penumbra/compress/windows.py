@@ -93,13 +93,14 @@ def _merge(spans: list[Span]) -> list[Span]:
 
 
 def assemble(data: bytes, spans: list[Span], marker: Callable[[int, int], str]) -> str:
-    """The spans, with `marker(start, end)` on a line of its own for each gap between them."""
+    """The spans, with `marker(start, end)` on a line of its own for each gap before, between, behind them."""
     parts: list[bytes] = []
     position = 0
-    for start, end in spans:
+    for start, end in [*spans, (len(data), len(data))]:
         if start > position:
             before = b"" if not parts or parts[-1].endswith(b"\n") else b"\n"
-            parts.append(before + marker(position, start).encode() + b"\n")
+            behind = b"\n" if start < end else b""
+            parts.append(before + marker(position, start).encode() + behind)
         parts.append(data[start:end])
         position = end
     return b"".join(parts).decode("utf-8", "surrogatepass")

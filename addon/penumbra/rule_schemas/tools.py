@@ -42,6 +42,8 @@ class ToolArguments(Strict, frozen=True):
     """Those of them that do so whatever the tool is."""
     path: tuple[str, ...] = ()
     """Arguments that name a file or folder."""
+    written: tuple[str, ...] = ()
+    """Arguments of edits that hold what is new in the file."""
 
 
 class CodeCalls(Strict, frozen=True):

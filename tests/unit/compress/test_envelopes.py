@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from penumbra.compress.calls.envelope import split_envelope, tells_failure, without_needless
 from penumbra.compress.calls.tools import tool_rules
+from penumbra.compress.pipeline import shorten
+from penumbra.compress.result import Policy, Redacted, ToolOutput
 from penumbra.rule_schemas.tools import EnvelopeExample, TrimExample
 from support.cases import each
 
@@ -23,6 +25,19 @@ def test_examples(example: EnvelopeExample) -> None:
 def test_what_nobody_acts_on_goes(example: TrimExample) -> None:
     assert without_needless(example.text) == example.gives
     assert without_needless(example.gives) == example.gives
+
+
+@each(
+    ("tool", "arguments"),
+    [("Read", {"file_path": "a.txt"}), ("Write", {"file_path": "a.txt"}), ("Bash", {"command": "cat a.txt"})],
+)
+def test_a_file_that_looks_like_an_envelope_is_none(tool: str, arguments: dict[str, str]) -> None:
+    text = "Exit code: 0\nWall time: 1 seconds\nChunk ID: 7\nrows\n<shellId: 1 completed with exit code 0>"
+    made = shorten(ToolOutput(text, tool, arguments), Policy(), Redacted, str)
+    assert (made.text, made.stages) == (text, ())
+    if tool == "Bash":
+        made = shorten(ToolOutput(f"Exit code: 0\nOutput:\n{text}", tool, arguments), Policy(), Redacted, str)
+        assert made.text == text.removesuffix("\n<shellId: 1 completed with exit code 0>")
 
 
 @given(

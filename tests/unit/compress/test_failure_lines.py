@@ -274,6 +274,20 @@ def test_what_does_not_fit_is_counted_and_the_most_severe_come_first() -> None:
     assert levels == sorted(levels)
 
 
+def test_code_and_what_people_wrote_is_no_failure() -> None:
+    chance = random.Random(3)
+    rest = [{"id": n, "body": _words(chance, 12)} for n in range(300)]
+    comment = 'We return an error here.\n\n```go\nreturn fmt.Errorf("failed: %w", err)\n```\n' + _words(
+        chance, 60
+    )
+    rest.insert(150, {"id": 7, "body": comment})
+    assert HEADING not in shown(json.dumps({"nodes": rest}), "mcp__forge__comments", {"q": 1}, Mode.STANDARD)
+    subjects = [f"{n * 7919:07x} fix({n % 9}): error {_words(chance, 6)} failed" for n in range(900)]
+    assert HEADING not in shown("\n".join(subjects), "Bash", {"command": "git log --oneline"}, Mode.STANDARD)
+    code = [f"{n:4} | \traise ValueError('error {_words(chance, 6)}')" for n in range(900)]
+    assert HEADING not in shown("\n".join(code), "Bash", {"command": "./frames"}, Mode.STANDARD)
+
+
 def test_names_of_failed_tests_come_before_tests_that_passed() -> None:
     lines = [
         f"tests/test_{'abcd'[n % 4]}.py::test_error_{WORDS[n % 10]}_{n} {'FAILED' if n % 17 == 3 else 'PASSED'} [{n // 3}%]"
@@ -300,6 +314,8 @@ def test_names_of_failed_tests_come_before_tests_that_passed() -> None:
         "[       OK ] Suite.Error (0 ms)",
         "3/12 Test #3: failed ....   Passed    0.01 sec",
         "web-1  | 2026-01-02T03:04:05Z ✓ no error",
+        "@scope/core test: (pass) a > throws an error [1.00ms]",
+        "core:test:unit: ✓ reports a failure",
     ],
 )
 def test_what_passed_is_not_critical(line: str) -> None:

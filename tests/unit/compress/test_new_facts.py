@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from functools import partial
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from penumbra.compress import windows
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Mode, Policy, Redacted, ToolOutput
 from penumbra.compress.size import encode
-from penumbra.compress.stages import new_facts, row_sample, search_hits
+from penumbra.compress.stages import excerpt, new_facts, row_sample, search_hits
 
 STANDARD = Policy(mode=Mode.STANDARD, lossy=True)
 NOISE = [f"working on step number {n % 7} of the plan, nothing to see here" for n in range(400)]
@@ -105,3 +106,22 @@ def test_a_heading_does_not_name_its_own_call() -> None:
     short = run("Bash", {"command": "./x"}, "\n".join(f"line {n} of it" for n in range(900)))
     assert "in part; " in short
     assert "call_7" not in short
+
+
+def test_the_last_line_stays_where_half_the_room_holds_it() -> None:
+    rows = [f"row {n} of {n * 7919 % 1009}" for n in range(300)]
+    for width in (100, 230):
+        assert chosen([*rows, "e" * width], 600).endswith("e" * width)
+    kept = chosen([*rows, "e" * 390], 600)
+    assert kept.endswith(" bytes]")
+    assert len(kept) <= 600
+
+
+def test_what_is_missing_at_the_end_is_counted() -> None:
+    data = b"a\nb\nc\nd"
+    assert windows.assemble(data, [(0, 2)], partial(excerpt._gap, data)) == "a\n[3 lines left out]"
+    assert windows.assemble(data, [(0, 3)], partial(excerpt._gap, data)) == "a\nb\n[4 bytes left out]"
+    data += b"\n"
+    assert windows.assemble(data, [(2, 4)], partial(excerpt._gap, data)) == (
+        "[1 line left out]\nb\n[2 lines left out]"
+    )

@@ -42,6 +42,16 @@ def test_other_code_and_other_tools_stay() -> None:
     assert run("Edit", {"new_string": "\n".join(CODE)}, echo, lossy=False) == echo
 
 
+def test_old_text_is_not_what_the_call_has_written() -> None:
+    code = "\n".join(CODE)
+    echo = f"not found, nothing was edited:\n{code}"
+    for old in ({"old_string": code, "new_string": "x"}, {"edits": [{"old_str": code}]}, {"path": code}):
+        assert run("Edit", old, echo) == echo
+    patch = "*** Update File: a.py\n@@\n" + "\n".join(f"-{line}" for line in CODE)
+    output = ToolOutput(text=echo, tool="apply_patch", arguments=patch)
+    assert shorten(output, Policy(lossy=True), Redacted, lambda text: "").text == echo
+
+
 def test_something_is_said_to_be_missing() -> None:
     echo = "\n".join(["edited:", *CODE])
     output = ToolOutput(text=echo, tool="Write", arguments={"content": "\n".join(CODE)})

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 
+from penumbra.compress.calls.classify import Call
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
 from penumbra.compress.size import size
+from penumbra.compress.stage import Shape, Source
+from penumbra.compress.stages import excerpt, new_facts
 from support.cases import each
 
 PREFIX = "<<<SHADOW:shadow_" + "0" * 32 + ">>>\n"
@@ -129,3 +133,15 @@ def test_what_says_that_it_failed_may_say_more() -> None:
         for code in (0, 2)
     ]
     assert 1.8 < sizes[1] / sizes[0] < 2.2
+
+
+def test_the_limit_goes_on_evenly_where_lines_are_no_longer_compared() -> None:
+    def limit(size: int) -> int:
+        source = Source(Call("bash"), Shape.PLAIN, Policy(lossy=True), False, "", "x" * size, str, bool)
+        return excerpt.limit_of(excerpt.Kind.COMMAND, source)
+
+    sizes = [*range(150_000, 300_000, 1_000), 800_000, 10_000_000]
+    limits = [limit(size) for size in sizes]
+    assert max(abs(one - other) for one, other in pairwise(limits[:-2])) < 100
+    assert limits[-2:] == [6_708, 4_500]
+    assert max(limits) == limit(new_facts.LONGEST) == 13_416

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from penumbra.compress.calls.classify import classify
+from penumbra.compress.calls.envelope import with_cut_told
 from penumbra.compress.calls.log_files import is_data
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
@@ -131,7 +132,9 @@ def test_white_space_goes_from_what_a_known_program_prints_only() -> None:
     assert "whitespace" not in run(text, "Task", prompt="report").stages
 
 
-@pytest.mark.parametrize("path", ["app.log", "/r/package-lock.json", "rows.csv", "/r/dist/a.js", "a.min.js"])
+@pytest.mark.parametrize(
+    "path", ["app.log", "/r/package-lock.json", "rows.csv", "/r/node_modules/a.js", "a.min.js"]
+)
 def test_nobody_edits_logs_and_what_is_built(path: str) -> None:
     assert is_data(path)
     assert not classify("Read", {"file_path": path}).is_quoted
@@ -173,6 +176,8 @@ def test_a_cut_read_counts_lines_of_the_file_where_the_call_tells() -> None:
         ("tail -n +40 a.py", 40),
         ("cat a.py", 1),
         ("cat a.py | tail -50", 0),
+        ("cat a.py | grep x", 0),
+        ("sed -n '30,90p' a.py | grep -v x", 0),
         ("sed -n '/x/,$p' a.py", 0),
     ):
         assert classify("Bash", {"command": command}).first_line == first
@@ -233,3 +238,11 @@ def test_what_saves_little_leaves_nothing_out() -> None:
     frames = "\n".join(f"    at f{n} (node_modules/x/a.js:{n}:1)" for n in range(5))
     result = run(f"{lines}\nTypeError: x\n    at main (src/a.js:1:2)\n{frames}\n", command="node a.js")
     assert result.loss is not Loss.LOSSY
+
+
+def test_telling_of_the_clients_cut_makes_no_text_longer() -> None:
+    whole = "row\n" * 30 + "[900 lines truncated]\n"
+    for room, end in ((200, "([900 lines truncated])]"), (80, "had cut before]"), (40, "row")):
+        text = with_cut_told("row\nrow", whole, room)
+        assert text.endswith(end)
+        assert len(text) <= len("row\nrow") + room

@@ -79,10 +79,12 @@ class Call:
         if len(printing) != 1 or not printing[0].read or not printing[0].path:
             return 0
         part = printing[0]
-        if part.argv[0] in ("cat", "head") and not part.cut:
+        if part.cut or part.selected:
+            return 0
+        if part.argv[0] in ("cat", "head"):
             return 1
         asked = [found for word in part.argv[1:] if (found := _FROM.fullmatch(word))]
-        return int(asked[0][1] or asked[0][2]) if len(asked) == 1 and not part.cut else 0
+        return int(asked[0][1] or asked[0][2]) if len(asked) == 1 else 0
 
     @property
     def is_coloured(self) -> bool:

@@ -9,12 +9,14 @@ import re2
 
 from penumbra import rules
 from penumbra.compress.calls.tools import tool_rules
-from penumbra.compress.size import encode
+from penumbra.compress.size import encode, size
 
 MAX_LINES = 16
 """How many lines of an envelope are taken off at each end."""
 TAIL_WINDOW = 1_000
 """Characters at the end of a text in which the last line of an envelope must begin."""
+_NOTICES = 4
+"""Notices that are repeated."""
 
 
 @rules.cached
@@ -35,6 +37,9 @@ def split_envelope(text: str) -> tuple[str, str, str]:
         if not match or match.end() == start:
             break
         start = match.end()
+        # Behind what announces the output stands the output.
+        if match[0] in _openings():
+            break
     end = len(text)
     for _ in range(MAX_LINES):
         window = encode(text[max(start, end - TAIL_WINDOW) : end])
@@ -45,10 +50,21 @@ def split_envelope(text: str) -> tuple[str, str, str]:
     return text[:start], text[start:end], text[end:]
 
 
-def without_needless(text: str) -> str:
-    """The text without the lines of its envelope that nobody acts on; without output, how it ended stays."""
+@rules.cached
+def _openings() -> frozenset[str]:
+    return frozenset(label.opening for label in tool_rules().envelopes.labels)
+
+
+def without_needless(text: str, is_quoted: bool = False) -> str:
+    """The text without the lines of its envelope that nobody acts on; without output, how it ended stays.
+
+    `is_quoted`: the output is a file's content, which may look like an envelope. Then only one counts that
+    says where the output begins.
+    """
     head, body, tail = split_envelope(text)
     if not head and not tail:
+        return text
+    if is_quoted and not head.endswith(tuple(_openings())):
         return text
     is_empty = not body.strip()
     first = _kept(_HEAD_LINE.findall(head), head + tail, is_empty)
@@ -89,9 +105,21 @@ def tells_failure(head: str, tail: str) -> bool:
     return any(_failed().search(part) for part in (head, tail) if part)
 
 
-def cut_notices(text: str) -> list[str]:
-    """What says in a text that the agent has cut it, each once, in order."""
-    return list(dict.fromkeys(found[0] for found in _cut().finditer(text))) if text else []
+def with_cut_told(text: str, whole: str, room: int) -> str:
+    """The shortened form of `whole`, with a last line if the agent had cut that itself: such parts are not
+    among our counts. Its notices stay, as far as `room` bytes hold them; the text as it is where they hold
+    nothing.
+    """
+    notices = dict.fromkeys(notice[0] for notice in _cut().finditer(whole))
+    if not notices:
+        return text
+    gone = [notice for notice in notices if notice not in text][:_NOTICES]
+    end = "" if text.endswith("\n") else "\n"
+    for told in (f" ({'; '.join(gone)})" if gone else "", ""):
+        line = f"{end}[counts are of what the client sent, which it had cut before{told}]"
+        if size(line) <= room:
+            return text + line
+    return text
 
 
 @rules.cached

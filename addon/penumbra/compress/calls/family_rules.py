@@ -37,6 +37,16 @@ def families() -> Mapping[str, NamedFamily]:
 
 
 @rules.cached
+def _prints() -> Mapping[str, str]:
+    return {name: rule.prints for name, (rule, _) in families().items()}
+
+
+def prints(family: str) -> str:
+    """What a family's output tells, `run`, `names` or `texts`; empty if there is no such family."""
+    return _prints().get(family, "")
+
+
+@rules.cached
 def excerpt_sizes() -> Mapping[str, int]:
     """Bytes that an excerpt of a family's output may have, where its rule says so."""
     return {

@@ -1,6 +1,6 @@
 """A bounded account of a long result: what it is, how large it was, and its most useful parts.
 
-    [search result in part; 40093 bytes, 795 lines; call call_x]
+    [search result in part; 40093 bytes, 795 lines]
     src/a.py: 2 hits
     12:import os
     [1 more: 40]
@@ -18,7 +18,7 @@ from functools import cache, partial
 
 from penumbra.compress import failure_lines, windows
 from penumbra.compress.calls import log_files
-from penumbra.compress.calls.family_rules import excerpt_sizes
+from penumbra.compress.calls.family_rules import excerpt_sizes, prints
 from penumbra.compress.critical_lines import Severity
 from penumbra.compress.failure_lines import FailureLines
 from penumbra.compress.result import Mode
@@ -63,7 +63,8 @@ _LIMITS = {
     Kind.OTHER: (4_500, 30),
 }
 """Bytes of an account, heading included, in standard mode: the least, and what the root of the original's
-bytes is multiplied by. Of a text four times as large twice as much may be told."""
+bytes is multiplied by. Of a text four times as large twice as much may be told. Where it is too large for
+its lines to be compared, room is taken blindly, so that it falls again."""
 _MOST = 24_000
 """Bytes above which no account grows."""
 _FILE = 15 / 32
@@ -75,10 +76,16 @@ _SHARE_OF_QUOTED = 0.25
 """The same where they may be quoted: in lists, in what another agent reports."""
 _MORE = 6_000
 """Bytes by which an account may be larger for failure lines that it would leave out."""
-_LISTS = ("paths", "listing", "tree")
-"""Families whose output is names of files."""
 _NAMES = re.compile(rb"^(?:\S+|[ld-][rwxsStT-]{9}[^\n]*)$", re.MULTILINE)
-"""Their lines, but for what went wrong."""
+"""Names of files, in lines of their own."""
+_FRAMES = re.compile(
+    rb"^[ \t>]*[0-9]{1,6}(?: ?[|\xe2]|[:-](?: {2}|\t)| ?[+-](?: {2}|\t)| {4,})[^\n]*", re.MULTILINE
+)
+"""Lines of code with their numbers, as they stand around what failed, too."""
+_TEXTS = re.compile(rb'(?:"([^"\\\n]{1,60})"\s*:\s*)?"(?:[^"\\\n]|\\.){200,}"|[^\t\n"]{200,}')
+"""Long texts in JSON, with their keys, or in the cells of a table of it: what people wrote."""
+_TELLING_KEY = re.compile(rb"(?i)err|fail|exception|trace|stdout|stderr|output|log|reason")
+"""Keys of texts that programs wrote."""
 _LEAST = 1_000
 """No wish for a smaller result makes an account smaller than this many bytes."""
 _LOOKED_AT = 20_000
@@ -114,17 +121,19 @@ def account(text: str, source: Source) -> str | None:
     data = encode(text)
     found = FailureLines()
     if _tells_failures(kind, text, source):
-        is_list = kind is Kind.LIST or source.call.family in _LISTS
-        # The name of a file tells of no failure.
-        found = FailureLines.of(_NAMES.sub(lambda name: b"." * len(name[0]), data) if is_list else data)
+        found = FailureLines.of(_without_quotations(data, kind, source))
     lines = cache(lambda: new_facts.Lines.of(data, source.mentioned()))
     body = partial(_body, text, data, kind, source=source, found=found, lines=lines)
     weakest, share, more = Severity.ERROR, _SHARE_OF_QUOTED, 0
     if kind is not Kind.REPORT and (kind is not Kind.LIST or source.call.shell):
         weakest, share = Severity.COMPLAINT, _SHARE
         more = min(_MORE, source.policy.max_output_bytes - limit) if source.policy.target_ratio is None else 0
-    written = failure_lines.write(found, room, body, weakest, least=windows.LEAST, more=more, share=share)
-    return f"{heading}\n{written}"
+    names = names_left_out.room(room) if kind in (Kind.COMMAND, Kind.OTHER) and is_readable(text) else 0
+    written = failure_lines.write(
+        found, room - names, body, weakest, least=windows.LEAST, more=more, share=share
+    )
+    told = names_left_out.line(text, written, names) if names else ""
+    return f"{heading}\n{written}{told}"
 
 
 def _is_list(text: str) -> bool:
@@ -135,10 +144,30 @@ def _is_list(text: str) -> bool:
 
 
 def _tells_failures(kind: Kind, text: str, source: Source) -> bool:
-    """Whether what looks like a failure in this text is one: in files that someone edits it is code."""
+    """Whether what looks like a failure in this text may be one: in files that someone edits it is code."""
     if kind in (Kind.FILE, Kind.SEARCH, Kind.WEB, Kind.HITS):
         return log_files.is_log(source.call.path if kind is Kind.FILE else "", text)
-    return kind is not Kind.DIFF
+    return kind is not Kind.DIFF and (source.is_error or prints(source.call.family) != "texts")
+
+
+def _without_quotations(data: bytes, kind: Kind, source: Source) -> bytes:
+    """The text, all places as they are, without what tells of no failure whatever it says."""
+    data = _FRAMES.sub(_blank, data)
+    if kind is Kind.LIST or prints(source.call.family) == "names":
+        data = _NAMES.sub(_blank, data)
+    if kind is Kind.JSON and not source.is_error:
+        data = _TEXTS.sub(_unless_telling, data)
+    return data
+
+
+def _blank(found: re.Match[bytes]) -> bytes:
+    return b"." * len(found[0])
+
+
+def _unless_telling(found: re.Match[bytes]) -> bytes:
+    text = found[0].replace(b"\\n", b"\n").decode("utf-8", "replace")
+    is_telling = bool(found[1] and _TELLING_KEY.search(found[1])) or log_files.is_log("", text)
+    return found[0] if is_telling else _blank(found)
 
 
 def kind_of(source: Source) -> Kind:
@@ -150,7 +179,7 @@ def kind_of(source: Source) -> Kind:
         return Kind.DIFF
     if kind is Kind.COMMAND and search_hits.is_search(source.call):
         return Kind.SEARCH
-    if kind is Kind.COMMAND and source.call.family in _LISTS:
+    if kind is Kind.COMMAND and prints(source.call.family) == "names":
         return Kind.LIST
     return kind
 
@@ -161,10 +190,10 @@ def limit_of(kind: Kind, source: Source) -> int:
     least, growth = _LIMITS.get(kind, (int(policy.max_output_bytes * _FILE), 0))
     if kind is Kind.COMMAND:
         least = excerpt_sizes().get(source.call.family, least)
-    if source.original_bytes <= new_facts.LONGEST:
-        limit = max(least, min(_MOST, int(growth * source.original_bytes**0.5)))
-    else:
-        limit = least
+    told_of = source.original_bytes
+    if told_of > new_facts.LONGEST:
+        told_of = new_facts.LONGEST**2 // told_of
+    limit = max(least, min(_MOST, int(growth * told_of**0.5)))
     if kind is not Kind.FILE:
         limit = limit // 2 if policy.mode is Mode.AGGRESSIVE else limit
         limit = limit * 2 if source.is_error else limit
@@ -210,17 +239,16 @@ def _body(
         sample = row_sample.sample_separated(text, room, source.mentioned())
     if sample is not None:
         return sample
-    names = names_left_out.room(room) if kind in (Kind.COMMAND, Kind.OTHER) else 0
     if kind is not Kind.DIFF and len(data) <= new_facts.LONGEST and is_readable(text):
-        spans = lines().choose(room - names, found.ranked())
+        spans = lines().choose(room, found.ranked())
     else:
-        spans = windows.choose(data, room - names, found.ranked())
-    told = windows.assemble(data, spans, partial(_gap, data))
-    return told + names_left_out.line(data, spans, names) if names else told
+        spans = windows.choose(data, room, found.ranked())
+    return windows.assemble(data, spans, partial(_gap, data))
 
 
 def _gap(data: bytes, start: int, end: int) -> str:
-    lines = data.count(10, start, end)
+    is_unended = end == len(data) and not data.endswith(b"\n")
+    lines = data.count(10, start, end) + is_unended
     starts_line = start == 0 or data[start - 1 : start] == b"\n"
     if lines and starts_line and (end == len(data) or data[end - 1 : end] == b"\n"):
         return f"[{lines} {'line' if lines == 1 else 'lines'} left out]"

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator
 
-import re2
-
-from penumbra.compress.windows import Span
+from penumbra.compress.size import size
 
 MOST = 12
 """Names."""
-_ROOM = 600
+_ROOM = 400
 """Bytes that the line may have."""
-_SHARE = 8
+_SHARE = 12
 """It has no more than this part of an excerpt's room."""
-_OPTIONS = re2.Options()
-_OPTIONS.encoding = re2.Options.Encoding.LATIN1
-_NAME = re2.compile(
-    rb"https?://[^\s\"'`<>()\[\]{},;\\]{4,}|(?:~|\.{1,2})?(?:/?[\w@+-][\w.@+-]*)+/[\w.@+-]*\.[A-Za-z]\w{0,7}\b",
-    _OPTIONS,
-)
+_ADDRESS = re.compile(r"https?://[\w.~:/?#@!$&*+=%-]+")
+_PATH = re.compile(r"[\w.@+~/-]+")
+"""All that may be a path: a name is whole where it is one such run."""
+_FILE = re.compile(r"[\w.@+-]*\.[A-Za-z]\w{0,7}")
+"""Its last part."""
+_BEFORE = frozenset("\\])}$%#*?:&^!…")
+"""What in front of a name may be part of it."""
+_BEHIND_PATH, _BEHIND_ADDRESS = frozenset("[{$%*&^"), frozenset("[{(|^,;'")
+"""The same behind it, where no blank follows."""
+_ESCAPE = re.compile(r'\\(?:\\|[nrtbf"])')
 _LONGEST = 160
-"""Bytes of a name."""
+"""Characters of a name."""
 _SEARCHED = 200_000
-"""Bytes that are looked at."""
+"""Characters that are looked at."""
+_FORM = "\n[what is left out names, among others: %s]"
 
 
 def room(of: int) -> int:
@@ -31,30 +35,61 @@ def room(of: int) -> int:
     return min(_ROOM, of // _SHARE)
 
 
-def line(data: bytes, spans: Sequence[Span], most: int) -> str:
+def line(text: str, shown: str, most: int) -> str:
     """`[what is left out names, among others: src/a.py, https://…]`, with the line end in front of it.
 
-    `spans`: what is kept of `data`, in order; `most`: bytes. Empty if there are no such names.
+    `shown`: what is shown of the text; `most`: bytes. Empty if it shows all such names.
     """
-    kept = b"\n".join(data[start:end] for start, end in spans)
-    names: list[bytes] = []
+    names: list[str] = []
     left = most - len(_FORM)
-    for name in dict.fromkeys(_left_out(data, spans)):
-        if len(names) == MOST:
+    for name in dict.fromkeys(_names(text[:_SEARCHED])):
+        if len(names) == MOST or left < 0:
             break
-        if len(name) <= _LONGEST and len(name) + 2 <= left and name not in kept:
+        if len(name) <= _LONGEST and size(name) + 2 <= left and name not in shown:
             names.append(name)
-            left -= len(name) + 2
+            left -= size(name) + 2
     # A single name says too little for its line.
-    return _FORM % b", ".join(names).decode("ascii", "replace") if len(names) > 1 else ""
+    return _FORM % ", ".join(names) if len(names) > 1 else ""
 
 
-_FORM = "\n[what is left out names, among others: %s]"
+def _names(text: str) -> Iterator[str]:
+    """Names that are whole, in order; those that a program has shortened are none."""
+    if text.count("\\n") > text.count("\n"):
+        text = _ESCAPE.sub(_unescaped, text)
+    behind = 0
+    for match in _PATH.finditer(text):
+        start, end = match.span()
+        if start < behind:
+            continue
+        if address := _address(text, start, end):
+            behind = address.end()
+            name = address[0].rstrip(".:!?")
+            if _is_whole(text, start, behind, _BEHIND_ADDRESS) and len(name) > len("https://a.b"):
+                yield name
+        elif _is_path(name := match[0].rstrip(".-")) and _is_whole(text, start, end, _BEHIND_PATH):
+            yield name
 
 
-def _left_out(data: bytes, spans: Sequence[Span]) -> Iterator[bytes]:
-    position = 0
-    for start, end in (*spans, (len(data), len(data))):
-        for match in _NAME.finditer(data, position, min(start, _SEARCHED)):
-            yield match[0].rstrip(b".:")
-        position = end
+def _unescaped(match: re.Match[str]) -> str:
+    return match[0] if match[0] == "\\\\" else "  "
+
+
+def _address(text: str, start: int, end: int) -> re.Match[str] | None:
+    """The address that begins with a run of characters."""
+    return _ADDRESS.match(text, start) if text[start:end] in ("http", "https") else None
+
+
+def _is_path(run: str) -> bool:
+    _, slash, file = run.rpartition("/")
+    is_whole = bool(slash) and run[0] not in "-+" and "//" not in run and "..." not in run
+    return is_whole and bool(_FILE.fullmatch(file))
+
+
+def _is_whole(text: str, start: int, end: int, goes_on: frozenset[str]) -> bool:
+    """Whether nothing in front of a name or behind it can be part of it."""
+    before, behind, then = text[max(0, start - 1) : start], text[end : end + 1], text[end + 1 : end + 2]
+    if before in _BEFORE or behind == "…":
+        return False
+    if behind == "\\":
+        return then in ("n", "r", "t", '"')
+    return behind not in goes_on or not then or then.isspace()

@@ -186,9 +186,15 @@ class _Chosen:
         self.told: set[bytes] = set()
 
     def ends(self) -> None:
-        """The beginning and the end."""
-        for units, share in ((range(len(self.kept)), _HEAD), (range(len(self.kept) - 1, -1, -1), _TAIL)):
-            least = self.left - self.room * share // 100
+        """The beginning and the end: in any case the last line, or piece of one, that half the room holds."""
+        head, tail = self.room * _HEAD // 100, self.room * _TAIL // 100
+        last = len(self.kept) - 1
+        if last >= 0 and self._size(last) <= self.room // 2:
+            self._keep(last, self._size(last))
+            tail -= self._size(last)
+            last -= 1
+        for units, share in ((range(len(self.kept)), head), (range(last, -1, -1), tail)):
+            least = self.left - share
             for unit in units:
                 if self.kept[unit] or self.left - self._size(unit) < least:
                     break

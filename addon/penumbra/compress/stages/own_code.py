@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from penumbra.compress.calls.tools import tool_rules
 from penumbra.compress.stages import line_numbers
 
 _MARGIN = 6
@@ -30,7 +31,7 @@ _MOST = 20_000
 
 def without(text: str, arguments: Any) -> str | None:
     """The text without what stands in the call's arguments in the same order; None if there is too little."""
-    written = [argument.split("\n") for argument in _strings(arguments) if len(argument) >= _SHORTEST]
+    written = [argument.split("\n") for argument in _written(arguments) if len(argument) >= _SHORTEST]
     written = [lines for lines in written if _LEAST <= len(lines) <= _MOST]
     lines = text.split("\n")
     if not written or len(lines) < _LEAST:
@@ -52,17 +53,17 @@ def without(text: str, arguments: Any) -> str | None:
     return "\n".join(kept) if len(kept) < len(lines) else None
 
 
-def _strings(arguments: Any) -> Iterator[str]:
-    """The texts of decoded arguments, at any depth that agents use."""
+def _written(arguments: Any) -> Iterator[str]:
+    """What decoded arguments put into a file: old text that they name is none of it."""
     if isinstance(arguments, str):
-        yield arguments
+        yield "\n".join(line[1:] for line in arguments.split("\n") if line.startswith("+"))
     elif isinstance(arguments, Mapping):
+        keys = tool_rules().arguments.written
+        yield from (value for key, value in arguments.items() if key in keys and isinstance(value, str))
         for value in arguments.values():
-            yield from _strings(value) if not isinstance(value, Mapping) else ()
-    elif isinstance(arguments, Sequence):
-        for value in arguments:
-            if isinstance(value, Mapping):
-                yield from (inner for inner in value.values() if isinstance(inner, str))
+            if isinstance(value, Sequence) and not isinstance(value, str):
+                for edit in value:
+                    yield from _written(edit) if isinstance(edit, Mapping) else ()
 
 
 def _places(code: Sequence[str]) -> dict[str, list[int]]:
