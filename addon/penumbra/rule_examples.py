@@ -9,13 +9,13 @@ from penumbra.apis import recognise
 from penumbra.compress.calls.tools import category
 from penumbra.compress.families import examples as command_examples
 from penumbra.redaction import rule as secret_rule
-from penumbra.redaction import rule_examples as secret_examples
+from penumbra.redaction import secret_examples as secret_examples
 from penumbra.redaction.redactor import Redactor
-from penumbra.rule_schemas.base import convert
-from penumbra.rule_schemas.commands import CommandFile
+from penumbra.rule_schemas.command_rules import CommandFile
 from penumbra.rule_schemas.providers import Providers, RequestExample
-from penumbra.rule_schemas.secrets import SecretFile
-from penumbra.rule_schemas.tools import Tools
+from penumbra.rule_schemas.schema import convert
+from penumbra.rule_schemas.secret_rules import SecretFile
+from penumbra.rule_schemas.tool_rules import Tools
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson
 

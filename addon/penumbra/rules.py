@@ -16,7 +16,7 @@ import yaml
 
 from penumbra import yaml_bounds
 from penumbra.rule_schemas import RuleError, schema_of
-from penumbra.rule_schemas.base import Strict, convert
+from penumbra.rule_schemas.schema import Strict, convert
 
 _PACKAGE = Path(__file__).resolve().parent
 _Struct = TypeVar("_Struct", bound=Strict)

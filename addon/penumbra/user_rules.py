@@ -17,9 +17,9 @@ from typing import Any
 
 from penumbra import rules
 from penumbra.rule_schemas import RuleError, schema_of
-from penumbra.rule_schemas.base import broken_patterns, convert, problems
-from penumbra.rule_schemas.commands import CommandExample, CommandFile, FamilyRule
-from penumbra.rule_schemas.secrets import SecretFile, SecretRule
+from penumbra.rule_schemas.command_rules import CommandExample, CommandFile, FamilyRule
+from penumbra.rule_schemas.schema import broken_patterns, convert, problems
+from penumbra.rule_schemas.secret_rules import SecretFile, SecretRule
 
 KEYS: Mapping[str, tuple[str, ...]] = {
     "tools.yaml": (

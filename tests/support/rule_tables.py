@@ -10,33 +10,33 @@ from typing import Any
 
 import msgspec
 
-from penumbra.rule_schemas import commands, providers, secrets, shell, tools
-from penumbra.rule_schemas.base import Strict, allowed
+from penumbra.rule_schemas import command_rules, providers, secret_rules, shell_rules, tool_rules
+from penumbra.rule_schemas.schema import Strict, allowed
 
 PAGE = Path(__file__).parents[2] / "docs" / "rules.md"
 SHOWN: tuple[tuple[type[Strict], str], ...] = (
-    (commands.CommandFile, "A file"),
-    (commands.FamilyRule, "A family"),
-    (commands.ShapeRule, "`shape`"),
-    (commands.StepRule, "Any step"),
-    *((kind, f"`{name}`") for name, kind in commands.AnyStep.kinds.items()),
-    (commands.Within, "`within`"),
-    (commands.CommandExample, "An example"),
-    (secrets.SecretFile, "A file"),
-    (secrets.SecretRule, "A rule"),
-    (secrets.SecretExamples, "`examples`"),
-    (tools.Tools, "`tools.yaml`"),
-    (tools.GlobRule, "`mcp`"),
-    (tools.VerbRule, "`verbs`"),
-    (tools.ToolArguments, "`arguments`"),
-    (tools.ToolExample, "An example"),
+    (command_rules.CommandFile, "A file"),
+    (command_rules.FamilyRule, "A family"),
+    (command_rules.ShapeRule, "`shape`"),
+    (command_rules.StepRule, "Any step"),
+    *((kind, f"`{name}`") for name, kind in command_rules.AnyStep.kinds.items()),
+    (command_rules.Within, "`within`"),
+    (command_rules.CommandExample, "An example"),
+    (secret_rules.SecretFile, "A file"),
+    (secret_rules.SecretRule, "A rule"),
+    (secret_rules.SecretExamples, "`examples`"),
+    (tool_rules.Tools, "`tools.yaml`"),
+    (tool_rules.GlobRule, "`mcp`"),
+    (tool_rules.VerbRule, "`verbs`"),
+    (tool_rules.ToolArguments, "`arguments`"),
+    (tool_rules.ToolExample, "An example"),
     (providers.Providers, "`providers.yaml`"),
     (providers.ApiRule, "`apis`"),
     (providers.RequestExample, "An example"),
-    (shell.ShellRules, "`shell.yaml`"),
-    (shell.WrapperRule, "`wrappers`"),
-    (shell.FilterRule, "`filters`"),
-    (shell.ReadRule, "`reads`"),
+    (shell_rules.ShellRules, "`shell.yaml`"),
+    (shell_rules.WrapperRule, "`wrappers`"),
+    (shell_rules.FilterRule, "`filters`"),
+    (shell_rules.ReadRule, "`reads`"),
 )
 _PLACE = re.compile(r"<!-- (\w+\.\w+) -->\n(?:\n.*?\n)?<!-- end -->", re.DOTALL)
 

@@ -50,7 +50,7 @@ _STARTS = {"proxy": "proxy", "run": "proxy", "web": "web"}
 """What starts a proxy and takes mitmproxy's arguments; `run` is an earlier name of `proxy`."""
 _OWN = ("wrap", "local", "service", "stats", "pause", "resume", "doctor", "ca", "rules", "secrets")
 """A module each, but for those that stand in `_MODULES`."""
-_MODULES = {"resume": "pause"}
+_MODULES = {"resume": "pause", "rules": "rules_command"}
 _RUNNING = ("wrap", "local")
 _WANTING = ("wrap", "local", "rules", "secrets")
 """They do nothing without a word more."""

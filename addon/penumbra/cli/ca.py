@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from penumbra.cli import certificates
-from penumbra.cli.arguments import Parser, action
 from penumbra.cli.ca_files import ca_file, certificate_file, own_folder
 from penumbra.cli.failure import WRONG, Failure
+from penumbra.cli.parser import Parser, action
 
 USAGE = """\
 usage: penumbra ca [show]

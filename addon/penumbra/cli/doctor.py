@@ -14,9 +14,9 @@ import orjson
 from penumbra import rules
 from penumbra.cli import ca_check, environment_check, local, store_check
 from penumbra.cli.advisories import holes_of, version_of
-from penumbra.cli.arguments import Parser
 from penumbra.cli.checks import Check, State
 from penumbra.cli.installation import newer
+from penumbra.cli.parser import Parser
 from penumbra.errors import one_line
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from typing import Any
 
-from penumbra.cli.arguments import Parser
 from penumbra.cli.failure import Failure
+from penumbra.cli.parser import Parser
 from penumbra.metrics import running
 
 USAGE = """\

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from penumbra import rules
-from penumbra.cli.arguments import Parser, action, piped_text, print_left_out, use_rules
-from penumbra.cli.arguments import settings as read_settings
 from penumbra.cli.failure import WRONG, Failure
+from penumbra.cli.parser import Parser, action, piped_text, print_left_out, use_rules
+from penumbra.cli.parser import settings as read_settings
 from penumbra.config.settings import database_path
 from penumbra.errors import one_line
 from penumbra.redaction import RedactionError, RuleError, placeholder, ruleset
@@ -17,8 +17,8 @@ from penumbra.redaction.allowed import Allowed
 from penumbra.redaction.redactor import Redactor, Scan
 from penumbra.redaction.rule import Rule
 from penumbra.redaction.span import Rank
-from penumbra.rule_schemas.base import entries
-from penumbra.rule_schemas.secrets import SecretRule
+from penumbra.rule_schemas.schema import entries
+from penumbra.rule_schemas.secret_rules import SecretRule
 from penumbra.store.key_file import installation_key
 
 USAGE = """\

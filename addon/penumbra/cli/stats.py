@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 
-from penumbra.cli.arguments import Parser
 from penumbra.cli.counts import counted
+from penumbra.cli.parser import Parser
 from penumbra.errors import one_line
 from penumbra.metrics import running
 

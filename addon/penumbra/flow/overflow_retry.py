@@ -21,10 +21,10 @@ from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.flow import destination, hidden_requests
 from penumbra.flow import state as states
 from penumbra.flow.engines import Lease
+from penumbra.flow.loop_turns import Turns
 from penumbra.flow.state import FlowState
 from penumbra.flow.step import Step
 from penumbra.flow.tool_loop import ToolLoopStep
-from penumbra.flow.turns import Turns
 from penumbra.flow.usage_scaling import UsageScaling
 from penumbra.retry import refusals, retry
 from penumbra.retry.first_events import FirstEvents, Verdict

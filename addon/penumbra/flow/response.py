@@ -15,6 +15,7 @@ from penumbra import errors
 from penumbra.apis.base import Response
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.flow import state as states
+from penumbra.flow.loop_turns import Turns
 from penumbra.flow.overflow_retry import OverflowRetry
 from penumbra.flow.placeholder_warning import PlaceholderWarning
 from penumbra.flow.privacy import FlowPrivacy
@@ -22,7 +23,6 @@ from penumbra.flow.secret_restoration import SecretRestoration
 from penumbra.flow.state import FlowState
 from penumbra.flow.step import Step
 from penumbra.flow.tool_loop import ToolLoopStep
-from penumbra.flow.turns import Turns
 from penumbra.flow.usage_scaling import UsageScaling
 from penumbra.flow.websocket_opening import WebSocketOpening
 from penumbra.metrics.asked_originals import ExpansionMetrics

@@ -22,10 +22,10 @@ from penumbra.errors import place
 from penumbra.expand.loop import Broken, Continue, Done, ToolLoop
 from penumbra.flow import hidden_requests, response_bodies
 from penumbra.flow import state as states
+from penumbra.flow.loop_turns import MOST_RETRIES, Turns
 from penumbra.flow.looped_response import LoopedResponse
 from penumbra.flow.state import FlowState
 from penumbra.flow.step import Step
-from penumbra.flow.turns import MOST_RETRIES, Turns
 from penumbra.wire import content_stream
 
 if TYPE_CHECKING:

@@ -26,9 +26,9 @@ from penumbra.errors import place
 from penumbra.expand.loop import Ask, Broken, Continue, Done, ToolLoop
 from penumbra.flow import hidden_requests, response_bodies, websocket_frames
 from penumbra.flow.engines import Lease
+from penumbra.flow.loop_turns import MOST_RETRIES, Turns
 from penumbra.flow.looped_response import LoopedResponse
 from penumbra.flow.placeholder_warning import look_at_message
-from penumbra.flow.turns import MOST_RETRIES, Turns
 from penumbra.flow.websocket_frames import inject
 from penumbra.flow.websocket_lanes import Lane, Socket, Waiting
 from penumbra.flow.websocket_retry import Describe, Sending, WebSocketRetry

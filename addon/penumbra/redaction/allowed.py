@@ -25,7 +25,7 @@ import re2
 from penumbra.redaction import RuleError, placeholder
 from penumbra.redaction.rule import compile_pattern
 from penumbra.redaction.span import Span
-from penumbra.rule_schemas.base import reason
+from penumbra.rule_schemas.schema import reason
 
 FORMS = "id:…, sha256:…, value:…, rule:… or path:…"
 _ID = re.compile(r"[a-z2-7]{6}")

@@ -18,7 +18,7 @@ import re2
 from penumbra.redaction import RuleError
 from penumbra.redaction.rule import Allow, Rule, compile_pattern
 from penumbra.redaction.span import Rank
-from penumbra.rule_schemas.base import reason
+from penumbra.rule_schemas.schema import reason
 
 _LABEL = re.compile(r"[^a-z0-9]+")
 _LONGEST_LABEL = 40

@@ -12,8 +12,8 @@ import re2
 
 from penumbra import rules
 from penumbra.redaction.span import Rank
-from penumbra.rule_schemas.base import RuleError, entries, reason
-from penumbra.rule_schemas.secrets import SecretRule
+from penumbra.rule_schemas.schema import RuleError, entries, reason
+from penumbra.rule_schemas.secret_rules import SecretRule
 
 _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from msgspec import field
 
-from penumbra.rule_schemas.base import Regex, Size, Strict
+from penumbra.rule_schemas.schema import Regex, Size, Strict
 
 Member = Literal["string", "array", "object", "string or array", "array or object"]
 

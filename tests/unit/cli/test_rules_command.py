@@ -14,12 +14,12 @@ import pytest
 import yaml
 
 from penumbra import user_rules
-from penumbra.cli import rules as command
+from penumbra.cli import rules_command as command
 from penumbra.cli import rules_trial
 from penumbra.cli.failure import Failure
 from penumbra.compress.families.examples import problems
-from penumbra.rule_schemas.base import convert
-from penumbra.rule_schemas.commands import CommandExample, CommandFile
+from penumbra.rule_schemas.command_rules import CommandExample, CommandFile
+from penumbra.rule_schemas.schema import convert
 from support.cases import each
 
 STRANGERS = Path(__file__).parents[2] / "support" / "strangers_rules"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penumbra.compress.calls.classify import MAX_LINE, classify
 from penumbra.compress.calls.tools import CATEGORIES, category, skips, tool_rules
-from penumbra.rule_schemas.tools import ToolExample
+from penumbra.rule_schemas.tool_rules import ToolExample
 from support.cases import each
 from support.examples import examples
 

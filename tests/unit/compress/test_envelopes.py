@@ -9,7 +9,7 @@ from penumbra.compress.calls.envelope import split_envelope, tells_failure, with
 from penumbra.compress.calls.tools import tool_rules
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Policy, Redacted, ToolOutput
-from penumbra.rule_schemas.tools import EnvelopeExample, TrimExample
+from penumbra.rule_schemas.tool_rules import EnvelopeExample, TrimExample
 from support.cases import each
 
 

@@ -15,7 +15,7 @@ from penumbra.compress.families.several_outputs import MAX_ANNOUNCEMENTS
 from penumbra.compress.families.shorten import apply
 from penumbra.compress.result import Loss
 from penumbra.compress.size import size
-from penumbra.rule_schemas.commands import FamilyRule
+from penumbra.rule_schemas.command_rules import FamilyRule
 from support.cases import each
 from support.examples import examples
 

@@ -12,8 +12,8 @@ from penumbra.compress.families.examples import call_of, examples, problems
 from penumbra.compress.families.shorten import apply
 from penumbra.compress.result import Loss
 from penumbra.compress.size import size
-from penumbra.rule_schemas.base import broken_patterns, patterns
-from penumbra.rule_schemas.commands import CommandExample, FamilyRule
+from penumbra.rule_schemas.command_rules import CommandExample, FamilyRule
+from penumbra.rule_schemas.schema import broken_patterns, patterns
 from support.cases import each
 
 EXAMPLES = list(examples())

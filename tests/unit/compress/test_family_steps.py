@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from penumbra.compress.families.patterns import LINE_LIMIT, LinearPattern
 from penumbra.compress.families.steps import Step, step
 from penumbra.compress.result import Loss
-from penumbra.rule_schemas.base import RuleError, convert
-from penumbra.rule_schemas.commands import AnyStep
+from penumbra.rule_schemas.command_rules import AnyStep
+from penumbra.rule_schemas.schema import RuleError, convert
 from support.examples import examples
 
 

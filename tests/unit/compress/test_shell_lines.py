@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penumbra.compress.calls.programs import shell_rules
 from penumbra.compress.calls.shell import MAX_DEPTH, parse, parse_argv
-from penumbra.rule_schemas.shell import WrapperRule
+from penumbra.rule_schemas.shell_rules import WrapperRule
 from support.cases import each
 from support.examples import examples
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from penumbra import rules
 from penumbra.redaction import LIBRARY_KEY, rule
 from penumbra.redaction.redactor import Redactor
-from penumbra.rule_schemas.base import convert
-from penumbra.rule_schemas.secrets import SecretFile
+from penumbra.rule_schemas.schema import convert
+from penumbra.rule_schemas.secret_rules import SecretFile
 from support.examples import examples
 
 REDACTOR = Redactor(LIBRARY_KEY)

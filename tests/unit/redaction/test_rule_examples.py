@@ -11,8 +11,8 @@ from penumbra import rules
 from penumbra.redaction import LIBRARY_KEY, RuleError, rule
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.redactor import Redactor
-from penumbra.rule_schemas.base import convert
-from penumbra.rule_schemas.secrets import SecretFile, SecretRule
+from penumbra.rule_schemas.schema import convert
+from penumbra.rule_schemas.secret_rules import SecretFile, SecretRule
 from support.cases import each
 
 RULES = rule.read()

@@ -14,7 +14,7 @@ from penumbra.compress.calls.family_rules import families
 from penumbra.compress.families.family import family
 from penumbra.compress.families.shorten import apply
 from penumbra.rule_schemas import RuleError, names, schema_of
-from penumbra.rule_schemas.base import broken_patterns, problems
+from penumbra.rule_schemas.schema import broken_patterns, problems
 from support.cases import each
 
 FILES = sorted(str(path.relative_to(rules.directory())) for path in rules.directory().rglob("*.yaml"))

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from penumbra import rules
-from penumbra.rule_schemas.base import entries
-from penumbra.rule_schemas.commands import FamilyRule
+from penumbra.rule_schemas.command_rules import FamilyRule
+from penumbra.rule_schemas.schema import entries
 
 _log = logging.getLogger(__name__)
 

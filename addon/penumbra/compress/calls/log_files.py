@@ -12,7 +12,7 @@ import re2
 
 from penumbra import rules
 from penumbra.compress.size import encode
-from penumbra.rule_schemas.shell import LogRules
+from penumbra.rule_schemas.shell_rules import LogRules
 from penumbra.short_texts import remembered
 
 _LOOKED_AT = 240

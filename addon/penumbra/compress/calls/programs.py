@@ -10,7 +10,7 @@ from typing import TypeVar
 import re2
 
 from penumbra import rules
-from penumbra.rule_schemas.shell import FilterRule, ReadRule, ShellRules
+from penumbra.rule_schemas.shell_rules import FilterRule, ReadRule, ShellRules
 
 _SUFFIX = re.compile(r"\.(?:exe|cmd|bat|ps1)$", re.IGNORECASE)
 _Rule = TypeVar("_Rule", FilterRule, ReadRule)

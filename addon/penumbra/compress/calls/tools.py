@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import Any, get_args
 
 from penumbra import rules
-from penumbra.rule_schemas.tools import Category, Tools, VerbRule
+from penumbra.rule_schemas.tool_rules import Category, Tools, VerbRule
 from penumbra.short_texts import remembered
 
 CATEGORIES = frozenset(get_args(Category))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from penumbra import rules
 from penumbra.compress.calls.programs import program_name, shell_rules
-from penumbra.rule_schemas.shell import WrapperRule
+from penumbra.rule_schemas.shell_rules import WrapperRule
 
 MAX_WRAPPERS = 16
 """How many wrappers around each other are taken off."""

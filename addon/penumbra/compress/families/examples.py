@@ -9,8 +9,8 @@ from penumbra.compress.calls.classify import Call, classify
 from penumbra.compress.calls.tools import category
 from penumbra.compress.families.shorten import apply
 from penumbra.compress.result import Loss
-from penumbra.rule_schemas.base import convert
-from penumbra.rule_schemas.commands import CommandExample, CommandFile
+from penumbra.rule_schemas.command_rules import CommandExample, CommandFile
+from penumbra.rule_schemas.schema import convert
 
 _TOOLS = ("grep", "glob", "list")
 """Categories of tools whose output has a family without a command line."""

@@ -17,7 +17,7 @@ from penumbra.compress.families.patterns import LinearPattern, MakePattern, Patt
 from penumbra.compress.families.steps import Step, step
 from penumbra.compress.result import Loss
 from penumbra.compress.size import encode
-from penumbra.rule_schemas.commands import FamilyRule, ShapeRule, StepRule
+from penumbra.rule_schemas.command_rules import FamilyRule, ShapeRule, StepRule
 
 _log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import re2
 
-from penumbra.rule_schemas.base import Regexes
+from penumbra.rule_schemas.schema import Regexes
 
 LINE_LIMIT = 2_000
 """Characters; longer lines are data and stay as they are."""

@@ -14,7 +14,7 @@ from penumbra.compress.families.omissions import Block, Context, Fold, Member
 from penumbra.compress.families.patterns import MakePattern, Pattern, Span
 from penumbra.compress.families.rearrangements import Group, Hoist, Same, drop, rewrite
 from penumbra.compress.result import Loss
-from penumbra.rule_schemas.commands import (
+from penumbra.rule_schemas.command_rules import (
     BlockRule,
     ContextRule,
     DropRule,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.redactor import Redactor
-from penumbra.rule_schemas.secrets import SecretRule
+from penumbra.rule_schemas.secret_rules import SecretRule
 
 SPLIT = "¦"
 """Parts a secret, so that no file holds a whole one."""

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import field
 
-from penumbra.rule_schemas.base import Count, Regex, Share, Size, Strict
+from penumbra.rule_schemas.schema import Count, Regex, Share, Size, Strict
 
 
 class WrapperRule(Strict, frozen=True):

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from penumbra.rule_schemas.base import AnyRegex, Regex, Size, Strict
+from penumbra.rule_schemas.schema import AnyRegex, Regex, Size, Strict
 
 Anchor = Annotated[str, Meta(min_length=3)]
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from penumbra import rules, user_rules
-from penumbra.cli.arguments import Parser, action, piped_text, print_left_out, use_rules, word_of
-from penumbra.cli.arguments import settings as read_settings
+from penumbra.cli.parser import Parser, action, piped_text, print_left_out, use_rules, word_of
+from penumbra.cli.parser import settings as read_settings
 from penumbra.compress.result import Mode
 from penumbra.errors import one_line
 from penumbra.rule_schemas import RuleError, schema_of
-from penumbra.rule_schemas.base import broken_patterns, problems
+from penumbra.rule_schemas.schema import broken_patterns, problems
 
 USAGE = """\
 usage: penumbra rules try [COMMAND LINE] [--tool NAME] [--mode MODE] [--lossless] [--rules FOLDER] < output

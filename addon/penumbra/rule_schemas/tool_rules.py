@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import field
 
-from penumbra.rule_schemas.base import Regex, Strict
+from penumbra.rule_schemas.schema import Regex, Strict
 
 Category = Literal[
     "read", "edit", "write", "bash", "glob", "list", "grep", "web", "subagent", "plan", "other"

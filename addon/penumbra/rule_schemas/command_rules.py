@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from msgspec import field
 
-from penumbra.rule_schemas.base import AnyRegex, Choice, Count, Regex, Share, Size, Strict
+from penumbra.rule_schemas.schema import AnyRegex, Choice, Count, Regex, Share, Size, Strict
 
 LossName = Literal["none", "reversible", "lossy"]
 

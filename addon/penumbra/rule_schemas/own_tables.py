@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
-from penumbra.rule_schemas.base import Count, Regex, Share, Size, Strict
+from penumbra.rule_schemas.schema import Count, Regex, Share, Size, Strict
 
 Positive = Annotated[float, Meta(ge=0)]
 
