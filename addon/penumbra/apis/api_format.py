@@ -36,8 +36,6 @@ class ApiFormat(ABC):
     """A result may answer a call of any message; False: of the last one that the model wrote."""
     names_calls = True
     """Every result names the call that it answers."""
-    names_responses = False
-    """A request may name the response that it goes on from, instead of its history."""
     joins_messages = False
     """Messages of the model that stand side by side are one response."""
 

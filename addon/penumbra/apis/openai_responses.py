@@ -61,7 +61,6 @@ class ResponsesFormat(ApiFormat):
     messages = "input"
     opens_with_first = False
     joins_messages = True
-    names_responses = True
 
     def message(self, document: Document, value: Raw, turn: int = 0) -> Message:
         item = document.members(value)

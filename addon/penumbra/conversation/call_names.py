@@ -6,16 +6,29 @@ Ids of calls are not shown to most models.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
+from threading import Lock
 from typing import Any, NamedTuple
 
-from penumbra.compress.calls.classify import classify
+from cachetools import LRUCache
+
+from penumbra.compress.calls.classify import Call, classify
 from penumbra.compress.calls.tools import first_of
+from penumbra.errors import RedactionError
+from penumbra.short_texts import LONGEST
 
 _LONGEST = 60
 """Characters of a path, of which the end is shown, or of a command, of which it is the beginning."""
+_SEARCHED = 16_000
+"""Characters that are searched for secrets. What is longer is named by its beginning only."""
+_PLACEHOLDER = re.compile(r"\[REDACTED:[^\[\]]{1,100}\]")
 _ASKED = ("pattern", "query", "url", "uri", "prompt", "name")
 """Arguments that tell calls of a tool apart which has neither path nor command."""
+
+
+Clean = Callable[[str], str]
+"""Gives a text without its secrets. Raises RedactionError."""
 
 
 class CallName(NamedTuple):
@@ -27,18 +40,55 @@ class CallName(NamedTuple):
     """The file that the call reads or writes; empty if it is none, or more than one."""
 
 
-def call_name(tool: str, arguments: Any) -> CallName:
-    """The name of a call; `arguments` decoded. Never raises."""
+class CleanTexts:
+    """What short texts are without their secrets, remembered: the same calls come with every request."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._clean: LRUCache[str, str] = LRUCache(4_096)
+
+    def of(self, clean: Clean) -> Clean:
+        """The same as `clean`, which makes the same of a text every time."""
+
+        def remembered(text: str) -> str:
+            if len(text) > LONGEST:
+                return clean(text)
+            with self._lock:
+                known = self._clean.get(text)
+            if known is None:
+                known = clean(text)
+                with self._lock:
+                    self._clean[text] = known
+            return known
+
+        return remembered
+
+
+def _as_it_is(text: str) -> str:
+    return text
+
+
+def call_name(tool: str, arguments: Any, clean: Clean = _as_it_is) -> CallName:
+    """The name of a call; `arguments` decoded. What can't be searched for secrets is not named. Never raises.
+
+    Texts are cut without their secrets only: a part of a secret looks like nothing.
+    """
     call = classify(tool, arguments)
     path = posixpath.normpath(call.path.replace("\\", "/")) if call.path else ""
-    if call.shell and call.line:
-        what = _beginning(call.line)
-    elif path:
-        what = path if len(path) <= _LONGEST else f"…{path[1 - _LONGEST :]}"
-    else:
-        asked = first_of(arguments, _ASKED) if isinstance(arguments, Mapping) else None
-        what = _beginning(asked) if isinstance(asked, str) else ""
+    try:
+        what = _what(call, path, arguments, clean)
+    except RedactionError:
+        what = ""
     return CallName(_plain(f"{tool} {what}" if what else tool), path)
+
+
+def _what(call: Call, path: str, arguments: Any, clean: Clean) -> str:
+    if call.shell and call.line:
+        return _beginning(clean(call.line[:_SEARCHED]))
+    if path:
+        return _end(clean(path)) if len(path) <= _SEARCHED else ""
+    asked = first_of(arguments, _ASKED) if isinstance(arguments, Mapping) else None
+    return _beginning(clean(asked[:_SEARCHED])) if isinstance(asked, str) else ""
 
 
 def same_file(one: str, other: str) -> bool:
@@ -49,8 +99,24 @@ def same_file(one: str, other: str) -> bool:
 
 
 def _beginning(text: str) -> str:
-    line = " ".join(text[: 4 * _LONGEST].split())
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+    line = " ".join(text.split())
+    if len(line) <= _LONGEST:
+        return line
+    start, _ = _around(line, _LONGEST - 1)
+    return f"{line[:start]}…"
+
+
+def _end(path: str) -> str:
+    if len(path) <= _LONGEST:
+        return path
+    _, end = _around(path, len(path) - _LONGEST + 1)
+    return f"…{path[end:]}"
+
+
+def _around(text: str, place: int) -> tuple[int, int]:
+    """Where the placeholder that a place stands within begins and ends; the place itself if in none."""
+    found = _PLACEHOLDER.finditer(text, max(0, place - 120), place + 120)
+    return next((each.span() for each in found if each.start() < place < each.end()), (place, place))
 
 
 def _plain(name: str) -> str:

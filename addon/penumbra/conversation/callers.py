@@ -27,11 +27,7 @@ def identified(key: bytes, incoming: Incoming, document: Document) -> Identity:
 def caller(key: bytes, incoming: Incoming, request: Request) -> Caller:
     """Who is asking, in which conversation."""
     wanted = request.settings.session_id
-    named = f"session {wanted}" if wanted else _named(incoming, request)
+    named = session.identify(incoming.headers, request.document, request.conversation.opening)
     who = identified(key, incoming, request.document)
     renewable = who.possession if who.possession != who.scope else b""
-    return Caller(who.scope, named, renewable, who.open)
-
-
-def _named(incoming: Incoming, request: Request) -> str:
-    return session.identify(incoming.headers, request.document, request.conversation.opening)
+    return Caller(who.scope, named, renewable, who.open, f"session {wanted}" if wanted else "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 
 from penumbra.conversation import result_text
@@ -31,6 +31,11 @@ class Carried:
         self._redact = redact
         self._work = work
 
+    @property
+    def shown_before(self) -> Collection[str]:
+        """The references of texts that earlier requests had shortened already."""
+        return self._entries.keys() - self._new.keys()
+
     async def find(self, ref: str) -> Original | None:
         """See `expansions.Find`."""
         entry = self._entries.get(ref)
@@ -41,11 +46,15 @@ class Carried:
             text = await self._work(partial(result_text.original, self._request, entry.item, self._redact))
         return Original(text, entry.item.tool, entry.facts.family)
 
-    async def inherited(self, conversations: Conversations, prepared: Prepared) -> Mapping[str, str]:
-        """A renewed login was accepted with a history that another one had: what that shows is its own too.
+    async def inherited(
+        self, conversations: Conversations, missing: Collection[str], prepared: Prepared
+    ) -> Mapping[str, str]:
+        """A request was accepted with references to originals that are missing where its next ones will look:
+        another login had them, another room, or it is long ago. What it carries itself is its own.
 
-        The originals that only the earlier one's requests carried stay with the earlier one.
+        The originals that only others' requests carried stay with the others.
         """
-        await conversations.inherit(prepared.earlier, prepared.caller.conversation())
-        found = [(ref, await self.find(ref)) for ref in sorted(self._entries.keys() - self._new.keys())]
+        if prepared.earlier:
+            await conversations.inherit(prepared.earlier, prepared.caller.conversation())
+        found = [(ref, await self.find(ref)) for ref in sorted(missing)]
         return {ref: original.text for ref, original in found if original is not None}

@@ -68,4 +68,4 @@ def compose(
     if bounded is None:
         return rewritten, plan.line
     line = f"bounded a request for a summary: {len(rewritten.body):,} -> {len(bounded):,} bytes"
-    return replace(rewritten, body=bounded), "; ".join(filter(None, (plan.line, line)))
+    return replace(rewritten, body=bounded, is_cut=True), "; ".join(filter(None, (plan.line, line)))

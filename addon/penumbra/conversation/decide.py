@@ -21,7 +21,7 @@ from penumbra.compress.calls.envelope import split_envelope, tells_failure
 from penumbra.compress.failure_lines import failing
 from penumbra.compress.result import Asked, Loss, Mode, Policy, Redacted, Shortened, ToolOutput
 from penumbra.compress.size import size
-from penumbra.conversation import adoption, dedup, earlier_texts, staying_lines
+from penumbra.conversation import adoption, dedup, dropped_history, earlier_texts, staying_lines
 from penumbra.conversation.earlier_texts import EarlierTexts
 from penumbra.conversation.items import Item
 from penumbra.conversation.model import Request
@@ -53,7 +53,11 @@ class Inputs:
     planned: Mapping[bytes, Decision] = field(default_factory=lambda: MappingProxyType({}))
     """Decisions about the whole conversation, which come before all others."""
     held: tuple[HeldResult, ...] = ()
-    """Results that the provider has in front of the request."""
+    """Results that the provider has in front of the request, in order."""
+
+    def clean(self, text: str) -> str:
+        """A text without its secrets. Raises RedactionError."""
+        return self.redact(text, "").text
 
 
 @dataclass(slots=True)
@@ -72,6 +76,8 @@ class Decider:
     _cached: bool = field(init=False)
     _is_late: time_budget.IsLate = field(init=False)
     """Whether what is not decided yet is only redacted, so that nobody waits for one request."""
+    _refers: bool = field(init=False)
+    """Whether results may be said by reference: to what stays where it is, or can be asked for."""
 
     def __post_init__(self) -> None:
         request, references = self.inputs.request, self.inputs.references
@@ -79,6 +85,8 @@ class Decider:
         self._policy = request.settings.policy(can_expand=references is not None)
         if references is not None:
             self._policy = replace(self._policy, overhead=references.overhead())
+        can_refer = references is not None or dropped_history.keeps_results(request.document)
+        self._refers = request.settings.dedup and can_refer
         self._cached = adoption.may_be_cached(request.document, request.api.cache)
         turns = [item.result.turn for item in request.items if item.key in self.inputs.past]
         self.last_decided = max(turns, default=-1)
@@ -151,7 +159,7 @@ class Decider:
         answer = asked.form if asked is not None else None
         shortened = answer or self._shorten(item, output, policy)
         referents: tuple[str, ...] = ()
-        if settings.dedup and not whole:
+        if self._refers and not whole:
             if (duplicate := self._duplicate(item, output, shortened)) is not None:
                 return duplicate
             shortened, referents = self._by_reference(item, shortened, policy)

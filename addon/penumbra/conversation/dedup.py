@@ -16,6 +16,8 @@ from penumbra.store.decisions import Facts
 BACK_REFERENCES = "restate"
 """The stage that says parts of a text by reference to earlier ones, under the name that decisions of the past
 have for it."""
+LONGEST_TOOL = 256
+"""Characters of a tool's name: APIs take none that is longer."""
 LEAST = 100
 """Estimated tokens below which no text is worth a reference."""
 
@@ -62,6 +64,10 @@ class Seen:
         if lasting:
             self._by_digest.setdefault(digest, earlier)
         self._by_key[key] = earlier
+
+    def drop(self) -> None:
+        """The provider drops all texts so far: no later one is to refer to them. What does already, does."""
+        self._by_digest.clear()
 
     def note_held(self, digest: bytes, earlier: Earlier) -> None:
         """A text stands in a history that the provider keeps, in front of the request."""
@@ -112,7 +118,7 @@ def _is_plain(call_id: str) -> bool:
 
 def can_name(call_id: str, tool: str) -> bool:
     """Whether a reference can name a result by its call and tool."""
-    return _is_plain(call_id) and bool(tool) and tool.isprintable()
+    return _is_plain(call_id) and 0 < len(tool) <= LONGEST_TOOL and tool.isprintable()
 
 
 def marker(name: str) -> str:

@@ -12,9 +12,9 @@ from penumbra.apis import arguments, prefix_hash
 from penumbra.apis.parts import ResultText
 from penumbra.compress.calls.classify import Call, classify
 from penumbra.compress.result import Loss
-from penumbra.conversation import dedup
+from penumbra.conversation import dedup, dropped_history
 from penumbra.conversation.back_references import LineIndex
-from penumbra.conversation.call_names import CallName, call_name
+from penumbra.conversation.call_names import CallName, Clean, call_name
 from penumbra.conversation.items import Item
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Request
@@ -37,10 +37,13 @@ class _Text:
     """Characters or bytes, roughly."""
     text: str | None
     """None: the arguments of the result's call, or a result that can't be referred to."""
-    result: ResultText
+    result: ResultText | None
+    """None: the provider has it."""
     is_call: bool = False
     original: str | None = None
     """What the text was made of, where something was left out."""
+    held_name: str = ""
+    """How a reference names a result that the provider has."""
 
 
 @dataclass(slots=True)
@@ -53,26 +56,58 @@ class EarlierTexts:
     edited_calls: frozenset[str] = frozenset()
     """Ids of calls whose arguments are not all there."""
     held: tuple[HeldResult, ...] = ()
-    """Results that the provider has in front of the request."""
+    """Results that the provider has in front of the request, in order."""
+    clean: Clean = str
+    """Takes the secrets out of what references name calls by."""
     _seen: dedup.Seen = field(init=False)
     _texts: list[_Text] = field(default_factory=list)
     _line_index: LineIndex | None = None
     _indexed: int = 0
     """How many of the texts are in the line index."""
+    _compaction: int = field(init=False)
+    """Index of the message with the last compaction; -1 if there is none."""
+    _front: int = 0
+    """Where that message begins: offset."""
+    _turn: int = -1
+    """Index of the message of the last result so far."""
 
     def __post_init__(self) -> None:
+        document, messages = self.request.document, self.request.conversation.messages
+        self._compaction = dropped_history.last_compaction(document, messages)
+        if self._compaction >= 0:
+            self._front, _ = document.place(document.items(messages)[self._compaction])
         self._seen = dedup.Seen.of(item.result.call_id for item in self.request.items)
         for result in self.held:
-            earlier = dedup.Earlier(result.key, result.tool, result.complete, lasting=True, is_new=False)
-            self._seen.note_held(result.digest, earlier)
+            name = result.name
+            mark = b"held" + result.key + name.encode("utf-8", "surrogatepass")
+            self._texts.append(_Text(result.key, mark, len(name), None, None, held_name=name))
+            if result.digest:
+                earlier = dedup.Earlier(result.key, result.tool, result.complete, lasting=True, is_new=False)
+                self._seen.note_held(result.digest, earlier)
 
     def note_call(self, result: ResultText) -> None:
-        """What the call said can be referred to, from its own result on."""
+        """What the call said can be referred to, from its own result on, which comes next."""
+        self._go_on(result.turn)
         if result.call is None or result.call.arguments is None or result.call_id in self.edited_calls:
             return
-        size, said = self.request.document.about(result.call.arguments, _said)
+        document = self.request.document
+        if self._compaction >= 0 and self._is_dropped(result.call.arguments, result.turn):
+            return
+        size, said = document.about(result.call.arguments, _said)
         if said and (key := self._seen.note_call(result.call_id, said)):
             self._texts.append(_Text(key, key, size, None, result, is_call=True))
+
+    def _is_dropped(self, arguments: Raw, turn: int) -> bool:
+        """Whether a compaction stands between a call and its result."""
+        return turn >= self._compaction and self.request.document.place(arguments)[0] < self._front
+
+    def _go_on(self, turn: int) -> None:
+        """The next result stands in this message. Behind a compaction, all before is nowhere any more; of its
+        own message, nothing is certain."""
+        if self._turn < turn and self._turn <= self._compaction <= turn and self._compaction >= 0:
+            self._seen.drop()
+            self._texts, self._line_index, self._indexed = [], None, 0
+        self._turn = turn
 
     def note(self, item: Item, text: str, facts: Facts, *, new: bool) -> None:
         """A result was put into the request, as this text."""
@@ -100,8 +135,7 @@ class EarlierTexts:
 
     def name(self, earlier: dedup.Earlier) -> str:
         """How a reference names an earlier result."""
-        held = next((result.name for result in self.held if result.key == earlier.key), "")
-        return held or self._index().named(earlier.key)
+        return self._index().named(earlier.key)
 
     def by_reference(self, text: str, item: Item) -> tuple[str, tuple[str, ...]] | None:
         """The text of an item with what stands earlier by reference, and the keys of what that is; None
@@ -131,6 +165,9 @@ class EarlierTexts:
 
     def _note(self, index: LineIndex, position: int) -> None:
         text = self._texts[position]
+        if text.result is None:
+            index.note(text.key, CallName(text.held_name, ""))
+            return
         name, call = self._call(text.result)
         if text.is_call:
             name = CallName(f"what {name.name} was given", name.path)
@@ -142,7 +179,8 @@ class EarlierTexts:
             return
         # Several texts of one result are one result to a reader.
         before = self._texts[position - 1] if position else None
-        is_first = before is None or before.is_call or before.result.call_id != text.result.call_id
+        answered = None if before is None or before.is_call else before.result
+        is_first = answered is None or answered.call_id != text.result.call_id
         if is_first or not text.result.call_id:
             index.note(text.key, name)
         if text.text is not None:
@@ -152,7 +190,7 @@ class EarlierTexts:
         """How a result's call is named, and what it was."""
         tool = result.call.name if result.call else ""
         given = arguments.decoded(self.request.document, result.call)
-        return call_name(tool, given), classify(tool, given)
+        return call_name(tool, given, self.clean), classify(tool, given)
 
 
 def _said(document: Document, arguments: Raw) -> tuple[int, bytes]:

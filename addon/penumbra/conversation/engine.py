@@ -37,6 +37,7 @@ from penumbra.conversation import (
     usage_scale,
     workers,
 )
+from penumbra.conversation.call_names import Clean, CleanTexts
 from penumbra.conversation.carried_originals import Carried
 from penumbra.conversation.decide import Inputs
 from penumbra.conversation.engine_settings import EngineSettings
@@ -105,6 +106,7 @@ class Engine:
         self._values: ValueMemory | None = ValueMemory()
         """Of messages; None: each is read again in every turn."""
         self._line_indexes = LineIndexes()
+        self._clean_texts = CleanTexts()
         self._outside_results = OutsideResults()
         self._other_bodies = OtherBodies()
         self._restoring: Restoring | None = None
@@ -157,7 +159,9 @@ class Engine:
         if changed is None:
             return None
         if isinstance(changed, bytes):
-            return replace(sent, rewritten=replace(sent.rewritten, body=changed), plan=None)
+            prepared = sent.prepared and replace(sent.prepared, held=())
+            cut = replace(sent.rewritten, body=changed, is_cut=True)
+            return replace(sent, rewritten=cut, prepared=prepared, plan=None)
         plan = sent.plan.plus(changed) if sent.plan else changed
         accepted = await self._send(incoming, settings, plan)
         return None if accepted is None else replace(accepted, plan=plan)
@@ -251,10 +255,12 @@ class Engine:
         )
         if incoming.api.kind != "messages":
             return accepted
-        if prepared is not None and held_results.may_be_named(request, prepared):
-            prepared = replace(prepared, held=held_results.behind(request, held, rewritten.shown, redact))
+        if prepared is not None and prepared.threaded:
+            clean = self._clean(request, redact)
+            behind = await work(partial(held_results.behind, request, held, rewritten, clean))
+            prepared = replace(prepared, held=behind)
         await self._record(accepted, state, prepared, retry)
-        return accepted if prepared is None else self._watched(incoming, accepted, prepared, redact)
+        return accepted if prepared is None else await self._watched(incoming, accepted, prepared, redact)
 
     async def _record(
         self, accepted: Accepted, state: ConversationState, prepared: Prepared | None, retry: Plan | None
@@ -269,14 +275,16 @@ class Engine:
         if prepared is not None:
             await self.expansions.keep(prepared, rewritten.originals)
 
-    def _watched(
+    async def _watched(
         self, incoming: Incoming, accepted: Accepted, prepared: Prepared, redact: Redact
     ) -> Accepted:
         """The request, whose model may ask for originals: what it carries itself is found without a store."""
         work = partial(self._work, callers.whose_turn(incoming), True)
         carried = Carried(accepted.request, accepted.rewritten, redact, work)
-        if prepared.earlier:
-            prepared = replace(prepared, inherit=partial(carried.inherited, self._stores.conversations))
+        missing = await self.expansions.renew(prepared, carried.shown_before)
+        if prepared.earlier or missing:
+            inherit = partial(carried.inherited, self._stores.conversations, missing)
+            prepared = replace(prepared, inherit=inherit)
         return replace(accepted, prepared=prepared, find=carried.find)
 
     # Steps of it
@@ -425,6 +433,15 @@ class Engine:
         """How texts are redacted; waits until the rules are compiled."""
         redactor = await asyncio.wrap_future(self._redactor)
         return forgiving(redactor.redact, settings.redaction_failure)
+
+    def _clean(self, request: Request, redact: Redact) -> Clean:
+        """What takes the secrets out of what is kept of calls. Raises RedactionError."""
+
+        def clean(text: str) -> str:
+            return redact(text, "").text
+
+        # Values that are put back are a matter of the conversation.
+        return clean if request.settings.restores_secrets else self._clean_texts.of(clean)
 
     async def _scan(self) -> Callable[[str, str], Scan]:
         return (await asyncio.wrap_future(self._redactor)).scan

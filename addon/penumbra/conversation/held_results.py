@@ -9,82 +9,72 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import groupby
 
 from penumbra.apis import arguments
 from penumbra.apis.parts import is_elsewhere
 from penumbra.compress.result import Loss
 from penumbra.config.per_request import OverrideError
-from penumbra.conversation import dedup
-from penumbra.conversation.call_names import call_name
-from penumbra.conversation.model import Request, Shown
-from penumbra.errors import RedactionError
+from penumbra.conversation import dedup, dropped_history
+from penumbra.conversation.call_names import Clean, call_name
+from penumbra.conversation.model import Request, Rewritten, Shown
 from penumbra.expand.expansions import Prepared
-from penumbra.redaction.unsearchable import Redact
 from penumbra.store.exchanges import HeldResult
-from penumbra.wire.document import Document
 
 _MOST = 128
-"""Results of which it is remembered that they are held."""
+"""Results of which it is remembered that they are held, the latest."""
 _REFUSED = (
     "_forge.tool_output_compression.session_id: the provider holds this request's history, and {}, so "
     "duplicates can't be told by reference; send the whole history, or leave session_id or dedup out"
 )
+_MAY_DROP = "may drop parts of it (truncation, context_management, compaction)"
+_UNKNOWN = "Penumbra knows of one only what came with this credential and with the tool expand_context"
 
 
 def before(request: Request, prepared: Prepared | None) -> tuple[HeldResult, ...]:
     """What stands in front of a request. Raises OverrideError where its caller wants more than is certain."""
-    settings = request.settings
-    is_sure = _keeps_all(request.document)
-    if settings.session_id and settings.dedup and settings.shortens and is_elsewhere(request.document):
+    is_sure = dropped_history.keeps_all(request.document, request.conversation.messages)
+    if _wants_duplicates(request):
         if not is_sure:
-            raise OverrideError(_REFUSED.format("may drop parts of it (truncation, context_management)"))
+            raise OverrideError(_REFUSED.format(_MAY_DROP))
         if prepared is None or not prepared.is_followed:
-            raise OverrideError(_REFUSED.format("Penumbra has not seen it with this credential"))
+            raise OverrideError(_REFUSED.format(_UNKNOWN))
     return prepared.held if prepared is not None and is_sure else ()
 
 
-def may_be_named(request: Request, prepared: Prepared) -> bool:
-    """Whether a later request may go on from the response to this one without its history."""
-    document = request.document
-    stores = document.plain(document.members(document.root).get("store")) is not False
-    return prepared.threaded or (prepared.wire.names_responses and stores)
+def _wants_duplicates(request: Request) -> bool:
+    """Whether its caller has said that results of it may stand in a history which only the provider has."""
+    settings = request.settings
+    if not (settings.session_id and settings.dedup and settings.shortens):
+        return False
+    has_results = request.api.kind == "messages" and bool(request.items)
+    return has_results and is_elsewhere(request.document)
 
 
 def behind(
-    request: Request, earlier: Sequence[HeldResult], shown: Sequence[Shown], redact: Redact
+    request: Request, earlier: Sequence[HeldResult], rewritten: Rewritten, clean: Clean
 ) -> tuple[HeldResult, ...]:
-    """What the provider holds when it has answered a request, the latest results last."""
-    if not _keeps_all(request.document):
+    """The results that the provider has when it has answered a request, in order; only the latest of them.
+    May run outside of the event loop."""
+    if rewritten.is_cut or not dropped_history.keeps_all(request.document, request.conversation.messages):
         return ()
     # Only an id that occurs once names a text.
-    times = Counter(entry.call_id for entry in shown)
-    new = [
-        entry
-        for entry in shown
-        if entry.item.digest
-        and times[entry.call_id] == 1
-        and entry.facts.how not in ("duplicate", "superseded", "recovered")
+    times = Counter(entry.call_id for entry in rewritten.shown)
+    results = [entry for entry in rewritten.shown if entry.item.digest]
+    # Several texts of one result are one result to a reader.
+    numbered = groupby(enumerate(results), lambda numbered: numbered[1].call_id or numbered[0])
+    new = [next(texts)[1] for _, texts in numbered][-_MOST:]
+    held = [_held(request, entry, times[entry.call_id] == 1, clean) for entry in new]
+    return tuple([*earlier, *held][-_MOST:])
+
+
+def _held(request: Request, entry: Shown, is_unique: bool, clean: Clean) -> HeldResult:
+    item, facts = entry.item, entry.facts
+    is_referable = (
+        is_unique
+        and facts.how not in ("duplicate", "superseded", "recovered")
         and dedup.can_name(entry.call_id, entry.tool)
-    ]
-    # Of equal ones the first is referred to. Naming one takes time: the latest only.
-    first = {entry.item.digest: entry for entry in reversed(new)}
-    known = {result.digest: result for result in reversed(earlier)}
-    latest = list(dict.fromkeys((*(entry.item.digest for entry in reversed(new)), *known)))[:_MOST]
-    return tuple(known.get(digest) or _held(request, first[digest], redact) for digest in reversed(latest))
-
-
-def _held(request: Request, entry: Shown, redact: Redact) -> HeldResult:
-    item, complete = entry.item, entry.facts.loss < Loss.LOSSY
-    name = call_name(entry.tool, arguments.decoded(request.document, item.result.call)).name
-    try:
-        name = redact(name, "").text
-    except RedactionError:
-        name = entry.tool
-    return HeldResult(item.digest, item.key, entry.tool, name, complete)
-
-
-def _keeps_all(document: Document) -> bool:
-    """Whether the provider drops nothing of a history by itself."""
-    top = document.members(document.root)
-    truncation = document.plain(top.get("truncation"))
-    return truncation in (None, "disabled") and not document.plain(top.get("context_management"))
+    )
+    tool = entry.tool[: dedup.LONGEST_TOOL]
+    name = call_name(tool, arguments.decoded(request.document, item.result.call), clean).name
+    return HeldResult(item.digest if is_referable else b"", item.key, tool, name, facts.loss < Loss.LOSSY)

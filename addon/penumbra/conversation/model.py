@@ -108,3 +108,5 @@ class Rewritten:
     """New ones only."""
     originals: Mapping[str, str]
     """Redacted originals of newly shortened results that lost something, by reference."""
+    is_cut: bool = False
+    """Not all of what is shown stands in the body: it was bounded as a whole."""

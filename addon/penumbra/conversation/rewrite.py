@@ -28,7 +28,8 @@ def rewrite(
     came.
     """
     request = inputs.request
-    decider = Decider(inputs, EarlierTexts(request, line_indexes, edited_calls, inputs.held))
+    earlier = EarlierTexts(request, line_indexes, edited_calls, inputs.held, inputs.clean)
+    decider = Decider(inputs, earlier)
     shown: list[Shown] = []
     for item in request.items:
         decider.earlier.note_call(item.result)

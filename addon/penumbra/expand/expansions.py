@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -69,6 +69,8 @@ class Caller:
     it carries is looked for under this. Empty: nothing of it changes."""
     open: bool = False
     """There is no credential: only what a request proves counts."""
+    joined: str = ""
+    """What the requests that it shares originals with have in common; empty: it shares them with none."""
 
     @property
     def owner(self) -> bytes:
@@ -80,15 +82,21 @@ class Caller:
         return self.owner if is_telling(response_id) else self.scope
 
     def conversation(self) -> bytes:
-        """What references and originals are scoped by; 32 bytes."""
-        return self._session(self.scope)
+        """What is known of a conversation is scoped by this, and its references and originals; 32 bytes."""
+        return self._session(self.session, self.scope)
+
+    def shared(self) -> bytes:
+        """Where the originals lie that it shares, 32 bytes; empty: nowhere. A name that is only said joins
+        nothing that no credential stands behind."""
+        return self._session(self.joined, self.scope) if self.joined and not self.open else b""
 
     def possessed(self) -> bytes:
         """The same for what the request has to prove."""
-        return self._session(self.owner)
+        return self._session(self.session, self.owner)
 
-    def _session(self, whose: bytes) -> bytes:
-        session = self.session.encode("utf-8", "surrogatepass")
+    @staticmethod
+    def _session(name: str, whose: bytes) -> bytes:
+        session = name.encode("utf-8", "surrogatepass")
         return hashlib.blake2b(session, key=whose, digest_size=32, person=b"penumbra opening").digest()
 
 
@@ -139,6 +147,18 @@ class Prepared:
     """The results that the provider has when it has answered; before that, those that it has already."""
     is_followed: bool = False
     """The provider keeps the history, and all of it came from this very caller."""
+
+    @property
+    def rooms(self) -> tuple[bytes, ...]:
+        """What its originals are scoped by: its conversation, and what it shares them with."""
+        shared = self.caller.shared()
+        return (self.references.scope, shared) if shared else (self.references.scope,)
+
+    @property
+    def keeps_originals(self) -> bool:
+        """Whether the store has its originals: of callers who can be told from others, or by what only the
+        provider and they know."""
+        return self.threaded or not self.caller.open
 
     @property
     def before(self) -> str:
@@ -319,11 +339,19 @@ class Expansions:
         await self._exchanges.put({exchange_key(caller.elsewhere(response_id), visible): known})
 
     async def keep(self, prepared: Prepared, originals: Mapping[str, str]) -> None:
-        """Keep new originals for requests that won't carry them, of callers who can be told from others."""
-        if prepared.caller.open and not prepared.threaded:
+        """Keep originals for requests that won't carry them."""
+        if not prepared.keeps_originals:
             return
-        carried = not prepared.threaded
-        await self._originals.put(prepared.references.scope, originals, carried=carried)
+        own, *shared = prepared.rooms
+        await self._originals.put(own, originals, carried=not prepared.threaded)
+        for room in shared:
+            await self._originals.put(room, originals)
+
+    async def renew(self, prepared: Prepared, refs: Collection[str]) -> frozenset[str]:
+        """A request carries these references: what is kept of them is used. The others, if any are to be."""
+        if not refs or not prepared.keeps_originals:
+            return frozenset()
+        return frozenset().union(*[await self._originals.renew(room, refs) for room in prepared.rooms])
 
     async def texts(
         self, prepared: Prepared, find: Find, ask: Ask, provided: set[str], limit: int | None = None
@@ -374,8 +402,10 @@ class Expansions:
         caller, history = prepared.caller, prepared.history
         if caller.open and not (history.is_elsewhere and is_telling(history.visible[0].response_id)):
             return None
-        text = await self._originals.get(prepared.references.scope, ref)
-        return None if text is None else Original(text)
+        for room in prepared.rooms:
+            if (text := await self._originals.get(room, ref)) is not None:
+                return Original(text)
+        return None
 
     async def remember(self, prepared: Prepared, done: Done) -> None:
         """Keep a response, as it will look in the next request."""
@@ -406,7 +436,7 @@ class Expansions:
             words = replace(visible, calls=(), tokens=())
             await self._exchanges.put({exchange_key(owner, words, before): replace(known, hidden=None)})
         if done.sound and prepared.inherit is not None:
-            await self._originals.put(room, await prepared.inherit(prepared), carried=True)
+            await self.keep(prepared, await prepared.inherit(prepared))
 
     async def cleaned(self, text: str) -> str:
         """A text without its secrets. Raises RedactionError."""

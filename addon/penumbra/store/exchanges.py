@@ -23,7 +23,8 @@ _KEY_BYTES = 16
 _MEMORY_BYTES = 16_000_000
 _ENTRY_BYTES = 500
 """What an entry takes beside what was hidden and what is held."""
-_HELD_BYTES = 300
+_HELD_BYTES = 250
+"""What a held result takes beside its names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class HeldResult:
     """A result that the provider has in front of a response."""
 
     digest: bytes
-    """Of its text."""
+    """Of its text; empty if no later one may refer to it: it only counts among those of its name."""
     key: bytes
     """What the ledger knows it by."""
     tool: str
@@ -62,7 +63,7 @@ class Known:
     """The request had neither tools nor a past, and the response no words: whether the injected tool is there
     is for the next request to say."""
     held: tuple[HeldResult, ...] = ()
-    """Under a response's id: the results in front of it that later ones may refer to."""
+    """Under a response's id: the latest results in front of it, in order."""
 
 
 def text_hash(text: str) -> str:
@@ -115,7 +116,8 @@ _DECODER = msgspec.msgpack.Decoder(Known)
 
 
 def _weigh(known: Known) -> int:
-    hidden, own = known.hidden, _ENTRY_BYTES + _HELD_BYTES * len(known.held)
+    held = sum(_HELD_BYTES + len(result.tool) + len(result.name) for result in known.held)
+    hidden, own = known.hidden, _ENTRY_BYTES + held
     if hidden is None:
         return own
     return own + sum(map(len, (*hidden.before, hidden.last or b"", *hidden.results)))

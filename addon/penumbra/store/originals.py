@@ -8,12 +8,17 @@ time than what only this place has. Only redacted texts come here.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import time
+from collections.abc import Collection, Mapping
+
+from cachetools import TTLCache
 
 from penumbra.store.table import Schema, Table, pack_text, unpack_text
 
 SCHEMA = Schema("originals", pack_text, unpack_text)
 CARRIED = Schema("carried_originals", pack_text, unpack_text)
+_RENEWED = 16_384
+"""Originals of which it is remembered that they were renewed."""
 
 
 class Originals:
@@ -23,11 +28,23 @@ class Originals:
     def __init__(self, table: Table[str], carried: Table[str] | None = None) -> None:
         self._table = table
         self._carried = carried or table
+        refresh = min(self._table.refresh, self._carried.refresh)
+        self._renewed: TTLCache[bytes, None] = TTLCache(_RENEWED, refresh, time.monotonic)
 
     async def put(self, scope: bytes, texts: Mapping[str, str], *, carried: bool = False) -> None:
         """Keep texts; one that is there already is used again."""
         table = self._carried if carried else self._table
         await table.add({_key(scope, ref): text for ref, text in texts.items()})
+
+    async def renew(self, scope: bytes, refs: Collection[str]) -> set[str]:
+        """Requests still carry these: that counts as a use. The references under which nothing is kept."""
+        keys = {_key(scope, ref): ref for ref in refs}
+        due = [key for key in keys if key not in self._renewed]
+        there = await self._table.touch(due)
+        if self._carried is not self._table:
+            there |= await self._carried.touch(due)
+        self._renewed.update(dict.fromkeys(there))
+        return {keys[key] for key in due if key not in there}
 
     async def get(self, scope: bytes, ref: str) -> str | None:
         """The text, which counts as a use; None if it is not there, or not any more."""

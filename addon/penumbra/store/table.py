@@ -64,7 +64,8 @@ class Table(Generic[V]):
         self._seal = database.seal(schema.name)
         self._ttl = ttl
         self._clock = clock
-        self._refresh = min(_REFRESH_SECONDS, ttl / _REFRESHES_PER_TTL)
+        self.refresh = min(_REFRESH_SECONDS, ttl / _REFRESHES_PER_TTL)
+        """Seconds after which a use is written again."""
         self._memory: LRUCache[bytes, _Entry[V]] = LRUCache(schema.memory, self._weight)
         self._was_empty: bool | None = None
         """When the database was asked; None: it was not."""
@@ -81,7 +82,7 @@ class Table(Generic[V]):
                 missing.append(key)
                 continue
             found[key] = entry.value
-            if now - entry.used > self._refresh:
+            if now - entry.used > self.refresh:
                 self._memory[key] = _Entry(entry.value, now)
                 stale.append(key)
         if missing or stale:
@@ -105,6 +106,12 @@ class Table(Generic[V]):
         if values:
             self._database.filled.add(self._name)
             await self._database.run(partial(self._write_new, dict(values), self._clock()))
+
+    async def touch(self, keys: Sequence[bytes]) -> set[bytes]:
+        """Values under these keys are used, without being read: those that there are."""
+        if not keys:
+            return set()
+        return await self._database.run(partial(self._touch, keys, self._clock()))
 
     def note(self, values: Mapping[bytes, V]) -> None:
         """Keep values in memory only."""
@@ -149,11 +156,23 @@ class Table(Generic[V]):
                     values[key] = self._schema.unpack(data)
                 except _UNREADABLE:
                     continue
-                if now - last > self._refresh:
+                if now - last > self.refresh:
                     used.append((int(now), key))
         if used:
             connection.executemany(f"UPDATE {self._name} SET used = ? WHERE key = ?", used)
         return values
+
+    def _touch(self, keys: Sequence[bytes], now: float, connection: sqlite3.Connection) -> set[bytes]:
+        there: dict[bytes, float] = {}
+        for start in range(0, len(keys), _BATCH):
+            batch = keys[start : start + _BATCH]
+            marks = ",".join("?" * len(batch))
+            query = f"SELECT key, used FROM {self._name} WHERE used >= ? AND key IN ({marks})"
+            there.update(connection.execute(query, (now - self._ttl, *batch)).fetchall())
+        stale = [(int(now), key) for key, used in there.items() if now - used > self.refresh]
+        if stale:
+            connection.executemany(f"UPDATE {self._name} SET used = ? WHERE key = ?", stale)
+        return set(there)
 
     def _write(self, values: Mapping[bytes, V], now: float, connection: sqlite3.Connection) -> None:
         rows = [(key, int(now), self._packed(key, value)) for key, value in values.items()]

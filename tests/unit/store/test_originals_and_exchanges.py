@@ -49,6 +49,27 @@ def test_originals_are_found_in_their_scope_only(database: Database) -> None:
     assert database.path.stat().st_mode & 0o777 == 0o600
 
 
+def test_originals_are_renewed_without_being_read(database: Database) -> None:
+    clock = Clock()
+
+    async def go() -> None:
+        tables = (Table(database, schema, 60, clock) for schema in (originals.SCHEMA, originals.CARRIED))
+        store = Originals(*tables)
+        await store.put(ONE, {"a": "text", "b": "other"}, carried=True)
+        for _ in range(4):
+            clock.now += 50
+            # What was renewed a moment ago is not looked for again.
+            store._renewed.clear()
+            assert await store.renew(ONE, ["a", "c"]) == {"c"}
+            assert await store.renew(ONE, ["a", "c"]) == {"c"}
+        assert await store.get(ONE, "a") == "text"
+        assert await store.get(ONE, "b") is None
+        assert await store.renew(TWO, ["a"]) == {"a"}
+        assert await store.renew(ONE, []) == set()
+
+    asyncio.run(go())
+
+
 def test_originals_expire_after_their_last_use(database: Database) -> None:
     clock = Clock()
 

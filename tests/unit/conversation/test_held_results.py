@@ -1,0 +1,229 @@
+"""Results that only the provider has, by a response's id: which of them a later one is said to be, and what a
+session asks for."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from penumbra.apis.recognise import apis
+from penumbra.conversation.incoming import Accepted, Incoming
+from penumbra.conversation.refused import Refused
+from support.engines import APIS, Callers, shown
+from support.tenants import LOG
+
+API = APIS[2]
+KEY = API.credential("one key")
+ASK = ("user", "What is in the log?")
+FIRST = "\n".join(f"part {number} of the first version, {number * 7919 % 1009}" for number in range(40))
+SECOND = FIRST.replace("first", "second")
+
+
+@pytest.fixture
+def callers() -> Iterator[Callers]:
+    made = Callers(adopt="compress")
+    yield made
+    made.close()
+
+
+class Chain:
+    """A conversation of which only new items travel."""
+
+    def __init__(self, callers: Callers, **more: Any) -> None:
+        self.callers, self.more, self.number = callers, more, 0
+        self.headers = KEY
+
+    @property
+    def before(self) -> str:
+        return f"resp_{self.number:030d}"
+
+    def request(self, *turns: tuple[str, ...], **more: Any) -> bytes:
+        named = {"previous_response_id": self.before} if self.number else {}
+        return API.body(turns, store=True, **named, **self.more, **more)
+
+    def send(self, *turns: tuple[str, ...], **more: Any) -> Accepted:
+        return self.callers.send(API, self.request(*turns, **more), self.headers)
+
+    def goes(self, turn: tuple[str, ...], *turns: tuple[str, ...], **more: Any) -> Accepted:
+        """A request, and the response to it."""
+        sent = self.send(*turns, **more)
+        self.number += 1
+        self.callers.answer(sent, API, turn, shows=True, ids=(self.before,))
+        return sent
+
+    def outputs(self, command: str, *texts: str, **more: Any) -> list[str]:
+        """What becomes of the outputs of one command, run again and again."""
+        self.goes(call(self.number, command), ASK)
+        found = []
+        for text in texts:
+            result = ("result", call(self.number - 1, "")[1], text)
+            found.append(output(self.goes(call(self.number, command), result, **more)))
+        return found
+
+
+def call(number: int, command: str) -> tuple[str, ...]:
+    return ("call", f"call_{number:030d}", command)
+
+
+def output(sent: Accepted) -> str:
+    text: str = json.loads(sent.rewritten.body)["input"][-1]["output"]
+    return text.partition(">>>\n")[2].partition("\n")[2] if text.startswith("<<<SHADOW") else text
+
+
+def refusal(callers: Callers, body: bytes) -> str:
+    known = next(one for one in apis() if one.id == API.id)
+    incoming = Incoming(known, body, KEY, {}, "10.0.0.1", API.host, API.path)
+    found = asyncio.run(callers.engine.process(incoming, callers.settings))
+    return found.reason if isinstance(found, Refused) else ""
+
+
+def test_of_several_versions_the_right_one_is_named(callers: Callers) -> None:
+    """Each is held already; a reader takes a bare name for the last call of that name."""
+    said = Chain(callers).outputs("cat parts", FIRST, SECOND, FIRST, FIRST, SECOND)
+    assert said[:2] == [FIRST, SECOND]
+    named = [f"[Duplicate of Bash cat parts{which}; see earlier result]" for which in (
+        " (the 2nd last)", " (the 3rd last)", " (the 3rd last)")]  # fmt: skip
+    assert said[2:] == named
+
+
+def test_calls_of_the_same_request_count_too(callers: Callers) -> None:
+    chain = Chain(callers)
+    chain.outputs("cat parts", FIRST)
+    second, third = ("call_" + 30 * digit for digit in "xy")
+    made = [("call", second, "cat parts"), ("result", second, SECOND), ("call", third, "cat parts")]
+    assert output(chain.send(*made, ("result", third, FIRST))) == (
+        "[Duplicate of Bash cat parts (the 2nd last); see earlier result]"
+    )
+
+
+TOKEN = "sk-proj-Zq3vT8nW1xR7yL5kB2mD9cF4gH6jP0sA1eU8iO5tY3wQ7"
+
+
+def test_what_is_held_is_named_without_secrets(callers: Callers) -> None:
+    """Also where the name ends within one."""
+    for padding in ("", "-s -o /dev/null "):
+        command = f"curl {padding}-H 'Authorization: Bearer {TOKEN}' https://api.example.com/v1/parts"
+        said = Chain(callers, instructions=padding).outputs(command, FIRST, FIRST)[-1]
+        assert said.startswith("[Duplicate of Bash curl ")
+        assert TOKEN[:12] not in said
+
+
+def test_the_latest_are_held_and_their_names_are_short(callers: Callers) -> None:
+    turns = [ASK]
+    for number in range(200):
+        turns += [call(number, f"cat part {number}"), ("result", call(number, "")[1], f"{number} {FIRST}")]
+    sent = Chain(callers).send(*turns)
+    assert sent.prepared is not None
+    held = sent.prepared.held
+    assert [result.name for result in held] == [f"Bash cat part {number}" for number in range(72, 200)]
+    long = json.loads(API.body([ASK, call(1, "ls"), ("result", call(1, "")[1], FIRST)], store=True))
+    long["input"][1]["name"] = "b" * 100_000
+    sent = callers.send(API, json.dumps(long).encode(), KEY)
+    assert sent.prepared is not None
+    [result] = sent.prepared.held
+    assert not result.digest
+    assert len(result.name) + len(result.tool) < 1_000
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"truncation": "auto"},
+        {"context_management": [{"type": "compaction", "compact_threshold": 9_000}]},
+        {"transforms": ["middle-out"]},
+        {"plugins": [{"id": "context-compression"}]},
+    ],
+)
+def test_what_may_be_dropped_is_not_held(extra: dict[str, Any], callers: Callers) -> None:
+    assert Chain(callers).outputs("cat parts", FIRST, FIRST, **extra) == [FIRST, FIRST]
+
+
+def test_nothing_is_held_across_a_compaction(callers: Callers) -> None:
+    for place in (1, 3):
+        turns = [ASK, call(1, "cat parts"), ("result", call(1, "")[1], FIRST)]
+        body = json.loads(API.body(turns, store=True))
+        body["input"].insert(place, {"type": "compaction", "encrypted_content": "opaque"})
+        sent = callers.send(API, json.dumps(body).encode(), KEY)
+        assert sent.prepared is not None
+        assert sent.prepared.held == ()
+
+
+SESSION = {"_forge": {"tool_output_compression": {"session_id": "s"}}}
+
+
+def test_a_session_is_refused_for_a_reason_that_is_true(callers: Callers) -> None:
+    chain = Chain(callers)
+    chain.goes(call(1, "cat parts"), ASK)
+    result = ("result", call(1, "")[1], FIRST)
+    assert refusal(callers, chain.request(result, **SESSION)) == ""
+    # Nothing of it could be a duplicate.
+    assert refusal(callers, chain.request(("user", "So?"), truncation="auto", **SESSION)) == ""
+    assert "may drop parts" in refusal(callers, chain.request(result, truncation="auto", **SESSION))
+    assert "may drop parts" not in refusal(callers, chain.request(result, truncation="disabled", **SESSION))
+    unseen = json.loads(chain.request(result, **SESSION))
+    unseen["previous_response_id"] = "resp_" + 30 * "9"
+    assert "with this credential and with the tool" in refusal(callers, json.dumps(unseen).encode())
+    callers.settings = replace(callers.settings, enable_expand_context=False)
+    assert "with this credential and with the tool" in refusal(callers, json.dumps(unseen).encode())
+
+
+def test_a_session_leaves_the_conversation_what_it_is(callers: Callers) -> None:
+    """What it has learned, and the form of what was sent, do not depend on it."""
+    turns = [ASK, call(1, "cat log"), ("result", call(1, "")[1], LOG)]
+    plain = callers.send(API, API.body(turns), KEY)
+    joined = callers.send(API, API.body(turns, **SESSION), KEY)
+    assert joined.conversation == plain.conversation
+    assert joined.rewritten.body == plain.rewritten.body
+
+
+def test_what_a_session_has_left_out_can_be_asked_for_in_all_of_it(callers: Callers) -> None:
+    turns = [ASK, call(1, "cat log"), ("result", call(1, "")[1], LOG)]
+    [ref] = shown(callers.send(API, API.body(turns, **SESSION), KEY))
+    other = [("user", "Something else.")]
+    assert callers.stored(callers.send(API, API.body(other, **SESSION), KEY), ref) == LOG
+    for extra in ({}, {"_forge": {"tool_output_compression": {"session_id": "t"}}}):
+        assert callers.stored(callers.send(API, API.body(other, **extra), KEY), ref) is None
+
+
+def test_an_earlier_part_of_the_conversation_joins_its_session_later(callers: Callers) -> None:
+    """The reference was made before there was a session: the request that carries it brings it along."""
+    turns = [ASK, call(1, "cat log"), ("result", call(1, "")[1], LOG)]
+    [ref] = shown(callers.send(API, API.body(turns), KEY))
+    other = callers.send(API, API.body([("user", "Something else.")], **SESSION), KEY)
+    again = callers.send(API, API.body(turns, **SESSION), KEY)
+    assert callers.stored(other, ref) is None
+    callers.answer(again, API, ("said", "It is."), shows=True)
+    assert callers.stored(other, ref) == LOG
+
+
+def test_a_whole_history_that_becomes_a_chain_brings_its_originals(callers: Callers) -> None:
+    turns = [ASK, call(1, "cat log"), ("result", call(1, "")[1], LOG), ("said", "So."), ("user", "And?")]
+    first = callers.send(API, API.body(turns[:3]), KEY)
+    [ref] = shown(first)
+    callers.answer(first, API, ("said", "So."), shows=True)
+    chain = Chain(callers)
+    turned = chain.goes(("said", "Well."), *turns)
+    assert list(shown(turned)) == [ref]
+    assert turned.prepared is not None
+    assert first.prepared is not None
+    assert turned.prepared.references.scope != first.prepared.references.scope
+    assert callers.stored(chain.send(("user", "Tell me.")), ref) == LOG
+
+
+def test_what_a_request_carries_is_kept_again(callers: Callers) -> None:
+    """Its original is long gone from the store when the client sends its result once more."""
+    turns = [ASK, call(1, "cat log"), ("result", call(1, "")[1], LOG), ("said", "So."), ("user", "And?")]
+    first = callers.send(API, API.body(turns[:3]), KEY)
+    [ref] = shown(first)
+    callers.answer(first, API, ("said", "So."), shows=True)
+    database = callers.engine.database
+    for table in ("originals", "carried_originals"):
+        asyncio.run(database.run(lambda found, table=table: found.execute(f"DELETE FROM {table}")))
+    assert callers.stored(first, ref) is None
+    callers.answer(callers.send(API, API.body(turns), KEY), API, ("said", "Well."), shows=True)
+    assert callers.stored(first, ref) == LOG
