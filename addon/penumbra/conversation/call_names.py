@@ -8,15 +8,15 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Mapping
+from hashlib import blake2b
 from threading import Lock
 from typing import Any, NamedTuple
 
 from cachetools import LRUCache
 
-from penumbra.compress.calls.classify import Call, classify
+from penumbra.compress.calls.classify import classify
 from penumbra.compress.calls.tools import first_of
 from penumbra.errors import RedactionError
-from penumbra.short_texts import LONGEST
 
 _LONGEST = 60
 """Characters of a path, of which the end is shown, or of a command, of which it is the beginning."""
@@ -40,55 +40,49 @@ class CallName(NamedTuple):
     """The file that the call reads or writes; empty if it is none, or more than one."""
 
 
-class CleanTexts:
-    """What short texts are without their secrets, remembered: the same calls come with every request."""
+class ShownTexts:
+    """What names show of paths and commands, remembered: the same calls come with every request. It is known
+    by hashes, since what may hold secrets is not to stay in memory."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._clean: LRUCache[str, str] = LRUCache(4_096)
+        self._shown: LRUCache[bytes, str] = LRUCache(4_096)
 
-    def of(self, clean: Clean) -> Clean:
-        """The same as `clean`, which makes the same of a text every time."""
-
-        def remembered(text: str) -> str:
-            if len(text) > LONGEST:
-                return clean(text)
+    def shown(self, text: str, is_path: bool, clean: Clean) -> str:
+        """What a name shows of a text. `clean` makes the same of it every time. Raises RedactionError."""
+        key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16, salt=bytes([is_path])).digest()
+        with self._lock:
+            known = self._shown.get(key)
+        if known is None:
+            known = _shown(text, is_path, clean)
             with self._lock:
-                known = self._clean.get(text)
-            if known is None:
-                known = clean(text)
-                with self._lock:
-                    self._clean[text] = known
-            return known
-
-        return remembered
+                self._shown[key] = known
+        return known
 
 
 def _as_it_is(text: str) -> str:
     return text
 
 
-def call_name(tool: str, arguments: Any, clean: Clean = _as_it_is) -> CallName:
-    """The name of a call; `arguments` decoded. What can't be searched for secrets is not named. Never raises.
-
-    Texts are cut without their secrets only: a part of a secret looks like nothing.
-    """
+def call_name(
+    tool: str, arguments: Any, clean: Clean = _as_it_is, remembered: ShownTexts | None = None
+) -> CallName:
+    """The name of a call; `arguments` decoded. What can't be searched for secrets is not shown."""
     call = classify(tool, arguments)
     path = posixpath.normpath(call.path.replace("\\", "/")) if call.path else ""
+    shown = _shown if remembered is None else remembered.shown
+    if call.shell and call.line:
+        text, path_shown = call.line[:_SEARCHED], False
+    elif path:
+        text, path_shown = path if len(path) <= _SEARCHED else "", True
+    else:
+        asked = first_of(arguments, _ASKED) if isinstance(arguments, Mapping) else None
+        text, path_shown = asked[:_SEARCHED] if isinstance(asked, str) else "", False
     try:
-        what = _what(call, path, arguments, clean)
+        what = shown(text, path_shown, clean)
     except RedactionError:
         what = ""
     return CallName(_plain(f"{tool} {what}" if what else tool), path)
-
-
-def _what(call: Call, path: str, arguments: Any, clean: Clean) -> str:
-    if call.shell and call.line:
-        return _beginning(clean(call.line[:_SEARCHED]))
-    if path:
-        return _end(clean(path)) if len(path) <= _SEARCHED else ""
-    asked = first_of(arguments, _ASKED) if isinstance(arguments, Mapping) else None
-    return _beginning(clean(asked[:_SEARCHED])) if isinstance(asked, str) else ""
 
 
 def same_file(one: str, other: str) -> bool:
@@ -96,6 +90,12 @@ def same_file(one: str, other: str) -> bool:
     A call that shows several files has no path: it may show any."""
     longer, shorter = (one, other) if len(one) >= len(other) else (other, one)
     return not shorter or longer == shorter or longer.endswith(f"/{shorter.removeprefix('/')}")
+
+
+def _shown(text: str, is_path: bool, clean: Clean) -> str:
+    """A text is cut without its secrets only: a part of a secret looks like nothing."""
+    clear = clean(text) if text else ""
+    return _end(clear) if is_path else _beginning(clear)
 
 
 def _beginning(text: str) -> str:

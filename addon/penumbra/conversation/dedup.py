@@ -66,8 +66,10 @@ class Seen:
         self._by_key[key] = earlier
 
     def drop(self) -> None:
-        """The provider drops all texts so far: no later one is to refer to them. What does already, does."""
+        """The provider drops all texts so far: none of them stands earlier than the next."""
         self._by_digest.clear()
+        self._by_key.clear()
+        self._calls.clear()
 
     def note_held(self, digest: bytes, earlier: Earlier) -> None:
         """A text stands in a history that the provider keeps, in front of the request."""

@@ -37,7 +37,7 @@ from penumbra.conversation import (
     usage_scale,
     workers,
 )
-from penumbra.conversation.call_names import Clean, CleanTexts
+from penumbra.conversation.call_names import ShownTexts
 from penumbra.conversation.carried_originals import Carried
 from penumbra.conversation.decide import Inputs
 from penumbra.conversation.engine_settings import EngineSettings
@@ -106,7 +106,7 @@ class Engine:
         self._values: ValueMemory | None = ValueMemory()
         """Of messages; None: each is read again in every turn."""
         self._line_indexes = LineIndexes()
-        self._clean_texts = CleanTexts()
+        self._shown_texts = ShownTexts()
         self._outside_results = OutsideResults()
         self._other_bodies = OtherBodies()
         self._restoring: Restoring | None = None
@@ -255,10 +255,11 @@ class Engine:
         )
         if incoming.api.kind != "messages":
             return accepted
-        if prepared is not None and prepared.threaded:
-            clean = self._clean(request, redact)
-            behind = await work(partial(held_results.behind, request, held, rewritten, clean))
-            prepared = replace(prepared, held=behind)
+        if prepared is not None:
+            # Values that are put back are a matter of the conversation.
+            remembered = None if request.settings.restores_secrets else self._shown_texts
+            behind = partial(held_results.behind, request, held, rewritten, inputs.clean, remembered)
+            prepared = replace(prepared, held=await work(behind) if prepared.threaded else ())
         await self._record(accepted, state, prepared, retry)
         return accepted if prepared is None else await self._watched(incoming, accepted, prepared, redact)
 
@@ -433,15 +434,6 @@ class Engine:
         """How texts are redacted; waits until the rules are compiled."""
         redactor = await asyncio.wrap_future(self._redactor)
         return forgiving(redactor.redact, settings.redaction_failure)
-
-    def _clean(self, request: Request, redact: Redact) -> Clean:
-        """What takes the secrets out of what is kept of calls. Raises RedactionError."""
-
-        def clean(text: str) -> str:
-            return redact(text, "").text
-
-        # Values that are put back are a matter of the conversation.
-        return clean if request.settings.restores_secrets else self._clean_texts.of(clean)
 
     async def _scan(self) -> Callable[[str, str], Scan]:
         return (await asyncio.wrap_future(self._redactor)).scan

@@ -16,7 +16,7 @@ from penumbra.apis.parts import is_elsewhere
 from penumbra.compress.result import Loss
 from penumbra.config.per_request import OverrideError
 from penumbra.conversation import dedup, dropped_history
-from penumbra.conversation.call_names import Clean, call_name
+from penumbra.conversation.call_names import Clean, ShownTexts, call_name
 from penumbra.conversation.model import Request, Rewritten, Shown
 from penumbra.expand.expansions import Prepared
 from penumbra.store.exchanges import HeldResult
@@ -52,7 +52,11 @@ def _wants_duplicates(request: Request) -> bool:
 
 
 def behind(
-    request: Request, earlier: Sequence[HeldResult], rewritten: Rewritten, clean: Clean
+    request: Request,
+    earlier: Sequence[HeldResult],
+    rewritten: Rewritten,
+    clean: Clean,
+    remembered: ShownTexts | None = None,
 ) -> tuple[HeldResult, ...]:
     """The results that the provider has when it has answered a request, in order; only the latest of them.
     May run outside of the event loop."""
@@ -64,17 +68,17 @@ def behind(
     # Several texts of one result are one result to a reader.
     numbered = groupby(enumerate(results), lambda numbered: numbered[1].call_id or numbered[0])
     new = [next(texts)[1] for _, texts in numbered][-_MOST:]
-    held = [_held(request, entry, times[entry.call_id] == 1, clean) for entry in new]
+    held = []
+    for entry in new:
+        given = arguments.decoded(request.document, entry.item.result.call)
+        name = call_name(entry.tool[: dedup.LONGEST_TOOL], given, clean, remembered).name
+        held.append(_held(entry, name, is_unique=times[entry.call_id] == 1))
     return tuple([*earlier, *held][-_MOST:])
 
 
-def _held(request: Request, entry: Shown, is_unique: bool, clean: Clean) -> HeldResult:
+def _held(entry: Shown, name: str, *, is_unique: bool) -> HeldResult:
     item, facts = entry.item, entry.facts
-    is_referable = (
-        is_unique
-        and facts.how not in ("duplicate", "superseded", "recovered")
-        and dedup.can_name(entry.call_id, entry.tool)
-    )
-    tool = entry.tool[: dedup.LONGEST_TOOL]
-    name = call_name(tool, arguments.decoded(request.document, item.result.call), clean).name
-    return HeldResult(item.digest if is_referable else b"", item.key, tool, name, facts.loss < Loss.LOSSY)
+    is_whole = facts.how not in ("duplicate", "superseded", "recovered")
+    is_referable = is_unique and is_whole and dedup.can_name(entry.call_id, entry.tool)
+    digest = item.digest if is_referable else b""
+    return HeldResult(digest, item.key, entry.tool[: dedup.LONGEST_TOOL], name, facts.loss < Loss.LOSSY)

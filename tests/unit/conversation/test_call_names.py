@@ -6,7 +6,7 @@ from hashlib import sha256
 
 import pytest
 
-from penumbra.conversation.call_names import CleanTexts, call_name
+from penumbra.conversation.call_names import ShownTexts, call_name
 from penumbra.errors import RedactionError
 from support.messages_requests import LOG, answer, body, contents, go, use
 
@@ -60,14 +60,24 @@ def test_every_reference_names_calls_without_secrets() -> None:
         assert "hunter2" not in said
 
 
-def test_what_is_short_is_cleaned_once() -> None:
+def test_what_is_shown_of_a_call_is_remembered_without_the_call() -> None:
     asked = []
 
     def counting(text: str) -> str:
         asked.append(text)
         return clean(text)
 
-    remembered = CleanTexts()
-    for text in ("ls", "ls", "x" * 5_000, "x" * 5_000):
-        assert remembered.of(counting)(text) == text
-    assert [len(text) for text in asked] == [2, 5_000, 5_000]
+    remembered = ShownTexts()
+    for _ in range(2):
+        for tool, arguments in (
+            ("Bash", {"command": f"login {SECRET} {'x' * 5_000}"}),
+            ("Read", {"path": "ls"}),
+        ):
+            assert call_name(tool, arguments, counting, remembered) == call_name(tool, arguments, clean)
+    assert len(asked) == 2
+    assert SECRET not in str(vars(remembered))
+    # A beginning is no end.
+    long = {"command": "/" + "a" * 50 + "/" + "b" * 50}
+    same = {"file_path": long["command"]}
+    for tool, arguments in (("Bash", long), ("Read", same)):
+        assert call_name(tool, arguments, clean, remembered) == call_name(tool, arguments, clean)

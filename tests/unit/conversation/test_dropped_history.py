@@ -69,6 +69,9 @@ def test_what_was_sent_by_reference_keeps_its_form() -> None:
     first = go(body(*messages), settings=safe)
     for later in (body(*messages, COMPACTION), body(*messages, truncation="auto")):
         assert contents(go(later, known=first.decisions, settings=safe)) == contents(first)
+    # What a client keeps behind a compaction has lost what it referred to.
+    between = body(*messages[:2], COMPACTION, *messages[2:])
+    assert contents(go(between, known=first.decisions, settings=safe)) == [LOG, LOG]
 
 
 def test_what_was_written_before_a_compaction_is_not_referred_to() -> None:

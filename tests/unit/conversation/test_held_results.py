@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from penumbra.apis.recognise import apis
+from penumbra.conversation import held_results
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.conversation.refused import Refused
 from support.engines import APIS, Callers, shown
@@ -108,7 +109,9 @@ def test_what_is_held_is_named_without_secrets(callers: Callers) -> None:
     """Also where the name ends within one."""
     for padding in ("", "-s -o /dev/null "):
         command = f"curl {padding}-H 'Authorization: Bearer {TOKEN}' https://api.example.com/v1/parts"
-        said = Chain(callers, instructions=padding).outputs(command, FIRST, FIRST)[-1]
+        chain, first, second = Chain(callers), call(1, command), call(2, command)
+        chain.goes(second, ASK, first, ("result", first[1], FIRST))
+        said = output(chain.send(("result", second[1], FIRST)))
         assert said.startswith("[Duplicate of Bash curl ")
         assert TOKEN[:12] not in said
 
@@ -128,6 +131,15 @@ def test_the_latest_are_held_and_their_names_are_short(callers: Callers) -> None
     [result] = sent.prepared.held
     assert not result.digest
     assert len(result.name) + len(result.tool) < 1_000
+
+
+def test_what_was_cut_as_a_whole_is_not_held(callers: Callers) -> None:
+    sent = callers.send(
+        API, API.body([ASK, call(1, "ls"), ("result", call(1, "")[1], FIRST)], store=True), KEY
+    )
+    for is_cut, count in ((False, 1), (True, 0)):
+        rewritten = replace(sent.rewritten, is_cut=is_cut)
+        assert len(held_results.behind(sent.request, (), rewritten, str)) == count
 
 
 @pytest.mark.parametrize(
