@@ -22,6 +22,7 @@ from penumbra.redaction.redactor import Redactor
 from penumbra.store.decisions import Decision
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson
+from penumbra.wire.value_memory import ValueMemory
 from support.cases import each
 from support.large_requests import MAKERS
 from support.work_counts import calls
@@ -43,6 +44,25 @@ def _all_of(name: str, body: dict[str, Any]) -> Rewritten:
     assert request is not None
     FORMATS[api.format].visible(document)
     return rewrite.rewrite(Inputs(request, {}, lambda text, hint: Redacted(text), None), LineIndexes())
+
+
+@each("role", ["user", "assistant", "result"])
+@each("memory", [None, ValueMemory()])
+def test_what_is_empty_costs_little(role, memory):
+    """A byte or two of it are an object, and a body has millions of bytes."""
+    api = recognise.by_request_line("POST", "/v1/messages")
+    many = 2_000
+
+    def read_it(empty):
+        content = [empty] * many
+        if role == "result":
+            content = [{"type": "tool_result", "tool_use_id": "t", "content": content}]
+        messages = [{"role": "assistant" if role == "assistant" else "user", "content": content}]
+        body = json.dumps({"model": "m", "messages": messages}, separators=(",", ":")).encode()
+        return calls(lambda: read.read(Document(body), api, SETTINGS, b"k" * 32, memory=memory))
+
+    for empty in ({}, []):
+        assert read_it(empty) < 35 * many
 
 
 @each("shape", ["one turn", "turns", "without ids", "long"])

@@ -10,7 +10,10 @@ from penumbra.apis.usage import added, flat
 from penumbra.expand.expansions import Answered
 from penumbra.metrics.asked_originals import ExpansionMetrics
 from penumbra.metrics.totals import counted_as
+from penumbra.redaction.redactor import Redactor
+from penumbra.redaction.shown_names import shown_names
 from support.by_hand import tunnelled
+from support.engines import APIS, Callers
 
 ODD = "api.openai.com\x1b]0;title\x07\u2028[00:00:00.000] Penumbra: all is well"
 
@@ -52,3 +55,36 @@ def test_usage_within_usage() -> None:
     assert added(deep, {}) == deep
     event = b"data: " + json.dumps({"type": "message_start", "message": {"id": "m", "usage": deep}}).encode()
     assert FORMATS["anthropic"].stream("expand_context").feed(event + b"\n\n") == event + b"\n\n"
+
+
+def test_names_are_shown_without_secrets_and_cut() -> None:
+    key = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+    show = shown_names(Redactor(b"k" * 32).redact)
+    assert key not in show(f"tool {key}")
+    assert "[REDACTED:" in show(f"tool {key}")
+    assert show("a\nb" + "x" * 500) == "a\\nb" + "x" * 96 + "…"
+    assert show("x" * 900 + key) == "x" * 100 + "…"
+    assert show("x" * 5_000) == "(a name of 5000 characters)"
+    for name in (
+        "Bash",
+        "mcp__github__search_issues",
+        "claude-opus-4-1-20250805",
+        "toolu_01A09q90qw90lq917835lq9x",
+    ):
+        assert show(name) == name
+
+
+def test_a_request_shows_its_names_so() -> None:
+    key = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+    call = {"type": "tool_use", "id": f"toolu_{key}", "name": f"run {key}", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": f"toolu_{key}", "content": "fine"}
+    turns = [("assistant", [call]), ("user", [result])]
+    messages = [{"role": role, "content": content} for role, content in turns]
+    callers = Callers()
+    body = json.dumps({"model": f"m {key}", "messages": messages}).encode()
+    accepted = callers.send(APIS[0], body, {"x-api-key": "k"})
+    callers.close()
+    [shown] = accepted.rewritten.shown
+    for name in (shown.tool, shown.call_id, accepted.model):
+        assert "[REDACTED:" in name
+        assert key not in name

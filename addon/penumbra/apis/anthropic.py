@@ -52,7 +52,8 @@ class AnthropicFormat(ApiFormat):
             return (Part(Kind.TEXT, content, texts=(content,)),)
         parts: list[Part] = []
         for block in document.items(content):
-            parts += self.block(document, block)
+            if document.is_filled(block):
+                parts += self.block(document, block)
         return tuple(parts)
 
     def block(self, document: Document, value: Raw) -> Sequence[Part]:

@@ -132,6 +132,8 @@ def text_values(document: Document, content: Raw | None, kinds: Sequence[str] = 
     if document.is_string(content):
         yield content
     for item in document.items(content):
+        if not document.is_filled(item):
+            continue
         block = document.members(item)
         value = block.get("text")
         if value is not None and document.is_string(value) and document.string(block.get("type")) in kinds:

@@ -233,7 +233,8 @@ class _Response:
     def read(self, value: Raw) -> None:
         document, known = self.document, _known()
         for item in document.items(value):
-            self._block(item)
+            if document.is_filled(item) or document.is_string(item):
+                self._block(item)
         members = document.members(value)
         if not members:
             return
@@ -281,7 +282,8 @@ class _Words:
         first = memoryview(value)[:1].tobytes()
         if first == b"[":
             for item in document.items(value):
-                self.read(item, loose)
+                if document.is_filled(item) or not document.is_container(item):
+                    self.read(item, loose)
         elif first == b"{":
             self._object(value, loose)
         elif (source := document.source(value)) not in (b"null", b"false"):

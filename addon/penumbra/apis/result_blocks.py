@@ -95,11 +95,11 @@ def _results(document: Document, value: Raw, levels: int) -> Iterator[Raw]:
         for name, member in members.items():
             if names_results(name):
                 yield from document.items(member) or [member]
-            elif levels and not document.is_string(member) and not _fits(name, "harmless"):
+            elif levels and document.is_filled(member) and not _fits(name, "harmless"):
                 yield from _results(document, member, levels - 1)
     elif levels:
         for item in document.items(value):
-            if not document.is_string(item):
+            if document.is_filled(item):
                 yield from _results(document, item, levels - 1)
 
 
@@ -156,6 +156,9 @@ class _Reader:
     def _own(self, value: Raw, levels: int, *, root: bool = False) -> None:
         """A value of the API's own shape."""
         document, first = self.document, bytes(memoryview(value)[:1])
+        if document.is_container(value) and not document.is_filled(value):
+            self.pieces.append(document.source(value))
+            return
         kind = document.string(document.members(value).get("type")) if first == b"{" else None
         if first == b"[" and levels:
             self.pieces.append(b"[")

@@ -139,6 +139,8 @@ def _texts(document: Document, message: Raw) -> Iterator[Raw]:
     if document.is_string(content):
         yield content
     for entry in document.items(content) or [content]:
+        if not document.is_filled(entry):
+            continue
         block = document.members(entry)
         text = block.get("text")
         if text is not None and document.is_string(text) and document.string(block.get("type")) in _TEXTS:

@@ -10,7 +10,6 @@ from penumbra.rule_schemas.providers import Providers
 
 _SEPARATOR = re.compile(r"[,\s]+")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://")
-_WILD = re.compile(r"[*?\[]")
 
 
 def entries(value: str) -> list[str]:
@@ -40,7 +39,8 @@ def _domain(entry: str) -> str:
 
 
 def _leads_to(domain: str, host: str) -> bool:
-    """Whether a host of a glob ends with the domain; some programs don't ask for a dot in front of it."""
-    wild = max((match.start() for match in _WILD.finditer(host)), default=-1)
-    ends = host[wild + 1 :].endswith(domain)
-    return ends or any(fnmatchcase(domain, host[at:]) for at in range(wild + 1))
+    """Whether a domain is a host of a glob, or above one: label by label from the right."""
+    if fnmatchcase(domain, host):
+        return True
+    above, labels = domain.split(".")[::-1], host.split(".")[::-1]
+    return len(above) < len(labels) and all(map(fnmatchcase, above, labels))

@@ -6,6 +6,7 @@ An entry of `providers` may describe a service, and the block `api` a model: bot
 
 from __future__ import annotations
 
+import ipaddress
 from dataclasses import replace
 from urllib.parse import urlsplit
 
@@ -111,9 +112,23 @@ def _provider(settings: Settings) -> str:
             f"{where}.auth: oauth spends the clients' own credentials, "
             "which penumbra_allow_captured_credentials must allow"
         )
+    if found.auth == "oauth" and found.endpoint and not _is_private(found.endpoint):
+        return f"{where}.endpoint: got {shown(found.endpoint)}, allowed with auth: oauth: an https URL"
     if found.auth != "oauth" and not found.api_key and not found.endpoint:
         return f"{where}.api_key: missing, needed by the strategy external_provider"
     return ""
+
+
+def _is_private(url: str) -> bool:
+    """Whether nobody on the way can read what is sent to a URL: it is encrypted, or stays on this machine."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if parts.scheme == "https" or host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _is_url(text: str) -> bool:

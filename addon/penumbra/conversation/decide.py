@@ -26,8 +26,9 @@ from penumbra.conversation.earlier_texts import EarlierTexts
 from penumbra.conversation.items import Item
 from penumbra.conversation.model import Request
 from penumbra.conversation.result_text import cleaner, tool_output
-from penumbra.errors import RedactionError
+from penumbra.errors import RedactionError, one_line
 from penumbra.expand.reference import References
+from penumbra.redaction.shown_names import ShowName
 from penumbra.store.decisions import Decision, Facts
 from penumbra.store.exchanges import HeldResult
 
@@ -54,6 +55,8 @@ class Inputs:
     """Decisions about the whole conversation, which come before all others."""
     held: tuple[HeldResult, ...] = ()
     """Results that the provider has in front of the request, in order."""
+    show: ShowName = one_line
+    """How names of tools and calls are told."""
 
     def clean(self, text: str) -> str:
         """A text without its secrets. Raises RedactionError."""
@@ -192,7 +195,8 @@ class Decider:
             raise
         except Exception as error:
             # Everything but redaction fails open.
-            _log.warning("Penumbra leaves a result of %s as it is: %s", output.tool, errors.place(error))
+            tool = inputs.show(output.tool)
+            _log.warning("Penumbra leaves a result of %s as it is: %s", tool, errors.place(error))
             redacted = redact(output.text)
             return Shortened(redacted.text, redacted.text, redactions=redacted.counts)
 

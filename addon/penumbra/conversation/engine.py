@@ -54,6 +54,7 @@ from penumbra.redaction.allowed import Allowed
 from penumbra.redaction.other_bodies import Body, OtherBodies, Searched
 from penumbra.redaction.outside_results import OutsideResults
 from penumbra.redaction.redactor import Redactor, Scan
+from penumbra.redaction.shown_names import ShowName, shown_names
 from penumbra.redaction.unsearchable import Redact, forgiving
 from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.store.database import Database
@@ -110,6 +111,7 @@ class Engine:
         self._outside_results = OutsideResults()
         self._other_bodies = OtherBodies()
         self._restoring: Restoring | None = None
+        self._shown: ShowName | None = None
         self._compressors: ExternalCompressors | None = None
         self._workers = workers.Workers()
         # Compiled while the proxy starts; the first request waits for what is missing.
@@ -230,12 +232,12 @@ class Engine:
         held = held_results.before(request, prepared)
         limits = state.limits if retry is None else state.limits.learned(retry.limits)
         betas = self._without_unbound(incoming, request, prepared) if limits.drop else ""
-        references = prepared.references if prepared else None
-        external = await self._external_forms(incoming, request, past, redact, references)
+        references, show = prepared.references if prepared else None, await self._show()
+        external = await self._external_forms(incoming, request, past, redact, references, show)
         if external:
             # While they were waited for, another request may have decided.
             past |= await self._stores.decisions.get(external)
-        inputs = Inputs(request, past, redact, references, external, held=held)
+        inputs = Inputs(request, past, redact, references, external, held=held, show=show)
         rewritten, line = await work(
             partial(compose.compose, inputs, state, retry, self._line_indexes, incoming.head)
         )
@@ -252,6 +254,7 @@ class Engine:
             betas=betas,
             usage_scale=usage_scale.scale(request, rewritten, limits, incoming.head),
             room=room.of_request(request, limits, incoming.head, learn),
+            model=show(request.conversation.model),
         )
         if incoming.api.kind != "messages":
             return accepted
@@ -259,7 +262,7 @@ class Engine:
             # Values that are put back are a matter of the conversation.
             remembered = None if request.settings.restores_secrets else self._shown_texts
             behind = partial(held_results.behind, request, held, rewritten, inputs.clean, remembered)
-            prepared = replace(prepared, held=await work(behind) if prepared.threaded else ())
+            prepared = replace(prepared, held=await work(behind) if prepared.threaded else (), show=show)
         await self._record(accepted, state, prepared, retry)
         return accepted if prepared is None else await self._watched(incoming, accepted, prepared, redact)
 
@@ -383,6 +386,7 @@ class Engine:
         past: Mapping[bytes, Decision],
         redact: Redact,
         references: References | None,
+        show: ShowName,
     ) -> dict[bytes, Asked]:
         """What comes of asking external compressors about new results, where the settings want one asked.
         Raises RedactionError."""
@@ -395,7 +399,7 @@ class Engine:
             compressors = self._external_compressors()
             work = partial(self._work, callers.whose_turn(incoming), True)
             return await external_forms.forms(
-                compressors, request, past, redact, references, credential, work
+                compressors, request, past, redact, references, credential, work, show
             )
         except RedactionError:
             raise
@@ -434,6 +438,12 @@ class Engine:
         """How texts are redacted; waits until the rules are compiled."""
         redactor = await asyncio.wrap_future(self._redactor)
         return forgiving(redactor.redact, settings.redaction_failure)
+
+    async def _show(self) -> ShowName:
+        """How names from outside are told."""
+        if self._shown is None:
+            self._shown = shown_names((await asyncio.wrap_future(self._redactor)).redact)
+        return self._shown
 
     async def _scan(self) -> Callable[[str, str], Scan]:
         return (await asyncio.wrap_future(self._redactor)).scan

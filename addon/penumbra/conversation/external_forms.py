@@ -11,12 +11,14 @@ from penumbra.compress.result import Asked, Redacted
 from penumbra.conversation import cache_price, result_text
 from penumbra.conversation.model import Request
 from penumbra.conversation.rewrite import undecided
+from penumbra.errors import one_line
 from penumbra.expand.reference import References
 from penumbra.external.dispatch import Work
 from penumbra.external.prices import Reader
 from penumbra.external.question import question
 from penumbra.external.selection import Asking, ExternalCompressors, OpenResult
 from penumbra.external.strategy import Credential
+from penumbra.redaction.shown_names import ShowName
 from penumbra.store.decisions import Decision
 
 
@@ -28,6 +30,7 @@ async def forms(
     references: References | None,
     credential: Credential | None,
     work: Work,
+    show: ShowName = one_line,
 ) -> dict[bytes, Asked]:
     """What comes of it by the items' keys. `past`: decisions of the past. Raises RedactionError."""
 
@@ -41,7 +44,7 @@ async def forms(
             yield OpenResult(item.key, output, result_text.cleaner(request, item, output, redact))
 
     reader = _reader(request)
-    asking = Asking(request.settings, request.scope, asked, reader, references, credential, work)
+    asking = Asking(request.settings, request.scope, asked, reader, references, credential, work, show)
     return await compressors.forms(asking, results)
 
 

@@ -63,22 +63,22 @@ def behind(
     if rewritten.is_cut or not dropped_history.keeps_all(request.document, request.conversation.messages):
         return ()
     # Only an id that occurs once names a text.
-    times = Counter(entry.call_id for entry in rewritten.shown)
+    times = Counter(entry.item.result.call_id for entry in rewritten.shown)
     results = [entry for entry in rewritten.shown if entry.item.digest]
     # Several texts of one result are one result to a reader.
-    numbered = groupby(enumerate(results), lambda numbered: numbered[1].call_id or numbered[0])
+    numbered = groupby(enumerate(results), lambda numbered: numbered[1].item.result.call_id or numbered[0])
     new = [next(texts)[1] for _, texts in numbered][-_MOST:]
     held = []
     for entry in new:
         given = arguments.decoded(request.document, entry.item.result.call)
-        name = call_name(entry.tool[: dedup.LONGEST_TOOL], given, clean, remembered).name
-        held.append(_held(entry, name, is_unique=times[entry.call_id] == 1))
+        name = call_name(entry.item.tool[: dedup.LONGEST_TOOL], given, clean, remembered).name
+        held.append(_held(entry, name, is_unique=times[entry.item.result.call_id] == 1))
     return tuple([*earlier, *held][-_MOST:])
 
 
 def _held(entry: Shown, name: str, *, is_unique: bool) -> HeldResult:
     item, facts = entry.item, entry.facts
     is_whole = facts.how not in ("duplicate", "superseded", "recovered")
-    is_referable = is_unique and is_whole and dedup.can_name(entry.call_id, entry.tool)
+    is_referable = is_unique and is_whole and dedup.can_name(entry.item.result.call_id, entry.item.tool)
     digest = item.digest if is_referable else b""
-    return HeldResult(digest, item.key, entry.tool[: dedup.LONGEST_TOOL], name, facts.loss < Loss.LOSSY)
+    return HeldResult(digest, item.key, entry.item.tool[: dedup.LONGEST_TOOL], name, facts.loss < Loss.LOSSY)

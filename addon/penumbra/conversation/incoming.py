@@ -72,5 +72,7 @@ class Accepted:
     """What may be put behind its responses."""
     usage_scale: UsageScale | None = None
     """What its client is told of its size; None: what the provider says."""
+    model: str = ""
+    """As it may be shown."""
     plan: Plan | None = None
     """The forms that it has because a request was refused; not remembered yet."""

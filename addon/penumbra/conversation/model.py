@@ -13,6 +13,8 @@ from penumbra.config.settings import Settings
 from penumbra.conversation.items import Item
 from penumbra.conversation.mentioned_names import Mentions
 from penumbra.conversation.searched import Searched
+from penumbra.errors import one_line
+from penumbra.redaction.shown_names import ShowName
 from penumbra.redaction.structured import Structured
 from penumbra.store.conversations import LearnedLimits
 from penumbra.store.decisions import Decision, Facts
@@ -86,16 +88,17 @@ class Shown:
     item: Item
     facts: Facts
     new: bool
+    show: ShowName = one_line
 
     @property
     def tool(self) -> str:
-        """Name of the tool; empty if unknown."""
-        return self.item.tool
+        """Name of the tool, as it may be shown; empty if unknown."""
+        return self.show(self.item.tool)
 
     @property
     def call_id(self) -> str:
-        """As the result spells it; empty if it names none."""
-        return self.item.result.call_id
+        """As the result spells it and it may be shown; empty if it names none."""
+        return self.show(self.item.result.call_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ def rewrite(
         if text != item.text:
             _replace(request, item.result, text)
         decider.earlier.note(item, text, decision.facts, new=new)
-        shown.append(Shown(item, decision.facts, new))
+        shown.append(Shown(item, decision.facts, new, inputs.show))
     for other in request.searched:
         shown += _search(inputs, decider, other)
     decider.earlier.give_back()
@@ -77,7 +77,7 @@ def _search(inputs: Inputs, decider: Decider, other: Searched) -> list[Shown]:
             return []
         decision = decider.decisions[other.key] = other.redacted(request.document, inputs.redact)
     other.edit(request.document, decision)
-    return [Shown(_item(other), decision.facts, new)] if decision.text is not None else []
+    return [Shown(_item(other), decision.facts, new, inputs.show)] if decision.text is not None else []
 
 
 def _item(other: Searched) -> Item:

@@ -24,13 +24,14 @@ from penumbra.apis.formats import FORMATS
 from penumbra.apis.parts import is_telling
 from penumbra.apis.prefix_hash import Chain
 from penumbra.compress.size import size
-from penumbra.errors import place
+from penumbra.errors import one_line, place
 from penumbra.expand import query as expand
 from penumbra.expand import replay
 from penumbra.expand import tool as injected_tool
 from penumbra.expand.loop import Ask, Done
 from penumbra.expand.reference import References
 from penumbra.expand.replay import History, Replayed
+from penumbra.redaction.shown_names import ShowName
 from penumbra.store import exchanges
 from penumbra.store.exchanges import HeldResult, Known, orphan_key, signature_key, text_hash
 from penumbra.store.exchanges import key as exchange_key
@@ -147,6 +148,8 @@ class Prepared:
     """The results that the provider has when it has answered; before that, those that it has already."""
     is_followed: bool = False
     """The provider keeps the history, and all of it came from this very caller."""
+    show: ShowName = one_line
+    """How names of tools are told."""
 
     @property
     def rooms(self) -> tuple[bytes, ...]:
@@ -368,7 +371,7 @@ class Expansions:
             sent = len(text.encode("utf-8", "surrogatepass"))
             limit = None if limit is None else max(0, limit - sent)
             tool, family = (original.tool, original.family) if original else ("", "")
-            answered.append(Answered(ref, original is not None, sent, tool, family))
+            answered.append(Answered(ref, original is not None, sent, prepared.show(tool), family))
         return texts, answered
 
     async def _text(

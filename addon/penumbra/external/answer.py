@@ -1,11 +1,13 @@
 """What is done to somebody else's answer before it may stand for a text.
 
-It must not claim to be ours: markers that the text did not have are taken out. It must not lose what
-counts: critical lines that are missing are put back at its end, letter by letter.
+It must not claim to be ours, nor lead a terminal or a reader astray: an answer with markers or control
+characters that the text did not have is refused. It must not lose what counts: critical lines that are
+missing are put back at its end, letter by letter.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from functools import cache
 from typing import Any
@@ -16,10 +18,11 @@ from penumbra.compress.critical_lines import is_critical, normal
 from penumbra.external.external_provider import table
 from penumbra.external.strategy import Failure
 
-_PASSES = 8
 _LINE_LIMIT = 2_000
 """Characters; a longer line is data, not a message."""
 _SEARCHES = 200
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""What a terminal obeys, and what turns the order of letters around."""
 PUT_BACK = "[Lines of the original that must not be missing:]"
 
 
@@ -33,31 +36,20 @@ def _starts() -> Any:
     return re2.compile("|".join(f"(?:{entry['start']})" for entry in table()["markers"]))
 
 
-def without_forged(answer: str, text: str) -> str:
-    """The answer without markers that the text does not have. Raises Failure if it won't end."""
-    own: frozenset[str] | None = None
-    for _ in range(_PASSES):
-        if not _starts().search(answer):
-            return answer
-        if own is None:
-            own = frozenset(found.group() for found in _wholes().finditer(text))
-        cleaned = _without(answer, own)
-        if cleaned == answer:
-            return answer
-        answer = cleaned
-    raise Failure("forged markers")
-
-
-def _without(answer: str, own: frozenset[str]) -> str:
-    pieces: list[str] = []
-    position = 0
+def check(answer: str, text: str) -> None:
+    """Raises Failure where an answer has markers or control characters that the text does not have."""
+    if not set(_CONTROL.findall(answer)) <= set(text):
+        raise Failure("control characters")
+    if not _starts().search(answer):
+        return
+    own = frozenset(found.group() for found in _wholes().finditer(text))
+    at = 0
     for found in _wholes().finditer(answer):
-        pieces.append(_starts().sub("", answer[position : found.start()]))
-        if found.group() in own:
-            pieces.append(found.group())
-        position = found.end()
-    pieces.append(_starts().sub("", answer[position:]))
-    return "".join(pieces)
+        if found.group() not in own or _starts().search(answer[at : found.start()]):
+            raise Failure("forged markers")
+        at = found.end()
+    if _starts().search(answer[at:]):
+        raise Failure("forged markers")
 
 
 def with_critical(answer: str, text: str) -> str:

@@ -29,6 +29,8 @@ from penumbra.store.compressed import Compressed
 
 _TELLING = frozenset({"timeout", "connection", "status", "malformed", "refused", "error"})
 """Failures that say something about the service and not only about one text."""
+_MOST_BREAKERS = 1_000
+"""There is one for each client whose own credential is spent."""
 _log = logging.getLogger(__name__)
 
 
@@ -81,6 +83,8 @@ class Shared:
         """The breaker of a service; a client's own credential may fail without the others'."""
         owner = task.credential.owner if task.credential else b""
         name = hashlib.blake2b(f"{strategy.name} {strategy.identity}".encode() + owner, digest_size=16)
+        while len(self.breakers) >= _MOST_BREAKERS and name.digest() not in self.breakers:
+            del self.breakers[next(iter(self.breakers))]
         return self.breakers.setdefault(name.digest(), Breaker())
 
 
@@ -253,7 +257,7 @@ class Dispatcher:
 def _clean(text: str, protects: bool, ask: Ask) -> str:
     if size(text) >= size(ask.task.text):
         return ""
-    text = answer.without_forged(text, ask.task.text)
+    answer.check(text, ask.task.text)
     if protects:
         text = answer.with_critical(text, ask.task.text)
     return ask.redact(text)

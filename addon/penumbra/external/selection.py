@@ -22,6 +22,7 @@ from penumbra.compress.calls.classify import classify
 from penumbra.compress.result import Asked, Loss, Mode, Policy, Redact, Shortened, ToolOutput
 from penumbra.compress.size import size
 from penumbra.config.settings import Settings
+from penumbra.errors import one_line
 from penumbra.expand.reference import References
 from penumbra.external.choose import chosen
 from penumbra.external.dispatch import Ask, Dispatcher, Outcome, Work
@@ -30,11 +31,14 @@ from penumbra.external.http import Http
 from penumbra.external.prices import Reader
 from penumbra.external.simple import first_words
 from penumbra.external.strategy import Credential, Strategy, Task
+from penumbra.redaction.shown_names import ShowName
 
 _QUOTED = frozenset({"read", "edit", "write"})
 _NO_CAP = 1 << 62
 _INTENT, _ARGUMENT = 1_000, 400
 """Characters."""
+_MOST_MISFITS = 100
+"""A log with so many has said enough."""
 _log = logging.getLogger(__name__)
 
 
@@ -63,6 +67,8 @@ class Asking:
     """What may be spent for it."""
     work: Work
     """Where its results are read and shortened."""
+    show: ShowName = one_line
+    """How names of tools and calls are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +232,7 @@ class ExternalCompressors:
         """Once for each host: the credentials of its clients are good for nobody who could be asked."""
         strategy, credential = selector.strategy, selector.asking.credential
         host = credential.host if credential is not None else ""
-        if isinstance(strategy, ExternalProvider) and host not in self._misfits:
+        if isinstance(strategy, ExternalProvider) and self._is_new_misfit(host):
             self._misfits.add(host)
             _log.warning(
                 "Penumbra: the provider %s takes no credential of clients %s, only of those of %s: their "
@@ -235,6 +241,9 @@ class ExternalCompressors:
                 f"of {host}" if host else "without one",
                 strategy.host,
             )
+
+    def _is_new_misfit(self, host: str) -> bool:
+        return host not in self._misfits and len(self._misfits) < _MOST_MISFITS
 
 
 def _asked(
@@ -287,7 +296,9 @@ def _line(selector: _Selector, one: Pending, outcome: Outcome) -> str:
     """One line for the log, without anything of the text."""
     references = selector.references
     before = size(one.base.text)
-    about = f"strategy {selector.strategy.name}: {one.output.call_id or 'a result'} ({one.output.tool})"
+    show = selector.asking.show
+    result = f"{show(one.output.call_id) or 'a result'} ({show(one.output.tool)})"
+    about = f"strategy {selector.strategy.name}: {result}"
     if outcome.text is None:
         return f"{about}: no answer ({outcome.how}), {before:,} bytes take the fallback"
     mapped = f", mapped to {references.ref(one.base.original)}" if references is not None else ", not mapped"

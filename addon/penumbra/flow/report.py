@@ -70,7 +70,7 @@ class Reports:
                 flow_id=flow.id,
                 host=destination.shown(flow),
                 api=incoming.api.id,
-                model=accepted.request.conversation.model,
+                model=accepted.model,
                 mode=str(settings.mode),
                 strategy=settings.strategy,
                 note=accepted.line,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import logging
 import os
@@ -22,6 +23,8 @@ import orjson
 SECONDS = 0.3
 """The file is written at most this often."""
 _MOST_BYTES = 4_000_000
+_NO_LOCKS = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS, errno.EINVAL})
+"""What file systems say that have no locks."""
 _log = logging.getLogger(__name__)
 
 
@@ -83,7 +86,11 @@ class StatsFile:
         except OSError as error:
             # Nobody's request waits for this.
             self._failed = True
-            _log.debug("Penumbra keeps no file for `penumbra stats`: %s", error.strerror)
+            why = "Penumbra keeps no file for `penumbra stats`"
+            if error.errno in _NO_LOCKS:
+                _log.warning("%s: files in %s can't be locked", why, self._path.parent)
+            else:
+                _log.debug("%s: %s", why, error.strerror)
 
     def _hold(self, descriptor: int | None) -> None:
         """Another file's lock in the place of the last one's."""

@@ -313,10 +313,10 @@ class ReferenceMarker(Strict, frozen=True):
 
 
 class StrategyExamples(Strict, frozen=True):
-    """Texts, and what is left of them."""
+    """Texts, and what is left of them, or whether they are taken."""
 
     injected: tuple[tuple[str, str], ...]
-    markers: tuple[tuple[str, str, str], ...]
+    markers: tuple[tuple[str, str, bool], ...]
 
 
 class Strategies(Strict, frozen=True):

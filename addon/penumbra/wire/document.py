@@ -242,13 +242,15 @@ class Document:
         With the container itself, so that its identity can't become another's. Raises NotJson where that
         would be far more than the document.
         """
+        view = memoryview(value)
+        size = len(view)
+        # What is no container of this kind is not opened here, and what is empty holds nothing to remember.
+        if view[0] != (_BRACE if kept is _objects_of else _BRACKET) or size == 2:
+            return value, decode(value)
         stand_in = self._stand_in(value)
         opened = None if stand_in is None else kept(stand_in.known)
         if opened is not None and id(value) in opened:
             return opened[id(value)]
-        # A container of the other kind is not opened here.
-        fits = memoryview(value)[0] == (_BRACE if kept is _objects_of else _BRACKET)
-        size = len(memoryview(value)) if fits else 0
         self._opened += size
         if self._opened > max(_MOST_LEVELS * len(self.data), _LEAST_OPENED):
             raise NotJson("nested too deeply")
@@ -316,8 +318,10 @@ class Document:
     def _own_place(self, value: Raw) -> tuple[int, int]:
         address = _address(value)
         start = address - self._base
-        if not self._holds(start) and (found := self._stand_in(value)) is not None:
-            start = found.start + address - found.known.address
+        if not self._holds(start) and self._stand_ins is not None:
+            found = self._stand_ins.at(address)
+            if found is not None:
+                start = found.start + address - found.known.address
         return start, start + len(memoryview(value))
 
     def _stand_in(self, value: Raw) -> StandIn | None:
@@ -372,6 +376,11 @@ class Document:
     def is_container(value: Raw) -> bool:
         """Whether the value is an object or an array."""
         return memoryview(value)[0] in (_BRACE, _BRACKET)
+
+    def is_filled(self, value: Raw) -> bool:
+        """Whether the value is a container that something may stand in."""
+        view = memoryview(value)
+        return view[0] in (_BRACE, _BRACKET) and (len(view) > 2 or bool(self._amended))
 
     # Editing
 

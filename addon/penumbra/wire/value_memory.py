@@ -2,7 +2,8 @@
 
 Clients send their whole conversation again with every request, so nearly every message was read a turn ago.
 What is remembered is a function of the bytes alone: without it all is the same, and slower. No scope meets
-what another one has sent, and what was not used for the longest time goes first.
+what another one has sent, and what was not used for the longest time goes first. No scope takes more than
+half of the room, and no value more than an eighth: who sends a lot leaves room for the others.
 """
 
 from __future__ import annotations
@@ -82,17 +83,27 @@ class Beginning:
         return next((state for of, state in self.states.get(key, ()) if of == given), None)
 
 
+@dataclass(slots=True)
+class _Scope:
+    """What is remembered of one scope."""
+
+    known: OrderedDict[Key, KnownValue] = field(default_factory=OrderedDict)
+    """What was used last stands last."""
+    beginnings: list[Beginning] = field(default_factory=list)
+    """What was used last stands last."""
+    bytes: int = 0
+
+
 class ValueMemory:
     """Known values of all scopes. Safe between threads."""
 
     def __init__(self, most: int = _MOST) -> None:
         """`most`: bytes that it may take, roughly."""
         self._most = most
-        self.longest = most // _ENTRY_BYTES
+        self.longest = most // 2 // _ENTRY_BYTES
         """More values than these are not remembered."""
         self._known: OrderedDict[Key, KnownValue] = OrderedDict()
-        self._beginnings: dict[bytes, list[Beginning]] = {}
-        """By scope; what was used last stands last."""
+        self._scopes: dict[bytes, _Scope] = {}
         self._bytes = 0
         self._uses = 0
         self._lock = Lock()
@@ -120,14 +131,14 @@ class ValueMemory:
                         known_before = min(known_before, len(values))
                     elif id(value) in used:
                         value = None
-                self._known.move_to_end(value.key)
+                self._touch(value)
                 value.used = self._uses
                 if previous is not None and (previous.next is None or previous.next() is not value):
                     previous.next = ref(value)
                 used.add(id(value))
                 values.append(value)
                 previous = value
-            self._trim()
+            self._trim(scope)
         return values, known_before
 
     def beginnings(
@@ -150,9 +161,10 @@ class ValueMemory:
             if (other := first[-1].beginning) is not None:
                 self._drop(other)
             new = first[-1].beginning = Beginning(first, weight=_VALUE_BYTES + 8 * len(first))
-            self._bytes += new.weight
+            scope = first[0].key[0]
+            self._count(scope, new.weight)
             self._use(new)
-            self._trim()
+            self._trim(scope)
             return old, new
 
     def keep_state(self, beginning: Beginning, key: Hashable, given: Hashable, state: Any) -> None:
@@ -165,8 +177,9 @@ class ValueMemory:
             beginning.states[key] = (*others, (given, state))
             grown = sum(_size(of[1]) for of in beginning.states[key]) - sum(_size(of[1]) for of in before)
             beginning.weight += grown
-            self._bytes += grown
-            self._trim()
+            scope = beginning.values[0].key[0]
+            self._count(scope, grown)
+            self._trim(scope)
 
     def grown(self, value: KnownValue, count: int = 0) -> None:
         """More was made of a value: a container was opened that holds `count`, or something else was made."""
@@ -174,14 +187,16 @@ class ValueMemory:
             before = _weight(value)
             value.inside += _CONTAINER_BYTES + count * _VALUE_BYTES
             if value.kept:
-                self._bytes += _weight(value) - before
-                self._trim()
+                self._count(value.key[0], _weight(value) - before)
+                if _weight(value) > self._most // 8:
+                    self._forget(value)
+                self._trim(value.key[0])
 
     def _use(self, beginning: Beginning) -> None:
         """Note that a beginning was used; the one that was not for the longest time goes for another one."""
         scope = beginning.values[0].key[0]
         beginning.used = min(value.used for value in beginning.values)
-        listed = self._beginnings.setdefault(scope, [])
+        listed = self._scope(scope).beginnings
         if beginning in listed:
             listed.remove(beginning)
         listed.append(beginning)
@@ -190,21 +205,40 @@ class ValueMemory:
 
     def _drop(self, beginning: Beginning) -> None:
         scope = beginning.values[0].key[0]
-        self._beginnings[scope].remove(beginning)
-        if not self._beginnings[scope]:
-            del self._beginnings[scope]
-        self._bytes -= beginning.weight
+        self._scope(scope).beginnings.remove(beginning)
         beginning.values[-1].beginning = None
+        self._count(scope, -beginning.weight)
 
-    def _trim(self) -> None:
+    def _scope(self, scope: bytes) -> _Scope:
+        return self._scopes.setdefault(scope, _Scope())
+
+    def _count(self, scope: bytes, more: int) -> None:
+        """Note that a scope takes more bytes, or less."""
+        self._bytes += more
+        held = self._scope(scope)
+        held.bytes += more
+        if not held.known and not held.beginnings:
+            del self._scopes[scope]
+
+    def _trim(self, scope: bytes) -> None:
+        """Make room, after a scope has taken some."""
+        while (held := self._scopes.get(scope)) and held.bytes > self._most // 2 and held.known:
+            self._forget(next(iter(held.known.values())))
         while self._bytes > self._most and self._known:
-            self._forget()
+            self._forget(next(iter(self._known.values())))
 
     def _put(self, value: KnownValue) -> KnownValue:
-        self._known[value.key] = value
-        value.kept = True
-        self._bytes += _weight(value)
+        if _weight(value) <= self._most // 8:
+            self._known[value.key] = self._scope(value.key[0]).known[value.key] = value
+            value.kept = True
+            self._count(value.key[0], _weight(value))
         return value
+
+    def _touch(self, value: KnownValue) -> None:
+        """A value was used last."""
+        if value.kept:
+            self._known.move_to_end(value.key)
+            self._scopes[value.key[0]].known.move_to_end(value.key)
 
     def _next(self, previous: KnownValue | None, source: bytes, used: set[int]) -> KnownValue | None:
         """What followed a value the last time, if it does so again: comparing is cheaper than hashing."""
@@ -217,16 +251,18 @@ class ValueMemory:
         """Let so many go."""
         with self._lock:
             for _ in range(min(count, len(self._known))):
-                self._forget()
+                self._forget(next(iter(self._known.values())))
 
-    def _forget(self) -> None:
-        _, oldest = self._known.popitem(last=False)
-        self._bytes -= _weight(oldest)
-        oldest.kept = False
-        # What begins with it was not used later.
-        for beginning in [*self._beginnings.get(oldest.key[0], ())]:
-            if beginning.used <= oldest.used:
+    def _forget(self, value: KnownValue) -> None:
+        scope = value.key[0]
+        held = self._scope(scope)
+        for beginning in [*held.beginnings]:
+            # What was used since can't have a value in it that was not.
+            if beginning.used <= value.used and value in beginning.values:
                 self._drop(beginning)
+        del self._known[value.key], held.known[value.key]
+        value.kept = False
+        self._count(scope, -_weight(value))
 
     def __len__(self) -> int:
         return len(self._known)

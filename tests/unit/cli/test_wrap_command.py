@@ -80,6 +80,8 @@ def test_both_spellings_and_bundles_where_they_replace():
         ("intranet.example, .corp.example:8080", "intranet.example,.corp.example:8080,"),
         ("api.anthropic.com,.openai.com,*.anthropic.com,com", ""),
         ("bedrock-runtime.us-east-1.amazonaws.com,us-east-1.amazonaws.com,amazonaws.com", ""),
+        ("s3.amazonaws.com,.s3.us-east-1.amazonaws.com", "s3.amazonaws.com,.s3.us-east-1.amazonaws.com,"),
+        ("m,om,opic.com,xapi.anthropic.company", "m,om,opic.com,xapi.anthropic.company,"),
         ("mycorp.openai.azure.com us-central1-aiplatform.googleapis.com,azure.com", ""),
         ("API.anthropic.com.,https://api.anthropic.com,http://api.openai.com:443/v1,.,a.b.anthropic.com", ""),
         (

@@ -203,6 +203,27 @@ def test_whom_external_provider_asks(config, text, name, expected):
     assert strategy_check.provider(loaded) == (name, settings.Provider(*expected))
 
 
+@pytest.mark.parametrize(
+    ("endpoint", "is_taken"),
+    [
+        ("https://api.anthropic.com", True),
+        ("http://127.0.0.1:9", True),
+        ("http://[::1]:9", True),
+        ("http://localhost:9", True),
+        ("http://api.anthropic.com:443", False),
+        ("http://127.0.0.1.example:9", False),
+    ],
+)
+def test_credentials_of_clients_go_over_no_open_wire(config, endpoint, is_taken):
+    entry = f"providers: {{anthropic: {{auth: oauth, endpoint: '{endpoint}'}}}}\n"
+    text = entry + "penumbra: {allow_captured_credentials: true}"
+    if is_taken:
+        assert load({"strategy": "external_provider"}, {}, config(text)).outside
+        return
+    with pytest.raises(SettingsError, match="allowed with auth: oauth: an https URL"):
+        load({"strategy": "external_provider"}, {}, config(text))
+
+
 def test_an_entry_gives_the_service_what_the_block_leaves_out(config):
     entry = "providers: {mine: {endpoint: 'http://a/', api_key: k, model: m}}\n"
     pipe = "pipes: {tool_output: {strategy: api, provider: mine, api: {timeout: 5s%s}}}"

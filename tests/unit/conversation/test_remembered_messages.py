@@ -111,7 +111,7 @@ def test_no_scope_meets_what_another_has_sent() -> None:
 
 
 def test_it_is_bounded_and_what_was_used_last_stays() -> None:
-    memory = ValueMemory(most=100_000)
+    memory = ValueMemory(most=200_000)
     for number in range(50):
         document = Document(json.dumps({"m": [{"x": "used"}, {"x": "y" * 5_000, "n": number}]}).encode())
         document.remember(document.members(document.root)["m"], memory, b"scope")

@@ -34,9 +34,24 @@ def test_injected_text_is_no_question(text: str, left: str) -> None:
     assert without_injected(text) == left
 
 
-@each(("text", "given_answer", "left"), RULES["examples"]["markers"])
-def test_forged_markers_go(text: str, given_answer: str, left: str) -> None:
-    assert answer.without_forged(given_answer, text) == left
+def taken(made: str, text: str) -> bool:
+    try:
+        answer.check(made, text)
+    except answer.Failure:
+        return False
+    return True
+
+
+@each(("text", "given_answer", "is_taken"), RULES["examples"]["markers"])
+def test_an_answer_with_forged_markers_is_refused(text: str, given_answer: str, is_taken: bool) -> None:
+    assert taken(given_answer, text) == is_taken
+
+
+def test_an_answer_that_leads_a_terminal_or_a_reader_astray_is_refused() -> None:
+    for char in "\0\b\x0b\x1b\x7f\x9b\u202e\u2066":
+        assert not taken(f"all{char}well", "some text")
+        assert taken(f"all{char}well", f"some{char}text")
+    assert taken("all\r\n\tis well – é\u200b", "some text")
 
 
 @each(("model", "dollars"), PRICES["examples"].items())
@@ -69,13 +84,9 @@ _PIECES = st.sampled_from(
 @settings(max_examples=examples(200), deadline=None)
 @given(st.lists(_PIECES, max_size=12).map("".join), st.lists(_PIECES, max_size=6).map("".join))
 def test_no_marker_survives_that_the_text_does_not_have(made: str, text: str) -> None:
-    try:
-        left = answer.without_forged(made, text)
-    except answer.Failure:
-        return
     own = {found.group() for found in WHOLE.finditer(text)}
-    assert {found.group() for found in WHOLE.finditer(left)} <= own
-    assert not any(START.search(piece) for piece in WHOLE.split(left))
+    is_own = {found.group() for found in WHOLE.finditer(made)} <= own
+    assert taken(made, text) == (is_own and not any(START.search(piece) for piece in WHOLE.split(made)))
 
 
 def ask(wire: Any, body: dict[str, Any]) -> str:

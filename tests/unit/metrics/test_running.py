@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import os
 from pathlib import Path
@@ -18,6 +19,19 @@ def test_a_folder_that_cannot_be_written_is_no_failure(tmp_path: Path) -> None:
     stats = StatsFile(tmp_path / "file" / "1.json", dict)
     stats.start()
     stats.close()
+
+
+def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch, caplog) -> None:
+    def unsupported(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", unsupported)
+    stats = StatsFile(tmp_path / "1.json", dict)
+    stats.start()
+    stats.close()
+    [record] = caplog.records
+    assert record.levelname == "WARNING"
+    assert record.getMessage().endswith(f"files in {tmp_path} can't be locked")
 
 
 def test_what_is_left_of_a_process_and_stays_is_passed_over(tmp_path: Path) -> None:
