@@ -23,7 +23,7 @@ def add_options(parser: pytest.Parser) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="every Nth case of each test with a proxy, and of the long tables of other tests",
+        help="of each file every Nth test with a proxy and twice as many of the others, and every Nth of their cases",
     )
     parser.addoption(
         "--case",
@@ -70,18 +70,29 @@ def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def _not_in_sample(items: list[pytest.Item], step: int) -> list[pytest.Item]:
-    """All but every Nth case of each test with a proxy, and of others with a long table; of the longest tables
-    about a dozen stay. One or two cases all run; the test's name decides where the count begins, so that tests
-    with the same parameters don't all run the same of them.
+    """Of each file every Nth test with a proxy stays, and twice as many of the others, but at least one of each;
+    of a test with many cases every Nth of them, of the longest tables about a dozen. Names decide where the count
+    begins, so that files and tests of one make don't all run the same.
     """
-    tests: dict[str, list[pytest.Item]] = defaultdict(list)
+    files: dict[tuple[str, bool], dict[str, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
     for item in items:
-        tests[item.nodeid.partition("[")[0]].append(item)
+        file, _, _ = item.nodeid.partition("::")
+        with_proxy = item.get_closest_marker("proxy") is not None
+        files[file, with_proxy][item.nodeid.partition("[")[0]].append(item)
     left_out = []
-    for test, of_test in tests.items():
-        with_proxy = of_test[0].get_closest_marker("proxy") is not None
-        stride = step if with_proxy else max(step, len(of_test) // 12)
-        first = crc32(test.encode()) % min(stride, len(of_test))
-        if len(of_test) > (2 if with_proxy else cases.LONG_TABLE):
-            left_out += [item for at, item in enumerate(of_test) if at % stride != first]
+    for (file, with_proxy), tests in files.items():
+        every = step if with_proxy else max(1, step // 2)
+        first = crc32(file.encode()) % min(every, len(tests))
+        for at, (test, of_test) in enumerate(tests.items()):
+            if at % every != first:
+                left_out += of_test
+            elif len(of_test) > (2 if with_proxy else cases.LONG_TABLE):
+                left_out += _cases_not_in_sample(
+                    test, of_test, step if with_proxy else max(step, len(of_test) // 12)
+                )
     return left_out
+
+
+def _cases_not_in_sample(test: str, of_test: list[pytest.Item], stride: int) -> list[pytest.Item]:
+    first = crc32(test.encode()) % min(stride, len(of_test))
+    return [item for at, item in enumerate(of_test) if at % stride != first]

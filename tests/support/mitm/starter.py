@@ -7,7 +7,9 @@ itself.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import gc
 import json
 import os
 import select
@@ -17,6 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -123,13 +126,44 @@ def _poll(pid: int) -> int | None:
     return os.waitstatus_to_exitcode(status) if ended else None
 
 
+_CALL = {"type": "tool_use", "id": "toolu_0", "name": "Bash", "input": {"command": "pytest"}}
+_RESULT = {
+    "type": "tool_result",
+    "tool_use_id": "toolu_0",
+    "content": "error: x\n" * 900 + "token=ghp_" + "aB3" * 12,
+}
+_REQUEST = {
+    "model": "m",
+    "max_tokens": 9,
+    "tools": [{"name": "Bash", "input_schema": {}}],
+    "messages": [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": [_CALL]},
+        {"role": "user", "content": [_RESULT]},
+    ],
+}
+
+
 def _read_rules() -> None:
     """What every proxy would do with its first request. A user's rules are seen all the same: what is made of rules
     is made anew where they change."""
-    redactor = import_module("penumbra.redaction.redactor").Redactor(b"starter")
-    pipeline, result = (import_module(f"penumbra.compress.{name}") for name in ("pipeline", "result"))
-    output = result.ToolOutput("error: x\n" * 900, "Bash", {"command": "pytest"}, "call")
-    pipeline.shorten(output, result.Policy(lossy=True, min_bytes=0), redactor.redact, lambda original: "r")
+    apis, incoming = import_module("penumbra.apis.recognise"), import_module("penumbra.conversation.incoming")
+    settings = import_module("penumbra.config.settings").Settings(database="memory")
+    made_with = import_module("penumbra.conversation.engine_settings").EngineSettings.of(settings)
+    engine = import_module("penumbra.conversation.engine").Engine(made_with)
+    api = apis.by_request_line("POST", "/v1/messages")
+    body = json.dumps(_REQUEST).encode()
+    request = incoming.Incoming(
+        api, body, {"x-api-key": "k", "user-agent": "a"}, {"a": "b"}, "127.0.0.1", "a:443"
+    )
+    asyncio.run(engine.process(request, settings))
+    engine.close()
+
+
+def _believe_keys() -> None:
+    """mitmproxy's CA was made by itself: to check its key again takes half of a start."""
+    keys = import_module("cryptography.hazmat.primitives.serialization")
+    keys.load_pem_private_key = partial(keys.load_pem_private_key, unsafe_skip_rsa_key_validation=True)
 
 
 def serve() -> None:
@@ -139,7 +173,10 @@ def serve() -> None:
     sys.path.insert(0, str(ADDON_ROOT))
     for name in _IMPORTED:
         import_module(name)
+    _believe_keys()
     _read_rules()
+    gc.collect()
+    gc.freeze()
     threads = os.listdir("/proc/self/task")
     assert len(threads) == 1, "a process with threads can't be forked"
     running: set[int] = set()
