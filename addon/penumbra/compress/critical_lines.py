@@ -133,11 +133,11 @@ def _set_of(*patterns: Any) -> re2.Set:
     """Finds in one walk over a line which of the patterns it holds."""
     options = re2.Options()
     options.max_mem = _SET_MEMORY
-    found = re2.Set.SearchSet(options)
+    searched = re2.Set.SearchSet(options)
     for pattern in patterns:
-        found.Add(pattern.pattern)
-    found.Compile()
-    return found
+        searched.Add(pattern.pattern)
+    searched.Compile()
+    return searched
 
 
 _SET_MEMORY = 1 << 25
@@ -198,12 +198,12 @@ def critical_lines(lines: Sequence[str]) -> Iterator[int]:
     """Positions of the critical lines, in order: less work than asking for each by itself."""
     data = encode("\n".join([line[:_LINE_LIMIT] for line in lines]))
     position = start = 0
-    while (found := _PATTERN.search(data, start)) is not None:
-        position += data.count(b"\n", start, found.start())
+    while (match := _PATTERN.search(data, start)) is not None:
+        position += data.count(b"\n", start, match.start())
         # What was found may go over the line's end.
         if is_critical(lines[position]):
             yield position
-        end = data.find(b"\n", found.start())
+        end = data.find(b"\n", match.start())
         if end < 0:
             return
         position, start = position + 1, end + 1
@@ -214,8 +214,8 @@ def candidates(data: bytes, start: int) -> Iterator[tuple[int, int]]:
 
     Whether the lines say that something passed is not asked.
     """
-    for found in _TO_LINE_END.finditer(data, start):
-        left, right = found.span()
+    for match in _TO_LINE_END.finditer(data, start):
+        left, right = match.span()
         yield max(left, data.rfind(b"\n", left, right) + 1), right
 
 
@@ -224,10 +224,10 @@ def next_match(data: bytes, start: int) -> tuple[int, int] | None:
 
     It lies within one line. Whether the line says that something passed is not asked.
     """
-    found = _PATTERN.search(data, start)
-    if found is None:
+    match = _PATTERN.search(data, start)
+    if match is None:
         return None
-    left, right = found.span()
+    left, right = match.span()
     return max(left, data.rfind(b"\n", left, right - 1) + 1), right
 
 

@@ -117,8 +117,8 @@ def boundary(data: bytes, position: int) -> int:
 def _line_end(data: bytes, position: int) -> int:
     """A cut at or before `position`: behind a line end if one is near, else between characters."""
     position = max(0, min(position, len(data)))
-    found = data.rfind(b"\n", max(0, position - _NEAR), position)
-    return found + 1 if found >= 0 else boundary(data, position)
+    end = data.rfind(b"\n", max(0, position - _NEAR), position)
+    return end + 1 if end >= 0 else boundary(data, position)
 
 
 def _line_start(data: bytes, position: int) -> int:
@@ -126,9 +126,9 @@ def _line_start(data: bytes, position: int) -> int:
     position = max(0, min(position, len(data)))
     if position == 0 or data[position - 1 : position] == b"\n":
         return position
-    found = data.find(b"\n", position, position + _NEAR)
-    if found >= 0:
-        return found + 1
+    end = data.find(b"\n", position, position + _NEAR)
+    if end >= 0:
+        return end + 1
     while position < len(data) and data[position] & 0xC0 == 0x80:
         position += 1
     return position

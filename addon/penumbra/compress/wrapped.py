@@ -35,32 +35,34 @@ def shorten(
     `quoted`: the result is what an agent reads in order to edit it. JSON may be the file itself then, unless
     it says what it answers.
     """
-    found = [one for one in outputs(text) if one.asked or not quoted]
-    if not found:
+    asked = [inner for inner in outputs(text) if inner.asked or not quoted]
+    if not asked:
         return None
-    limit = policy.max_output_bytes // (_ESCAPES * len(found))
+    limit = policy.max_output_bytes // (_ESCAPES * len(asked))
     inside = replace(policy, max_output_bytes=limit)
-    parts = [each(_output(one, output), inside) for one in found]
+    parts = [each(_output(inner, output), inside) for inner in asked]
     if not any(part.stages for part in parts):
         return None
     written: list[str] = []
     done = 0
-    for one, part in zip(found, parts, strict=True):
-        written.append(text[done : one.start])
+    for inner, part in zip(asked, parts, strict=True):
+        written.append(text[done : inner.start])
         written.append(
-            _literal(part.text, text[one.start : one.end]) if part.stages else text[one.start : one.end]
+            _literal(part.text, text[inner.start : inner.end])
+            if part.stages
+            else text[inner.start : inner.end]
         )
-        done = one.end
+        done = inner.end
     whole = "".join([*written, text[done:]])
     return Wrapped(whole, tuple(parts)) if size(whole) <= policy.max_output_bytes else None
 
 
-def _output(one: Output, output: ToolOutput) -> ToolOutput:
+def _output(part: Output, output: ToolOutput) -> ToolOutput:
     """The output as the result of the call that it answers."""
     arguments = output.arguments
-    if one.asked:
-        arguments = {"command" if category(output.tool) == "bash" else "path": one.asked}
-    return replace(output, text=one.text, arguments=arguments)
+    if part.asked:
+        arguments = {"command" if category(output.tool) == "bash" else "path": part.asked}
+    return replace(output, text=part.text, arguments=arguments)
 
 
 def _literal(text: str, before: str) -> str:

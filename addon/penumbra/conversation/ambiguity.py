@@ -22,9 +22,12 @@ def content(headers: Iterable[tuple[str, str]]) -> str:
     """What leaves open how a body is to be read; empty: nothing."""
     headers = list(headers)
     charsets = (
-        one for name, value in headers if name.lower() == "content-type" for one in _CHARSET.findall(value)
+        charset
+        for name, value in headers
+        if name.lower() == "content-type"
+        for charset in _CHARSET.findall(value)
     )
-    if any(one.lower() not in _CHARSETS for one in charsets):
+    if any(charset.lower() not in _CHARSETS for charset in charsets):
         return "its content type names another encoding than UTF-8"
     return _more_than_one(headers, "content-type")
 
@@ -38,5 +41,5 @@ def says_twice(request: Request) -> bool:
 
 
 def _more_than_one(headers: Iterable[tuple[str, str]], name: str) -> str:
-    count = sum(one.lower() == name for one, _ in headers)
+    count = sum(header.lower() == name for header, _ in headers)
     return f"it has more than one {name} header" if count > 1 else ""

@@ -77,10 +77,11 @@ def prices(format_name: str, model: str, body: bytes) -> Prices:
     """What holds for a request. Raises KeyError for a format that the rules do not know."""
     entry = {**table()["formats"][format_name]}
     longer = entry.pop("long", None)
-    found: Mapping[str, Any] = next(
-        (one for one in table()["models"] if fnmatchcase(model.lower(), one["glob"])), {}
+    own: Mapping[str, Any] = next(
+        (model_entry for model_entry in table()["models"] if fnmatchcase(model.lower(), model_entry["glob"])),
+        {},
     )
-    entry |= {key: value for key, value in found.items() if key != "glob"}
+    entry |= {key: value for key, value in own.items() if key != "glob"}
     if longer is not None and longer["marker"].encode() in _unspaced(body, longer["marker"]):
         entry |= {key: value for key, value in longer.items() if key != "marker"}
     return Prices(**entry)
@@ -102,11 +103,11 @@ def _unspaced(body: bytes, marker: str) -> bytes:
     """The body, as far as a marker may stand in it in another spelling."""
     key = _name(marker)
     at = body.find(key)
-    found = b""
+    marks = b""
     while at >= 0:
-        found += body[at : at + len(marker) + 8].replace(b" ", b"")
+        marks += body[at : at + len(marker) + 8].replace(b" ", b"")
         at = body.find(key, at + 1)
-    return found
+    return marks
 
 
 def remaining_turns(made: int) -> int:

@@ -56,5 +56,5 @@ class Carried:
         """
         if prepared.earlier:
             await conversations.inherit(prepared.earlier, prepared.caller.conversation())
-        found = [(ref, await self.find(ref)) for ref in sorted(missing)]
-        return {ref: original.text for ref, original in found if original is not None}
+        originals = [(ref, await self.find(ref)) for ref in sorted(missing)]
+        return {ref: original.text for ref, original in originals if original is not None}

@@ -15,11 +15,11 @@ from penumbra.store.conversations import ConversationState
 
 def keys(request: Request, state: ConversationState) -> dict[bytes, None]:
     """What the decisions of the past about a request are known by."""
-    found = dict.fromkeys(item.key for item in request.items)
-    found |= dict.fromkeys(other.key for other in request.searched)
+    ordered = dict.fromkeys(item.key for item in request.items)
+    ordered |= dict.fromkeys(other.key for other in request.searched)
     if edits_arguments(request, state):
-        found |= dict.fromkeys(superseded_arguments.keys(request))
-    return found
+        ordered |= dict.fromkeys(superseded_arguments.keys(request))
+    return ordered
 
 
 def edits_arguments(request: Request, state: ConversationState) -> bool:

@@ -32,10 +32,10 @@ def of(model: str, headers: Mapping[str, str], path: str = "") -> Window:
     """What is known of a model's window. `headers` of the request, with names in lower case; `path`: its
     path, for APIs that name the model there."""
     name = (model or model_in(path)).lower()
-    found = next((one for one in table()["models"] if fnmatchcase(name, one["glob"])), None)
-    if found is None:
+    entry = next((candidate for candidate in table()["models"] if fnmatchcase(name, candidate["glob"])), None)
+    if entry is None:
         return Window()
-    if "header" in found and found["contains"] in headers.get(found["header"], ""):
-        return Window(found["larger"], found["larger"])
-    tokens = found.get("window", 0)
-    return Window(tokens, found.get("believed", tokens))
+    if "header" in entry and entry["contains"] in headers.get(entry["header"], ""):
+        return Window(entry["larger"], entry["larger"])
+    tokens = entry.get("window", 0)
+    return Window(tokens, entry.get("believed", tokens))

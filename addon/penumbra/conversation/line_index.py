@@ -32,9 +32,9 @@ class LineIndexes:
         marks = _marks(scope, texts)
         with self._lock:
             for count in range(len(marks), 0, -1):
-                found = self._libraries.pop(marks[count - 1], None)
-                if found is not None:
-                    return found[0], count
+                index = self._libraries.pop(marks[count - 1], None)
+                if index is not None:
+                    return index[0], count
         return LineIndex(), 0
 
     def give(self, scope: bytes, texts: Sequence[bytes], line_index: LineIndex, characters: int) -> None:

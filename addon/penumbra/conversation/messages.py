@@ -45,12 +45,12 @@ class _SoFar:
         self, document: Document, value: Raw, turn: int, messages: Sequence[Message], make: MakeItem
     ) -> list[ResultText]:
         """The next value, and the messages that it is; the texts of its results."""
-        found = self.said.add(document, value, turn)
+        passages = self.said.add(document, value, turn)
         texts = [text for message in messages for text in self.results.add(message)]
-        said = searched.said(document, found, texts)
+        said = searched.said(document, passages, texts)
         self.texts += said
         self.items += filter(None, map(make, said))
-        self.passages += (one for one in found if not one.certain)
+        self.passages += (passage for passage in passages if not passage.certain)
         return texts
 
     def copy(self) -> _SoFar:

@@ -42,25 +42,27 @@ def read(
     if memory is not None:
         document.remember(api.wire.members(document).get(api.wire.messages), memory, scope)
     owner = scope if possession is None else possession
-    found = messages.read(document, api.wire, owner)
-    settings = _overridden(document, found.conversation, settings, threshold)
-    request = Request(api, settings, document, found.conversation, (), scope=scope, possession=owner)
-    return _with_results(request, found)
+    content = messages.read(document, api.wire, owner)
+    settings = _overridden(document, content.conversation, settings, threshold)
+    request = Request(api, settings, document, content.conversation, (), scope=scope, possession=owner)
+    return _with_results(request, content)
 
 
 def again(request: Request) -> Request:
     """The same request, whose document was amended since it was read."""
-    found = messages.read(request.document, request.api.wire, request.possession)
-    conversation = replace(found.conversation, model=request.conversation.model)
-    return _with_results(replace(request, mentions=Mentions()), replace(found, conversation=conversation))
+    content = messages.read(request.document, request.api.wire, request.possession)
+    conversation = replace(content.conversation, model=request.conversation.model)
+    return _with_results(replace(request, mentions=Mentions()), replace(content, conversation=conversation))
 
 
-def _with_results(request: Request, found: Read) -> Request:
-    document, conversation = request.document, found.conversation
+def _with_results(request: Request, content: Read) -> Request:
+    document, conversation = request.document, content.conversation
     others: tuple[Searched, ...] = ()
     if request.settings.redact_secrets:
-        others = searched.read(document, conversation, found.blocks, found.passages, request.possession)
-    return replace(request, conversation=conversation, items=found.items, searched=others, chain=found.chain)
+        others = searched.read(document, conversation, content.blocks, content.passages, request.possession)
+    return replace(
+        request, conversation=conversation, items=content.items, searched=others, chain=content.chain
+    )
 
 
 def with_model(request: Request, model: str) -> Request:

@@ -54,7 +54,7 @@ class _Candidate:
 
 def plan(
     request: Request,
-    known: Mapping[bytes, Decision],
+    past: Mapping[bytes, Decision],
     redact: Callable[[str, str], Redacted],
     references: References | None,
     idle: float | None,
@@ -72,9 +72,9 @@ def plan(
     price = cache_price.of_request(request.api.format, request.conversation.model, request.document)
     if not priced and (idle is None or idle <= price.cold):
         return Plan()
-    results = calls(request, parameters) if known else []
-    found = superseded.find(results, parameters)
-    hopes = _hopes(request, known, found, superseded.writers(results, parameters)) if found else []
+    results = calls(request, parameters) if past else []
+    useless = superseded.find(results, parameters)
+    hopes = _hopes(request, past, useless, superseded.writers(results, parameters)) if useless else []
     if not hopes:
         return Plan()
     made = len(request.document.items(request.conversation.messages)) // 2
@@ -85,34 +85,42 @@ def plan(
         cold=is_cold(request, price, idle),
         bound=_is_bound(request, hopes, drop_bound),
     )
-    behind = _behind(request, known)
+    behind = _behind(request, past)
     # Making the forms costs time in every turn: only where it would pay if they were empty.
-    best = decide([Change(one.facts.tokens_after, 0, behind(one)) for one in hopes])
+    best = decide([Change(candidate.facts.tokens_after, 0, behind(candidate)) for candidate in hopes])
     if not best.count:
         return Plan(line=best.line)
     candidates = _candidates(request, redact, references, hopes, parameters)
     verdict = decide(
         [
-            Change(one.hope.facts.tokens_after, one.decision.facts.tokens_after, behind(one.hope))
-            for one in candidates
+            Change(
+                candidate.hope.facts.tokens_after,
+                candidate.decision.facts.tokens_after,
+                behind(candidate.hope),
+            )
+            for candidate in candidates
         ]
     )
     chosen = candidates[len(candidates) - verdict.count :]
-    decisions = {one.hope.item.key: one.decision for one in chosen}
-    originals = {one.decision.facts.ref: one.original for one in chosen if one.decision.facts.ref}
+    decisions = {candidate.hope.item.key: candidate.decision for candidate in chosen}
+    originals = {
+        candidate.decision.facts.ref: candidate.original
+        for candidate in chosen
+        if candidate.decision.facts.ref
+    }
     return Plan(decisions, originals, verdict.line if candidates else "")
 
 
 def _hopes(
     request: Request,
     known: Mapping[bytes, Decision],
-    found: Mapping[int, str],
+    useless: Mapping[int, str],
     writers: frozenset[str],
 ) -> list[_Superseded]:
     """The superseded results that may change, in the request's order."""
     referred = referents(known)
     hopes: list[_Superseded] = []
-    for index, newer in sorted(found.items()):
+    for index, newer in sorted(useless.items()):
         item = request.items[index]
         past = known.get(item.key)
         if past is None or past.facts.how in ("superseded", "recovered", "duplicate"):
@@ -159,10 +167,10 @@ def _candidates(
     return candidates
 
 
-def _behind(request: Request, known: Mapping[bytes, Decision]) -> Callable[[_Superseded], int]:
+def _behind(request: Request, past: Mapping[bytes, Decision]) -> Callable[[_Superseded], int]:
     """Tokens that the provider has seen behind a result, as they were sent."""
     seen = end_of_seen(request)
-    saved = _saved_behind(request, known)
+    saved = _saved_behind(request, past)
     return lambda hope: max(0, int((seen - hope.end) / BYTES_PER_TOKEN) - saved(hope.end))
 
 
@@ -173,12 +181,12 @@ def end_of_seen(request: Request) -> int:
     return request.document.place(items[last])[1] if items else 0
 
 
-def _saved_behind(request: Request, known: Mapping[bytes, Decision]) -> Callable[[int], int]:
+def _saved_behind(request: Request, past: Mapping[bytes, Decision]) -> Callable[[int], int]:
     """Tokens that the forms behind an offset have fewer than the body as it came."""
     places: list[int] = []
     sums = [0]
     for item in request.items:
-        facts = request_facts(known, item)
+        facts = request_facts(past, item)
         places.append(request.document.place(item.result.value)[0])
         sums.append(sums[-1] + facts.tokens_before - facts.tokens_after)
     return lambda start: sums[-1] - sums[bisect_right(places, start)]
@@ -196,5 +204,5 @@ def is_cold(request: Request, price: Prices, idle: float | None) -> bool:
 def _is_bound(request: Request, hopes: Sequence[_Superseded], drop: bool) -> bool:
     if not bound_thinking.binds(request.api.format, request.conversation.model):
         return False
-    behind = request.conversation.last_thinking > min(one.item.result.turn for one in hopes)
+    behind = request.conversation.last_thinking > min(candidate.item.result.turn for candidate in hopes)
     return behind and not (drop and b'"drop_block"' in request.document.text())

@@ -74,7 +74,7 @@ class Members:
 
     def redacted(self, document: Document, redact: Callable[[str, str], Redacted]) -> Decision:
         block, place = self.block, hint(arguments.decoded(document, self.call))
-        changed, counts = structured.scalars(block.text, block.places, lambda one: redact(one, place))
+        changed, counts = structured.scalars(block.text, block.places, lambda text: redact(text, place))
         if not changed:
             return Decision(None, Facts())
         form = {str(index): value.decode("utf-8") for index, value in changed.items()}
@@ -156,13 +156,15 @@ def _call(passage: Passage) -> ToolCall | None:
 def said(document: Document, passages: Iterable[Passage], texts: list[ResultText]) -> list[ResultText]:
     """The texts of a message's results with those of the results that stand in the user's text."""
     certain = [
-        ResultText(one.value, "", _call(one), False, one.turn, part=(one.start, one.end))
-        for one in passages
-        if one.certain
+        ResultText(passage.value, "", _call(passage), False, passage.turn, part=(passage.start, passage.end))
+        for passage in passages
+        if passage.certain
     ]
     if not certain:
         return texts
-    return sorted((*texts, *certain), key=lambda one: (document.place(one.value)[0], one.part or (0, 0)))
+    return sorted(
+        (*texts, *certain), key=lambda passage: (document.place(passage.value)[0], passage.part or (0, 0))
+    )
 
 
 def read(
@@ -177,15 +179,15 @@ def read(
     `blocks`: what stands in results, each with the index of its message; `passages`: what may be results in
     the user's text.
     """
-    found: list[Searched] = []
+    searched: list[Searched] = []
     for turn, block in blocks:
         call = conversation.calls.get(block.call_id)
         key = _key(scope, block.text, block.call_id, call.name if call else "")
-        found.append(Members(block, call, turn, key))
+        searched.append(Members(block, call, turn, key))
     for passage in passages:
         text = (document.string(passage.value) or "")[passage.start : passage.end]
-        found.append(Said(passage, text, _key(scope, text, passage.tool, passage.command)))
-    return tuple(found)
+        searched.append(Said(passage, text, _key(scope, text, passage.tool, passage.command)))
+    return tuple(searched)
 
 
 def _key(scope: bytes, *texts: str) -> bytes:

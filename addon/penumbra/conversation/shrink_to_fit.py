@@ -64,17 +64,17 @@ def plan(texts: Sequence[Text], needed: Need) -> dict[int, str]:
         return _capped(texts, needed.most)
     measure: Callable[[str], int] = size if needed.bytes else tokens.estimate
     missing = needed.bytes or needed.tokens
-    found: dict[int, str] = {}
+    reasons: dict[int, str] = {}
     for step in _STEPS:
         for text in _ranked(texts, step):
             if missing <= 0:
-                return found
-            current = found.get(text.part.index, text.forwarded)
+                return reasons
+            current = reasons.get(text.part.index, text.forwarded)
             form = shortened(text, step.limit)
             if form is not None and size(form) < size(current) and measure(form) < measure(current):
                 missing -= measure(current) - measure(form)
-                found[text.part.index] = form
-    return found
+                reasons[text.part.index] = form
+    return reasons
 
 
 def shortened(text: Text, limit: int) -> str | None:
@@ -95,10 +95,10 @@ def _ranked(texts: Sequence[Text], step: _Step) -> list[Text]:
 
 def _capped(texts: Sequence[Text], most: int) -> dict[int, str]:
     """Every text that has more than `most` characters, in at most so many bytes."""
-    found: dict[int, str] = {}
+    reasons: dict[int, str] = {}
     for text in texts:
         if len(text.forwarded) > most:
             form = shortened(text, most)
             if form is not None and size(form) < size(text.forwarded):
-                found[text.part.index] = form
-    return found
+                reasons[text.part.index] = form
+    return reasons

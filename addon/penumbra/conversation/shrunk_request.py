@@ -66,15 +66,15 @@ def _followers(reader: _Reader, chosen: Mapping[int, tuple[str, str]]) -> dict[i
     They would refer to what is no longer there, so each gets a form that stands for itself.
     """
     gone = {reader.request.items[index].key for index in chosen}
-    found: dict[int, tuple[str, str]] = {}
+    followers: dict[int, tuple[str, str]] = {}
     for index, item in enumerate(reader.request.items):
         facts = request_facts(reader.decided, item)
         if item.key in gone or BACK_REFERENCES not in facts.stages:
             continue
         if any(bytes.fromhex(key) in gone for key in facts.referents):
-            found[index] = reader.alone(item)
+            followers[index] = reader.alone(item)
             gone.add(item.key)
-    return found
+    return followers
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,20 +167,22 @@ def _identity(request: Request, item: Item, parameters: ToolCompaction) -> super
         source = call.cached.encode("utf-8", "surrogatepass")
     key = (item.tool, hashlib.blake2b(source, key=request.scope[:64], digest_size=16).digest())
     plain = not parameters.tool_only and item.tool not in parameters.tool_identifier_fields
-    found = _IDENTITIES.get(key) if plain else None
-    if found is None:
+    identity = _IDENTITIES.get(key) if plain else None
+    if identity is None:
         arguments = result_text.tool_output(request, item).arguments
-        found = superseded.identify(item.tool, arguments, parameters)
+        identity = superseded.identify(item.tool, arguments, parameters)
         if plain:
-            _IDENTITIES[key] = found
+            _IDENTITIES[key] = identity
             while len(_IDENTITIES) > _MOST_IDENTITIES:
                 _IDENTITIES.popitem(last=False)
-    return found
+    return identity
 
 
 def referents(decided: Mapping[bytes, Decision]) -> frozenset[bytes]:
     """Keys of the texts that others refer to."""
-    return frozenset(bytes.fromhex(key) for one in decided.values() for key in one.facts.referents)
+    return frozenset(
+        bytes.fromhex(key) for decision_made in decided.values() for key in decision_made.facts.referents
+    )
 
 
 def _texts(reader: _Reader, parameters: ToolCompaction, most: int) -> list[shrink_to_fit.Text]:

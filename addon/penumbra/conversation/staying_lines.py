@@ -116,16 +116,16 @@ class StayingLines:
 
 def _headings(lines: Sequence[str]) -> list[list[int]]:
     """Positions of the headings of each form that occurs."""
-    found: list[list[int]] = [[] for _ in range(len(_HEADINGS) + 1)]
+    places: list[list[int]] = [[] for _ in range(len(_HEADINGS) + 1)]
     for position, line in enumerate(lines):
         if not line or len(line) > _LONGEST or line[0] in " \t":
             continue
         form = next((n for n, heading in enumerate(_HEADINGS) if heading.fullmatch(line)), None)
         if form is not None:
-            found[form].append(position)
+            places[form].append(position)
         elif position + 1 < len(lines) and _BELOW.match(lines[position + 1]) and _OPENING.fullmatch(line):
-            found[-1].append(position)
-    return [form for form in found if form]
+            places[-1].append(position)
+    return [form for form in places if form]
 
 
 def _belonging(lines: Sequence[str], headings: Sequence[Sequence[int]], position: int) -> Iterator[int]:

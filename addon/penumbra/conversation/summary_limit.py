@@ -20,13 +20,13 @@ def bounded(request: Request, body: bytes, head: Head, limits: LearnedLimits) ->
     if request.api.kind not in ("messages", "compact") or not may_shorten(request.settings):
         return None
     # Looked for in what has been read already: nearly all requests are none.
-    found = summary_requests.recognise(request.document, request.api.format, head.path, head.headers)
-    if found is None:
+    summary = summary_requests.recognise(request.document, request.api.format, head.path, head.headers)
+    if summary is None:
         return None
     size = summary_requests.size_of(Document(body), request.api.format)
     window = context_windows.of(request.conversation.model, head.headers, head.path)
     budget = size
-    if not found.shares_cache:
+    if not summary.shares_cache:
         wanted = request.settings.compaction_budget_bytes
         budget = wanted or max(summary_requests.BUDGET, int(window.believed * BYTES_PER_TOKEN / 2))
     limit = _limit(limits, window)
@@ -38,7 +38,7 @@ def bounded(request: Request, body: bytes, head: Head, limits: LearnedLimits) ->
             budget = min(budget, max(0, size - missing))
     if budget >= size:
         return None
-    return summary_requests.bound(body, request.api.format, budget, prompted=found.prompted)
+    return summary_requests.bound(body, request.api.format, budget, prompted=summary.prompted)
 
 
 def _limit(limits: LearnedLimits, window: context_windows.Window) -> int:

@@ -303,7 +303,7 @@ def _note(messages: Sequence[_Message], gone: Sequence[int]) -> str:
         lines.append("Omitted user-message excerpts:")
     for text in said:
         line = "- " + " ".join(text[:_EXCERPT].split())
-        if sum(size(one) + 1 for one in lines) + size(line) > _NOTE - 500:
+        if sum(size(part) + 1 for part in lines) + size(line) > _NOTE - 500:
             break
         lines.append(line)
     return "\n".join(lines)

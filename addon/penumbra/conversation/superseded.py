@@ -73,25 +73,30 @@ def find(results: Sequence[Result], parameters: ToolCompaction) -> dict[int, str
 
     Several texts of one call count as one result. Pure; order and number of results do not change.
     """
-    usable = [one for one in results if one.tool and one.call_id]
+    usable = [result for result in results if result.tool and result.call_id]
     latest: dict[str, str] = {}
     written: dict[str, str] = {}
-    found: dict[int, str] = {}
-    for one in reversed(usable):
-        if one.tool in parameters.excluded_tools:
+    reasons: dict[int, str] = {}
+    for result in reversed(usable):
+        if result.tool in parameters.excluded_tools:
             continue
-        call = one.identity or identify(one.tool, one.arguments, parameters)
+        call = result.identity or identify(result.tool, result.arguments, parameters)
         newer = latest.get(call.group)
         if newer is None and parameters.stale_reads and call.category == "read" and call.path:
             newer = written.get(call.path)
-        if newer is not None and newer != one.call_id and not one.unread and call.category not in _WRITES:
-            found[one.index] = newer
-        if one.is_error:
+        if (
+            newer is not None
+            and newer != result.call_id
+            and not result.unread
+            and call.category not in _WRITES
+        ):
+            reasons[result.index] = newer
+        if result.is_error:
             continue
-        latest.setdefault(call.group, one.call_id)
+        latest.setdefault(call.group, result.call_id)
         if call.path and call.category in _WRITES:
-            written.setdefault(call.path, one.call_id)
-    return found
+            written.setdefault(call.path, result.call_id)
+    return reasons
 
 
 _WRITES = ("edit", "write")
@@ -113,7 +118,10 @@ def _canonical(value: Any) -> str:
 
 def writers(results: Sequence[Result], parameters: ToolCompaction) -> frozenset[str]:
     """Ids of the calls that wrote a file."""
-    calls = ((one.call_id, one.identity or identify(one.tool, one.arguments, parameters)) for one in results)
+    calls = (
+        (result.call_id, result.identity or identify(result.tool, result.arguments, parameters))
+        for result in results
+    )
     return frozenset(call_id for call_id, call in calls if call.category in _WRITES)
 
 
@@ -214,16 +222,16 @@ def older(results: Sequence[Result], parameters: ToolCompaction) -> list[int]:
     if not parameters.arguments:
         return []
     latest: dict[str, str] = {}
-    found: dict[str, int] = {}
-    for one in reversed(results):
-        if not one.tool or not one.call_id or one.tool in parameters.excluded_tools:
+    newest: dict[str, int] = {}
+    for result in reversed(results):
+        if not result.tool or not result.call_id or result.tool in parameters.excluded_tools:
             continue
-        named = (one.identity or identify(one.tool, one.arguments, parameters)).group
-        if latest.get(named, one.call_id) != one.call_id and not one.unread:
-            found[one.call_id] = one.index
-        if not one.is_error:
-            latest.setdefault(named, one.call_id)
-    return sorted(found.values())
+        named = (result.identity or identify(result.tool, result.arguments, parameters)).group
+        if latest.get(named, result.call_id) != result.call_id and not result.unread:
+            newest[result.call_id] = result.index
+        if not result.is_error:
+            latest.setdefault(named, result.call_id)
+    return sorted(newest.values())
 
 
 _PLACEHOLDERS = {b'"': encode_json(OMITTED), b"[": b"[]", b"{": b"{}"}

@@ -46,15 +46,15 @@ class _Candidate:
 
 def keys(request: Request) -> dict[bytes, Item]:
     """What the ledger knows the arguments of the request's calls by, each with a text of its result."""
-    found: dict[bytes, Item] = {}
+    items: dict[bytes, Item] = {}
     seen: set[int] = set()
     for item in request.items:
         value = _arguments(item)
         if value is None or id(value) in seen:
             continue
         seen.add(id(value))
-        found[_key(item, request.document.source(value))] = item
-    return found
+        items[_key(item, request.document.source(value))] = item
+    return items
 
 
 def _key(item: Item, source: bytes) -> bytes:
@@ -66,20 +66,20 @@ def put(request: Request, decided: Mapping[bytes, Decision]) -> frozenset[str]:
     document = request.document
     edited: set[str] = set()
     for key, item in keys(request).items():
-        found, value = decided.get(key), _arguments(item)
-        if found is None or found.text is None or value is None or _is_edited(request, value):
+        decision, value = decided.get(key), _arguments(item)
+        if decision is None or decision.text is None or value is None or _is_edited(request, value):
             continue
         if document.is_string(value):
-            document.replace(value, found.text)
+            document.replace(value, decision.text)
         else:
-            document.rewrite(value, found.text.encode("utf-8", "surrogatepass"))
+            document.rewrite(value, decision.text.encode("utf-8", "surrogatepass"))
         edited.add(item.result.call_id)
     return frozenset(edited)
 
 
 def plan(
     request: Request,
-    known: Mapping[bytes, Decision],
+    past: Mapping[bytes, Decision],
     given: Plan,
     redact: Callable[[str, str], Redacted],
     references: References | None,
@@ -96,23 +96,27 @@ def plan(
     price = cache_price.of_request(request.api.format, request.conversation.model, request.document)
     if not parameters.arguments or (not priced and (idle is None or idle <= price.cold)):
         return Plan()
-    older = superseded.older(calls(request, parameters), parameters) if known else []
+    older = superseded.older(calls(request, parameters), parameters) if past else []
     candidates = [
-        one
+        candidate
         for index in older
-        if (one := _candidate(request, known, request.items[index], redact, references)) is not None
+        if (candidate := _candidate(request, past, request.items[index], redact, references)) is not None
     ]
     if not candidates:
         return Plan()
     anew = min(
-        (request.document.place(one.result.value)[0] for one in request.items if one.key in given.decisions),
+        (
+            request.document.place(candidate.result.value)[0]
+            for candidate in request.items
+            if candidate.key in given.decisions
+        ),
         default=repack.end_of_seen(request),
     )
     seen = min(anew, repack.end_of_seen(request))
-    free = [one for one in candidates if given.decisions and one.start >= anew]
-    others = [one for one in candidates if one not in free]
+    free = [candidate for candidate in candidates if given.decisions and candidate.start >= anew]
+    others = [candidate for candidate in candidates if candidate not in free]
     verdict = cache_price.decide(
-        [_change(one, seen) for one in others],
+        [_change(candidate, seen) for candidate in others],
         price,
         cache_price.remaining_turns(len(request.document.items(request.conversation.messages)) // 2),
         cold=repack.is_cold(request, price, idle),
@@ -125,27 +129,33 @@ def _given(chosen: Sequence[_Candidate]) -> Plan:
     if not chosen:
         return Plan()
     return Plan(
-        {one.key: one.decision for one in chosen},
-        {one.decision.facts.ref: one.original for one in chosen if one.decision.facts.ref},
+        {candidate.key: candidate.decision for candidate in chosen},
+        {
+            candidate.decision.facts.ref: candidate.original
+            for candidate in chosen
+            if candidate.decision.facts.ref
+        },
         f"left out arguments of {len(chosen)} older calls",
     )
 
 
-def _change(one: _Candidate, seen: int) -> Change:
-    facts = one.decision.facts
-    return Change(facts.tokens_before, facts.tokens_after, max(0, int((seen - one.end) / BYTES_PER_TOKEN)))
+def _change(candidate: _Candidate, seen: int) -> Change:
+    facts = candidate.decision.facts
+    return Change(
+        facts.tokens_before, facts.tokens_after, max(0, int((seen - candidate.end) / BYTES_PER_TOKEN))
+    )
 
 
 def _candidate(
     request: Request,
-    known: Mapping[bytes, Decision],
+    past: Mapping[bytes, Decision],
     item: Item,
     redact: Callable[[str, str], Redacted],
     references: References | None,
 ) -> _Candidate | None:
     """What could be sent instead of the arguments of an item's call."""
     value, parameters = _arguments(item), request.settings.tool_compaction
-    if value is None or item.key not in known or not _may_change(request, known, item, value):
+    if value is None or item.key not in past or not _may_change(request, past, item, value):
         return None
     document = request.document
     source = document.source(value)
@@ -160,7 +170,7 @@ def _candidate(
         ref,
     )
     key = _key(item, source)
-    if made is None or key in known:
+    if made is None or key in past:
         return None
     form = made.decode("utf-8", "surrogatepass")
     if token_estimate.estimate(form) >= token_estimate.estimate(before):
@@ -169,12 +179,12 @@ def _candidate(
     return _Candidate(key, start, end, before, decision("superseded", before, form, ref, Facts()), original)
 
 
-def _may_change(request: Request, known: Mapping[bytes, Decision], item: Item, value: Raw) -> bool:
+def _may_change(request: Request, past: Mapping[bytes, Decision], item: Item, value: Raw) -> bool:
     """Whether nothing holds a call's arguments as they are."""
     document = request.document
     if tools.skips(item.tool, request.settings.skip_tools) or _is_edited(request, value):
         return False
-    if call_key(item.result.call_id, prefix_hash.said_by(document, value)) in referents(known):
+    if call_key(item.result.call_id, prefix_hash.said_by(document, value)) in referents(past):
         return False
     messages = document.items(request.conversation.messages)
     places = [request.document.place(message) for message in messages]

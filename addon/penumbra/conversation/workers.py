@@ -53,7 +53,7 @@ class _Peer:
 
     def next(self) -> bytes | None:
         """Whose turn it is."""
-        return next((one for one in self.waiting if one not in self.under_way), None)
+        return next((work for work in self.waiting if work not in self.under_way), None)
 
 
 class Workers:
@@ -84,8 +84,8 @@ class Workers:
 
     def _begin(self) -> None:
         """Begin what can be begun."""
-        while (found := self._next()) is not None:
-            caller, peer = found
+        while (waiting := self._next()) is not None:
+            caller, peer = waiting
             queue = peer.waiting[caller.credential]
             piece = queue.popleft()
             # Behind all others.

@@ -100,10 +100,10 @@ class _Search:
     def _document(self, document: Document) -> Searched:
         if self.strict and document.repeats(document.root) and "type" in document.repeated(document.root):
             raise Unreadable("it says twice what it is")
-        found = self.anywhere.redact(
+        clean = self.anywhere.redact(
             document, self.redact, said=self.said, policy=self.policy, scope=self.scope
         )
-        return Searched(document.render(), found.results, found.counts)
+        return Searched(document.render(), clean.results, clean.counts)
 
     def _lines(self, data: bytes) -> Searched | None:
         """Lines that are JSON, each by itself."""
@@ -113,7 +113,11 @@ class _Search:
         except NotJson:
             return None
         pairs = zip(documents, lines, strict=True)
-        return _joined(b"\n", [self._document(one) if one else Searched(line) for one, line in pairs], data)
+        return _joined(
+            b"\n",
+            [self._document(document) if document else Searched(line) for document, line in pairs],
+            data,
+        )
 
     def _file(self, body: Body) -> Searched:
         """A file is its owner's, but for a batch of requests."""
@@ -139,9 +143,9 @@ class _Search:
             head, gap, content = piece.partition(b"\r\n\r\n")
             end = b"\r\n" if content.endswith(b"\r\n") else b""
             content = content[: len(content) - len(end)]
-            found = search(content) if content else None
+            searched = search(content) if content else None
             done.append(Searched(b"--" + boundary + head + gap))
-            done.append(found or Searched(content))
+            done.append(searched or Searched(content))
             done.append(Searched(end))
         return _joined(b"", done, data)
 
@@ -197,5 +201,5 @@ def _joined(between: bytes, parts: list[Searched], data: bytes) -> Searched:
 def _boundary(content_type: str) -> bytes:
     if not content_type.lower().startswith("multipart/"):
         return b""
-    found = _BOUNDARY.search(content_type)
-    return (found[1] or found[2]).encode("utf-8") if found else b""
+    match = _BOUNDARY.search(content_type)
+    return (match[1] or match[2]).encode("utf-8") if match else b""

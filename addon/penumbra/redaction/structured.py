@@ -131,7 +131,7 @@ def surrounded(source: bytes, redact: Callable[[str], Redacted]) -> Mapping[str,
     if clean == text:
         return {}
     try:
-        before, after = (list(leaves(json.loads(one, object_pairs_hook=_values))) for one in (text, clean))
+        before, after = (list(leaves(json.loads(side, object_pairs_hook=_values))) for side in (text, clean))
     except ValueError:
         # A mask stands for the whole; each text is searched, and masked, by itself.
         return {}
@@ -152,8 +152,8 @@ def leaves(value: Any) -> Iterator[Any]:
     """All values that are no containers, in order."""
     waiting = [value]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, list | tuple):
-            waiting += reversed(one)
+        node = waiting.pop()
+        if isinstance(node, list | tuple):
+            waiting += reversed(node)
         else:
-            yield one
+            yield node

@@ -44,9 +44,9 @@ Search = Callable[[str, str], Redacted]
 
 @cache
 def _patterns() -> Mapping[str, Any]:
-    known = result_blocks.knowledge()["unknown"]
-    calls, results = known["calls"], known["results"]
-    patterns = {name: known[name] for name in ("skipped", "words", "opaque", "wrappers", "texts")}
+    knowledge = result_blocks.knowledge()["unknown"]
+    calls, results = knowledge["calls"], knowledge["results"]
+    patterns = {name: knowledge[name] for name in ("skipped", "words", "opaque", "wrappers", "texts")}
     patterns |= {"calls": calls["members"], "call types": calls["types"], "arguments": calls["arguments"]}
     patterns |= {"result types": results["types"], "marks": results["marks"]}
     return {name: re2.compile(f"(?i)(?:{pattern})") for name, pattern in patterns.items()}
@@ -117,22 +117,22 @@ class Anywhere:
         `said`: also in what the model calls tools with. `policy`: what else the outcome depends on.
         `scope`: who is asking: what became of another one's items is not met.
         """
-        found, own = Found(), hashlib.blake2b(scope).digest()
+        result, own = Found(), hashlib.blake2b(scope).digest()
         if document.members(document.root).keys() & _logins():
-            return found
+            return result
         for value, zone in _items(document, said):
             start, end = document.place(value)
             about = json.dumps([*astuple(zone), said, policy]).encode("ascii")
             key = hashlib.blake2b(about + document.data[start:end], key=own, digest_size=16).digest()
             outcome = self._remembered(key)
             if outcome is None:
-                item = _Item(document, search, said, found.counts)
+                item = _Item(document, search, said, result.counts)
                 edits = [_moved(edit, -start) for edit in item.edits(value, zone)]
                 outcome = tuple(edits), item.results
                 self._remember(key, outcome)
             document.edits += [_moved(edit, start) for edit in outcome[0]]
-            found.results |= outcome[1]
-        return found
+            result.results |= outcome[1]
+        return result
 
     def _remembered(self, key: bytes) -> _Outcome | None:
         with self._lock:
@@ -172,10 +172,10 @@ def _has_arrays(document: Document, value: Raw) -> bool:
     """Whether an object holds arrays of more than strings, however deep."""
     waiting = [value]
     while waiting:
-        one = waiting.pop()
-        if any(not document.is_string(item) for item in document.items(one)):
+        node = waiting.pop()
+        if any(not document.is_string(item) for item in document.items(node)):
             return True
-        waiting += document.members(one).values()
+        waiting += document.members(node).values()
     return False
 
 
@@ -234,7 +234,7 @@ class _Item:
                 if (clean := self._clean(item, value, zone)) is not None:
                     yield Edit(*document.place(value), encode(clean))
                 continue
-            waiting += [(one, zone) for one in reversed(document.items(value))]
+            waiting += [(child, zone) for child in reversed(document.items(value))]
             members = document.members(value)
             zone = replace(zone, result=zone.result or _is_result(document, members))
             self.results |= zone.result
@@ -252,7 +252,7 @@ class _Item:
         seen = text
         if (zone.result or zone.text) and not (is_word and kind == "words"):
             if self.around is None:
-                self.around = surrounded(self.document.source(item), lambda one: self.search(one, ""))
+                self.around = surrounded(self.document.source(item), lambda inner: self.search(inner, ""))
             seen = self.around.get(text, text)
         redacted = self.search(seen, "")
         self.counts.update(redacted.counts)
@@ -269,7 +269,11 @@ class _Item:
             pairs = json.loads(self.document.source(value), object_pairs_hook=list)
             twice = self.document.repeated(value)
             texts += [
-                text for name, one in pairs if name in twice for text in leaves(one) if isinstance(text, str)
+                text
+                for name, member in pairs
+                if name in twice
+                for text in leaves(member)
+                if isinstance(text, str)
             ]
         if any(self.search(text, "").text != text for text in texts):
             raise Unreadable("a secret in it stands where it can't be replaced")

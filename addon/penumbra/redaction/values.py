@@ -122,10 +122,10 @@ def entropy(value: str) -> float:
 def is_reference(value: str, *, quoted: bool = False) -> bool:
     """Names a secret that is kept elsewhere, or computes one. Between quotes, only a bracket at the end makes
     a call."""
-    found = _REFERENCE.match(value) or _CHAIN.match(value)
-    if found is None and (not quoted or value[-1:] in "()[]"):
-        found = _CALL.match(value)
-    return bool(found or _SCOPED.match(value) or _TEMPLATE.search(value))
+    match = _REFERENCE.match(value) or _CHAIN.match(value)
+    if match is None and (not quoted or value[-1:] in "()[]"):
+        match = _CALL.match(value)
+    return bool(match or _SCOPED.match(value) or _TEMPLATE.search(value))
 
 
 def is_placeholder(value: str) -> bool:

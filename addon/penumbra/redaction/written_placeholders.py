@@ -32,7 +32,7 @@ def within(wire: ApiFormat, message: bytes | None) -> int:
     except NotJson:
         return 0
     messages = (wire.message(document, item) for item in document.items(document.root))
-    made = (part for one in messages for part in one.of(Kind.CALL) if part.arguments is not None)
+    made = (part for turn in messages for part in turn.of(Kind.CALL) if part.arguments is not None)
     return sum(_holds(document.plain(part.arguments)) for part in made)
 
 

@@ -83,7 +83,7 @@ class Call:
             return 0
         if part.argv[0] in ("cat", "head"):
             return 1
-        asked = [found for word in part.argv[1:] if (found := _FROM.fullmatch(word))]
+        asked = [match for word in part.argv[1:] if (match := _FROM.fullmatch(word))]
         return int(asked[0][1] or asked[0][2]) if len(asked) == 1 else 0
 
     @property
@@ -124,9 +124,9 @@ def classify(tool: str, arguments: Any) -> Call:
 
 def _numbers(given: Mapping[str, Any]) -> Iterator[int]:
     for value in given.values():
-        for one in value if isinstance(value, list) else [value]:
-            if isinstance(one, int | str) and len(str(one)) < _SHORT_NUMBERS:
-                yield from map(int, _NUMBER.findall(str(one)))
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, int | str) and len(str(part)) < _SHORT_NUMBERS:
+                yield from map(int, _NUMBER.findall(str(part)))
 
 
 def _shell_call(kind: str, command: str | list[Any]) -> Call | None:

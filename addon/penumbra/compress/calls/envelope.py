@@ -86,7 +86,8 @@ def _kept(lines: list[str], envelope: str, is_empty: bool) -> str:
     return "".join(
         line
         for line in lines
-        if (is_empty and success.search(line)) or not any(one.fullmatch(line.strip("\n")) for one in needless)
+        if (is_empty and success.search(line))
+        or not any(pattern.fullmatch(line.strip("\n")) for pattern in needless)
     )
 
 
@@ -95,7 +96,8 @@ def _needless() -> tuple[list[tuple[re.Pattern[str], re.Pattern[str] | None]], r
     """The needless lines with what keeps them, and what tells that a command ended well."""
     envelopes = tool_rules().envelopes
     lines = [
-        (re.compile(one.line), re.compile(one.unless) if one.unless else None) for one in envelopes.needless
+        (re.compile(rule.line), re.compile(rule.unless) if rule.unless else None)
+        for rule in envelopes.needless
     ]
     return lines, re.compile(envelopes.success or r"(?!)")
 

@@ -52,8 +52,8 @@ def shorten(text: str, method: str) -> str | None:
     """The text with a dictionary by `method` (lzw, repair or auto: the smaller one); None if no gain."""
     if method != "auto":
         return _shorten(text, method)
-    found = [result for result in (_shorten(text, "lzw"), _shorten(text, "repair")) if result is not None]
-    return min(found, key=size) if found else None
+    results = [result for result in (_shorten(text, "lzw"), _shorten(text, "repair")) if result is not None]
+    return min(results, key=size) if results else None
 
 
 def expand(text: str) -> str:
@@ -63,10 +63,10 @@ def expand(text: str) -> str:
         return text
     entries, _, body = rest.partition("\n\n")
     for line in entries.split("\n"):
-        found = _ENTRY.fullmatch(line)
-        if found is None:
+        entry = _ENTRY.fullmatch(line)
+        if entry is None:
             return text
-        body = body.replace(found[1], json.loads(found[2]))
+        body = body.replace(entry[1], json.loads(entry[2]))
     return body
 
 
@@ -105,25 +105,25 @@ def _stem(text: str, method: str) -> str:
 
 def _lzw(tokens: list[str]) -> Counter[str]:
     """Phrases that LZW comes to know and uses, over a few readings of the tokens."""
-    known = set(tokens)
+    phrases = set(tokens)
     uses: Counter[str] = Counter()
     for _ in range(_PASSES):
         phrase = ""
         for token in tokens:
             longer = phrase + token
-            if longer in known:
+            if longer in phrases:
                 phrase = longer
                 continue
             uses[phrase] += 1
             if len(longer) <= _LONGEST and "\n" not in longer:
-                known.add(longer)
+                phrases.add(longer)
             phrase = token
     return uses
 
 
 def _repair(tokens: list[str]) -> Counter[str]:
     """Phrases that come from joining neighbours which stand together often, round by round."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for _ in range(_ROUNDS):
         pairs = Counter(pairwise(tokens))
         joined: list[str] = []
@@ -139,8 +139,8 @@ def _repair(tokens: list[str]) -> Counter[str]:
         if len(joined) == len(tokens):
             break
         tokens = joined
-        found.update(tokens)
-    return found
+        counts.update(tokens)
+    return counts
 
 
 def _replace(text: str, phrases: Counter[str], marker: int) -> tuple[str, list[str]]:

@@ -97,10 +97,10 @@ def _files(lines: list[str]) -> tuple[list[str], list[_File]]:
         if files and files[-1].hunks and line[:1] in (" ", "+"):
             files[-1].hunks[-1].add(line)
             continue
-        found = _FILE.match(line) if line[:4] in ("diff", "--- ") else None
+        match = _FILE.match(line) if line[:4] in ("diff", "--- ") else None
         inside = bool(files) and not files[-1].hunks and line[:4] == "--- "
-        if found and not inside and (line[:1] == "d" or not files or _is_over(files[-1])):
-            files.append(_File(_name(found), [line]))
+        if match and not inside and (line[:1] == "d" or not files or _is_over(files[-1])):
+            files.append(_File(_name(match), [line]))
         elif not files:
             before.append(line)
         elif line[:2] == "@@":
@@ -123,8 +123,8 @@ def _is_over(file: _File) -> bool:
     return hunk.old >= int(counts[1] or 1)
 
 
-def _name(found: re.Match[str]) -> str:
-    name = found["name"] or found["old"] or ""
+def _name(match: re.Match[str]) -> str:
+    name = match["name"] or match["old"] or ""
     return _RENAMED.split(name)[-1].split("\t")[0]
 
 

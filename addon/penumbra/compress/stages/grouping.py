@@ -63,9 +63,9 @@ def ungroup(text: str) -> str:
     name = ""
     for position, line in enumerate(lines):
         following = lines[position + 1] if position + 1 < len(lines) else ""
-        found = _NUMBERED.match(line)
-        if name and found:
-            full.append(f"{name}{found[0][-1]}{line}")
+        match = _NUMBERED.match(line)
+        if name and match:
+            full.append(f"{name}{match[0][-1]}{line}")
         elif line.endswith(":") and len(line) > 1 and _NUMBERED.match(following):
             name = line[:-1]
         else:
@@ -105,9 +105,9 @@ def _near(line: str, last: str, coming: str) -> str:
     drive = _DRIVE.match(line)
     for name in dict.fromkeys((last, coming)):
         start = line.find(name + "-") if name else -1
-        found = _NEAR.match(line, start + len(name)) if start >= 0 else None
+        match = _NEAR.match(line, start + len(name)) if start >= 0 else None
         is_longer = bool(drive or line[:1] == "/") and start > 0 and line[start - 1] in "/\\"
-        if found and (start == 0 or is_longer) and ":" not in line[drive.end() if drive else 0 : start]:
+        if match and (start == 0 or is_longer) and ":" not in line[drive.end() if drive else 0 : start]:
             return line[: start + len(name)]
     return ""
 

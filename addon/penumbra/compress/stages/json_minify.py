@@ -53,7 +53,7 @@ def _compact(value: str) -> str:
     try:
         return msgspec.json.format(encode(value), indent=-1).decode("utf-8", "surrogatepass")
     except (msgspec.DecodeError, RecursionError):
-        return _BLANKS.sub(lambda found: found[1] or "", value)
+        return _BLANKS.sub(lambda match: match[1] or "", value)
 
 
 def _surround(text: str, body: str, compact: str) -> str | None:

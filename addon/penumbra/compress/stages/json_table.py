@@ -177,10 +177,10 @@ def _columns(rows: Sequence[Row], prefix: str) -> dict[str, list[str | None]] | 
         if inner is None:
             columns[prefix + key] = values
             continue
-        found = _columns(inner, f"{prefix}{key}.")
-        if found is None or len(columns) + len(found) > _MOST_COLUMNS:
+        inner_columns = _columns(inner, f"{prefix}{key}.")
+        if inner_columns is None or len(columns) + len(inner_columns) > _MOST_COLUMNS:
             return None
-        columns |= found
+        columns |= inner_columns
     return columns
 
 
@@ -191,13 +191,13 @@ def _inner(values: Sequence[str | None]) -> list[Row] | None:
     rows = [_row(value) for value in values if value is not None]
     if any(row is None or any("." in key for key in row) for row in rows):
         return None
-    found = [row for row in rows if row is not None]
+    objects = [row for row in rows if row is not None]
     keys: set[str] = set()
-    for row in found:
+    for row in objects:
         keys.update(row)
         if len(keys) > _MOST_INNER:
             return None
-    return found if 2 * sum(map(len, found)) >= len(keys) * len(found) else None
+    return objects if 2 * sum(map(len, objects)) >= len(keys) * len(objects) else None
 
 
 def _shared_prefix(values: Sequence[str | None]) -> str:

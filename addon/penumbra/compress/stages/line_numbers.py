@@ -59,19 +59,19 @@ def thin(text: str) -> str | None:
     separator = "" if LEGEND in first else separator_of(first)
     if not separator:
         return None
-    found = _Numbers.of(text, separator)
-    count = len(found.numbers)
-    if count < _SHORTEST or found.are_ambiguous(text):
+    numbers = _Numbers.of(text, separator)
+    count = len(numbers.numbers)
+    if count < _SHORTEST or numbers.are_ambiguous(text):
         return None
     kept: set[int] = set()
-    for start, end in found.runs():
-        kept.update(range(start + -found.numbers[start] % _STEP, end, _STEP), (start, end - 1))
+    for start, end in numbers.runs():
+        kept.update(range(start + -numbers.numbers[start] % _STEP, end, _STEP), (start, end - 1))
     if 2 * len(kept) > count:
         return None
-    thinned = found.contents.copy()
+    thinned = numbers.contents.copy()
     for position in kept:
-        thinned[position] = f"{found.numbers[position]}{separator}{thinned[position]}"
-    whole = "\n".join([LEGEND + found.head, *thinned])
+        thinned[position] = f"{numbers.numbers[position]}{separator}{thinned[position]}"
+    whole = "\n".join([LEGEND + numbers.head, *thinned])
     # A content may look like a line that is numbered in another way.
     return whole if separator_of(whole.split("\n", _HEADER)[:_HEADER]) == separator else None
 
@@ -139,9 +139,9 @@ def _read(spelled: list[str]) -> Sequence[int]:
 def _numbered(lines: list[str], separator: str) -> tuple[list[int], list[str]]:
     """(numbers, contents) of the lines; a line without a number has `_NONE`."""
     matches = list(map(_PREFIXES[separator].match, lines))
-    numbers = [_NONE if found is None else int(found[1]) for found in matches]
+    numbers = [_NONE if match is None else int(match[1]) for match in matches]
     contents = [
-        line if found is None else line[found.end() :] for line, found in zip(lines, matches, strict=True)
+        line if match is None else line[match.end() :] for line, match in zip(lines, matches, strict=True)
     ]
     return numbers, contents
 
@@ -171,13 +171,14 @@ def unpad(text: str) -> str | None:
     separator = separator_of(text.split("\n", _HEADER)[:_HEADER]) if is_padded else ""
     if not separator:
         return None
-    found = _Numbers.of(text, separator)
-    if len(found.numbers) < _SHORTEST:
+    numbers = _Numbers.of(text, separator)
+    if len(numbers.numbers) < _SHORTEST:
         return None
     lines = (
-        f"{number}{separator}{content}" for number, content in zip(found.numbers, found.contents, strict=True)
+        f"{number}{separator}{content}"
+        for number, content in zip(numbers.numbers, numbers.contents, strict=True)
     )
-    return "\n".join([found.head, *lines])[1:]
+    return "\n".join([numbers.head, *lines])[1:]
 
 
 def split(text: str) -> tuple[list[int], list[str]]:
@@ -195,10 +196,10 @@ def split(text: str) -> tuple[list[int], list[str]]:
 
 def parse(line: str, separator: str = "") -> Numbered | None:
     """The line's number and content; None if it has no number with that separator (empty: any)."""
-    found = _PREFIX.match(line)
-    if found is None or (separator and found[2] != separator):
+    match = _PREFIX.match(line)
+    if match is None or (separator and match[2] != separator):
         return None
-    return Numbered(int(found[1]), found[2], line[found.end() :])
+    return Numbered(int(match[1]), match[2], line[match.end() :])
 
 
 def separator_of(lines: list[str]) -> str:
@@ -208,10 +209,10 @@ def separator_of(lines: list[str]) -> str:
     legend one number is enough.
     """
     offsets: dict[str, int] = {}
-    for position, found in enumerate(map(_PREFIX.match, lines[:_HEADER])):
-        if found is None:
+    for position, match in enumerate(map(_PREFIX.match, lines[:_HEADER])):
+        if match is None:
             continue
-        number, separator = found.groups()
+        number, separator = match.groups()
         offset = int(number) - position
         if offsets.get(separator) == offset:
             return separator

@@ -75,9 +75,9 @@ def factor(text: str) -> str | None:
         return None
     cut = [_cut(line) for line in lines]
     members: dict[str, list[int]] = {}
-    for position, found in enumerate(cut):
-        if found is not None:
-            members.setdefault(found[0], []).append(position)
+    for position, match in enumerate(cut):
+        if match is not None:
+            members.setdefault(match[0], []).append(position)
     patterns: dict[str, _Pattern] = {}
     for constant, positions in members.items():
         if (
@@ -85,7 +85,7 @@ def factor(text: str) -> str | None:
             and len(constant) >= _LEAST_CONSTANT
             and len(patterns) < _MOST_PATTERNS
         ):
-            values = [found[1] for position in positions if (found := cut[position]) is not None]
+            values = [match[1] for position in positions if (match := cut[position]) is not None]
             patterns[constant] = _pattern(_name(len(patterns)), constant, values)
     covered = sum(len(members[constant]) for constant in patterns)
     if 2 * covered < len(lines) or not any(_HOLE in pattern.shown for pattern in patterns.values()):
@@ -115,7 +115,7 @@ def _looks_patterned(lines: Sequence[str]) -> bool:
         return True
     step = len(lines) // (_SAMPLE * _RUN)
     sample = [line for start in range(0, len(lines), step * _RUN) for line in lines[start : start + _RUN]]
-    constants = [found[0] for line in sample if (found := _cut(line)) is not None]
+    constants = [match[0] for line in sample if (match := _cut(line)) is not None]
     return len(constants) >= _LEAST_USES and len(set(constants)) * 4 <= len(constants) * 3
 
 
@@ -196,14 +196,14 @@ def _written(
     lines: list[str], cut: list[tuple[str, tuple[str, ...]] | None], patterns: dict[str, _Pattern]
 ) -> list[str]:
     written: list[str] = []
-    for line, found in zip(lines, cut, strict=True):
-        pattern = patterns.get(found[0]) if found else None
-        if found is None or pattern is None or is_critical(line):
+    for line, match in zip(lines, cut, strict=True):
+        pattern = patterns.get(match[0]) if match else None
+        if match is None or pattern is None or is_critical(line):
             written.append(line)
             continue
         values = [
             value[gap[0] : len(value) - gap[1]]
-            for value, gap in zip(found[1], pattern.gaps, strict=True)
+            for value, gap in zip(match[1], pattern.gaps, strict=True)
             if gap is not None
         ]
         written.append(" ".join([f"~{pattern.name}", *values]))

@@ -48,9 +48,9 @@ def clip(text: str) -> str | None:
     return "\n".join(lines) if changed else None
 
 
-def _name(found: re.Match[str]) -> str:
+def _name(match: re.Match[str]) -> str:
     """What stands for a run of encoded data; a run of words, dashes or path parts stays."""
-    blob = found[0]
+    blob = match[0]
     digest = hashlib.sha256(encode(blob)).hexdigest()[:12]
     if _HEX.fullmatch(blob):
         return f"[hex: {len(blob)} characters, sha256 {digest}]"

@@ -63,8 +63,8 @@ def _is_deep(text: str) -> bool:
     if text.count("<") - text.count("</") <= _DEEPEST:
         return False
     depth = deepest = 0
-    for found in _TAG.finditer(text):
-        closing, name = found.groups()
+    for match in _TAG.finditer(text):
+        closing, name = match.groups()
         if name.lower() in _CHILDLESS:
             continue
         depth = max(0, depth - 1) if closing else depth + 1

@@ -70,9 +70,9 @@ def _places(code: Sequence[str]) -> dict[str, list[int]]:
     """Where each line stands, the first few places."""
     places: dict[str, list[int]] = {}
     for number, line in enumerate(code):
-        known = places.setdefault(line, [])
-        if len(known) < _PLACES:
-            known.append(number)
+        positions = places.setdefault(line, [])
+        if len(positions) < _PLACES:
+            positions.append(number)
     return places
 
 

@@ -36,8 +36,8 @@ def choose(lines: Sequence[str], mentioned: Mapping[str, float], span: range, ro
         if position not in span:
             continue
         first, last = max(span.start, position - _ABOVE), min(span.stop, position + _BELOW + 1)
-        new = [one for one in range(first, last) if one not in kept]
-        needed = sum(size(lines[one]) + 1 for one in new) + _NUMBER
+        new = [number for number in range(first, last) if number not in kept]
+        needed = sum(size(lines[number]) + 1 for number in new) + _NUMBER
         if needed <= room:
             room -= needed
             kept.update(new)

@@ -76,7 +76,7 @@ def render(text: str, *, moves: bool = True) -> str:
 def _differs_in_colours(shown: str) -> bool:
     """Whether two texts that are compared would be the same without their colours."""
     return any(
-        found[1].strip() and found[1].rstrip() == found[2].rstrip() for found in _COMPARED.finditer(shown)
+        match[1].strip() and match[1].rstrip() == match[2].rstrip() for match in _COMPARED.finditer(shown)
     )
 
 
@@ -107,7 +107,7 @@ def _draw(text: str) -> str:
 
 def _strip(text: str) -> str:
     """The text without sequences, overwritten text kept: for input that asks for too much room."""
-    return _TOKEN.sub(lambda found: "" if found[0][0] == "\x1b" else found[0], text)
+    return _TOKEN.sub(lambda match: "" if match[0][0] == "\x1b" else match[0], text)
 
 
 def _line(line: str) -> str:

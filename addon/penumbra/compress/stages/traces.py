@@ -81,18 +81,18 @@ def _frames(lines: Sequence[str]) -> dict[int, Frame]:
             time_budget.check()
         if len(line) > 500 or line[:1] not in (" ", "\t", "#"):
             continue
-        found = _FRAME.match(line)
-        if found is None:
+        match = _FRAME.match(line)
+        if match is None:
             second = _GO.match(line)
             if second is not None and position and lines[position - 1].strip() and position - 1 not in frames:
                 frames[position - 1] = (position - 1, position + 1, bool(_LIBRARY.search(second["file"])))
             continue
-        name = next(group for group in found.groups() if group is not None)
+        name = next(group for group in match.groups() if group is not None)
         end = position + 1
-        if found["python"] or found["rust"]:
+        if match["python"] or match["rust"]:
             while end < len(lines) and end < position + 4 and _is_below(line, lines[end]):
                 end += 1
-            name += "\n" + "\n".join(lines[position + 1 : end]) if found["rust"] else ""
+            name += "\n" + "\n".join(lines[position + 1 : end]) if match["rust"] else ""
         frames[position] = (position, end, bool(_LIBRARY.search(name)))
     return frames
 

@@ -25,14 +25,14 @@ def cap(text: str, limit: int, reserve: int = 0) -> str | None:
     if room < windows.LEAST:
         return head(text, room)
     data = encode(text)
-    found = FailureLines.of(data)
-    telling = found.ranked()
+    failures = FailureLines.of(data)
+    telling = failures.ranked()
 
     def body(room: int) -> str:
         spans = windows.choose(data, room, telling)
         return windows.assemble(data, spans, _marker)
 
-    return failure_lines.write(found, room, body, Severity.COMPLAINT, least=windows.LEAST)
+    return failure_lines.write(failures, room, body, Severity.COMPLAINT, least=windows.LEAST)
 
 
 def _marker(start: int, end: int) -> str:

@@ -37,5 +37,5 @@ def _trim_end(line: str) -> str:
     return line.rstrip(" \t\r") + ending
 
 
-def _one_empty(found: re.Match[str]) -> str:
-    return "\n\r\n" if found[0].endswith("\r\n") else "\n\n"
+def _one_empty(match: re.Match[str]) -> str:
+    return "\n\r\n" if match[0].endswith("\r\n") else "\n\n"

@@ -75,11 +75,11 @@ def _items(lines: list[str], start: int) -> list[_Item]:
 
 def _item(lines: list[str], position: int) -> _Item | None:
     """The mapping that begins at a line; None if there is none, or it holds more than plain values."""
-    found = _match(_FIRST, lines, position)
-    if found is None or not _PLAIN.fullmatch(found[4]):
+    match = _match(_FIRST, lines, position)
+    if match is None or not _PLAIN.fullmatch(match[4]):
         return None
-    column = len(found[1]) + 2 + len(found[2])
-    row = {found[3]: found[4]}
+    column = len(match[1]) + 2 + len(match[2])
+    row = {match[3]: match[4]}
     position += 1
     while (more := _match(_FURTHER, lines, position)) is not None and len(more[1]) == column:
         if more[2] in row or not _PLAIN.fullmatch(more[3]):
@@ -89,7 +89,7 @@ def _item(lines: list[str], position: int) -> _Item | None:
     # What is indented deeper belongs to the mapping: it is not plain.
     following = lines[position] if position < len(lines) else ""
     deeper = following.strip() and len(following) - len(following.lstrip(" ")) >= column
-    return None if deeper else _Item(found[1], row, position)
+    return None if deeper else _Item(match[1], row, position)
 
 
 def _match(pattern: re.Pattern[str], lines: list[str], position: int) -> re.Match[str] | None:

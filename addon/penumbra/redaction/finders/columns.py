@@ -142,8 +142,8 @@ def _rows(
 ) -> Generator[Span, None, int]:
     """The secrets below a head that ends at `at`. Returns where the table ends."""
     last, odd = at, 0
-    while odd <= _MOST_ODD_LINES and (found := _BREAK.match(data, at)):
-        start = found.end()
+    while odd <= _MOST_ODD_LINES and (match := _BREAK.match(data, at)):
+        start = match.end()
         following = _BREAK.search(data, start, start + _LONGEST_ROW)
         at = following.start() if following else min(len(data), start + _LONGEST_ROW)
         prefix = _PREFIX.match(data, start, at)

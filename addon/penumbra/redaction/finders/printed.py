@@ -59,8 +59,10 @@ def _knowledge() -> dict[str, Any]:
 
 @cache
 def _commands() -> tuple[Commands, Commands]:
-    known = _knowledge()
-    return Commands(known["commands"], known["unless"]), Commands(known["naming"], known["unless"])
+    printers = _knowledge()
+    return Commands(printers["commands"], printers["unless"]), Commands(
+        printers["naming"], printers["unless"]
+    )
 
 
 @cache
@@ -76,19 +78,19 @@ def printed(call: str) -> Printed | None:
     parts = parse(call)
     # `pwd` is a command, and no file of passwords.
     is_command = "/" not in call and bool(parts) and all(part.brief for part in parts)
-    if not is_command and not any(space in call for space in " \t\n") and (found := _file(call)):
-        return Printed(found)
+    if not is_command and not any(space in call for space in " \t\n") and (file := _file(call)):
+        return Printed(file)
     return _of_parts(parts, 0)
 
 
 def _of_parts(parts: Sequence[Part], depth: int) -> Printed | None:
     names = [_of_part(part, depth) for part in parts]
-    found = [name for name in names if name is not None]
-    if not found:
+    printed_names = [name for name in names if name is not None]
+    if not printed_names:
         return None
     others = (part for part, name in zip(parts, names, strict=True) if name is None)
     only = not any(not part.echo and not part.brief for part in others)
-    return Printed(max(found, key=lambda name: name.strength), only)
+    return Printed(max(printed_names, key=lambda name: name.strength), only)
 
 
 def _of_part(part: Part, depth: int) -> Name | None:
@@ -118,8 +120,8 @@ def _of_command(argv: Sequence[str], depth: int) -> Name | None:
 def _echoed(argv: Sequence[str], depth: int) -> Name | None:
     """What is secret of the words that a command prints again."""
     for line in (nested for word in argv for nested in _nested(word)) if depth < _DEEPEST else ():
-        if (one := _of_parts(parse(line), depth + 1)) is not None:
-            return one.name
+        if (name := _of_parts(parse(line), depth + 1)) is not None:
+            return name.name
     variables = (match for word in argv for match in _VARIABLE.finditer(word[:2_000]))
     return _strongest(match[1] or match[2] for match in variables)
 
@@ -133,8 +135,8 @@ def _strongest(words: Iterable[str]) -> Name | None:
 
 
 def _strongest_name(names: Iterable[Name | None]) -> Name | None:
-    known = [name for name in names if name is not None and name.strength >= Strength.STRONG]
-    return max(known, key=lambda name: name.strength, default=None)
+    strong = [name for name in names if name is not None and name.strength >= Strength.STRONG]
+    return max(strong, key=lambda name: name.strength, default=None)
 
 
 def _file(path: str) -> Name | None:

@@ -24,15 +24,15 @@ def elsewhere(data: bytes, spans: Iterable[Span]) -> Iterator[Span]:
             values.setdefault(data[span.start : span.end], span)
     if not values:
         return
-    known = list(values)
+    values_found = list(values)
     automaton = ahocorasick_rs.BytesAhoCorasick(
-        known,
+        values_found,
         implementation=ahocorasick_rs.Implementation.ContiguousNFA,
         matchkind=ahocorasick_rs.MatchKind.LeftmostLongest,
     )
     for index, start, end in automaton.find_matches_as_indexes(data):
         if not _is_part(data, start, end):
-            yield replace(values[known[index]], start=start, end=end, quote=b"")
+            yield replace(values[values_found[index]], start=start, end=end, quote=b"")
 
 
 def _is_part(data: bytes, start: int, end: int) -> bool:

@@ -123,21 +123,21 @@ class Restoration:
 
     def open(self, tool: str, *, freeform: bool = False) -> _Watched | None:
         """See `wire.call_arguments.Open`."""
-        found = restorer(tool, self._values, self._folder, self._declared, freeform=freeform)
-        if found is None and not files.settled(tool):
+        opened = restorer(tool, self._values, self._folder, self._declared, freeform=freeform)
+        if opened is None and not files.settled(tool):
             # What this call does is not read here: it may change the folder for those behind it.
             self._folder = replace(self._folder, moved=True)
-        return None if found is None else _Watched(found, self._note)
+        return None if opened is None else _Watched(opened, self._note)
 
     def _note(self, written: str, sent: str, used: Mapping[str, str]) -> None:
         self._sent.add(sent)
         self.used |= used
-        found = {
+        noted = {
             _key(self._conversation, text): tuple(stretches)
             for text, stretches in value_places.sent_stretches(written, sent, used)
         }
-        self._noted |= found
-        self._past.note(found)
+        self._noted |= noted
+        self._past.note(noted)
 
     async def keep(self) -> None:
         """Remember what was put back, over a restart."""
@@ -195,16 +195,16 @@ class Restoring:
             for call in request.wire.past_calls(request.document)
             if files.edit_kind(call.name)
         ]
-        known = {key: self._edits[key] for key, _ in calls if key in self._edits}
-        new = {key: call for key, call in calls if key not in known}
+        past_edits = {key: self._edits[key] for key, _ in calls if key in self._edits}
+        new = {key: call for key, call in calls if key not in past_edits}
         if new:
-            known |= await self._read(request, conversation, new, scan)
-        for key, edits in known.items():
+            past_edits |= await self._read(request, conversation, new, scan)
+        for key, edits in past_edits.items():
             self._edits[key] = edits
             self._edits.move_to_end(key)
         while len(self._edits) > _MEMORY:
             self._edits.popitem(last=False)
-        concealed = [(call.arguments, known[key]) for key, call in calls if known[key]]
+        concealed = [(call.arguments, past_edits[key]) for key, call in calls if past_edits[key]]
         for given, edits in concealed:
             document.amend(given, edited(document.source(given), edits))
         return bool(concealed)
@@ -238,10 +238,12 @@ class Restoring:
             }
 
         # Away from the event loop: after a restart it may be a whole history.
-        found = await asyncio.to_thread(work)
-        past = await self._past.get(_key(conversation, leaf.text) for each in found.values() for leaf in each)
+        leaves = await asyncio.to_thread(work)
+        past = await self._past.get(
+            _key(conversation, leaf.text) for each in leaves.values() for leaf in each
+        )
         hide = scan is not None
-        edits, fresh = await asyncio.to_thread(self._decide, request, conversation, calls, found, past, hide)
+        edits, fresh = await asyncio.to_thread(self._decide, request, conversation, calls, leaves, past, hide)
         await self._past.put(fresh)
         return edits
 
@@ -250,7 +252,7 @@ class Restoring:
         request: ReadRequest,
         conversation: bytes,
         calls: Mapping[bytes, PastCall],
-        found: Mapping[bytes, list[Leaf]],
+        leaves: Mapping[bytes, list[Leaf]],
         past: Mapping[bytes, Stretches],
         hide: bool,
     ) -> tuple[dict[bytes, tuple[Edit, ...]], dict[bytes, Stretches]]:
@@ -261,7 +263,7 @@ class Restoring:
             before = [item.key for item in request.items if item.result.turn < call.turn]
             values = self._vault.values(conversation, before).every() if hide else {}
             edits: list[Edit] = []
-            for leaf in found[key]:
+            for leaf in leaves[key]:
                 name = _key(conversation, leaf.text)
                 stretches = past.get(name, ())
                 if not stretches and (stretches := value_places.found(leaf.text, values)):
@@ -312,8 +314,8 @@ class Restoring:
             values: Mapping[str, str] = {}
             if path:
                 try:
-                    found = scan(item.text, hint(given))
-                    values = exact(found.values, item.text)
+                    learned = scan(item.text, hint(given))
+                    values = exact(learned.values, item.text)
                 except RedactionError as error:
                     _log.warning("Penumbra does not put values of a result back: %s", place(error))
             self._vault.keep(conversation, item.key, path, values)
@@ -337,7 +339,7 @@ def _relative(
     by its bytes.
     """
     source, (begin, _) = document.source(call.arguments), document.place(call.arguments)
-    moved = tuple(Edit(one.start - begin, one.end - begin, one.data) for one in edits)
+    moved = tuple(Edit(edit.start - begin, edit.end - begin, edit.data) for edit in edits)
     clean = edited(source, moved)
     swept = value_places.swept(clean, {mark: value for mark, value in values.items() if len(value) >= _SURE})
     return moved if swept == clean else (Edit(0, len(source), swept),)
@@ -350,12 +352,12 @@ def _root(request: ReadRequest) -> str:
 def _declared_paths(request: ReadRequest) -> dict[str, str]:
     """By name of tool: the one property of its declared schema that names a file; empty if none does, or
     more than one. A tool that is declared twice has none."""
-    found: dict[str, str] = {}
+    paths: dict[str, str] = {}
     tools = request.wire.schema_arrays(request.document)
     for name, properties in declared_schemas(request.document, tools):
-        named = [one for one in properties if files.names_file(one)]
-        found[name] = named[0] if len(named) == 1 and name not in found else ""
-    return found
+        named = [property_name for property_name in properties if files.names_file(property_name)]
+        paths[name] = named[0] if len(named) == 1 and name not in paths else ""
+    return paths
 
 
 def _first_move(request: ReadRequest) -> int:

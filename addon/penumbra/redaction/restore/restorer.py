@@ -119,13 +119,13 @@ class Restorer:
         """The placeholders, and the file that each would be written to; none if one is in doubt."""
         marks = list(PATTERN.finditer(text))
         if self.freeform:
-            found = patch_marks(text, self.folder, None)
+            places = patch_marks(text, self.folder, None)
         else:
-            found = json_marks(text, self.folder, self.how)
+            places = json_marks(text, self.folder, self.how)
         # What stands in a key, or is spelt with escapes, makes the two differ.
-        if [mark for mark, _ in found] != [match[0] for match in marks]:
+        if [mark for mark, _ in places] != [match[0] for match in marks]:
             return
-        yield from ((match, path) for match, (_, path) in zip(marks, found, strict=True))
+        yield from ((match, path) for match, (_, path) in zip(marks, places, strict=True))
 
 
 def restorer(
@@ -163,7 +163,7 @@ def json_marks(text: str, folder: Folder, how: Edited) -> list[tuple[str, str]]:
         return []
     named = [key for key in _keys(arguments) if files.names_file(key)]
     workdirs = [arguments[key] for key in arguments if key in files.folder_keys()]
-    if len(workdirs) > 1 or not all(isinstance(one, str) for one in workdirs):
+    if len(workdirs) > 1 or not all(isinstance(each, str) for each in workdirs):
         return []
     workdir = workdirs[0] if workdirs else None
     texts = list(strings(arguments))
@@ -174,9 +174,9 @@ def json_marks(text: str, folder: Folder, how: Edited) -> list[tuple[str, str]]:
         if how.in_lines and any(_is_header(line) for line in _lines(texts)):
             return []
         file = folder.file(path, workdir)
-        return [(match[0], file) for one in texts for match in PATTERN.finditer(one)]
-    patches = [one for one in texts if one.startswith(_FIRST)]
-    if named or len(patches) != 1 or any(PATTERN.search(one) for one in texts if one not in patches):
+        return [(match[0], file) for each in texts for match in PATTERN.finditer(each)]
+    patches = [each for each in texts if each.startswith(_FIRST)]
+    if named or len(patches) != 1 or any(PATTERN.search(each) for each in texts if each not in patches):
         return []
     return patch_marks(patches[0], folder, workdir)
 
@@ -208,8 +208,8 @@ def _is_header(line: str) -> bool:
 
 
 def _lines(texts: list[str]) -> Iterator[str]:
-    for one in texts:
-        yield from _ODD_BREAKS.sub("\n", one).split("\n")
+    for text in texts:
+        yield from _ODD_BREAKS.sub("\n", text).split("\n")
 
 
 def _fits_patch(value: str) -> bool:
@@ -243,8 +243,8 @@ def _keys(value: Any) -> Iterator[str]:
     """The names of all members at any depth."""
     if isinstance(value, dict):
         yield from value
-        for one in value.values():
-            yield from _keys(one)
+        for member in value.values():
+            yield from _keys(member)
     elif isinstance(value, list):
-        for one in value:
-            yield from _keys(one)
+        for member in value:
+            yield from _keys(member)

@@ -47,13 +47,14 @@ class Leaf:
             begin, raw = _inside(inner, leaf)
             begin = len(inner.data[:begin].decode("utf-8"))
             stretches = [
-                Stretch(begin + one.start, begin + one.end, one.mark) for one in _outwards(raw, stretches)
+                Stretch(begin + stretch.start, begin + stretch.end, stretch.mark)
+                for stretch in _outwards(raw, stretches)
             ]
         start, raw = _inside(self.document, self.value)
-        for one in _outwards(raw, stretches):
-            at = start + len(raw[: one.start].encode("utf-8"))
-            end = at + len(raw[one.start : one.end].encode("utf-8"))
-            yield Edit(at, end, one.mark.encode("ascii"))
+        for stretch in _outwards(raw, stretches):
+            at = start + len(raw[: stretch.start].encode("utf-8"))
+            end = at + len(raw[stretch.start : stretch.end].encode("utf-8"))
+            yield Edit(at, end, stretch.mark.encode("ascii"))
 
 
 def leaves(document: Document, arguments: Raw) -> Iterator[Leaf]:
@@ -83,10 +84,10 @@ def _parsed(text: str) -> Document | None:
 def _strings(document: Document, value: Raw) -> Iterator[Raw]:
     waiting = [value]
     while waiting:
-        one = waiting.pop()
-        if document.is_string(one):
-            yield one
-        waiting += reversed([*document.items(one), *document.members(one).values()])
+        node = waiting.pop()
+        if document.is_string(node):
+            yield node
+        waiting += reversed([*document.items(node), *document.members(node).values()])
 
 
 def _inside(document: Document, value: Raw) -> tuple[int, str]:
@@ -100,7 +101,7 @@ def _outwards(raw: str, stretches: Sequence[Stretch]) -> list[Stretch]:
     if "\\" not in raw:
         return list(stretches)
     places: dict[int, int] = {}
-    wanted = sorted({place for one in stretches for place in (one.start, one.end)})
+    wanted = sorted({place for stretch in stretches for place in (stretch.start, stretch.end)})
     decoded = index = 0
     for match in _CHARACTER.finditer(raw):
         length = 1 if match[0][0] == "\\" else len(match[0])
@@ -109,7 +110,7 @@ def _outwards(raw: str, stretches: Sequence[Stretch]) -> list[Stretch]:
             index += 1
         decoded += length
     places |= dict.fromkeys(wanted[index:], len(raw))
-    return [Stretch(places[one.start], places[one.end], one.mark) for one in stretches]
+    return [Stretch(places[stretch.start], places[stretch.end], stretch.mark) for stretch in stretches]
 
 
 def found(text: str, values: Mapping[str, str]) -> list[Stretch]:
@@ -136,9 +137,9 @@ def replaced(text: str, stretches: Iterable[Stretch]) -> str:
     """The text with placeholders in the place of values."""
     pieces: list[str] = []
     at = 0
-    for one in stretches:
-        pieces += (text[at : one.start], one.mark)
-        at = one.end
+    for stretch in stretches:
+        pieces += (text[at : stretch.start], stretch.mark)
+        at = stretch.end
     return "".join([*pieces, text[at:]])
 
 
@@ -176,9 +177,9 @@ def sent_stretches(written: str, sent: str, used: Mapping[str, str]) -> Iterable
         pairs = [(written, sent)]
     else:
         pairs = [
-            (before.string(one) or "", after.string(other) or "")
-            for one, other in zip(_strings(before, before.root), _strings(after, after.root), strict=True)
+            (before.string(value) or "", after.string(other) or "")
+            for value, other in zip(_strings(before, before.root), _strings(after, after.root), strict=True)
         ]
-    for one, other in pairs:
-        if one != other:
-            yield other, aligned(one, other, used)
+    for value, other in pairs:
+        if value != other:
+            yield other, aligned(value, other, used)
