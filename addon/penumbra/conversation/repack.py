@@ -47,7 +47,7 @@ class _Superseded:
 class _Candidate:
     """What would be sent instead."""
 
-    hope: _Superseded
+    result: _Superseded
     decision: Decision
     original: str
 
@@ -74,8 +74,10 @@ def plan(
         return Plan()
     results = calls(request, parameters) if past else []
     useless = superseded.find(results, parameters)
-    hopes = _hopes(request, past, useless, superseded.writers(results, parameters)) if useless else []
-    if not hopes:
+    replaceable = (
+        _replaceable(request, past, useless, superseded.writers(results, parameters)) if useless else []
+    )
+    if not replaceable:
         return Plan()
     made = len(request.document.items(request.conversation.messages)) // 2
     decide = partial(
@@ -83,26 +85,26 @@ def plan(
         price=price,
         turns=cache_price.remaining_turns(made),
         cold=is_cold(request, price, idle),
-        bound=_is_bound(request, hopes, drop_bound),
+        bound=_is_bound(request, replaceable, drop_bound),
     )
     behind = _behind(request, past)
     # Making the forms costs time in every turn: only where it would pay if they were empty.
-    best = decide([Change(candidate.facts.tokens_after, 0, behind(candidate)) for candidate in hopes])
+    best = decide([Change(candidate.facts.tokens_after, 0, behind(candidate)) for candidate in replaceable])
     if not best.count:
         return Plan(line=best.line)
-    candidates = _candidates(request, redact, references, hopes, parameters)
+    candidates = _candidates(request, redact, references, replaceable, parameters)
     verdict = decide(
         [
             Change(
-                candidate.hope.facts.tokens_after,
+                candidate.result.facts.tokens_after,
                 candidate.decision.facts.tokens_after,
-                behind(candidate.hope),
+                behind(candidate.result),
             )
             for candidate in candidates
         ]
     )
     chosen = candidates[len(candidates) - verdict.count :]
-    decisions = {candidate.hope.item.key: candidate.decision for candidate in chosen}
+    decisions = {candidate.result.item.key: candidate.decision for candidate in chosen}
     originals = {
         candidate.decision.facts.ref: candidate.original
         for candidate in chosen
@@ -111,7 +113,7 @@ def plan(
     return Plan(decisions, originals, verdict.line if candidates else "")
 
 
-def _hopes(
+def _replaceable(
     request: Request,
     known: Mapping[bytes, Decision],
     useless: Mapping[int, str],
@@ -119,7 +121,7 @@ def _hopes(
 ) -> list[_Superseded]:
     """The superseded results that may change, in the request's order."""
     referred = referents(known)
-    hopes: list[_Superseded] = []
+    replaceable: list[_Superseded] = []
     for index, newer in sorted(useless.items()):
         item = request.items[index]
         past = known.get(item.key)
@@ -129,21 +131,21 @@ def _hopes(
             continue
         if not tools.skips(item.tool, request.settings.skip_tools):
             end = request.document.place(item.result.value)[1]
-            hopes.append(_Superseded(item, past.facts, newer, newer in writers, end))
-    return hopes
+            replaceable.append(_Superseded(item, past.facts, newer, newer in writers, end))
+    return replaceable
 
 
 def _candidates(
     request: Request,
     redact: Callable[[str, str], Redacted],
     references: References | None,
-    hopes: Sequence[_Superseded],
+    replaceable: Sequence[_Superseded],
     parameters: ToolCompaction,
 ) -> list[_Candidate]:
     """What could be sent smaller, in the request's order."""
     candidates: list[_Candidate] = []
-    for hope in hopes:
-        item = hope.item
+    for result in replaceable:
+        item = result.item
         original = result_text.original(request, item, redact)
         category = superseded.identify(
             item.tool, result_text.tool_output(request, item).arguments, parameters
@@ -152,18 +154,18 @@ def _candidates(
             original,
             item.tool,
             item.result.call_id,
-            hope.newer,
+            result.newer,
             category,
             parameters,
-            written=hope.written and category == "read",
+            written=result.written and category == "read",
         )
         if form is None:
             continue
         ref = references.ref(original) if references is not None else ""
         text = (references.prefix(ref) if references is not None else "") + form
-        made = decision("superseded", item.text, text, ref, hope.facts)
-        if made.facts.tokens_after < hope.facts.tokens_after:
-            candidates.append(_Candidate(hope, made, original))
+        made = decision("superseded", item.text, text, ref, result.facts)
+        if made.facts.tokens_after < result.facts.tokens_after:
+            candidates.append(_Candidate(result, made, original))
     return candidates
 
 
@@ -171,7 +173,7 @@ def _behind(request: Request, past: Mapping[bytes, Decision]) -> Callable[[_Supe
     """Tokens that the provider has seen behind a result, as they were sent."""
     seen = end_of_seen(request)
     saved = _saved_behind(request, past)
-    return lambda hope: max(0, int((seen - hope.end) / BYTES_PER_TOKEN) - saved(hope.end))
+    return lambda result: max(0, int((seen - result.end) / BYTES_PER_TOKEN) - saved(result.end))
 
 
 def end_of_seen(request: Request) -> int:
@@ -201,8 +203,8 @@ def is_cold(request: Request, price: Prices, idle: float | None) -> bool:
     )
 
 
-def _is_bound(request: Request, hopes: Sequence[_Superseded], drop: bool) -> bool:
+def _is_bound(request: Request, replaceable: Sequence[_Superseded], drop: bool) -> bool:
     if not bound_thinking.binds(request.api.format, request.conversation.model):
         return False
-    behind = request.conversation.last_thinking > min(candidate.item.result.turn for candidate in hopes)
+    behind = request.conversation.last_thinking > min(candidate.item.result.turn for candidate in replaceable)
     return behind and not (drop and b'"drop_block"' in request.document.text())
