@@ -360,7 +360,7 @@ class Settings:
     )
 
     @property
-    def outside(self) -> str:
+    def external_strategy(self) -> str:
         """The strategy that is asked beside the pipeline or instead of it; empty if there is none."""
         name = self.strategy.removeprefix("pipeline+")
         return name if name in STRATEGY_ASKED else ""

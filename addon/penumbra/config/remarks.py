@@ -19,7 +19,7 @@ def remarks(settings: Settings) -> Iterator[str]:
         near = meant(name, NAMES)
         hint = f"did you mean {near}?" if near else f"there are {', '.join(NAMES)}"
         yield f"tool_compaction.{one_line(name)}: it is not read, {hint}"
-    if settings.shortens and settings.outside in ("api", "external_provider"):
+    if settings.shortens and settings.external_strategy in ("api", "external_provider"):
         yield from _about_strategy(settings)
 
 
@@ -31,7 +31,7 @@ def _about_strategy(settings: Settings) -> Iterator[str]:
             f"({DURATION.write(timeout)}): what is answered in between comes too late for its result"
         )
     name, asked = provider(settings)
-    if settings.outside != "external_provider" or asked is None:
+    if settings.external_strategy != "external_provider" or asked is None:
         return
     entry = rules.load_as("strategies.yaml", Strategies).providers.get(name)
     if asked.auth == "oauth" and not asked.endpoint and entry is not None and entry.logins:

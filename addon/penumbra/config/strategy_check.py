@@ -62,7 +62,7 @@ def _name_of(endpoint: str) -> str:
 
 def missing(settings: Settings) -> str:
     """One line that says which key lacks what; empty if the strategy can work."""
-    if not (asked := settings.outside):
+    if not (asked := settings.external_strategy):
         return ""
     if settings.lossy == "off":
         return f"lossy: got 'off', allowed: auto or on with the strategy {asked}, which leaves things out"

@@ -390,7 +390,7 @@ class Engine:
     ) -> dict[bytes, Asked]:
         """What comes of asking external compressors about new results, where the settings want one asked.
         Raises RedactionError."""
-        if incoming.api.kind != "messages" or not request.settings.outside:
+        if incoming.api.kind != "messages" or not request.settings.external_strategy:
             return {}
         try:
             from penumbra.conversation import external_forms

@@ -13,7 +13,7 @@ from penumbra.external.strategy import Strategy
 
 def chosen(settings: Settings, http: Http) -> Strategy | None:
     """Who is asked beside the pipeline or instead of it; None: nobody."""
-    name = settings.outside
+    name = settings.external_strategy
     if name == "simple":
         return Simple()
     if name == "api":

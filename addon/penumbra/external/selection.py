@@ -255,7 +255,7 @@ def _asked(
 
 def _asks(selector: _Selector, pending: Sequence[Pending]) -> list[Ask]:
     asking, settings = selector.asking, selector.settings
-    aware = settings.outside == "external_provider" or not settings.api.query_agnostic
+    aware = settings.external_strategy == "external_provider" or not settings.api.query_agnostic
     captures = isinstance(selector.strategy, ExternalProvider) and selector.strategy.captures
     question = asking.question() if aware else ""
     asks: list[Ask] = []

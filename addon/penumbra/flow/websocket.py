@@ -66,22 +66,22 @@ class WebSockets:
         if flow.websocket is None:
             return
         message = flow.websocket.messages[-1]
-        outside = None if message.injected else responses_socket.envelope(message.content)
-        if message.injected or (outside is None and not message.from_client):
+        envelope = None if message.injected else responses_socket.envelope(message.content)
+        if message.injected or (envelope is None and not message.from_client):
             return
-        outside = outside or Envelope()
+        envelope = envelope or Envelope()
         try:
             if message.from_client:
-                frame = await self._sent(flow, socket, message.content, outside, message.is_text)
+                frame = await self._sent(flow, socket, message.content, envelope, message.is_text)
             else:
-                frame = await self._received(flow, socket, message.content, outside)
+                frame = await self._received(flow, socket, message.content, envelope)
         except Exception as error:
             _log.error("penumbra: a frame could not be read: %s", place(error))
             frame = message.content if not message.from_client else b""
             if message.from_client:
                 # Nothing goes on that has not been searched for secrets.
                 told = f"Penumbra could not read this request and did not send it: {place(error)}"
-                self._refuse(flow, 500, socket.api.wire.error(500, told), outside)
+                self._refuse(flow, 500, socket.api.wire.error(500, told), envelope)
         websocket_frames.put(message, frame)
 
     def end(self, flow: http.HTTPFlow, socket: Socket) -> None:
@@ -96,58 +96,58 @@ class WebSockets:
     # From the client
 
     async def _sent(
-        self, flow: http.HTTPFlow, socket: Socket, frame: bytes, outside: Envelope, is_text: bool
+        self, flow: http.HTTPFlow, socket: Socket, frame: bytes, envelope: Envelope, is_text: bool
     ) -> bytes:
         """What goes to the provider; empty: nothing."""
-        lane = socket.lanes.setdefault(outside.lane, Lane())
-        if outside.type == CREATE and lane.is_busy:
+        lane = socket.lanes.setdefault(envelope.lane, Lane())
+        if envelope.type == CREATE and lane.is_busy:
             lane.held.append((frame, is_text))
             return b""
-        if outside.type in (CREATE, STEER):
-            return await self._request(flow, socket, lane, frame, outside)
-        return self._renamed(socket, await self._searched(flow, socket, frame, outside))
+        if envelope.type in (CREATE, STEER):
+            return await self._request(flow, socket, lane, frame, envelope)
+        return self._renamed(socket, await self._searched(flow, socket, frame, envelope))
 
-    async def _searched(self, flow: http.HTTPFlow, socket: Socket, frame: bytes, outside: Envelope) -> bytes:
+    async def _searched(self, flow: http.HTTPFlow, socket: Socket, frame: bytes, envelope: Envelope) -> bytes:
         """What goes to the provider of a frame that is none of its requests; empty if it is refused."""
         try:
             return await self._search(flow, frame)
         except RedactionError as error:
             refused = unsearched(socket.api, error)
-            self._refuse(flow, refused.status, refused.body, outside)
+            self._refuse(flow, refused.status, refused.body, envelope)
             return b""
 
     async def _request(
-        self, flow: http.HTTPFlow, socket: Socket, lane: Lane, frame: bytes, outside: Envelope
+        self, flow: http.HTTPFlow, socket: Socket, lane: Lane, frame: bytes, envelope: Envelope
     ) -> bytes:
         """What goes to the provider for words of the client; empty if they are refused."""
         said = lane.history.asked(frame)
         frame = responses_socket.renamed(frame, socket.begun_twice) if socket.begun_twice else frame
-        api = socket.api if outside.type == CREATE else _steering()
+        api = socket.api if envelope.type == CREATE else _steering()
         with self._lease() as lease:
             outcome = await self._process(flow, api, frame, lease)
-            if isinstance(outcome, Accepted) and outside.type == CREATE:
+            if isinstance(outcome, Accepted) and envelope.type == CREATE:
                 lane.latest = outcome
                 lane.waiting.append(self._waiting(outcome, lease.share(), said))
         if isinstance(outcome, Refused):
-            self._refuse(flow, outcome.status, outcome.body, outside)
+            self._refuse(flow, outcome.status, outcome.body, envelope)
             return b""
-        if outside.type != CREATE or outcome is None:
+        if envelope.type != CREATE or outcome is None:
             lane.lose()
-        if outside.type == CREATE and outcome is None:
+        if envelope.type == CREATE and outcome is None:
             lane.latest = None
         if outcome is not None and outcome.prepared is not None:
             # It names what it goes on from by the right id already.
             return outcome.rewritten.body
         sent = (
-            await self._searched(flow, socket, frame, outside) if outcome is None else outcome.rewritten.body
+            await self._searched(flow, socket, frame, envelope) if outcome is None else outcome.rewritten.body
         )
         return self._renamed(socket, sent)
 
     def _renamed(self, socket: Socket, frame: bytes) -> bytes:
         return responses_socket.renamed(frame, socket.ids) if socket.ids else frame
 
-    def _refuse(self, flow: http.HTTPFlow, status: int, body: bytes, outside: Envelope) -> None:
-        inject(flow, responses_socket.refusal(status, body, outside.lane), to_client=True)
+    def _refuse(self, flow: http.HTTPFlow, status: int, body: bytes, envelope: Envelope) -> None:
+        inject(flow, responses_socket.refusal(status, body, envelope.lane), to_client=True)
 
     def _waiting(self, accepted: Accepted, lease: Lease, said: Said | None = None) -> Waiting:
         body, looped = accepted.rewritten.body, LoopedResponse.of(accepted, lease)
@@ -161,40 +161,40 @@ class WebSockets:
 
     # From the provider
 
-    async def _received(self, flow: http.HTTPFlow, socket: Socket, frame: bytes, outside: Envelope) -> bytes:
+    async def _received(self, flow: http.HTTPFlow, socket: Socket, frame: bytes, envelope: Envelope) -> bytes:
         """What goes to the client; empty: nothing."""
-        lane = socket.lanes.get(outside.lane)
-        waiting = self._answered(lane, outside) if lane is not None else None
+        lane = socket.lanes.get(envelope.lane)
+        waiting = self._answered(lane, envelope) if lane is not None else None
         if lane is None or waiting is None:
             return frame
-        if outside.fails and waiting.sending is not None:
+        if envelope.fails and waiting.sending is not None:
             if await self._resent(flow, socket, waiting, waiting.sending, frame):
                 return b""
             if not waiting.sending.says and not waiting.loop.rounds:
                 frame = waiting.sending.first or frame
-        if outside.type == BEGIN:
+        if envelope.type == BEGIN:
             _began(socket, waiting, responses_socket.response_id(frame))
         shown = waiting.loop.feed(frame)
         if waiting.looped is None and not (waiting.sending is not None and waiting.sending.count):
             shown = frame
         if waiting.sending is not None:
-            waiting.sending.take(outside, shown)
+            waiting.sending.take(envelope, shown)
         waiting.shown |= bool(shown)
         asked_from = waiting.sending.asked_from if waiting.sending is not None else ""
-        if shown and (outside.ends or outside.type in NAMING) and (socket.names or asked_from):
+        if shown and (envelope.ends or envelope.type in NAMING) and (socket.names or asked_from):
             shown = responses_socket.for_client(shown, socket.names, "", asked_from)
-        if not outside.ends:
+        if not envelope.ends:
             return shown
         rest = await self._ended(flow, socket, lane, waiting)
         if rest:
-            rest = responses_socket.for_client(rest, socket.names, outside.lane, asked_from)
+            rest = responses_socket.for_client(rest, socket.names, envelope.lane, asked_from)
         if shown and rest:
             inject(flow, rest, to_client=True)
         return shown or rest
 
-    def _answered(self, lane: Lane, outside: Envelope) -> Waiting | None:
+    def _answered(self, lane: Lane, envelope: Envelope) -> Waiting | None:
         """The request that a frame belongs to."""
-        if outside.type == BEGIN:
+        if envelope.type == BEGIN:
             if lane.waiting and lane.waiting[0].begun and not lane.waiting[0].loop.rounds:
                 # The response before it had an end that is not known.
                 lane.waiting.popleft().lease.end()
@@ -233,8 +233,8 @@ class WebSockets:
         waiting.lease.end()
         while lane.held and not lane.is_busy:
             frame, is_text = lane.held.popleft()
-            outside = responses_socket.envelope(frame) or Envelope()
-            if sent := await self._request(flow, socket, lane, frame, outside):
+            envelope = responses_socket.envelope(frame) or Envelope()
+            if sent := await self._request(flow, socket, lane, frame, envelope):
                 inject(flow, sent, to_client=False, is_text=is_text)
         return step.out
 
@@ -321,8 +321,8 @@ class WebSockets:
             return
         engine = waiting.lease.engine
         await engine.tool_calls.record(caller.scope, turn.made)
-        outside = responses_socket.envelope(waiting.accepted.rewritten.body)
-        if turn.message is None and outside is not None and not outside.previous_response_id:
+        envelope = responses_socket.envelope(waiting.accepted.rewritten.body)
+        if turn.message is None and envelope is not None and not envelope.previous_response_id:
             await engine.expansions.leave_undecided(caller, turn.response_id)
 
 
