@@ -62,7 +62,7 @@ def test_the_external_snippet_needs_leave_to_spend_the_clients_credentials(confi
         "which penumbra_allow_captured_credentials must allow"
     )
     loaded = load({"allow_captured_credentials": "yes"}, {"OPENAI_API_KEY": "k1"}, path)
-    assert loaded.outside == "external_provider"
+    assert loaded.external_strategy == "external_provider"
     assert loaded.providers["anthropic"] == settings.Provider("oauth", "claude-haiku-4-5-20251001")
     assert loaded.providers["openai"].api_key == "k1"
     assert (loaded.min_bytes, loaded.max_bytes, loaded.target_ratio) == (2048, 65536, 0.5)
@@ -151,7 +151,7 @@ def test_a_strategy_that_lacks_something_says_what(config, options, text, messag
     ],
 )
 def test_who_is_asked_beside_the_pipeline(config, options, text, outside):
-    assert load(options, {}, config(text)).outside == outside
+    assert load(options, {}, config(text)).external_strategy == outside
 
 
 EXAMPLE = re.compile(r"```yaml\n(.*?)```", re.DOTALL)
@@ -162,7 +162,7 @@ def test_every_example_of_the_page_starts(config):
     examples = EXAMPLE.findall(page.read_text(encoding="utf-8"))
     loaded = [load({}, {"ANTHROPIC_API_KEY": "k"}, config(example)) for example in examples]
     captured = loaded[-1]
-    assert (captured.outside, strategy_check.provider(captured)[1].auth) == ("external_provider", "oauth")
+    assert (captured.external_strategy, strategy_check.provider(captured)[1].auth) == ("external_provider", "oauth")
     assert list(remarks(captured)) == []
 
 
@@ -218,7 +218,7 @@ def test_credentials_of_clients_go_over_no_open_wire(config, endpoint, is_taken)
     entry = f"providers: {{anthropic: {{auth: oauth, endpoint: '{endpoint}'}}}}\n"
     text = entry + "penumbra: {allow_captured_credentials: true}"
     if is_taken:
-        assert load({"strategy": "external_provider"}, {}, config(text)).outside
+        assert load({"strategy": "external_provider"}, {}, config(text)).external_strategy
         return
     with pytest.raises(SettingsError, match="allowed with auth: oauth: an https URL"):
         load({"strategy": "external_provider"}, {}, config(text))
