@@ -4,12 +4,12 @@
     [38 lines: same as in Read src/a.ts, lines 118 to 155]
     159→    return 0
 
-The earlier text is named by tool and path or command, its lines by the numbers that it shows, or counted
-where it shows none. Where a call of that name was made again since, the reference says which is meant:
-`Read src/a.ts (the 2nd last)`. The lines before and behind a repeated part stay, and those that
-`staying_lines` names. Reversible: `expand` gives the text back from the same earlier texts. The arguments of
-a call are such a text as well (`what Write src/a.ts was given`): agents read what they have written. So is
-what the same text has said so far:
+The earlier text is named by tool and path or command, its lines by the numbers that it shows or its call
+tells, else `of its output`. The latest of equal ones is taken; where a call of that name was made since, the
+reference says which is meant (`Read src/a.ts (the 2nd)`, see `named_calls`). The lines before and behind a
+repeated part stay, and those that `staying_lines` names. Reversible: `expand` gives the text back from the
+same earlier texts. The arguments of a call are such a text as well (`what Write src/a.ts was given`): agents
+read what they have written. So is what the same text has said so far:
 
     [8 lines: same as lines 40 to 47 above]
 
@@ -20,27 +20,28 @@ wide margins on both sides, so that an edit at the border of what has changed fi
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penumbra.compress import token_estimate
 from penumbra.compress.calls.classify import Call
+from penumbra.compress.calls.envelope import split_envelope
 from penumbra.compress.stages import line_numbers
 from penumbra.conversation.call_names import CallName, same_file
+from penumbra.conversation.named_calls import Name, NamedCalls
 from penumbra.conversation.staying_lines import StayingLines
 
 _TELLING = 12
 """Characters that a line must have (blanks aside) to be looked up."""
 _PLACES = 24
-"""Places of one line that are tried."""
+"""Places of one line that are tried: the first and the latest ones."""
 _LEAST = 60
 """Estimated tokens that a reference must stand for."""
 _MARGIN = 30
 """Lines of a file that stay on both sides of what is said by reference."""
 _HEADING = 2_000
 """Characters in which a thinned text says that it is thinned."""
-_MARKER = re.compile(r"\[[0-9]+ lines?: same as (?:in \S|above|lines [0-9]+ to [0-9]+ above\])")
+_MARKER = re.compile(r"\[[0-9]+ lines?: same as (?:in \S|above|lines? [0-9]+(?: to [0-9]+)? above\])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +53,12 @@ class Earlier:
     call: CallName
     is_file: bool
     """It is the text of a file, or what a call was given to write."""
-    turn: int
-    """How many texts of this name stand in the request up to it."""
+    is_given: bool
+    """It is what a call was given."""
     numbers: Sequence[int]
-    """Line number of each line, as a reader sees it or counts it."""
+    """Line number of each line: in its file, or counted; 0 for what is none."""
+    counted: bool
+    """The numbers count the lines of the text itself."""
     lines: Sequence[str | None]
     """The lines without their numbers; None for one that is itself only referred to, and for one that
     tells of what was left out."""
@@ -70,10 +73,16 @@ class _Part:
     earlier: Earlier
     place: int
 
+    @property
+    def numbers(self) -> tuple[int, int]:
+        """Those of the first and the last line, in the earlier text."""
+        return self.earlier.numbers[self.place], self.earlier.numbers[self.place + self.length - 1]
+
 
 _Places = dict[str, list[tuple[Earlier, int]]]
 """Where each telling line stands."""
 _ITSELF = CallName("", "")
+_ABOVE = Name("", frozenset())
 _NO_CALL = Call()
 
 
@@ -82,29 +91,38 @@ class LineIndex:
     """The texts of one request so far, findable by their lines."""
 
     _places: _Places = field(default_factory=dict)
-    _turns: Counter[str] = field(default_factory=Counter)
-    _names: dict[bytes, tuple[str, int]] = field(default_factory=dict)
+    _calls: NamedCalls = field(default_factory=NamedCalls)
 
-    def note(self, key: bytes, call: CallName) -> None:
+    def note(self, key: bytes, call: CallName, same_as: bytes = b"", *, lasts: bool = True) -> None:
         """A result stands in the request, or what a call was given, by its name; its text follows if it can
-        be referred to."""
-        self._turns[call.name] += 1
-        self._names[key] = (call.name, self._turns[call.name])
+        be referred to. `same_as`: key of what it is a duplicate of; `lasts`: it stays as it is once something
+        refers to it."""
+        self._calls.note(key, call.name, same_as, lasts=lasts)
 
     def note_text(
-        self, key: bytes, call: CallName, text: str, original: str | None = None, *, is_file: bool = False
+        self,
+        key: bytes,
+        call: CallName,
+        text: str,
+        original: str | None = None,
+        *,
+        is_file: bool = False,
+        is_given: bool = False,
+        first: int = 0,
     ) -> None:
         """Add a text of what was noted last, as it was forwarded. `original`: what the text was made of, if
         not all of that is there; then only its lines can be referred to. `is_file`: it is that of a file, and
-        numbers in front of its lines are line numbers."""
-        numbers, lines = _read(text, is_file)
+        numbers in front of its lines are line numbers; `first`: that of its first line, where there are none
+        and the call tells. `is_given`: it is what a call was given."""
+        numbers, lines, counted = _read(text, is_file, first)
         shown: Sequence[str | None] = lines if original is None else _quoted(lines, original, is_file)
-        _note(self._places, Earlier(key, call, is_file, self._turns[call.name], numbers, shown))
+        _note(self._places, Earlier(key, call, is_file, is_given, numbers, counted, shown))
+        if not counted:
+            self._calls.note_lines(call.name, min(filter(None, numbers)), max(numbers))
 
-    def named(self, key: bytes) -> str:
-        """How a reference names what was noted under this key."""
-        name, turn = self._names[key]
-        return _named(name, self._turns[name] - turn)
+    def named(self, key: bytes) -> Name | None:
+        """How a reference names what was noted under this key; None if it can't be named."""
+        return self._calls.name(key)
 
     def with_references(
         self, text: str, path: str = "", call: Call = _NO_CALL
@@ -114,31 +132,48 @@ class LineIndex:
         if _MARKER.search(text):
             return None
         is_file = call.is_quoted
-        numbers, lines = _read(text, is_file)
+        numbers, lines, _ = _read(text, is_file)
         # The legend of the numbers is never said by reference: the lines that stay need it.
         lines = ["\x00" if line == line_numbers.LEGEND else line for line in lines]
         matcher = _Matcher.of(self._places, numbers, lines, call, path if is_file else None)
-        parts = list(matcher.parts())
+        named = [(part, self._name(part)) for part in matcher.parts()]
+        parts = [(part, name) for part, name in named if name is not None]
         if not parts:
             return None
-        written = _Writer(text, numbers if is_file else (), self._turns).write(parts)
-        return written, frozenset(part.earlier.key for part in parts if part.earlier.key)
+        written = _Writer(text, numbers if is_file else ()).write(parts)
+        return written, frozenset().union(*(name.keys for _, name in parts))
+
+    def _name(self, part: _Part) -> Name | None:
+        """How the text is named that a part stands in; None if it can't be."""
+        if not part.earlier.key:
+            return _ABOVE
+        first, last = part.numbers
+        if part.earlier.counted or not (first and last):
+            return self._calls.name_of_part(part.earlier.key)
+        return self._calls.name_of_lines(part.earlier.key, first, last)
 
 
-def _read(text: str, is_file: bool) -> tuple[Sequence[int], list[str]]:
-    """The numbers of the lines, as far as they show them or else counted, and the lines without them."""
+def _read(text: str, is_file: bool, first: int = 0) -> tuple[Sequence[int], list[str], bool]:
+    """The numbers of the lines, as far as they show them or the first one is known, the lines without them,
+    and whether the numbers only count the lines."""
     if is_file:
         numbers, lines = line_numbers.split(text)
         if any(numbers):
-            return numbers, lines
+            return numbers, lines, False
     else:
         lines = text.split("\n")
-    return range(1, len(lines) + 1), lines
+    if not first:
+        return range(1, len(lines) + 1), lines, True
+    head, _, tail = split_envelope(text)
+    before, behind = head.count("\n"), tail.count("\n")
+    shown = range(first, first + len(lines) - before - behind)
+    return [*[0] * before, *shown, *[0] * behind], lines, not shown
 
 
 def _quoted(lines: Sequence[str], original: str, is_file: bool) -> list[str | None]:
     """The lines that stand in the original too; None for all others."""
-    there = {line.rstrip() for line in _read(original, is_file)[1]}
+    _, there_too, _ = _read(original, is_file)
+    there = {line.rstrip() for line in there_too}
     return [line if line.rstrip() in there else None for line in lines]
 
 
@@ -146,8 +181,9 @@ def _note(places: _Places, text: Earlier) -> None:
     for position, line in enumerate(text.lines):
         if line is not None and _is_telling(line):
             found = places.setdefault(line, [])
-            if len(found) < _PLACES:
-                found.append((text, position))
+            found.append((text, position))
+            if len(found) > _PLACES:
+                del found[_PLACES // 2]
 
 
 @dataclass(slots=True)
@@ -173,7 +209,7 @@ class _Matcher:
         shown: list[str | None] = [*lines]
         own: _Places = {}
         if path is None:
-            _note(own, Earlier(b"", _ITSELF, False, 0, numbers, shown))
+            _note(own, Earlier(b"", _ITSELF, False, False, numbers, True, shown))
         return cls(earlier, own, lines, shown, call, path)
 
     def parts(self) -> Iterator[_Part]:
@@ -190,12 +226,11 @@ class _Matcher:
             position = covered = repeated.start + repeated.length
 
     def _places(self, line: str) -> Iterable[tuple[Earlier, int]]:
+        """Where a line stands, the latest place first."""
         if self.path is None:
-            yield from self.earlier.get(line, ())
-            yield from self.own.get(line, ())
-            return
-        for earlier, place in self.earlier.get(line, ()):
-            if earlier.is_file and same_file(earlier.call.path, self.path):
+            yield from reversed(self.own.get(line, ()))
+        for earlier, place in reversed(self.earlier.get(line, ())):
+            if self.path is None or (earlier.is_file and same_file(earlier.call.path, self.path)):
                 yield earlier, place
 
     def _longest(self, position: int, covered: int) -> _Part | None:
@@ -262,35 +297,27 @@ def _is_telling(line: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Writer:
-    """A text, and what its references are named by."""
+    """A text that gets references."""
 
     text: str
     numbers: Sequence[int]
     """Of its lines; empty if they have none."""
-    turns: Mapping[str, int]
-    """How many texts of each name there are."""
 
-    def write(self, parts: Sequence[_Part]) -> str:
+    def write(self, parts: Sequence[tuple[_Part, Name]]) -> str:
         """The text with the lines of each part replaced."""
         lines = self.text.split("\n")
         written: list[str] = []
         position = 0
-        for part in parts:
+        for part, name in parts:
+            if part.start > position:
+                # The lines in front of a reference count up to it.
+                lines[part.start - 1] = self._numbered(lines[part.start - 1], part.start - 1)
             written += lines[position : part.start]
-            written.append(self._marker(part))
+            written.append(_marker(part, name.name))
             position = part.start + part.length
             lines[position] = self._numbered(lines[position], position)
         written += lines[position:]
         return "\n".join(written)
-
-    def _marker(self, part: _Part) -> str:
-        first, last = (part.earlier.numbers[place] for place in (part.place, part.place + part.length - 1))
-        what = f"{part.length} {'line' if part.length == 1 else 'lines'}: same as"
-        where = f"lines {first} to {last}" if first and last else ""
-        if not part.earlier.key:
-            return f"[{what} {where} above]"
-        name = _named(part.earlier.call.name, self.turns[part.earlier.call.name] - part.earlier.turn)
-        return f"[{what} in {name}{where and ', '}{where}]"
 
     def _numbered(self, line: str, position: int) -> str:
         """A line of a thinned text with its number."""
@@ -301,18 +328,20 @@ class _Writer:
         return line if not number or line_numbers.parse(line, separator) else f"{number}{separator}{line}"
 
 
-def _named(name: str, since: int) -> str:
-    """A name, and which call of that name is meant if it was not the last one."""
-    if not since:
-        return name
-    place = since + 1
-    ending = "th" if place % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
-    return f"{name} (the {place}{ending} last)"
+def _marker(part: _Part, name: str) -> str:
+    first, last = part.numbers
+    what = f"{part.length} {'line' if part.length == 1 else 'lines'}: same as"
+    where = f"line {first}" if part.length == 1 else f"lines {first} to {last}"
+    where = where if first and last else ""
+    if not name:
+        return f"[{what} {where} above]"
+    counted = part.earlier.counted and not part.earlier.is_given
+    return f"[{what} in {name}{where and ', '}{where}{' of its output' if counted else ''}]"
 
 
 def expand(text: str, earlier: Mapping[str, str], *, is_file: bool = False) -> str:
     """What `with_references` was given, line numbers aside, from the earlier texts by name."""
-    sources = {name: _read(source, is_file) for name, source in earlier.items()}
+    sources = {name: _read(source, is_file)[:2] for name, source in earlier.items()}
     lines: list[str] = []
     for line in _read(text, is_file)[1]:
         found = _REFERENCE.fullmatch(line)
@@ -326,4 +355,6 @@ def expand(text: str, earlier: Mapping[str, str], *, is_file: bool = False) -> s
     return "\n".join(lines)
 
 
-_REFERENCE = re.compile(r"\[([0-9]+) lines?: same as (?:in (.+), )?lines ([0-9]+) to [0-9]+(?: above)?\]")
+_REFERENCE = re.compile(
+    r"\[([0-9]+) lines?: same as (?:in (.+), )?lines? ([0-9]+)(?: to [0-9]+)?(?: above| of its output)?\]"
+)

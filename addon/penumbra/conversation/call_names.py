@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from cachetools import LRUCache
 
-from penumbra.compress.calls.classify import classify
+from penumbra.compress.calls.classify import Call, classify
 from penumbra.compress.calls.tools import first_of
 from penumbra.errors import RedactionError
 
@@ -22,6 +22,9 @@ _LONGEST = 60
 """Characters of a path, of which the end is shown, or of a command, of which it is the beginning."""
 _SEARCHED = 16_000
 """Characters that are searched for secrets. What is longer is named by its beginning only."""
+_FOLDER = re.compile(r"\A(?:cd [^\s;&|]{1,400} ?(?:&&|;)\s*)+")
+"""Where a command runs: the same for most of them."""
+_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (\S.{0,400})$", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\[REDACTED:[^\[\]]{1,100}\]")
 _ASKED = ("pattern", "query", "url", "uri", "prompt", "name")
 """Arguments that tell calls of a tool apart which has neither path nor command."""
@@ -71,18 +74,44 @@ def call_name(
     call = classify(tool, arguments)
     path = posixpath.normpath(call.path.replace("\\", "/")) if call.path else ""
     shown = _shown if remembered is None else remembered.shown
-    if call.shell and call.line:
-        text, path_shown = call.line[:_SEARCHED], False
-    elif path:
-        text, path_shown = path if len(path) <= _SEARCHED else "", True
-    else:
-        asked = first_of(arguments, _ASKED) if isinstance(arguments, Mapping) else None
-        text, path_shown = asked[:_SEARCHED] if isinstance(asked, str) else "", False
+    said = _what(call, path, arguments)
     try:
-        what = shown(text, path_shown, clean)
+        what = shown(said.text, said.is_path, clean)
     except RedactionError:
         what = ""
+    what = f"{said.before}{what}{said.behind}" if what else ""
     return CallName(_plain(f"{tool} {what}" if what else tool), path)
+
+
+class _What(NamedTuple):
+    """What tells the calls of a tool apart."""
+
+    text: str = ""
+    is_path: bool = False
+    before: str = ""
+    behind: str = ""
+
+
+def _what(call: Call, path: str, arguments: Any) -> _What:
+    if call.shell and call.line:
+        if call.first_line and len(path) <= _SEARCHED:
+            # Which lines of the file it is about says the reference.
+            return _What(path, is_path=True, before=f"{posixpath.basename(call.command[0])} ")
+        return _What(_FOLDER.sub("", call.line[:_SEARCHED]))
+    patched = [] if path else _patched(arguments)
+    if patched:
+        return _What(patched[0], is_path=True, behind=f" and {len(patched) - 1} more" if patched[1:] else "")
+    if path:
+        return _What(path if len(path) <= _SEARCHED else "", is_path=True)
+    asked = first_of(arguments, _ASKED) if isinstance(arguments, Mapping) else None
+    return _What(asked[:_SEARCHED] if isinstance(asked, str) else "")
+
+
+def _patched(arguments: Any) -> list[str]:
+    """The files that a call's patch is for."""
+    given = arguments.values() if isinstance(arguments, Mapping) else (arguments,)
+    patch = next((text for text in given if isinstance(text, str) and "*** Begin Patch" in text), "")
+    return list(dict.fromkeys(_PATCHED.findall(patch)))
 
 
 def same_file(one: str, other: str) -> bool:

@@ -217,10 +217,14 @@ class Decider:
             return None
         if token_estimate.estimate(shortened.text) < dedup.LEAST:
             return None
-        text, ref = self._with_reference(shortened, dedup.marker(self.earlier.name(earlier)))
+        name = self.earlier.name(earlier)
+        if name is None:
+            return None
+        text, ref = self._with_reference(shortened, dedup.marker(name.name))
         if not _saves(text, shortened.text):
             return None
-        referents = (earlier.key.hex(),)
+        # The first one is what it is a duplicate of.
+        referents = (earlier.key.hex(), *sorted(key.hex() for key in name.keys - {earlier.key}))
         facts = _facts("duplicate", item.text, text, stages=("dedup",), ref=ref, referents=referents)
         return Decision(text, facts)
 

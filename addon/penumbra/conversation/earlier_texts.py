@@ -18,10 +18,13 @@ from penumbra.conversation.call_names import CallName, Clean, call_name
 from penumbra.conversation.items import Item
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Request
+from penumbra.conversation.named_calls import Name
 from penumbra.store.decisions import Facts
 from penumbra.store.exchanges import HeldResult
 from penumbra.wire.document import Document
 
+HELD = 128
+"""Results of which it is remembered that the provider has them, the latest."""
 LEAST = 250
 """Shorter texts (characters) can't say anything again that is worth a reference."""
 
@@ -44,6 +47,10 @@ class _Text:
     """What the text was made of, where something was left out."""
     held_name: str = ""
     """How a reference names a result that the provider has."""
+    same_as: bytes = b""
+    """Key of the earlier text that this one is a duplicate of."""
+    is_whole: bool = False
+    """Each line of the original stands there by itself."""
 
 
 @dataclass(slots=True)
@@ -113,13 +120,16 @@ class EarlierTexts:
         """A result was put into the request, as this text."""
         self.note_form(item, facts, new=new)
         if not self._seen.is_referable(item.key):
-            self._texts.append(_Text(item.key, item.key + b"-", 0, None, item.result))
+            same = bytes.fromhex(facts.referents[0]) if facts.how == "duplicate" and facts.referents else b""
+            self._texts.append(_Text(item.key, item.key + b"-" + same, 0, None, item.result, same_as=same))
             return
         original = item.text if facts.loss >= Loss.LOSSY else None
-        mark = item.key + facts.bytes_after.to_bytes(8, "big")
+        is_whole = facts.loss == Loss.NONE
+        mark = item.key + facts.bytes_after.to_bytes(8, "big") + bytes([is_whole])
         if original is not None:
             mark += hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        self._texts.append(_Text(item.key, mark, len(text), text, item.result, original=original))
+        noted = _Text(item.key, mark, len(text), text, item.result, original=original, is_whole=is_whole)
+        self._texts.append(noted)
 
     def note_form(self, item: Item, facts: Facts, *, new: bool = False) -> None:
         """The same where nothing is said again."""
@@ -133,8 +143,8 @@ class EarlierTexts:
         """An earlier result that is the same text."""
         return self._seen.find(item.digest)
 
-    def name(self, earlier: dedup.Earlier) -> str:
-        """How a reference names an earlier result."""
+    def name(self, earlier: dedup.Earlier) -> Name | None:
+        """How a reference names an earlier result; None if it can't."""
         return self._index().named(earlier.key)
 
     def by_reference(self, text: str, item: Item) -> tuple[str, tuple[str, ...]] | None:
@@ -166,7 +176,8 @@ class EarlierTexts:
     def _note(self, index: LineIndex, position: int) -> None:
         text = self._texts[position]
         if text.result is None:
-            index.note(text.key, CallName(text.held_name, ""))
+            # Of those that the provider has, the oldest are forgotten.
+            index.note(text.key, CallName(text.held_name, ""), lasts=self._is_first(text))
             return
         name, call = self._call(text.result)
         if text.is_call:
@@ -175,16 +186,21 @@ class EarlierTexts:
             said = arguments.strings(arguments.decoded(self.request.document, text.result.call))
             longest = max(said, key=len, default="")
             if len(longest) >= LEAST:
-                index.note_text(text.key, name, longest, is_file=True)
+                index.note_text(text.key, name, longest, is_file=True, is_given=True)
             return
         # Several texts of one result are one result to a reader.
         before = self._texts[position - 1] if position else None
         answered = None if before is None or before.is_call else before.result
         is_first = answered is None or answered.call_id != text.result.call_id
         if is_first or not text.result.call_id:
-            index.note(text.key, name)
+            index.note(text.key, name, text.same_as, lasts=text.text is not None)
         if text.text is not None:
-            index.note_text(text.key, name, text.text, text.original, is_file=call.is_quoted)
+            first = call.first_line if text.is_whole else 0
+            index.note_text(text.key, name, text.text, text.original, is_file=call.is_quoted, first=first)
+
+    def _is_first(self, held: _Text) -> bool:
+        """Whether nothing that the provider has stands in front of the first result of this name."""
+        return self._seen.is_referable(held.key) and len(self.held) < HELD
 
     def _call(self, result: ResultText) -> tuple[CallName, Call]:
         """How a result's call is named, and what it was."""

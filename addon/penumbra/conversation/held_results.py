@@ -17,12 +17,11 @@ from penumbra.compress.result import Loss
 from penumbra.config.per_request import OverrideError
 from penumbra.conversation import dedup, dropped_history
 from penumbra.conversation.call_names import Clean, ShownTexts, call_name
+from penumbra.conversation.earlier_texts import HELD
 from penumbra.conversation.model import Request, Rewritten, Shown
 from penumbra.expand.expansions import Prepared
 from penumbra.store.exchanges import HeldResult
 
-_MOST = 128
-"""Results of which it is remembered that they are held, the latest."""
 _REFUSED = (
     "_forge.tool_output_compression.session_id: the provider holds this request's history, and {}, so "
     "duplicates can't be told by reference; send the whole history, or leave session_id or dedup out"
@@ -67,13 +66,13 @@ def behind(
     results = [entry for entry in rewritten.shown if entry.item.digest]
     # Several texts of one result are one result to a reader.
     numbered = groupby(enumerate(results), lambda numbered: numbered[1].item.result.call_id or numbered[0])
-    new = [next(texts)[1] for _, texts in numbered][-_MOST:]
+    new = [next(texts)[1] for _, texts in numbered][-HELD:]
     held = []
     for entry in new:
         given = arguments.decoded(request.document, entry.item.result.call)
         name = call_name(entry.item.tool[: dedup.LONGEST_TOOL], given, clean, remembered).name
         held.append(_held(entry, name, is_unique=times[entry.item.result.call_id] == 1))
-    return tuple([*earlier, *held][-_MOST:])
+    return tuple([*earlier, *held][-HELD:])
 
 
 def _held(entry: Shown, name: str, *, is_unique: bool) -> HeldResult:

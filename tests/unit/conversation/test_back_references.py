@@ -9,6 +9,7 @@ from penumbra.compress.calls.classify import Call, classify
 from penumbra.compress.stages import line_numbers
 from penumbra.conversation.back_references import LineIndex, expand
 from penumbra.conversation.call_names import CallName, call_name
+from penumbra.conversation.named_calls import Name
 from support.examples import examples
 
 READ = CallName("Read a.py", "a.py")
@@ -122,9 +123,10 @@ def test_numbers_that_are_data_count() -> None:
 def test_what_a_call_has_written_is_referred_to_as_such() -> None:
     old = code(0, 40)
     written = CallName("what Write a.py was given", "a.py")
-    made = index((written, "\n".join(old)), is_file=True).with_references(
-        numbered(old), "a.py", read_of("a.py")
-    )
+    line_index = LineIndex()
+    line_index.note(b"\x01", written)
+    line_index.note_text(b"\x01", written, "\n".join(old), is_file=True, is_given=True)
+    made = line_index.with_references(numbered(old), "a.py", read_of("a.py"))
     assert made == (
         "\n".join(
             [
@@ -140,11 +142,43 @@ def test_what_a_call_has_written_is_referred_to_as_such() -> None:
 def test_of_calls_of_one_name_it_is_said_which_is_meant() -> None:
     first, second = "\n".join(code(0, 30)), "\n".join(code(50, 80))
     line_index = index((RUN, first), (RUN, second), (CallName("Bash ls", ""), "x"))
-    for text, name in ((first, "Bash ./run (the 2nd last)"), (second, "Bash ./run")):
+    for text, name, keys in (
+        (first, "Bash ./run (the 1st)", {b"\x01"}),
+        (second, "Bash ./run", {b"\x02"}),
+    ):
         made = line_index.with_references(text)
         assert made is not None
-        assert f"same as in {name}, lines 2 to 29]" in made[0]
-    assert line_index.named(b"\x01") == "Bash ./run (the 2nd last)"
+        assert f"same as in {name}, lines 2 to 29 of its output]" in made[0]
+        assert made[1] == keys
+    assert line_index.named(b"\x01") == Name("Bash ./run (the 1st)", frozenset({b"\x01"}))
+    # The same again: the latest is meant.
+    line_index.note(b"\x04", RUN)
+    line_index.note_text(b"\x04", RUN, first)
+    assert line_index.with_references(first) == (
+        "\n".join(
+            [*code(0, 1), "[28 lines: same as in Bash ./run, lines 2 to 29 of its output]", *code(29, 30)]
+        ),
+        frozenset({b"\x04"}),
+    )
+
+
+def test_what_is_counted_is_said() -> None:
+    """Lines of the file where the call tells; of them only a later call that shows them could be taken."""
+    lines = code(0, 60)
+    part = CallName("Bash sed a.py", "a.py")
+    line_index = LineIndex()
+    for key, start in ((b"1", 3000), (b"2", 100)):
+        line_index.note(key, part)
+        text = "\n".join(lines) if key == b"1" else "\n".join(code(100, 160))
+        line_index.note_text(key, part, f"Output:\n{text}", is_file=True, first=start)
+    made = line_index.with_references("\n".join(lines), "a.py", read_of("a.py"))
+    assert made is not None
+    assert made[0].split("\n")[1] == "[58 lines: same as in Bash sed a.py, lines 3001 to 3058]"
+    line_index.note(b"3", part)
+    line_index.note_text(b"3", part, "\n".join(code(200, 260)), is_file=True, first=3050)
+    made = line_index.with_references("\n".join(lines), "a.py", read_of("a.py"))
+    assert made is not None
+    assert "same as in Bash sed a.py (the 1st), lines 3001 to 3058]" in made[0]
 
 
 def test_calls_are_named_by_what_the_model_sees() -> None:
@@ -152,6 +186,12 @@ def test_calls_are_named_by_what_the_model_sees() -> None:
     assert call_name("Bash", {"command": "npm  test\nls"}).name == "Bash npm test ls"
     assert call_name("web_search", {"query": "how to"}).name == "web_search how to"
     assert call_name("submit", None).name == "submit"
+    assert (
+        call_name("Bash", {"command": "cd /repo/app && sed -n '40,90p' src/a.ts"}).name == "Bash sed src/a.ts"
+    )
+    assert call_name("Bash", {"command": "cd /repo/app && make; cd x && ls"}).name == "Bash make; cd x && ls"
+    patch = "*** Begin Patch\n*** Update File: src/a.ts\n@@\n-a\n+b\n*** Add File: b.ts\n+c\n*** End Patch"
+    assert call_name("apply_patch", patch).name == "apply_patch src/a.ts and 1 more"
     assert call_name("Bash", {"command": "echo " + "x" * 100}).name == "Bash echo " + "x" * 54 + "…"
 
 
@@ -174,9 +214,9 @@ def test_of_a_text_that_lost_something_only_its_own_lines_are_referred_to() -> N
     made = line_index.with_references("\n".join([*shown, "more"]))
     assert made is not None
     assert made[0].split("\n") == [
-        *(old[0], "[8 lines: same as in Bash ./run, lines 2 to 9]", old[9]),
+        *(old[0], "[8 lines: same as in Bash ./run, lines 2 to 9 of its output]", old[9]),
         "[20 lines, 900 bytes left out]",
-        *(old[30], "[8 lines: same as in Bash ./run, lines 13 to 20]", old[39]),
+        *(old[30], "[8 lines: same as in Bash ./run, lines 13 to 20 of its output]", old[39]),
         "more",
     ]
     # What stands between the two parts is not there to be referred to.
@@ -198,11 +238,11 @@ def test_what_failed_and_how_it_ended_is_said_again_with_its_heading() -> None:
     assert made is not None
     lines = made.split("\n")
     assert [line for line in lines if not line.startswith("building")] == [
-        "[19 lines: same as in Bash ./run, lines 2 to 20]",
+        "[19 lines: same as in Bash ./run, lines 2 to 20 of its output]",
         failure[0],
-        "[7 lines: same as in Bash ./run, lines 22 to 28]",
+        "[7 lines: same as in Bash ./run, lines 22 to 28 of its output]",
         *failure[-2:],
-        "[5 lines: same as in Bash ./run, lines 36 to 40]",
+        "[5 lines: same as in Bash ./run, lines 36 to 40 of its output]",
         "=== 1 failed, 39 passed in 3.2s ===",
     ]
     assert expand(made, {"Bash ./run": ran}) == ran
@@ -210,7 +250,7 @@ def test_what_failed_and_how_it_ended_is_said_again_with_its_heading() -> None:
     assert rerun(ran, ran, "grep -h '' log") == "\n".join(
         [
             steps[0],
-            "[42 lines: same as in Bash ./run, lines 2 to 43]",
+            "[42 lines: same as in Bash ./run, lines 2 to 43 of its output]",
             ran.split("\n")[-1],
         ]
     )

@@ -88,7 +88,7 @@ def test_of_several_versions_the_right_one_is_named(callers: Callers) -> None:
     said = Chain(callers).outputs("cat parts", FIRST, SECOND, FIRST, FIRST, SECOND)
     assert said[:2] == [FIRST, SECOND]
     named = [f"[Duplicate of Bash cat parts{which}; see earlier result]" for which in (
-        " (the 2nd last)", " (the 3rd last)", " (the 3rd last)")]  # fmt: skip
+        " (the 1st)", " (the 1st)", " (the 2nd)")]  # fmt: skip
     assert said[2:] == named
 
 
@@ -98,7 +98,7 @@ def test_calls_of_the_same_request_count_too(callers: Callers) -> None:
     second, third = ("call_" + 30 * digit for digit in "xy")
     made = [("call", second, "cat parts"), ("result", second, SECOND), ("call", third, "cat parts")]
     assert output(chain.send(*made, ("result", third, FIRST))) == (
-        "[Duplicate of Bash cat parts (the 2nd last); see earlier result]"
+        "[Duplicate of Bash cat parts (the 1st); see earlier result]"
     )
 
 
