@@ -70,6 +70,14 @@ class Names:
         texts = {word for word in words if word.isascii()}
         return sorted(text for text in texts if not any(part in text for part in texts - {text}))
 
+    def of_members(self, name: str) -> tuple[Name, bool]:
+        """What the name of a list or map says of its members, and whether it is a plural."""
+        plural = name[-1:] in ("s", "S") and name[-2:] not in ("ss", "SS")
+        judged = self.judge(name)
+        if plural and judged.strength is Strength.NONE:
+            judged = self.judge(name[:-1])
+        return judged, plural
+
     def of_key(self, before: str) -> bool:
         """Whether a word in front of a bare `key` may make it a secret: `cache key` is none."""
         return before.lower() not in self._not_before["key"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect, bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ from penumbra.redaction.json_text import inside_strings, is_json
 from penumbra.redaction.locate import Anchors
 from penumbra.redaction.rule import Rule, read
 from penumbra.redaction.span import Finder, Rank, Span
-from penumbra.redaction.view import View, undisguised, without
+from penumbra.redaction.view import View, joined, undisguised, without
 
 _PASSES = 6
 _WRAPPINGS = 2
@@ -146,6 +147,9 @@ class Redactor:
         view = undisguised(data)
         if view is not None:
             found += _back(view, self._seen(view.data, hint))
+        halves = joined(data)
+        if halves is not None:
+            found += _across(*halves, self._seen(halves[0].data, hint))
         if depth and not hint.quiet:
 
             def holds_secrets(text: bytes) -> bool:
@@ -261,6 +265,11 @@ def _merge(spans: list[Span]) -> list[Span]:
         else:
             merged.append(span)
     return merged
+
+
+def _across(view: View, joints: list[int], spans: list[Span]) -> list[Span]:
+    """Of the spans of a view those that a joint stands in, as they stand in the text."""
+    return _back(view, [span for span in spans if bisect(joints, span.start) < bisect_left(joints, span.end)])
 
 
 def _back(view: View, spans: list[Span]) -> list[Span]:

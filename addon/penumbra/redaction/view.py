@@ -106,36 +106,88 @@ def _letter(escape: bytes) -> bytes | None:
     return None if letter in _KEPT else letter
 
 
+class _Making:
+    """A view of a text while it is put together."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._pieces: list[bytes] = []
+        self._starts: list[int] = []
+        self._origins: list[int] = []
+        self._lengths: list[int] = []
+        self.size = 0
+
+    def piece(self, piece: bytes, origin: int, length: int) -> None:
+        """What stands for `length` bytes of the text; 0: for as many as it has itself."""
+        self._starts.append(self.size)
+        self._origins.append(origin)
+        self._lengths.append(length)
+        self._pieces.append(piece)
+        self.size += len(piece)
+
+    def stretch(self, start: int, end: int) -> None:
+        """The text from `start` to `end`, as it is."""
+        if end > start:
+            self.piece(self._data[start:end], start, 0)
+
+    def view(self) -> View:
+        """What has been put together."""
+        return View(b"".join(self._pieces), self._starts, self._origins, self._lengths)
+
+
 def _build(data: bytes, disguises: Iterator[re.Match[bytes]]) -> View | None:
-    pieces: list[bytes] = []
-    starts: list[int] = []
-    origins: list[int] = []
-    lengths: list[int] = []
-    at = size = 0
-
-    def add(piece: bytes, origin: int, length: int) -> None:
-        nonlocal size
-        starts.append(size)
-        origins.append(origin)
-        lengths.append(length)
-        pieces.append(piece)
-        size += len(piece)
-
+    made = _Making(data)
+    at = 0
     for match in disguises:
         start, end = match.span()
         letter = _letter(data[start:end]) if end - start < _LONGEST_LETTER else b""
         if letter is None:
             continue
-        if start > at:
-            add(data[at:start], at, 0)
+        made.stretch(at, start)
         if letter:
-            add(letter, start, end - start)
+            made.piece(letter, start, end - start)
         at = end
     if not at:
         return None
-    if at < len(data):
-        add(data[at:], at, 0)
-    return View(b"".join(pieces), starts, origins, lengths)
+    made.stretch(at, len(data))
+    return made.view()
+
+
+_NEW_LINE = rb"(?:\\?\r?\n|\\+n)"
+_JOINT = (
+    rb"(?:" + _NEW_LINE + rb"?[ \t]*(?:\+|\.\.|&|\|\|)[ \t]*" + _NEW_LINE + rb"?[ \t]*"
+    rb"|" + _NEW_LINE + rb"?[ \t]+\.[ \t]+|\.|" + _NEW_LINE + rb"[ \t]+)"
+)
+_JOINTS = re2.compile(
+    b"|".join(
+        rb"\\*" + quote + rb"[ \t]*" + _JOINT + rb"[bfr]?\\*" + quote  # of one kind
+        for quote in (b'"', b"'")
+    ),
+    _OPTIONS,
+)
+"""Between the halves of a text that a program puts together: a sign that joins, or a line's end alone."""
+_AROUND_JOINT = 300
+
+
+def joined(data: bytes) -> tuple[View, list[int]] | None:
+    """The view of what stands around halves that a program puts together, in one piece; and where in the view
+    they meet. None if there are none."""
+    joints = [joint.span() for joint in _JOINTS.finditer(data)]
+    if not joints:
+        return None
+    made = _Making(data)
+    meet = []
+    at = 0
+    for start, end in joints:
+        if start - at > 2 * _AROUND_JOINT:
+            made.stretch(at, at + _AROUND_JOINT if at else 0)
+            made.piece(b"\n", start - _AROUND_JOINT, 1)
+            at = start - _AROUND_JOINT
+        made.stretch(at, start)
+        meet.append(made.size)
+        at = end
+    made.stretch(at, min(len(data), at + _AROUND_JOINT))
+    return made.view(), meet
 
 
 _WRAP = re.compile(

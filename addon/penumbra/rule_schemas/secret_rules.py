@@ -57,9 +57,10 @@ class SecretRule(Strict, frozen=True):
     """Least Shannon entropy, bits per character."""
     digits: Size = 0
     """Least number of digits."""
-    value: Literal["password", "told", "opaque", "certain", "given", "basic"] | None = None
+    value: Literal["password", "told", "opaque", "certain", "given", "login", "basic"] | None = None
     """What else it must look like: `password`, `told` (a password within a sentence), `opaque` (random),
-    `certain` (too random to be anything else), `given` (no placeholder or reference), `basic` (base64 of
+    `certain` (too random to be anything else), `given` (no placeholder or reference), `login` (the same,
+    but for the user's name again on this machine: `guest:guest@localhost`), `basic` (base64 of
     `user:password`)."""
     checksum: Literal["crc32-base62"] | None = None
     """Where the checksum in it holds, it is the secret, whatever stands around it, and ends there.

@@ -127,7 +127,7 @@ def test_labels_fit_into_placeholders() -> None:
         ),
         (
             {"rules": [{"id": "x", "regex": "abc", "anchors": ["abc"], "value": "red"}]},
-            "f.yaml: x: value: got 'red', allowed: password or told or opaque or certain or given or basic",
+            "f.yaml: x: value: got 'red', allowed: password or told or opaque or certain or given or login or basic",
         ),
         (
             {"rules": [{"id": "x", "anchors": ["abc"]}]},

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 
 import re2
 
+from penumbra.redaction.finders.containers import contained
 from penumbra.redaction.finders.forms import LOOK, Value, flag_value, tagged_value, values_after
+from penumbra.redaction.finders.prompts import typed
 from penumbra.redaction.judgement import is_secret, is_unmistakable
 from penumbra.redaction.names import Name, Names, Strength
 from penumbra.redaction.span import Rank, Span
-from penumbra.redaction.values import Style
+from penumbra.redaction.values import Style, is_opaque, kinds
 
 _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
@@ -36,7 +39,8 @@ _STEM = (
 # the line, or read again with bounds in `forms`.
 _FOLLOWERS = (
     r"(?:(?:\[[0-9a-z_]*\])?[\\\"'`\])>*]*(?: [0-9]+)?[ \t]*"
-    r"(?:[=:|]|[.?+&!]+=|<<?-|\xe2\x94[\x82\x83]|%(?:25)?(?:22%(?:25)?)?3[ad])"  # assignment
+    r"(?:[=:|]|[.?+&!]+=|<<?-|\xe2\x94[\x82\x83]|\xef\xbc[\x9a\x9d]|uff1[ad]"  # assignment
+    r"|%(?:25)?(?:22%(?:25)?)?3[ad])"
     r"|[: ](?:as |: ?)?[&*]?(?:'static )?(?:optional\[)?(?:string|str|text|char|varchar|any|bytes)\b"
     r"[\[\]<>?!*&|: ]*(?:[a-z0-9_]+[\[\]<>?!*&|: ]*)?="  # typed
     r"|[\\\"'`]+(?:[ \t]*,|(?:\n|\\+n)[ \t]*[0-9]+\) )"  # argument, list, reply of Redis
@@ -65,7 +69,8 @@ _FLAGS = re2.compile(
     rb"(?:[ ]+|[\\\"']+,\s*[\\\"']+)[!-~]{4}",
     _OPTIONS,
 )
-_NAME_BYTES = re.compile(rb"[A-Za-z0-9_.\-$\x80-\xff]{0,80}")
+_NAME_BYTES = re.compile(rb"(?:[A-Za-z0-9_.\-$\x80-\xee\xf0-\xff]|\xef(?!\xbc[\x9a\x9d])){0,80}")
+"""All but the full-width colon and sign of equality."""
 _NAME_CHARACTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-$"
 _REST = re.compile(rb"[A-Za-z0-9+/=_.~%-]*")
 _LONGEST_REST = 65536
@@ -76,6 +81,8 @@ _NO_NAME_BEFORE = (b"/", b"#", b"?", b"&")
 """In front of the parts of an address."""
 _WORD_BEFORE = re.compile(rb"([A-Za-z]{1,24})[ ]\Z")
 _TEST_NAME = re.compile(rb"[A-Za-z_]\w*(?:[/.:\[-][^\s\"']*)?(?=[\s\"'(\\]|\Z)")
+_OPTION = re.compile(r"[a-z_]+:|--?[a-z]|.*passw", re.IGNORECASE)
+"""What a list beside `password` may hold that is none: `min:8`, `--stdin`, `password_confirmation`."""
 _DASHES = re.compile(rb"--?[A-Za-z0-9-]{2,60}")
 
 
@@ -110,8 +117,14 @@ class Assignments:
         known to hold hashes: weak names don't count.
         """
         rests = _Rests(data)
+        read_to = 0
         for start, end in _telling_names(data, low):
-            name = self._names.judge(data[start:end].decode("utf-8", "replace"))
+            written = data[start:end].decode("utf-8", "replace")
+            members = list(self._members(data, end, written)) if start >= read_to else []
+            read_to = members[-1][0].end if members else read_to
+            secrets = [span for _, span in members if span]
+            yield from secrets
+            name = self._names.judge(written)
             strength = name.strength
             if strength is Strength.WEAK and (loud or quiet):
                 strength = Strength.STRONG if loud else Strength.NONE
@@ -121,15 +134,22 @@ class Assignments:
                 continue
             if name.label == "key" and not self._is_secret_key(data, start, end):
                 continue
-            for value in values_after(data, start, end):
-                passed = _says_passed(data, start, end, value)
-                span = None if passed else _judged(data, value, name, strength, rests)
+            for value in () if secrets else chain(values_after(data, start, end), typed(data, start, end)):
+                harmless = _says_passed(data, start, end, value) or _repeats(data, value, written)
+                span = None if harmless else _judged(data, value, name, strength, rests)
                 if span:
                     yield span
                     break
         yield from self._flagged(data, low, rests)
         if b"</" in low or b"<\\/" in low:
             yield from self._tagged(data, low, rests)
+
+    def _members(self, data: bytes, end: int, written: str) -> Iterator[tuple[Value, Span | None]]:
+        """The members of the list or map whose name ends at `end`, and what of them is secret."""
+        name, plural = self._names.of_members(written)
+        if name.strength is not Strength.NONE:
+            for value in contained(data, end, plural=plural):
+                yield value, _judged_member(data, value, name, plural)
 
     def _is_secret_key(self, data: bytes, start: int, end: int) -> bool:
         """Whether a `key` may be one: the word in front of a bare one tells, `the cache key`."""
@@ -193,6 +213,13 @@ def _says_passed(data: bytes, start: int, end: int, value: Value) -> bool:
     return value.style is Style.SPACED and _WORD_BEFORE.search(data, max(0, start - 24), start) is not None
 
 
+def _repeats(data: bytes, value: Value, written: str) -> bool:
+    """Whether the value says a word of its name again, as what is set up for tests does:
+    `POSTGRES_PASSWORD=postgres`. It tells nothing that the name does not."""
+    text = data[value.start : value.end][: len(written) + 1]
+    return text.isalpha() and text.isascii() and text.lower() in written.lower().encode()
+
+
 def _judged(data: bytes, value: Value, name: Name, strength: Strength, rests: _Rests) -> Span | None:
     if strength is Strength.NONE:
         return None
@@ -204,6 +231,29 @@ def _judged(data: bytes, value: Value, name: Name, strength: Strength, rests: _R
         end = rests.end(end)
     sure = strength > Strength.WEAK and is_unmistakable(text, strength)
     return Span(value.start, end, name.label, f"name-{name.label}", Rank.GENERIC, sure, value.bare)
+
+
+def _judged_member(data: bytes, value: Value, name: Name, plural: bool) -> Span | None:
+    """As `_judged`, of a list's member: it may be an option, a rule or a name as well."""
+    text = data[value.start : value.end].decode("utf-8", "replace")
+    mixed = kinds(text) == 3
+    style = value.style
+    if name.strength is Strength.PASSWORD:
+        fits = (plural or mixed or is_opaque(text)) and not _OPTION.match(text)
+    elif name.strength is Strength.STRONG:
+        fits, style = True, Style.CODE
+    else:
+        fits, style = mixed, Style.QUOTED
+    if not fits or not is_secret(text[:256], name.strength, style):
+        return None
+    return Span(
+        value.start,
+        value.end,
+        name.label,
+        f"member-{name.label}",
+        Rank.GENERIC,
+        mixed and is_opaque(text, 16),
+    )
 
 
 def _name(data: bytes, at: int) -> tuple[int, int]:

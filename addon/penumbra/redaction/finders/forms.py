@@ -12,18 +12,19 @@ from dataclasses import dataclass, replace
 
 from penumbra.redaction.values import Style
 
-_QUOTE = rb"(?:\\{0,31}[\"'`])"
+QUOTE = rb"(?:\\{0,31}[\"'`])"
 _BREAK = (
     rb"(?>(?:\n|\\{1,31}n)[\w./-]{1,80}:[0-9]{1,7}[:-]"
     rb"|\s|\\{1,31}[nrt]|[0-9:|+>-]|\xe2\x86\x92|\x1b\[[0-9;]{0,8}m)"
 )
 """White space between lines, with what tools put in front of lines."""
-_LEAD = rb"(?:[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t)|[\w./-]{1,80}[:-][0-9]{1,7}[:-]|[+>-])?"
+LEAD = rb"(?:[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t)|[\w./-]{1,80}[:-][0-9]{1,7}[:-]|[+>-])?"
 """What tools put in front of lines."""
 _WRAPPER = (
     rb"(?:(?:Some|Just|String::from|Secret(?:Str|String)?(?:::new|::from)?|Optional)[( ]\s?"
     rb"|[\w.]{0,40}(?:unsafePlainText|GuardedString|PlainText|Field)\((?:default=)?"
-    rb"|ConvertTo-SecureString (?:-String )?|[\w.$]{1,80}(?:\[[\"'][\w.-]{1,80}[\"']\])? (?:\|\||\?\?|or) "
+    rb"|ConvertTo-SecureString (?:-String )?"
+    rb"|[\w.$]{1,80}(?:[\[(]" + QUOTE + rb"[\w.-]{1,80}" + QUOTE + rb"[\])])? (?:\|\||\?\?|or) "
     rb"|string\([0-9]{1,6}\) )?"
 )
 """What prints, or makes, a text, or has it for want of another: `Some("value")`, `string(5) "value"`."""
@@ -37,36 +38,36 @@ _CLOSE = (
 )
 _OPERATOR = (
     rb"(={1,3}>?|:[-=](?=[^ \t:=])|:{1,3}=?|[.?+|&:!]{1,3}={1,2}|<<?-|\|{1,2}|\xe2\x94[\x82\x83]"
-    rb"|%(?:25)?3[aAdD](?:%(?:25)?22)?)"
+    rb"|\xef\xbc[\x9a\x9d]|u(?:ff|FF)1[aAdD]|%(?:25)?3[aAdD](?:%(?:25)?22)?)"
 )
 _ASSIGN = re.compile(
     _CLOSE + rb"([ \t]{0,40}(?:" + _TYPED + rb")?)" + _OPERATOR + rb"(\*{1,3}[ \t]{1,4}|[ \t]{0,40})"
-    rb"((?:" + _WRAPPER + rb"[brufBRUF@$]{0,2}" + _QUOTE + rb"{1,3})?)"
+    rb"((?:" + _WRAPPER + rb"[brufBRUF@$]{0,2}" + QUOTE + rb"{1,3})?)"
 )
 _NEXT_LINE = re.compile(
-    rb"[|>]?-?[ \t]*(?:\r?\n|\\{1,31}n)" + _LEAD + _BREAK + rb"{0,60}+" + _WRAPPER + rb"(" + _QUOTE + rb")"
+    rb"[|>]?-?[ \t]*(?:\r?\n|\\{1,31}n)" + LEAD + _BREAK + rb"{0,60}+" + _WRAPPER + rb"(" + QUOTE + rb")"
 )
 _BLOCK = re.compile(
-    rb"[|>][+-]?[0-9]?[ \t]{0,8}(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)" + _LEAD + rb"[ \t]{1,64}"
+    rb"[|>][+-]?[0-9]?[ \t]{0,8}(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)" + LEAD + rb"[ \t]{1,64}"
 )
 """The rest of a line of YAML whose value is the block below it."""
-_LINE_BREAK = re.compile(rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)" + _LEAD + rb"[ \t]{0,64}")
+_LINE_BREAK = re.compile(rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)" + LEAD + rb"[ \t]{0,64}")
 _ELEMENT = re.compile(rb"[^<>\n]{0,80}>\s{0,40}(<!\[CDATA\[)?")
 _ARGUMENT = re.compile(
-    _QUOTE
+    QUOTE
     + rb"(?:[ \t]{0,4},[ \t]{0,4}|(?:\r?\n|\\{1,31}n)[ \t]{0,8}[0-9]{1,6}\) )[bru]?(?:<<)?("
-    + _QUOTE
+    + QUOTE
     + rb")"
 )
-_PAIR_BEGINS = re.compile(rb"\([ \t]{0,4}[bru]?" + _QUOTE + rb"[-\w./]{0,30}\Z")
-_LIST_GOES_ON = re.compile(_QUOTE + rb"[ \t]{0,4},")
-_NAMES_NEXT = re.compile(_QUOTE + rb"\s{0,4}(?::|=>)")
-_ATTRIBUTE = re.compile(_QUOTE + rb"[ \t]{0,4}(?:value|content|data-value)=(" + _QUOTE + rb")")
-_CSV = re.compile(rb",( {0,2})(?:<<)?(" + _QUOTE + rb")?")
-_CALL = re.compile(rb"\((" + _QUOTE + rb")?")
+_PAIR_BEGINS = re.compile(rb"\([ \t]{0,4}[bru]?" + QUOTE + rb"[-\w./]{0,30}\Z")
+_LIST_GOES_ON = re.compile(QUOTE + rb"[ \t]{0,4},")
+_NAMES_NEXT = re.compile(QUOTE + rb"\s{0,4}(?::|=>)")
+_ATTRIBUTE = re.compile(QUOTE + rb"[ \t]{0,4}(?:value|content|data-value)=(" + QUOTE + rb")")
+_CSV = re.compile(rb",( {0,2})(?:<<)?(" + QUOTE + rb")?")
+_CALL = re.compile(rb"\((" + QUOTE + rb")?")
 _PAIR = re.compile(
     rb"(?:[\\\"']{0,40},|[\\\"']{0,40}" + _BREAK + rb")" + _BREAK + rb"{0,40}+"
-    rb"[\\\"'-]{0,40}(?:value|Value|VALUE)[\\\"']{0,40}\s{0,3}[:=]\s{0,3}(" + _QUOTE + rb")?"
+    rb"[\\\"'-]{0,40}(?:value|Value|VALUE)[\\\"']{0,40}\s{0,3}[:=]\s{0,3}(" + QUOTE + rb")?"
 )
 _PAIR_REACH = 600
 """Bytes behind a name in which the word `value` of a pair stands."""
@@ -75,25 +76,25 @@ _QUOTE_BEGINS = (b'"', b"\\")
 _APART_BEGINS = (b'"', b"'", b"`", b"\\", b" ", b"\t")
 _NESTED = re.compile(
     rb"[\\\"']{0,40}\s{0,3}[:=]\s{0,3}\{[^{}]{0,240}?\bvalue\\{0,31}[\"'`]?"
-    rb"\s{0,3}[:=]\s{0,3}(" + _QUOTE + rb")"
+    rb"\s{0,3}[:=]\s{0,3}(" + QUOTE + rb")"
 )
 _APART = re.compile(
     rb"(\\{0,31}[`\"'][ ](?:is |was |to |as )|[ ](?:is |was |are )"
     rb"|(?:[ \t]|\\{1,31}t){1,60}(?:is |was |: ?|= ?|REG_(?:EXPAND_)?SZ[ \t]{1,20})?)"
-    rb"@?(" + _QUOTE + rb")?"
+    rb"@?(" + QUOTE + rb")?"
 )
 _TAGGED = re.compile(
     rb"(?:\\{0,31}[\"'][^<>\n]{0,80}>|\s{0,4}</[A-Za-z][\w:.-]{0,40}>" + _BREAK + rb"{0,40}+"
     rb"(?:<[\w:.-]{1,40}>[^<>]{0,200}</(?:[\w:.-]{1,40})>" + _BREAK + rb"{0,40}+){0,2}"
     rb"<(?:[\w:.-]{0,40}(?i:value)|string|td|dd|span|code|input|b)\b[^<>\n]{0,80}>)(?:\s{0,40}<value>)?\s{0,40}(<!\[CDATA\[)?"
 )
-_INPUT = re.compile(rb"</label>\s{0,40}<input\b[^<>\n]{0,120}?\bvalue=(" + _QUOTE + rb")")
+_INPUT = re.compile(rb"</label>\s{0,40}<input\b[^<>\n]{0,120}?\bvalue=(" + QUOTE + rb")")
 _PUT = re.compile(
     rb"(?:\b(?:ENV|setx|setenv|set -g?x|set -Ux|export|config set|fastcgi_param|uwsgi_param|proxy_set_header)"
     rb"[ \t]{1,4})\Z",
     re.IGNORECASE,
 )
-_YAML_TAG = re.compile(rb"(?:!!(?:str|binary) |&[\w-]{1,40} )(" + _QUOTE + rb")?")
+_YAML_TAG = re.compile(rb"(?:!!(?:str|binary) |&[\w-]{1,40} )(" + QUOTE + rb")?")
 _PRINTED = re.compile(rb"[}\]]|[ ][A-Za-z_]\w{0,60}[:=]|, ?[A-Za-z_][\w.]{0,60}=")
 """What follows a member of something that a program prints: `{Host:db1 Pass:value Port:1}`."""
 _MULTIPART = re.compile(rb"\\{0,31}\"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n){2}")
@@ -106,10 +107,10 @@ _NO_SETTER = re.compile(
     re.IGNORECASE,
 )
 """How the names of methods begin that ask for a secret, or do something with one."""
-_ONLY_ARGUMENT = re.compile(_QUOTE + rb"[ \t]{0,4}(?:\)|\.to)")
+_ONLY_ARGUMENT = re.compile(QUOTE + rb"[ \t]{0,4}(?:\)|\.to)")
 _COMPARED = re.compile(rb"\.(?:equals|compareTo|assign|eq)\Z")
 
-_FLAG = re.compile(rb"(?:[ \t]{1,8}|" + _QUOTE + rb",\s{0,40})(" + _QUOTE + rb")?")
+_FLAG = re.compile(rb"(?:[ \t]{1,8}|" + QUOTE + rb",\s{0,40})(" + QUOTE + rb")?")
 
 LOOK = 512
 """Characters of a value that are read before it is judged."""
@@ -120,7 +121,10 @@ _RUN_LIST = re.compile(rb"[^\s\"'`<>\\\x1b\x00&,;)]{1,512}")
 _RUN_ELEMENT = re.compile(rb"[^\s<>\\\x1b\x00\"']{1,512}")
 _RUN_DEFAULT = re.compile(rb"[^\s\"'`<>\\\x1b\x00{}$]{1,512}")
 _RUN_CSV = re.compile(rb"[^\s\"'`<>\\\x1b\x00,]{1,512}")
-_PERCENT_END = re.compile(rb"%(?:25)?(?:26|0[aAdD]|22|20|3[bB]|2[cC])|&amp;")
+_PERCENT_END = re.compile(
+    rb"%(?:25)?(?:26|0[aAdD]|22|20|3[bB]|2[cC])|&amp;|\xe3\x80[\x81\x82]|\xef\xbc[\x8c\x9b]"
+)
+"""What ends a value within its run: signs of an address, an entity, full-width commas and full stops."""
 _INSIDE = {q: re.compile(rb"(?:[^\"" + q + rb"\\\r\n]|\\[^\r\n]){0,512}") for q in (b'"', b"'", b"`")}
 _INSIDE_STRING = {q: re.compile(rb"(?:[^\"" + q + rb"\\\r\n]|\\[^\r\n\"]){0,512}") for q in (b"'", b"`")}
 """Within a string of JSON, whose own escaped quote ends what other quotes begin."""
@@ -373,6 +377,8 @@ def _apart(data: bytes, begin: int, end: int) -> Value | None:
     if value is None:
         return None
     gap = match[1]
+    if gap.rstrip(b" ")[-1:] in (b":", b"=") and data[value.start] in b"[{(" and not match[2]:
+        return None  # A list, a map, a type.
     if data[value.start : value.start + 2] == b"--" and not match[2]:
         return None  # "pass --verbose" is advice.
     if data[begin - 1 : begin] == b"/":

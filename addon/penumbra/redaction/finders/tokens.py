@@ -46,6 +46,8 @@ _REST = re.compile(
 _JOINTS = tuple(bytes((byte,)) for byte in b"_-")
 """What joins the parts of a token: what begins behind one is no token of its own."""
 _BLOB = re.compile(rb"[A-Za-z0-9+/]{24}")
+_NEAR_HOST = re.compile(rb"@(?:127\.|\[::1\]|[A-Za-z0-9_-]{1,63}(?![A-Za-z0-9_.-]))")
+"""This machine, or a name without a domain."""
 _FILLER = compile_pattern(r"[xX]{6}|[*.]{4}|0{12}|your|YOUR|EXAMPLE\z")
 _DIGITS = b"0123456789"
 _IDENTIFIER = re.compile("[a-z0-9]+(?:[_-]+[a-z0-9]+)+")
@@ -182,9 +184,20 @@ def _accept(rule: Rule, data: bytes, match: re.Match[bytes]) -> Span | None:
         return None
     if not _fits(rule, data[start:end]) or (rule.boundary and _is_in_blob(data, start, end)):
         return None
+    if rule.value == "login" and _repeats_user(data, start, end):
+        return None
     if rule.allows and any(_is_allowed(allow, data, match, start, end) for allow in rule.allows):
         return None
     return Span(start, end, rule.label, rule.id, rule.rank, rule.sure)
+
+
+def _repeats_user(data: bytes, start: int, end: int) -> bool:
+    """Whether a password is its user's name, at this machine or one beside it: `guest:guest@localhost`. So it
+    keeps nobody out, and tests and settings are full of it."""
+    value = data[start:end]
+    return data[max(0, start - len(value) - 4) : start] == b"://" + value + b":" and bool(
+        _NEAR_HOST.match(data, end)
+    )
 
 
 def _place(rule: Rule, match: re.Match[bytes]) -> tuple[int, int]:
@@ -279,5 +292,6 @@ _CHECKS = {
     "certain": _is_sure,
     "opaque": _is_random,
     "given": _is_given,
+    "login": _is_given,
     "basic": _is_basic,
 }
