@@ -10,6 +10,7 @@ from penumbra.wire.document import Document
 
 _COMPACTIONS = {"compaction", "compaction_summary", "compaction_trigger", "context_compaction"}
 """Types of the items and content blocks that stand for all in front of them."""
+_BEGINNINGS = (b'"compaction', b'"context_compaction')
 _THINKING_ONLY = "clear_thinking_"
 """What the type of an edit begins with that drops reasoning and nothing else."""
 _PLUGIN = "context-compression"
@@ -31,7 +32,7 @@ def keeps_all(document: Document, messages: Raw | None) -> bool:
 
 def last_compaction(document: Document, messages: Raw | None) -> int:
     """Index of the last message with a compaction; -1 if there is none."""
-    if not any(document.contains(b'"%s"' % kind.encode()) for kind in _COMPACTIONS):
+    if not any(map(document.contains, _BEGINNINGS)):
         return -1
     listed = document.items(messages)
     places = range(len(listed) - 1, -1, -1)

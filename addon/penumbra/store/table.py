@@ -108,7 +108,7 @@ class Table(Generic[V]):
             await self._database.run(partial(self._write_new, dict(values), self._clock()))
 
     async def touch(self, keys: Sequence[bytes]) -> set[bytes]:
-        """Values under these keys are used, without being read: those that there are."""
+        """Values under these keys are used, unread: those that there are. For what is not in memory."""
         if not keys:
             return set()
         return await self._database.run(partial(self._touch, keys, self._clock()))
