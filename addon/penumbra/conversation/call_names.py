@@ -68,9 +68,16 @@ def _as_it_is(text: str) -> str:
 
 
 def call_name(
-    tool: str, arguments: Any, clean: Clean = _as_it_is, remembered: ShownTexts | None = None
+    tool: str,
+    arguments: Any,
+    clean: Clean = _as_it_is,
+    show: Callable[[str], str] = _as_it_is,
+    remembered: ShownTexts | None = None,
 ) -> CallName:
-    """The name of a call; `arguments` decoded. What can't be searched for secrets is not shown."""
+    """The name of a call; `arguments` decoded. What can't be searched for secrets is not shown.
+
+    `show`: what may be shown of a tool's name.
+    """
     call = classify(tool, arguments)
     path = posixpath.normpath(call.path.replace("\\", "/")) if call.path else ""
     shown = _shown if remembered is None else remembered.shown
@@ -80,7 +87,7 @@ def call_name(
     except RedactionError:
         what = ""
     what = f"{said.before}{what}{said.behind}" if what else ""
-    return CallName(_plain(f"{tool} {what}" if what else tool), path)
+    return CallName(_plain(f"{show(tool)} {what}" if what else show(tool)), path)
 
 
 class _What(NamedTuple):

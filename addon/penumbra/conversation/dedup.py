@@ -16,7 +16,7 @@ from penumbra.store.decisions import Facts
 BACK_REFERENCES = "restate"
 """The stage that says parts of a text by reference to earlier ones, under the name that decisions of the past
 have for it."""
-LONGEST_TOOL = 256
+_LONGEST_TOOL = 256
 """Characters of a tool's name: APIs take none that is longer."""
 LEAST = 100
 """Estimated tokens below which no text is worth a reference."""
@@ -120,7 +120,7 @@ def _is_plain(call_id: str) -> bool:
 
 def can_name(call_id: str, tool: str) -> bool:
     """Whether a reference can name a result by its call and tool."""
-    return _is_plain(call_id) and 0 < len(tool) <= LONGEST_TOOL and tool.isprintable()
+    return _is_plain(call_id) and 0 < len(tool) <= _LONGEST_TOOL and tool.isprintable()
 
 
 def marker(name: str) -> str:

@@ -4,6 +4,7 @@ the arguments of calls."""
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from msgspec import Raw
@@ -66,6 +67,8 @@ class EarlierTexts:
     """Results that the provider has in front of the request, in order."""
     clean: Clean = str
     """Takes the secrets out of what references name calls by."""
+    show: Callable[[str], str] = str
+    """What may be shown of a tool's name."""
     _seen: dedup.Seen = field(init=False)
     _texts: list[_Text] = field(default_factory=list)
     _line_index: LineIndex | None = None
@@ -206,7 +209,7 @@ class EarlierTexts:
         """How a result's call is named, and what it was."""
         tool = result.call.name if result.call else ""
         given = arguments.decoded(self.request.document, result.call)
-        return call_name(tool, given, self.clean), classify(tool, given)
+        return call_name(tool, given, self.clean, self.show), classify(tool, given)
 
 
 def _said(document: Document, arguments: Raw) -> tuple[int, bytes]:

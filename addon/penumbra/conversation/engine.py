@@ -261,7 +261,7 @@ class Engine:
         if prepared is not None:
             # Values that are put back are a matter of the conversation.
             remembered = None if request.settings.restores_secrets else self._shown_texts
-            behind = partial(held_results.behind, request, held, rewritten, inputs.clean, remembered)
+            behind = partial(held_results.behind, request, held, rewritten, inputs.clean, show, remembered)
             prepared = replace(prepared, held=await work(behind) if prepared.threaded else (), show=show)
         await self._record(accepted, state, prepared, retry)
         return accepted if prepared is None else await self._watched(incoming, accepted, prepared, redact)

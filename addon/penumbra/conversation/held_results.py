@@ -20,6 +20,7 @@ from penumbra.conversation.call_names import Clean, ShownTexts, call_name
 from penumbra.conversation.earlier_texts import HELD
 from penumbra.conversation.model import Request, Rewritten, Shown
 from penumbra.expand.expansions import Prepared
+from penumbra.redaction.shown_names import ShowName
 from penumbra.store.exchanges import HeldResult
 
 _REFUSED = (
@@ -55,6 +56,7 @@ def behind(
     earlier: Sequence[HeldResult],
     rewritten: Rewritten,
     clean: Clean,
+    show: ShowName,
     remembered: ShownTexts | None = None,
 ) -> tuple[HeldResult, ...]:
     """The results that the provider has when it has answered a request, in order; only the latest of them.
@@ -70,7 +72,7 @@ def behind(
     held = []
     for entry in new:
         given = arguments.decoded(request.document, entry.item.result.call)
-        name = call_name(entry.item.tool[: dedup.LONGEST_TOOL], given, clean, remembered).name
+        name = call_name(entry.item.tool, given, clean, show, remembered).name
         held.append(_held(entry, name, is_unique=times[entry.item.result.call_id] == 1))
     return tuple([*earlier, *held][-HELD:])
 
@@ -79,5 +81,6 @@ def _held(entry: Shown, name: str, *, is_unique: bool) -> HeldResult:
     item, facts = entry.item, entry.facts
     is_whole = facts.how not in ("duplicate", "superseded", "recovered")
     is_referable = is_unique and is_whole and dedup.can_name(entry.item.result.call_id, entry.item.tool)
-    digest = item.digest if is_referable else b""
-    return HeldResult(digest, item.key, entry.item.tool[: dedup.LONGEST_TOOL], name, facts.loss < Loss.LOSSY)
+    if not is_referable:
+        return HeldResult(b"", item.key, "", name, complete=False)
+    return HeldResult(item.digest, item.key, item.tool, name, facts.loss < Loss.LOSSY)

@@ -28,7 +28,7 @@ def rewrite(
     came.
     """
     request = inputs.request
-    earlier = EarlierTexts(request, line_indexes, edited_calls, inputs.held, inputs.clean)
+    earlier = EarlierTexts(request, line_indexes, edited_calls, inputs.held, inputs.clean, inputs.show)
     decider = Decider(inputs, earlier)
     shown: list[Shown] = []
     for item in request.items:

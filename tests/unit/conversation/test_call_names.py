@@ -73,11 +73,13 @@ def test_what_is_shown_of_a_call_is_remembered_without_the_call() -> None:
             ("Bash", {"command": f"login {SECRET} {'x' * 5_000}"}),
             ("Read", {"path": "ls"}),
         ):
-            assert call_name(tool, arguments, counting, remembered) == call_name(tool, arguments, clean)
+            assert call_name(tool, arguments, counting, remembered=remembered) == call_name(
+                tool, arguments, clean
+            )
     assert len(asked) == 2
     assert SECRET not in str(vars(remembered))
     # A beginning is no end.
     long = {"command": "/" + "a" * 50 + "/" + "b" * 50}
     same = {"file_path": long["command"]}
     for tool, arguments in (("Bash", long), ("Read", same)):
-        assert call_name(tool, arguments, clean, remembered) == call_name(tool, arguments, clean)
+        assert call_name(tool, arguments, clean, remembered=remembered) == call_name(tool, arguments, clean)

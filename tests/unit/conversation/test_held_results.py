@@ -116,6 +116,18 @@ def test_what_is_held_is_named_without_secrets(callers: Callers) -> None:
         assert TOKEN[:12] not in said
 
 
+def test_the_name_of_a_tool_is_searched_too(callers: Callers) -> None:
+    chain, first, second = Chain(callers), call(1, "ls"), call(2, "ls")
+    body = json.loads(
+        chain.request(ASK, first, ("result", first[1], FIRST), second, ("result", second[1], FIRST))
+    )
+    for number in (1, 3):
+        body["input"][number]["name"] = TOKEN
+    said = output(callers.send(API, json.dumps(body).encode(), KEY))
+    assert said.startswith("[Duplicate of [REDACTED:")
+    assert TOKEN[:12] not in said
+
+
 def test_the_latest_are_held_and_their_names_are_short(callers: Callers) -> None:
     turns = [ASK]
     for number in range(200):
@@ -139,7 +151,7 @@ def test_what_was_cut_as_a_whole_is_not_held(callers: Callers) -> None:
     )
     for is_cut, count in ((False, 1), (True, 0)):
         rewritten = replace(sent.rewritten, is_cut=is_cut)
-        assert len(held_results.behind(sent.request, (), rewritten, str)) == count
+        assert len(held_results.behind(sent.request, (), rewritten, str, str)) == count
 
 
 @pytest.mark.parametrize(
