@@ -196,14 +196,18 @@ class EarlierTexts:
         answered = None if before is None or before.is_call else before.result
         is_first = answered is None or answered.call_id != text.result.call_id
         if is_first or not text.result.call_id:
-            index.note(text.key, name, text.same_as, lasts=text.text is not None)
+            index.note(text.key, name, text.same_as, lasts=text.text is not None and self._is_all())
         if text.text is not None:
             first = call.first_line if text.is_whole else 0
             index.note_text(text.key, name, text.text, text.original, is_file=call.is_quoted, first=first)
 
     def _is_first(self, held: _Text) -> bool:
         """Whether nothing that the provider has stands in front of the first result of this name."""
-        return self._seen.is_referable(held.key) and len(self.held) < HELD
+        return self._seen.is_referable(held.key) and self._is_all()
+
+    def _is_all(self) -> bool:
+        """Whether all is known that the provider has in front of the request."""
+        return not self.held or (len(self.held) < HELD and self.held[0].key != b"")
 
     def _call(self, result: ResultText) -> tuple[CallName, Call]:
         """How a result's call is named, and what it was."""

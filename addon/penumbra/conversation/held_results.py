@@ -23,6 +23,8 @@ from penumbra.expand.expansions import Prepared
 from penumbra.redaction.shown_names import ShowName
 from penumbra.store.exchanges import HeldResult
 
+_MORE = (HeldResult(b"", b"", "", "", complete=False),)
+"""More may stand there, of which nothing is known."""
 _REFUSED = (
     "_forge.tool_output_compression.session_id: the provider holds this request's history, and {}, so "
     "duplicates can't be told by reference; send the whole history, or leave session_id or dedup out"
@@ -39,7 +41,9 @@ def before(request: Request, prepared: Prepared | None) -> tuple[HeldResult, ...
             raise OverrideError(_REFUSED.format(_MAY_DROP))
         if prepared is None or not prepared.is_followed:
             raise OverrideError(_REFUSED.format(_UNKNOWN))
-    return prepared.held if prepared is not None and is_sure else ()
+    if prepared is not None and prepared.is_followed and is_sure:
+        return prepared.held
+    return _MORE if is_elsewhere(request.document) else ()
 
 
 def _wants_duplicates(request: Request) -> bool:
@@ -62,7 +66,7 @@ def behind(
     """The results that the provider has when it has answered a request, in order; only the latest of them.
     May run outside of the event loop."""
     if rewritten.is_cut or not dropped_history.keeps_all(request.document, request.conversation.messages):
-        return ()
+        return _MORE
     # Only an id that occurs once names a text.
     times = Counter(entry.item.result.call_id for entry in rewritten.shown)
     results = [entry for entry in rewritten.shown if entry.item.digest]

@@ -34,7 +34,7 @@ class HeldResult:
     digest: bytes
     """Of its text; empty if no later one may refer to it: it only counts among those of its name."""
     key: bytes
-    """What the ledger knows it by."""
+    """What the ledger knows it by; empty for what stands in front of the first that is known."""
     tool: str
     name: str
     """How a reference names its call, without secrets."""

@@ -149,9 +149,10 @@ def test_what_was_cut_as_a_whole_is_not_held(callers: Callers) -> None:
     sent = callers.send(
         API, API.body([ASK, call(1, "ls"), ("result", call(1, "")[1], FIRST)], store=True), KEY
     )
-    for is_cut, count in ((False, 1), (True, 0)):
+    for is_cut in (False, True):
         rewritten = replace(sent.rewritten, is_cut=is_cut)
-        assert len(held_results.behind(sent.request, (), rewritten, str, str)) == count
+        [result] = held_results.behind(sent.request, (), rewritten, str, str)
+        assert bool(result.digest) is not is_cut
 
 
 @pytest.mark.parametrize(
@@ -174,7 +175,19 @@ def test_nothing_is_held_across_a_compaction(callers: Callers) -> None:
         body["input"].insert(place, {"type": "compaction", "encrypted_content": "opaque"})
         sent = callers.send(API, json.dumps(body).encode(), KEY)
         assert sent.prepared is not None
-        assert sent.prepared.held == ()
+        assert not any(result.digest for result in sent.prepared.held)
+
+
+def test_calls_are_not_counted_from_one_that_may_not_be_the_first(callers: Callers) -> None:
+    """The provider has another one in front of those that are known."""
+    chain = Chain(callers)
+    assert chain.outputs("cat parts", SECOND.replace("second", "zeroth"), truncation="auto")
+    first, second, third = (
+        ("result", call(number, "")[1], text) for number, text in ((1, FIRST), (2, SECOND), (3, FIRST))
+    )
+    for result in (first, second):
+        assert output(chain.goes(call(chain.number, "cat parts"), result)) == result[2]
+    assert output(chain.send(third)) == FIRST
 
 
 SESSION = {"_forge": {"tool_output_compression": {"session_id": "s"}}}
