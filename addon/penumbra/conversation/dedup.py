@@ -40,7 +40,8 @@ class Earlier:
 class Seen:
     """The texts of one request so far, as far as later ones may refer to them."""
 
-    _unique: frozenset[str]
+    unique: frozenset[str]
+    """Ids that occur once."""
     _by_digest: dict[bytes, Earlier] = field(default_factory=dict)
     _by_key: dict[bytes, Earlier] = field(default_factory=dict)
     _calls: set[bytes] = field(default_factory=set)
@@ -52,11 +53,15 @@ class Seen:
         unique = frozenset(one for one, count in counts.items() if _is_plain(one) and count == 1)
         return cls(unique)
 
+    def copy(self) -> Seen:
+        """Another one, which goes on by itself."""
+        return Seen(self.unique, self._by_digest.copy(), self._by_key.copy(), self._calls.copy())
+
     def note(
         self, digest: bytes, key: bytes, call_id: str, tool: str, facts: Facts, is_new: bool = False
     ) -> None:
         """A text was put into the request. Of identical ones the first counts; a reference is no text."""
-        if facts.how == "duplicate" or call_id not in self._unique or not can_name(call_id, tool):
+        if facts.how == "duplicate" or call_id not in self.unique or not can_name(call_id, tool):
             return
         # Too little is left of those to refer to; what refers to all of them already keeps doing so.
         lasting = facts.how not in ("superseded", "recovered")
@@ -78,7 +83,7 @@ class Seen:
     def note_call(self, call_id: str, said: bytes) -> bytes:
         """The arguments of a call stand in the request, `said` is a hash of them: the key that they can be
         referred to by, empty if they can't."""
-        if call_id not in self._unique:
+        if call_id not in self.unique:
             return b""
         key = call_key(call_id, said)
         self._calls.add(key)

@@ -55,6 +55,20 @@ class _Text:
 
 
 @dataclass(slots=True)
+class TextsSoFar:
+    """What was noted of the first messages."""
+
+    seen: dedup.Seen
+    texts: list[_Text] = field(default_factory=list)
+    turn: int = -1
+    """Index of the message of the last result so far."""
+
+    def copy(self) -> TextsSoFar:
+        """Another one, which goes on by itself."""
+        return TextsSoFar(self.seen.copy(), self.texts.copy(), self.turn)
+
+
+@dataclass(slots=True)
 class EarlierTexts:
     """Filled text by text, in the request's order."""
 
@@ -94,6 +108,24 @@ class EarlierTexts:
             if result.digest:
                 earlier = dedup.Earlier(result.key, result.tool, result.complete, lasting=True, is_new=False)
                 self._seen.note_held(result.digest, earlier)
+
+    @property
+    def is_simple(self) -> bool:
+        """What is noted of the first messages depends on these alone, and on which ids name a result."""
+        return self._compaction < 0 and not self.held and not self.edited_calls
+
+    def so_far(self) -> TextsSoFar:
+        """What was noted, to go on from."""
+        return TextsSoFar(self._seen, self._texts, self._turn)
+
+    def go_on_from(self, so_far: TextsSoFar) -> None:
+        """The first messages were noted already."""
+        so_far.seen.unique = self._seen.unique
+        self._seen, self._texts, self._turn = so_far.seen, so_far.texts, so_far.turn
+
+    def tells_apart_as(self, so_far: TextsSoFar, call_ids: set[str]) -> bool:
+        """Whether the same of these ids name a result in this request."""
+        return call_ids & so_far.seen.unique == call_ids & self._seen.unique
 
     def note_call(self, result: ResultText) -> None:
         """What the call said can be referred to, from its own result on, which comes next."""

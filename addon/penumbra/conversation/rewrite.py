@@ -14,8 +14,10 @@ from penumbra.conversation.earlier_texts import EarlierTexts
 from penumbra.conversation.items import Item
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Request, Rewritten, Shown
+from penumbra.conversation.remembered_forms import Forms
 from penumbra.conversation.searched import Searched
 from penumbra.store.decisions import Decision, Facts
+from penumbra.wire.stand_ins import Fold
 
 
 def rewrite(
@@ -30,19 +32,59 @@ def rewrite(
     request = inputs.request
     earlier = EarlierTexts(request, line_indexes, edited_calls, inputs.held, inputs.clean, inputs.show)
     decider = Decider(inputs, earlier)
-    shown: list[Shown] = []
-    for item in request.items:
-        decider.earlier.note_call(item.result)
-        decision, new = decider.decide(item)
-        text = item.text if decision.text is None else decision.text
-        if text != item.text:
-            _replace(request, item.result, text)
-        decider.earlier.note(item, text, decision.facts, new=new)
-        shown.append(Shown(item, decision.facts, new, inputs.show))
+    shown = _remembered(inputs, decider) if _may_remember(inputs, earlier) else []
+    for item in request.items[len(shown) :]:
+        shown.append(_put(inputs, decider, item)[1])
     for other in request.searched:
         shown += _search(inputs, decider, other)
     decider.earlier.give_back()
     return Rewritten(request.document.render(), tuple(shown), decider.decisions, decider.originals)
+
+
+def _put(inputs: Inputs, decider: Decider, item: Item) -> tuple[Decision, Shown]:
+    """The next result gets its form."""
+    decider.earlier.note_call(item.result)
+    decision, new = decider.decide(item)
+    text = item.text if decision.text is None else decision.text
+    if text != item.text:
+        _replace(inputs.request, item.result, text)
+    decider.earlier.note(item, text, decision.facts, new=new)
+    return decision, Shown(item, decision.facts, new, inputs.show)
+
+
+def _may_remember(inputs: Inputs, earlier: EarlierTexts) -> bool:
+    """Whether the form of a result that was decided about depends on what stands before it alone."""
+    is_bound = inputs.references is not None or inputs.request.settings.shortens
+    return is_bound and not inputs.planned and earlier.is_simple
+
+
+def _remembered(inputs: Inputs, decider: Decider) -> list[Shown]:
+    """The results of all messages get their forms: those that had them a turn ago from memory."""
+    request, earlier = inputs.request, decider.earlier
+    document, messages, items = request.document, request.conversation.messages, request.items
+    if (starts := document.starts(messages)) is None:
+        return []
+
+    def step(forms: Forms, turn: int) -> None:
+        forms.edit(document, starts.__getitem__)
+        earlier.go_on_from(forms.texts)
+        while len(forms.items) < len(items) and items[len(forms.items)].result.turn == turn:
+            item, before = items[len(forms.items)], len(document.edits)
+            decision, shown = _put(inputs, decider, item)
+            forms.note(item, decision, shown, document.edits[before:], starts[turn])
+        forms.texts, forms.messages = earlier.so_far(), turn + 1
+
+    fold = Fold(
+        lambda: Forms(earlier.so_far()),
+        Forms.copy,
+        "forms",
+        inputs.show,
+        lambda forms: forms.fits(items, inputs.past, earlier),
+    )
+    forms = document.folded(messages, len(starts), fold, step)
+    forms.edit(document, starts.__getitem__)
+    earlier.go_on_from(forms.texts)
+    return forms.shown
 
 
 def undecided(request: Request, past: Mapping[bytes, Decision]) -> list[Item]:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, TypeVar, cast
@@ -154,6 +154,12 @@ class Document:
                 starts.append(at + 1)
             at = starts[-1] + len(memoryview(item))
         return starts
+
+    def starts(self, array: Raw | None) -> Sequence[int] | None:
+        """Where the items of an array stand that a fold may go on with; None: it begins anew each time."""
+        if self._stand_ins is None or self._amended or array is not self._remembered:
+            return None
+        return self._stand_ins.starts
 
     def folded(self, array: Raw | None, count: int, fold: Fold[S], step: Callable[[S, int], None]) -> S:
         """What a fold makes of the `count` items of an array. Where they are remembered it goes on from where

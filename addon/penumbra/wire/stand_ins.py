@@ -31,6 +31,8 @@ class Fold(Generic[S]):
     """What makes it: there are few."""
     given: Hashable = None
     """What it makes it of beside the items. Folds of which both are equal make the same of the same bytes."""
+    fits: Callable[[S], bool] = lambda state: True
+    """Whether a state of another document may be gone on from."""
 
 
 class StandIns:
@@ -45,6 +47,7 @@ class StandIns:
         self.by_root = {id(value.root): value for value in values}
         self.changed: set[int] = set()
         """Identities of roots that were amended since, and read differently."""
+        self.starts = starts
         self.span = (starts[0], starts[-1] + len(values[-1].data))
         """Where they stand in the document."""
         self._by_address = sorted(map(StandIn, values, starts), key=lambda each: each.known.address)
@@ -65,7 +68,7 @@ class StandIns:
             return stepped(fold.begin(), step, 0, len(self.values))
         for beginning in (self._new, self._old):
             kept: S | None = None if beginning is None else beginning.state(fold.key, fold.given)
-            if beginning is not None and kept is not None:
+            if beginning is not None and kept is not None and fold.fits(kept):
                 at, state = len(beginning.values), fold.copy(kept)
                 break
         else:

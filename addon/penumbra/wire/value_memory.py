@@ -282,6 +282,8 @@ def _longest(values: tuple[KnownValue, ...]) -> Beginning | None:
 
 def _size(state: Any) -> int:
     """Bytes that a state takes, roughly."""
+    if weigh := getattr(state, "weigh", None):
+        return int(weigh())
     if isinstance(state, tuple):
         return _VALUE_BYTES + sum(map(_size, state))
     if isinstance(state, list | dict | set | frozenset):

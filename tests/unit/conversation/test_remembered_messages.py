@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from penumbra.conversation.decide import Decider
+from penumbra.conversation.items import Item
+from penumbra.store.decisions import Decision
 from penumbra.store.key_file import installation_key
 from penumbra.wire.document import Document
 from penumbra.wire.stand_ins import Fold
@@ -192,3 +196,63 @@ def test_a_fold_goes_on_where_it_stood() -> None:
     ):
         assert folded(*values) == list(values)
         assert stepped == new, values
+
+
+@pytest.fixture
+def gone_through(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The ids of the results whose forms were looked for, one after the other."""
+    ids: list[str] = []
+    decide = Decider.decide
+
+    def noted(self: Decider, item: Item) -> tuple[Decision, bool]:
+        ids.append(item.result.call_id)
+        return decide(self, item)
+
+    monkeypatch.setattr(Decider, "decide", noted)
+    return ids
+
+
+def long_conversation(count: int) -> list[Turn]:
+    turns: list[Turn] = [("user", "Find out why.")]
+    for number in range(count):
+        call = f"toolu_{number:020d}"
+        turns += [("call", call, f"cat {number}.log"), ("result", call, f"{LOG}{number}\n{LOG[:999]}")]
+    return turns
+
+
+def test_forms_of_earlier_turns_are_not_looked_for_again(gone_through: list[str]) -> None:
+    """But for those of the last turn, which are remembered then."""
+    on = Callers()
+    for count in range(1, 9):
+        before = len(gone_through)
+        accepted = on.send(APIS[0], APIS[0].body(long_conversation(count)), APIS[0].credential("k"))
+        assert len(gone_through) - before <= 2
+        assert len(accepted.rewritten.shown) == count
+        assert sum(one.new for one in accepted.rewritten.shown) == 1
+    on.close()
+
+
+def test_forms_are_looked_for_where_something_else_holds(gone_through: list[str]) -> None:
+    """Another decision of the past, an id that names two results now, or results that went."""
+    callers, api = Callers(), APIS[0]
+
+    def sent(turns: list[Turn]) -> int:
+        gone_through.clear()
+        callers.send(api, api.body(turns), api.credential("k"))
+        return len(gone_through)
+
+    turns = long_conversation(6)
+    for count in (4, 5, 6):
+        sent(long_conversation(count))
+    assert sent(turns) <= 2
+    again: list[Turn] = [*turns, ("result", "toolu_00000000000000000002", "the same id")]
+    assert sent(again) >= 7
+    assert sent(turns) >= 6
+    assert sent(turns) <= 2
+    decisions = callers.engine._stores.decisions
+    for key, entry in list(decisions._memory.items())[:1]:
+        other = replace(entry.value, facts=replace(entry.value.facts, family="another"))
+        decisions.note({key: other})
+    assert sent(turns) == 6
+    assert sent(turns[:3] + turns[5:]) == 5
+    callers.close()
