@@ -7,6 +7,7 @@ import json
 import pytest
 
 from penumbra import redact
+from support import examples
 from support import secret_contexts as contexts
 from support.cases import each
 
@@ -18,7 +19,12 @@ def still_there(text: str, value: str) -> bool:
 @each("decoration", contexts.DECORATIONS)
 @each("template", contexts.NAMED)
 def test_machine_made_value_beside_a_name(template: str, decoration: str) -> None:
+    places = list(contexts.NAMED), list(contexts.DECORATIONS)
+    turn = places[0].index(template) + 2 * places[1].index(decoration)
+    # Every name with every template and with every decoration; in every place of both with `--all`.
     for index, name in enumerate(contexts.NAMES[:6]):
+        if (index - turn) % 6 > 1 and not examples.ALL:
+            continue
         kinds = contexts.values(index)
         kind = ("base62", "hex", "urlsafe", "base64")[index % 4]
         text = contexts.DECORATIONS[decoration](contexts.fill(contexts.NAMED[template], kinds[kind], name))
@@ -35,7 +41,9 @@ def test_password_in_its_place(template: str) -> None:
 @each("decoration", contexts.DECORATIONS)
 @each("template", contexts.TOKENS)
 def test_token_in_its_place(template: str, decoration: str) -> None:
-    for kind in ("base62", "hex", "urlsafe"):
+    kinds = ("base62", "hex", "urlsafe")
+    turn = list(contexts.TOKENS).index(template) + list(contexts.DECORATIONS).index(decoration)
+    for kind in kinds if examples.ALL else (kinds[turn % 3],):
         value = contexts.values(17)[kind]
         text = contexts.DECORATIONS[decoration](contexts.fill(contexts.TOKENS[template], value))
         assert not still_there(text, value), kind
