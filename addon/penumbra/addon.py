@@ -22,7 +22,12 @@ from penumbra.flow.commands import Commands
 from penumbra.flow.current_settings import CurrentSettings
 from penumbra.flow.engines import Engines, Lease
 from penumbra.flow.event_file import EventFile
+from penumbra.flow.history_writer import HistoryWriter
 from penumbra.flow.only_http import OnlyHttp
+from penumbra.flow.page.figures import Figures
+from penumbra.flow.page.proxied import ProxiedPage
+from penumbra.flow.page.server import PageServer
+from penumbra.flow.page.texts import Texts
 from penumbra.flow.report import Reports
 from penumbra.flow.request import RequestWay
 from penumbra.flow.response import ResponseWay
@@ -42,18 +47,26 @@ class Penumbra:
 
     def __init__(self) -> None:
         self.current = CurrentSettings()
-        self.metrics, self.expansions = Metrics(), ExpansionMetrics()
+        self.metrics, self.expansions = Metrics(self._counted), ExpansionMetrics()
         self.engines = Engines(self.metrics.strategies, listening.ports)
         self.events = EventFile(lambda: self.settings.events)
         self.stats_file = StatsFile(own_file(), self._stats)
-        reports = Reports(self.metrics, self.events.write, self.stats_file.changed)
-        self.responses = ResponseWay(self.expansions, self.events.write, lambda: self.settings.blank_flows)
-        self.requests = RequestWay(self.current, self._lease, self.responses, reports, self.metrics)
+        self.history = HistoryWriter(self.metrics.journal, self._lease)
+        self.texts = Texts()
+        reports = Reports(self.metrics, self.texts, self.events.write)
+        self.responses = ResponseWay(
+            self.expansions,
+            self.metrics.journal,
+            self.events.write,
+            lambda: self.settings.blank_flows,
+        )
+        self.requests = RequestWay(self.current, self._lease, self.responses, reports, self.metrics.journal)
         self.websockets = WebSocketWay(self._lease, self.requests, self.responses)
         self.only_http = OnlyHttp(self._is_searched)
         # Addons of their own: what they do has nothing to do with the flows of LLM calls.
         commands = Commands(self.metrics, self.expansions, self.stats_file.changed)
-        self.addons = [listening.Listening(), CertificateNames(), commands]
+        self.page = PageServer(Figures(self.metrics, self.texts, self._process, self._lease), commands.switch)
+        self.addons = [listening.Listening(), CertificateNames(), commands, ProxiedPage(self.page)]
         self.is_embedded = False
         """Whether who loads the addon shows an error of an option by itself, also at the start."""
         self.is_wrapped = False
@@ -98,7 +111,7 @@ class Penumbra:
         self._applied()
         # What the start has made stays: the collector need not look at it in every request.
         gc.freeze()
-        self._lease().end()
+        self._follow_page()
         self._since = time.time()
         self.stats_file.start()
         _log.info(f"Penumbra is active, mode {self.settings.mode}.")
@@ -107,6 +120,8 @@ class Penumbra:
     def done(self) -> None:
         """Write what is waiting and close the database."""
         self.stats_file.close()
+        self.page.close()
+        self.history.write()
         # A reload of the script ends this addon, and no flow.
         self.engines.close(at_once=ctx.master.should_exit.is_set())
         self.events.close()
@@ -115,6 +130,19 @@ class Penumbra:
         """Other settings are in force."""
         if self._running:
             self.events.follow()
+            self._follow_page()
+
+    def _follow_page(self) -> None:
+        with self._lease() as lease:
+            self.page.follow(self.settings.page, lease.engine.database.key)
+        if self.settings.page_originals == "off":
+            self.texts.clear()
+
+    def _counted(self) -> None:
+        """There are new figures."""
+        self.stats_file.changed()
+        self.history.changed()
+        self.page.changed()
 
     def _lease(self) -> Lease:
         """What a request that begins now works with."""
@@ -125,19 +153,27 @@ class Penumbra:
     def _is_searched(self, host: str) -> bool:
         return self.settings.redact_secrets and recognise.is_llm_host(host, self.settings.hosts)
 
-    def _stats(self) -> dict[str, Any]:
-        """For `penumbra stats`."""
+    def _process(self) -> dict[str, Any]:
+        """What is said of this process wherever its figures are."""
         return {
             "pid": os.getpid(),
             "started": self._since,
             "version": __version__,
             "ports": sorted(listening.ports()),
+            "is_paused": self.settings.pause,
+            "mode": str(self.settings.mode),
+            "has_originals": self.settings.page_originals == "on",
+        }
+
+    def _stats(self) -> dict[str, Any]:
+        """For `penumbra stats`."""
+        return {
+            **self._process(),
             "proxy": listening.proxy(),
+            "page": self.page.link,
             "ca": os.path.join(os.path.expanduser(ctx.options.confdir), "mitmproxy-ca-cert.pem"),
             "hosts": self.settings.hosts,
             "is_wrapped": self.is_wrapped,
-            "is_paused": self.settings.pause,
-            "mode": str(self.settings.mode),
             "figures": self.metrics.lines(),
             "expansions": self.expansions.lines(),
             "totals": self.metrics.totals(),

@@ -1,32 +1,72 @@
-"""`penumbra stats`: what the proxies that run here have done so far."""
+"""`penumbra stats`: what the proxies that run here have done so far, and what was done in the last week."""
 
 from __future__ import annotations
 
+import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
 
 from penumbra.cli.counts import counted
-from penumbra.cli.parser import Parser
+from penumbra.cli.failure import Failure
+from penumbra.cli.parser import Parser, settings
+from penumbra.config.settings import database_path
 from penumbra.errors import one_line
 from penumbra.metrics import running
+from penumbra.metrics.amounts import Amounts
+from penumbra.store import history
+from penumbra.store.key_file import installation_key
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints the figures of each proxy. Exit code 0, or 1 if none runs."""
+    """Prints the figures of each proxy, and of each day. Exit code 0, or 1 if none runs."""
     parser = Parser("stats")
     parser.add_argument("--json", action="store_true")
     given = parser.read(arguments)
-    processes = list(running.running(running.folder()))
+    # The links to pages are no figures.
+    processes = [{**each, "page": ""} for each in running.running(running.folder())]
     if given.json:
         print(orjson.dumps(processes, option=orjson.OPT_INDENT_2).decode())
-    elif not processes:
-        print("Penumbra: no proxy is running here.")
-    else:
-        print("\n\n".join("\n".join(_lines(process)) for process in processes))
+        return 0 if processes else 1
+    parts = ["\n".join(_lines(process)) for process in processes] or ["Penumbra: no proxy is running here."]
+    if days := _days():
+        parts.append("\n".join(_week(days)))
+    print("\n\n".join(parts))
     return 0 if processes else 1
+
+
+def _days() -> dict[str, dict[str, Any]]:
+    """What the store has of the last seven days; none where it can't be read, or lies elsewhere."""
+    try:
+        path = database_path(settings())
+        if path is None or not path.exists() or not path.with_suffix(".key").exists():
+            return {}
+        return history.read_file(path, installation_key(path.with_suffix(".key")), 7)
+    except (Failure, sqlite3.Error, OSError):
+        return {}
+
+
+def _week(days: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """A line for each day, and one for all of them."""
+    yield "day             requests   tokens saved, net   of input   money, net   misses   asked   secrets"
+    week = Amounts()
+    for day, record in sorted(days.items()):
+        sums = Amounts.of(record.get("all", {}))
+        week.add(sums)
+        yield _day(one_line(day), sums)
+    yield _day("together", week)
+
+
+def _day(name: str, sums: Amounts) -> str:
+    whole = sums.input + sums.net
+    share = f"{sums.net / whole:.1%}" if sums.responses and whole > 0 else "unknown"
+    money = f"${sums.dollars_net:,.2f}" if sums.dollars or sums.dollars_saved else "unknown"
+    return (
+        f"{name:<12}{sums.requests:>12,}{sums.net:>20,}{share:>11}{money:>13}"
+        f"{sums.misses.total():>9,}{sums.asked:>8,}{sums.secrets.total():>10,}"
+    )
 
 
 def _lines(found: dict[str, Any]) -> list[str]:

@@ -138,7 +138,7 @@ def summary(totals: Mapping[str, Any]) -> str:
     if before > after:
         share = (before - after) / before
         parts.append(f"about {before:,} -> {after:,} tokens of tool results (-{share:.0%})")
-    if (dollars := totals.get("dollars", 0.0)) >= 0.005:
+    if (dollars := totals.get("dollars", 0.0) - totals.get("dollars_spent", 0.0)) >= 0.005:
         least = "at least " if totals.get("unpriced") else "about "
         parts.append(f"{least}${dollars:,.2f} saved at list prices")
     if secrets := sum(totals.get("redactions", {}).values()):

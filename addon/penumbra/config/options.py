@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Generic, TypeVar
 
 from penumbra.compress.result import Mode, Policy
+from penumbra.config.page_place import PagePlace
 from penumbra.config.parsers import (
     DURATION,
     FLAG,
@@ -21,6 +22,7 @@ from penumbra.config.parsers import (
     MODE,
     NAMES,
     OPTIONAL_DURATION,
+    PAGE_PLACE,
     RATIO,
     SECRETS_ALLOW,
     STRATEGY,
@@ -357,6 +359,18 @@ class Settings:
     )
     offload_bytes: int = row(
         32 * 1024, size(0), "Bodies above this size are worked on outside of the event loop."
+    )
+    page: PagePlace = row(
+        PagePlace(),
+        PAGE_PLACE,
+        "The page with what was done: off, proxy (at http://penumbra.local/ through the proxy), or also a "
+        "port of this machine, or HOST:PORT. `penumbra page` prints the link.",
+        group="What is shown",
+    )
+    page_originals: str = row(
+        "off",
+        choice("off", "on"),
+        "Whether the page shows the texts of results, without secrets: off or on (the latest, in memory).",
     )
 
     @property

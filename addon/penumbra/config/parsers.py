@@ -14,6 +14,8 @@ from typing import Any, Generic, TypeVar
 
 from penumbra import redaction
 from penumbra.compress.result import Mode
+from penumbra.config import page_place
+from penumbra.config.page_place import PagePlace
 from penumbra.config.tool_compaction import ToolCompaction
 
 
@@ -285,6 +287,14 @@ def read_tool_compaction(value: Any) -> ToolCompaction:
     return ToolCompaction.read(value)
 
 
+def read_page_place(value: Any) -> PagePlace:
+    place = page_place.parse(_switch_word(value).lower())
+    if place is None:
+        raise SettingsError("off, proxy, a port, or a host and a port, for example 8765")
+    return place
+
+
+PAGE_PLACE = Parser(read_page_place)
 HOSTS = Parser(read_hosts, write=_write_names)
 SECRETS_ALLOW = Parser(read_secrets_allow, write=",".join)
 TOOL_COMPACTION = Parser(read_tool_compaction, write=lambda value: "")

@@ -34,6 +34,7 @@ from penumbra.conversation import (
     message_threads,
     read,
     room,
+    shown_texts,
     usage_scale,
     workers,
 )
@@ -43,7 +44,7 @@ from penumbra.conversation.decide import Inputs
 from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.conversation.line_index import LineIndexes
-from penumbra.conversation.model import Plan, Request
+from penumbra.conversation.model import Plan, Request, Shown
 from penumbra.conversation.refused import Refused, unsearched
 from penumbra.errors import RedactionError, Unreadable
 from penumbra.expand.expansions import Caller, Expansions, Prepared
@@ -99,6 +100,7 @@ class Engine:
             database.share(settings.database_max_bytes)
         self.database, self._key = database, database.key
         self._stores = stores = Stores(database, *settings.lifetimes)
+        self.history = stores.history
         self.tool_calls = ToolCallCache(stores.tool_calls, self._cleaned)
         self.expansions = Expansions(
             self._key, stores.exchanges, stores.originals, self.tool_calls, settings.page_bytes
@@ -189,6 +191,11 @@ class Engine:
             scope=caller.credential or caller.peer.encode(),
         )
         return await self._work(caller, len(body.data) > settings.offload_bytes, search)
+
+    async def shown_texts(self, accepted: Accepted, entry: Shown) -> tuple[str, str]:
+        """A result of a request before and after, without secrets. Raises RedactionError."""
+        redactor = await asyncio.wrap_future(self._redactor)
+        return await self._workers.run(_OURS, partial(shown_texts.pair, accepted, entry, redactor.redact))
 
     # A request's way
 

@@ -35,18 +35,17 @@ class Commands:
     @command.command("penumbra.pause")
     def pause(self) -> None:
         """Have requests go through as they come, but for secrets."""
-        self._switch("true")
+        self.switch(is_on=True)
 
     @command.command("penumbra.resume")
     def resume(self) -> None:
         """End a pause."""
-        self._switch("false")
+        self.switch(is_on=False)
 
-    def _switch(self, value: str) -> None:
-        ctx.options.update(penumbra_pause=value)
-        _log.warning(
-            "Penumbra pauses: only secrets are taken out." if value == "true" else "Penumbra goes on."
-        )
+    def switch(self, *, is_on: bool) -> None:
+        """Begin or end a pause."""
+        ctx.options.update(penumbra_pause="true" if is_on else "false")
+        _log.warning("Penumbra pauses: only secrets are taken out." if is_on else "Penumbra goes on.")
         self._changed()
 
     @command.command("penumbra.stats")

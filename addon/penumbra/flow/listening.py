@@ -51,7 +51,7 @@ class Listening:
 
     async def _refuse(self, flow: http.HTTPFlow) -> None:
         port = flow.request.port
-        if port == _web_port() and any(is_own(host) for host in await _lookup(flow.request.host, port)):
+        if port == _web_port() and await is_this_machine(flow.request.host):
             flow.response = http.Response.make(403, f"{_REFUSAL}\n", {"content-type": "text/plain"})
             flow.comment = "Penumbra refused: mitmweb's own port"
 
@@ -114,6 +114,11 @@ def is_own(host: str) -> bool:
 def _web_port() -> int | None:
     """mitmweb's port; None in a proxy that is no mitmweb."""
     return ctx.options.web_port if "web_port" in ctx.options else None
+
+
+async def is_this_machine(host: str) -> bool:
+    """Whether a host leads to this machine."""
+    return any(is_own(address) for address in await _lookup(host, 0))
 
 
 async def _lookup(host: str, port: int) -> list[str]:

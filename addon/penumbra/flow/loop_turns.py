@@ -14,11 +14,14 @@ from penumbra.apis.base import Failure
 from penumbra.errors import one_line, place
 from penumbra.expand.loop import Ask, Broken, Continue, Done, ToolLoop
 from penumbra.flow import destination
+from penumbra.flow import state as states
 from penumbra.flow.engines import Lease
 from penumbra.flow.looped_response import LoopedResponse
 from penumbra.flow.report import add_note
 from penumbra.metrics.asked_originals import ExpansionMetrics, expansion_event
 from penumbra.metrics.events import WriteEvent, recovery_event
+from penumbra.metrics.journal import Journal
+from penumbra.metrics.sessions import TurnRecord
 from penumbra.redaction import RedactionError
 from penumbra.retry import portions, refusals
 
@@ -29,9 +32,10 @@ _log = logging.getLogger(__name__)
 class Turns:
     """State: the figures, and what is done behind ended responses."""
 
-    def __init__(self, metrics: ExpansionMetrics, write: WriteEvent) -> None:
+    def __init__(self, metrics: ExpansionMetrics, journal: Journal, write: WriteEvent) -> None:
         """`write` takes an event."""
         self._metrics = metrics
+        self._journal = journal
         self._write = write
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -77,22 +81,25 @@ class Turns:
         )
         return loop.failed(failure)
 
-    def interrupted(self, flow: http.HTTPFlow, looped: LoopedResponse) -> None:
+    def interrupted(self, flow: http.HTTPFlow, looped: LoopedResponse, turn: TurnRecord | None) -> None:
         """The client of a response has gone away: it keeps what it has got."""
         if looped.done is None and looped.loop is not None and (looped.live or flow.websocket):
             self.later(_remember(looped, looped.loop.interrupted()), looped.lease)
-        self.report(flow, looped)
+        self.report(flow, looped, turn)
 
-    def report(self, flow: http.HTTPFlow, looped: LoopedResponse) -> None:
-        """Figures, event and comment of a response in which the model asked for originals."""
+    def report(self, flow: http.HTTPFlow, looped: LoopedResponse, turn: TurnRecord | None) -> None:
+        """The bill of a response; figures, event and comment where the model asked for originals in it."""
+        loop = looped.loop
+        if turn is not None and loop is not None and loop.turns:
+            self._journal.responded(turn, 200, [each.usage for each in loop.turns])
         if not looped.answered:
             return
-        loop = looped.loop
         tokens = [turn.usage for turn in loop.turns[: loop.rounds]] if loop else []
         calls = len(looped.continuations)
         scope = looped.prepared.references.scope
         sound = looped.done is not None and looped.done.sound
         self._metrics.add(scope, looped.answered, calls, tokens)
+        self._journal.asked(turn, looped.answered)
         self._write(
             expansion_event(
                 flow_id=flow.id,
@@ -112,6 +119,8 @@ class Turns:
     def recovered(self, flow: http.HTTPFlow, rule: str, level: int) -> None:
         """Figures, event and comment of a request that was refused and then taken in its `level`-th form."""
         self._metrics.recovered[f"{rule} at level {level}"] += 1
+        state = states.of(flow)
+        self._journal.recovered(state.turn if state is not None else None)
         self._write(recovery_event(flow_id=flow.id, host=destination.shown(flow), rule=rule, level=level))
         add_note(flow, f"refused ({rule}), taken after {level} other request(s)")
 

@@ -22,7 +22,7 @@ from penumbra.flow import destination, llm_hosts, request_bodies
 from penumbra.flow.engines import Lease
 from penumbra.flow.refusal import refuse
 from penumbra.flow.signing import Signing, headers_of, sign
-from penumbra.metrics.totals import Metrics
+from penumbra.metrics.journal import Journal
 from penumbra.redaction import RedactionError, TooLarge, Unreadable
 from penumbra.redaction.other_bodies import Body, Searched
 from penumbra.wire import content_encoding
@@ -36,11 +36,11 @@ _log = logging.getLogger(__name__)
 class OtherRequests:
     """State: which paths have been warned of."""
 
-    def __init__(self, lease: Callable[[], Lease], signing: Signing, metrics: Metrics) -> None:
+    def __init__(self, lease: Callable[[], Lease], signing: Signing, journal: Journal) -> None:
         """`lease`: what a frame that comes now is searched with."""
         self._lease = lease
         self._signing = signing
-        self._metrics = metrics
+        self._journal = journal
         self._warned: set[str] = set()
 
     async def request(self, flow: http.HTTPFlow, lease: Lease, unfit: Api | None = None) -> None:
@@ -131,7 +131,7 @@ class OtherRequests:
         return await lease.engine.search(body, lease.settings, caller)
 
     def _report(self, flow: http.HTTPFlow, searched: Searched) -> None:
-        self._metrics.redactions.update(searched.counts)
+        self._journal.redacted(searched.counts)
         flow.metadata["penumbra"] = {"api": "other", "changed": True}
         flow.comment = "Penumbra: secrets redacted"
         counts = ", ".join(f"{rule} {count}" for rule, count in sorted(searched.counts.items()))
@@ -143,7 +143,7 @@ class OtherRequests:
         told = message_of(error)
         host = flow.request.pretty_host
         body = unfit.wire.error(error.status, told) if unfit else other_paths.error(host, error.status, told)
-        refuse(flow, Refused(error.status, body, told), self._metrics)
+        refuse(flow, Refused(error.status, body, told), self._journal)
 
     def _warn(self, flow: http.HTTPFlow, policy: str) -> None:
         """Once for each host and kind of path: names that are long or hold digits are taken for ids."""

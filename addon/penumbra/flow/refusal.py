@@ -13,7 +13,7 @@ from penumbra.apis.recognise import Api
 from penumbra.config.settings import Settings
 from penumbra.conversation.refused import Refused, message_of, unsearched
 from penumbra.flow import destination
-from penumbra.metrics.totals import Metrics
+from penumbra.metrics.journal import Journal
 from penumbra.redaction import RedactionError, Unreadable
 
 Read = Callable[[Iterable[tuple[str, str]]], str]
@@ -21,17 +21,17 @@ Read = Callable[[Iterable[tuple[str, str]]], str]
 _log = logging.getLogger(__name__)
 
 
-def refuse(flow: http.HTTPFlow, refused: Refused, metrics: Metrics) -> None:
+def refuse(flow: http.HTTPFlow, refused: Refused, journal: Journal) -> None:
     """Answer a request here."""
     flow.response = http.Response.make(refused.status, refused.body, {"content-type": "application/json"})
     flow.metadata["penumbra"] = {"refused": refused.status}
     flow.comment = f"Penumbra refused: {refused.reason}"
-    count(flow, refused, metrics)
+    count(flow, refused, journal)
 
 
-def count(flow: http.HTTPFlow, refused: Refused, metrics: Metrics) -> None:
+def count(flow: http.HTTPFlow, refused: Refused, journal: Journal) -> None:
     """A request, or a frame of a WebSocket, is refused."""
-    metrics.refused += 1
+    journal.refused()
     _log.warning(f"Penumbra refused a request to {destination.shown(flow)}: {refused.reason}")
 
 

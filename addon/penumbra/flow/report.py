@@ -11,13 +11,14 @@ from typing import Any
 
 from mitmproxy import http
 
-from penumbra.conversation import cache_price
 from penumbra.conversation.incoming import Accepted, Incoming
-from penumbra.flow import destination
+from penumbra.flow import destination, journal_entry
+from penumbra.flow.page.texts import Texts
 from penumbra.flow.state import FlowState
-from penumbra.metrics import events, list_prices
+from penumbra.metrics import events
+from penumbra.metrics.request_totals import Totals
 from penumbra.metrics.summary import Summary
-from penumbra.metrics.totals import Metrics, Totals
+from penumbra.metrics.totals import Metrics
 
 MARK = ":new_moon:"
 _log = logging.getLogger(__name__)
@@ -29,14 +30,12 @@ def add_note(flow: http.HTTPFlow, note: str) -> None:
 
 
 class Reports:
-    """State: the figures. `write` takes an event; `changed` is called when there are new figures."""
+    """State: the figures, and the texts that the page may show. `write` takes an event."""
 
-    def __init__(
-        self, metrics: Metrics, write: Callable[[dict[str, Any]], None], changed: Callable[[], None]
-    ) -> None:
+    def __init__(self, metrics: Metrics, texts: Texts, write: Callable[[dict[str, Any]], None]) -> None:
         self._metrics = metrics
+        self._texts = texts
         self._write = write
-        self._changed = changed
 
     def accepted(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
         """A request, or a frame of a socket, is sent on."""
@@ -49,7 +48,7 @@ class Reports:
             declared=prepared.tool if prepared else "",
             put_back=len(prepared.replayed.exchanges) if prepared else 0,
         )
-        self._count(incoming, accepted)
+        self._count(flow, state, incoming, accepted)
         changed = rewritten.body is not incoming.body
         self._show(flow, state, incoming, accepted, summary, changed)
         if changed and not (summary.changed or summary.secrets):
@@ -83,14 +82,14 @@ class Reports:
             )
         )
 
-    def _count(self, incoming: Incoming, accepted: Accepted) -> None:
+    def _count(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
         shown = accepted.rewritten.shown
-        totals = Totals.of(shown)
-        if totals.tokens_before > totals.tokens_after and incoming.api.kind == "messages":
-            self._metrics.add_saving(_dollars(incoming, accepted, totals))
-        self._metrics.redactions.update(accepted.hidden)
-        self._metrics.add(shown, totals, accepted.milliseconds, totals.changed > 0 or bool(accepted.hidden))
-        self._changed()
+        self._metrics.add(shown)
+        changed = Totals.of(shown).changed > 0 or bool(accepted.hidden)
+        entry = journal_entry.of(flow, incoming, accepted, changed=changed)
+        state.turn = self._metrics.journal.sent(entry)
+        if state.lease.settings.page_originals == "on":
+            self._texts.keep(state.lease, accepted, state.turn.results)
 
     def _show(
         self,
@@ -121,15 +120,3 @@ class Reports:
             flow.marked = flow.marked or MARK
             if incoming.socket:
                 state.frames_comment = comment
-
-
-def _dollars(incoming: Incoming, accepted: Accepted, totals: Totals) -> float | None:
-    """What the request costs less by what its results are smaller; None: the model's price is not known."""
-    model = accepted.request.conversation.model
-    if (known := list_prices.price(model)) is None:
-        return None
-    cached = cache_price.of_request(incoming.api.format, model, accepted.request.document)
-    new = Totals.of(entry for entry in accepted.rewritten.shown if entry.new)
-    saved_new = new.tokens_before - new.tokens_after
-    saved_again = totals.tokens_before - totals.tokens_after - saved_new
-    return (saved_new * cached.write + saved_again * cached.read) * known.input / list_prices.MILLION

@@ -33,7 +33,7 @@ from penumbra.flow.response import ResponseWay
 from penumbra.flow.signing import Signing, headers_of
 from penumbra.flow.state import FlowState
 from penumbra.flow.websocket_lanes import Socket
-from penumbra.metrics.totals import Metrics
+from penumbra.metrics.journal import Journal
 from penumbra.redaction import TooLarge, Unreadable
 from penumbra.wire import content_encoding, own_calls
 
@@ -49,16 +49,16 @@ class RequestWay:
         lease: Callable[[], Lease],
         response_way: ResponseWay,
         reports: Reports,
-        metrics: Metrics,
+        journal: Journal,
     ) -> None:
         """`lease`: what a request that begins now works with."""
         self._current = current
         self._lease = lease
         self._response_way = response_way
         self._reports = reports
-        self._metrics = metrics
-        self._signing = Signing(metrics)
-        self.others = OtherRequests(lease, self._signing, metrics)
+        self._journal = journal
+        self._signing = Signing(journal)
+        self.others = OtherRequests(lease, self._signing, journal)
 
     async def request(self, flow: http.HTTPFlow) -> None:
         """Whether a request is ours, and of which kind."""
@@ -91,22 +91,22 @@ class RequestWay:
         except Exception as error:
             refused = refusal.of_failure(flow, api, error, state.lease.settings)
             if refused is not None:
-                refusal.refuse(flow, refused, self._metrics)
+                refusal.refuse(flow, refused, self._journal)
 
     async def _rewrite(self, flow: http.HTTPFlow, state: FlowState, api: Api) -> None:
         incoming = await self._incoming(flow, state, api)
         if incoming is None:
             return
         if isinstance(incoming, Refused):
-            refusal.refuse(flow, incoming, self._metrics)
+            refusal.refuse(flow, incoming, self._journal)
             return
         outcome = await state.lease.engine.process(incoming, state.lease.settings)
         if isinstance(outcome, Refused):
-            refusal.refuse(flow, outcome, self._metrics)
+            refusal.refuse(flow, outcome, self._journal)
         elif isinstance(outcome, Accepted):
             await self._send(flow, state, incoming, outcome)
         else:
-            self._metrics.passed["unexpected body"] += 1
+            self._journal.passed("unexpected body")
             await self.others.request(flow, state.lease, api)
 
     async def _incoming(self, flow: http.HTTPFlow, state: FlowState, api: Api) -> Incoming | Refused | None:
@@ -119,7 +119,7 @@ class RequestWay:
             if settings.must_search and (says_json or llm_hosts.is_provider(flow, settings.hosts)):
                 kind = TooLarge if isinstance(error, content_encoding.TooLarge) else Unreadable
                 return unsearched(api, kind(f"its body: {error}"))
-            self._metrics.passed["undecodable body"] += 1
+            self._journal.passed("undecodable body")
             _log.warning(f"Penumbra leaves a request to {destination.shown(flow)} alone: {error}")
             return None
         return described(flow, api, body)
@@ -184,7 +184,7 @@ class RequestWay:
         except Exception as error:
             outcome = refusal.of_failure(flow, api, error, settings)
         if isinstance(outcome, Refused):
-            refusal.count(flow, outcome, self._metrics)
+            refusal.count(flow, outcome, self._journal)
         return outcome
 
     async def other_frame(self, flow: http.HTTPFlow, frame: bytes) -> bytes:
@@ -207,7 +207,7 @@ class RequestWay:
             state.lease.settings = apply_switch(state.lease.settings, word)
         except OverrideError as error:
             shape = api.wire.error if api is not None else partial(other_paths.error, flow.request.host)
-            refusal.refuse(flow, Refused(400, shape(400, str(error)), str(error)), self._metrics)
+            refusal.refuse(flow, Refused(400, shape(400, str(error)), str(error)), self._journal)
             return False
         return True
 
@@ -215,7 +215,7 @@ class RequestWay:
         """Whether a request's head can be read in two ways."""
         refused = refusal.of_ambiguous(flow, read, state.lease.settings)
         if refused is not None:
-            refusal.refuse(flow, refused, self._metrics)
+            refusal.refuse(flow, refused, self._journal)
         return refused is not None
 
 

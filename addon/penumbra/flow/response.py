@@ -19,6 +19,7 @@ from penumbra.flow.loop_turns import Turns
 from penumbra.flow.overflow_retry import OverflowRetry
 from penumbra.flow.placeholder_warning import PlaceholderWarning
 from penumbra.flow.privacy import FlowPrivacy
+from penumbra.flow.response_figures import ResponseFigures
 from penumbra.flow.secret_restoration import SecretRestoration
 from penumbra.flow.state import FlowState
 from penumbra.flow.step import Step
@@ -27,6 +28,7 @@ from penumbra.flow.usage_scaling import UsageScaling
 from penumbra.flow.websocket_opening import WebSocketOpening
 from penumbra.metrics.asked_originals import ExpansionMetrics
 from penumbra.metrics.events import WriteEvent
+from penumbra.metrics.journal import Journal
 
 _log = logging.getLogger(__name__)
 
@@ -34,9 +36,11 @@ _log = logging.getLogger(__name__)
 class ResponseWay:
     """State: none but the steps' own; what is known of a flow stands in its state."""
 
-    def __init__(self, metrics: ExpansionMetrics, write: WriteEvent, blank_flows: Callable[[], str]) -> None:
+    def __init__(
+        self, metrics: ExpansionMetrics, journal: Journal, write: WriteEvent, blank_flows: Callable[[], str]
+    ) -> None:
         """`write` takes an event; `blank_flows` is the setting in force."""
-        self.turns = Turns(metrics, write)
+        self.turns = Turns(metrics, journal, write)
         self.tool_loop = ToolLoopStep(self.turns, self._filtered)
         self.privacy = FlowPrivacy(blank_flows)
         usage_scaling = UsageScaling()
@@ -51,6 +55,8 @@ class ResponseWay:
             SecretRestoration(),
             # Behind the tool loop, which sums usage up.
             usage_scaling,
+            # Behind the tool loop, which counts the turns that it reads.
+            ResponseFigures(journal),
             # Behind restoration: a placeholder that has got its value is not warned of.
             PlaceholderWarning(),
             # Behind all that read what the flow holds of its bodies: it may be emptied here.

@@ -10,7 +10,7 @@ from mitmproxy import http
 
 from penumbra.config.settings import Settings
 from penumbra.errors import one_line
-from penumbra.metrics.totals import Metrics
+from penumbra.metrics.journal import Journal
 from penumbra.wire import sigv4
 
 _MOST_HOSTS = 1_000
@@ -21,8 +21,8 @@ _log = logging.getLogger(__name__)
 class Signing:
     """State: which hosts were warned of."""
 
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
         self._warned: set[str] = set()
 
     def forbids_changes(self, request: http.Request, settings: Settings) -> bool:
@@ -32,7 +32,7 @@ class Signing:
         keys = _keys(settings)
         if keys is not None and keys.made(_signable(request)):
             return False
-        self._metrics.passed["signed"] += 1
+        self._journal.passed("signed")
         host = one_line(request.host)
         if host not in self._warned and len(self._warned) < _MOST_HOSTS:
             self._warned.add(host)

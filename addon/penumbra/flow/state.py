@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mitmproxy import http
 
 from penumbra.flow.engines import Lease
+from penumbra.metrics.sessions import TurnRecord
 from penumbra.metrics.summary import Summary
 
 if TYPE_CHECKING:
@@ -57,6 +58,10 @@ class FlowState:
     """What goes to the client may differ from what the flow shows."""
     body_to_send: bytes | None = None
     """The body that goes to the client instead; None: what the flow shows."""
+    turn: TurnRecord | None = None
+    """The journal's entry; of a WebSocket, that of the last frame."""
+    response_format: str = ""
+    """Of a response whose figures count; empty: they don't."""
     begun: float = field(default_factory=time.monotonic)
 
     def end(self) -> None:

@@ -119,7 +119,7 @@ class ToolLoopStep(Step):
             if looped.live:
                 response.data.content = bytes(looped.shown)
         finally:
-            self._turns.report(flow, looped)
+            self._turns.report(flow, looped, state.turn)
             state.tool_loop = None
 
     async def failed(self, flow: http.HTTPFlow, state: FlowState) -> None:
@@ -131,7 +131,7 @@ class ToolLoopStep(Step):
             return
         if looped.live and looped.loop is not None and flow.response is not None:
             flow.response.data.content = bytes(looped.shown)
-        self._turns.interrupted(flow, looped)
+        self._turns.interrupted(flow, looped, state.turn)
         state.tool_loop = None
 
     # Turns

@@ -25,6 +25,7 @@ from penumbra.conversation.refused import Refused, unsearched
 from penumbra.errors import place
 from penumbra.expand.loop import Ask, Broken, Continue, Done, ToolLoop
 from penumbra.flow import hidden_requests, response_bodies, websocket_frames
+from penumbra.flow import state as states
 from penumbra.flow.engines import Lease
 from penumbra.flow.loop_turns import MOST_RETRIES, Turns
 from penumbra.flow.looped_response import LoopedResponse
@@ -90,7 +91,7 @@ class WebSockets:
         for lane in socket.lanes.values():
             for waiting in lane.waiting:
                 if waiting.looped is not None:
-                    self._turns.interrupted(flow, waiting.looped)
+                    self._turns.interrupted(flow, waiting.looped, waiting.turn)
                 waiting.lease.end()
 
     # From the client
@@ -127,7 +128,9 @@ class WebSockets:
             outcome = await self._process(flow, api, frame, lease)
             if isinstance(outcome, Accepted) and envelope.type == CREATE:
                 lane.latest = outcome
-                lane.waiting.append(self._waiting(outcome, lease.share(), said))
+                waiting = self._waiting(outcome, lease.share(), said)
+                waiting.turn = state.turn if (state := states.of(flow)) is not None else None
+                lane.waiting.append(waiting)
         if isinstance(outcome, Refused):
             self._refuse(flow, outcome.status, outcome.body, envelope)
             return b""
@@ -224,7 +227,7 @@ class WebSockets:
         if waiting.looped is not None:
             waiting.looped.done = step
             await self._turns.keep(waiting.looped, step)
-            self._turns.report(flow, waiting.looped)
+            self._turns.report(flow, waiting.looped, waiting.turn)
         try:
             if step.sound:
                 await self._remember(flow, waiting)

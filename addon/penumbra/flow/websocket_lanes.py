@@ -13,6 +13,7 @@ from penumbra.expand.loop import ToolLoop
 from penumbra.flow.engines import Lease
 from penumbra.flow.looped_response import LoopedResponse
 from penumbra.flow.websocket_retry import Sending
+from penumbra.metrics.sessions import TurnRecord
 
 
 @dataclass
@@ -31,6 +32,8 @@ class Waiting:
     shown: bool = False
     """The client has got something of the turn that is under way."""
     retries: int = 0
+    turn: TurnRecord | None = None
+    """The journal's entry."""
 
 
 @dataclass

@@ -15,8 +15,8 @@ from typing import Any
 
 import orjson
 
+from penumbra.metrics.request_totals import Totals
 from penumbra.metrics.shown import ShownResult
-from penumbra.metrics.totals import Totals
 
 WriteEvent = Callable[[dict[str, Any]], None]
 _log = logging.getLogger(__name__)

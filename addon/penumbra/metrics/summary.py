@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from penumbra.errors import one_line
+from penumbra.metrics.request_totals import Totals
 from penumbra.metrics.shown import ShownResult
-from penumbra.metrics.totals import Totals
 
 _MOST_NAMES = 8
 _LONGEST_NAME = 60

@@ -3,135 +3,104 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from penumbra.errors import one_line
+from penumbra.metrics.amounts import Amounts
 from penumbra.metrics.external_calls import ExternalMetrics
+from penumbra.metrics.journal import Journal
 from penumbra.metrics.shown import ShownResult
 
 _MOST_TOOLS, _LONGEST_NAME = 1_000, 100
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """One request: its results as the client sent them, and as they were forwarded."""
-
-    results: int
-    changed: int
-    bytes_before: int
-    bytes_after: int
-    tokens_before: int
-    tokens_after: int
-    redactions: int
-
-    @classmethod
-    def of(cls, shown: Iterable[ShownResult]) -> Totals:
-        """The sums over a request's results, past decisions included."""
-        facts = [entry.facts for entry in shown]
-        return cls(
-            results=len(facts),
-            changed=sum(entry.how not in ("kept", "adopted") for entry in facts),
-            bytes_before=sum(entry.bytes_before for entry in facts),
-            bytes_after=sum(entry.bytes_after for entry in facts),
-            tokens_before=sum(entry.tokens_before for entry in facts),
-            tokens_after=sum(entry.tokens_after for entry in facts),
-            redactions=sum(sum(entry.redactions.values()) for entry in facts),
-        )
-
-
-@dataclass(slots=True)
 class Metrics:
-    """Running sums. Sent tokens count a result in every request that carries it; new ones only once."""
+    """The journal, and what else is counted."""
 
-    requests: int = 0
-    changed: int = 0
-    refused: int = 0
-    passed: Counter[str] = field(default_factory=Counter)
-    """Recognised requests that went through untouched, by reason."""
-    sent_before: int = 0
-    sent_after: int = 0
-    new_results: int = 0
-    new_before: int = 0
-    new_after: int = 0
-    stages: Counter[str] = field(default_factory=Counter)
-    skipped: Counter[str] = field(default_factory=Counter)
-    saved_by_tool: Counter[str] = field(default_factory=Counter)
-    redactions: Counter[str] = field(default_factory=Counter)
-    milliseconds: float = 0.0
-    dollars: float = 0.0
-    """Saved at list prices, as far as they are known; what stood in earlier requests counts as cached."""
-    unpriced: int = 0
-    """Requests that were made smaller, of models whose price is not known."""
-    strategies: ExternalMetrics = field(default_factory=ExternalMetrics)
+    def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
+        """`changed` is called when there are new figures."""
+        self.journal = Journal(changed)
+        self.stages: Counter[str] = Counter()
+        self.skipped: Counter[str] = Counter()
+        self.strategies = ExternalMetrics()
 
-    def add(self, shown: Iterable[ShownResult], totals: Totals, milliseconds: float, changed: bool) -> None:
-        """Count one rewritten request."""
-        self.requests += 1
-        self.changed += changed
-        self.sent_before += totals.tokens_before
-        self.sent_after += totals.tokens_after
-        self.milliseconds += milliseconds
+    def add(self, shown: Iterable[ShownResult]) -> None:
+        """Count what was done to the new ones of a request's results."""
         for entry in shown:
-            if not entry.new:
-                continue
-            self.new_results += 1
-            self.new_before += entry.facts.tokens_before
-            self.new_after += entry.facts.tokens_after
-            self.stages.update(entry.facts.stages)
-            self.skipped.update(entry.facts.skipped)
-            self.redactions.update(entry.facts.redactions)
-            saved = entry.facts.tokens_before - entry.facts.tokens_after
-            if saved:
-                self.saved_by_tool[counted_as(self.saved_by_tool, entry.tool)] += saved
+            if entry.new:
+                self.stages.update(entry.facts.stages)
+                self.skipped.update(entry.facts.skipped)
 
-    def add_saving(self, dollars: float | None) -> None:
-        """What a request costs less; None: the price is not known."""
-        if dollars is None:
-            self.unpriced += 1
-        else:
-            self.dollars += dollars
+    @property
+    def saved_by_tool(self) -> Counter[str]:
+        """Tokens, each result counted once."""
+        return Counter(
+            {name: saved for name, sums in self.journal.tools.items() if (saved := sums.before - sums.after)}
+        )
 
     def totals(self) -> dict[str, Any]:
         """The figures for programs; counts, and estimated tokens."""
+        sums = self.journal.amounts
         return {
-            "requests": self.requests,
-            "changed": self.changed,
-            "refused": self.refused,
-            "sent_tokens": [self.sent_before, self.sent_after],
-            "new_results": self.new_results,
-            "new_tokens": [self.new_before, self.new_after],
-            "milliseconds": round(self.milliseconds, 1),
-            "dollars": round(self.dollars, 6),
-            "unpriced": self.unpriced,
+            "requests": sums.requests,
+            "changed": sums.changed,
+            "refused": sums.refused,
+            "sent_tokens": [sums.sent_before, sums.sent_after],
+            "new_results": sums.new_results,
+            "new_tokens": [sums.new_before, sums.new_after],
+            "overhead_tokens": sums.overhead,
+            "milliseconds": round(sums.seconds * 1000, 1),
+            "dollars": round(sums.dollars_saved, 6),
+            "dollars_spent": round(sums.dollars_spent, 6),
+            "unpriced": sums.unpriced,
             "stages": dict(self.stages),
             "saved_by_tool": dict(self.saved_by_tool),
-            "redactions": dict(self.redactions),
-            "untouched": dict(self.passed),
+            "redactions": dict(sums.secrets),
+            "untouched": dict(self.journal.untouched),
         }
 
     def lines(self) -> list[str]:
         """The figures as text, one fact a line."""
-        if not self.requests:
+        sums = self.journal.amounts
+        if not sums.requests:
             return ["Penumbra: no LLM requests yet."]
         lines = [
-            f"requests    {self.requests:,} read, {self.changed:,} changed, {self.refused:,} refused",
-            f"tokens sent {_change(self.sent_before, self.sent_after)} (results of all requests, estimated)",
-            f"new results {self.new_results:,}: {_change(self.new_before, self.new_after)} tokens",
-            f"time        {self.milliseconds / self.requests:.1f} ms a request",
+            f"requests    {sums.requests:,} read, {sums.changed:,} changed, {sums.refused:,} refused",
+            f"tokens sent {_change(sums.sent_before, sums.sent_after)} (results of all requests, estimated)",
+            f"new results {sums.new_results:,}: {_change(sums.new_before, sums.new_after)} tokens",
+            *net_lines(sums),
+            f"time        {sums.seconds * 1000 / sums.requests:.1f} ms a request",
         ]
         for title, counter in (
             ("stages", self.stages),
             ("out of time", self.skipped),
             ("saved by", self.saved_by_tool),
-            ("redacted", self.redactions),
-            ("untouched", self.passed),
+            ("redacted", sums.secrets),
+            ("untouched", self.journal.untouched),
+            ("cache misses", sums.misses),
+            ("errors", sums.errors),
         ):
             if counter:
-                top = ", ".join(f"{name} {count:,}" for name, count in counter.most_common(12))
-                lines.append(f"{title:<11} {top}")
+                lines.append(f"{title:<11} {_top(counter)}")
         return lines + self.strategies.lines()
+
+
+def net_lines(sums: Amounts) -> list[str]:
+    """What was saved less what that took, with what it is a part of; none if nothing was saved."""
+    if not sums.saved:
+        return []
+    line = f"net         {sums.net:,} tokens fewer, less {sums.overhead:,} for the tool, originals, repeats"
+    if sums.responses and sums.input + sums.net > 0:
+        line += f": {sums.net / (sums.input + sums.net):.1%} of input tokens"
+    if sums.dollars + sums.dollars_net > 0:
+        part = sums.dollars_net / (sums.dollars + sums.dollars_net)
+        line += f"; about ${sums.dollars_net:,.2f}, {part:.1%} of the bill"
+    return [line]
+
+
+def _top(counter: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in Counter(counter).most_common(12))
 
 
 def counted_as(counter: Counter[str], tool: str) -> str:

@@ -17,6 +17,7 @@ from penumbra.store.conversations import Conversations
 from penumbra.store.database import Database
 from penumbra.store.decisions import Decision
 from penumbra.store.exchanges import Known
+from penumbra.store.history import History
 from penumbra.store.originals import Originals
 from penumbra.store.restorations import Restorations
 from penumbra.store.table import Table
@@ -45,3 +46,4 @@ class Stores:
             Table(database, originals.SCHEMA, originals_ttl),
             Table(database, originals.CARRIED, carried_originals_ttl),
         )
+        self.history = History(database)

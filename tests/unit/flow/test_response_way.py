@@ -15,6 +15,7 @@ from penumbra.flow.engines import Engines
 from penumbra.flow.response import ResponseWay
 from penumbra.metrics.asked_originals import ExpansionMetrics
 from penumbra.metrics.external_calls import ExternalMetrics
+from penumbra.metrics.journal import Journal
 
 SETTINGS = Settings(database="memory")
 
@@ -31,14 +32,14 @@ def lease(engines: Engines) -> Any:
 
 
 @pytest.mark.parametrize("ending", ["complete", "failed"])
-@pytest.mark.parametrize("number", range(5))
+@pytest.mark.parametrize("number", range(6))
 def test_a_step_that_fails_leaves_the_others_to_their_work(
     number: int, ending: str, engines: Engines, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def go() -> None:
-        way = ResponseWay(ExpansionMetrics(), lambda event: None, lambda: "all")
+        way = ResponseWay(ExpansionMetrics(), Journal(lambda: None), lambda event: None, lambda: "all")
         steps = way._steps
-        assert steps.index(way.privacy) == 5
+        assert steps.index(way.privacy) == 6
 
         async def broken(*_: Any) -> None:
             raise ZeroDivisionError("hunter2")

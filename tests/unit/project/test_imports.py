@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import Any
 
 ADDON = Path(__file__).parents[3] / "addon"
-OPTIONAL = ("httpx", "penumbra.external", "penumbra.redaction.restore")
+OPTIONAL = (
+    "httpx",
+    "penumbra.external",
+    "penumbra.flow.page.handlers",
+    "penumbra.redaction.restore",
+    "tornado.web",
+)
 START = """
 import json, sys
 from penumbra.addon import Penumbra

@@ -1,0 +1,36 @@
+"""`penumbra page`: the link of the page of each proxy that runs here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from penumbra.cli.failure import Failure
+from penumbra.cli.parser import Parser
+from penumbra.errors import one_line
+from penumbra.metrics import running
+
+USAGE = """\
+usage: penumbra page
+
+Prints the link of the page with what was done, for each proxy that runs here. A link to penumbra.local is
+for a browser that goes through the proxy; --set penumbra_page=8765 at the start gives one that every browser
+of this machine can open. Whoever has the link sees the page: it is the same after a restart.
+"""
+
+
+def main(given: Sequence[str]) -> int:
+    """Prints them. Exit code 0, or 1 if there is none. Raises Failure."""
+    Parser("page").read(given)
+    entries = [entry for entry in running.running(running.folder()) if entry.get("page")]
+    for entry in entries:
+        print(_line(entry))
+    if not entries:
+        raise Failure("no proxy with a page is running here")
+    return 0
+
+
+def _line(entry: dict[str, Any]) -> str:
+    link = one_line(str(entry["page"]))
+    through = f"  (through the proxy at {one_line(str(entry.get('proxy')))})"
+    return link + (through if link.startswith("http://penumbra.local/") else "")

@@ -1,0 +1,114 @@
+"""A request as the journal has it: what was done, what it costs, where it stands in the provider's cache."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+
+from mitmproxy import http
+
+from penumbra.apis import prompt_head
+from penumbra.conversation import cache_price
+from penumbra.conversation.cache_price import Prices
+from penumbra.conversation.incoming import Accepted, Incoming
+from penumbra.conversation.model import Request, Shown
+from penumbra.expand import tool as injected_tool
+from penumbra.flow import destination
+from penumbra.metrics import kept_reasons, list_prices
+from penumbra.metrics.cache_miss import Prompt
+from penumbra.metrics.journal import NewResult, SentRequest
+from penumbra.metrics.request_totals import Totals
+from penumbra.metrics.sessions import Rates
+
+_AGENT = re.compile(r"[A-Za-z][\w.-]{0,39}", re.ASCII)
+_ON_REQUEST = ("anthropic", "bedrock", "bedrock_invoke")
+"""Formats in which the client says what is to be cached."""
+
+
+def of(flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted, *, changed: bool) -> SentRequest:
+    """The entry of a request that is sent on."""
+    request, shown = accepted.request, accepted.rewritten.shown
+    model = request.conversation.model
+    prices = cache_price.of_request(incoming.api.format, model, request.document)
+    rates, totals = _rates(model, prices), Totals.of(shown)
+    prepared = accepted.prepared
+    return SentRequest(
+        conversation=accepted.conversation,
+        model=model,
+        agent=agent(incoming.headers.get("user-agent", "")),
+        host=destination.shown(flow),
+        api=incoming.api.id,
+        note=accepted.line,
+        totals=totals,
+        new=[_new(request, entry) for entry in shown if entry.new],
+        secrets=accepted.hidden,
+        changed=changed,
+        body=(len(incoming.body), len(accepted.rewritten.body)),
+        milliseconds=accepted.milliseconds,
+        prompt=_prompt(incoming, accepted, prices),
+        rates=rates,
+        dollars_saved=_dollars(incoming, accepted, totals, rates),
+        declared=_declared(prepared.tool) if prepared is not None else 0,
+        put_back=_put_back(accepted),
+    )
+
+
+def agent(user_agent: str) -> str:
+    """The program that a request comes from, by what it says first of itself."""
+    found = _AGENT.match(user_agent)
+    return found[0] if found else ""
+
+
+def _new(request: Request, entry: Shown) -> NewResult:
+    call = entry.item.result.call
+    arguments = request.document.source(call.arguments) if call and call.arguments is not None else b""
+    digest = hashlib.blake2b(entry.item.digest + entry.tool.encode("utf-8", "replace"), digest_size=16)
+    digest.update(b"\0" + arguments)
+    kept = kept_reasons.reason(entry.tool, entry.facts, request.settings)
+    return NewResult(entry, digest.digest(), kept)
+
+
+def _prompt(incoming: Incoming, accepted: Accepted, prices: Prices) -> Prompt:
+    request = accepted.request
+    return Prompt(
+        time=time.time(),
+        model=request.conversation.model,
+        head=prompt_head.read(request.document),
+        messages=request.chain.history if incoming.api.kind == "messages" else (),
+        least=prices.minimum,
+        cold=prices.cold,
+        is_automatic=incoming.api.format not in _ON_REQUEST,
+        rewrote=accepted.line,
+    )
+
+
+def _rates(model: str, prices: Prices) -> Rates:
+    known = list_prices.price(model)
+    if known is None:
+        return Rates()
+    once = known.input / list_prices.MILLION
+    return Rates(once, once * prices.read, once * prices.write, known.output / list_prices.MILLION)
+
+
+def _dollars(incoming: Incoming, accepted: Accepted, totals: Totals, rates: Rates) -> float | None:
+    """What the request costs less by what its results are smaller; None: the model's price is not known."""
+    saved = totals.tokens_before - totals.tokens_after
+    if saved <= 0 or incoming.api.kind != "messages":
+        return 0.0
+    if not rates.input:
+        return None
+    new = Totals.of(entry for entry in accepted.rewritten.shown if entry.new)
+    saved_new = new.tokens_before - new.tokens_after
+    return saved_new * rates.written + (saved - saved_new) * rates.cached
+
+
+def _declared(name: str) -> int:
+    declared = injected_tool.tool(name)
+    return len(declared.name) + len(declared.description) + len(declared.parameters)
+
+
+def _put_back(accepted: Accepted) -> int:
+    exchanges = accepted.prepared.replayed.exchanges if accepted.prepared is not None else ()
+    # What stands last in an exchange is the client's own, too.
+    return sum(len(part) for hidden in exchanges for part in (*hidden.before, *hidden.results))

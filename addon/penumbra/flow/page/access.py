@@ -1,0 +1,94 @@
+"""Who may see the page: whoever has the link, from where it leads to, in a browser that no other page led.
+
+A browser can be made to send requests here by any page that it shows. Such a page does not have the link,
+and can't name the host that is asked for (a name of its own that leads to this machine is none of ours);
+what it lets a browser send says where it comes from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+PROXIED_HOST = "penumbra.local"
+PROOF_HEADER = "x-penumbra-page"
+"""Only we put it into requests, to show that they came through the proxy."""
+_SAME = ("", "none", "same-origin")
+_LOCAL = ("127.0.0.1", "localhost", "[::1]")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a request says. Names of headers in lower case."""
+
+    method: str
+    headers: Mapping[str, str]
+    token: str = ""
+    """Of its query."""
+    cookie: str = ""
+    is_start: bool = False
+    """It asks for the page itself."""
+
+
+class Access:
+    """`hosts`: the names, with ports, that the page has; `proof`: what our own hook puts into requests."""
+
+    def __init__(self, token: str, hosts: frozenset[str], proof: str) -> None:
+        self.token = token
+        self.cookie = _derived(token, "cookie")
+        """What a browser keeps: without worth in a link."""
+        self.proxied_cookie = _derived(token, "proxied cookie")
+        """The same at the proxied name, which leads elsewhere in a browser that forgot its proxy."""
+        self._hosts = hosts
+        self._proof = proof
+
+    def refusal(self, asked: Asked) -> str:
+        """Why a request is refused; empty: it is not."""
+        host = asked.headers.get("host", "").lower()
+        is_proxied = self.is_proxied(asked)
+        if not (is_proxied if host == PROXIED_HOST else host in self._hosts):
+            return "no page of this name is here"
+        origin, site = asked.headers.get("origin", ""), asked.headers.get("sec-fetch-site", "")
+        if origin and origin.lower() != f"http://{host}":
+            return "asked for by another page"
+        # A link in another page may lead here, if it has the token.
+        if site not in _SAME and not (asked.is_start and asked.method == "GET"):
+            return "asked for by another page"
+        if asked.method not in ("GET", "HEAD") and not origin:
+            return "asked for by nobody"
+        return (
+            "" if self._is_known(asked, is_proxied) else "the link has a token, which `penumbra page` prints"
+        )
+
+    def is_proxied(self, asked: Asked) -> bool:
+        """Whether a request came through the proxy, by us."""
+        return _same(asked.headers.get(PROOF_HEADER, ""), self._proof)
+
+    def _is_known(self, asked: Asked, is_proxied: bool) -> bool:
+        cookie = self.proxied_cookie if is_proxied else self.cookie
+        scheme, _, bearer = asked.headers.get("authorization", "").partition(" ")
+        given = asked.token or (bearer.strip() if scheme.lower() == "bearer" else "")
+        return _same(given, self.token) or _same(asked.cookie, cookie)
+
+
+def token(key: bytes) -> str:
+    """The token of an installation: the same at every start, so that links and scrapers go on. `key`: the
+    installation's."""
+    return hashlib.blake2b(b"the page's token", key=key[:64], digest_size=24).hexdigest()
+
+
+def hosts(host: str, port: int) -> frozenset[str]:
+    """What the page on a port may be called. An address that stands for all has no name: any IP address of
+    the machine would do, which nobody can point a name at."""
+    bare = f"[{host}]" if ":" in host else host
+    return frozenset(f"{name}:{port}".lower() for name in (bare, *_LOCAL))
+
+
+def _derived(secret: str, use: str) -> str:
+    return hashlib.blake2b(use.encode(), key=secret.encode(), digest_size=24).hexdigest()
+
+
+def _same(given: str, wanted: str) -> bool:
+    return bool(given) and hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode())

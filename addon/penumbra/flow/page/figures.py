@@ -1,0 +1,132 @@
+"""What the page asks for, as JSON and CSV."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from penumbra.flow.engines import Lease
+from penumbra.flow.page.texts import Texts
+from penumbra.metrics import overview, side_by_side
+from penumbra.metrics.totals import Metrics
+
+HISTORY_DAYS = 30
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """`process`: what is said of the proxy itself; `lease`: where its store is."""
+
+    metrics: Metrics
+    texts: Texts
+    process: Callable[[], Record]
+    lease: Callable[[], Lease]
+
+    def now(self) -> Record:
+        """The first screen."""
+        return {**self.process(), **overview.overview(self.metrics.journal)}
+
+    def sessions(self) -> list[Record]:
+        """Since the start."""
+        return overview.sessions(self.metrics.journal)
+
+    def session(self, name: str) -> Record | None:
+        """One of them with its turns."""
+        return overview.session(self.metrics.journal, name)
+
+    async def past(self) -> list[Record]:
+        """The days of the history."""
+        with self.lease() as lease:
+            days = await asyncio.wrap_future(lease.engine.history.last(HISTORY_DAYS))
+        return overview.past(days)
+
+    async def result(self, number: int) -> Record | None:
+        """One result, and where texts are kept, both of its forms."""
+        found = self.metrics.journal.sessions.result(number)
+        if found is None:
+            return None
+        record = {**found.record(), "rows": None, "is_cut": False}
+        if (pair := self.texts.get(number)) is not None:
+            # Away from the event loop: it takes time.
+            compared = await asyncio.to_thread(side_by_side.compare, *pair)
+            record |= {"rows": compared.rows, "is_cut": compared.is_cut}
+        return record
+
+    async def everything(self) -> Record:
+        """For export."""
+        each = [self.session(record["id"]) for record in self.sessions()]
+        return {**self.now(), "days": await self.past(), "conversations": each}
+
+    async def table(self, of: str) -> str | None:
+        """The same as CSV: `days`, `conversations`, `turns` or `results`; None: it is none of these."""
+        if of == "days":
+            return _csv(_flat({"day": day["day"]}, day["amounts"]) for day in await self.past())
+        if of == "conversations":
+            return _csv(
+                _flat(
+                    {"day": day["day"], "conversation": each["id"], "agent": each["agent"]}, each["amounts"]
+                )
+                for day in await self.past()
+                for each in day["conversations"]
+            )
+        turns = [
+            (record["id"], turn)
+            for record in self.sessions()
+            for turn in (self.session(record["id"]) or {"turns": []})["turns"]
+        ]
+        if of == "turns":
+            return _csv(
+                _flat({"conversation": name, **_plain(turn)}, turn["amounts"]) for name, turn in turns
+            )
+        if of == "results":
+            return _csv(
+                {"conversation": name, "turn": turn["number"], "time": turn["time"], **_plain(result)}
+                for name, turn in turns
+                for result in turn["results"]
+            )
+        return None
+
+
+def _plain(record: Record) -> Record:
+    """What of a record fits a cell; pairs are two cells."""
+    plain: Record = {}
+    for name, value in record.items():
+        if isinstance(value, str | int | float):
+            plain[name] = value
+        elif name in ("bytes", "tokens", "body"):
+            plain |= {f"{name}_before": value[0], f"{name}_after": value[1]}
+        elif name == "stages":
+            plain[name] = " ".join(value)
+        elif name == "secrets":
+            plain[name] = sum(value.values())
+        elif name == "miss":
+            plain |= {"miss": value["cause"] if value else "", "missed": value["tokens"] if value else 0}
+    return plain
+
+
+def _flat(record: Record, amounts: Record) -> Record:
+    return {
+        **record,
+        **{name: value for name, value in amounts.items() if isinstance(value, int | float)},
+    }
+
+
+def _csv(rows: Iterable[Record]) -> str:
+    rows = list(rows)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    out = io.StringIO()
+    writer = csv.DictWriter(out, names, restval=0)
+    writer.writeheader()
+    writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+    return out.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """Names come from clients: a spreadsheet must not take one for a formula."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

@@ -1,0 +1,225 @@
+"""What the page's server gives."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any, ClassVar
+
+import orjson
+from tornado.iostream import StreamClosedError
+from tornado.web import Application, RequestHandler
+
+from penumbra.flow.page.access import Access, Asked
+from penumbra.flow.page.figures import Figures
+from penumbra.metrics import exposition
+
+COOKIE = "penumbra_page"
+_MOST_LISTENERS = 20
+_PAUSE, _ALIVE = 1.0, 15.0
+"""Seconds between two events, and between two signs of life where there is none."""
+_TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+@dataclass(eq=False)
+class Page:
+    """What all handlers share. `pause` is the off switch."""
+
+    figures: Figures
+    access: Access
+    pause: Callable[..., None]
+    listeners: set[asyncio.Event] = field(default_factory=set)
+
+    def changed(self) -> None:
+        """There is something new to be seen."""
+        for listener in self.listeners:
+            listener.set()
+
+
+def application(page: Page) -> Application:
+    """Every path that there is."""
+    asked = {"page": page}
+    paths = [
+        (r"/(?:index\.html)?", Start, asked),
+        (r"/(page\.(?:js|css)|icon\.svg)", File, asked),
+        (r"/data/(now|sessions|past|everything)", Data, asked),
+        (r"/data/(session|result)/([0-9a-z]{1,20})", One, asked),
+        (r"/data/table/([a-z]{1,20})", Table, asked),
+        (r"/data/events", Events, asked),
+        (r"/data/pause", Pause, asked),
+        (r"/metrics", Scrape, asked),
+    ]
+    # Its own log would say the link.
+    quiet = {"log_function": lambda handler: None, "compress_response": False}
+    return Application(paths, default_handler_class=Nothing, default_handler_args=asked, **quiet)  # type: ignore[arg-type]
+
+
+class Guarded(RequestHandler):
+    """Nobody gets anything who may not have all."""
+
+    is_start: ClassVar[bool] = False
+    SUPPORTED_METHODS = ("GET", "HEAD", "POST")
+
+    def initialize(self, page: Page) -> None:
+        self.page = page
+
+    def set_default_headers(self) -> None:
+        for name, value in _HEADERS.items():
+            self.set_header(name, value)
+        self.clear_header("Server")
+
+    def prepare(self) -> None:
+        headers = {name.lower(): value for name, value in self.request.headers.items()}
+        asked = Asked(
+            self.request.method or "",
+            headers,
+            self.get_query_argument("token", ""),
+            self.get_cookie(self._cookie(), "") or "",
+            self.is_start,
+        )
+        self.is_proxied = self.page.access.is_proxied(asked)
+        if why := self.page.access.refusal(asked):
+            self.set_status(403)
+            self.set_header("Content-Type", "text/plain; charset=utf-8")
+            self.finish(f"Penumbra: {why}.\n")
+
+    def write_error(self, status_code: int, **more: Any) -> None:
+        self.set_header("Content-Type", "text/plain; charset=utf-8")
+        self.finish(f"{status_code}\n")
+
+    def json(self, value: Any) -> None:
+        """The whole response."""
+        if value is None:
+            self.send_error(404)
+            return
+        self.set_header("Content-Type", "application/json")
+        self.finish(orjson.dumps(value))
+
+    def _cookie(self) -> str:
+        # Browsers keep one jar for all ports of a machine.
+        _, _, port = self.request.host.rpartition(":")
+        return f"{COOKIE}_{port}" if port.isdecimal() else COOKIE
+
+    def let_in(self) -> None:
+        """The browser needs the link no more."""
+        access = self.page.access
+        value = access.proxied_cookie if self.is_proxied else access.cookie
+        self.set_cookie(self._cookie(), value, httponly=True, samesite="Strict", path="/")
+
+
+class Nothing(Guarded):
+    def get(self) -> None:
+        self.send_error(404)
+
+
+class Start(Guarded):
+    is_start = True
+
+    def get(self) -> None:
+        self.let_in()
+        _file(self, "index.html")
+
+
+class File(Guarded):
+    def get(self, name: str) -> None:
+        _file(self, name)
+
+
+class Data(Guarded):
+    async def get(self, of: str) -> None:
+        figures = self.page.figures
+        if of == "everything":
+            self.set_header("Content-Disposition", 'attachment; filename="penumbra.json"')
+            self.json(await figures.everything())
+        elif of == "past":
+            self.json(await figures.past())
+        else:
+            self.json(figures.now() if of == "now" else figures.sessions())
+
+
+class One(Guarded):
+    async def get(self, of: str, name: str) -> None:
+        figures = self.page.figures
+        if of == "session":
+            self.json(figures.session(name))
+        else:
+            self.json(await figures.result(int(name)) if name.isdecimal() else None)
+
+
+class Table(Guarded):
+    async def get(self, of: str) -> None:
+        if (text := await self.page.figures.table(of)) is None:
+            self.send_error(404)
+            return
+        self.set_header("Content-Type", "text/csv; charset=utf-8")
+        self.set_header("Content-Disposition", f'attachment; filename="penumbra-{of}.csv"')
+        self.finish(text)
+
+
+class Pause(Guarded):
+    def post(self) -> None:
+        self.page.pause(is_on=self.get_query_argument("on", "") == "true")
+        self.json({})
+
+
+class Scrape(Guarded):
+    def get(self) -> None:
+        self.set_header("Content-Type", exposition.CONTENT_TYPE)
+        self.finish(exposition.text(self.page.figures.metrics))
+
+
+class Events(Guarded):
+    """Server-sent events: each says that there is something new, and who listens asks for what it shows."""
+
+    listener: asyncio.Event | None = None
+
+    async def get(self) -> None:
+        listeners = self.page.listeners
+        if len(listeners) >= _MOST_LISTENERS:
+            self.send_error(503)
+            return
+        self.listener = asyncio.Event()
+        listeners.add(self.listener)
+        self.set_header("Content-Type", "text/event-stream")
+        try:
+            await self._say(b": here\n\n")
+            while True:
+                try:
+                    await asyncio.wait_for(self.listener.wait(), _ALIVE)
+                    self.listener.clear()
+                    await self._say(b"data: %d\n\n" % time.time())
+                    await asyncio.sleep(_PAUSE)
+                except TimeoutError:
+                    await self._say(b": here\n\n")
+        except StreamClosedError:
+            pass
+        finally:
+            self.on_connection_close()
+
+    def on_connection_close(self) -> None:
+        if self.listener is not None:
+            self.page.listeners.discard(self.listener)
+
+    async def _say(self, data: bytes) -> None:
+        self.write(data)
+        await self.flush()
+
+
+def _file(handler: Guarded, name: str) -> None:
+    kind = _TYPES[name.rpartition(".")[2]]
+    handler.set_header("Content-Type", f"{kind}; charset=utf-8")
+    handler.finish((resources.files("penumbra.flow.page") / "static" / name).read_bytes())

@@ -1,0 +1,105 @@
+"""The page's server, in mitmproxy's own loop. tornado is imported when somebody wants to see the page."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from penumbra.config.page_place import LOOPBACK, PagePlace
+from penumbra.flow import listening
+from penumbra.flow.page import access
+from penumbra.flow.page.figures import Figures
+
+if TYPE_CHECKING:
+    from tornado.httpserver import HTTPServer
+
+    from penumbra.flow.page.handlers import Page
+
+_MOST_BYTES = 10_000
+"""Of a request's head or body."""
+_log = logging.getLogger(__name__)
+
+
+class PageServer:
+    """State: the sockets that are open, and for which setting."""
+
+    def __init__(self, figures: Figures, pause: Callable[..., None]) -> None:
+        self._figures = figures
+        self._pause = pause
+        self._server: HTTPServer | None = None
+        self._page: Page | None = None
+        self._place = PagePlace(is_on=False)
+        self.proof = secrets.token_urlsafe(24)
+        """What shows that a request came through the proxy, by us."""
+        self.token = ""
+        self.port = 0
+        """Where it listens; 0: nowhere yet."""
+
+    def follow(self, place: PagePlace, key: bytes) -> None:
+        """Be where the setting says. `key`: the installation's."""
+        if place != self._place:
+            self.close()
+            self._place, self.token = place, access.token(key)
+            if place.port:
+                self._listen()
+
+    @property
+    def link(self) -> str:
+        """Where a browser finds the page; empty: nowhere."""
+        if not self._place.is_on:
+            return ""
+        if not self._place.port:
+            return f"http://{access.PROXIED_HOST}/?token={self.token}"
+        if not self.port:
+            return ""
+        host = LOOPBACK if listening.is_any(self._place.host) else self._place.host
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/?token={self.token}"
+
+    def address(self) -> tuple[str, int] | None:
+        """Where requests for the page are led to that come through the proxy; None: there is no page."""
+        if self._place.is_on and self._server is None:
+            self._listen()
+        host = LOOPBACK if listening.is_any(self._place.host) else self._place.host
+        return (host, self.port) if self.port else None
+
+    def changed(self) -> None:
+        """There is something new to be seen."""
+        if self._page is not None:
+            self._page.changed()
+
+    def close(self) -> None:
+        """Whoever looks at it is let go."""
+        if self._server is not None:
+            self._server.stop()
+            # Not to be waited for: browsers hold their connections.
+            for connection in list(self._server._connections):
+                connection.stream.close()
+        self._server, self._page, self.port = None, None, 0
+
+    def _listen(self) -> None:
+        from tornado.httpserver import HTTPServer
+        from tornado.netutil import bind_sockets
+
+        from penumbra.flow.page.handlers import Page, application
+
+        try:
+            family = socket.AF_INET6 if ":" in self._place.host else socket.AF_UNSPEC
+            sockets = bind_sockets(self._place.port, self._place.host, family)
+        except OSError as error:
+            _log.error(f"penumbra_page: {self._place}: {error.strerror or error}")
+            return
+        self.port = sockets[0].getsockname()[1]
+        gate = access.Access(self.token, access.hosts(self._place.host, self.port), self.proof)
+        self._page = Page(self._figures, gate, self._pause)
+        self._server = HTTPServer(
+            application(self._page), max_header_size=_MOST_BYTES, max_body_size=_MOST_BYTES
+        )
+        self._server.add_sockets(sockets)
+        if listening.is_wide(self._place.host):
+            _log.warning(
+                f"The page listens at {self._place}: whoever reaches this machine and has the link sees it, "
+                "and it travels in clear text."
+            )

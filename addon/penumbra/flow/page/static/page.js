@@ -1,0 +1,380 @@
+"use strict";
+// What others wrote (names of tools, texts of results) goes into the page as text only, never as markup.
+(() => {
+  const main = document.getElementById("main");
+  const search = document.getElementById("search");
+  const live = document.getElementById("live");
+  const SVG = "http://www.w3.org/2000/svg";
+  const count = new Intl.NumberFormat("en");
+  const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+  // Elements
+
+  function fill(node, attributes, children) {
+    for (const [name, value] of Object.entries(attributes || {})) {
+      if (value !== undefined && value !== null && value !== false) node.setAttribute(name, value);
+    }
+    node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== ""));
+    return node;
+  }
+  const el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
+  const svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
+
+  // Words
+
+  const number = (value) => count.format(Math.round(value || 0));
+  const tokens = (value) => (Math.abs(value || 0) < 10000 ? number(value) : short.format(value));
+  const part = (value) => (value === null || value === undefined ? "unknown" : `${(value * 100).toFixed(1)} %`);
+  const dollars = (value) => `${value < 0 ? "−" : ""}$${Math.abs(value || 0).toFixed(Math.abs(value) < 1 ? 3 : 2)}`;
+  const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString();
+  const when = (seconds) => new Date(seconds * 1000).toLocaleString();
+  const sum = (record) => Object.values(record || {}).reduce((all, one) => all + one, 0);
+  // Unknown is not nothing.
+  const money = (amounts) => (amounts.dollars || amounts.dollars_saved || !amounts.unpriced ? dollars(amounts.dollars_net) : "unknown");
+  // What a terminal would obey is shown as a sign.
+  const visible = (text) => text.replace(/[\u0000-\u0008\u000b-\u001f]/g, (sign) => String.fromCharCode(0x2400 + sign.charCodeAt(0)));
+  const list = (record) =>
+    Object.entries(record || {}).sort((a, b) => b[1] - a[1]).map(([name, value]) => `${name} ${number(value)}`).join(", ");
+  const less = (before, after) => (before ? `${Math.round((100 * (before - after)) / before)} %` : "");
+  const noun = (value, one, many) => `${number(value)} ${value === 1 ? one : many || `${one}s`}`;
+
+  async function get(path) {
+    const response = await fetch(path, { headers: { accept: "application/json" } });
+    if (!response.ok) throw new Error(`${path}: ${response.status}`);
+    return response.json();
+  }
+
+  // Parts of views
+
+  function card(title, figure, under, kind) {
+    const lines = [under].flat().filter(Boolean).map((line) => el("p", {}, line));
+    return el("li", { class: "card" }, el("p", { class: "of" }, title), el("p", { class: `figure ${kind || ""}` }, figure), ...lines);
+  }
+
+  // Columns: [title, what stands there, is it words]. A row's first cell leads somewhere if it has a link.
+  function table(caption, columns, rows, link) {
+    const head = columns.map(([title, , words]) => el("th", { scope: "col", class: words ? "words" : null }, title));
+    const body = rows.map((row) => {
+      const cells = columns.map(([, cell, words], index) => {
+        const value = cell(row);
+        const inner = index === 0 && link && link(row) ? el("a", { href: link(row), "data-row": "" }, value) : value;
+        return el("td", { class: words ? `words ${words}` : null }, inner);
+      });
+      return el("tr", {}, ...cells);
+    });
+    const empty = rows.length ? "" : el("tr", {}, el("td", { class: "words", colspan: columns.length }, "Nothing yet."));
+    const grid = el("table", {}, el("caption", {}, caption), el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...body, empty));
+    return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, grid);
+  }
+
+  function bars(label, values, name) {
+    const width = 900, height = 150, step = width / Math.max(values.length, 1);
+    const most = Math.max(1, ...values.map((each) => Math.abs(each.value)));
+    const low = Math.max(0, ...values.map((each) => -each.value)) / most;
+    const room = height - 30, zero = 10 + room * (1 - low / (1 + low));
+    const scale = (room / (1 + low)) / most;
+    const drawn = values.map((each, index) => {
+      const tall = Math.abs(each.value) * scale;
+      const bar = svg("rect", { x: index * step + step * 0.15, y: each.value < 0 ? zero : zero - tall,
+        width: Math.min(step * 0.7, 60), height: Math.max(tall, 0.5), class: each.value < 0 ? "bar under" : "bar" });
+      bar.append(svg("title", {}, `${each.name}: ${name(each.value)}`));
+      const text = values.length < 16 ? svg("text", { x: index * step + step * 0.15, y: height - 6 }, each.name.slice(5)) : "";
+      return [bar, text];
+    });
+    const axis = svg("line", { x1: 0, x2: width, y1: zero, y2: zero, class: "axis" });
+    return svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, axis, ...drawn.flat());
+  }
+
+  function prompts(turns) {
+    const shown = turns.slice(-120).filter((turn) => turn.amounts.responses);
+    if (!shown.length) return "";
+    const width = 900, height = 140, step = width / shown.length;
+    const all = (turn) => (turn.amounts.cached || 0) + (turn.amounts.written || 0) + (turn.amounts.uncached || 0);
+    const most = Math.max(1, ...shown.map(all));
+    const drawn = shown.map((turn, index) => {
+      const cached = ((turn.amounts.cached || 0) / most) * (height - 10);
+      const read = (all(turn) / most) * (height - 10) - cached;
+      const place = { x: index * step + step * 0.1, width: Math.min(step * 0.8, 40) };
+      const title = svg("title", {}, `${clock(turn.time)}: ${tokens(all(turn))} input tokens, ${tokens(turn.amounts.cached)} from the cache`);
+      return svg("g", {}, title,
+        svg("rect", { ...place, y: height - cached, height: cached, class: "cached" }),
+        svg("rect", { ...place, y: height - cached - read, height: Math.max(read, 0.5), class: turn.miss ? "missed" : "read" }));
+    });
+    const label = "Input tokens of each turn: from the cache, read anew, and missed. The turns below say the same in words.";
+    const square = (kind, words) => el("li", {}, svg("svg", { viewBox: "0 0 12 12", "aria-hidden": "true" }, svg("rect", { width: 12, height: 12, class: kind })), ` ${words}`);
+    return el("div", {},
+      svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, ...drawn),
+      el("ul", { class: "key" }, square("cached", "from the provider's cache"), square("read", "read anew"), square("missed", "read anew, though it should have been cached")));
+  }
+
+  function saved(amounts) {
+    const shares = amounts.shares, known = amounts.responses > 0;
+    return [
+      card("Tokens saved, net", tokens(amounts.net), [
+        `${part(shares.results)} of ${tokens(amounts.sent_before)} tokens of tool results`,
+        known ? `${part(shares.input)} of ${tokens(amounts.input + amounts.net)} input tokens` : "part of input tokens unknown: no figures yet",
+        `${tokens(amounts.saved)} less ${tokens(amounts.overhead)} overhead`], amounts.net < 0 ? "bad" : "good"),
+      card("Money saved, net", money(amounts), [
+        amounts.dollars ? `${part(shares.bill)} of a bill of ${dollars(amounts.dollars + amounts.dollars_net)} without Penumbra` : "part of the bill unknown",
+        amounts.unpriced ? `${noun(amounts.unpriced, "request")} without a known price` : "at list prices"], amounts.dollars_net < 0 ? "bad" : "good"),
+    ];
+  }
+
+  function cards(now) {
+    const amounts = now.amounts;
+    const misses = sum(amounts.misses), errors = sum(amounts.errors), secrets = sum(amounts.secrets);
+    const again = (amounts.asked || 0) + (amounts.read_again || 0);
+    const high = now.seconds.quantiles["0.95"];
+    return el("ul", { class: "cards" },
+      ...saved(amounts),
+      card("Cache misses", number(misses), misses ? [list(amounts.misses), `${tokens(amounts.missed)} tokens read anew, ${dollars(amounts.dollars_missed)}`] : `in ${noun(amounts.responses || 0, "response")} with figures`, misses ? "warn" : ""),
+      card("Asked for again", number(again), [`${number(amounts.asked)} originals, ${number(amounts.read_again)} results fetched again`, `of ${noun(amounts.new_results || 0, "result")}`]),
+      card("Secrets taken out", number(secrets), list(amounts.secrets) || "none found", secrets ? "warn" : ""),
+      card("Errors and refusals", number(errors + (amounts.refused || 0)), [amounts.refused ? `${number(amounts.refused)} not sent` : "", list(amounts.errors) || "none"], errors + (amounts.refused || 0) ? "bad" : ""),
+      card("Seconds added", (amounts.seconds || 0).toFixed(1), amounts.requests ? [`${((1000 * amounts.seconds) / amounts.requests).toFixed(0)} ms a request`, high ? `95 % below ${high} s` : ""] : "no requests yet"));
+  }
+
+  function where(amounts) {
+    const rows = [
+      ["Tool results as they came", amounts.sent_before], ["Tool results as they were sent", amounts.sent_after],
+      ["Saved", amounts.saved], ["– the injected tool's declaration", amounts.declared], ["– hidden exchanges, put back", amounts.put_back],
+      ["– hidden calls for originals", amounts.hidden_tokens], ["– results fetched again", amounts.read_again_tokens], ["Saved, net", amounts.net],
+    ];
+    return table("Tokens, in all requests that carried them (estimated)", [["what", (row) => row[0], "wrap"], ["tokens", (row) => number(row[1])]], rows);
+  }
+
+  const sessionColumns = [
+    ["session", (row) => row.id, "plain"], ["agent", (row) => row.agent, "plain"], ["model", (row) => row.model, "plain"], ["last", (row) => when(row.last), "plain"],
+    ["turns", (row) => number(row.turns)], ["results", (row) => number(row.amounts.new_results)],
+    ["saved, net", (row) => tokens(row.amounts.net)], ["of input", (row) => part(row.amounts.shares.input)], ["money, net", (row) => money(row.amounts)],
+    ["misses", (row) => number(sum(row.amounts.misses))], ["asked", (row) => number(row.amounts.asked)], ["secrets", (row) => number(sum(row.amounts.secrets))],
+  ];
+  const sessionLink = (row) => `#session/${row.id}`;
+
+  function groupTable(caption, what, rows) {
+    return table(caption, [
+      [what, (row) => row.name, "wrap"], ["results", (row) => number(row.results)], ["changed", (row) => number(row.changed)],
+      ["tokens before", (row) => number(row.before)], ["after", (row) => number(row.after)], ["less", (row) => less(row.before, row.after)],
+      ["asked back", (row) => number(row.asked)], ["not found", (row) => number(row.missing)], ["fetched again", (row) => number(row.read_again)],
+      ["went as they came", (row) => list(row.kept), "wrap"],
+    ], rows);
+  }
+
+  // Views
+
+  const views = {
+    async now() {
+      const [now, sessions] = await Promise.all([get("data/now"), get("data/sessions")]);
+      const advice = now.advice.map((each) => el("li", { class: each.level },
+        el("p", { class: "title" }, each.title), el("p", { class: "soft" }, each.text)));
+      return [
+        el("h1", {}, "What to act on now"),
+        advice.length ? el("ul", { class: "advice" }, ...advice) : el("p", {}, now.amounts.requests ? "Nothing." : "No requests yet."),
+        el("h2", {}, `Since ${when(now.started)}`),
+        cards(now),
+        el("h2", {}, "Where the tokens went"), where(now.amounts),
+        el("h2", {}, "Latest sessions"), table("The ten latest", sessionColumns, sessions.slice(0, 10), sessionLink),
+      ];
+    },
+    async sessions() {
+      return [el("h1", {}, "Sessions"), table("Since the start, the latest first", sessionColumns, await get("data/sessions"), sessionLink)];
+    },
+    async session(name) {
+      const session = await get(`data/session/${encodeURIComponent(name)}`);
+      const turns = session.turns.slice().reverse();
+      return [
+        el("h1", {}, `Session ${session.id}`),
+        el("p", { class: "soft" }, `${session.agent}, ${session.model}, ${when(session.first)} to ${when(session.last)}, ${noun(session.turns.length, "turn")}`),
+        el("ul", { class: "cards" }, ...saved(session.amounts),
+          card("Cache misses", number(sum(session.amounts.misses)), list(session.amounts.misses)),
+          card("Asked for again", number((session.amounts.asked || 0) + (session.amounts.read_again || 0)), `of ${noun(session.amounts.new_results || 0, "result")}`)),
+        el("h2", {}, "Input tokens, turn by turn"), prompts(session.turns),
+        el("h2", {}, "Turns, the latest first"), ...turns.map(turn),
+      ];
+    },
+    async result(name) {
+      const result = await get(`data/result/${encodeURIComponent(name)}`);
+      const rows = result.rows;
+      return [
+        el("h1", {}, `Result ${result.number}: ${result.tool}`),
+        el("p", {}, `${result.kept ? `Not shortened: ${result.kept}.` : `${result.how}${result.stages.length ? `, by ${result.stages.join(", ")}` : ""}.`} ` +
+          `${number(result.bytes[0])} → ${number(result.bytes[1])} bytes, ${number(result.tokens[0])} → ${number(result.tokens[1])} tokens (estimated).`),
+        el("p", { class: "soft" }, [result.family ? `Family ${result.family}.` : "", result.loss === 2 ? " Something was left out; the model can ask for it." : "",
+          sum(result.secrets) ? ` Secrets: ${list(result.secrets)}.` : "", result.asked ? ` Asked back ${noun(result.asked, "time")}.` : "",
+          result.read_again ? " Fetched again, since something had been left out of it." : ""].join("")),
+        rows ? difference(rows, result.is_cut) : el("p", {}, "Its text is not kept. With penumbra_page_originals=on, the latest results are shown here before and after, without secrets."),
+      ];
+    },
+    async by() {
+      const now = await get("data/now");
+      const agents = table("Agents, by what their requests say they are", [
+        ["agent", (row) => row.name, "wrap"], ["requests", (row) => number(row.amounts.requests)], ["saved, net", (row) => tokens(row.amounts.net)],
+        ["of results", (row) => part(row.amounts.shares.results)], ["of input", (row) => part(row.amounts.shares.input)], ["of the bill", (row) => part(row.amounts.shares.bill)],
+        ["money, net", (row) => money(row.amounts)], ["misses", (row) => number(sum(row.amounts.misses))], ["asked", (row) => number(row.amounts.asked)],
+      ], now.agents);
+      return [
+        el("h1", {}, "Tools and agents"), el("h2", {}, "Agents"), agents,
+        el("h2", {}, "Tools"), groupTable("New results, each counted once; tokens are estimated", "tool", now.tools),
+        el("h2", {}, "Families"), groupTable("What the results were taken for", "family", now.families),
+        el("h2", {}, "Left alone"), table("Requests of LLMs that went through untouched", [["reason", (row) => row[0], "wrap"], ["requests", (row) => number(row[1])]], Object.entries(now.untouched)),
+      ];
+    },
+    async days() {
+      const days = await get("data/past");
+      const rows = days.slice().reverse();
+      const conversations = rows.flatMap((day) => day.conversations.map((each) => ({ day: day.day, ...each })))
+        .sort((a, b) => b.amounts.net - a.amounts.net);
+      const sums = [
+        ["requests", (row) => number(row.amounts.requests)], ["saved, net", (row) => tokens(row.amounts.net)], ["of results", (row) => part(row.amounts.shares.results)],
+        ["of input", (row) => part(row.amounts.shares.input)], ["of the bill", (row) => part(row.amounts.shares.bill)], ["money, net", (row) => money(row.amounts)],
+        ["bill", (row) => dollars(row.amounts.dollars)], ["misses", (row) => number(sum(row.amounts.misses))], ["asked", (row) => number(row.amounts.asked)],
+        ["secrets", (row) => number(sum(row.amounts.secrets))], ["errors", (row) => number(sum(row.amounts.errors) + (row.amounts.refused || 0))],
+      ];
+      return [
+        el("h1", {}, "Days"), el("p", { class: "soft" }, "Of all proxies that share this store, over restarts. Sizes and counts only."),
+        days.length ? bars("Tokens saved, net, on each day; the table says the same", days.map((day) => ({ name: day.day, value: day.amounts.net })), tokens) : "",
+        table("The last 30 days that had requests", [["day", (row) => row.day, "plain"], ...sums], rows),
+        el("h2", {}, "Conversations"), table("Those of these days; the largest saving first", [["conversation", (row) => row.id, "plain"], ["day", (row) => row.day, "plain"], ["agent", (row) => row.agent, "plain"], ...sums], conversations.slice(0, 300)),
+      ];
+    },
+    async export() {
+      const links = [["data/everything", "everything, as JSON"], ["data/table/days", "days, as CSV"], ["data/table/conversations", "conversations of these days, as CSV"],
+        ["data/table/turns", "turns since the start, as CSV"], ["data/table/results", "results since the start, as CSV"], ["metrics", "metrics, as Prometheus reads them"]];
+      return [el("h1", {}, "Export"), el("p", { class: "soft" }, "Names of tools, sizes and counts; no content."),
+        el("ul", {}, ...links.map(([href, words]) => el("li", {}, el("a", { href, "data-row": "", download: href === "metrics" ? null : "" }, words))))];
+    },
+  };
+
+  function turn(each) {
+    const amounts = each.amounts;
+    const input = (amounts.cached || 0) + (amounts.written || 0) + (amounts.uncached || 0);
+    const facts = [
+      amounts.responses ? `${number(input)} input tokens, ${number(amounts.cached)} from the cache, ${number(amounts.output)} out` : "no figures",
+      amounts.dollars ? dollars(amounts.dollars) : "", `${number(each.carried)} results carried`, `${number((amounts.sent_before || 0) - (amounts.sent_after || 0))} tokens smaller`,
+      `${number(1000 * (amounts.seconds || 0))} ms added`, amounts.asked ? `${noun(amounts.asked, "original")} asked for, ${noun(amounts.hidden_calls || 0, "hidden call")}` : "",
+      each.note,
+    ];
+    const miss = each.miss ? el("p", { class: "miss" }, `Cache missed: ${each.miss.cause}. ${number(each.miss.tokens)} tokens read anew; ${each.miss.detail}.`) : "";
+    const results = each.results.length ? table(`New results of turn ${each.number}`, [
+      ["result", (row) => row.tool, "plain"], ["family", (row) => row.family, "plain"], ["tokens", (row) => `${number(row.tokens[0])} → ${number(row.tokens[1])}`],
+      ["less", (row) => less(row.tokens[0], row.tokens[1])],
+      ["what was done, or why not", (row) => (row.kept ? `as it came: ${row.kept}` : [row.how, ...row.stages].join(", ")) + (row.read_again ? ", fetched again" : ""), "wrap"],
+      ["asked", (row) => number(row.asked)], ["secrets", (row) => list(row.secrets), "wrap"],
+    ], each.results, (row) => `#result/${row.number}`) : "";
+    return el("section", { class: "turn", "aria-label": `Turn ${each.number}` },
+      el("h3", {}, `${clock(each.time)} · ${each.model} · status ${each.status || "open"}`), el("p", {}, facts.filter(Boolean).join(" · ")), miss, results);
+  }
+
+  function difference(rows, isCut) {
+    const body = rows.map((row) => {
+      if (row[0] === "gap") return el("tr", { class: "gap" }, el("td", { colspan: 4 }, `${noun(row[1], "equal line")}`));
+      const [kind, left, before, right, after] = row;
+      return el("tr", { class: kind }, el("td", { class: "number" }, left === null ? "" : String(left)), el("td", { class: "old" }, before === null ? "" : visible(before)),
+        el("td", { class: "number" }, right === null ? "" : String(right)), el("td", { class: "new" }, after === null ? "" : visible(after)));
+    });
+    const head = el("tr", {}, el("th", { class: "number", scope: "col" }, "line"), el("th", { class: "words", scope: "col" }, "original, without secrets"),
+      el("th", { class: "number", scope: "col" }, "line"), el("th", { class: "words", scope: "col" }, "as it was sent"));
+    const grid = el("table", { class: "diff" }, el("thead", {}, head), el("tbody", {}, ...body));
+    return el("div", {}, isCut ? el("p", { class: "soft" }, "Only the first lines are compared.") : "",
+      el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Original and sent text" }, grid));
+  }
+
+  // What is in sight
+
+  const order = ["now", "sessions", "by", "days", "export"];
+  const place = () => { const [view, name] = location.hash.slice(1).split("/"); return views[view] ? [view, name] : ["now"]; };
+  let drawing = 0;
+
+  async function draw(isNew) {
+    const mine = ++drawing, [view, name] = place();
+    let nodes;
+    try {
+      nodes = await views[view](name === undefined ? undefined : decodeURIComponent(name));
+    } catch (error) {
+      if (!isNew) return;
+      nodes = [el("h1", {}, "Not here"), el("p", {}, `It is not there any more, or the proxy has ended (${error.message}).`)];
+    }
+    if (mine !== drawing) return;
+    const focused = isNew ? null : document.activeElement && document.activeElement.getAttribute("href");
+    const scrolls = isNew ? [] : [...main.querySelectorAll(".scroll")].map((each) => each.scrollLeft);
+    main.replaceChildren(...nodes.flat().filter((node) => node !== ""));
+    [...main.querySelectorAll(".scroll")].forEach((each, index) => { each.scrollLeft = scrolls[index] || 0; });
+    filter();
+    if (focused) { const again = [...main.querySelectorAll("a")].find((each) => each.getAttribute("href") === focused); if (again) again.focus({ preventScroll: true }); }
+    if (isNew) { main.focus({ preventScroll: true }); scrollTo(0, 0); }
+    const tab = view === "session" || view === "result" ? "sessions" : view;
+    for (const link of document.querySelectorAll("nav a")) {
+      if (link.hash === `#${tab}`) link.setAttribute("aria-current", "page"); else link.removeAttribute("aria-current");
+    }
+    document.title = `${main.querySelector("h1").textContent} – Penumbra`;
+    main.setAttribute("data-drawn", String(mine));
+  }
+
+  function filter() {
+    const wanted = search.value.trim().toLowerCase();
+    for (const row of main.querySelectorAll("tbody tr, .advice li")) row.classList.toggle("hidden", wanted !== "" && !row.textContent.toLowerCase().includes(wanted));
+    for (const each of main.querySelectorAll(".turn")) {
+      const head = [...each.querySelectorAll("h3, p")].some((line) => line.textContent.toLowerCase().includes(wanted));
+      if (head) for (const row of each.querySelectorAll("tr")) row.classList.remove("hidden");
+      each.classList.toggle("hidden", wanted !== "" && !head && !each.querySelector("tbody tr:not(.hidden)"));
+    }
+  }
+
+  async function state() {
+    const now = await get("data/now");
+    document.getElementById("state").textContent = now.is_paused ? "paused" : `mode ${now.mode}`;
+    const button = document.getElementById("pause");
+    button.textContent = now.is_paused ? "Resume" : "Pause";
+    button.setAttribute("data-on", now.is_paused ? "false" : "true");
+  }
+
+  function theme(name) {
+    document.documentElement.setAttribute("data-theme", name);
+    document.getElementById("theme").textContent = name === "dark" ? "Light" : "Dark";
+  }
+  function otherTheme() {
+    const name = document.documentElement.getAttribute("data-theme") === "dark" ? "light" : "dark";
+    theme(name);
+    try { localStorage.setItem("theme", name); } catch { /* it holds for this time */ }
+  }
+
+  function move(by) {
+    const rows = [...main.querySelectorAll("a[data-row]")].filter((row) => row.offsetParent !== null);
+    if (!rows.length) return;
+    const at = rows.indexOf(document.activeElement);
+    rows[Math.min(rows.length - 1, Math.max(0, at < 0 ? (by > 0 ? 0 : rows.length - 1) : at + by))].focus();
+  }
+
+  const keys = {
+    j: () => move(1), k: () => move(-1), u: () => history.back(), t: otherTheme,
+    "/": () => search.focus(), "?": () => document.getElementById("help").showModal(),
+    ...Object.fromEntries(order.map((view, index) => [String(index + 1), () => { location.hash = view; }])),
+  };
+
+  document.addEventListener("keydown", (event) => {
+    if (event.target === search) { if (event.key === "Escape") { search.value = ""; filter(); search.blur(); } return; }
+    if (event.ctrlKey || event.metaKey || event.altKey || document.getElementById("help").open || !keys[event.key]) return;
+    event.preventDefault();
+    keys[event.key]();
+  });
+  search.addEventListener("input", filter);
+  document.getElementById("theme").addEventListener("click", otherTheme);
+  document.getElementById("keys").addEventListener("click", keys["?"]);
+  document.getElementById("pause").addEventListener("click", async (event) => {
+    await fetch(`data/pause?on=${event.currentTarget.getAttribute("data-on")}`, { method: "POST" });
+    state();
+  });
+  addEventListener("hashchange", () => { if (location.hash !== "#main") draw(true); });
+
+  // The link's token has done its work: it is not to be seen, copied or sent on.
+  if (location.search) history.replaceState(null, "", location.pathname + location.hash);
+  let chosen = null;
+  try { chosen = localStorage.getItem("theme"); } catch { /* none */ }
+  theme(chosen || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
+
+  const events = new EventSource("data/events");
+  events.onopen = () => { live.textContent = "live"; state(); draw(false); };
+  events.onerror = () => { live.textContent = "not connected"; };
+  events.onmessage = () => { live.textContent = `live, ${new Date().toLocaleTimeString()}`; state(); draw(false); };
+  draw(true);
+})();

@@ -1,0 +1,126 @@
+"""The sums that are shown and kept: of all, a day, a conversation, an agent. Counts, never content."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+_MOST_NAMES = 60
+"""Of a counter that is kept: names come from rules, from providers' statuses and from us."""
+
+
+@dataclass(slots=True)
+class Amounts:
+    """Tokens of results are estimated; those that are billed are the provider's own count.
+
+    `sent` counts a result in every request that carries it, `new` only once.
+    """
+
+    requests: int = 0
+    changed: int = 0
+    refused: int = 0
+    """Not sent, because they can't be searched for secrets."""
+    responses: int = 0
+    """With the provider's figures."""
+    seconds: float = 0.0
+    """Added to requests."""
+    new_results: int = 0
+    new_before: int = 0
+    new_after: int = 0
+    sent_before: int = 0
+    sent_after: int = 0
+    # What it costs in tokens that is not in the above.
+    declared: int = 0
+    """Of the injected tool's declaration, in every request that has it."""
+    put_back: int = 0
+    """Of hidden exchanges, in every request that has them."""
+    asked: int = 0
+    """Originals that the model asked for."""
+    found: int = 0
+    hidden_calls: int = 0
+    hidden_tokens: int = 0
+    """Input of the calls behind the client's."""
+    read_again: int = 0
+    """New results of calls that gave the same before, of which something was left out."""
+    read_again_tokens: int = 0
+    # The bill, as the provider counts.
+    uncached: int = 0
+    cached: int = 0
+    written: int = 0
+    output: int = 0
+    missed: int = 0
+    """Input that should have come from the cache, and did not."""
+    dollars: float = 0.0
+    """Of the bill, at list prices, as far as they are known."""
+    dollars_saved: float = 0.0
+    """By smaller results."""
+    dollars_spent: float = 0.0
+    """For all that `declared`, `put_back`, `hidden_tokens` and `read_again` count."""
+    dollars_missed: float = 0.0
+    unpriced: int = 0
+    """Requests that were made smaller, of models whose price is not known."""
+    misses: Counter[str] = field(default_factory=Counter)
+    """By cause."""
+    secrets: Counter[str] = field(default_factory=Counter)
+    """Newly found, by rule."""
+    errors: Counter[str] = field(default_factory=Counter)
+    """By the provider's status, or what else went wrong."""
+
+    @property
+    def saved(self) -> int:
+        """Tokens by which results were smaller, in all requests that carried them."""
+        return self.sent_before - self.sent_after
+
+    @property
+    def overhead(self) -> int:
+        """Tokens that would not have been sent without Penumbra."""
+        return self.declared + self.put_back + self.hidden_tokens + self.read_again_tokens
+
+    @property
+    def net(self) -> int:
+        """Tokens saved, less what it took; negative if it took more."""
+        return self.saved - self.overhead
+
+    @property
+    def input(self) -> int:
+        """Input tokens by the provider's count."""
+        return self.uncached + self.cached + self.written
+
+    @property
+    def dollars_net(self) -> float:
+        """Dollars saved, less what it took."""
+        return self.dollars_saved - self.dollars_spent
+
+    def add(self, other: Amounts) -> None:
+        """Add another one's sums to these."""
+        for name in NAMES:
+            value = getattr(other, name)
+            if isinstance(value, Counter):
+                getattr(self, name).update(value)
+            else:
+                setattr(self, name, getattr(self, name) + value)
+
+    def record(self) -> dict[str, Any]:
+        """For JSON: what is not 0."""
+        record = {name: value for name in NAMES if (value := getattr(self, name))}
+        return {
+            name: dict(value.most_common(_MOST_NAMES)) if isinstance(value, Counter) else value
+            for name, value in record.items()
+        }
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Amounts:
+        """What `record` gave, by any release: what is not known is left out."""
+        made = cls()
+        for name in NAMES:
+            value = record.get(name)
+            if isinstance(value, Mapping):
+                setattr(made, name, Counter(value))
+            elif value is not None:
+                setattr(made, name, value)
+        return made
+
+
+NAMES = tuple(member.name for member in fields(Amounts))

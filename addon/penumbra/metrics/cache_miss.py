@@ -1,0 +1,107 @@
+"""Why a provider read a prompt anew that it should have had in its cache."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from penumbra.apis.billed_tokens import BilledTokens
+from penumbra.apis.prompt_head import PromptHead
+
+_TOLERANCE = 0.2
+"""Part of what was there a turn ago that may be missing: clients mark where caching ends in front of it."""
+EXPIRED, MODEL, TOOLS, SYSTEM, MESSAGES, REWRITTEN, UNKNOWN = (
+    "expired",
+    "another model",
+    "tools changed",
+    "system changed",
+    "messages changed",
+    "rewritten by Penumbra",
+    "unknown",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One request, as far as its place in the provider's cache goes."""
+
+    time: float
+    """Seconds since 1970."""
+    model: str
+    head: PromptHead
+    messages: tuple[bytes, ...]
+    """Hashes of what stands in front of each message, and of all of them."""
+    least: int
+    """Tokens below which nothing is cached."""
+    cold: float
+    """Seconds without a request after which nothing of it is left, with a good margin."""
+    is_automatic: bool = True
+    """The provider caches without being asked."""
+    rewrote: str = ""
+    """What Penumbra did about the conversation as a whole."""
+    tokens: int = 0
+    """As the provider counted them; 0: it did not say."""
+
+    def counted(self, tokens: int) -> Prompt:
+        """The same, once the provider has counted it."""
+        return replace(self, tokens=tokens)
+
+    @property
+    def opening(self) -> tuple[str, bytes]:
+        """What all requests of a thread have in common."""
+        return ("", self.messages[1]) if len(self.messages) > 1 else (self.model, b"")
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """What was read anew."""
+
+    cause: str
+    tokens: int
+    detail: str = ""
+
+
+def judge(earlier: Prompt | None, now: Prompt, billed: BilledTokens) -> Miss | None:
+    """What a response says of its cache; None: all is well, or nothing can be said.
+
+    `earlier`: the request before it in the same thread.
+    """
+    if earlier is None or earlier.tokens < max(now.least, 1):
+        return None
+    expected = min(earlier.tokens, billed.prompt)
+    missed = expected - billed.cached
+    if missed <= max(now.least, expected * _TOLERANCE):
+        return None
+    if not (billed.cached or billed.written or now.is_automatic):
+        return None
+    cause, detail = _cause(earlier, now)
+    return Miss(cause, missed, detail)
+
+
+def _cause(earlier: Prompt, now: Prompt) -> tuple[str, str]:
+    if earlier.model != now.model:
+        return MODEL, f"{earlier.model} before"
+    if earlier.head.tools != now.head.tools:
+        return TOOLS, "the declared tools are others than a turn ago"
+    if earlier.head.system != now.head.system:
+        return SYSTEM, "the system prompt is another one than a turn ago"
+    if (first := _first_difference(earlier.messages, now.messages)) is not None:
+        return MESSAGES, f"the client changed message {first} of {len(earlier.messages) - 1}"
+    pause = now.time - earlier.time
+    if now.rewrote.startswith("rewrote"):
+        return REWRITTEN, now.rewrote
+    # What is known of how long providers keep a prompt has a margin of one in two.
+    if pause > now.cold / 2:
+        return EXPIRED, f"{pause:,.0f} seconds after the request before"
+    return UNKNOWN, "the prompt was the same"
+
+
+def _first_difference(earlier: Sequence[bytes], now: Sequence[bytes]) -> int | None:
+    """The number (from 1) of the first message that is another one; None: there is none."""
+    last = len(earlier) - 1
+    if last < len(now) and earlier[last] == now[last]:
+        return None
+    for number in range(1, len(earlier)):
+        if number >= len(now) or earlier[number] != now[number]:
+            return number
+    return None

@@ -1,0 +1,127 @@
+"""The figures as Prometheus reads them (text format 0.0.4).
+
+Written here and not by a client library: everything is counted already, so that of a library only this page
+of printing would be used. Base units; no label has a value for each session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from penumbra import __version__
+from penumbra.metrics.groups import ResultSums
+from penumbra.metrics.journal import SECONDS, Journal
+from penumbra.metrics.totals import Metrics
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_PREFIX = "penumbra_"
+Sample = tuple[dict[str, str], float]
+Family = tuple[str, str, str, list[Sample]]
+"""Name, type, help, samples."""
+
+
+def text(metrics: Metrics) -> str:
+    """All of them."""
+    return "".join(line + "\n" for family in _families(metrics) for line in _lines(*family))
+
+
+def _families(metrics: Metrics) -> Iterator[Family]:
+    journal = metrics.journal
+    sums = journal.amounts
+    yield "build_info", "gauge", "The version.", [({"version": __version__}, 1)]
+    yield from _counted(journal)
+    yield _tokens("result_tokens", "Estimated, in every request that carried them.", {
+        "before": sums.sent_before,
+        "after": sums.sent_after,
+    })  # fmt: skip
+    yield _tokens("new_result_tokens", "Estimated, each result once.", {
+        "before": sums.new_before,
+        "after": sums.new_after,
+    })  # fmt: skip
+    yield _labelled("overhead_tokens", "kind", "Input tokens that would not have been sent without.", {
+        "declared": sums.declared,
+        "put_back": sums.put_back,
+        "hidden_calls": sums.hidden_tokens,
+        "read_again": sums.read_again_tokens,
+    })  # fmt: skip
+    yield _labelled("billed_tokens", "kind", "By the provider's count.", {
+        "uncached": sums.uncached,
+        "cached": sums.cached,
+        "written": sums.written,
+        "output": sums.output,
+    })  # fmt: skip
+    yield _labelled("dollars", "kind", "At list prices, as far as they are known.", {
+        "billed": sums.dollars,
+        "saved": sums.dollars_saved,
+        "spent": sums.dollars_spent,
+        "missed": sums.dollars_missed,
+    })  # fmt: skip
+    yield _labelled("cache_misses", "cause", "Prompts that were read anew.", sums.misses)
+    yield _labelled("secrets_redacted", "rule", "Newly found.", sums.secrets)
+    yield _labelled("errors", "kind", "Statuses from 400 on, and what else went wrong.", sums.errors)
+    yield _labelled("untouched_requests", "reason", "Left alone.", journal.untouched)
+    yield _labelled("stages", "stage", "New results that a stage changed.", metrics.stages)
+    yield from _of_groups("tool", journal.tools.items())
+    yield from _of_groups("family", journal.families.items())
+    yield _histogram(journal)
+
+
+def _counted(journal: Journal) -> Iterator[Family]:
+    sums = journal.amounts
+    for name, told, value in (
+        ("requests", "Requests that were read.", sums.requests),
+        ("changed_requests", "Requests that were changed.", sums.changed),
+        ("refused_requests", "Requests that were not sent.", sums.refused),
+        ("results", "New tool results.", sums.new_results),
+        ("expansions", "Originals that the model asked for.", sums.asked),
+        ("expansions_found", "Those of them that were there.", sums.found),
+        ("hidden_calls", "Calls behind the client's.", sums.hidden_calls),
+        ("missed_tokens", "Input tokens that should have come from the cache.", sums.missed),
+    ):
+        yield f"{name}_total", "counter", told, [({}, value)]
+
+
+def _tokens(name: str, told: str, values: dict[str, int]) -> Family:
+    return _labelled(name, "state", told, values)
+
+
+def _labelled(name: str, label: str, told: str, values: dict[str, int] | dict[str, float]) -> Family:
+    return f"{name}_total", "counter", told, [({label: key}, value) for key, value in values.items()]
+
+
+def _of_groups(label: str, groups: Iterable[tuple[str, ResultSums]]) -> Iterator[Family]:
+    groups = list(groups)
+    tokens: list[Sample] = []
+    for name, sums in groups:
+        for state, count in (("before", sums.before), ("after", sums.after)):
+            tokens.append(({label: name, "state": state}, count))
+    yield f"{label}_tokens_total", "counter", f"Of new results, by {label}.", tokens
+    asked: list[Sample] = [({label: name}, sums.asked) for name, sums in groups if sums.asked]
+    yield f"{label}_expansions_total", "counter", f"Originals that were asked for, by {label}.", asked
+
+
+def _histogram(journal: Journal) -> Family:
+    samples: list[Sample] = []
+    below = 0
+    for end in SECONDS:
+        below += journal.seconds[end]
+        samples.append(({"le": f"{end:g}"}, below))
+    total = sum(journal.seconds.values())
+    samples += [({"le": "+Inf"}, total), ({"": "sum"}, journal.amounts.seconds), ({"": "count"}, total)]
+    return "added_seconds", "histogram", "Time added to a request.", samples
+
+
+def _lines(name: str, kind: str, told: str, samples: list[Sample]) -> Iterator[str]:
+    name = _PREFIX + name
+    yield f"# HELP {name} {told}"
+    yield f"# TYPE {name} {kind}"
+    for labels, value in samples:
+        end = "_bucket" if "le" in labels else ""
+        if "" in labels:
+            labels, end = {}, f"_{labels['']}"
+        pairs = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+        yield f"{name}{end}{{{pairs}}} {value!r}" if pairs else f"{name}{end} {value!r}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

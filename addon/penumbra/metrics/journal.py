@@ -1,0 +1,297 @@
+"""What requests and responses add up to: for the page, the history and the metrics. Counts, never content.
+
+All on the event loop. Who shows the figures is called by `changed`; what is to be kept over restarts is
+taken by `take`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from penumbra.apis.billed_tokens import BilledTokens
+from penumbra.expand.expansions import Answered
+from penumbra.metrics import cache_miss
+from penumbra.metrics.amounts import Amounts
+from penumbra.metrics.cache_miss import Prompt
+from penumbra.metrics.groups import MOST, OTHERS, Groups, label
+from penumbra.metrics.request_totals import Totals
+from penumbra.metrics.sessions import Rates, ResultRecord, Sessions, TurnRecord
+from penumbra.metrics.shown import ShownResult
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Upper ends of the histogram's buckets."""
+_MOST_LISTED = 200
+"""New results of one turn."""
+_BYTES_A_TOKEN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class NewResult:
+    """A result that got its form in this request."""
+
+    shown: ShownResult
+    call: bytes
+    """A hash of its call and its text."""
+    kept: str
+    """See `kept_reasons`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentRequest:
+    """One request as it goes to the provider."""
+
+    conversation: bytes
+    model: str
+    agent: str
+    host: str
+    api: str
+    note: str
+    totals: Totals
+    new: Sequence[NewResult]
+    secrets: Mapping[str, int]
+    """Newly found outside of results, by rule."""
+    changed: bool
+    body: tuple[int, int]
+    milliseconds: float
+    prompt: Prompt
+    rates: Rates
+    dollars_saved: float | None
+    """None: the model's price is not known."""
+    declared: int
+    """Bytes of the injected tool's declaration."""
+    put_back: int
+    """Bytes of hidden exchanges."""
+
+
+@dataclass(slots=True)
+class Pending:
+    """What was added since it was last written down."""
+
+    all: Amounts = field(default_factory=Amounts)
+    conversations: dict[str, Amounts] = field(default_factory=dict)
+    agents: dict[str, str] = field(default_factory=dict)
+    """By conversation."""
+
+
+class Journal:
+    """State: the sums since the start, the sessions, and what is still to be written down."""
+
+    def __init__(self, changed: Callable[[], None], clock: Callable[[], float] = time.time) -> None:
+        self._changed = changed
+        self._clock = clock
+        self._number = 0
+        self._pending = Pending()
+        self.amounts = Amounts()
+        self.agents: dict[str, Amounts] = {}
+        self.tools, self.families = Groups(), Groups()
+        self.sessions = Sessions()
+        self.untouched: Counter[str] = Counter()
+        self.seconds: Counter[float] = Counter()
+        """Requests by the end of the bucket that the time which was added to them falls into."""
+
+    # What happens
+
+    def sent(self, request: SentRequest) -> TurnRecord:
+        """A request goes to the provider."""
+        turn = self._turn(request)
+        session = self.sessions.begin_turn(turn)
+        results: list[ResultRecord] = []
+        for new in request.new:
+            before = session.called(new.call, new.shown.facts.loss)
+            result = self._result(new, is_repeated=before > 1)
+            self._count_result(result, turn.amounts)
+            if len(results) < _MOST_LISTED:
+                results.append(result)
+        turn.amounts.dollars_spent += turn.amounts.read_again_tokens * turn.rates.written
+        turn.results = tuple(results)
+        seconds = request.milliseconds / 1000
+        self.seconds[next((end for end in SECONDS if seconds <= end), float("inf"))] += 1
+        self._add(turn, turn.amounts)
+        return turn
+
+    def responded(self, turn: TurnRecord, status: int, figures: Sequence[Mapping[str, int]]) -> None:
+        """The response to a request is complete. `figures`: of each of its turns, the client's last."""
+        more, first = Amounts(), not turn.status
+        turn.status = str(status)
+        if first and status >= 400:
+            more.errors[turn.status] += 1
+        billed = [tokens for each in figures if (tokens := BilledTokens.of(each)) is not None]
+        if billed and not turn.is_billed:
+            turn.is_billed = True
+            _bill(billed, turn.rates, more)
+            self._judge(turn, billed, more)
+        self._add(turn, more)
+
+    def failed(self, turn: TurnRecord) -> None:
+        """A request has got no response, or not all of it."""
+        if not turn.status:
+            turn.status = "broken off"
+            self._add(turn, Amounts(errors=Counter({"broken off": 1})))
+
+    def recovered(self, turn: TurnRecord | None) -> None:
+        """A request was refused as too large and then taken."""
+        self._add(turn, Amounts(errors=Counter({"too large, sent again": 1})))
+
+    def asked(self, turn: TurnRecord | None, answered: Sequence[Answered]) -> None:
+        """The model has asked for originals."""
+        for answer in answered:
+            for sums in (self.tools.of(answer.tool), self.families.of(answer.family or "(none)")):
+                sums.asked += 1
+                sums.missing += not answer.found
+        found = sum(answer.found for answer in answered)
+        self._add(turn, Amounts(asked=len(answered), found=found))
+        if turn is not None:
+            self._mark(turn.session, {answer.ref for answer in answered})
+
+    def refused(self) -> None:
+        """A request is not sent."""
+        self._add(None, Amounts(refused=1))
+
+    def passed(self, reason: str) -> None:
+        """A request of an LLM goes through untouched."""
+        self.untouched[reason] += 1
+
+    def redacted(self, secrets: Mapping[str, int]) -> None:
+        """Secrets were taken out of something that is no call of an LLM."""
+        self._add(None, Amounts(secrets=Counter(secrets)))
+
+    # Who keeps it
+
+    def take(self) -> Pending:
+        """What was added since this was called last."""
+        pending, self._pending = self._pending, Pending()
+        return pending
+
+    # Steps
+
+    def _turn(self, request: SentRequest) -> TurnRecord:
+        self._number += 1
+        totals = request.totals
+        amounts = Amounts(
+            requests=1,
+            changed=int(request.changed),
+            seconds=request.milliseconds / 1000,
+            sent_before=totals.tokens_before,
+            sent_after=totals.tokens_after,
+            declared=request.declared // _BYTES_A_TOKEN,
+            put_back=request.put_back // _BYTES_A_TOKEN,
+            dollars_saved=request.dollars_saved or 0.0,
+            unpriced=int(request.dollars_saved is None),
+            secrets=Counter(request.secrets),
+        )
+        amounts.dollars_spent = (amounts.declared + amounts.put_back) * request.rates.cached
+        return TurnRecord(
+            number=self._number,
+            time=self._clock(),
+            session=request.conversation.hex()[:8],
+            model=label(request.model),
+            agent=label(request.agent),
+            host=label(request.host),
+            api=request.api,
+            note=request.note,
+            results=(),
+            carried=totals.results,
+            body=request.body,
+            prompt=request.prompt,
+            rates=request.rates,
+            amounts=amounts,
+        )
+
+    def _result(self, new: NewResult, *, is_repeated: bool) -> ResultRecord:
+        self._number += 1
+        facts = new.shown.facts
+        return ResultRecord(
+            number=self._number,
+            tool=label(new.shown.tool),
+            family=facts.family,
+            how=facts.how,
+            stages=facts.stages,
+            loss=facts.loss,
+            bytes=(facts.bytes_before, facts.bytes_after),
+            tokens=(facts.tokens_before, facts.tokens_after),
+            secrets=dict(facts.redactions),
+            kept=new.kept,
+            is_repeated=is_repeated,
+            ref=facts.ref,
+        )
+
+    def _count_result(self, result: ResultRecord, amounts: Amounts) -> None:
+        before, after = result.tokens
+        for sums in (self.tools.of(result.tool), self.families.of(result.family or "(none)")):
+            sums.results += 1
+            sums.changed += not result.kept
+            sums.before += before
+            sums.after += after
+            sums.read_again += result.is_repeated
+            if result.kept:
+                sums.kept[result.kept] += 1
+        amounts.new_results += 1
+        amounts.new_before += before
+        amounts.new_after += after
+        amounts.secrets.update(result.secrets)
+        if result.is_repeated:
+            amounts.read_again += 1
+            amounts.read_again_tokens += after
+
+    def _judge(self, turn: TurnRecord, billed: Sequence[BilledTokens], more: Amounts) -> None:
+        """Whether the response's first turn found in the cache what it should have."""
+        prompt = turn.prompt
+        session = self.sessions.get(turn.session)
+        if session is None or len(prompt.messages) < 2:
+            return
+        miss = cache_miss.judge(session.threads.get(prompt.opening), prompt, billed[0])
+        if miss is not None:
+            turn.miss = miss
+            more.misses[miss.cause] += 1
+            more.missed += miss.tokens
+            more.dollars_missed += miss.tokens * max(0.0, turn.rates.written - turn.rates.cached)
+        session.follows(prompt.counted(billed[-1].prompt))
+
+    def _mark(self, name: str, references: set[str]) -> None:
+        """The results that were asked back."""
+        session = self.sessions.get(name)
+        for turn in session.turns if session is not None else ():
+            for result in turn.results:
+                result.asked += bool(result.ref) and result.ref in references
+
+    def _add(self, turn: TurnRecord | None, more: Amounts) -> None:
+        """Count on, wherever it is counted."""
+        targets = [self.amounts, self._pending.all]
+        if turn is not None:
+            if more is not turn.amounts:
+                targets.append(turn.amounts)
+            if (session := self.sessions.get(turn.session)) is not None:
+                targets.append(session.amounts)
+            targets.append(self._agent(turn.agent))
+            targets.append(self._pending.conversations.setdefault(turn.session, Amounts()))
+            self._pending.agents[turn.session] = turn.agent
+        for target in targets:
+            target.add(more)
+        self._changed()
+
+    def _agent(self, name: str) -> Amounts:
+        if name not in self.agents and len(self.agents) >= MOST:
+            name = OTHERS
+        return self.agents.setdefault(name, Amounts())
+
+
+def _bill(billed: Sequence[BilledTokens], rates: Rates, more: Amounts) -> None:
+    """What a response costs. Without us the first turn would have been the only one."""
+    more.responses = 1
+    for number, tokens in enumerate(billed):
+        prompt = tokens.uncached * rates.input + tokens.cached * rates.cached + tokens.written * rates.written
+        output = tokens.output * rates.output
+        more.uncached += tokens.uncached
+        more.cached += tokens.cached
+        more.written += tokens.written
+        more.output += tokens.output
+        more.dollars += prompt + output
+        if number:
+            more.hidden_calls += 1
+            more.hidden_tokens += tokens.prompt
+            more.dollars_spent += prompt
+        if number < len(billed) - 1:
+            more.dollars_spent += output

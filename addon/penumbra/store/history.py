@@ -1,0 +1,139 @@
+"""What was done on each day, in sums: of all, and of each conversation. Sizes and counts, no content.
+
+Several proxies write into one file: a row is read and written in one transaction. A record is a tree of
+sums, whatever their names, so that a release can write sums that another one does not know.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import orjson
+import zstandard
+
+from penumbra.store.database import Database
+from penumbra.store.eviction import Lifetime
+from penumbra.store.seal import Seal
+from penumbra.store.table import compress, decompress
+
+TABLE = "history"
+DAYS = 92
+"""So many are kept."""
+MOST_CONVERSATIONS = 300
+"""Of a day; the sums of the smallest ones are together under `OTHERS`."""
+OTHERS = "(others)"
+_MOST_NAMES = 500
+"""Of one tree's branch."""
+_SECONDS_A_DAY = 86_400.0
+Tree = dict[str, Any]
+"""Numbers, texts and trees by name."""
+
+
+class History:
+    """Rows by day. `clock` gives seconds since 1970."""
+
+    def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
+        self._database = database
+        self._seal = database.seal(TABLE)
+        self._clock = clock
+        database.add(TABLE, Lifetime(lambda: clock() - DAYS * _SECONDS_A_DAY, leaves_last=True))
+
+    def today(self) -> str:
+        """The day as rows name it: the user's own."""
+        return time.strftime("%Y-%m-%d", time.localtime(self._clock()))
+
+    def add(self, sums: Tree, conversations: Mapping[str, Tree]) -> Future[None]:
+        """Add to what was done today."""
+        more = {"all": sums, "conversations": dict(conversations)}
+        return self._database.submit(partial(self._add, self.today(), more))
+
+    def last(self, count: int) -> Future[dict[str, Tree]]:
+        """The records of the last days that have one, by day, the latest last."""
+        names = days(self._clock(), count)
+        return self._database.submit(lambda connection: read(connection, self._database.key, names))
+
+    def _add(self, day: str, more: Tree, connection: sqlite3.Connection) -> None:
+        # To wait for another process here, and not to fail where it has written in between.
+        connection.execute("BEGIN IMMEDIATE")
+        key = _key(self._database.key, day)
+        there = read(connection, self._database.key, [day]).get(day, {})
+        record = added_up(there, more)
+        _bound(record["conversations"])
+        row = (key, int(self._clock()), self._seal.close(key, compress(orjson.dumps(record))))
+        connection.execute(f"INSERT OR REPLACE INTO {TABLE} VALUES (?, ?, ?)", row)
+
+
+def days(now: float, count: int) -> list[str]:
+    """The names of the last days, the latest last."""
+    noon = now - now % _SECONDS_A_DAY + _SECONDS_A_DAY / 2
+    names = [time.strftime("%Y-%m-%d", time.localtime(noon - n * _SECONDS_A_DAY)) for n in range(count + 1)]
+    today = time.strftime("%Y-%m-%d", time.localtime(now))
+    return sorted({today, *(name for name in names if name <= today)})[-count:]
+
+
+def read(connection: sqlite3.Connection, key: bytes, names: Sequence[str]) -> dict[str, Tree]:
+    """The records of some days; of what was written with another key there is nothing."""
+    return dict(_read(connection, key, names))
+
+
+def read_file(path: Path, key: bytes, count: int) -> dict[str, Tree]:
+    """The records of the last days in a database that this process does not have open. Raises
+    sqlite3.Error."""
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=2)) as connection:
+        return read(connection, key, days(time.time(), count))
+
+
+def _read(connection: sqlite3.Connection, key: bytes, names: Sequence[str]) -> Iterator[tuple[str, Tree]]:
+    seal = Seal(key, TABLE)
+    for name in names:
+        row_key = _key(key, name)
+        row = connection.execute(f"SELECT record FROM {TABLE} WHERE key = ?", (row_key,)).fetchone()
+        data = seal.open(row_key, row[0]) if row is not None else None
+        if data is None:
+            continue
+        try:
+            record = orjson.loads(decompress(data))
+        except (zstandard.ZstdError, orjson.JSONDecodeError):
+            continue
+        if isinstance(record, dict):
+            yield name, record
+
+
+def _key(key: bytes, day: str) -> bytes:
+    return hashlib.blake2b(f"day {day}".encode(), key=key[:64], digest_size=16).digest()
+
+
+def added_up(first: Mapping[str, Any], second: Mapping[str, Any]) -> Tree:
+    """Both: numbers of one name are added, of texts the second one's stays."""
+    both: Tree = dict(first)
+    for name, value in second.items():
+        before = both.get(name)
+        if name not in both and len(both) >= _MOST_NAMES:
+            continue
+        if isinstance(value, Mapping):
+            both[name] = added_up(before if isinstance(before, Mapping) else {}, value)
+        elif isinstance(value, int | float) and isinstance(before, int | float):
+            both[name] = before + value
+        else:
+            both[name] = value
+    return both
+
+
+def _bound(conversations: Tree) -> None:
+    """Have at most so many conversations, the smallest ones as one."""
+    if len(conversations) <= MOST_CONVERSATIONS:
+        return
+    others = conversations.pop(OTHERS, {})
+    sizes = sorted(conversations, key=lambda name: conversations[name].get("requests", 0))
+    for name in sizes[: len(conversations) - MOST_CONVERSATIONS + 1]:
+        others = added_up(others, conversations.pop(name))
+    others.pop("agent", None)
+    conversations[OTHERS] = others

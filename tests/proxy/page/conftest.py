@@ -1,0 +1,105 @@
+"""A proxy with a page."""
+
+from __future__ import annotations
+
+import json
+import socket
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+
+import pytest
+
+from support.mitm import Mitmdump, eventually
+from support.upstream.script import ToolCall, turn
+
+HOSTILE = "<script>document.title='ran'</script><img src=x onerror=\"document.title='ran'\">"
+TOOL = {"name": "Bash", "description": "Runs.", "input_schema": {"type": "object"}}
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
+LOG = "\n".join(
+    [
+        *(f"2026-01-01 00:00:{n % 60:02d} INFO worker idle, nothing to do" for n in range(300)),
+        HOSTILE,
+        f"token={SECRET}",
+    ]
+)
+REQUEST = "POST", "https://api.anthropic.com/v1/messages"
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+class Page:
+    """A proxy, its page, and an agent that works through it."""
+
+    def __init__(self, proxy: Mitmdump, client: Any, upstream: Any, key: str) -> None:
+        self.proxy, self._client, self._upstream = proxy, client, upstream
+        self._headers = {
+            "x-api-key": key,
+            "anthropic-version": "2023-06-01",
+            "user-agent": "claude-cli/2.1 (x)",
+        }
+        self._messages: list[dict[str, Any]] = [{"role": "user", "content": f"Which job is slow, of {key}?"}]
+
+    @property
+    def running(self) -> dict[str, Any]:
+        """What the proxy says of itself to `penumbra page`."""
+        (file,) = eventually(lambda: list(self.proxy.home.rglob("running/*.json")))
+        return dict(json.loads(file.read_text()))
+
+    @property
+    def link(self) -> str:
+        return str(self.running["page"])
+
+    def get(self, path: str, through: str = "", **headers: str) -> tuple[int, bytes, Any]:
+        """Status, body and headers; with the link's token."""
+        link = urlsplit(self.link)
+        url = f"{link.scheme}://{link.netloc}{path}"
+        headers = {"Authorization": f"Bearer {link.query.removeprefix('token=')}"} | {
+            name.replace("_", "-"): value for name, value in headers.items()
+        }
+        opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({"http": through} if through else {})
+        )
+        try:
+            with opener.open(urllib.request.Request(url, headers=headers), timeout=30) as response:
+                return response.status, response.read(), response.headers
+        except HTTPError as error:
+            return error.code, error.read(), error.headers
+
+    def json(self, path: str, **more: str) -> Any:
+        status, body, _ = self.get(path, **more)
+        assert status == 200, body
+        return json.loads(body)
+
+    def tool_prints(self, text: str = LOG, model: str = "claude-sonnet-4-5") -> None:
+        """The model calls a tool, the tool prints, the model answers."""
+        self._upstream.answers(turn(ToolCall("Bash", {"command": "docker logs worker"})), turn("I see."))
+        content = self._send(model)["content"]
+        call = next(block["id"] for block in content if block["type"] == "tool_use")
+        result = {"type": "tool_result", "tool_use_id": call, "content": text}
+        self._messages += [{"role": "assistant", "content": content}, {"role": "user", "content": [result]}]
+        self._messages.append({"role": "assistant", "content": self._send(model)["content"]})
+        self._messages.append({"role": "user", "content": "Go on."})
+
+    def _send(self, model: str) -> Any:
+        body = {"model": model, "max_tokens": 9, "tools": [TOOL], "messages": self._messages}
+        response = self._client.request(*REQUEST, json=body, headers=self._headers)
+        assert response.status_code == 200, response.text
+        return response.json()
+
+
+@pytest.fixture
+def page(own_proxy: Any, clients: Any, upstream: Any, api_key: str) -> Callable[..., Page]:
+    """`page(**options)`."""
+
+    def start(**options: str) -> Page:
+        proxy = own_proxy("regular", **{"penumbra_page": str(free_port()), **options})
+        return Page(proxy, clients.http(proxy), upstream, api_key)
+
+    return start

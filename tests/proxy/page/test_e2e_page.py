@@ -1,0 +1,113 @@
+"""The page's figures, who gets them, and that they outlive a restart."""
+
+import csv
+import io
+import json
+import threading
+import urllib.error
+import urllib.request
+from urllib.parse import urlsplit
+
+import pytest
+
+from proxy.page.conftest import HOSTILE, LOG, SECRET
+from support.mitm import eventually
+
+
+def test_it_shows_what_was_done_to_those_with_the_link_and_after_a_restart(page):
+    shown = page(penumbra_page_originals="on")
+    shown.tool_prints()
+    now = shown.json("/data/now")
+    sums = now["amounts"]
+    assert (sums["requests"], sums["new_results"], sums["secrets"]) == (2, 1, {"github-token": 1})
+    assert 0 < sums["net"] < sums["saved"] < sums["sent_before"]
+    assert sums["responses"] == 2
+    assert sums["dollars"] > 0
+    assert [each["name"] for each in now["agents"]] == ["claude-cli"]
+    (session,) = shown.json("/data/sessions")
+    turns = shown.json(f"/data/session/{session['id']}")["turns"]
+    (result,) = turns[1]["results"]
+    assert result["tokens"][1] < result["tokens"][0] / 2
+
+    # Both forms, without the secret; what would be markup is text in JSON.
+    status, body, headers = eventually(
+        lambda: (found := shown.get(f"/data/result/{result['number']}")) and b'"rows":[' in found[1] and found
+    )
+    assert status == 200
+    assert headers["Content-Type"] == "application/json"
+    assert SECRET.encode() not in body
+    assert HOSTILE in {row[2] for row in json.loads(body)["rows"] if row[0] != "gap"}
+    for path in ("/data/everything", "/metrics", "/data/table/results", "/data/now"):
+        _, body, _ = shown.get(path)
+        assert SECRET.encode() not in body
+        assert LOG[:40].encode() not in body
+    rows = list(csv.DictReader(io.StringIO(shown.get("/data/table/turns")[1].decode())))
+    assert [row["conversation"] for row in rows] == [session["id"]] * 2
+    assert f"penumbra_requests_total {sums['requests']}" in shown.get("/metrics")[1].decode()
+
+    link = shown.link
+    shown.proxy.stop()
+    shown.proxy.start()
+    assert shown.link == link
+    assert shown.json("/data/sessions") == []
+    (day,) = shown.json("/data/past")
+    assert day["amounts"]["requests"] == 2
+    assert [each["id"] for each in day["conversations"]] == [session["id"]]
+
+
+def test_nobody_else_gets_anything_and_all_is_said_to_browsers(page):
+    shown = page()
+    netloc = urlsplit(shown.link).netloc
+    for path in ("/", "/page.js", "/data/now", "/data/events", "/metrics", "/nothing"):
+        status, body, headers = shown.get(path, Authorization="")
+        assert status == 403, path
+        assert b"figures" not in body
+        assert "script-src 'self'" in headers["Content-Security-Policy"]
+        assert "unsafe" not in headers["Content-Security-Policy"]
+    assert shown.get("/", Host="evil.example")[0] == 403
+    assert shown.get("/data/now", Origin="http://evil.example")[0] == 403
+    assert shown.get("/data/now", Sec_Fetch_Site="cross-site")[0] == 403
+    status, body, headers = shown.get("/")
+    assert (status, headers["Cache-Control"]) == (200, "no-store")
+    assert {"HttpOnly", "SameSite=Strict"} <= set(headers["Set-Cookie"].split("; "))
+    assert body.count(b"<script") == body.count(b"<script src=") == 1
+    assert b"style=" not in body
+    assert shown.get("/../server.py")[0] == 404
+    # Through the proxy everybody would come from this machine.
+    assert shown.get("/", through=shown.proxy.url)[0] == 403
+    assert netloc not in shown.proxy.log() or "token" not in shown.proxy.log()
+
+
+def test_through_the_proxy_it_is_led_to_and_its_events_come_at_once(page):
+    shown = page(penumbra_page="proxy")
+    assert shown.link.startswith("http://penumbra.local/?token=")
+    through = shown.proxy.url
+    assert shown.get("/data/now", through=through)[0] == 200
+    assert shown.get("/data/now", through=through, Authorization="")[0] == 403
+    assert shown.get("/data/now", through=through, Authorization="", X_Penumbra_Page="x")[0] == 403
+
+    told = threading.Event()
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({"http": through}))
+    address = shown.link.replace("/?", "/data/events?")
+    with opener.open(address, timeout=30) as events:
+        assert events.headers["Content-Type"] == "text/event-stream"
+        assert events.readline() == b": here\n"
+
+        def listen():
+            while not events.readline().startswith(b"data: "):
+                pass
+            told.set()
+
+        listener = threading.Thread(target=listen, daemon=True)
+        listener.start()
+        shown.tool_prints()
+        assert told.wait(20)
+        listener.join()
+
+
+def test_it_can_be_off(page):
+    shown = page(penumbra_page="off")
+    assert shown.link == ""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({"http": shown.proxy.url}))
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        opener.open("http://penumbra.local/", timeout=30)

@@ -1,0 +1,125 @@
+"""The page in a browser: live, by keyboard, dark and narrow, for everybody, and with hostile names and texts."""
+
+import os
+import shutil
+import subprocess
+import warnings
+from pathlib import Path
+
+import pytest
+
+from proxy.page.conftest import HOSTILE
+from support import browser as browsers
+from support.mitm import eventually
+
+DRAWN = "document.querySelector('main[data-drawn] h1') && document.querySelector('main h1').textContent"
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penumbra-tests"
+
+
+def lacking(what):
+    """Skips, and says so where nobody can overlook it."""
+    warnings.warn(f"the page is not looked at: this machine has no {what}", stacklevel=2)
+    pytest.skip(f"needs {what}")
+
+
+def axe():
+    """axe-core's script: what npm has, or had a former time."""
+    script = CACHE / "node_modules/axe-core/axe.min.js"
+    if not script.exists() and shutil.which("npm"):
+        CACHE.mkdir(parents=True, exist_ok=True)
+        command = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "axe-core@4"]
+        subprocess.run(command, cwd=CACHE, timeout=120, check=False)
+    return script.read_text() if script.exists() else ""
+
+
+@pytest.fixture
+def browser():
+    if not browsers.program():
+        lacking("Chromium")
+    with browsers.Browser() as opened:
+        yield opened
+
+
+def violations(browser, script):
+    browser.run(f"{script};0")
+    return browser.run(
+        "axe.run().then(r => r.violations.map(v => v.id + ' ' + v.nodes.map(n => n.html.slice(0, 200))))"
+    )
+
+
+def test_it_is_live_is_led_by_keys_and_runs_nothing(page, browser):
+    shown = page(penumbra_page_originals="on")
+    browser.prefers("light")
+    browser.open(shown.link)
+    browser.until(f"({DRAWN}) === 'What to act on now'")
+    assert "token" not in browser.run("location.href + document.cookie")
+    browser.until("document.getElementById('live').textContent.startsWith('live')")
+    assert "No requests yet." in browser.run("document.querySelector('main').textContent")
+
+    # It says by itself what happens meanwhile; names and texts stay text.
+    shown.tool_prints()
+    shown.tool_prints(model=HOSTILE)
+    browser.until("document.querySelector('main').textContent.includes('claude-cli')")
+    cells = "[...document.querySelectorAll('td')].map(cell => cell.textContent)"
+    assert browser.until(f"{cells}.find(text => text.startsWith('<script'))") == HOSTILE[:60]
+
+    browser.press("2")
+    browser.until("document.querySelectorAll('main a[data-row]').length === 1")
+    browser.press("j")
+    browser.press("Enter")
+    browser.until(f"({DRAWN}).startsWith('Session ')")
+    browser.run("[...document.querySelectorAll('main a[data-row]')].at(-1).click()")
+    browser.until(f"({DRAWN}).startsWith('Result ')")
+    browser.until("document.querySelector('.diff') !== null")
+    assert browser.run(
+        "[...document.querySelectorAll('.diff td')].some(c => c.textContent.includes('onerror'))"
+    )
+    assert browser.run("document.querySelectorAll('main script, main img').length") == 0
+    assert browser.run("document.title").endswith("Penumbra")
+    browser.press("u")
+    browser.until(f"({DRAWN}).startsWith('Session ')")
+
+    # What would run is stopped by the page's policy, too.
+    browser.run(
+        "document.body.append(Object.assign(document.createElement('img'), {src: 'http://127.0.0.1:9/x'}))"
+    )
+    assert eventually(
+        lambda: browser.run("1") and any("Content Security Policy" in each for each in browser.said)
+    )
+    browser.said.clear()
+
+    browser.press("/")
+    browser.run(
+        "document.getElementById('search').value = 'no such thing'; document.getElementById('search').dispatchEvent(new Event('input'))"
+    )
+    assert browser.run("[...document.querySelectorAll('.turn')].every(t => t.offsetParent === null)")
+    browser.run("document.getElementById('search').blur()")
+
+    browser.run("document.getElementById('pause').click()")
+    assert browser.until("document.getElementById('state').textContent") in ("paused", "mode standard")
+    browser.until("document.getElementById('state').textContent === 'paused'")
+    assert shown.running["is_paused"]
+    assert browser.said == []
+
+
+def test_axe_finds_nothing(page, browser):
+    if not (script := axe()):
+        lacking("npm, or axe-core from it")
+    shown = page(penumbra_page_originals="on")
+    shown.tool_prints()
+    browser.open(shown.link)
+    browser.until(DRAWN)
+    (session,) = shown.json("/data/sessions")
+    number = shown.json(f"/data/session/{session['id']}")["turns"][1]["results"][0]["number"]
+    views = ("now", "sessions", "by", "days", "export", f"session/{session['id']}", f"result/{number}")
+    for width in (1200, 360):
+        browser.resize(width, 800)
+        for theme in ("light", "dark"):
+            browser.run(f"document.documentElement.setAttribute('data-theme', '{theme}')")
+            for view in views:
+                before = browser.run("document.querySelector('main').getAttribute('data-drawn')")
+                browser.run(f"location.hash = '{view}'")
+                browser.until(f"document.querySelector('main').getAttribute('data-drawn') !== '{before}'")
+                assert violations(browser, script) == [], (view, theme, width)
+                # Nothing stands beside the screen but what can be scrolled by itself.
+                assert browser.run("document.documentElement.scrollWidth") <= width, (view, width)

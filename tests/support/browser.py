@@ -1,0 +1,144 @@
+"""A headless Chromium, driven over its debugging protocol."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from websockets.sync.client import connect
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_LISTENS = re.compile(r"DevTools listening on (ws://\S+)")
+_LIMIT = 60.0
+"""Seconds for anything."""
+
+
+def program() -> str:
+    """Chromium; empty if this machine has none."""
+    return next((path for name in _NAMES if (path := shutil.which(name))), "")
+
+
+class Browser:
+    """One page. What it says to its console and what fails in it is in `said`."""
+
+    def __init__(self, width: int = 1200, height: int = 900, proxy: str = "") -> None:
+        self._home = tempfile.mkdtemp(prefix="chromium-")
+        command = [
+            program(),
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--remote-debugging-port=0",
+            f"--user-data-dir={self._home}",
+            *([f"--proxy-server={proxy}"] if proxy else []),
+            "about:blank",
+        ]
+        log = Path(self._home, "log")
+        with log.open("wb") as out:
+            self._process = subprocess.Popen(
+                command, stderr=out, stdout=out, env={**os.environ, "HOME": self._home}
+            )
+        found = None
+        limit = time.monotonic() + _LIMIT
+        while found is None and time.monotonic() < limit:
+            time.sleep(0.05)
+            found = _LISTENS.search(log.read_text(errors="replace"))
+        assert found is not None, log.read_text(errors="replace")
+        self._socket = connect(found[1], max_size=None)
+        self._ids = itertools.count(1)
+        self._session = ""
+        self.said: list[str] = []
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log"):
+            self.call(f"{domain}.enable")
+        self.resize(width, height)
+
+    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """A command of the protocol."""
+        number = next(self._ids)
+        message: dict[str, Any] = {"id": number, "method": method, "params": parameters}
+        self._socket.send(json.dumps(message | ({"sessionId": self._session} if self._session else {})))
+        while True:
+            answer = json.loads(self._socket.recv(timeout=_LIMIT))
+            self._heard(answer)
+            if answer.get("id") == number:
+                assert "error" not in answer, answer
+                return dict(answer["result"])
+
+    def open(self, address: str) -> None:
+        """Lead it there."""
+        self.call("Page.navigate", url=address)
+
+    def run(self, script: str) -> Any:
+        """The value of an expression in the page; a promise is waited for."""
+        result = self.call(
+            "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True, userGesture=True
+        )
+        assert "exceptionDetails" not in result, result["exceptionDetails"]
+        return result["result"].get("value")
+
+    def until(self, script: str) -> Any:
+        """The value of an expression once it is true."""
+        return _eventually(lambda: self.run(script), script)
+
+    def press(self, key: str) -> None:
+        """A key that is a character or has a name."""
+        text = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
+        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
+        self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
+
+    def resize(self, width: int, height: int) -> None:
+        """Of the window, in its own pixels."""
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 600,
+        )
+
+    def prefers(self, scheme: str) -> None:
+        """`dark` or `light`."""
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    def picture(self, path: Path) -> None:
+        """A PNG of the whole page."""
+        taken = self.call("Page.captureScreenshot", captureBeyondViewport=True)
+        path.write_bytes(base64.b64decode(taken["data"]))
+
+    def close(self) -> None:
+        """Ends it."""
+        self._socket.close()
+        self._process.terminate()
+        self._process.wait()
+        shutil.rmtree(self._home, ignore_errors=True)
+
+    def __enter__(self) -> Browser:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _heard(self, message: dict[str, Any]) -> None:
+        if message.get("method") in ("Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled"):
+            self.said.append(json.dumps(message["params"]))
+
+
+def _eventually(told: Callable[[], Any], what: str) -> Any:
+    limit = time.monotonic() + _LIMIT
+    while not (found := told()):
+        assert time.monotonic() < limit, what
+        time.sleep(0.05)
+    return found

@@ -1,0 +1,39 @@
+"""The figures as Prometheus reads them."""
+
+from __future__ import annotations
+
+import re
+
+from penumbra.expand.expansions import Answered
+from penumbra.metrics import exposition
+from penumbra.metrics.totals import Metrics
+
+_SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\[\\n"])*",?)*)\})? ([0-9.e+-]+)', re.ASCII)
+
+
+def test_every_line_is_what_the_format_allows() -> None:
+    metrics = Metrics()
+    metrics.journal.asked(None, [Answered("r", True, 5, 'a"b\\c', "grep")])
+    metrics.journal.amounts.misses["expired"] += 2
+    metrics.journal.seconds[0.005] += 3
+    metrics.journal.seconds[float("inf")] += 1
+    kinds: dict[str, str] = {}
+    samples: dict[str, float] = {}
+    for line in exposition.text(metrics).rstrip("\n").split("\n"):
+        if line.startswith("# TYPE "):
+            _, _, name, kind = line.split(" ")
+            kinds[name] = kind
+        elif not line.startswith("# HELP "):
+            match = _SAMPLE.fullmatch(line)
+            assert match, line
+            name = match[1] if match[1] in kinds else re.sub(r"_(bucket|sum|count)$", "", match[1])
+            assert (
+                kinds[name] == "counter" if name.endswith("_total") else kinds[name] in ("gauge", "histogram")
+            ), line
+            assert line not in samples
+            samples[line.rpartition(" ")[0]] = float(match[3])
+    assert samples['penumbra_tool_expansions_total{tool="a\\"b\\\\c"}'] == 1
+    assert samples['penumbra_cache_misses_total{cause="expired"}'] == 2
+    assert samples['penumbra_added_seconds_bucket{le="0.0025"}'] == 0
+    assert samples['penumbra_added_seconds_bucket{le="10"}'] == 3
+    assert samples['penumbra_added_seconds_bucket{le="+Inf"}'] == samples["penumbra_added_seconds_count"] == 4

@@ -1,0 +1,181 @@
+"""What requests and responses add up to, and why a provider's cache missed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from penumbra.apis.prompt_head import PromptHead
+from penumbra.expand.expansions import Answered
+from penumbra.metrics import advice, overview
+from penumbra.metrics.amounts import Amounts
+from penumbra.metrics.cache_miss import Prompt
+from penumbra.metrics.journal import Journal, NewResult, SentRequest
+from penumbra.metrics.request_totals import Totals
+from penumbra.metrics.sessions import Rates, TurnRecord
+from penumbra.store.decisions import Facts
+
+RATES = Rates(input=1e-6, cached=1e-7, written=1.25e-6, output=5e-6)
+HEAD = PromptHead(b"tools", b"system")
+START, FIRST = b"", b"1"
+
+
+def result(
+    tool: str = "Bash", before: int = 1_000, after: int = 100, call: bytes = b"c", **facts: Any
+) -> NewResult:
+    made = Facts(how="shortened", tokens_before=before, tokens_after=after, ref="shadow_1", loss=2)
+    shown: Any = SimpleNamespace(tool=tool, facts=replace(made, **facts), new=True, call_id="")
+    return NewResult(shown, call, "")
+
+
+def request(*new: NewResult, carried: tuple[int, int] = (0, 0), **more: Any) -> SentRequest:
+    facts = [each.shown.facts for each in new]
+    before, after = (
+        carried[0] + sum(f.tokens_before for f in facts),
+        carried[1] + sum(f.tokens_after for f in facts),
+    )
+    prompt = Prompt(1_000.0, "m", HEAD, (START, FIRST), 1_024, 600.0)
+    values: dict[str, Any] = {
+        "conversation": b"\x01" * 32, "model": "m", "agent": "claude-cli", "host": "h", "api": "a", "note": "",
+        "totals": Totals(len(new), len(new), 0, 0, before, after, 0), "new": new, "secrets": {}, "changed": True,
+        "body": (9, 9), "milliseconds": 20.0, "prompt": prompt, "rates": RATES, "dollars_saved": 0.001,
+        "declared": 400, "put_back": 0,
+    }  # fmt: skip
+    return SentRequest(**values | more)
+
+
+def usage(cached: int = 0, uncached: int = 0, written: int = 0, output: int = 0) -> dict[str, int]:
+    return {
+        "input_tokens": uncached,
+        "cache_read_input_tokens": cached,
+        "cache_creation_input_tokens": written,
+        "output_tokens": output,
+    }
+
+
+@pytest.fixture
+def journal() -> Journal:
+    return Journal(lambda: None, lambda: 1_000.0)
+
+
+def test_what_it_takes_is_taken_off(journal: Journal) -> None:
+    turn = journal.sent(request(result(), put_back=80))
+    journal.responded(
+        turn, 200, [usage(written=5_000, output=50), usage(cached=5_000, written=200, output=70)]
+    )
+    sums = journal.amounts
+    assert (sums.saved, sums.declared, sums.put_back, sums.hidden_tokens) == (900, 100, 20, 5_200)
+    assert sums.net == 900 - 100 - 20 - 5_200
+    assert sums.input == 10_200
+    # The second call's prompt, what the first one said, and what stands in every request.
+    spent = 5_000 * 1e-7 + 200 * 1.25e-6 + 50 * 5e-6 + 120 * 1e-7
+    assert sums.dollars_spent == pytest.approx(spent)
+    assert sums.dollars == pytest.approx(
+        5_000 * 1.25e-6 + 50 * 5e-6 + 5_000 * 1e-7 + 200 * 1.25e-6 + 70 * 5e-6
+    )
+    shares = overview.overview(journal)["amounts"]["shares"]
+    assert shares["results"] == sums.net / 1_000
+    assert advice.advice(journal)[0].about == "net"
+
+
+def test_what_is_not_known_is_not_nothing(journal: Journal) -> None:
+    journal.sent(request(result(), dollars_saved=None, rates=Rates()))
+    shares = overview.overview(journal)["amounts"]["shares"]
+    assert (shares["input"], shares["bill"]) == (None, None)
+    assert shares["results"] is not None
+    assert journal.amounts.unpriced == 1
+
+
+def test_the_same_result_again_is_counted_where_something_was_left_out(journal: Journal) -> None:
+    journal.sent(request(result(call=b"lossy"), result(call=b"whole", loss=0)))
+    journal.sent(
+        request(result(call=b"lossy", after=300), result(call=b"whole", loss=0), result(call=b"new"))
+    )
+    assert (journal.amounts.read_again, journal.amounts.read_again_tokens) == (1, 300)
+    ((_, sums),) = journal.tools.items()
+    assert (sums.results, sums.read_again) == (5, 1)
+
+
+def test_results_that_are_asked_back_are_marked(journal: Journal) -> None:
+    turn = journal.sent(request(*[result(call=bytes([n]), family="pytest") for n in range(6)]))
+    journal.asked(
+        turn, [Answered("shadow_1", True, 900, "Bash", "pytest"), Answered("x", False, 0, "Bash", "pytest")]
+    )
+    assert all(each.asked == 1 for each in turn.results)
+    titles = [each.title for each in advice.advice(journal)]
+    assert "2 of 6 changed results of family pytest were asked for again" in titles
+    assert "1 original asked for and not there any more" in titles
+
+
+def turns(journal: Journal, **second: Any) -> TurnRecord:
+    """Two turns of a conversation; the second finds nothing in the cache."""
+    first = Prompt(1_000.0, "m", HEAD, (START, FIRST, b"2"), 1_024, 600.0)
+    now = replace(first, **{"time": 1_010.0, "messages": (*first.messages, b"3")} | second)
+    turn = journal.sent(request(prompt=first))
+    journal.responded(turn, 200, [usage(written=50_000)])
+    turn = journal.sent(request(prompt=now))
+    journal.responded(turn, 200, [usage(written=50_500)])
+    return turn
+
+
+@pytest.mark.parametrize(
+    ("second", "cause", "detail"),
+    [
+        ({}, "unknown", "the prompt was the same"),
+        ({"time": 1_400.0}, "expired", "400 seconds after"),
+        ({"model": "n"}, "another model", "m before"),
+        ({"head": PromptHead(b"other", b"system")}, "tools changed", "tools"),
+        ({"head": PromptHead(b"tools", b"other")}, "system changed", "system"),
+        ({"messages": (START, FIRST, b"x", b"3")}, "messages changed", "message 2 of 2"),
+        ({"rewrote": "rewrote 2 results: it pays"}, "rewritten by Penumbra", "2 results"),
+    ],
+)
+def test_a_cache_that_misses_has_a_cause(
+    journal: Journal, second: dict[str, Any], cause: str, detail: str
+) -> None:
+    miss = turns(journal, **second).miss
+    assert miss is not None
+    assert (miss.cause, miss.tokens) == (cause, 50_000)
+    assert detail in miss.detail
+    assert journal.amounts.misses == {cause: 1}
+    assert journal.amounts.dollars_missed == pytest.approx(50_000 * 1.15e-6)
+
+
+def test_no_miss_is_seen_where_there_is_none(journal: Journal) -> None:
+    prompt = Prompt(1_000.0, "m", HEAD, (START, FIRST, b"2"), 1_024, 600.0)
+    for figures, opening in (
+        (usage(written=50_000), FIRST),
+        (usage(cached=49_000, written=2_000), FIRST),
+        # Another thread of the conversation, as of a subagent.
+        (usage(written=60_000), b"other"),
+        (usage(cached=50_000, written=100), FIRST),
+    ):
+        turn = journal.sent(request(prompt=replace(prompt, messages=(START, opening, b"2"))))
+        journal.responded(turn, 200, [figures])
+    assert not journal.amounts.misses
+
+
+def test_a_client_that_asks_for_no_cache_misses_none(journal: Journal) -> None:
+    prompt = Prompt(1_000.0, "m", HEAD, (START, FIRST, b"2"), 1_024, 600.0, is_automatic=False)
+    for _ in range(2):
+        journal.responded(journal.sent(request(prompt=prompt)), 200, [usage(uncached=50_000)])
+    assert not journal.amounts.misses
+
+
+def test_sums_survive_what_other_releases_write() -> None:
+    sums = Amounts(requests=2, dollars=0.5)
+    sums.misses["expired"] += 1
+    assert Amounts.of({**sums.record(), "later": 3, "of_later": {"x": 1}}) == sums
+
+
+def test_names_and_turns_are_bounded(journal: Journal) -> None:
+    for number in range(300):
+        journal.sent(
+            request(result(tool=f"tool{number}"), conversation=bytes([number % 256, number // 256]) * 16)
+        )
+    assert len(journal.tools.items()) <= 201
+    assert len(journal.sessions) == 200
+    assert all("\n" not in name for name, _ in journal.tools.items())
