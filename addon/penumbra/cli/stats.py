@@ -62,7 +62,11 @@ def _week(days: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 def _day(name: str, sums: Amounts) -> str:
     whole = sums.input + sums.net
     share = f"{sums.net / whole:.1%}" if sums.responses and whole > 0 else "unknown"
-    money = f"${sums.dollars_net:,.2f}" if sums.dollars or sums.dollars_saved else "unknown"
+    money = (
+        f"{'-' * (sums.dollars_net < 0)}${abs(sums.dollars_net):,.2f}"
+        if sums.dollars or sums.dollars_saved
+        else "unknown"
+    )
     return (
         f"{name:<12}{sums.requests:>12,}{sums.net:>20,}{share:>11}{money:>13}"
         f"{sums.misses.total():>9,}{sums.asked:>8,}{sums.secrets.total():>10,}"

@@ -64,7 +64,7 @@ def test_it_is_live_is_led_by_keys_and_runs_nothing(page, browser):
     assert browser.until(f"{cells}.find(text => text.startsWith('<script'))") == HOSTILE[:60]
 
     browser.press("2")
-    browser.until("document.querySelectorAll('main a[data-row]').length === 1")
+    browser.until(f"({DRAWN}) === 'Sessions'")
     browser.press("j")
     browser.press("Enter")
     browser.until(f"({DRAWN}).startsWith('Session ')")

@@ -214,7 +214,10 @@ def test_a_shell_can_ask_what_was_done(own_proxy: Any, clients: Any, upstream: A
     assert list(folder.iterdir()) == []
     (folder / "999999999.json").write_text("{}")
     found = shell_stats(proxy)
-    assert (found.returncode, found.stdout) == (1, "Penumbra: no proxy is running here.\n")
+    none, _, week = found.stdout.partition("\n\n")
+    assert (found.returncode, none) == (1, "Penumbra: no proxy is running here.")
+    # What was done is still known.
+    assert [line.split()[:2] for line in week.split("\n")[2:3]] == [["together", "1"]]
     assert list(folder.iterdir()) == []
     assert shell_stats(proxy, "--bogus").returncode == 2
 
