@@ -38,9 +38,6 @@ _SHOWN = 400
 _AHEAD = 160
 _BEHIND = 240
 """Bytes around a failure within a longer line."""
-_BEFORE = 40
-_AFTER = 120
-"""The same where a line is to stay short."""
 _NOTE = 26
 """Bytes for how many more there are like a line."""
 _LINES = 400
@@ -380,25 +377,6 @@ def told(lines: Sequence[str]) -> list[str]:
     """Lines as they are told where not all of them fit: each kind once, with the number of the others."""
     found = FailureLines.of(encode("\n".join(lines)), is_escaped=False)
     return [_told(kind) for kind in found.kinds.values()]
-
-
-def within(text: str, most: int) -> list[str] | None:
-    """What stands around the failures in a part of a line, each kind once; None if there are more kinds."""
-    data = encode(text)
-    kinds: dict[bytes, str] = {}
-    position = 0
-    while (match := next_match(data, position)) is not None:
-        start, end = _whole_characters(
-            data, max(position, match[0] - _BEFORE), min(match[1] + _AFTER, len(data))
-        )
-        position = max(end, match[1])
-        piece = data[start:end]
-        how = severity_unless_passing(piece)
-        if how is not None and how <= Severity.ERROR:
-            kinds.setdefault(_kind(piece), piece.decode("utf-8", "surrogatepass"))
-        if len(kinds) > most:
-            return None
-    return list(kinds.values())
 
 
 def ranked(lines: Sequence[str]) -> list[int]:

@@ -209,7 +209,7 @@ class _Run:
         self.steps(AFTER_FAMILY, source)
         if self.loss is Loss.LOSSY:
             room = size(body) - size(self.text) - size(self.policy.overhead)
-            self.text = with_cut_told(self.text, whole, room)
+            self.text = with_cut_told(self.text, whole, room, head + tail)
         self.text = whole if len(self.stages) == stages else head + self.text + tail
 
     def _after_family(self, source: Source) -> Source:

@@ -10,6 +10,7 @@ from penumbra.compress.size import size
 from penumbra.compress.stage import Shape, Source, Stage
 from penumbra.compress.stages import (
     dictionary,
+    encoded_data,
     excerpt,
     folding,
     grouping,
@@ -17,7 +18,6 @@ from penumbra.compress.stages import (
     json_table,
     line_numbers,
     logs,
-    long_lines,
     markup,
     own_code,
     row_sample,
@@ -52,7 +52,12 @@ def _line_numbers(text: str, source: Source) -> str | None:
 
 def _own_code(text: str, source: Source) -> str | None:
     """Acknowledgements of edits need not say again what their call has said."""
-    return own_code.without(text, source.arguments) if source.call.category in ("edit", "write") else None
+    category = source.call.category
+    return (
+        own_code.without(text, source.arguments, category == "write")
+        if category in ("edit", "write")
+        else None
+    )
 
 
 def _begins_where_asked(text: str, source: Source) -> bool:
@@ -98,11 +103,11 @@ def _logs(text: str, source: Source) -> str | None:
     return factored if size(factored) <= excerpt.limit_of(excerpt.kind_of(source), source) else None
 
 
-def _long_lines(text: str, source: Source) -> str | None:
+def _encoded_data(text: str, source: Source) -> str | None:
     return (
         None
         if source.shape is Shape.JSON or source.call.category in ("subagent", "read")
-        else long_lines.clip(text)
+        else encoded_data.named(text)
     )
 
 
@@ -139,7 +144,7 @@ AFTER_FAMILY: tuple[Stage, ...] = (
     Stage("fold_repeated", Mode.STANDARD, Loss.REVERSIBLE, _PLAIN(folding.fold), deletes=True),
     Stage("whitespace", Mode.STANDARD, Loss.NONE, _blanks, deletes=True),
     Stage("log_patterns", Mode.STANDARD, Loss.REVERSIBLE, _logs),
-    Stage("long_lines", Mode.STANDARD, Loss.LOSSY, _long_lines, trusted=True, deletes=True),
+    Stage("encoded_data", Mode.STANDARD, Loss.LOSSY, _encoded_data, trusted=True, deletes=True),
     Stage("log_noise", Mode.AGGRESSIVE, Loss.LOSSY, _log_noise),
     Stage("excerpt", Mode.STANDARD, Loss.LOSSY, excerpt.account, quoted=True, trusted=True, deletes=True),
     Stage("dictionary", Mode.AGGRESSIVE, Loss.REVERSIBLE, _dictionary),

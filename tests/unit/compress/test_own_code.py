@@ -26,6 +26,16 @@ def test_what_the_call_has_written_is_not_said_again() -> None:
     assert run("replace", {"new_string": "\n".join(CODE)}, short) == short
 
 
+def test_of_a_whole_file_one_line_stays_at_each_end() -> None:
+    echo = "\n".join(["The file a.py was created:", *CODE, "1 error in a.py:7"])
+    short = run("Write", {"file_path": "a.py", "content": "\n".join(CODE)}, echo)
+    assert short.split("\n") == [
+        *("The file a.py was created:", CODE[0]),
+        "[58 lines: as the call has written them]",
+        *(CODE[-1], "1 error in a.py:7"),
+    ]
+
+
 def test_numbers_in_front_make_no_difference() -> None:
     echo = "\n".join(f"{n:6}\t{line}" for n, line in enumerate(CODE, 31))
     short = run("Edit", {"edits": [{"new_string": "\n".join(CODE)}]}, echo)

@@ -66,3 +66,22 @@ def test_a_row_that_does_not_fit_leaves_room_for_others() -> None:
 
 def test_no_room_is_no_sample() -> None:
     assert row_sample.sample(json.dumps({"users": users(), "jobs": jobs()}), 150) is None
+
+
+def test_what_rows_have_left_is_for_what_stands_in_front_of_them() -> None:
+    body = "".join(f"word {n} " for n in range(900))
+    value = {"body": body, "checks": [{"id": n, "state": f"done {n}"} for n in range(12)]}
+    short = row_sample.sample(json.dumps(value), 6_000)
+    assert short is not None
+    assert len(short) <= 6_000
+    assert len(short.split("\n", 1)[0]) > 4_500
+
+
+def test_few_long_rows_stay_all_of_them() -> None:
+    rows = [{"id": n, "title": f"title {n}", "body": f"{n} words of a body " * 60} for n in range(30)]
+    short = row_sample.sample(json.dumps(rows), 8_000)
+    assert short is not None
+    assert len(short.encode()) <= 8_000
+    assert all(f"title {n}\t" in short for n in range(30))
+    assert " rows left out" not in short
+    assert "characters left out" in short

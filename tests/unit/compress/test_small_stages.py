@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penumbra.compress import size, token_estimate
-from penumbra.compress.stages import binary, folding, long_lines, tables, whitespace
+from penumbra.compress.stages import binary, encoded_data, folding, tables, whitespace
 from penumbra.compress.stages.json_minify import minify
 from penumbra.compress.stages.truncate import cap
 from support.examples import examples
@@ -277,16 +277,17 @@ def test_trimmed_keeps_every_word(text: str) -> None:
         assert whitespace.trim(trimmed) is None
 
 
-# --- long lines ---------------------------------------------------------------------------------
+# --- encoded data -------------------------------------------------------------------------------
 def test_encoded_data_is_named_sized_and_hashed() -> None:
     blob = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ" * 20
-    clipped = long_lines.clip("before\ndata:image/png;base64," + blob + "==\n" + "x" * 1300)
-    assert clipped is not None
-    assert re.search(r"data:image/png;base64,\[base64: 882 characters, sha256 [0-9a-f]{12}\]", clipped)
-    assert "... [400 characters left out] ..." in clipped
-    assert long_lines.clip(clipped) is None
+    words = "a line of words " * 100
+    told = encoded_data.named(f"before\ndata:image/png;base64,{blob}==\n{words}")
+    assert told is not None
+    assert re.search(r"data:image/png;base64,\[base64: 882 characters, sha256 [0-9a-f]{12}\]", told)
+    assert told.endswith(words)
+    assert encoded_data.named(told) is None
 
 
 def test_paths_and_rules_are_no_encoded_data() -> None:
-    assert long_lines.clip("/usr/share/doc-base/some_package/" * 12 + "\n" + "-" * 900) is None
-    assert long_lines.clip("short\nlines\n" * 200) is None
+    assert encoded_data.named("/usr/share/doc-base/some_package/" * 12 + "\n" + "-" * 900) is None
+    assert encoded_data.named("short\nlines\n" * 200) is None

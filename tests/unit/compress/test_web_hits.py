@@ -67,6 +67,24 @@ def test_what_is_missing_is_counted() -> None:
     assert more + few.count("URL: ") == 12
 
 
+def test_the_heading_of_a_second_list_stays() -> None:
+    lists = "\n\n".join(f"Results of engine {name}\n\n{MARKDOWN[40:]}" for name in "ab")
+    short = sample(lists, 4_000).split("\n")
+    second = short.index("Results of engine b")
+    assert short[second + 1].startswith("1. [")
+    assert sum(line.startswith("1. [") for line in short) == 2
+
+
+def test_a_page_that_is_fetched_is_no_search() -> None:
+    policy = Policy(mode=Mode.STANDARD, lossy=True)
+    for arguments, kind in (
+        ({"query": "sails"}, "[web search result "),
+        ({"url": "https://x.y"}, "[web page "),
+    ):
+        made = shorten(ToolOutput(MARKDOWN, "web_fetch", arguments, "c1"), policy, Redacted, lambda _: "")
+        assert made.text.startswith(kind)
+
+
 def test_through_the_pipeline() -> None:
     prefix = "<<<SHADOW:shadow_" + "0" * 32 + ">>>\n"
     policy = Policy(mode=Mode.STANDARD, lossy=True, overhead=prefix)

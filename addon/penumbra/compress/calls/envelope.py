@@ -23,22 +23,30 @@ _NOTICES = 4
 def _patterns() -> tuple[re.Pattern[str], Any]:
     """Of heads, for text, and of tails, for bytes: RE2 looks for what ends a text from its end on."""
     envelopes = tool_rules().envelopes
-    heads = [*envelopes.heads, *(rf"(?:{head})(?=[^\n])" for head in envelopes.inline_heads)]
+    heads = [
+        *envelopes.heads,
+        *(rf"(?:{cut})\n+" for cut in envelopes.cut),
+        *(rf"(?:{head})(?=[^\n])" for head in envelopes.inline_heads),
+    ]
     tails = "(?:" + "|".join(f"(?:{tail})" for tail in envelopes.tails) + r")\z"
     return re.compile("|".join(f"(?:{head})" for head in heads)), re2.compile(tails.encode())
 
 
 def split_envelope(text: str) -> tuple[str, str, str]:
-    """(head, body, tail) of a result; the three together are the text. The body is the output."""
+    """(head, body, tail) of a result; the three together are the text. The body is the output.
+
+    Lines at its ends that say that the agent has cut it are none of it: what it is, is told without them.
+    """
     heads, tails = _patterns()
+    first, last = _notices()
     start = 0
     for _ in range(MAX_LINES):
         match = heads.match(text, start)
         if not match or match.end() == start:
             break
         start = match.end()
-        # Behind what announces the output stands the output.
-        if match[0] in _openings():
+        # Behind what announces the output stands the output, or that it is cut.
+        if match[0] in _openings() and not first.match(text, start):
             break
     end = len(text)
     for _ in range(MAX_LINES):
@@ -47,6 +55,8 @@ def split_envelope(text: str) -> tuple[str, str, str]:
         if not ending or ending.start() == len(window):
             break
         end -= len(window[ending.start() :].decode("utf-8", "surrogatepass"))
+    notice = last.search(text, max(start, end - TAIL_WINDOW), end)
+    end = notice.start() if notice else end
     return text[:start], text[start:end], text[end:]
 
 
@@ -107,21 +117,28 @@ def tells_failure(head: str, tail: str) -> bool:
     return any(_failed().search(part) for part in (head, tail) if part)
 
 
-def with_cut_told(text: str, whole: str, room: int) -> str:
+def with_cut_told(text: str, whole: str, room: int, around: str = "") -> str:
     """The shortened form of `whole`, with a last line if the agent had cut that itself: such parts are not
-    among our counts. Its notices stay, as far as `room` bytes hold them; the text as it is where they hold
-    nothing.
+    among our counts. Its notices stay, if not `around` the text, as far as `room` bytes hold them; the text
+    as it is where they hold nothing.
     """
     notices = dict.fromkeys(notice[0] for notice in _cut().finditer(whole))
     if not notices:
         return text
-    gone = [notice for notice in notices if notice not in text][:_NOTICES]
+    gone = [notice for notice in notices if notice not in text and notice not in around][:_NOTICES]
     end = "" if text.endswith("\n") else "\n"
     for told in (f" ({'; '.join(gone)})" if gone else "", ""):
         line = f"{end}[counts are of what the client sent, which it had cut before{told}]"
         if size(line) <= room:
             return text + line
     return text
+
+
+@rules.cached
+def _notices() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """The notices of a cut as whole lines at the beginning and at the end of an output."""
+    cut = "|".join(f"(?:{notice})" for notice in tool_rules().envelopes.cut) or r"(?!)"
+    return re.compile(rf"(?:{cut})\n"), re.compile(rf"\n+(?:{cut})(?:\n+(?:{cut}))*\n*\Z")
 
 
 @rules.cached

@@ -88,6 +88,8 @@ _TELLING_KEY = re.compile(rb"(?i)err|fail|exception|trace|stdout|stderr|output|l
 """Keys of texts that programs wrote."""
 _LEAST = 1_000
 """No wish for a smaller result makes an account smaller than this many bytes."""
+_LONGEST_PATH = 400
+"""Characters of a line that may be a path."""
 _LOOKED_AT = 20_000
 """Characters that tell what the lines of a text are."""
 _BY_CATEGORY = {
@@ -109,7 +111,7 @@ def account(text: str, source: Source) -> str | None:
     kind = kind_of(source)
     if kind is Kind.SEARCH and exceeds(text, limit_of(kind, source)) and _is_list(text):
         kind = Kind.LIST
-    if kind in (Kind.WEB, Kind.OTHER) and exceeds(text, limit_of(kind, source)) and web_hits.is_hits(text):
+    if kind in (Kind.WEB, Kind.OTHER) and exceeds(text, limit_of(kind, source)) and _lists_hits(text, source):
         kind = Kind.HITS
     limit = limit_of(kind, source)
     if not exceeds(text, limit):
@@ -136,10 +138,18 @@ def account(text: str, source: Source) -> str | None:
     return f"{heading}\n{written}{told}"
 
 
+def _lists_hits(text: str, source: Source) -> bool:
+    """Whether a text lists what a search found: a call that names an address fetches a page."""
+    return "://" not in str(source.arguments) and web_hits.is_hits(text)
+
+
 def _is_list(text: str) -> bool:
     """Whether nearly every line is a path: a search that was asked for names of files."""
     lines = text[:_LOOKED_AT].split("\n")
-    paths = sum(" " not in line.strip() and not search_hits.is_hit(line) for line in lines)
+    paths = sum(
+        len(line) <= _LONGEST_PATH and " " not in line.strip() and not search_hits.is_hit(line)
+        for line in lines
+    )
     return paths * 10 >= 9 * len(lines)
 
 
@@ -160,14 +170,14 @@ def _without_quotations(data: bytes, kind: Kind, source: Source) -> bytes:
     return data
 
 
-def _blank(found: re.Match[bytes]) -> bytes:
-    return b"." * len(found[0])
+def _blank(match: re.Match[bytes]) -> bytes:
+    return b"." * len(match[0])
 
 
-def _unless_telling(found: re.Match[bytes]) -> bytes:
-    text = found[0].replace(b"\\n", b"\n").decode("utf-8", "replace")
-    is_telling = bool(found[1] and _TELLING_KEY.search(found[1])) or log_files.is_log("", text)
-    return found[0] if is_telling else _blank(found)
+def _unless_telling(match: re.Match[bytes]) -> bytes:
+    text = match[0].replace(b"\\n", b"\n").decode("utf-8", "replace")
+    is_telling = bool(match[1] and _TELLING_KEY.search(match[1])) or log_files.is_log("", text)
+    return match[0] if is_telling else _blank(match)
 
 
 def kind_of(source: Source) -> Kind:

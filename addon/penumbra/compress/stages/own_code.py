@@ -7,6 +7,7 @@
     ...
 
 The first and the last lines of each run stay, so that what an edit quotes where old code meets new is whole.
+Of a call that has written the whole file there is no old code: one line at each end shows where a run stands.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from typing import Any
 from penumbra.compress.calls.tools import tool_rules
 from penumbra.compress.stages import line_numbers
 
-_MARGIN = 6
-"""Lines of a run that stay at each end."""
-_LEAST = 2 * _MARGIN + 8
-"""Lines of a run that is worth it."""
+_MARGIN, _MARGIN_OF_WHOLE = 6, 1
+"""Lines of a run that stay at each end: of an edit, and of a file that was written as a whole."""
+_MORE = 8
+"""Lines of a run besides them that are worth it."""
 _SHORTEST = 200
 """Characters of an argument that may be code."""
 _PLACES = 4
@@ -29,26 +30,33 @@ _MOST = 20_000
 """Lines of an argument above which it is not compared."""
 
 
-def without(text: str, arguments: Any) -> str | None:
-    """The text without what stands in the call's arguments in the same order; None if there is too little."""
+def without(text: str, arguments: Any, is_whole: bool = False) -> str | None:
+    """The text without what stands in the call's arguments in the same order; None if there is too little.
+
+    `is_whole`: the call has written the whole file.
+    """
+    margin = _MARGIN_OF_WHOLE if is_whole else _MARGIN
+    least = 2 * margin + _MORE
     written = [argument.split("\n") for argument in _written(arguments) if len(argument) >= _SHORTEST]
-    written = [lines for lines in written if _LEAST <= len(lines) <= _MOST]
+    written = [lines for lines in written if least <= len(lines) <= _MOST]
     lines = text.split("\n")
-    if not written or len(lines) < _LEAST:
+    if not written or len(lines) < least:
         return None
     _, contents = line_numbers.split(text)
     kept: list[str] = []
     position = 0
     places = [_places(code) for code in written]
     while position < len(lines):
-        run = max(_run(contents, position, code, where) for code, where in zip(written, places, strict=True))
-        if run < _LEAST:
+        run = max(
+            _run(contents, position, code, where, least) for code, where in zip(written, places, strict=True)
+        )
+        if run < least:
             kept.append(lines[position])
             position += 1
             continue
-        kept += lines[position : position + _MARGIN]
-        kept.append(f"[{run - 2 * _MARGIN} lines: as the call has written them]")
-        kept += lines[position + run - _MARGIN : position + run]
+        kept += lines[position : position + margin]
+        kept.append(f"[{run - 2 * margin} lines: as the call has written them]")
+        kept += lines[position + run - margin : position + run]
         position += run
     return "\n".join(kept) if len(kept) < len(lines) else None
 
@@ -77,14 +85,18 @@ def _places(code: Sequence[str]) -> dict[str, list[int]]:
 
 
 def _run(
-    contents: Sequence[str], start: int, code: Sequence[str], places: Mapping[str, Sequence[int]]
+    contents: Sequence[str],
+    start: int,
+    code: Sequence[str],
+    places: Mapping[str, Sequence[int]],
+    least: int,
 ) -> int:
     """How many lines from `start` on stand in the code one after the other; 0 if they are too few."""
     longest = 0
     for place in places.get(contents[start], ()):
         # Most places are told apart by the line that would be the last one needed.
-        last = start + _LEAST - 1
-        if last >= len(contents) or place + _LEAST > len(code) or contents[last] != code[place + _LEAST - 1]:
+        last = start + least - 1
+        if last >= len(contents) or place + least > len(code) or contents[last] != code[place + least - 1]:
             continue
         length = 0
         while (

@@ -24,6 +24,10 @@ _ENDS = 3
 """Rows that are kept at each end of a table."""
 _LONGEST = 400
 """Characters of a row that are shown in any case; where the rows are few, more of each."""
+_FEW = 160
+"""Bytes of room for each row with which the rows are few: all of them stay then, in part."""
+_MOST_BYTES = 4
+"""Bytes that a character may have."""
 _NOBODY: Mapping[str, float] = MappingProxyType({})
 """No name that was said before."""
 _SHORTEST = 20
@@ -50,6 +54,10 @@ class _Table:
     chosen: set[int] = field(default_factory=set)
     notes: int = 0
     """How often it was counted that something is said about others."""
+
+    def head(self, longest: int) -> list[str]:
+        """What stands in front of the rows, in lines of about so many characters."""
+        return [_short(line, longest) for line in self.header]
 
     def cost(self, at: int) -> int:
         """Bytes of a row, and of what is said about those in front of it."""
@@ -92,7 +100,7 @@ def sample_separated(text: str, room: int, mentioned: Mapping[str, float] = _NOB
     lines = text.rstrip("\n").split("\n")
     if not _separator(lines) or len(lines) < 4 * _ENDS:
         return None
-    return _sampled([_Table([_short(lines[0], _LONGEST)], lines[1:])], room, mentioned)
+    return _sampled([_Table([lines[0]], lines[1:])], room, mentioned)
 
 
 def is_separated(text: str) -> bool:
@@ -133,14 +141,46 @@ def _tables(lines: list[str]) -> list[_Table]:
         return [_Table([], lines)]
     begins = [0, *starts[1:]]
     return [
-        _Table([_short(line, 2 * _LONGEST) for line in lines[begin : start + 1]], lines[start + 1 : end])
+        _Table(lines[begin : start + 1], lines[start + 1 : end])
         for begin, start, end in zip(begins, starts, [*starts[1:], len(lines)], strict=True)
     ]
 
 
 def _sampled(tables: Sequence[_Table], room: int, mentioned: Mapping[str, float]) -> str | None:
     """The tables within `room` bytes; None if there is no room for any row."""
-    room -= sum(size(line) + 1 for table in tables for line in table.header) + len(tables) * (_NOTE + 1)
+    longest = 2 * _LONGEST
+    left = room - sum(size(line) + 1 for table in tables for line in table.head(longest))
+    rows = _every_row(tables, left) or _some_rows(tables, left - len(tables) * (_NOTE + 1), mentioned)
+    if rows is None:
+        return None
+    # What the rows have left is for what stands in front of them.
+    left -= sum(size(line) + 1 for inside in rows for line in inside)
+    long = sum(len(line) > longest for table in tables for line in table.header)
+    for part in (long, _MOST_BYTES * long) if long else ():
+        wider = _written_out(tables, rows, longest + max(0, left // part - _NOTE))
+        if size(wider) <= room:
+            return wider
+    return _written_out(tables, rows, longest)
+
+
+def _written_out(tables: Sequence[_Table], rows: Sequence[Sequence[str]], longest: int) -> str:
+    """The tables with these lines below what stands in front of them."""
+    parts = ((*table.head(longest), *inside) for table, inside in zip(tables, rows, strict=True))
+    return "\n".join(chain.from_iterable(parts))
+
+
+def _every_row(tables: Sequence[_Table], room: int) -> list[list[str]] | None:
+    """All rows by table, cells cut; None if they are too many, or have too many cells."""
+    each = room // max(1, sum(len(table.rows) for table in tables))
+    for cells in (1, 2, 4) if each >= _FEW else ():
+        rows = [[_short(row, each - cells * (_NOTE + 3)) for row in table.rows] for table in tables]
+        if sum(size(row) + 1 for inside in rows for row in inside) <= room:
+            return rows
+    return None
+
+
+def _some_rows(tables: Sequence[_Table], room: int, mentioned: Mapping[str, float]) -> list[list[str]] | None:
+    """The lines of each table with the rows that are chosen; None if there are none."""
     longest = _longest(sum(len(table.rows) for table in tables), room)
     for table in tables:
         table.rows = [_short(row, longest) for row in table.rows]
@@ -157,7 +197,7 @@ def _sampled(tables: Sequence[_Table], room: int, mentioned: Mapping[str, float]
     # Where rows that are shown stand side by side, nothing is said about others between them.
     room += sum(table.spared() for table in tables)
     _take(tables, [[range(len(table.rows)) for table in tables]], room)
-    return "\n".join(chain.from_iterable([*table.header, *_written(table)] for table in tables))
+    return [list(_written(table)) for table in tables]
 
 
 def _take(tables: Sequence[_Table], wishes: Iterable[Sequence[Iterable[int]]], room: int) -> int:

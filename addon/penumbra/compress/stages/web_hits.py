@@ -17,6 +17,8 @@ _HEAD = re.compile(
     r"[ \t]{0,8}(?:(?:#{1,6}|[-*•]|[0-9]{1,3}[.)]) {1,4})?(?:\[[^\]\n]{1,400}\]\(https?://[^\s)]{1,800}\)"
     r"|(?:\*\*)?(?:Title|URL|Url|Link|Source|title|url|link)(?:\*\*)?: {0,4}\S)"
 )
+_FIRST = re.compile(r"[ \t]{0,8}1[.)] ")
+"""The first of a numbered list: what stands directly above it is the list's heading."""
 _ADDRESS = re.compile(r"https?://[^\s)\]>\"]{1,800}")
 _LEAST = 5
 """Hits below which a text is a page and no list of hits."""
@@ -67,7 +69,8 @@ def _hits(lines: list[str]) -> list[_Hit]:
     for line in lines:
         if _HEAD.match(line):
             if hits[-1].lines:
-                hits.append(_Hit())
+                above = [hits[-1].lines.pop()] if hits[-1].heads and _FIRST.match(line) else []
+                hits.append(_Hit(heads=above))
             hits[-1].heads.append(line)
         elif line.strip():
             hits[-1].lines.append(line)

@@ -1,0 +1,37 @@
+"""Encoded data, which nobody can read: named, sized and hashed.
+
+[base64: 5120 characters, sha256 9f86d081884c]
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from penumbra.compress.size import encode
+
+_LEAST = 1_200
+"""Characters of a text that is looked at."""
+_BLOB = re.compile(r"(?<![A-Za-z0-9+/_\-])[A-Za-z0-9+/_\-]{256,}={0,2}")
+_HEX = re.compile(r"[0-9a-fA-F]+")
+
+
+def named(text: str) -> str | None:
+    """The text with names of the encoded data in it; None if it has none."""
+    if len(text) <= _LEAST:
+        return None
+    short = _BLOB.sub(_name, text)
+    return short if short != text else None
+
+
+def _name(match: re.Match[str]) -> str:
+    """What stands for a run of encoded data; a run of words, dashes or path parts stays."""
+    blob = match[0]
+    digest = hashlib.sha256(encode(blob)).hexdigest()[:12]
+    if _HEX.fullmatch(blob):
+        return f"[hex: {len(blob)} characters, sha256 {digest}]"
+    sample = blob[:256]
+    mixed = any(map(str.isdigit, sample)) and any(map(str.isupper, sample)) and any(map(str.islower, sample))
+    if not mixed or max(map(len, re.split(r"[/_\-]", sample))) < 24:
+        return blob
+    return f"[base64: {len(blob)} characters, sha256 {digest}]"
