@@ -12,6 +12,7 @@ from msgspec import Raw
 from penumbra.apis import arguments, prefix_hash
 from penumbra.apis.parts import ResultText
 from penumbra.compress.calls.classify import Call, classify
+from penumbra.compress.calls.envelope import is_cut
 from penumbra.compress.result import Loss
 from penumbra.conversation import dedup, dropped_history
 from penumbra.conversation.back_references import LineIndex
@@ -230,7 +231,9 @@ class EarlierTexts:
         if is_first or not text.result.call_id:
             index.note(text.key, name, text.same_as, lasts=text.text is not None and self._is_all())
         if text.text is not None:
-            first = call.first_line if text.is_whole else 0
+            # What the agent has cut out of it itself, nobody can count.
+            is_whole = text.is_whole and not is_cut(text.text)
+            first = call.first_line if is_whole else 0
             index.note_text(text.key, name, text.text, text.original, is_file=call.is_quoted, first=first)
 
     def _is_first(self, held: _Text) -> bool:

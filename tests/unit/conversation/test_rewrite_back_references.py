@@ -98,6 +98,16 @@ def test_what_stands_earlier_is_said_by_reference():
         assert contents(go(body(*reads(SOURCE, EDITED)), settings=off)) == [SOURCE, EDITED]
 
 
+def test_lines_are_those_of_the_file_where_the_call_tells_them():
+    asked = {"command": "sed -n '3000,3200p' src/a.py"}
+    first = [use("toolu_1", "Bash", **asked)]
+    for cut, where in (("", r"lines 3111 to 3158\]"), ("\n…900 tokens truncated…", r"of its output\]")):
+        messages = [*first, answer("toolu_1", SOURCE + cut), *reads(EDITED)]
+        messages[2]["content"][0]["id"] = messages[3]["content"][0]["tool_use_id"] = "toolu_2"
+        messages[2]["content"][0]["input"] = {"file_path": "src/a.py"}
+        assert re.search(rf"same as in Bash sed src/a.py, .*{where}", contents(go(body(*messages)))[1])
+
+
 WRITE = [use("toolu_w", "Write", file_path="a.py", content=SOURCE), answer("toolu_w", "ok")]
 
 

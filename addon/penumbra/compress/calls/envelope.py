@@ -134,6 +134,11 @@ def with_cut_told(text: str, whole: str, room: int, around: str = "") -> str:
     return text
 
 
+def is_cut(text: str) -> bool:
+    """Whether a text says that the agent has cut it."""
+    return bool(_cut().search(text))
+
+
 @rules.cached
 def _notices() -> tuple[re.Pattern[str], re.Pattern[str]]:
     """The notices of a cut as whole lines at the beginning and at the end of an output."""
