@@ -133,27 +133,26 @@ class Document:
 
         To be called before the array is read.
         """
-        items = self.items(array)
-        if array is None or not 0 < len(items) <= memory.longest:
+        if array is None or self._structure is not self.data or self._amended:
             return
-        if self._structure is not self.data or self._amended:
+        start, end = self._own_place(array)
+        first, at = memory.first(scope, self.data, start + 1) if self.data[start] == _BRACKET else ((), 0)
+        if first:
+            # Only what stands behind them is read.
+            rest = b"[" + self.data[at:end]
+            items, base, shift = _ARRAY.decode(rest), _address(rest), at - 1
+        else:
+            items, rest, base, shift = self.items(array), self.data, self._base, 0
+        if not 0 < len(first) + len(items) <= memory.longest:
             return
-        values, known_before = memory.of(scope, list(map(bytes, items)), _known_value)
-        self._stand_ins = StandIns(values, self._starts(items), known_before, memory)
+        self._opened += end - start if first else 0
+        sources = [*(value.data for value in first), *map(bytes, items)]
+        starts = [*_following(start + 1, first), *(shift + place for place in _starts(items, rest, base))]
+        values, known_before = memory.of(scope, sources, _known_value, first)
+        self._stand_ins = StandIns(values, starts, known_before, memory)
         self._opened += sum([value.opened for value in values])
         self._remembered = array
         self._arrays[id(array)] = (array, [value.root for value in values])
-
-    def _starts(self, items: list[Raw]) -> list[int]:
-        """Where the items of an array stand; mostly there is nothing but a comma between two."""
-        starts, at = [], -1
-        for item in items:
-            if self.data[at : at + 1] != b"," or self.data[at + 1] in SPACE:
-                starts.append(_address(item) - self._base)
-            else:
-                starts.append(at + 1)
-            at = starts[-1] + len(memoryview(item))
-        return starts
 
     def starts(self, array: Raw | None) -> Sequence[int] | None:
         """Where the items of an array stand that a fold may go on with; None: it begins anew each time."""
@@ -181,7 +180,7 @@ class Document:
         if stand_ins is None:
             return make(self, value)
         known, key = stand_ins.by_root.get(id(value)), cast("Hashable", make)
-        if known is None and (stand_in := stand_ins.at(_address(value))) is not None:
+        if known is None and (stand_in := self._stand_in(value)) is not None:
             known, key = stand_in.known, (make, id(value))
         if known is None or id(known.root) in stand_ins.changed:
             return make(self, value)
@@ -332,7 +331,9 @@ class Document:
 
     def _stand_in(self, value: Raw) -> StandIn | None:
         """The value of a memory whose bytes a value is made of; None: of no such."""
-        return None if self._stand_ins is None else self._stand_ins.at(_address(value))
+        if self._stand_ins is None or self._holds((address := _address(value)) - self._base):
+            return None
+        return self._stand_ins.at(address)
 
     def _read_in(self, value: Raw) -> tuple[Document, Raw]:
         """The document that a value is read in, and what it is there."""
@@ -499,6 +500,24 @@ class Document:
 
 
 _objects_of, _arrays_of = attrgetter("objects"), attrgetter("arrays")
+
+
+def _starts(items: list[Raw], data: bytes, base: int) -> Iterator[int]:
+    """Where the items of an array stand in a text at an address; mostly there is but a comma between two."""
+    at = -1
+    for item in items:
+        start = at + 1
+        if data[at:start] != b"," or data[start] in SPACE:
+            start = _address(item) - base
+        yield start
+        at = start + len(memoryview(item))
+
+
+def _following(start: int, values: Sequence[KnownValue]) -> Iterator[int]:
+    """Where values stand of which the first does here, with a comma between two."""
+    for value in values:
+        yield start
+        start += len(value.data) + 1
 
 
 def _known_value(key: Key) -> KnownValue:

@@ -10,6 +10,7 @@ from typing import Generic, NamedTuple, TypeVar
 from penumbra.wire.value_memory import KnownValue, ValueMemory
 
 S = TypeVar("S")
+_LATEST = 6
 
 
 class StandIn(NamedTuple):
@@ -50,12 +51,20 @@ class StandIns:
         self.starts = starts
         self.span = (starts[0], starts[-1] + len(values[-1].data))
         """Where they stand in the document."""
-        self._by_address = sorted(map(StandIn, values, starts), key=lambda each: each.known.address)
-        self._addresses = [each.known.address for each in self._by_address]
+        self._by_address: list[StandIn] = []
+        self._addresses: list[int] = []
         self._old, self._new = memory.beginnings(self.values, known_before)
 
     def at(self, address: int) -> StandIn | None:
         """Whose bytes an address is within; None: it is none of these."""
+        # A turn looks at what is new in it, and seldom at anything else.
+        for index in range(len(self.values) - 1, max(-1, len(self.values) - 1 - _LATEST), -1):
+            if self.values[index].holds(address):
+                return StandIn(self.values[index], self.starts[index])
+        if not self._by_address:
+            both = map(StandIn, self.values, self.starts)
+            self._by_address = sorted(both, key=lambda each: each.known.address)
+            self._addresses = [each.known.address for each in self._by_address]
         place = bisect_right(self._addresses, address) - 1
         if place < 0 or not (found := self._by_address[place]).known.holds(address):
             return None

@@ -105,3 +105,25 @@ def test_no_scope_takes_more_than_half() -> None:
     assert [key[1] for key in memory._scopes[b"small"].known] == [b'"mine"', b'"too"']
     memory.forget(len(memory))
     assert (memory._bytes, memory._scopes) == (0, {})
+
+
+def test_what_begins_as_before_is_read_as_without_it() -> None:
+    """Whatever stands behind, and however it is spaced."""
+    memory = ValueMemory()
+    arrays = ["[1, 2]", "[1,2]", '[1,2,{"a":1},"x"]', '[1,2,{"a":1},"x"]', '[1,2,{"a":1},"x","y"]']
+    arrays += ['[1,2,{"a":1},"xy","y"]', '[1,2,{"a":1},"x" , "y"]', '[1,2,{"a":1}]', '[1,2 ,{"a":1},"x","z"]']
+    arrays += ["[1,23]", "[1]", "[]", "[ ]", '[ 1,2,{"a":1},"x","y"]', '[1,2,{"a":1},"x","y",3,3,3, 3]', "7"]
+    found = 0
+    for text in [*arrays, *arrays]:
+        data = b'{"m":' + text.encode() + b',"x":[]}'
+        alone, document = Document(data), Document(data)
+        array = document.members(document.root)["m"]
+        found += len(memory.first(b"scope", data, 6)[0])
+        document.remember(array, memory, b"scope")
+        items = document.items(array)
+        wanted = alone.items(alone.members(alone.root)["m"])
+        assert list(map(document.place, items)) == list(map(alone.place, wanted))
+        assert list(map(document.source, items)) == list(map(alone.source, wanted))
+        assert document._opened == alone._opened
+        document.folded(array, len(items), Fold(list, list.copy, "key"), lambda state, index: None)
+    assert found > 30
