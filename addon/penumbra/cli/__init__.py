@@ -18,11 +18,13 @@ from penumbra.errors import one_line
 USAGE = """\
 usage: penumbra wrap [options] [--] PROGRAM [arguments of it]
        penumbra [proxy|web] [arguments of mitmdump or mitmweb]
-       penumbra local NAME | service | stats | page | pause | resume | doctor | ca | rules | secrets
+       penumbra discover | local NAME | service | stats | page | pause | resume
+       penumbra doctor | ca | rules | secrets
 
   wrap     run a program (claude, codex …) through Penumbra; `penumbra wrap --help` tells more
   proxy    start mitmdump with Penumbra (the default); `penumbra proxy --help` names all options
   web      start mitmweb with Penumbra
+  discover what would have been saved in the sessions that agents have logged here; --html, --json
   local    read what a desktop app sends, by mitmproxy's local capture
   service  print a unit for systemd or launchd that keeps a proxy running
   stats    what the running proxies have done so far, and the week; --json
@@ -49,7 +51,10 @@ Examples:
 """
 _STARTS = {"proxy": "proxy", "run": "proxy", "web": "web"}
 """What starts a proxy and takes mitmproxy's arguments; `run` is an earlier name of `proxy`."""
-_OWN = ("wrap", "local", "service", "stats", "page", "pause", "resume", "doctor", "ca", "rules", "secrets")
+_OWN = (
+    *("wrap", "discover", "local", "service", "stats", "page", "pause", "resume"),
+    *("doctor", "ca", "rules", "secrets"),
+)
 """A module each, but for those that stand in `_MODULES`."""
 _MODULES = {"resume": "pause", "rules": "rules_command"}
 _RUNNING = ("wrap", "local")

@@ -101,7 +101,7 @@ class Engine:
         self.database, self._key = database, database.key
         self._stores = stores = Stores(database, *settings.lifetimes)
         self.history = stores.history
-        self.tool_calls = ToolCallCache(stores.tool_calls, self._cleaned)
+        self.tool_calls = ToolCallCache(stores.tool_calls, self.cleaned)
         self.expansions = Expansions(
             self._key, stores.exchanges, stores.originals, self.tool_calls, settings.page_bytes
         )
@@ -455,7 +455,7 @@ class Engine:
     async def _scan(self) -> Callable[[str, str], Scan]:
         return (await asyncio.wrap_future(self._redactor)).scan
 
-    async def _cleaned(self, text: str) -> str:
+    async def cleaned(self, text: str) -> str:
         """A text to be kept. Raises RedactionError."""
         redact = await self._redact(self.settings)
         heavy = len(text) > self.settings.offload_bytes

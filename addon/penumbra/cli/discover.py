@@ -1,0 +1,170 @@
+"""`penumbra discover`: what would have been saved in the sessions that agents have logged here."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from penumbra.cli.counts import counted
+from penumbra.cli.failure import WRONG, Failure
+from penumbra.cli.parser import Parser, word_of
+from penumbra.cli.projection_run import Progress, projector, show, writable
+from penumbra.config.parsers import SettingsError, read_duration
+from penumbra.projection.figures import Figures
+from penumbra.projection.from_logs import LogProjection
+from penumbra.session_logs import agents
+from penumbra.session_logs.agents import AGENTS, Agent
+from penumbra.session_logs.log_lines import LogCounts
+
+USAGE = f"""\
+usage: penumbra discover [--since TIME] [--agent NAME] [--json] [--html FILE] [PATH …]
+
+Reads the session logs of coding agents and works out what Penumbra would have saved: by tool and command
+family, in tokens and at the prices of prompt caching; which kinds of secrets went out; the largest results.
+Nothing is changed, and nothing is sent. Ctrl-C shows what was worked out up to then.
+
+  --since TIME   only requests of the last 7d, 12h, …
+  --agent NAME   only {", ".join(agents.NAMES)}
+  --json         the figures, for programs
+  --html FILE    a page beside it, without secrets, but with the beginning of the largest results
+  PATH           logs, or folders of them (default: where the agents keep them)
+
+Settings and rules count as in the proxy. Exit code 0, or 1 if there is no log.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    agent: Agent
+    path: Path
+    written: float
+    """Seconds since the epoch."""
+    size: int
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prints the figures. Exit code 0, or 1 if there is no log."""
+    parser = Parser("discover")
+    parser.add_argument("--since", type=_age, default=0.0)
+    parser.add_argument("--agent", type=word_of(*agents.NAMES))
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--html", type=Path)
+    parser.add_argument("paths", nargs="*", type=Path)
+    given = parser.read(arguments)
+    page = writable("discover", given.html)
+    since = time.time() - given.since if given.since else 0.0
+    named = [Path(path).expanduser() for path in given.paths]
+    logs = sorted(set(_logs(named, given.agent or "")), key=lambda log: (-log.written, log.path))
+    logs = [log for log in logs if log.written >= since]
+    if not logs:
+        print(_nothing(named, given.agent or "", since), file=sys.stderr)
+        return 1
+    counts = LogCounts()
+    with projector("discover", adopts=False) as engine:
+        projection = LogProjection(engine, Figures(), since)
+        is_whole = _run(projection, logs, counts)
+    show(projection.figures, _read(logs, counts, is_whole), vars_of(counts), page, as_json=given.json)
+    return 0
+
+
+def _age(word: str) -> float:
+    try:
+        return read_duration(word)
+    except SettingsError as error:
+        raise argparse.ArgumentTypeError(f"got {word!r}, allowed: {error}") from None
+
+
+def _logs(named: Sequence[Path], agent: str) -> Iterator[_Log]:
+    chosen = [each for each in AGENTS if agent in ("", each.name)]
+    if not named:
+        for each in chosen:
+            for root in each.roots(Path.home(), os.environ):
+                yield from _described(each, each.logs(root))
+    for path in named:
+        if path.is_dir():
+            for each in chosen:
+                yield from _described(each, each.logs(path))
+            continue
+        try:
+            owner = agents.of_log(path) if not agent else chosen[0]
+        except OSError as error:
+            raise Failure(f"discover: {path}: {error.strerror}", code=WRONG) from None
+        if owner is None:
+            raise Failure(f"discover: {path} is no session log of {', '.join(agents.NAMES)}", code=WRONG)
+        yield from _described(owner, [path])
+
+
+def _described(agent: Agent, paths: Iterator[Path] | list[Path]) -> Iterator[_Log]:
+    for path in paths:
+        try:
+            status = path.stat()
+        except OSError:
+            continue
+        yield _Log(agent, path.resolve(), status.st_mtime, status.st_size)
+
+
+def _run(projection: LogProjection, logs: Sequence[_Log], counts: LogCounts) -> bool:
+    """Work out all of the logs; false: a user has ended that."""
+    progress = Progress(sum(log.size for log in logs))
+    try:
+        asyncio.run(_project(projection, logs, counts, progress))
+    except KeyboardInterrupt:
+        return False
+    finally:
+        progress.end()
+    return True
+
+
+async def _project(
+    projection: LogProjection, logs: Sequence[_Log], counts: LogCounts, progress: Progress
+) -> None:
+    for number, log in enumerate(logs, 1):
+        progress.show(f"log {number:,} of {len(logs):,}, {log.agent.name}")
+        try:
+            for conversation in log.agent.read(log.path, counts):
+                await projection.add(conversation, log.path.name, log.written)
+            counts.files += 1
+        except OSError:
+            counts.unreadable += 1
+        progress.advance(log.size)
+
+
+def _nothing(named: Sequence[Path], agent: str, since: float) -> str:
+    of = agent or "the agents it knows"
+    newer = " that is new enough" if since else ""
+    where = "there" if named else f"where {of} would keep it"
+    return f"penumbra: no session log{newer} {where}; name one, or a folder"
+
+
+def _read(logs: Sequence[_Log], counts: LogCounts, is_whole: bool) -> list[str]:
+    by_agent = {log.agent.name: 0 for log in logs}
+    for log in logs:
+        by_agent[log.agent.name] += 1
+    whose = ", ".join(f"{name} {count:,}" for name, count in by_agent.items())
+    told = [f"logs       {counted(counts.files, 'log')} read ({whose})"]
+    missing = [
+        counted(count, noun)
+        for count, noun in (
+            (counts.broken, "broken line"),
+            (counts.too_long, "line too long"),
+            (counts.unreadable, "log that can't be read"),
+            (counts.cut, "log cut off"),
+        )
+        if count
+    ]
+    if missing:
+        told.append(f"not read   {', '.join(missing)}")
+    if not is_whole:
+        told.append(f"stopped    {counted(len(logs) - counts.files, 'log')} left out")
+    return told
+
+
+def vars_of(counts: LogCounts) -> dict[str, int]:
+    """For programs."""
+    return {name: getattr(counts, name) for name in LogCounts.__slots__}

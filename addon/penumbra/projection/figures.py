@@ -1,0 +1,167 @@
+"""What a projection comes to: by tool and command family, by agent, in tokens and in dollars.
+
+Tokens are estimates, but for what logs tell of whole requests. A result counts once as new, in the request
+that has it first, and again as resent in each later one.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import count
+
+from penumbra.store.decisions import Facts
+
+_MOST_LARGEST = 15
+_MOST_ROWS = 10_000
+"""Tools and families that are told apart; a log may name any number."""
+
+
+@dataclass(slots=True)
+class Sums:
+    """Of some results. Tokens before and after; dollars, as far as prices are known."""
+
+    results: int = 0
+    changed: int = 0
+    before: int = 0
+    after: int = 0
+    resent_before: int = 0
+    resent_after: int = 0
+    dollars: float = 0.0
+
+    @property
+    def saved(self) -> int:
+        """Tokens, in all requests."""
+        return self.before - self.after + self.resent_before - self.resent_after
+
+    def add(self, facts: Facts, resent: int, each: float, *, is_new: bool) -> None:
+        """One result that stands in so many later requests; `each`: dollars of one of its tokens, in all of
+        them."""
+        before, after = facts.tokens_before, facts.tokens_after
+        if is_new:
+            self.results += 1
+            self.changed += facts.how not in ("kept", "adopted")
+            self.before += before
+            self.after += after
+        self.resent_before += before * resent
+        self.resent_after += after * resent
+        self.dollars += (before - after) * each
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """What is known of some requests as wholes."""
+
+    count: int = 0
+    input: int = 0
+    """Tokens of their prompts."""
+    counted_input: int = 0
+    """Of them, counted by a provider; the others are estimates of what stands in the log."""
+    dollars: float = 0.0
+    """For their prompts, at cache prices."""
+    declared: int = 0
+    """Tokens of the injected tool's declaration, in all of them."""
+    declared_dollars: float = 0.0
+    unpriced: int = 0
+    """Requests to models whose price is not known."""
+
+    def __add__(self, other: Requests) -> Requests:
+        return Requests(
+            self.count + other.count,
+            self.input + other.input,
+            self.counted_input + other.counted_input,
+            self.dollars + other.dollars,
+            self.declared + other.declared,
+            self.declared_dollars + other.declared_dollars,
+            self.unpriced + other.unpriced,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LargeResult:
+    """One of the largest results. No secrets."""
+
+    tool: str
+    kind: str
+    call: str
+    """What was called, shortened."""
+    source: str
+    """Where it was logged."""
+    facts: Facts
+    form: str
+    """What would have been sent, its beginning."""
+
+
+@dataclass(slots=True)
+class Figures:
+    """State: sums of all that was projected."""
+
+    rows: dict[tuple[str, str], Sums] = field(default_factory=dict)
+    """By tool, and by family or kind of what it ran; empty: it runs no commands."""
+    agents: dict[str, tuple[Requests, Sums]] = field(default_factory=dict)
+    secrets: Counter[str] = field(default_factory=Counter)
+    """Redactions in new results and calls, by rule."""
+    values: set[str] = field(default_factory=set)
+    """Placeholders: equal values have equal ones."""
+    conversations: int = 0
+    failed: int = 0
+    """Conversations, or requests of a file, that could not be worked out."""
+    _largest: list[tuple[int, int, LargeResult]] = field(default_factory=list)
+    _order: count[int] = field(default_factory=count)
+
+    @property
+    def results(self) -> Sums:
+        """Of all results."""
+        total = Sums()
+        for _, sums in self.agents.values():
+            _add_sums(total, sums)
+        return total
+
+    @property
+    def requests(self) -> Requests:
+        """All of them."""
+        return sum((requests for requests, _ in self.agents.values()), Requests())
+
+    def add_requests(self, agent: str, requests: Requests) -> None:
+        """More requests of an agent."""
+        before, sums = self.agents.get(agent, (Requests(), Sums()))
+        self.agents[agent] = (before + requests, sums)
+
+    def add_result(
+        self, agent: str, row: tuple[str, str], facts: Facts, resent: int, each: float, *, is_new: bool
+    ) -> None:
+        """One result; see `Sums.add`."""
+        if row not in self.rows and len(self.rows) >= _MOST_ROWS:
+            row = ("(others)", "")
+        for sums in (self.rows.setdefault(row, Sums()), self.agents[agent][1]):
+            sums.add(facts, resent, each, is_new=is_new)
+
+    def is_large(self, tokens: int) -> bool:
+        """Whether a result of so many tokens is one of the largest so far."""
+        return len(self._largest) < _MOST_LARGEST or tokens > self._largest[0][0]
+
+    def add_large(self, large: LargeResult) -> None:
+        """One that `is_large`."""
+        entry = (large.facts.tokens_before, -next(self._order), large)
+        (heapq.heappush if len(self._largest) < _MOST_LARGEST else heapq.heappushpop)(self._largest, entry)
+
+    @property
+    def ranked(self) -> list[tuple[tuple[str, str], Sums]]:
+        """The rows, those that save most first."""
+        return sorted(self.rows.items(), key=lambda row: (-row[1].saved, -row[1].before, row[0]))
+
+    @property
+    def largest(self) -> list[LargeResult]:
+        """Largest first."""
+        return [large for _, _, large in sorted(self._largest, key=lambda each: each[:2], reverse=True)]
+
+
+def _add_sums(total: Sums, other: Sums) -> None:
+    total.results += other.results
+    total.changed += other.changed
+    total.before += other.before
+    total.after += other.after
+    total.resent_before += other.resent_before
+    total.resent_after += other.resent_after
+    total.dollars += other.dollars

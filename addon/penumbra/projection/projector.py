@@ -1,0 +1,146 @@
+"""Requests through the engine that a proxy uses: in this process, its database in memory, nothing sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import TracebackType
+
+from penumbra.apis import arguments, recognise
+from penumbra.apis.recognise import Api
+from penumbra.compress.calls.classify import classify
+from penumbra.compress.token_estimate import estimate
+from penumbra.config.settings import Settings
+from penumbra.conversation.engine import Engine
+from penumbra.conversation.engine_settings import EngineSettings
+from penumbra.conversation.incoming import Accepted, Incoming
+from penumbra.conversation.model import Shown
+from penumbra.expand import tool
+from penumbra.redaction import placeholder
+from penumbra.redaction.gitleaks import Loaded
+from penumbra.store.decisions import Facts
+
+_MEMORY_BYTES = 128 * 1024**2
+"""Of decisions that are remembered."""
+_CALL_CHARACTERS = 200
+
+
+def settings_of(settings: Settings, *, adopts: bool) -> Settings:
+    """A proxy's settings where nothing is sent, kept or waited for.
+
+    `adopts`: conversations begin without Penumbra in the middle, as they may in what was recorded; false:
+    each is taken as if it had been there from its first request on.
+    """
+    return replace(
+        settings,
+        database="memory",
+        database_max_bytes=_MEMORY_BYTES,
+        strategy="pipeline" if settings.outside else settings.strategy,
+        restore_secrets="off",
+        pause=False,
+        threads="pass",
+        adopt=settings.adopt if adopts else "compress",
+        request_budget=0.0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A result, or a call's arguments, as they would have been sent."""
+
+    message: int
+    """Index of the message that it stands in."""
+    tool: str
+    kind: str
+    """Family of the command, or what kind of command it was; empty: the tool runs none."""
+    facts: Facts
+    is_result: bool
+    is_new: bool
+    call: str
+    """The command or path, as it was logged."""
+    original: str
+    text: str | None
+    """None: as it came."""
+
+    @property
+    def values(self) -> set[str]:
+        """The placeholders that stand for values of it."""
+        if not self.facts.redactions or self.text is None:
+            return set()
+        return set(placeholder.PATTERN.findall(self.text)) - set(placeholder.PATTERN.findall(self.original))
+
+
+@dataclass(frozen=True, slots=True)
+class Projected:
+    """One request as it would have been sent."""
+
+    accepted: Accepted
+    forms: tuple[Form, ...]
+    hidden: Mapping[str, int]
+    """Secrets found outside of results and calls, by rule."""
+    declared: int
+    """Tokens of the injected tool's declaration."""
+
+
+class Projector:
+    """State: one engine. To be closed."""
+
+    def __init__(self, settings: Settings, user_rules: Loaded | None = None) -> None:
+        """`settings`: see `settings_of`."""
+        self._settings = settings
+        self._engine = Engine(EngineSettings.of(settings, user_rules))
+
+    def __enter__(self) -> Projector:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._engine.close()
+
+    async def request(self, incoming: Incoming) -> Projected | None:
+        """What would become of a request; None: nothing, or it would be refused."""
+        accepted = await self._engine.process(incoming, self._settings)
+        if not isinstance(accepted, Accepted):
+            return None
+        forms = tuple(_form(accepted, shown) for shown in accepted.rewritten.shown)
+        name = accepted.prepared.tool if accepted.prepared else ""
+        return Projected(accepted, forms, accepted.hidden, _declared(name) if name else 0)
+
+    async def clean(self, text: str) -> str:
+        """A text without secrets. Raises RedactionError."""
+        return await self._engine.cleaned(text)
+
+
+def api_of(format_name: str, method: str, path: str) -> Api:
+    """The API that has its requests in this format at this path."""
+    found = recognise.by_request_line(method, path)
+    if found is None or found.format != format_name:
+        raise KeyError(format_name)
+    return found
+
+
+def _declared(name: str) -> int:
+    declared = tool.tool(name)
+    return estimate(f"{declared.name} {declared.description} {declared.parameters.decode()}")
+
+
+def _form(accepted: Accepted, shown: Shown) -> Form:
+    item = shown.item
+    decoded = arguments.decoded(accepted.request.document, item.result.call)
+    call = classify(item.tool, decoded)
+    kind = ""
+    if call.shell:
+        kind = call.family or ("files shown" if call.is_quoted else "other commands")
+    decision = accepted.decided.get(item.key)
+    return Form(
+        message=item.result.turn,
+        tool=item.tool,
+        kind=kind,
+        facts=shown.facts,
+        is_result=bool(item.text),
+        is_new=shown.new,
+        call=(call.line or call.path)[:_CALL_CHARACTERS],
+        original=item.text,
+        text=decision.text if decision is not None else None,
+    )

@@ -1,0 +1,50 @@
+"""The agents whose session logs can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penumbra.session_logs import claude_code, codex
+from penumbra.session_logs.log_entries import LoggedConversation
+from penumbra.session_logs.log_lines import LogCounts, objects
+
+_LINES_LOOKED_AT = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """One agent's logs."""
+
+    name: str
+    patterns: tuple[str, ...]
+    """Globs of its logs below a folder."""
+    roots: Callable[[Path, Mapping[str, str]], Iterator[Path]]
+    """Where they may lie, by home folder and environment."""
+    is_first: Callable[[Mapping[str, Any]], bool]
+    read: Callable[[Path, LogCounts], Iterator[LoggedConversation]]
+
+    def logs(self, folder: Path) -> Iterator[Path]:
+        """The logs below a folder."""
+        for pattern in self.patterns:
+            yield from (path for path in folder.glob(pattern) if path.is_file())
+
+
+AGENTS = tuple(
+    Agent(module.NAME, module.PATTERNS, module.roots, module.is_first, module.read)
+    for module in (claude_code, codex)
+)
+NAMES = tuple(agent.name for agent in AGENTS)
+
+
+def of_log(path: Path) -> Agent | None:
+    """Whose log a file is, by its first lines. Raises OSError."""
+    for number, value in enumerate(objects(path, LogCounts())):
+        for agent in AGENTS:
+            if agent.is_first(value):
+                return agent
+        if number >= _LINES_LOOKED_AT:
+            break
+    return None

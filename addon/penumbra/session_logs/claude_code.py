@@ -1,0 +1,177 @@
+"""Session logs of Claude Code.
+
+`projects/<folder>/<session>.jsonl`, and of its agents `…/subagents/**/agent-*.jsonl`; in older releases an
+agent's lines stand in its parent's file. The place is documented (code.claude.com/docs), the format is not,
+and was read from logs. A line:
+
+    {"type": "user" | "assistant" | …, "uuid", "parentUuid", "timestamp", "message": {"role", "content", …}}
+
+The lines of a file are a tree by `parentUuid`. A message of the model spans several lines, one content block
+each, with one `message.id` and the same `usage`; of parallel calls each result hangs on the line of its own
+call. A rewound session branches; after a compaction a new root begins with the summary. A session that is
+resumed or forked into another file repeats lines with their `uuid` and `message.id`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from penumbra.session_logs.log_entries import (
+    Entry,
+    LoggedCall,
+    LoggedConversation,
+    LoggedPrompt,
+    LoggedResponse,
+    LoggedResult,
+    LoggedUsage,
+)
+from penumbra.session_logs.log_lines import LogCounts, objects
+from penumbra.session_logs.log_values import mapping, objects_in, seconds, text, texts_of, whole
+
+NAME = "claude-code"
+PATTERNS = ("**/*.jsonl",)
+_SYNTHETIC = "<synthetic>"
+"""The model of lines that no model wrote."""
+
+
+def roots(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
+    """Folders that may hold logs."""
+    if named := environment.get("CLAUDE_CONFIG_DIR"):
+        yield from (Path(folder.strip()).expanduser() / "projects" for folder in named.split(","))
+        return
+    yield home / ".claude" / "projects"
+    yield Path(environment.get("XDG_CONFIG_HOME") or home / ".config") / "claude" / "projects"
+
+
+def is_first(value: Mapping[str, Any]) -> bool:
+    """Whether a log of this format may begin with an object."""
+    return "parentUuid" in value or value.get("type") in (
+        "file-history-snapshot",
+        "summary",
+        "queue-operation",
+    )
+
+
+def read(path: Path, counts: LogCounts) -> Iterator[LoggedConversation]:
+    """The conversations of a log. Raises OSError."""
+    tree = _Tree()
+    for line in objects(path, counts):
+        tree.add(line)
+    yield from tree.conversations()
+
+
+@dataclass(slots=True)
+class _Node:
+    """A message of the model with all its lines, or another line."""
+
+    parent: str
+    """Uuid of the line before it."""
+    prompt: str = ""
+    message: Mapping[str, Any] | None = None
+    blocks: list[Mapping[str, Any]] = field(default_factory=list)
+    at: float = 0.0
+    usage: LoggedUsage | None = None
+
+
+@dataclass(slots=True)
+class _Tree:
+    nodes: dict[str, _Node] = field(default_factory=dict)
+    """By uuid of a line: the lines of one message share a node."""
+    messages: dict[str, _Node] = field(default_factory=dict)
+    """By `message.id`."""
+    results: dict[str, LoggedResult] = field(default_factory=dict)
+    """By id of the call."""
+
+    def add(self, line: Mapping[str, Any]) -> None:
+        uuid, message = text(line.get("uuid")), mapping(line.get("message"))
+        if not uuid or uuid in self.nodes:
+            return
+        parent = text(line.get("parentUuid"))
+        if line.get("type") == "assistant" and message.get("model") != _SYNTHETIC:
+            self._add_response(uuid, parent, line, message)
+            return
+        node = self.nodes[uuid] = _Node(parent)
+        if line.get("type") != "user":
+            return
+        content = message.get("content")
+        for block in objects_in(content):
+            if block.get("type") == "tool_result":
+                call_id = text(block.get("tool_use_id"))
+                is_error = block.get("is_error") is True
+                result = LoggedResult(call_id, texts_of(block.get("content")), is_error)
+                self.results.setdefault(call_id, result)
+        node.prompt = "\n".join(texts_of(content))
+
+    def _add_response(
+        self, uuid: str, parent: str, line: Mapping[str, Any], message: Mapping[str, Any]
+    ) -> None:
+        id_ = text(message.get("id")) or uuid
+        node = self.messages.get(id_)
+        if node is None:
+            node = self.messages[id_] = _Node(
+                parent, message={"id": id_, "model": text(message.get("model"))}
+            )
+        self.nodes[uuid] = node
+        content = message.get("content")
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else objects_in(content)
+        node.blocks += [block for block in blocks if block.get("type") in ("text", "tool_use")]
+        # Of a message that streams, the last line has the whole count.
+        node.at = seconds(line.get("timestamp")) or node.at
+        node.usage = _usage(mapping(message.get("usage"))) or node.usage
+
+    def conversations(self) -> Iterator[LoggedConversation]:
+        """One for each end of a branch that the model wrote; branches share their beginning."""
+        behind: set[int] = set()
+        """Messages of the model that another one follows."""
+        for node in self.messages.values():
+            before = self._before(node)
+            if before is not None:
+                behind.add(id(before))
+        for node in self.messages.values():
+            if id(node) not in behind:
+                yield LoggedConversation(NAME, tuple(self._entries(node)))
+
+    def _before(self, node: _Node) -> _Node | None:
+        """The message of the model in front of one."""
+        return next((each for each in self._upwards(node) if each.message is not None), None)
+
+    def _upwards(self, node: _Node) -> Iterator[_Node]:
+        """What stands before a node, last first. Lines that lead in a circle end where it closes."""
+        seen = {id(node)}
+        while (before := self.nodes.get(node.parent)) is not None and id(before) not in seen:
+            seen.add(id(before))
+            yield before
+            node = before
+
+    def _entries(self, last: _Node) -> Iterator[Entry]:
+        for node in reversed([last, *self._upwards(last)]):
+            if node.message is None:
+                if node.prompt:
+                    yield LoggedPrompt(node.prompt)
+                continue
+            response = _response(node, node.message)
+            yield response
+            yield from (self.results[call.id] for call in response.calls if call.id in self.results)
+
+
+def _response(node: _Node, message: Mapping[str, Any]) -> LoggedResponse:
+    calls = {
+        text(block.get("id")): LoggedCall(
+            text(block.get("id")), text(block.get("name")), dict(mapping(block.get("input")))
+        )
+        for block in node.blocks
+        if block.get("type") == "tool_use"
+    }
+    said = "\n".join(text(block.get("text")) for block in node.blocks if block.get("type") == "text")
+    return LoggedResponse(message["id"], said, tuple(calls.values()), message["model"], node.at, node.usage)
+
+
+def _usage(usage: Mapping[str, Any]) -> LoggedUsage | None:
+    cached, written = (
+        whole(usage.get(name)) for name in ("cache_read_input_tokens", "cache_creation_input_tokens")
+    )
+    total = whole(usage.get("input_tokens")) + cached + written
+    return LoggedUsage(total, cached, written) if total else None

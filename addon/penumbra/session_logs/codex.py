@@ -1,0 +1,165 @@
+"""Session logs of Codex.
+
+`sessions/Y/M/D/rollout-*.jsonl` and `archived_sessions/rollout-*.jsonl` below `CODEX_HOME` (`~/.codex`);
+older ones may be compressed (`.jsonl.zst`). The format is that of `RolloutItem` in codex-rs/protocol. A line:
+
+    {"timestamp", "type": "session_meta" | "turn_context" | "response_item" | …, "payload"}
+
+Payloads of `response_item` are items of the Responses API, without what the client sends anew each time.
+`turn_context` names the model, `event_msg` of type `token_count` says after each response what it took.
+`compacted` replaces the history by its `replacement_history`, or by its `message`. Releases before September
+2025 wrote the items without an envelope. A forked session begins with a copy of the other's items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from penumbra.session_logs.log_entries import (
+    Entry,
+    LoggedCall,
+    LoggedConversation,
+    LoggedPrompt,
+    LoggedResponse,
+    LoggedResult,
+    LoggedUsage,
+)
+from penumbra.session_logs.log_lines import LogCounts, objects
+from penumbra.session_logs.log_values import mapping, objects_in, seconds, text, texts_of, whole
+
+NAME = "codex"
+PATTERNS = ("**/rollout-*.jsonl", "**/rollout-*.jsonl.zst")
+_CALLS = {
+    "function_call": ("", "arguments"),
+    "custom_tool_call": ("", "input"),
+    "local_shell_call": ("local_shell", "action"),
+}
+"""Items of calls: the tool's name where the item has none, and its arguments."""
+_RESULTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
+_ENVELOPES = ("session_meta", "turn_context", "response_item", "compacted", "event_msg")
+
+
+def roots(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
+    """Folders that may hold logs."""
+    folder = Path(environment.get("CODEX_HOME") or home / ".codex").expanduser()
+    yield from (folder / "sessions", folder / "archived_sessions")
+
+
+def is_first(value: Mapping[str, Any]) -> bool:
+    """Whether a log of this format may begin with an object."""
+    has_envelope = value.get("type") in _ENVELOPES and isinstance(value.get("payload"), dict)
+    return has_envelope or {"id", "timestamp", "instructions"} <= value.keys()
+
+
+def read(path: Path, counts: LogCounts) -> Iterator[LoggedConversation]:
+    """The conversations of a log, one between two compactions. Raises OSError."""
+    log = _Rollout()
+    for line in objects(path, counts):
+        yield from log.add(line)
+    yield from log.end()
+
+
+@dataclass(slots=True)
+class _Rollout:
+    entries: list[Entry] = field(default_factory=list)
+    response: LoggedResponse | None = None
+    """The one that is being read; it ends with what the client says."""
+    model: str = ""
+
+    def add(self, line: Mapping[str, Any]) -> Iterator[LoggedConversation]:
+        kind, payload = line.get("type"), mapping(line.get("payload"))
+        if kind == "turn_context":
+            self.model = text(payload.get("model")) or self.model
+        elif kind == "event_msg":
+            if payload.get("type") == "token_count":
+                self._count(mapping(payload.get("info")))
+        elif kind == "compacted":
+            yield from self.end()
+            self.entries = list(_replaced(payload))
+        elif kind != "session_meta":
+            self._item(payload or line, seconds(line.get("timestamp")))
+
+    def end(self) -> Iterator[LoggedConversation]:
+        """What was read so far is all of a conversation."""
+        self._close()
+        if self.entries:
+            yield LoggedConversation(NAME, tuple(self.entries))
+        self.entries = []
+
+    def _item(self, item: Mapping[str, Any], at: float) -> None:
+        kind, role = text(item.get("type")), item.get("role")
+        if kind in _CALLS:
+            self._respond(at, call=_call(kind, item))
+        elif kind == "message" and role == "assistant":
+            self._respond(at, said="\n".join(texts_of(item.get("content"))))
+        elif kind == "reasoning":
+            self._respond(at)
+        elif kind in _RESULTS:
+            self._close()
+            self.entries.append(LoggedResult(text(item.get("call_id")), _output(item.get("output"))))
+        elif kind == "message":
+            self._close()
+            self.entries.append(LoggedPrompt("\n".join(texts_of(item.get("content")))))
+
+    def _respond(self, at: float, said: str = "", call: LoggedCall | None = None) -> None:
+        response = self.response or LoggedResponse("")
+        self.response = replace(
+            response,
+            text="\n".join(filter(None, (response.text, said))),
+            calls=(*response.calls, *((call,) if call is not None else ())),
+            model=self.model,
+            at=at or response.at,
+        )
+
+    def _close(self) -> None:
+        if self.response is not None:
+            self.entries.append(self.response)
+            self.response = None
+
+    def _count(self, info: Mapping[str, Any]) -> None:
+        """Usage of the last response, which may have been closed by the results of its calls."""
+        last = mapping(info.get("last_token_usage"))
+        if not whole(last.get("input_tokens")):
+            return
+        usage = LoggedUsage(whole(last.get("input_tokens")), whole(last.get("cached_input_tokens")))
+        if self.response is not None:
+            self.response = replace(self.response, usage=usage)
+            # What the model says next is said to another request.
+            self._close()
+            return
+        for position in range(len(self.entries) - 1, -1, -1):
+            entry = self.entries[position]
+            if isinstance(entry, LoggedResponse):
+                if entry.usage is None:
+                    self.entries[position] = replace(entry, usage=usage)
+                return
+
+
+def _call(kind: str, item: Mapping[str, Any]) -> LoggedCall:
+    name, member = _CALLS[kind]
+    arguments = item.get(member)
+    if kind == "function_call" and isinstance(arguments, str):
+        try:
+            arguments = orjson.loads(arguments)
+        except orjson.JSONDecodeError:
+            arguments = {}
+    return LoggedCall(text(item.get("call_id")), text(item.get("name")) or name, arguments)
+
+
+def _output(output: Any) -> tuple[str, ...]:
+    """The texts of an output; releases of 2025 wrapped a text in an object."""
+    return texts_of(output.get("content") if isinstance(output, dict) else output)
+
+
+def _replaced(payload: Mapping[str, Any]) -> Iterator[Entry]:
+    history = list(objects_in(payload.get("replacement_history")))
+    for item in history:
+        if item.get("type") == "message":
+            yield LoggedPrompt("\n".join(texts_of(item.get("content"))))
+    if not history and text(payload.get("message")):
+        yield LoggedPrompt(text(payload.get("message")))

@@ -1,0 +1,132 @@
+"""`penumbra discover`: finds logs, says what would have been saved, and shows nothing that must not be shown."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from penumbra.cli import discover
+from penumbra.cli.failure import Failure
+from support.session_log_files import ClaudeCodeLog, CodexLog, text_block, write_lines
+
+ADDON = Path(__file__).parents[3] / "addon"
+HOSTILE = '</pre><script>alert(1)</script><img src=x onerror="alert(2)">\x1b[2J'
+TOKEN = "gh" + "p_lqcPuQybgKxtzX17jVL0GAPxirppHx92KGBZ"
+TAGS = (
+    *("html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "dl", "dt", "dd"),
+    *("div", "table", "thead", "tbody", "tr", "th", "td", "details", "summary", "pre"),
+)
+
+
+class Tags(HTMLParser):
+    """What a browser would see of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[str] = set()
+        self.attributes: set[str] = set()
+        self.texts = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+    def handle_data(self, data: str) -> None:
+        self.texts += data
+
+
+def _claude_code(home: Path) -> Path:
+    log = ClaudeCodeLog()
+    log.prompt("look")
+    use = {"type": "tool_use", "id": "toolu_01", "name": f"Tool{HOSTILE}", "input": {"command": HOSTILE}}
+    log.said("m1", use)
+    log.gave("toolu_01", f"{HOSTILE}\nGITHUB_TOKEN={TOKEN}\n" + "the same line again\n" * 300)
+    log.said("m2", text_block("Done."))
+    return write_lines(home / ".claude" / "projects" / "-work" / "s.jsonl", log.lines)
+
+
+def _codex(home: Path) -> Path:
+    log = CodexLog()
+    log.prompt("look")
+    log.called("call_1", "ls")
+    log.gave("call_1", "a.py\n")
+    log.said("Done.")
+    return write_lines(home / ".codex" / "sessions" / "2026" / "11" / "20" / "rollout-1.jsonl", log.lines)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def test_as_a_process_in_a_home_of_its_own(home: Path) -> None:
+    _claude_code(home)
+    with _codex(home).open("a") as file:
+        file.write("{broken\n")
+    page = home / "page.html"
+    before = sorted(home.rglob("*"))
+    command = [sys.executable, "-m", "penumbra", "discover", "--json", "--html", str(page)]
+    done = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": str(ADDON)}, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["read"]["files"] == 2
+    assert said["read"]["broken"] == 1
+    assert said["requests"]["count"] == 4
+    assert {name: agent["results"]["count"] for name, agent in said["agents"].items()} == {
+        "claude-code": 1,
+        "codex": 1,
+    }
+    assert said["secrets"] == {"by_rule": {"github-token": 1}, "different_values": 1}
+    # Nothing is written but what was asked for.
+    assert sorted(set(home.rglob("*")) - set(before)) == [page]
+    assert TOKEN not in done.stdout + done.stderr
+
+
+def test_a_page_shows_hostile_text_as_text(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _claude_code(home)
+    assert discover.main(["--html", str(home / "page.html")]) == 0
+    page = (home / "page.html").read_text()
+    out = capsys.readouterr().out
+    tags = Tags()
+    tags.feed(page)
+    assert tags.seen == {*TAGS}
+    assert tags.attributes <= {"lang", "charset", "http-equiv", "content", "name", "class", "style"}
+    assert "<script>alert(1)</script>" in tags.texts
+    assert TOKEN not in page + out
+    assert "\x1b" not in out
+    assert "1 of 1 result would be shorter" in out
+    assert "github-token 1" in out
+
+
+def test_paths_agents_and_ages_choose(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    claude, codex = _claude_code(home), _codex(home)
+    assert discover.main(["--agent", "codex"]) == 0
+    assert "codex 1)" in capsys.readouterr().out
+    assert discover.main([str(codex), str(claude.parent)]) == 0
+    assert "2 logs read" in capsys.readouterr().out
+    os.utime(claude, (1, 1))
+    assert discover.main(["--agent", "claude-code", "--since", "7d"]) == 1
+    assert "no session log that is new enough" in capsys.readouterr().err
+
+
+def test_what_is_wrong_is_said(home: Path) -> None:
+    (home / "notes.txt").write_text("hello\n")
+    with pytest.raises(Failure, match="is no session log of claude-code, codex"):
+        discover.main([str(home / "notes.txt")])
+    with pytest.raises(Failure, match="No such file"):
+        discover.main([str(home / "nothing")])
+    with pytest.raises(Failure, match="--since: got 'x', allowed: a time above zero"):
+        discover.main(["--since", "x"])
+    with pytest.raises(Failure, match="its folder does not exist"):
+        discover.main(["--html", str(home / "none" / "page.html")])
