@@ -35,7 +35,7 @@ def settings_of(settings: Settings, *, adopts: bool) -> Settings:
         settings,
         database="memory",
         database_max_bytes=_MEMORY_BYTES,
-        strategy="pipeline" if settings.outside else settings.strategy,
+        strategy="pipeline" if settings.external_strategy else settings.strategy,
         restore_secrets="off",
         pause=False,
         threads="pass",
