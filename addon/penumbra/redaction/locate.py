@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Generic, TypeVar
 
 import ahocorasick_rs
@@ -11,19 +11,16 @@ Owner = TypeVar("Owner")
 
 
 class Anchors(Generic[Owner]):
-    """Fixed strings, each with those who want to know where it stands."""
+    """Fixed strings, each with what it is to those who want to know where it stands."""
 
-    def __init__(self, pairs: Iterable[tuple[bytes, Owner]]) -> None:
-        owners: dict[bytes, list[Owner]] = {}
-        for anchor, owner in pairs:
-            owners.setdefault(anchor, []).append(owner)
+    def __init__(self, owners: Mapping[bytes, Owner]) -> None:
         self._owners = list(owners.values())
         self._automaton = ahocorasick_rs.BytesAhoCorasick(
             list(owners) or [b"\x00"], implementation=ahocorasick_rs.Implementation.DFA
         )
 
-    def find(self, low: bytes) -> list[tuple[list[Owner], int]]:
-        """(owners, start) for every place of every anchor in a text in lower case."""
+    def find(self, low: bytes) -> list[tuple[Owner, int]]:
+        """(owner, start) for every place of every anchor in a text in lower case."""
         owners = self._owners
         places = self._automaton.find_matches_as_indexes(low, overlapping=True)
         return [(owners[index], start) for index, start, _ in places]

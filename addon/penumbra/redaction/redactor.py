@@ -24,10 +24,11 @@ from penumbra.redaction.finders.prefixed import prefixed_tokens
 from penumbra.redaction.finders.records import RECORDS
 from penumbra.redaction.finders.spread import elsewhere
 from penumbra.redaction.finders.sql_rows import SQL_ROWS
-from penumbra.redaction.finders.tokens import around, at_anchor, everywhere
+from penumbra.redaction.finders.tokens import around, at_anchor, begins_word, everywhere
 from penumbra.redaction.json_text import inside_strings, is_json
 from penumbra.redaction.locate import Anchors
 from penumbra.redaction.rule import Rule, read
+from penumbra.redaction.signs import Sign, signs
 from penumbra.redaction.span import Finder, Rank, Span
 from penumbra.redaction.view import View, joined, undisguised, without
 
@@ -35,19 +36,6 @@ _PASSES = 6
 _WRAPPINGS = 2
 """How often a text may be base64 of another that is looked into."""
 _ESCAPE = re.compile(rb"u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrtbf]")
-
-
-@lru_cache(maxsize=2)
-def _anchors(rules: tuple[Rule, ...]) -> Anchors[Rule | Finder]:
-    """Made once for all engines with the same rules."""
-    pairs: list[tuple[bytes, Rule | Finder]] = []
-    pairs += ((anchor, rule) for rule in rules for anchor in rule.anchors)
-    pairs += (
-        (anchor, finder)
-        for finder in (*FINDERS, KEYS, *KEY_FORMATS, COLUMNS, RECORDS, SQL_ROWS)
-        for anchor in finder.anchors
-    )
-    return Anchors(pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +49,41 @@ class Scan:
     """Placeholder -> value as the text spelt it. Secret: for a vault in memory only."""
     rules: dict[str, str] = field(default_factory=dict)
     """Placeholder -> id of the rule that its value was first found by."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stands:
+    """What an anchor is to those whose it is."""
+
+    begins: tuple[Rule, ...]
+    """It begins what they match."""
+    around: tuple[Rule | Finder, ...]
+    """It stands somewhere in what they match."""
+    bounded: bool
+    """What it begins matters only where no word runs into it."""
+
+    @classmethod
+    def of(cls, owners: list[Rule | Finder]) -> _Stands:
+        begins: list[Rule] = []
+        around: list[Rule | Finder] = []
+        for owner in owners:
+            if isinstance(owner, Finder) or owner.whole or owner.before:
+                around.append(owner)
+            else:
+                begins.append(owner)
+        bounded = all(rule.boundary and not rule.group and not rule.checksum for rule in begins)
+        return cls(tuple(begins), tuple(around), bounded)
+
+
+@lru_cache(maxsize=2)
+def _anchors(rules: tuple[Rule, ...]) -> Anchors[_Stands]:
+    """Made once for all engines with the same rules."""
+    owners: dict[bytes, list[Rule | Finder]] = {}
+    everyone: tuple[Rule | Finder, ...] = (*rules, *FINDERS, KEYS, *KEY_FORMATS, COLUMNS, RECORDS, SQL_ROWS)
+    for owner in everyone:
+        for anchor in owner.anchors:
+            owners.setdefault(anchor, []).append(owner)
+    return Anchors({anchor: _Stands.of(those) for anchor, those in owners.items()})
 
 
 class Redactor:
@@ -143,14 +166,15 @@ class Redactor:
 
     def _shown(self, data: bytes, hint: Hint, depth: int = _WRAPPINGS) -> list[Span]:
         """What the text shows as it is, and without disguises."""
-        found = self._seen(data, hint)
-        view = undisguised(data)
+        shown = signs(data)
+        found = self._seen(data, hint, shown)
+        view = undisguised(data) if Sign.DISGUISE in shown else None
         if view is not None:
-            found += _back(view, self._seen(view.data, hint))
-        halves = joined(data)
+            found += _back(view, self._seen(view.data, hint, signs(view.data)))
+        halves = joined(data) if Sign.JOINT in shown else None
         if halves is not None:
-            found += _across(*halves, self._seen(halves[0].data, hint))
-        if depth and not hint.quiet:
+            found += _across(*halves, self._seen(halves[0].data, hint, signs(halves[0].data)))
+        if depth and not hint.quiet and Sign.ENCODED in shown:
 
             def holds_secrets(text: bytes) -> bool:
                 return bool(self._allowed.without(text, self._shown(text, hint, depth - 1), self._key))
@@ -167,12 +191,13 @@ class Redactor:
         found = [span for span in self._shown(view.data, hint) if gaps.concern(span)]
         return _back(view, [gaps.whole(span, view.data) for span in found])
 
-    def _seen(self, data: bytes, hint: Hint) -> list[Span]:
+    def _seen(self, data: bytes, hint: Hint, shown: frozenset[int]) -> list[Span]:
         low = data.lower()
         found = [span for rule in self._global for span in everywhere(rule, data)]
         found += _cut_at_lines(data, list(self._anchored(data, low)))
-        found += self._assignments.find(data, low, loud=hint.loud, quiet=hint.quiet)
-        if not hint.quiet:
+        flags = Sign.FLAG in shown
+        found += self._assignments.find(data, low, loud=hint.loud, quiet=hint.quiet, flags=flags)
+        if not hint.quiet and Sign.PREFIXED in shown:
             found += prefixed_tokens(data)
         if hint.loud:
             found += lone_lines(data)
@@ -184,13 +209,15 @@ class Redactor:
         """What the rules and finders see around their anchors."""
         done: dict[str, int] = {}
         places: dict[str, tuple[Rule | Finder, list[int]]] = {}
-        for owners, start in self._anchors.find(low):
+        for stands, start in self._anchors.find(low):
+            for owner in stands.around:
+                places.setdefault(owner.id, (owner, []))[1].append(start)
+            if not stands.begins or (stands.bounded and not begins_word(data, start)):
+                continue
             begun: list[Span] = []
-            for owner in owners:
-                if isinstance(owner, Finder) or owner.whole or owner.before:
-                    places.setdefault(owner.id, (owner, []))[1].append(start)
-                elif start >= done.get(owner.id, 0) and (span := at_anchor(owner, data, start)):
-                    done[owner.id] = span.end
+            for rule in stands.begins:
+                if start >= done.get(rule.id, 0) and (span := at_anchor(rule, data, start)):
+                    done[rule.id] = span.end
                     begun.append(span)
             # What is whole in its line to one rule does not go on in the next one for another.
             whole = [span for span in begun if b"\n" not in data[span.start : span.end]]

@@ -43,7 +43,7 @@ _ENTITIES = {
 }
 """What entities of HTML stand for."""
 _ANY = rb"(?:" + _NO_WIDTH + rb"|" + _TERMINAL + rb")|" + _LETTER
-_DISGUISE = re2.compile(_ANY, _OPTIONS)
+DISGUISE = re2.compile(_ANY, _OPTIONS)
 _DISGUISES = re.compile(_ANY.replace(rb"\\+", rb"\\{1,31}"))
 """The same for texts that are full of them: slower to search, but faster at each."""
 _LONGEST_LETTER = 40
@@ -80,10 +80,10 @@ class View:
 
 def undisguised(data: bytes) -> View | None:
     """The view of a text; None if it wears no disguise."""
-    if _DISGUISE.search(data) is None:
+    if DISGUISE.search(data) is None:
         return None
     begins = sum(map(data.count, (b"\x1b", b"\\", b"%", b"&", b"\xe2", b"\xef", b"\xc2", b"\x08")))
-    pattern = _DISGUISES if begins * _FULL > len(data) else _DISGUISE
+    pattern = _DISGUISES if begins * _FULL > len(data) else DISGUISE
     return _build(data, pattern.finditer(data))
 
 
@@ -158,7 +158,7 @@ _JOINT = (
     rb"(?:" + _NEW_LINE + rb"?[ \t]*(?:\+|\.\.|&|\|\|)[ \t]*" + _NEW_LINE + rb"?[ \t]*"
     rb"|" + _NEW_LINE + rb"?[ \t]+\.[ \t]+|\.|" + _NEW_LINE + rb"[ \t]+)"
 )
-_JOINTS = re2.compile(
+JOINTS = re2.compile(
     b"|".join(
         rb"\\*" + quote + rb"[ \t]*" + _JOINT + rb"[bfr]?\\*" + quote  # of one kind
         for quote in (b'"', b"'")
@@ -172,7 +172,7 @@ _AROUND_JOINT = 300
 def joined(data: bytes) -> tuple[View, list[int]] | None:
     """The view of what stands around halves that a program puts together, in one piece; and where in the view
     they meet. None if there are none."""
-    joints = [joint.span() for joint in _JOINTS.finditer(data)]
+    joints = [joint.span() for joint in JOINTS.finditer(data)]
     if not joints:
         return None
     made = _Making(data)

@@ -64,7 +64,7 @@ _TAGS = re2.compile(
     (r"<[^<>\n]*?" + _STEM + r"[^<>\n]*>\s*(?:<value>\s*)?[^\s<>]{4}").encode("latin-1"), _OPTIONS
 )
 _STEMS = re2.compile(_STEM.encode("latin-1"), _OPTIONS)
-_FLAGS = re2.compile(
+FLAGS = re2.compile(
     rb"-[a-z\-]*(?:pass(?:word|wd|phrase)?|pwd|pw|secret|token|key|auth|credentials?)"
     rb"(?:[ ]+|[\\\"']+,\s*[\\\"']+)[!-~]{4}",
     _OPTIONS,
@@ -110,11 +110,13 @@ class Assignments:
     def __init__(self) -> None:
         self._names = Names()
 
-    def find(self, data: bytes, low: bytes, *, loud: bool = False, quiet: bool = False) -> Iterator[Span]:
+    def find(
+        self, data: bytes, low: bytes, *, loud: bool = False, quiet: bool = False, flags: bool = True
+    ) -> Iterator[Span]:
         """Spans of secrets; `low` is `data` in lower case.
 
         `loud` texts are known to hold secrets: weak names count as strong ones. `quiet` ones are
-        known to hold hashes: weak names don't count.
+        known to hold hashes: weak names don't count. `flags`: `FLAGS` matches somewhere.
         """
         rests = _Rests(data)
         read_to = 0
@@ -140,7 +142,8 @@ class Assignments:
                 if span:
                     yield span
                     break
-        yield from self._flagged(data, low, rests)
+        if flags:
+            yield from self._flagged(data, low, rests)
         if b"</" in low or b"<\\/" in low:
             yield from self._tagged(data, low, rests)
 
@@ -174,7 +177,7 @@ class Assignments:
 
     def _flagged(self, data: bytes, low: bytes, rests: _Rests) -> Iterator[Span]:
         """`--password value`, `["--password", "value"]`."""
-        for match in _FLAGS.finditer(low):
+        for match in FLAGS.finditer(low):
             flag = _DASHES.match(data, match.start())
             if flag is None or not _is_option(data, match.start()):
                 continue

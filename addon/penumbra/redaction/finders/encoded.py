@@ -12,7 +12,7 @@ from penumbra.redaction.span import Rank, Span
 
 _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
-_RUN = re2.compile(rb"[A-Za-z0-9+/]{48,}={0,2}", _OPTIONS)
+RUN = re2.compile(rb"[A-Za-z0-9+/]{48,}={0,2}", _OPTIONS)
 _SAMPLE = 48
 """Characters that tell a text from a picture."""
 _LONGEST = 1 << 20
@@ -21,7 +21,7 @@ _TEXT = frozenset((*b"\t\n\r", *range(32, 127)))
 
 def encoded_texts(data: bytes, holds_secrets: Callable[[bytes], bool]) -> Iterator[Span]:
     """Spans of the runs of base64 that say a text with secrets in it."""
-    for run in _RUN.finditer(data):
+    for run in RUN.finditer(data):
         start, end = run.span()
         start += data[start - 1 : start] == b"\\"  # The letter of an escape.
         if not _is_text(data[start : start + _SAMPLE]) or end - start > _LONGEST:

@@ -17,7 +17,7 @@ from penumbra.redaction.values import entropy, is_placeholder
 
 _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
-_TAIL = re2.compile(rb"[_-]([A-Za-z0-9]{28,})", _OPTIONS)
+TAIL = re2.compile(rb"[_-]([A-Za-z0-9]{28,})", _OPTIONS)
 _PART = rb"(?:[a-z0-9]{1,14}|[A-Z0-9]{1,14}|[A-Z][a-z]{1,14})"
 _PREFIX = re.compile(
     rb"(?:[a-z][a-z0-9]{1,14}|[A-Z][A-Z0-9]{1,14}|[A-Z][a-z]{1,14})(?:[_-]" + _PART + rb"){0,3}"
@@ -34,7 +34,7 @@ _TELLING = tuple(_SPEC["telling"].split())
 
 def prefixed_tokens(data: bytes) -> Iterator[Span]:
     """Spans of whole tokens, with their prefixes."""
-    for match in _TAIL.finditer(data):
+    for match in TAIL.finditer(data):
         start, end = match.span(1)
         low = max(0, start - 1 - _LONGEST_PREFIX)
         start = low + len(data[low : start - 1].rstrip(_PREFIX_CHARACTERS))
