@@ -10,7 +10,6 @@ from typing import Generic, NamedTuple, TypeVar
 from penumbra.wire.value_memory import KnownValue, ValueMemory
 
 S = TypeVar("S")
-_LATEST = 6
 
 
 class StandIn(NamedTuple):
@@ -54,12 +53,15 @@ class StandIns:
         self._by_address: list[StandIn] = []
         self._addresses: list[int] = []
         self._old, self._new = memory.beginnings(self.values, known_before)
+        self._reading = len(self._old.values) if self._old is not None else 0
+        """Index of the value that was looked at last."""
 
     def at(self, address: int) -> StandIn | None:
         """Whose bytes an address is within; None: it is none of these."""
-        # A turn looks at what is new in it, and seldom at anything else.
-        for index in range(len(self.values) - 1, max(-1, len(self.values) - 1 - _LATEST), -1):
+        # What is read is read in order, mostly from the first that is new.
+        for index in range(self._reading, min(self._reading + 2, len(self.values))):
             if self.values[index].holds(address):
+                self._reading = index
                 return StandIn(self.values[index], self.starts[index])
         if not self._by_address:
             both = map(StandIn, self.values, self.starts)

@@ -239,7 +239,10 @@ class ValueMemory:
         self._count(scope, -beginning.weight)
 
     def _scope(self, scope: bytes) -> _Scope:
-        return self._scopes.setdefault(scope, _Scope())
+        held = self._scopes.get(scope)
+        if held is None:
+            held = self._scopes[scope] = _Scope()
+        return held
 
     def _count(self, scope: bytes, more: int) -> None:
         """Note that a scope takes more bytes, or less."""
