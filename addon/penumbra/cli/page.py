@@ -11,7 +11,7 @@ from penumbra.errors import one_line
 from penumbra.metrics import running
 
 USAGE = """\
-usage: penumbra page
+usage: penumbra page [--help]
 
 Prints the link of the page with what was done, for each proxy that runs here. A link to penumbra.local is
 for a browser that goes through the proxy; --set penumbra_page=8765 at the start gives one that every browser

@@ -54,7 +54,7 @@ def _week(days: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     week = Amounts()
     for day, record in sorted(days.items()):
         sums = Amounts.of(record.get("all", {}))
-        week.add(sums)
+        week.add(sums.parts())
         yield _day(one_line(day), sums)
     yield _day("together", week)
 

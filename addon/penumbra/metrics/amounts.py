@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -93,10 +93,13 @@ class Amounts:
         """Dollars saved, less what it took."""
         return self.dollars_saved - self.dollars_spent
 
-    def add(self, other: Amounts) -> None:
-        """Add another one's sums to these."""
-        for name in NAMES:
-            value = getattr(other, name)
+    def parts(self) -> list[tuple[str, Any]]:
+        """What is not 0, by name."""
+        return [(name, value) for name in NAMES if (value := getattr(self, name))]
+
+    def add(self, parts: Iterable[tuple[str, Any]]) -> None:
+        """Add the `parts` of another one to these."""
+        for name, value in parts:
             if isinstance(value, Counter):
                 getattr(self, name).update(value)
             else:
@@ -104,10 +107,9 @@ class Amounts:
 
     def record(self) -> dict[str, Any]:
         """For JSON: what is not 0."""
-        record = {name: value for name in NAMES if (value := getattr(self, name))}
         return {
             name: dict(value.most_common(_MOST_NAMES)) if isinstance(value, Counter) else value
-            for name, value in record.items()
+            for name, value in self.parts()
         }
 
     @classmethod

@@ -268,8 +268,9 @@ class Journal:
             targets.append(self._agent(turn.agent))
             targets.append(self._pending.conversations.setdefault(turn.session, Amounts()))
             self._pending.agents[turn.session] = turn.agent
+        parts = more.parts()
         for target in targets:
-            target.add(more)
+            target.add(parts)
         self._changed()
 
     def _agent(self, name: str) -> Amounts:

@@ -46,6 +46,8 @@ class Metrics:
             "requests": sums.requests,
             "changed": sums.changed,
             "refused": sums.refused,
+            "responses": sums.responses,
+            "input_tokens": sums.input,
             "sent_tokens": [sums.sent_before, sums.sent_after],
             "new_results": sums.new_results,
             "new_tokens": [sums.new_before, sums.new_after],

@@ -3,6 +3,9 @@
 import csv
 import io
 import json
+import os
+import subprocess
+import sys
 import threading
 import urllib.error
 import urllib.request
@@ -10,8 +13,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from proxy.page.conftest import HOSTILE, LOG, SECRET
-from support.mitm import eventually
+from proxy.page.conftest import HOSTILE, LOG, SECRET, Page, free_port
+from support.agents.websocket_caller import Talker
+from support.mitm import ADDON, eventually
 
 
 def test_it_shows_what_was_done_to_those_with_the_link_and_after_a_restart(page):
@@ -103,6 +107,41 @@ def test_through_the_proxy_it_is_led_to_and_its_events_come_at_once(page):
         shown.tool_prints()
         assert told.wait(20)
         listener.join()
+    # Events without an end are not kept in memory, and flows don't show the link.
+    flows = [flow for flow in shown.proxy.flows() if flow["path"].startswith("/data/")]
+    assert {flow["path"] for flow in flows} == {"/data/now", "/data/events"}
+    assert {flow["answer"] for flow in flows} == {""}
+
+
+def test_the_bill_of_a_websocket_is_counted_and_the_page_outlives_a_reload(
+    own_proxy, clients, upstream, api_key, tmp_path
+):
+    script = tmp_path / "main.py"
+    script.write_text(ADDON.read_text())
+    proxy = own_proxy("reverse", script=script, penumbra_page=str(free_port()))
+    shown = Page(proxy, clients.http(proxy), upstream, api_key)
+    talker = Talker(proxy, key=api_key)
+    try:
+        assert talker.say("Hello.") == "Understood."
+    finally:
+        talker.close()
+    sums = eventually(lambda: (found := shown.json("/data/now")["amounts"]).get("responses") and found)
+    assert sums["requests"] == sums["responses"] == 1
+    assert sums["input"] > 0
+
+    link = shown.link
+    os.utime(script, (script.stat().st_atime, script.stat().st_mtime + 5))
+    assert eventually(lambda: proxy.log().count("Penumbra is active") == 2)
+    assert eventually(lambda: shown.link == link and "requests" not in shown.json("/data/now")["amounts"])
+    assert [day["amounts"]["requests"] for day in shown.json("/data/past")] == [1]
+    ran = subprocess.run(
+        [sys.executable, "-m", "penumbra", "page"],
+        env={**os.environ, "XDG_STATE_HOME": str(proxy.state), "PYTHONPATH": str(ADDON.parent)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (ran.returncode, ran.stdout) == (0, f"{link}\n")
 
 
 def test_it_can_be_off(page):

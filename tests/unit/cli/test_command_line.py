@@ -54,7 +54,7 @@ def test_a_command_that_needs_a_word_says_how_it_is_used(command, capsys):
 
 
 @pytest.mark.parametrize(
-    "command", ["wrap", "local", "service", "pause", "resume", "doctor", "ca", "rules", "secrets"]
+    "command", ["wrap", "local", "service", "page", "pause", "resume", "doctor", "ca", "rules", "secrets"]
 )
 def test_other_commands_have_help_of_their_own(command, capsys):
     with pytest.raises(SystemExit) as ended:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 
 from penumbra.expand.expansions import Answered
 from penumbra.metrics import exposition
 from penumbra.metrics.totals import Metrics
 
+DOCS = Path(__file__).resolve().parents[3] / "docs"
 _SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\[\\n"])*",?)*)\})? ([0-9.e+-]+)', re.ASCII)
 
 
@@ -37,3 +40,15 @@ def test_every_line_is_what_the_format_allows() -> None:
     assert samples['penumbra_added_seconds_bucket{le="0.0025"}'] == 0
     assert samples['penumbra_added_seconds_bucket{le="10"}'] == 3
     assert samples['penumbra_added_seconds_bucket{le="+Inf"}'] == samples["penumbra_added_seconds_count"] == 4
+
+
+def test_the_board_and_the_page_of_the_manual_name_what_there_is() -> None:
+    text = exposition.text(Metrics())
+    there = set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE)) | {"penumbra_added_seconds_bucket"}
+    board = json.loads((DOCS / "grafana.json").read_text())
+    asked = " ".join(target["expr"] for panel in board["panels"] for target in panel["targets"])
+    assert set(re.findall(r"penumbra_\w+", asked)) <= there
+    _, _, rows = (DOCS / "page.md").read_text().partition("| metric | labels |\n|---|---|\n")
+    cells = [row.split("|")[1] for row in rows.partition("\n\n")[0].split("\n")]
+    named = {f"penumbra_{name}" for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+    assert named == there - {"penumbra_build_info", "penumbra_added_seconds_bucket"}
