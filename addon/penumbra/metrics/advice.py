@@ -73,7 +73,7 @@ def _all(journal: Journal) -> Iterator[Advice]:
             "note",
             "prices",
             f"{counted(sums.unpriced, 'request')} without a known price of the model",
-            "They count in tokens only. rules/dollars.yaml holds the prices.",
+            "Counted in tokens only; rules/dollars.yaml holds the prices.",
         )
 
 

@@ -68,7 +68,7 @@
   }
 
   function bars(label, values, name) {
-    const width = 900, height = 150, step = width / Math.max(values.length, 1);
+    const width = 900, height = 150, step = Math.min(width / Math.max(values.length, 1), 80);
     const most = Math.max(1, ...values.map((each) => Math.abs(each.value)));
     const low = Math.max(0, ...values.map((each) => -each.value)) / most;
     const room = height - 30, zero = 10 + room * (1 - low / (1 + low));
@@ -227,7 +227,7 @@
       const sums = [
         ["requests", (row) => number(row.amounts.requests)], ["saved, net", (row) => tokens(row.amounts.net)], ["of results", (row) => part(row.amounts.shares.results)],
         ["of input", (row) => part(row.amounts.shares.input)], ["of the bill", (row) => part(row.amounts.shares.bill)], ["money, net", (row) => money(row.amounts)],
-        ["bill", (row) => dollars(row.amounts.dollars)], ["misses", (row) => number(sum(row.amounts.misses))], ["asked", (row) => number(row.amounts.asked)],
+        ["bill", (row) => (row.amounts.dollars || !row.amounts.unpriced ? dollars(row.amounts.dollars) : "unknown")], ["misses", (row) => number(sum(row.amounts.misses))], ["asked", (row) => number(row.amounts.asked)],
         ["secrets", (row) => number(sum(row.amounts.secrets))], ["errors", (row) => number(sum(row.amounts.errors) + (row.amounts.refused || 0))],
       ];
       return [
