@@ -1,8 +1,9 @@
-"""Which of the collected tests run: `--fast`, `--sample`, and nothing left out otherwise."""
+"""Which of the collected tests run: `--fast`, `--sample`, `--all`, and without them."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import combinations
 from pathlib import Path
 from zlib import crc32
 
@@ -11,7 +12,9 @@ from hypothesis import HealthCheck, settings
 
 from support import cases, cuts, examples, mitm
 
-ALL_HELP = "cut long streams at every byte, not at a sample; try properties with three times as many inputs"
+ALL_HELP = (
+    "leave nothing to a sample: every cut of long streams, every input, every combination of parameters"
+)
 PROXY_FIXTURES = {"shared_proxies", "own_proxy", "signing_proxy"}
 
 
@@ -58,15 +61,48 @@ def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if needs_proxy(item):
             item.add_marker("proxy")
-    left_out = []
     if config.getoption("--fast"):
-        left_out = [item for item in items if item.get_closest_marker("proxy")]
-    elif (step := config.getoption("--sample")) > 1:
-        left_out = _not_in_sample(items, step)
+        _leave_out(config, items, [item for item in items if item.get_closest_marker("proxy")])
+    if not config.getoption("--all"):
+        _leave_out(config, items, _not_in_pairs(items))
+    if (step := config.getoption("--sample")) > 1:
+        _leave_out(config, items, _not_in_sample(items, step))
+
+
+def _leave_out(config: pytest.Config, items: list[pytest.Item], left_out: list[pytest.Item]) -> None:
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         out = set(left_out)
         items[:] = [item for item in items if item not in out]
+
+
+def _not_in_pairs(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Of tests with a proxy and three or more parameters as many cases stay as it takes for every two values to
+    meet."""
+    tests: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("proxy"):
+            tests[item.nodeid.partition("[")[0]].append(item)
+    return [item for of_test in tests.values() for item in set(of_test) - _pairwise(of_test)]
+
+
+def _pairwise(of_test: list[pytest.Item]) -> set[pytest.Item]:
+    """The cases whose parameters have every pair of values, chosen greedily."""
+    pairs = {item: set(combinations(enumerate(_names_of_values(item)), 2)) for item in of_test}
+    if any(len(of_case) < 3 for of_case in pairs.values()):
+        return set(of_test)
+    missing = set().union(*pairs.values())
+    chosen = set()
+    while missing:
+        best = max(of_test, key=lambda item: len(pairs[item] & missing))
+        missing -= pairs[best]
+        chosen.add(best)
+    return chosen
+
+
+def _names_of_values(item: pytest.Item) -> list[str]:
+    """One for each `parametrize`; pytest has them as a part of the case's name only, joined."""
+    return list(getattr(getattr(item, "callspec", None), "_idlist", ()))
 
 
 def _not_in_sample(items: list[pytest.Item], step: int) -> list[pytest.Item]:

@@ -1,6 +1,6 @@
 """`scripts/demo` on a machine that has nothing but the package and its dependencies."""
 
-import functools
+import json
 import os
 import re
 import subprocess
@@ -13,32 +13,55 @@ ROOT = Path(__file__).resolve().parents[3]
 LACKING = "boto3", "botocore", "anthropic", "openai", "google", "ollama", "hypothesis", "pytest", "websockets"
 
 
-def demo(*arguments):
-    """The demonstration's program, in which what the tests need beside the package can't be imported."""
-    code = (
-        f"import runpy, sys\nsys.modules.update(dict.fromkeys({LACKING}))\n"
-        f"sys.argv[:] = ['scripts/demo', *{list(arguments)!r}]\n"
-        "runpy.run_path('scripts/demo.py', run_name='__main__')"
+WITHOUT = f"""
+import contextlib, io, json, runpy, sys
+sys.modules.update(dict.fromkeys({LACKING}))
+for arguments in json.load(sys.stdin):
+    sys.argv[:] = ["scripts/demo", *arguments]
+    said, complained, code = io.StringIO(), io.StringIO(), 0
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(complained):
+        try:
+            runpy.run_path("scripts/demo.py", run_name="__main__")
+        except SystemExit as ended:
+            code = ended.code or 0
+    print(json.dumps([code, said.getvalue(), complained.getvalue()]), flush=True)
+"""
+"""The demonstration's program, several times, in which what the tests need beside the package can't be imported."""
+NOT_THERE = ("0", "15", "99", "-1")
+RUNS = {
+    "played": ["--show", "9"],
+    **{number: [f"--show={number}"] for number in NOT_THERE},
+    "no value": ["--set", "penumbra_mode"],
+    "refused": ["--set", "penumbra_dedup=foo"],
+}
+
+
+@pytest.fixture(scope="module")
+def runs():
+    """Exit code, output and complaints of each."""
+    ran = subprocess.run(
+        [sys.executable, "-c", WITHOUT],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'addon'}{os.pathsep}{ROOT / 'tests'}"},
+        input=json.dumps(list(RUNS.values())),
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'addon'}{os.pathsep}{ROOT / 'tests'}"}
-    return subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120
-    )
+    assert ran.returncode == 0, ran.stderr
+    return dict(zip(RUNS, map(json.loads, ran.stdout.splitlines()), strict=True))
 
 
-@functools.cache
-def played():
-    """The session, and result 9 before and after."""
-    return demo("--show", "9")
-
-
-def test_it_plays_without_what_only_the_tests_need():
-    told = played()
-    assert told.returncode == 0, told.stderr
-    assert "Secrets in the session: 7; that reached the provider: 0." in told.stdout
-    assert "Prefix kept for the provider's cache: in 10 of 10 requests." in told.stdout
-    assert "Refused by the stand-in: 0." in told.stdout
-    _, _, shown = told.stdout.partition(": sent by the agent\n")
+def test_it_plays_without_what_only_the_tests_need(runs):
+    code, stdout, stderr = runs["played"]
+    assert code == 0, stderr
+    assert "\x1b" not in stdout
+    (saved,) = (line for line in stdout.split("\n") if line.startswith("results, each once"))
+    assert int(saved.split()[-1].removesuffix("%")) >= 50
+    assert "Secrets in the session: 7; that reached the provider: 0." in stdout
+    assert "Prefix kept for the provider's cache: in 10 of 10 requests." in stdout
+    assert "Refused by the stand-in: 0." in stdout
+    _, _, shown = stdout.partition(": sent by the agent\n")
     sent, _, rest = shown.partition("\n\n== ")
     _, _, received = rest.partition(": received by the provider\n")
     # What the README shows is what comes out.
@@ -50,7 +73,7 @@ def test_it_plays_without_what_only_the_tests_need():
     assert after == received.rstrip("\n")
 
 
-def test_the_page_shows_its_table():
+def test_the_page_shows_its_table(runs):
     def rows(text):
         """All but the figures, of which some differ with the key of an installation."""
         return [re.sub(r"[\d,%]+", "", " ".join(line.split())) for line in text.split("\n")]
@@ -58,21 +81,21 @@ def test_the_page_shows_its_table():
     page = (ROOT / "docs/use.md").read_text(encoding="utf-8")
     shown = rows("tool  call " + page.partition("tool  call ")[2].partition("\n```")[0])
     assert len(shown) > 20
-    assert set(shown) <= set(rows(played().stdout))
+    assert set(shown) <= set(rows(runs["played"][1]))
 
 
-@pytest.mark.parametrize("number", ["0", "15", "99", "-1"])
-def test_a_result_that_is_not_there(number):
-    told = demo(f"--show={number}")
-    assert told.returncode == 2
-    *listed, last = told.stderr.rstrip("\n").split("\n")
+@pytest.mark.parametrize("number", NOT_THERE)
+def test_a_result_that_is_not_there(number, runs):
+    code, _, stderr = runs[number]
+    assert code == 2
+    *listed, last = stderr.rstrip("\n").split("\n")
     assert last == f"scripts/demo: error: --show {number}: there are results 1 to 14"
     assert "  8  Bash  cat .env" in listed
 
 
-def test_an_option_without_a_value_and_one_that_is_refused():
-    assert demo("--set", "penumbra_mode").stderr.endswith("--set penumbra_mode: it takes OPTION=VALUE\n")
-    told = demo("--set", "penumbra_dedup=foo")
-    assert told.returncode == 1
-    assert "penumbra_dedup: got 'foo', allowed: true or false" in told.stderr
-    assert "Traceback" not in told.stderr
+def test_an_option_without_a_value_and_one_that_is_refused(runs):
+    assert runs["no value"][2].endswith("--set penumbra_mode: it takes OPTION=VALUE\n")
+    code, _, stderr = runs["refused"]
+    assert code == 1
+    assert "penumbra_dedup: got 'foo', allowed: true or false" in stderr
+    assert "Traceback" not in stderr
