@@ -23,6 +23,7 @@ from penumbra.flow.current_settings import CurrentSettings
 from penumbra.flow.engines import Engines, Lease
 from penumbra.flow.event_file import EventFile
 from penumbra.flow.history_writer import HistoryWriter
+from penumbra.flow.observation import Observation
 from penumbra.flow.only_http import OnlyHttp
 from penumbra.flow.page.figures import Figures
 from penumbra.flow.page.proxied import ProxiedPage
@@ -33,6 +34,7 @@ from penumbra.flow.request import RequestWay
 from penumbra.flow.response import ResponseWay
 from penumbra.flow.websocket_way import WebSocketWay
 from penumbra.metrics.asked_originals import ExpansionMetrics
+from penumbra.metrics.external_calls import ExternalMetrics
 from penumbra.metrics.running import StatsFile, own_file
 from penumbra.metrics.totals import Metrics
 
@@ -60,7 +62,11 @@ class Penumbra:
             self.events.write,
             lambda: self.settings.blank_flows,
         )
-        self.requests = RequestWay(self.current, self._lease, self.responses, reports, self.metrics.journal)
+        observing = Engines(ExternalMetrics(), listening.ports)
+        self.observation = Observation(observing, lambda: self.current.made_with, reports)
+        self.requests = RequestWay(
+            self.current, self._lease, self.responses, reports, self.metrics.journal, self.observation
+        )
         self.websockets = WebSocketWay(self._lease, self.requests, self.responses)
         self.only_http = OnlyHttp(self._is_searched)
         # Addons of their own: what they do has nothing to do with the flows of LLM calls.
@@ -114,7 +120,8 @@ class Penumbra:
         self._follow_page()
         self._since = time.time()
         self.stats_file.start()
-        _log.info(f"Penumbra is active, mode {self.settings.mode}.")
+        observes = ", which is only observed: nothing is changed" if self.settings.observe else ""
+        _log.info(f"Penumbra is active, mode {self.settings.mode}{observes}.")
         self.responses.tool_loop.running()
 
     def done(self) -> None:
@@ -123,6 +130,7 @@ class Penumbra:
         self.page.close()
         self.history.write()
         # A reload of the script ends this addon, and no flow.
+        self.observation.close(at_once=ctx.master.should_exit.is_set())
         self.engines.close(at_once=ctx.master.should_exit.is_set())
         self.events.close()
 
@@ -161,6 +169,7 @@ class Penumbra:
             "version": __version__,
             "ports": sorted(listening.ports()),
             "is_paused": self.settings.pause,
+            "is_observing": self.settings.observe,
             "mode": str(self.settings.mode),
             "has_originals": self.settings.page_originals == "on",
         }

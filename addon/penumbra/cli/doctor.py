@@ -121,6 +121,9 @@ def _settings(environment: Mapping[str, str]) -> Iterator[Check]:
             "pause is on: results go as they are",
             "set penumbra_pause to false where it is set",
         )
+    if settings.observe:
+        told = "observe is on: nothing is changed, and secrets reach the provider"
+        yield Check(State.NOTE, "settings", told)
     for line in remarks(settings):
         yield Check(State.NOTE, "settings", line)
     yield from _unusable(settings)

@@ -77,5 +77,6 @@ def _lines(found: dict[str, Any]) -> list[str]:
     minutes = max(0, int(time.time() - found.get("started", 0)) // 60)
     ports = ", ".join(str(port) for port in found.get("ports", ())) or "none"
     mode = "paused" if found.get("is_paused") else f"mode {found.get('mode')}"
+    mode += ", only observed" if found.get("is_observing") else ""
     head = f"process     {found.get('pid')}, port {ports}, {mode}, for {counted(minutes, 'minute')}"
     return [head, *(one_line(line) for key in ("figures", "expansions") for line in found.get(key, ()))]

@@ -31,6 +31,7 @@ starts itself goes on working: all other connections are tunnelled. No file is c
 ended, all is as it was.
 
   --set NAME=VALUE  an option of the proxy, as of `penumbra proxy`; may be repeated
+  --observe         nothing is changed, secrets included: the line says what would have been saved
   --new             a proxy of its own, also where one of ours runs already
   --web             with mitmweb, which shows what is sent
   --i-know          so also where its version shows the flows of all clients to each of them
@@ -62,6 +63,7 @@ class Arguments:
     web: bool = False
     log: str = ""
     is_quiet: bool = False
+    is_observing: bool = False
     is_informed: bool = False
     """Of what mitmweb shows to others."""
     shell: str = ""
@@ -125,7 +127,13 @@ def read(given: Sequence[str], environment: Mapping[str, str]) -> Arguments:
     return replace(arguments, program=tuple(rest))
 
 
-_FLAGS = {"--new": "is_new", "--web": "web", "--quiet": "is_quiet", I_KNOW: "is_informed"}
+_FLAGS = {
+    "--observe": "is_observing",
+    "--new": "is_new",
+    "--web": "web",
+    "--quiet": "is_quiet",
+    I_KNOW: "is_informed",
+}
 
 
 def summary(totals: Mapping[str, Any]) -> str:
@@ -141,21 +149,25 @@ def summary(totals: Mapping[str, Any]) -> str:
     if (dollars := totals.get("dollars", 0.0) - totals.get("dollars_spent", 0.0)) >= 0.005:
         least = "at least " if totals.get("unpriced") else "about "
         parts.append(f"{least}${dollars:,.2f} saved at list prices")
+    is_observed = bool(totals.get("observed"))
     if secrets := sum(totals.get("redactions", {}).values()):
-        parts.append(f"{counted(secrets, 'secret')} kept back")
+        parts.append(f"{counted(secrets, 'secret')} {'found' if is_observed else 'kept back'}")
     if refused := totals.get("refused", 0):
         parts.append(f"{refused:,} refused")
+    if is_observed:
+        return f"nothing was changed; it would have been: {', '.join(parts)}"
     parts.append(f"{totals.get('milliseconds', 0.0) / 1000:.1f} s added")
     return ", ".join(parts)
 
 
 def _proxy(arguments: Arguments, environment: Mapping[str, str]) -> proxy_process.Proxy:
     """The proxy that the program is led to. Raises Failure."""
-    is_chosen = arguments.is_new or arguments.web or bool(arguments.settings)
+    is_chosen = arguments.is_new or arguments.web or arguments.is_observing or bool(arguments.settings)
     is_chosen = is_chosen or any(name.startswith(_OVERRULING) and environment[name] for name in environment)
     if not is_chosen and (entry := proxy_process.joinable(environment)):
         return proxy_process.Joined(entry)
     settings = [part for setting in arguments.settings for part in ("--set", setting)]
+    settings += ["--set", "penumbra_observe=true"] * arguments.is_observing
     has_mode = any(setting.startswith("mode=") for setting in arguments.settings)
     behind = [] if has_mode else proxy_process.behind(_upstream(environment))
     given = ["-p", "0", *behind, *settings]

@@ -100,6 +100,12 @@ class Settings:
         "Change nothing but secrets: requests go through as they come, but for what conversations under way "
         "need (`penumbra pause`, SIGUSR1 and the header `X-Penumbra: off` do the same).",
     )
+    observe: bool = row(
+        False,
+        FLAG,
+        "Change nothing at all, secrets included, and show what would have become of each request. It is "
+        "worked out beside it. `X-Penumbra: observe` does so for one request, which goes without secrets.",
+    )
     method: str = row(
         "auto",
         METHOD,

@@ -109,13 +109,16 @@ def apply_threshold(settings: Settings, value: str) -> Settings:
 
 
 def apply_switch(settings: Settings, value: str) -> Settings:
-    """Settings for one request with an `X-Penumbra` header: `off` leaves it as it comes, but for secrets.
-
-    Raises OverrideError.
-    """
-    if value.strip().lower() != "off":
-        raise OverrideError(f"X-Penumbra must be off, got '{_told(value)}'")
+    """Settings for one request with an `X-Penumbra` header: it passes as it comes, but for secrets. Raises
+    OverrideError."""
+    if value.strip().lower() not in ("off", "observe"):
+        raise OverrideError(f"X-Penumbra must be off or observe, got '{_told(value)}'")
     return settings.untouched()
+
+
+def is_observed(value: str) -> bool:
+    """Whether what such a request would have become is to be shown."""
+    return value.strip().lower() == "observe"
 
 
 def _known(where: str, members: Mapping[str, Any], allowed: tuple[str, ...]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from mitmproxy import http
@@ -62,11 +63,34 @@ class Reports:
         if summary.results or summary.secrets or accepted.line:
             self._event(flow, incoming, accepted)
 
-    def _event(self, flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted) -> None:
+    def observed(self, flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted) -> None:
+        """What would have become of a request that was sent on as it came."""
+        rewritten = accepted.rewritten
+        summary = Summary.of(rewritten.shown, accepted.hidden)
+        new = Summary.of((entry for entry in rewritten.shown if entry.new), accepted.hidden)
+        _log.info(
+            f"Penumbra would: {destination.shown(flow)} {incoming.api.id}: {summary.line(new)}, "
+            f"{len(incoming.body):,} -> {len(rewritten.body):,} bytes"
+        )
+        add_note(flow, f"would: {summary.line()}")
+        flow.metadata["penumbra_would"] = summary.metadata()
+        if accepted.request.settings.observe:
+            self._metrics.observed += 1
+            self._metrics.add(rewritten.shown)
+            changed = summary.changed > 0 or bool(accepted.hidden)
+            entry = journal_entry.of(flow, incoming, accepted, changed=changed)
+            # Nobody has waited.
+            self._metrics.journal.sent(replace(entry, milliseconds=0.0))
+        self._event(flow, incoming, accepted, is_observed=True)
+
+    def _event(
+        self, flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted, *, is_observed: bool = False
+    ) -> None:
         rewritten, settings = accepted.rewritten, accepted.request.settings
         self._write(
             events.request_event(
                 flow_id=flow.id,
+                is_observed=is_observed,
                 host=destination.shown(flow),
                 api=incoming.api.id,
                 model=accepted.model,

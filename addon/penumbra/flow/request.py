@@ -10,7 +10,13 @@ from mitmproxy import http
 
 from penumbra.apis import other_paths, recognise, websocket_upgrade
 from penumbra.apis.recognise import Api
-from penumbra.config.per_request import SWITCH_HEADER, THRESHOLD_HEADER, OverrideError, apply_switch
+from penumbra.config.per_request import (
+    SWITCH_HEADER,
+    THRESHOLD_HEADER,
+    OverrideError,
+    apply_switch,
+    is_observed,
+)
 from penumbra.config.settings import Settings
 from penumbra.conversation import ambiguity, bound_thinking
 from penumbra.conversation.incoming import Accepted, Incoming
@@ -26,6 +32,7 @@ from penumbra.flow import (
 from penumbra.flow import state as states
 from penumbra.flow.current_settings import CurrentSettings
 from penumbra.flow.engines import Lease
+from penumbra.flow.observation import Observation
 from penumbra.flow.other_requests import OtherRequests
 from penumbra.flow.other_websockets import SearchedSocket
 from penumbra.flow.report import Reports
@@ -50,6 +57,7 @@ class RequestWay:
         response_way: ResponseWay,
         reports: Reports,
         journal: Journal,
+        observation: Observation,
     ) -> None:
         """`lease`: what a request that begins now works with."""
         self._current = current
@@ -57,6 +65,7 @@ class RequestWay:
         self._response_way = response_way
         self._reports = reports
         self._journal = journal
+        self._observation = observation
         self._signing = Signing(journal)
         self.others = OtherRequests(lease, self._signing, journal)
 
@@ -70,9 +79,14 @@ class RequestWay:
             signing.sign_now(flow.request, state.lease.settings)
             return
         state = states.begin(flow, self._lease())
-        if not self._is_ours(flow, state.lease.settings) or self._is_refused(flow, state, ambiguity.hosts):
+        if not self._is_ours(flow, state.lease.settings):
             return
         api = recognise.by_request_line(flow.request.method, flow.request.path)
+        if state.lease.settings.observe:
+            await self._observe(flow, state, api)
+            return
+        if self._is_refused(flow, state, ambiguity.hosts):
+            return
         is_switched = SWITCH_HEADER in flow.request.headers
         if not self._switch(flow, state, api) or self._is_websocket(flow, state, is_switched):
             return
@@ -83,6 +97,18 @@ class RequestWay:
             or self._signing.forbids_changes(flow.request, state.lease.settings)
         ):
             await self._call(flow, state, api)
+
+    async def _observe(self, flow: http.HTTPFlow, state: FlowState, api: Api | None) -> None:
+        """The request goes on byte for byte."""
+        settings = state.lease.settings
+        flow.request.headers.pop(SWITCH_HEADER, None)
+        if api is None or settings.pause:
+            return
+        try:
+            body = await request_bodies.decoded(flow.request, settings.max_body_bytes)
+        except content_encoding.NotDecodable:
+            return
+        self._observation.begin(flow, described(flow, api, body), settings)
 
     async def _call(self, flow: http.HTTPFlow, state: FlowState, api: Api) -> None:
         """A call of an LLM. Where anything fails, secrets are not sent."""
@@ -100,6 +126,8 @@ class RequestWay:
         if isinstance(incoming, Refused):
             refusal.refuse(flow, incoming, self._journal)
             return
+        if state.observed is not None:
+            self._observation.begin(flow, incoming, state.observed)
         outcome = await state.lease.engine.process(incoming, state.lease.settings)
         if isinstance(outcome, Refused):
             refusal.refuse(flow, outcome, self._journal)
@@ -204,7 +232,9 @@ class RequestWay:
         if word is None:
             return True
         try:
-            state.lease.settings = apply_switch(state.lease.settings, word)
+            settings = state.lease.settings
+            state.lease.settings = apply_switch(settings, word)
+            state.observed = settings if is_observed(word) and not settings.pause else None
         except OverrideError as error:
             shape = api.wire.error if api is not None else partial(other_paths.error, flow.request.host)
             refusal.refuse(flow, Refused(400, shape(400, str(error)), str(error)), self._journal)

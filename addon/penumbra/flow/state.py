@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mitmproxy import http
 
+from penumbra.config.settings import Settings
 from penumbra.flow.engines import Lease
 from penumbra.metrics.sessions import TurnRecord
 from penumbra.metrics.summary import Summary
@@ -48,6 +49,8 @@ class FlowState:
     """A WebSocket, or a request that asks for one, whose frames are rewritten."""
     searched_socket: SearchedSocket | None = None
     """The same where frames are only searched for secrets."""
+    observed: Settings | None = None
+    """By which settings it is worked out what would have become of the request."""
     threshold: str | None = None
     """What a WebSocket's opening said about all of its frames."""
     frames: Summary = field(default_factory=Summary)

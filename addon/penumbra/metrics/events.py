@@ -25,6 +25,7 @@ _log = logging.getLogger(__name__)
 def request_event(
     *,
     flow_id: str,
+    is_observed: bool,
     host: str,
     api: str,
     model: str,
@@ -47,6 +48,7 @@ def request_event(
         "event": "request",
         "time": round(time.time(), 3),
         "flow": flow_id,
+        "observed": is_observed,
         "host": host,
         "api": api,
         "model": model,

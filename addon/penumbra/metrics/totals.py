@@ -24,6 +24,8 @@ class Metrics:
         self.stages: Counter[str] = Counter()
         self.skipped: Counter[str] = Counter()
         self.strategies = ExternalMetrics()
+        self.observed = 0
+        """Requests that were only looked at: what is counted of them would have been."""
 
     def add(self, shown: Iterable[ShownResult]) -> None:
         """Count what was done to the new ones of a request's results."""
@@ -44,6 +46,7 @@ class Metrics:
         sums = self.journal.amounts
         return {
             "requests": sums.requests,
+            "observed": self.observed,
             "changed": sums.changed,
             "refused": sums.refused,
             "responses": sums.responses,
@@ -74,6 +77,11 @@ class Metrics:
             *net_lines(sums),
             f"time        {sums.seconds * 1000 / sums.requests:.1f} ms a request",
         ]
+        if self.observed:
+            told = (
+                f"{self.observed:,} of these requests were not changed: the figures say what would have been"
+            )
+            lines.insert(0, f"observed    {told}")
         for title, counter in (
             ("stages", self.stages),
             ("out of time", self.skipped),

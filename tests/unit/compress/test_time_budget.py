@@ -129,6 +129,7 @@ def test_late_stages_show_in_the_event(monkeypatch):
     monkeypatch.setattr(time_budget, "budget", lambda text, seconds: lambda: True)
     shown = send({}).shown
     event = request_event(
+        is_observed=False,
         flow_id="1",
         host="h",
         api="a",

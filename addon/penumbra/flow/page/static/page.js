@@ -322,7 +322,8 @@
 
   async function state() {
     const now = await get("data/now");
-    document.getElementById("state").textContent = now.is_paused ? "paused" : `mode ${now.mode}`;
+    document.getElementById("state").textContent = 
+        now.is_paused ? "paused" : now.is_observing ? `only observing, mode ${now.mode}` : `mode ${now.mode}`;
     const button = document.getElementById("pause");
     button.textContent = now.is_paused ? "Resume" : "Pause";
     button.setAttribute("data-on", now.is_paused ? "false" : "true");

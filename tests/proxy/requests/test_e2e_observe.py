@@ -1,0 +1,72 @@
+"""Only looking: requests go through byte for byte, and what would have become of them is shown."""
+
+import json
+
+import pytest
+
+from support.mitm import eventually
+from support.upstream.script import ToolCall, turn
+
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
+LOG = "\n".join(f"2026-01-01 00:00:{n % 60:02d} INFO worker idle, nothing to do" for n in range(200))
+TOOL = {"name": "Bash", "description": "Runs.", "input_schema": {"type": "object"}}
+
+
+def messages(name, text):
+    call = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "docker logs worker"}}
+    return [
+        {"role": "user", "content": f"Which job is slow, of {name}?"},
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": text}]},
+    ]
+
+
+@pytest.fixture
+def send(clients, api_key, upstream):
+    def send(proxy, name, text, **headers):
+        body = {"model": "claude-x", "max_tokens": 9, "tools": [TOOL], "messages": messages(name, text)}
+        headers |= {"x-api-key": f"{api_key}-{name}", "anthropic-version": "2023-06-01"}
+        url = "https://api.anthropic.com/v1/messages"
+        response = clients.http(proxy).post(url, json=body, headers=headers)
+        assert response.status_code == 200, response.text
+        return upstream.asked()[-1], response.request.content
+
+    return send
+
+
+def test_nothing_is_changed_and_what_would_have_been_is_shown(own_proxy, send, upstream, tmp_path):
+    events = tmp_path / "events.jsonl"
+    proxy = own_proxy(penumbra_observe="true", penumbra_events=str(events))
+    upstream.answers(turn(ToolCall("Bash", {})), turn(ToolCall("Bash", {})))
+    got, came = send(proxy, "a", f"TOKEN={SECRET}\n{LOG}")
+    assert got.raw_body == came
+    assert eventually(lambda: events.exists() and events.read_text().endswith("\n"))
+    event = json.loads(events.read_text().split("\n")[0])
+    assert event["observed"]
+    assert event["body_bytes"][1] < event["body_bytes"][0] / 2
+    assert event["new"][0]["redactions"]
+    assert eventually(lambda: "Penumbra would: api.anthropic.com" in proxy.log())
+    assert SECRET not in proxy.log() + events.read_text()
+    # A word of one request's own asks for no more than that.
+    got, came = send(proxy, "b", LOG, **{"X-Penumbra": "observe"})
+    assert got.raw_body == came
+    assert not any(name.lower() == "x-penumbra" for name, _ in got.headers)
+
+
+def test_one_request_may_be_looked_at_and_goes_without_its_secrets(own_proxy, send, upstream, tmp_path):
+    events = tmp_path / "events.jsonl"
+    proxy = own_proxy(penumbra_events=str(events))
+    upstream.answers(turn(ToolCall("Bash", {})), turn(ToolCall("Bash", {})))
+    got, _ = send(proxy, "c", f"TOKEN={SECRET}\n{LOG}", **{"X-Penumbra": "Observe"})
+    assert got.body.count(b"worker idle") == 200
+    assert SECRET.encode() not in got.body
+
+    def both():
+        lines = events.read_text().split("\n")[:-1] if events.exists() else []
+        return {event["observed"]: event for event in map(json.loads, lines)} if len(lines) == 2 else {}
+
+    seen = eventually(both)
+    assert seen[True]["body_bytes"][1] < seen[False]["body_bytes"][1] / 2
+    # What the provider has seen stays so: no form that was only thought of counts as sent.
+    got, _ = send(proxy, "c", f"TOKEN={SECRET}\n{LOG}")
+    assert got.body.count(b"worker idle") == 200
