@@ -18,13 +18,14 @@ from penumbra.errors import one_line
 USAGE = """\
 usage: penumbra wrap [options] [--] PROGRAM [arguments of it]
        penumbra [proxy|web] [arguments of mitmdump or mitmweb]
-       penumbra discover | local NAME | service | stats | page | pause | resume
+       penumbra discover | replay FILE … | local NAME | service | stats | page | pause | resume
        penumbra doctor | ca | rules | secrets
 
   wrap     run a program (claude, codex …) through Penumbra; `penumbra wrap --help` tells more
   proxy    start mitmdump with Penumbra (the default); `penumbra proxy --help` names all options
   web      start mitmweb with Penumbra
   discover what would have been saved in the sessions that agents have logged here; --html, --json
+  replay   the same for recorded requests: mitmproxy's flows, HAR
   local    read what a desktop app sends, by mitmproxy's local capture
   service  print a unit for systemd or launchd that keeps a proxy running
   stats    what the running proxies have done so far, and the week; --json
@@ -52,13 +53,13 @@ Examples:
 _STARTS = {"proxy": "proxy", "run": "proxy", "web": "web"}
 """What starts a proxy and takes mitmproxy's arguments; `run` is an earlier name of `proxy`."""
 _OWN = (
-    *("wrap", "discover", "local", "service", "stats", "page", "pause", "resume"),
+    *("wrap", "discover", "replay", "local", "service", "stats", "page", "pause", "resume"),
     *("doctor", "ca", "rules", "secrets"),
 )
 """A module each, but for those that stand in `_MODULES`."""
 _MODULES = {"resume": "pause", "rules": "rules_command"}
 _RUNNING = ("wrap", "local")
-_WANTING = ("wrap", "local", "rules", "secrets")
+_WANTING = ("wrap", "replay", "local", "rules", "secrets")
 """They do nothing without a word more."""
 HELP = ("-h", "--help")
 COMMANDS = (*_STARTS, *_OWN, "help")

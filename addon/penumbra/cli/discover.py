@@ -88,8 +88,9 @@ def _logs(named: Sequence[Path], agent: str) -> Iterator[_Log]:
                 yield from _described(each, each.logs(root))
     for path in named:
         if path.is_dir():
-            for each in chosen:
-                yield from _described(each, each.logs(path))
+            for log in sorted({log for each in chosen for log in each.logs(path)}):
+                if (owner := _owner(log)) is not None and owner in chosen:
+                    yield from _described(owner, [log])
             continue
         try:
             owner = agents.of_log(path) if not agent else chosen[0]
@@ -98,6 +99,13 @@ def _logs(named: Sequence[Path], agent: str) -> Iterator[_Log]:
         if owner is None:
             raise Failure(f"discover: {path} is no session log of {', '.join(agents.NAMES)}", code=WRONG)
         yield from _described(owner, [path])
+
+
+def _owner(path: Path) -> Agent | None:
+    try:
+        return agents.of_log(path)
+    except OSError:
+        return None
 
 
 def _described(agent: Agent, paths: Iterator[Path] | list[Path]) -> Iterator[_Log]:

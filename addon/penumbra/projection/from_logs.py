@@ -17,9 +17,9 @@ from penumbra.compress.token_estimate import estimate
 from penumbra.conversation import cache_price
 from penumbra.conversation.incoming import Incoming
 from penumbra.metrics import list_prices
-from penumbra.projection.figures import Figures, LargeResult, Requests
+from penumbra.projection.figures import Figures, Requests
 from penumbra.projection.logged_bodies import SHAPES, LoggedBody
-from penumbra.projection.projector import Form, Projected, Projector, api_of
+from penumbra.projection.projector import Projected, Projector, api_of
 from penumbra.session_logs.log_entries import (
     Entry,
     LoggedConversation,
@@ -28,8 +28,6 @@ from penumbra.session_logs.log_entries import (
     response_keys,
 )
 
-_FORM_CHARACTERS = 20_000
-"""Of a form that is shown."""
 _LEAST_COUNTED = 2
 """A logged count below half of the estimate is none of the prompt: some log zeros, or what was not cached."""
 
@@ -128,13 +126,7 @@ class LogProjection:
                 agent, (form.tool, form.kind), form.facts, int(resent[first]), each, is_new=turn.counts
             )
             if turn.counts and self.figures.is_large(form.facts.tokens_before):
-                await self._add_large(form, source)
-
-    async def _add_large(self, form: Form, source: str) -> None:
-        text = form.original if form.text is None else form.text
-        call = await self.projector.clean(form.call)
-        large = LargeResult(form.tool, form.kind, call, source, form.facts, text[:_FORM_CHARACTERS])
-        self.figures.add_large(large)
+                self.figures.add_large(await self.projector.large(form, source))
 
 
 def _behind(values: Sequence[float]) -> list[float]:
@@ -145,7 +137,10 @@ def _behind(values: Sequence[float]) -> list[float]:
 def _format_of(conversation: LoggedConversation) -> tuple[str, str]:
     """The format of the API that a conversation's model has, and its model."""
     model = next(conversation.models, "")
-    return ("anthropic" if "claude" in model.lower() or not model else "openai_responses"), model
+    name = model.lower()
+    if "gemini" in name:
+        return "gemini", model
+    return ("anthropic" if "claude" in name or not name else "openai_responses"), model
 
 
 def _requests(entries: Sequence[Entry], turns: Sequence[Turn], declared: int) -> Requests:

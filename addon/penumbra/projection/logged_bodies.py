@@ -172,5 +172,35 @@ _RESPONSES = WireShape(
     ],
 )
 
-SHAPES = {"anthropic": _ANTHROPIC, "openai_responses": _RESPONSES}
+
+def _gemini_said(response: LoggedResponse) -> list[Message]:
+    parts: list[Message] = [{"text": response.text}] if response.text or not response.calls else []
+    parts += [
+        {"functionCall": {"id": call.id, "name": call.name, "args": call.arguments}}
+        for call in response.calls
+    ]
+    return [{"role": "model", "parts": parts}]
+
+
+def _gemini_gave(results: Sequence[tuple[LoggedResult, LoggedCall | None]]) -> list[Message]:
+    parts = []
+    for result, call in results:
+        name = call.name if call is not None else _NO_TOOL
+        response = {"error" if result.is_error else "output": "\n".join(result.texts)}
+        parts.append({"functionResponse": {"id": result.call_id, "name": name, "response": response}})
+    return [{"role": "user", "parts": parts}]
+
+
+_GEMINI = WireShape(
+    "POST",
+    "/v1beta/models/gemini:streamGenerateContent",
+    (("x-goog-api-key", "projection"),),
+    "contents",
+    said=_gemini_said,
+    asked=lambda prompt: [{"role": "user", "parts": [{"text": prompt.text}]}],
+    gave=_gemini_gave,
+    tools=lambda names: [{"functionDeclarations": [{"name": name} for name, _ in names]}],
+)
+
+SHAPES = {"anthropic": _ANTHROPIC, "openai_responses": _RESPONSES, "gemini": _GEMINI}
 """By the name of the format, as in `rules/prices.yaml`."""

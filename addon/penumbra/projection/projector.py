@@ -16,13 +16,15 @@ from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.conversation.model import Shown
 from penumbra.expand import tool
+from penumbra.projection.figures import LargeResult
 from penumbra.redaction import placeholder
 from penumbra.redaction.gitleaks import Loaded
 from penumbra.store.decisions import Facts
 
 _MEMORY_BYTES = 128 * 1024**2
 """Of decisions that are remembered."""
-_CALL_CHARACTERS = 200
+_FORM_CHARACTERS, _CALL_CHARACTERS = 20_000, 200
+"""Of what is shown."""
 
 
 def settings_of(settings: Settings, *, adopts: bool) -> Settings:
@@ -107,9 +109,12 @@ class Projector:
         name = accepted.prepared.tool if accepted.prepared else ""
         return Projected(accepted, forms, accepted.hidden, _declared(name) if name else 0)
 
-    async def clean(self, text: str) -> str:
-        """A text without secrets. Raises RedactionError."""
-        return await self._engine.cleaned(text)
+    async def large(self, form: Form, source: str) -> LargeResult:
+        """A form as it is shown, without secrets. `source`: the file that holds it. Raises RedactionError."""
+        text = form.original if form.text is None else form.text
+        call = await self._engine.cleaned(form.call)
+        tool = await self._engine.cleaned(form.tool)
+        return LargeResult(tool, form.kind, call, source, form.facts, text[:_FORM_CHARACTERS])
 
 
 def api_of(format_name: str, method: str, path: str) -> Api:

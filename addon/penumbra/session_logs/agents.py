@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penumbra.session_logs import claude_code, codex
+from penumbra.session_logs import claude_code, codex, copilot_cli, gemini_cli, opencode
 from penumbra.session_logs.log_entries import LoggedConversation
 from penumbra.session_logs.log_lines import LogCounts, objects
 
@@ -34,13 +34,15 @@ class Agent:
 
 AGENTS = tuple(
     Agent(module.NAME, module.PATTERNS, module.roots, module.is_first, module.read)
-    for module in (claude_code, codex)
+    for module in (claude_code, codex, gemini_cli, opencode, copilot_cli)
 )
 NAMES = tuple(agent.name for agent in AGENTS)
 
 
 def of_log(path: Path) -> Agent | None:
-    """Whose log a file is, by its first lines. Raises OSError."""
+    """Whose log a file is, by its first bytes and lines. Raises OSError."""
+    if opencode.is_database(path):
+        return next(agent for agent in AGENTS if agent.name == opencode.NAME)
     for number, value in enumerate(objects(path, LogCounts())):
         for agent in AGENTS:
             if agent.is_first(value):

@@ -63,7 +63,14 @@ def _codex(home: Path) -> Path:
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME"):
+    for name in (
+        "CLAUDE_CONFIG_DIR",
+        "CODEX_HOME",
+        "COPILOT_HOME",
+        "GEMINI_CLI_HOME",
+        "XDG_CONFIG_HOME",
+        "XDG_DATA_HOME",
+    ):
         monkeypatch.delenv(name, raising=False)
     return tmp_path
 
@@ -122,7 +129,9 @@ def test_paths_agents_and_ages_choose(home: Path, capsys: pytest.CaptureFixture[
 
 def test_what_is_wrong_is_said(home: Path) -> None:
     (home / "notes.txt").write_text("hello\n")
-    with pytest.raises(Failure, match="is no session log of claude-code, codex"):
+    with pytest.raises(
+        Failure, match="is no session log of claude-code, codex, gemini-cli, opencode, copilot-cli"
+    ):
         discover.main([str(home / "notes.txt")])
     with pytest.raises(Failure, match="No such file"):
         discover.main([str(home / "nothing")])

@@ -1,0 +1,167 @@
+"""`penumbra replay`: what would have been saved in requests that were recorded without Penumbra."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from mitmproxy import exceptions, flow, http
+from mitmproxy.io import FlowReader
+
+from penumbra.apis import recognise, websocket_upgrade
+from penumbra.apis.recognise import Api
+from penumbra.cli.counts import counted
+from penumbra.cli.failure import WRONG, Failure
+from penumbra.cli.parser import Parser
+from penumbra.cli.parser import settings as read_settings
+from penumbra.cli.projection_run import Progress, projector, show, writable
+from penumbra.conversation.incoming import Incoming
+from penumbra.projection.figures import Figures
+from penumbra.projection.from_requests import RequestProjection
+from penumbra.wire import content_encoding
+
+USAGE = """\
+usage: penumbra replay [--json] [--html FILE] FILE …
+
+Reads recorded requests, mitmproxy's flows (`mitmdump -w FILE`) or HAR, and works out what Penumbra would have
+saved in those that are calls of LLMs. Nothing is changed, and nothing is sent. Requests that went through
+Penumbra already are left out.
+
+  --json         the figures, for programs
+  --html FILE    a page beside it, without secrets, but with the beginning of the largest results
+
+Settings and rules count as in the proxy. Exit code 0, or 1 if no file holds a call of an LLM.
+"""
+
+
+class _Counts:
+    """What was read of files, and what was not."""
+
+    def __init__(self) -> None:
+        self.read = dict.fromkeys(("files", "requests", "others", "already", "unreadable", "cut"), 0)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prints the figures. Exit code 0, or 1 if there is no call of an LLM."""
+    parser = Parser("replay")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--html", type=Path)
+    parser.add_argument("files", nargs="+", type=Path)
+    given = parser.read(arguments)
+    page = writable("replay", given.html)
+    files = [path.expanduser() for path in given.files]
+    for path in files:
+        if not path.is_file():
+            raise Failure(f"replay: {path} is no file", code=WRONG)
+    counts, figures = _Counts(), Figures()
+    progress = Progress(sum(path.stat().st_size for path in files))
+    is_whole = True
+    with projector("replay", adopts=True) as engine:
+        try:
+            asyncio.run(_project(RequestProjection(engine, figures), files, counts, progress))
+        except KeyboardInterrupt:
+            is_whole = False
+        finally:
+            progress.end()
+    show(figures, _told(counts.read, is_whole), counts.read, page, as_json=given.json)
+    return 0 if figures.requests.count else 1
+
+
+async def _project(
+    projection: RequestProjection, files: Sequence[Path], counts: _Counts, progress: Progress
+) -> None:
+    settings = read_settings()
+    for number, path in enumerate(files, 1):
+        for each in _flows(path, counts.read):
+            progress.show(f"file {number:,} of {len(files):,}, {counted(counts.read['requests'], 'request')}")
+            for incoming in _calls(each, settings.hosts, settings.max_body_bytes, counts.read):
+                counts.read["requests"] += 1
+                await projection.add(incoming, path.name)
+        counts.read["files"] += 1
+        progress.advance(path.stat().st_size)
+
+
+def _flows(path: Path, counts: dict[str, int]) -> Iterator[http.HTTPFlow]:
+    """The HTTP flows of a file, up to where it is whole."""
+    try:
+        with path.open("rb") as file:
+            each: flow.Flow
+            for each in FlowReader(file).stream():
+                if isinstance(each, http.HTTPFlow):
+                    yield each
+    except (exceptions.FlowReadException, OSError, ValueError, KeyError, TypeError):
+        counts["cut"] += 1
+
+
+def _calls(
+    each: http.HTTPFlow, hosts: tuple[str, ...], most: int, counts: dict[str, int]
+) -> Iterator[Incoming]:
+    """The calls of LLMs in a flow: one, or one for each frame of a WebSocket."""
+    request = each.request
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    is_ours = recognise.is_llm_host(request.pretty_host, hosts)
+    api = recognise.by_request_line(request.method, request.path) if is_ours else None
+    socket = websocket_upgrade.asks_for(request.method, request.path, headers) if is_ours else None
+    if "penumbra" in each.metadata:
+        counts["already"] += 1
+    elif socket is not None and each.websocket is not None:
+        for message in each.websocket.messages:
+            if message.from_client and message.is_text:
+                yield _incoming(request, socket, message.content, headers, is_frame=True)
+    elif api is None:
+        counts["others"] += 1
+    elif (body := _body(request, most)) is None:
+        counts["unreadable"] += 1
+    else:
+        yield _incoming(request, api, body, headers)
+
+
+def _body(request: http.Request, most: int) -> bytes | None:
+    content = request.raw_content
+    if content is None:
+        return None
+    if content[:1] == b"{":
+        # HAR holds texts as they were before their coding.
+        return content
+    try:
+        return content_encoding.decode(content, request.headers.get("content-encoding", ""), most)
+    except content_encoding.NotDecodable:
+        return None
+
+
+def _incoming(
+    request: http.Request, api: Api, body: bytes, headers: dict[str, str], *, is_frame: bool = False
+) -> Incoming:
+    return Incoming(
+        api=api,
+        body=body,
+        headers=headers,
+        query=dict(request.query.items()),
+        peer="127.0.0.1",
+        host=f"{request.pretty_host}:{request.port}",
+        path=request.path,
+        socket=is_frame,
+    )
+
+
+def _told(counts: dict[str, int], is_whole: bool) -> list[str]:
+    told = [
+        f"files      {counted(counts['files'], 'file')} read, {counted(counts['requests'], 'call')} of LLMs"
+    ]
+    left_out = [
+        f"{counts[name]:,} {words}"
+        for name, words in (
+            ("others", "of other requests"),
+            ("already", "that went through Penumbra"),
+            ("unreadable", "without a body that can be read"),
+        )
+        if counts[name]
+    ]
+    if left_out:
+        told.append(f"left out   {', '.join(left_out)}")
+    if counts["cut"]:
+        told.append(f"not read   the rest of {counted(counts['cut'], 'file')}, which is broken there")
+    if not is_whole:
+        told.append("stopped    what follows is left out")
+    return told

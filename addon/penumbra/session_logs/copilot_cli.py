@@ -1,0 +1,103 @@
+"""Session logs of GitHub's Copilot CLI.
+
+`session-state/<session>/events.jsonl` below `COPILOT_HOME` (`~/.copilot`), in older releases
+`session-state/<session>.jsonl`. The events are those of the Copilot SDK (github.com/github/copilot-sdk):
+
+    {"type", "id", "timestamp", "parentId", "data"}
+
+`user.message` has `content` and `transformedContent`, as the model gets it; `assistant.message` has
+`messageId`, `content` and `toolRequests` (`toolCallId`, `name`, `arguments`); `tool.execution_complete` has
+`toolCallId`, `success` and `result.content`, which is what the model gets (older: a text).
+`parentToolCallId` stands in what an agent does that was called as a tool. `session.compaction_complete` puts
+`summaryContent` in the history's place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from penumbra.session_logs.log_entries import (
+    Entry,
+    LoggedCall,
+    LoggedConversation,
+    LoggedPrompt,
+    LoggedResponse,
+    LoggedResult,
+)
+from penumbra.session_logs.log_lines import LogCounts, objects
+from penumbra.session_logs.log_values import mapping, objects_in, seconds, text, texts_of
+
+NAME = "copilot-cli"
+PATTERNS = ("**/*.jsonl",)
+
+
+def roots(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
+    """Folders that may hold logs."""
+    yield Path(environment.get("COPILOT_HOME") or home / ".copilot").expanduser() / "session-state"
+
+
+def is_first(value: Mapping[str, Any]) -> bool:
+    """Whether a log of this format may begin with an object."""
+    return value.get("type") == "session.start" and isinstance(value.get("data"), dict)
+
+
+def read(path: Path, counts: LogCounts) -> Iterator[LoggedConversation]:
+    """The conversations of a log, one for each agent between two compactions. Raises OSError."""
+    log = _Events()
+    for line in objects(path, counts):
+        yield from log.add(line)
+    for agent in list(log.entries):
+        yield from log.end(agent)
+
+
+@dataclass(slots=True)
+class _Events:
+    entries: dict[str, list[Entry]] = field(default_factory=dict)
+    """By the call that an agent answers; empty: the session's own."""
+    seen: set[str] = field(default_factory=set)
+    """Ids of messages, and of calls that have a result."""
+    model: str = ""
+
+    def add(self, line: Mapping[str, Any]) -> Iterator[LoggedConversation]:
+        kind, data = line.get("type"), mapping(line.get("data"))
+        agent = text(data.get("parentToolCallId"))
+        entries = self.entries.setdefault(agent, [])
+        self.model = text(data.get("newModel")) or text(data.get("selectedModel")) or self.model
+        if kind == "user.message":
+            entries.append(LoggedPrompt(text(data.get("transformedContent")) or text(data.get("content"))))
+        elif kind == "assistant.message" and self._is_new(text(data.get("messageId"))):
+            entries.append(self._response(data, seconds(line.get("timestamp"))))
+        elif kind == "tool.execution_complete" and self._is_new(text(data.get("toolCallId"))):
+            entries.append(_result(data))
+        elif kind == "session.compaction_complete" and text(data.get("summaryContent")):
+            yield from self.end(agent)
+            self.entries[agent] = [LoggedPrompt(text(data.get("summaryContent")))]
+
+    def end(self, agent: str) -> Iterator[LoggedConversation]:
+        """What was read so far of an agent."""
+        if entries := self.entries.pop(agent, []):
+            yield LoggedConversation(NAME, tuple(entries))
+
+    def _is_new(self, id_: str) -> bool:
+        is_new = id_ not in self.seen
+        self.seen.add(id_)
+        return is_new or not id_
+
+    def _response(self, data: Mapping[str, Any], at: float) -> LoggedResponse:
+        calls = tuple(
+            LoggedCall(text(call.get("toolCallId")), text(call.get("name")), call.get("arguments") or {})
+            for call in objects_in(data.get("toolRequests"))
+        )
+        model = text(data.get("model")) or self.model
+        return LoggedResponse(text(data.get("messageId")), text(data.get("content")), calls, model, at)
+
+
+def _result(data: Mapping[str, Any]) -> LoggedResult:
+    result, error = data.get("result"), mapping(data.get("error"))
+    texts = texts_of(mapping(result).get("content") if isinstance(result, dict) else result)
+    if not texts and text(error.get("message")):
+        texts = (text(error.get("message")),)
+    return LoggedResult(text(data.get("toolCallId")), texts, data.get("success") is False)

@@ -1,0 +1,119 @@
+"""Session logs of Gemini CLI.
+
+`tmp/<project>/chats/session-*.jsonl` below `~/.gemini` (`GEMINI_CLI_HOME` takes the place of the home
+folder), its agents' in folders below; older ones are one JSON object (`.json`). The format is that of
+`ConversationRecord` in packages/core/src/services/chatRecordingService.ts. A line is the session's head, or a
+message:
+
+    {"id", "timestamp", "type": "user" | "gemini" | …, "content", "model", "tokens": {"input", "cached", …},
+     "toolCalls": [{"id", "name", "args", "result": [{"functionResponse": {"response": {"output"}}}]}]}
+
+Of several lines of one id the last one holds. `{"$rewindTo": id}` takes that message back and all behind it;
+`{"$set": {"messages": […]}}` replaces all, as a compression does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from penumbra.session_logs.log_entries import (
+    Entry,
+    LoggedCall,
+    LoggedConversation,
+    LoggedPrompt,
+    LoggedResponse,
+    LoggedResult,
+    LoggedUsage,
+)
+from penumbra.session_logs.log_lines import LogCounts, objects
+from penumbra.session_logs.log_values import mapping, objects_in, seconds, text, texts_of, whole
+
+NAME = "gemini-cli"
+PATTERNS = ("**/chats/**/*.jsonl", "**/chats/**/*.json")
+
+
+def roots(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
+    """Folders that may hold logs."""
+    yield Path(environment.get("GEMINI_CLI_HOME") or home).expanduser() / ".gemini" / "tmp"
+
+
+def is_first(value: Mapping[str, Any]) -> bool:
+    """Whether a log of this format may begin with an object."""
+    return "projectHash" in value or {"sessionId", "startTime"} <= value.keys()
+
+
+def read(path: Path, counts: LogCounts) -> Iterator[LoggedConversation]:
+    """The conversations of a log: what it ends with, and what was taken back or replaced. Raises OSError."""
+    log = _Chat()
+    for line in objects(path, counts):
+        yield from log.add(line)
+    yield from log.end()
+
+
+@dataclass(slots=True)
+class _Chat:
+    messages: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def add(self, line: Mapping[str, Any]) -> Iterator[LoggedConversation]:
+        if isinstance(line.get("$rewindTo"), str):
+            ids = list(self.messages)
+            at = ids.index(line["$rewindTo"]) if line["$rewindTo"] in self.messages else 0
+            yield from self.end()
+            for id_ in ids[at:]:
+                del self.messages[id_]
+        elif isinstance(line.get("id"), str):
+            self.messages[line["id"]] = line
+        else:
+            patch = mapping(line.get("$set")) or line
+            if isinstance(patch.get("messages"), list):
+                yield from self.end()
+                self.messages = {text(each.get("id")): each for each in objects_in(patch["messages"])}
+
+    def end(self) -> Iterator[LoggedConversation]:
+        """The messages as they are now."""
+        entries = tuple(entry for message in self.messages.values() for entry in _entries(message))
+        if entries:
+            yield LoggedConversation(NAME, entries)
+
+
+def _entries(message: Mapping[str, Any]) -> Iterator[Entry]:
+    said = "\n".join(texts_of(message.get("content")))
+    if message.get("type") == "user":
+        yield LoggedPrompt(said)
+    elif message.get("type") == "gemini":
+        made = list(objects_in(message.get("toolCalls")))
+        calls = tuple(
+            LoggedCall(text(call.get("id")), text(call.get("name")), dict(mapping(call.get("args"))))
+            for call in made
+        )
+        tokens = mapping(message.get("tokens"))
+        total = whole(tokens.get("input"))
+        yield LoggedResponse(
+            text(message.get("id")),
+            said,
+            calls,
+            text(message.get("model")),
+            seconds(message.get("timestamp")),
+            LoggedUsage(total, whole(tokens.get("cached"))) if total else None,
+        )
+        for call in made:
+            if call.get("result"):
+                yield LoggedResult(
+                    text(call.get("id")), tuple(_texts(call["result"])), call.get("status") == "error"
+                )
+
+
+def _texts(result: Any) -> Iterator[str]:
+    yield from texts_of(result)
+    for part in objects_in(result):
+        response = mapping(mapping(part.get("functionResponse")).get("response"))
+        told = response.get("output", response.get("error"))
+        if isinstance(told, str):
+            yield told
+        elif response:
+            yield orjson.dumps(response).decode()

@@ -1,0 +1,173 @@
+"""Sessions of OpenCode: an SQLite database.
+
+`opencode.db`, or `opencode-<channel>.db`, in `$XDG_DATA_HOME/opencode` (`~/.local/share/opencode`). The
+tables are those of packages/opencode/src/session/session.sql.ts: `message` and `part`, each with `id`,
+`session_id` and a JSON `data`; ids sort by time.
+
+    message  {"role": "user" | "assistant", "modelID", "summary", "time": {"created", "completed"}, "tokens"}
+    part     {"type": "text", "text"} | {"type": "tool", "callID", "tool", "state": {"status", "input", "output"}}
+             | {"type": "step-start"} | {"type": "step-finish", "tokens": {"input", "cache": {"read", "write"}}} | …
+
+A step is a request; `tokens.input` is what was not in the cache. A message of the model with `summary` stands in
+the place of the history before it. The database is opened so that nothing is written, not even a lock.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+
+from penumbra.session_logs.log_entries import (
+    Entry,
+    LoggedCall,
+    LoggedConversation,
+    LoggedPrompt,
+    LoggedResponse,
+    LoggedResult,
+    LoggedUsage,
+)
+from penumbra.session_logs.log_lines import LONGEST_LINE, LogCounts
+from penumbra.session_logs.log_values import mapping, seconds, text, whole
+
+NAME = "opencode"
+PATTERNS = ("**/opencode.db", "**/opencode-*.db")
+_MAGIC = b"SQLite format 3\0"
+
+
+def roots(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
+    """Folders that may hold a database."""
+    yield Path(environment.get("XDG_DATA_HOME") or home / ".local" / "share").expanduser() / "opencode"
+
+
+def is_first(value: Mapping[str, Any]) -> bool:
+    """It has no lines."""
+    return False
+
+
+def is_database(path: Path) -> bool:
+    """Whether a file is one of SQLite's. Raises OSError."""
+    with path.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
+
+
+def read(path: Path, counts: LogCounts) -> Iterator[LoggedConversation]:
+    """The conversations of a database. Raises OSError."""
+    try:
+        # What another process writes meanwhile may be missing; it is never waited for or disturbed.
+        place = f"file:{quote(str(path))}?mode=ro&immutable=1"
+        with closing(sqlite3.connect(place, uri=True)) as database:
+            sessions = database.execute(
+                "SELECT DISTINCT session_id FROM message ORDER BY session_id"
+            ).fetchall()
+            for (session,) in sessions:
+                yield from _session(database, session, counts)
+    except sqlite3.Error as error:
+        raise OSError(f"{path}: {error}") from None
+
+
+def _session(database: sqlite3.Connection, session: Any, counts: LogCounts) -> Iterator[LoggedConversation]:
+    messages = {
+        id_: data
+        for id_, data in _rows(database, "SELECT id, length(data), data FROM message", session, counts)
+    }
+    made = _Session()
+    parts: dict[Any, list[Mapping[str, Any]]] = {}
+    for id_, data in _rows(database, "SELECT message_id, length(data), data FROM part", session, counts):
+        parts.setdefault(id_, []).append(data)
+    for id_, message in messages.items():
+        yield from made.add(message, parts.pop(id_, []))
+    yield from made.end()
+
+
+def _rows(
+    database: sqlite3.Connection, select: str, session: Any, counts: LogCounts
+) -> Iterator[tuple[Any, Mapping[str, Any]]]:
+    bounded = select.replace(", data ", f", CASE WHEN length(data) <= {LONGEST_LINE} THEN data END ")
+    for id_, length, data in database.execute(f"{bounded} WHERE session_id = ? ORDER BY id", (session,)):
+        if data is None:
+            counts.too_long += bool(length)
+            continue
+        counts.lines += 1
+        try:
+            value = orjson.loads(data)
+        except (orjson.JSONDecodeError, TypeError):
+            value = None
+        if isinstance(value, dict):
+            yield id_, value
+        else:
+            counts.broken += 1
+
+
+@dataclass(slots=True)
+class _Session:
+    entries: list[Entry] = field(default_factory=list)
+
+    def add(self, message: Mapping[str, Any], parts: list[Mapping[str, Any]]) -> Iterator[LoggedConversation]:
+        if message.get("role") == "user":
+            said = [text(part.get("text")) for part in parts if part.get("type") == "text"]
+            self.entries.append(LoggedPrompt("\n".join(said)))
+            return
+        time = mapping(message.get("time"))
+        at = seconds(time.get("completed")) or seconds(time.get("created"))
+        empty = LoggedResponse("", model=text(message.get("modelID")), at=at)
+        for response, results in _steps(parts, empty, _usage(mapping(message.get("tokens")))):
+            self.entries += [response, *results]
+        if message.get("summary") is True:
+            summary = [entry.text for entry in self.entries[-1:] if isinstance(entry, LoggedResponse)]
+            yield from self.end()
+            self.entries = [LoggedPrompt(said) for said in summary]
+
+    def end(self) -> Iterator[LoggedConversation]:
+        """What was read so far."""
+        if self.entries:
+            yield LoggedConversation(NAME, tuple(self.entries))
+        self.entries = []
+
+
+def _steps(
+    parts: list[Mapping[str, Any]], empty: LoggedResponse, usage: LoggedUsage | None
+) -> Iterator[tuple[LoggedResponse, list[LoggedResult]]]:
+    """The requests of a message, each with the results of its calls. `usage`: of the message."""
+    steps: list[tuple[LoggedResponse, list[LoggedResult]]] = []
+    for part in parts:
+        kind = part.get("type")
+        if kind == "step-start" or not steps:
+            steps.append((empty, []))
+        response, results = steps[-1]
+        if kind == "text":
+            said = "\n".join(filter(None, (response.text, text(part.get("text")))))
+            response = replace(response, text=said)
+        elif kind == "tool":
+            call, result = _tool(part)
+            response = replace(response, calls=(*response.calls, call))
+            results += [result] if result is not None else []
+        elif kind == "step-finish":
+            response = replace(response, usage=_usage(mapping(part.get("tokens"))))
+        steps[-1] = response, results
+    if len(steps) == 1 and steps[0][0].usage is None:
+        steps[0] = replace(steps[0][0], usage=usage), steps[0][1]
+    yield from steps
+
+
+def _tool(part: Mapping[str, Any]) -> tuple[LoggedCall, LoggedResult | None]:
+    id_, state = text(part.get("callID")), mapping(part.get("state"))
+    call = LoggedCall(id_, text(part.get("tool")), dict(mapping(state.get("input"))))
+    if state.get("status") == "completed":
+        return call, LoggedResult(id_, (text(state.get("output")),))
+    if state.get("status") == "error":
+        return call, LoggedResult(id_, (text(state.get("error")),), is_error=True)
+    return call, None
+
+
+def _usage(tokens: Mapping[str, Any]) -> LoggedUsage | None:
+    cache = mapping(tokens.get("cache"))
+    cached, written = whole(cache.get("read")), whole(cache.get("write"))
+    total = whole(tokens.get("input")) + cached + written
+    return LoggedUsage(total, cached, written) if total else None
