@@ -55,7 +55,10 @@ def _share(part: float, whole: float) -> str:
 
 def _input(results: Sums, requests: Requests) -> str:
     saved = results.saved - requests.declared
-    counted_by = f"{100 * requests.counted_input / requests.input:.0f} % of them counted by the provider"
+    counted_by = "estimated"
+    if requests.counted_input:
+        share = 100 * requests.counted_input / requests.input
+        counted_by = f"{share:.0f} % of them counted by the provider"
     whole = f"{requests.input:,} tokens in {counted(requests.count, 'request')}"
     less = f"{-saved:+,} tokens ({_share(-saved, requests.input)} of them)"
     return f"{whole}, {counted_by}: {less}, the injected tool's {requests.declared:,} included"

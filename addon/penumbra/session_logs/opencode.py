@@ -5,8 +5,10 @@ tables are those of packages/opencode/src/session/session.sql.ts: `message` and 
 `session_id` and a JSON `data`; ids sort by time.
 
     message  {"role": "user" | "assistant", "modelID", "summary", "time": {"created", "completed"}, "tokens"}
-    part     {"type": "text", "text"} | {"type": "tool", "callID", "tool", "state": {"status", "input", "output"}}
-             | {"type": "step-start"} | {"type": "step-finish", "tokens": {"input", "cache": {"read", "write"}}} | …
+    part     {"type": "text", "text"}
+             {"type": "tool", "callID", "tool", "state": {"status", "input", "output"}}
+             {"type": "step-start"}
+             {"type": "step-finish", "tokens": {"input", "cache": {"read", "write"}}}
 
 A step is a request; `tokens.input` is what was not in the cache. A message of the model with `summary` stands in
 the place of the history before it. The database is opened so that nothing is written, not even a lock.
