@@ -10,8 +10,8 @@ tables are those of packages/opencode/src/session/session.sql.ts: `message` and 
              {"type": "step-start"}
              {"type": "step-finish", "tokens": {"input", "cache": {"read", "write"}}}
 
-A step is a request; `tokens.input` is what was not in the cache. A message of the model with `summary` stands in
-the place of the history before it. The database is opened so that nothing is written, not even a lock.
+A step is a request; `tokens.input` is what was not in the cache. A message of the model with `summary` stands
+in the place of the history before it. The database is opened so that nothing is written, not even a lock.
 """
 
 from __future__ import annotations
@@ -75,10 +75,7 @@ def read(path: Path, counts: LogCounts) -> Iterator[LoggedConversation]:
 
 
 def _session(database: sqlite3.Connection, session: Any, counts: LogCounts) -> Iterator[LoggedConversation]:
-    messages = {
-        id_: data
-        for id_, data in _rows(database, "SELECT id, length(data), data FROM message", session, counts)
-    }
+    messages = dict(_rows(database, "SELECT id, length(data), data FROM message", session, counts))
     made = _Session()
     parts: dict[Any, list[Mapping[str, Any]]] = {}
     for id_, data in _rows(database, "SELECT message_id, length(data), data FROM part", session, counts):
