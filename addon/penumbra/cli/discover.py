@@ -7,6 +7,7 @@ import asyncio
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,10 +152,8 @@ def _nothing(named: Sequence[Path], agent: str, since: float) -> str:
 
 
 def _read(logs: Sequence[_Log], counts: LogCounts, is_whole: bool) -> list[str]:
-    by_agent = {log.agent.name: 0 for log in logs}
-    for log in logs:
-        by_agent[log.agent.name] += 1
-    whose = ", ".join(f"{name} {count:,}" for name, count in by_agent.items())
+    done = Counter(log.agent.name for log in logs[: counts.files + counts.unreadable])
+    whose = ", ".join(f"{name} {count:,}" for name, count in done.most_common()) or "none"
     told = [f"logs       {counted(counts.files, 'log')} read ({whose})"]
     missing = [
         counted(count, noun)
@@ -169,7 +168,8 @@ def _read(logs: Sequence[_Log], counts: LogCounts, is_whole: bool) -> list[str]:
     if missing:
         told.append(f"not read   {', '.join(missing)}")
     if not is_whole:
-        told.append(f"stopped    {counted(len(logs) - counts.files, 'log')} left out")
+        left = len(logs) - counts.files - counts.unreadable
+        told.append(f"stopped    {counted(left, 'log')} left out, or read in part")
     return told
 
 

@@ -28,7 +28,8 @@ dd { margin: 0 }
 .wide { overflow-x: auto }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }
 th, td { text-align: right; padding: .2rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap }
-th:nth-child(-n+2), td:nth-child(-n+2) { text-align: left; white-space: normal; overflow-wrap: anywhere }
+th:nth-child(-n+2), td:nth-child(-n+2) { text-align: left; white-space: normal }
+td:nth-child(-n+2) { min-width: 6rem; max-width: 20rem; overflow-wrap: break-word }
 td.bar { background: linear-gradient(to left, var(--bar) var(--part), transparent var(--part)) }
 details { border-bottom: 1px solid var(--line); padding: .3rem 0 }
 summary { cursor: pointer; overflow-wrap: anywhere }

@@ -8,11 +8,13 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from penumbra.cli import discover
 from penumbra.cli.failure import Failure
+from penumbra.projection.from_logs import LogProjection
 from support.session_log_files import ClaudeCodeLog, CodexLog, text_block, write_lines
 
 ADDON = Path(__file__).parents[3] / "addon"
@@ -125,6 +127,28 @@ def test_paths_agents_and_ages_choose(home: Path, capsys: pytest.CaptureFixture[
     os.utime(claude, (1, 1))
     assert discover.main(["--agent", "claude-code", "--since", "7d"]) == 1
     assert "no session log that is new enough" in capsys.readouterr().err
+
+
+def test_a_user_who_has_seen_enough(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codex = _codex(home)
+    _claude_code(home)
+    os.utime(codex, (1, 1))
+    add, added = LogProjection.add, list[str]()
+
+    async def interrupted(self: LogProjection, *given: Any) -> None:
+        if added:
+            raise KeyboardInterrupt
+        added.append("the newest log")
+        await add(self, *given)
+
+    monkeypatch.setattr(LogProjection, "add", interrupted)
+    assert discover.main([]) == 0
+    out = capsys.readouterr().out
+    assert "1 log read (claude-code 1)" in out
+    assert "stopped    1 log left out, or read in part" in out
+    assert "1 of 1 result would be shorter" in out
 
 
 def test_what_is_wrong_is_said(home: Path) -> None:
