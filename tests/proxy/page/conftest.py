@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from support.agents.model import Model
 from support.mitm import Mitmdump, eventually
 from support.upstream.script import ToolCall, turn
 
@@ -77,15 +78,25 @@ class Page:
         assert status == 200, body
         return json.loads(body)
 
-    def tool_prints(self, text: str = LOG, model: str = "claude-sonnet-4-5") -> None:
-        """The model calls a tool, the tool prints, the model answers."""
-        self._upstream.answers(turn(ToolCall("Bash", {"command": "docker logs worker"})), turn("I see."))
+    def tool_prints(self, *first: Any, text: str = LOG, model: str = "claude-sonnet-4-5") -> None:
+        """The model calls a tool, the tool prints, the model answers; `first`: what it does before that."""
+        call = turn(ToolCall("Bash", {"command": "cat worker.log"}))
+        self._upstream.script(Model(call, *first, turn("I see.")))
         content = self._send(model)["content"]
         call = next(block["id"] for block in content if block["type"] == "tool_use")
         result = {"type": "tool_result", "tool_use_id": call, "content": text}
         self._messages += [{"role": "assistant", "content": content}, {"role": "user", "content": [result]}]
         self._messages.append({"role": "assistant", "content": self._send(model)["content"]})
         self._messages.append({"role": "user", "content": "Go on."})
+
+    def says(self, tools: int = 1) -> None:
+        """The model answers; the client declares so many tools, and marks its newest words for the cache."""
+        text = [{"type": "text", "text": "Go on. " * 900, "cache_control": {"type": "ephemeral"}}]
+        messages = [*self._messages, {"role": "user", "content": text}]
+        declared = [{**TOOL, "name": f"Bash{number}"} for number in range(tools)]
+        body = {"model": "claude-sonnet-4-5", "max_tokens": 9, "tools": declared, "messages": messages}
+        response = self._client.request(*REQUEST, json=body, headers=self._headers)
+        assert response.status_code == 200, response.text
 
     def _send(self, model: str) -> Any:
         body = {"model": model, "max_tokens": 9, "tools": [TOOL], "messages": self._messages}

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from proxy.page.conftest import HOSTILE, LOG, SECRET, Page, free_port
+from support.agents.model import CAP, ask, log
 from support.agents.websocket_caller import Talker
 from support.mitm import ADDON, eventually
 
@@ -142,6 +143,23 @@ def test_the_bill_of_a_websocket_is_counted_and_the_page_outlives_a_reload(
         timeout=60,
     )
     assert (ran.returncode, ran.stdout) == (0, f"{link}\n")
+
+
+def test_what_it_took_and_why_the_cache_missed_is_told(page):
+    shown = page(penumbra_max_output_bytes=CAP)
+    shown.tool_prints(ask(), text=log())
+    sums = shown.json("/data/now")["amounts"]
+    assert (sums["asked"], sums["found"], sums["hidden_calls"]) == (1, 1, 1)
+    assert sums["hidden_tokens"] > 1_000
+    assert sums["net"] < sums["saved"] - sums["hidden_tokens"]
+    (tool,) = shown.json("/data/now")["tools"]
+    assert (tool["name"], tool["asked"]) == ("Bash", 1)
+
+    for tools in (1, 1, 2):
+        shown.says(tools)
+    now = shown.json("/data/now")
+    assert now["amounts"]["misses"] == {"tools changed": 1}, now["advice"]
+    assert now["amounts"]["missed"] > 1_000
 
 
 def test_it_can_be_off(page):
