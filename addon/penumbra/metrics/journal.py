@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penumbra.apis.billed_tokens import BilledTokens
 from penumbra.expand.expansions import Answered
@@ -17,6 +17,7 @@ from penumbra.metrics import cache_miss
 from penumbra.metrics.amounts import Amounts
 from penumbra.metrics.cache_miss import Prompt
 from penumbra.metrics.groups import MOST, OTHERS, Groups, label
+from penumbra.metrics.prompts import Prompts
 from penumbra.metrics.request_totals import Totals
 from penumbra.metrics.sessions import Rates, ResultRecord, Sessions, TurnRecord
 from penumbra.metrics.shown import ShownResult
@@ -88,6 +89,10 @@ class Journal:
         self.agents: dict[str, Amounts] = {}
         self.tools, self.families = Groups(), Groups()
         self.sessions = Sessions()
+        self._open = Prompts()
+        """By turn: those whose response has not said yet what it found in the cache."""
+        self._threads = Prompts()
+        """By conversation and opening, the latest of each: agents have several at once under one name."""
         self.untouched: Counter[str] = Counter()
         self.seconds: Counter[float] = Counter()
         """Requests by the end of the bucket that the time which was added to them falls into."""
@@ -98,6 +103,7 @@ class Journal:
         """A request goes to the provider."""
         turn = self._turn(request)
         session = self.sessions.begin_turn(turn)
+        self._open.put(replace(request.prompt, model=label(request.prompt.model)), turn.number)
         results: list[ResultRecord] = []
         for new in request.new:
             before = session.called(new.call, new.shown.facts.loss)
@@ -195,7 +201,6 @@ class Journal:
             results=(),
             carried=totals.results,
             body=request.body,
-            prompt=request.prompt,
             rates=request.rates,
             amounts=amounts,
         )
@@ -238,17 +243,17 @@ class Journal:
 
     def _judge(self, turn: TurnRecord, billed: Sequence[BilledTokens], more: Amounts) -> None:
         """Whether the response's first turn found in the cache what it should have."""
-        prompt = turn.prompt
-        session = self.sessions.get(turn.session)
-        if session is None or len(prompt.messages) < 2:
+        prompt = self._open.take(turn.number)
+        if prompt is None or len(prompt.messages) < 2:
             return
-        miss = cache_miss.judge(session.threads.get(prompt.opening), prompt, billed[0])
+        thread = (turn.session, *prompt.opening)
+        miss = cache_miss.judge(self._threads.get(*thread), prompt, billed[0])
         if miss is not None:
             turn.miss = miss
             more.misses[miss.cause] += 1
             more.missed += miss.tokens
             more.dollars_missed += miss.tokens * max(0.0, turn.rates.written - turn.rates.cached)
-        session.follows(prompt.counted(billed[-1].prompt))
+        self._threads.put(prompt.counted(billed[-1].prompt), *thread)
 
     def _mark(self, name: str, references: set[str]) -> None:
         """The results that were asked back."""

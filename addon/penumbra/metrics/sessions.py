@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penumbra.metrics.amounts import Amounts
-from penumbra.metrics.cache_miss import Miss, Prompt
+from penumbra.metrics.cache_miss import Miss
 
 _MOST_SESSIONS = 200
 _MOST_TURNS = 4_000
 """Of all sessions together; each also has at most a quarter of them."""
-_MOST_THREADS = 16
 _MOST_CALLS = 4_000
 """Calls of one session that are remembered, to tell when one is made again."""
 
@@ -84,7 +83,6 @@ class TurnRecord:
     carried: int
     """Results that it had, new ones and others."""
     body: tuple[int, int]
-    prompt: Prompt
     rates: Rates
     amounts: Amounts = field(default_factory=Amounts)
     status: str = ""
@@ -124,8 +122,6 @@ class Session:
     last: float
     amounts: Amounts = field(default_factory=Amounts)
     turns: deque[TurnRecord] = field(default_factory=lambda: deque(maxlen=_MOST_TURNS // 4))
-    threads: OrderedDict[tuple[str, bytes], Prompt] = field(default_factory=OrderedDict)
-    """The latest request of each: agents have several at once under one name."""
     calls: OrderedDict[bytes, int] = field(default_factory=OrderedDict)
     """By call and what came of it: what was lost of that."""
 
@@ -148,13 +144,6 @@ class Session:
         while len(self.calls) > _MOST_CALLS:
             self.calls.popitem(last=False)
         return before
-
-    def follows(self, prompt: Prompt) -> None:
-        """The latest request of its thread."""
-        self.threads.pop(prompt.opening, None)
-        self.threads[prompt.opening] = prompt
-        while len(self.threads) > _MOST_THREADS:
-            self.threads.popitem(last=False)
 
 
 class Sessions:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import orjson
 import pytest
 
 from penumbra.apis.prompt_head import PromptHead
@@ -108,6 +109,16 @@ def test_results_that_are_asked_back_are_marked(journal: Journal) -> None:
     titles = [each.title for each in advice.advice(journal)]
     assert "2 of 6 changed results of family pytest were asked for again" in titles
     assert "1 original asked for and not there any more" in titles
+
+
+def test_a_model_of_any_name_can_be_shown(journal: Journal) -> None:
+    for model in ("m\ud800" * 100, "n"):
+        prompt = Prompt(1_000.0, model, HEAD, (START, FIRST), 1_024, 600.0)
+        turn = journal.sent(request(prompt=prompt, model=model))
+        journal.responded(turn, 200, [usage(written=50_000)])
+    assert turn.miss is not None
+    assert turn.miss.cause == "another model"
+    assert len(orjson.dumps(overview.session(journal, turn.session))) < 10_000
 
 
 def turns(journal: Journal, **second: Any) -> TurnRecord:
