@@ -70,7 +70,13 @@ def main(arguments: Sequence[str]) -> int:
     with projector("discover", adopts=False) as engine:
         projection = LogProjection(engine, Figures(), since)
         is_whole = _run(projection, logs, counts)
-    show(projection.figures, _read(logs, counts, is_whole), vars_of(counts), page, as_json=given.json)
+    show(
+        projection.figures,
+        _read(logs, counts, projection.figures.failed, is_whole),
+        vars_of(counts),
+        page,
+        as_json=given.json,
+    )
     return 0
 
 
@@ -137,7 +143,11 @@ async def _project(
         progress.show(f"log {number:,} of {len(logs):,}, {log.agent.name}")
         try:
             for conversation in log.agent.read(log.path, counts):
-                await projection.add(conversation, log.path.name, log.written)
+                try:
+                    await projection.add(conversation, log.path.name, log.written)
+                except Exception:
+                    # Whatever stands in one log, the others are read.
+                    projection.figures.failed += 1
             counts.files += 1
         except OSError:
             counts.unreadable += 1
@@ -151,7 +161,7 @@ def _nothing(named: Sequence[Path], agent: str, since: float) -> str:
     return f"penumbra: no session log{newer} {where}; name one, or a folder"
 
 
-def _read(logs: Sequence[_Log], counts: LogCounts, is_whole: bool) -> list[str]:
+def _read(logs: Sequence[_Log], counts: LogCounts, failed: int, is_whole: bool) -> list[str]:
     done = Counter(log.agent.name for log in logs[: counts.files + counts.unreadable])
     whose = ", ".join(f"{name} {count:,}" for name, count in done.most_common()) or "none"
     told = [f"logs       {counted(counts.files, 'log')} read ({whose})"]
@@ -162,6 +172,7 @@ def _read(logs: Sequence[_Log], counts: LogCounts, is_whole: bool) -> list[str]:
             (counts.too_long, "line too long"),
             (counts.unreadable, "log that can't be read"),
             (counts.cut, "log cut off"),
+            (failed, "conversation that could not be worked out"),
         )
         if count
     ]

@@ -15,6 +15,7 @@ import pytest
 from penumbra.cli import discover
 from penumbra.cli.failure import Failure
 from penumbra.projection.from_logs import LogProjection
+from penumbra.session_logs.log_entries import LoggedConversation
 from support.session_log_files import ClaudeCodeLog, CodexLog, text_block, write_lines
 
 ADDON = Path(__file__).parents[3] / "addon"
@@ -148,6 +149,25 @@ def test_a_user_who_has_seen_enough(
     out = capsys.readouterr().out
     assert "1 log read (claude-code 1)" in out
     assert "stopped    1 log left out, or read in part" in out
+    assert "1 of 1 result would be shorter" in out
+
+
+def test_a_log_that_can_t_be_worked_out_is_counted(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _codex(home)
+    _claude_code(home)
+    add = LogProjection.add
+
+    async def failing(self: LogProjection, conversation: LoggedConversation, *given: Any) -> None:
+        if conversation.agent == "codex":
+            raise ValueError("something that nobody has thought of")
+        await add(self, conversation, *given)
+
+    monkeypatch.setattr(LogProjection, "add", failing)
+    assert discover.main([]) == 0
+    out = capsys.readouterr().out
+    assert "not read   1 conversation that could not be worked out" in out
     assert "1 of 1 result would be shorter" in out
 
 
