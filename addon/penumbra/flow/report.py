@@ -80,7 +80,7 @@ class Reports:
             changed = summary.changed > 0 or bool(accepted.hidden)
             entry = journal_entry.of(flow, incoming, accepted, changed=changed)
             # Nobody has waited.
-            self._metrics.journal.sent(replace(entry, milliseconds=0.0))
+            self._metrics.journal.sent(replace(entry, milliseconds=0.0, is_observed=True))
         self._event(flow, incoming, accepted, is_observed=True)
 
     def _event(

@@ -65,6 +65,8 @@ class SentRequest:
     """Bytes of the injected tool's declaration."""
     put_back: int
     """Bytes of hidden exchanges."""
+    is_observed: bool = False
+    """It went as it came, and all of this would have been: no history of it is kept."""
 
 
 @dataclass(slots=True)
@@ -203,6 +205,7 @@ class Journal:
             body=request.body,
             rates=request.rates,
             amounts=amounts,
+            is_observed=request.is_observed,
         )
 
     def _result(self, new: NewResult, *, is_repeated: bool) -> ResultRecord:
@@ -264,13 +267,16 @@ class Journal:
 
     def _add(self, turn: TurnRecord | None, more: Amounts) -> None:
         """Count on, wherever it is counted."""
-        targets = [self.amounts, self._pending.all]
+        targets = [self.amounts]
+        if turn is None or not turn.is_observed:
+            targets.append(self._pending.all)
         if turn is not None:
             if more is not turn.amounts:
                 targets.append(turn.amounts)
             if (session := self.sessions.get(turn.session)) is not None:
                 targets.append(session.amounts)
             targets.append(self._agent(turn.agent))
+        if turn is not None and not turn.is_observed:
             targets.append(self._pending.conversations.setdefault(turn.session, Amounts()))
             self._pending.agents[turn.session] = turn.agent
         parts = more.parts()

@@ -89,6 +89,7 @@ class TurnRecord:
     """Empty: nothing has come back yet."""
     miss: Miss | None = None
     is_billed: bool = False
+    is_observed: bool = False
 
     def record(self) -> dict[str, Any]:
         """For JSON."""

@@ -190,3 +190,12 @@ def test_names_and_turns_are_bounded(journal: Journal) -> None:
     assert len(journal.tools.items()) <= 201
     assert len(journal.sessions) == 200
     assert all("\n" not in name for name, _ in journal.tools.items())
+
+
+def test_of_what_was_only_looked_at_no_history_is_kept(journal: Journal) -> None:
+    journal.sent(request(result(), is_observed=True))
+    assert journal.amounts.requests == 1
+    assert not journal.take().all.record()
+    journal.sent(request(result()))
+    pending = journal.take()
+    assert (pending.all.requests, len(pending.conversations)) == (1, 1)
