@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import logging
 import os
 import ssl
 from collections.abc import Callable, Iterator
@@ -48,6 +49,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     choice.choose(config, items)
+
+
+@pytest.fixture(autouse=True)
+def log_level() -> Iterator[None]:
+    """A command that runs in the tests' own process says less from then on; the next test hears all again."""
+    log = logging.getLogger("penumbra")
+    before = log.level
+    yield
+    log.setLevel(before)
 
 
 StartProxy = Callable[..., Mitmdump]
