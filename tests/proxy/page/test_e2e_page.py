@@ -83,8 +83,9 @@ def test_nobody_else_gets_anything_and_all_is_said_to_browsers(page):
     assert netloc not in shown.proxy.log() or "token" not in shown.proxy.log()
 
 
-def test_through_the_proxy_it_is_led_to_and_its_events_come_at_once(page):
-    shown = page(penumbra_page="proxy")
+def test_through_the_proxy_it_is_led_to_and_its_events_come_at_once(page, tmp_path):
+    saved = tmp_path / "flows"
+    shown = page(penumbra_page="proxy", save_stream_file=str(saved))
     assert shown.link.startswith("http://penumbra.local/?token=")
     through = shown.proxy.url
     assert shown.get("/data/now", through=through)[0] == 200
@@ -108,10 +109,21 @@ def test_through_the_proxy_it_is_led_to_and_its_events_come_at_once(page):
         shown.tool_prints()
         assert told.wait(20)
         listener.join()
+    # A browser comes by the link, and again by its cookie.
+    token = urlsplit(shown.link).query
+    status, _, headers = shown.get(f"/?{token}", through=through, Authorization="")
+    cookie = headers["Set-Cookie"].partition(";")[0]
+    assert status == 200
+    assert shown.get("/", through=through, Authorization="", Cookie=cookie)[0] == 200
     # Events without an end are not kept in memory, and flows don't show the link.
     flows = [flow for flow in shown.proxy.flows() if flow["path"].startswith("/data/")]
     assert {flow["path"] for flow in flows} == {"/data/now", "/data/events"}
     assert {flow["answer"] for flow in flows} == {""}
+    shown.proxy.stop()
+    written = saved.read_bytes()
+    assert b"/data/events" in written
+    for secret in (token.removeprefix("token="), cookie.partition("=")[2], "x-penumbra-page"):
+        assert secret.encode() not in written
 
 
 def test_the_bill_of_a_websocket_is_counted_and_the_page_outlives_a_reload(

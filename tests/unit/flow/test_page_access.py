@@ -57,6 +57,16 @@ def test_everybody_else_is_refused(asked: Asked) -> None:
     assert refused(asked)
 
 
+def test_a_page_at_all_addresses_is_asked_for_by_any_of_them_and_by_no_name() -> None:
+    gate = Access(TOKEN, hosts("0.0.0.0", 8765), "proof", 8765)
+    for host in ("192.0.2.7:8765", "[2001:db8::7]:8765", "localhost:8765"):
+        assert gate.refusal(Asked("GET", {"host": host}, token=TOKEN)) == ""
+        assert gate.refusal(Asked("GET", {"host": host}))
+    for host in ("192.0.2.7:80", "192.0.2.7", "evil.example:8765", "192.0.2.7.evil.example:8765"):
+        assert gate.refusal(Asked("GET", {"host": host}, token=TOKEN))
+    assert refused(Asked("GET", {"host": "192.0.2.7:8765"}, token=TOKEN))
+
+
 def test_the_name_behind_the_proxy_has_a_cookie_of_its_own() -> None:
     assert not refused(Asked("GET", LOCAL, cookie=GATE.proxied_cookie))
     assert not refused(

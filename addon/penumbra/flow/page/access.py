@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -33,9 +34,10 @@ class Asked:
 
 
 class Access:
-    """`hosts`: the names, with ports, that the page has; `proof`: what our own hook puts into requests."""
+    """`hosts`: the names, with ports, that the page has; `port`: with it any address is one of them, 0: none
+    is; `proof`: what our own hook puts into requests."""
 
-    def __init__(self, token: str, hosts: frozenset[str], proof: str) -> None:
+    def __init__(self, token: str, hosts: frozenset[str], proof: str, port: int = 0) -> None:
         self.token = token
         self.cookie = _derived(token, "cookie")
         """What a browser keeps: without worth in a link."""
@@ -43,12 +45,13 @@ class Access:
         """The same at the proxied name, which leads elsewhere in a browser that forgot its proxy."""
         self._hosts = hosts
         self._proof = proof
+        self._port = port
 
     def refusal(self, asked: Asked) -> str:
         """Why a request is refused; empty: it is not."""
         host = asked.headers.get("host", "").lower()
         is_proxied = self.is_proxied(asked)
-        if not (is_proxied if host == PROXIED_HOST else host in self._hosts):
+        if not (is_proxied if host == PROXIED_HOST else host in self._hosts or self._is_address(host)):
             return "no page of this name is here"
         origin, site = asked.headers.get("origin", ""), asked.headers.get("sec-fetch-site", "")
         if origin and origin.lower() != f"http://{host}":
@@ -61,6 +64,17 @@ class Access:
         return (
             "" if self._is_known(asked, is_proxied) else "the link has a token, which `penumbra page` prints"
         )
+
+    def _is_address(self, host: str) -> bool:
+        """Where the page listens at all addresses: nobody can point an address at this machine."""
+        address, _, port = host.rpartition(":")
+        if not self._port or port != str(self._port):
+            return False
+        try:
+            ipaddress.ip_address(address.removeprefix("[").removesuffix("]"))
+        except ValueError:
+            return False
+        return True
 
     def is_proxied(self, asked: Asked) -> bool:
         """Whether a request came through the proxy, by us."""
@@ -80,8 +94,7 @@ def token(key: bytes) -> str:
 
 
 def hosts(host: str, port: int) -> frozenset[str]:
-    """What the page on a port may be called. An address that stands for all has no name: any IP address of
-    the machine would do, which nobody can point a name at."""
+    """What the page on a port may be called."""
     bare = f"[{host}]" if ":" in host else host
     return frozenset(f"{name}:{port}".lower() for name in (bare, *_LOCAL))
 

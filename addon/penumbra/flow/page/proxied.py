@@ -33,6 +33,7 @@ class ProxiedPage:
         if request.pretty_host.lower() != PROXIED_HOST or request.host.lower() != PROXIED_HOST:
             return
         flow.metadata["penumbra"] = flow.metadata[METADATA] = True
+        token = request.query.pop("token", None)
         peer = flow.client_conn.peername
         if peer is None or listening.is_wide(str(peer[0])):
             flow.response = http.Response.make(403, _FAR, {"content-type": "text/plain"})
@@ -42,11 +43,12 @@ class ProxiedPage:
             request.scheme, request.host, request.port = "http", *address
             request.headers["host"] = PROXIED_HOST
             request.headers[PROOF_HEADER] = self._server.proof
-            if token := request.query.pop("token", None):
-                # Flows are shown, and saved.
+            if token:
                 request.headers["authorization"] = f"Bearer {token}"
             # Not over another proxy.
             flow.server_conn = connection.Server(address=address)
+        if flow.response is not None:
+            _forget(flow)
 
     async def _refuse_port(self, flow: http.HTTPFlow) -> None:
         host, port = flow.request.host, flow.request.port
@@ -57,3 +59,20 @@ class ProxiedPage:
         """Events are shown as they come."""
         if METADATA in flow.metadata and flow.response is not None:
             flow.response.stream = True
+            _forget(flow)
+
+    def response(self, flow: http.HTTPFlow) -> None:
+        """The browser has got its cookie."""
+        if METADATA in flow.metadata and flow.response is not None:
+            flow.response.headers.pop("set-cookie", None)
+
+    def error(self, flow: http.HTTPFlow) -> None:
+        """There was no response."""
+        if METADATA in flow.metadata:
+            _forget(flow)
+
+
+def _forget(flow: http.HTTPFlow) -> None:
+    """Flows are shown, and saved: with these, somebody else could see the page."""
+    for name in ("authorization", "cookie", PROOF_HEADER):
+        flow.request.headers.pop(name, None)

@@ -92,7 +92,8 @@ class PageServer:
             _log.error(f"penumbra_page: {self._place}: {error.strerror or error}")
             return
         self.port = sockets[0].getsockname()[1]
-        gate = access.Access(self.token, access.hosts(self._place.host, self.port), self.proof)
+        any_port = self.port if listening.is_any(self._place.host) else 0
+        gate = access.Access(self.token, access.hosts(self._place.host, self.port), self.proof, any_port)
         self._page = Page(self._figures, gate, self._pause)
         self._server = HTTPServer(
             application(self._page), max_header_size=_MOST_BYTES, max_body_size=_MOST_BYTES
