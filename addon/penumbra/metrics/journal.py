@@ -114,7 +114,7 @@ class Journal:
             if len(results) < _MOST_LISTED:
                 results.append(result)
         turn.amounts.dollars_spent += turn.amounts.read_again_tokens * turn.rates.written
-        turn.results = tuple(results)
+        self.sessions.list_results(turn, tuple(results))
         seconds = request.milliseconds / 1000
         self.seconds[next((end for end in SECONDS if seconds <= end), float("inf"))] += 1
         self._add(turn, turn.amounts)

@@ -13,6 +13,8 @@ from penumbra.metrics.cache_miss import Miss
 _MOST_SESSIONS = 200
 _MOST_TURNS = 4_000
 """Of all sessions together; each also has at most a quarter of them."""
+_MOST_RESULTS = 40_000
+"""Of all turns together."""
 _MOST_CALLS = 4_000
 """Calls of one session that are remembered, to tell when one is made again."""
 
@@ -153,6 +155,9 @@ class Sessions:
     def __init__(self) -> None:
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         self._turns = 0
+        self._listed: deque[TurnRecord] = deque()
+        """Turns with results, the oldest first."""
+        self._results = 0
 
     def __iter__(self) -> Iterator[Session]:
         """The latest first."""
@@ -179,6 +184,18 @@ class Sessions:
         while len(self._sessions) > 1 and (len(self._sessions) > _MOST_SESSIONS or self._turns > _MOST_TURNS):
             self._turns -= len(self._sessions.popitem(last=False)[1].turns)
         return session
+
+    def list_results(self, turn: TurnRecord, results: tuple[ResultRecord, ...]) -> None:
+        """What was new in a turn; the oldest turns forget theirs."""
+        if not results:
+            return
+        turn.results = results
+        self._listed.append(turn)
+        self._results += len(results)
+        while self._results > _MOST_RESULTS or len(self._listed) > _MOST_TURNS:
+            oldest = self._listed.popleft()
+            self._results -= len(oldest.results)
+            oldest.results = ()
 
     def result(self, number: int) -> ResultRecord | None:
         """A result by its number."""

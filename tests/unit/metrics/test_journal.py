@@ -11,7 +11,7 @@ import pytest
 
 from penumbra.apis.prompt_head import PromptHead
 from penumbra.expand.expansions import Answered
-from penumbra.metrics import advice, overview
+from penumbra.metrics import advice, overview, sessions
 from penumbra.metrics.amounts import Amounts
 from penumbra.metrics.cache_miss import Prompt
 from penumbra.metrics.journal import Journal, NewResult, SentRequest
@@ -109,6 +109,15 @@ def test_results_that_are_asked_back_are_marked(journal: Journal) -> None:
     titles = [each.title for each in advice.advice(journal)]
     assert "2 of 6 changed results of family pytest were asked for again" in titles
     assert "1 original asked for and not there any more" in titles
+
+
+def test_the_results_of_all_turns_have_a_bound(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "_MOST_RESULTS", 10)
+    made = [journal.sent(request(*[result(call=bytes([n])) for n in range(4)])) for _ in range(5)]
+    made.append(journal.sent(request()))
+    assert [len(turn.results) for turn in made] == [0, 0, 0, 4, 4, 0]
+    assert journal.sessions.result(made[4].results[0].number) is made[4].results[0]
+    assert journal.amounts.new_results == 20
 
 
 def test_a_model_of_any_name_can_be_shown(journal: Journal) -> None:
