@@ -318,7 +318,11 @@ def _unit(data: bytes, position: int, left: int, right: int) -> Span:
         end = min(len(data), right + _LONGEST)
     if end - start <= _LONGEST and not is_rest:
         return start, end
-    start, end = max(start, left - _AHEAD), min(end, right + _BEHIND)
+    begin, end = max(start, left - _AHEAD), min(end, right + _BEHIND)
+    if begin > start or is_rest:
+        # Half a word would be read as a name.
+        begin = data.find(b" ", begin, left) + 1 or begin
+    start = begin
     opening = data.rfind(b"{", start, left)
     start = max(start, data.rfind(b'","', start, left)) if opening < 0 else opening
     closing = data.find(b"}", right, end) if opening >= 0 else -1
@@ -362,8 +366,9 @@ def _told(kind: Kind) -> str:
     line = kind.line.rstrip()
     told = line.decode("utf-8", "surrogatepass")
     if len(line) > _SHOWN:
-        told = head(told, _SHOWN)
-        told += f" [{len(line) - size(told)} bytes left out]"
+        cut = head(told, _SHOWN)
+        cut += f" [{len(line) - size(cut)} bytes left out]"
+        told = cut if size(cut) < len(line) else told
     return f"{told} [{kind.count - 1} more like it]" if kind.count > 1 else told
 
 

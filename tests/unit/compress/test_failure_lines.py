@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penumbra import rules
+from penumbra.compress import failure_lines
 from penumbra.compress.calls.log_files import is_log
 from penumbra.compress.critical_lines import Severity, is_critical, severity
 from penumbra.compress.failure_lines import HEADING, FailureLines
@@ -373,6 +374,22 @@ def test_a_failure_within_a_block_of_passing_tests_stands() -> None:
     lines += [f" ✓ a{n}.test.ts (3 tests) 12ms" for n in range(60)] + [" Test Files  60 passed (60)"]
     text = shown("\n".join(lines), "Bash", {"command": "npx vitest run"}, Mode.STANDARD)
     assert "[output of tests left out: 240 lines in 60 blocks]\nERROR cannot reach the ledger\n" in text
+
+
+def test_what_is_told_of_a_long_line_begins_with_a_word() -> None:
+    line = (
+        "watch " * 300 + "unsinkable " * 30 + "error: the hull leaks " + "anchorage " * 90 + "error: no mast"
+    )
+    told = [kind.line for kind in FailureLines.of(encode(line)).kinds.values()]
+    assert len(told) == 2
+    assert {words.split(b" ")[0] for words in told} <= {b"unsinkable", b"anchorage"}
+
+
+def test_a_failure_is_not_cut_for_less_than_the_marker() -> None:
+    for long in range(380, 460):
+        line = ("error: no room in the hold " * 20)[:long].rstrip()
+        (told,) = failure_lines.told([line])
+        assert told == line or size(told) < size(line)
 
 
 def test_a_failure_in_the_middle_of_a_long_line_stands() -> None:

@@ -6,7 +6,9 @@ import re
 
 import pytest
 
-from penumbra.compress.stages import grouping, search_hits
+from penumbra.compress import windows
+from penumbra.compress.size import encode
+from penumbra.compress.stages import grouping, new_facts, search_hits
 
 LABELLED = 'Found 40 matches for pattern "keel" in path ".":\n---\n' + "".join(
     f"File: boats/b{n}.py\nL{n}- def b{n}():\nL{n + 1}:     return keel({n}, mast={n * n})\nL{n + 2}- \n---\n"
@@ -55,3 +57,32 @@ def test_lines_around_hits_that_are_cut_away_are_no_hits() -> None:
     text = "src/a.py:\n" + "".join(f"{n}-rope {n}\n" for n in range(20)) + "src/b.py:\n7:keel\n"
     shown = search_hits.sample(text, 600) or ""
     assert shown.startswith("[1 hit in 2 files; of the lines around them only some]")
+
+
+def test_a_line_is_not_cut_for_less_than_the_marker() -> None:
+    just_over = "7:" + "keel " * 48
+    shown = search_hits.sample(f"boats/b.py:\n{just_over}\n9:{'mast ' * 90}", 3_000) or ""
+    assert just_over in shown
+    assert re.search(r"\[[0-9]+ characters left out\]$", shown, re.M)
+
+
+def test_hits_of_a_mixed_output_stand_below_their_own_file() -> None:
+    names = ("bow", "mast", "stern")
+    groups = [
+        f"sea/{names[n % 3]}.yaml:\n{n + 1}:{names[n % 3]}: hull_{n * 7919}.frames\n{n + 2}:more of it"
+        for n in range(300)
+    ]
+    text = "\n".join([*(f"quay-{n}" for n in range(200)), *groups])
+    data = encode(text)
+    lines = new_facts.Lines.of(data, {}, search_hits.headings(text))
+    for room in (1_500, 4_000, 8_000):
+        spans = lines.choose(room, [])
+        assert sum(end - start for start, end in spans) <= room
+        shown = windows.assemble(data, spans, lambda start, end: f"[{end - start} bytes]")
+        file, hits = "", 0
+        for line in shown.split("\n"):
+            file = line if line.endswith(":") else file
+            if hit := re.match("[0-9]+:([a-z]+): ", line):
+                assert file == f"sea/{hit[1]}.yaml:"
+                hits += 1
+        assert hits

@@ -124,7 +124,7 @@ def account(text: str, source: Source) -> str | None:
     found = FailureLines()
     if _tells_failures(kind, text, source):
         found = FailureLines.of(_without_quotations(data, kind, source))
-    lines = cache(lambda: new_facts.Lines.of(data, source.mentioned()))
+    lines = cache(lambda: new_facts.Lines.of(data, source.mentioned(), search_hits.headings(text)))
     body = partial(_body, text, data, kind, source=source, found=found, lines=lines)
     weakest, share, more = Severity.ERROR, _SHARE_OF_QUOTED, 0
     if kind is not Kind.REPORT and (kind is not Kind.LIST or source.call.shell):

@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from penumbra.compress import time_budget, windows
 from penumbra.compress.windows import Span
@@ -48,6 +49,9 @@ _MISSES = 40
 """Units that may not fit before no more are tried."""
 _RARE = 20
 """Lines in which a name that was said may stand for its lines to be near what is looked for."""
+
+
+_NONE: Mapping[int, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +114,15 @@ class Lines:
 
     spans: Sequence[Span]
     facts: Facts
+    headings: Mapping[int, int]
+    """By unit, the one that says what it is of: the name of the file in which a hit stands."""
 
     @classmethod
-    def of(cls, data: bytes, mentioned: Mapping[str, float]) -> Lines:
-        """The lines of a text."""
+    def of(cls, data: bytes, mentioned: Mapping[str, float], headings: Mapping[int, int] = _NONE) -> Lines:
+        """The lines of a text. `headings`: by number of a line, that of the line it must not be without."""
         spans = list(_units(data))
-        return cls(spans, Facts.of([data[start:end] for start, end in spans], mentioned))
+        facts = Facts.of([data[start:end] for start, end in spans], mentioned)
+        return cls(spans, facts, _by_unit(data, spans, headings) if headings else headings)
 
     def choose(self, room: int, failures: Sequence[Span]) -> list[Span]:
         """What is kept: spans in order that fit into `room` bytes, with a marker for each gap.
@@ -143,6 +150,18 @@ def _units(data: bytes) -> Iterable[Span]:
         if end > position:
             yield position, end
         position = end
+
+
+def _by_unit(data: bytes, spans: Sequence[Span], headings: Mapping[int, int]) -> dict[int, int]:
+    """What is said of lines, of their units: the heading is the first one of its line."""
+    first: list[int] = []
+    above: dict[int, int] = {}
+    for unit, (start, _) in enumerate(spans):
+        if not start or data[start - 1 : start] == b"\n":
+            first.append(unit)
+        if (line := headings.get(len(first) - 1)) is not None:
+            above[unit] = first[line]
+    return above
 
 
 def _told(texts: Iterable[bytes]) -> list[list[bytes]]:
@@ -182,7 +201,7 @@ class _Chosen:
     """The units that are kept so far, and the bytes that are left."""
 
     def __init__(self, lines: Lines, room: int) -> None:
-        self.spans, self.facts = lines.spans, lines.facts
+        self.spans, self.facts, self.headings = lines.spans, lines.facts, lines.headings
         self.room = room
         self.left = room
         self.kept = bytearray(len(lines.spans))
@@ -192,9 +211,9 @@ class _Chosen:
         """The beginning and the end: in any case the last line, or piece of one, that half the room holds."""
         head, tail = self.room * _HEAD // 100, self.room * _TAIL // 100
         last = len(self.kept) - 1
-        if last >= 0 and self._size(last) <= self.room // 2:
-            self._keep(last, self._size(last))
-            tail -= self._size(last)
+        if last >= 0 and (cost := self._size(last)) <= self.room // 2:
+            self._keep(last, cost)
+            tail -= cost
             last -= 1
         for units, share in ((range(len(self.kept)), head), (range(last, -1, -1), tail)):
             least = self.left - share
@@ -255,13 +274,18 @@ class _Chosen:
         return spans
 
     def _keep(self, unit: int, cost: int) -> None:
-        self.kept[unit] = 1
         self.left -= cost
-        self.told.update(self.facts.units[unit])
+        for kept in (unit, self.headings.get(unit, unit)):
+            self.kept[kept] = 1
+            self.told.update(self.facts.units[kept])
 
     def _size(self, unit: int) -> int:
+        """Bytes of a unit, and of its heading where that is missing."""
         start, end = self.spans[unit]
-        return end - start
+        heading = self.headings.get(unit, unit)
+        if heading == unit or self.kept[heading]:
+            return end - start
+        return end - start + self.spans[heading][1] - self.spans[heading][0] + _MARKER
 
     def _cost(self, unit: int) -> int:
         """Bytes of a unit and of the marker that it makes necessary; less if it closes a gap."""

@@ -110,6 +110,19 @@ def heading(line: str, before: str, following: str) -> str:
     return line if before in _SEPARATORS and _PATH.fullmatch(line) else ""
 
 
+def headings(text: str) -> dict[int, int]:
+    """By number of a line that was found in a file, that of the line that names the file."""
+    lines = text.split("\n")
+    above: dict[int, int] = {}
+    named = -1
+    for number, (line, following) in enumerate(zip(lines, [*lines[1:], ""], strict=True)):
+        if heading(line, lines[number - 1] if number else "", following):
+            named = number
+        elif named >= 0 and _HIT.match(line):
+            above[number] = named
+    return above
+
+
 def _counted(files: Sequence[_File]) -> str:
     hits = sum(len(file.hits) for file in files)
     where = "1 file" if len(files) == 1 else f"{len(files)} files"
@@ -254,4 +267,5 @@ def _short(line: str) -> str:
     if len(line) <= _LONGEST:
         return line
     kept = head(line[:_LONGEST], 2 * _LONGEST)
-    return f"{kept} [{len(line) - len(kept)} characters left out]"
+    short = f"{kept} [{len(line) - len(kept)} characters left out]"
+    return short if len(short) < len(line) else line

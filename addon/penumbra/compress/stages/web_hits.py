@@ -103,4 +103,5 @@ def _short(line: str) -> str:
     if len(line) <= _LONGEST:
         return line
     kept = head(line[: _LONGEST - 60], 2 * _LONGEST)
-    return f"{kept} [{len(line) - len(kept)} characters left out]"
+    short = f"{kept} [{len(line) - len(kept)} characters left out]"
+    return short if len(short) < len(line) else line
