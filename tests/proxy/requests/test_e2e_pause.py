@@ -105,7 +105,7 @@ def test_a_pause_passes_what_comes_but_secrets_and_keeps_what_was_begun(talk):
     assert "x-penumbra" not in got.headers
     refused = single.send(**{"X-Penumbra": "perhaps"})
     assert refused.status_code == 400
-    assert refused.json()["error"]["message"] == "X-Penumbra must be off, got 'perhaps'"
+    assert refused.json()["error"]["message"] == "X-Penumbra must be off or observe, got 'perhaps'"
 
     talk.proxy.command("penumbra.pause")
     got, came = single.sent()
