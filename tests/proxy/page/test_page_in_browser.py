@@ -68,6 +68,8 @@ def test_it_is_live_is_led_by_keys_and_runs_nothing(page, browser):
     browser.press("j")
     browser.press("Enter")
     browser.until(f"({DRAWN}).startsWith('Session ')")
+    numbered = "[...document.querySelectorAll('.turn h3')].map(head => head.textContent.split(' · ')[0])"
+    assert browser.run(numbered)[:2] == ["turn 4", "turn 3"]
     browser.run("[...document.querySelectorAll('main a[data-row]')].at(-1).click()")
     browser.until(f"({DRAWN}).startsWith('Result ')")
     browser.until("document.querySelector('.diff') !== null")

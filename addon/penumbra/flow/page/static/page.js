@@ -245,24 +245,25 @@
     },
   };
 
-  function turn(each) {
+  function turn(each, index, turns) {
+    const place = `turn ${number(turns.length - index)}`;
     const amounts = each.amounts;
     const input = (amounts.cached || 0) + (amounts.written || 0) + (amounts.uncached || 0);
     const facts = [
       amounts.responses ? `${number(input)} input tokens, ${number(amounts.cached)} from the cache, ${number(amounts.output)} out` : "no figures",
-      amounts.dollars ? dollars(amounts.dollars) : "", `${number(each.carried)} results carried`, `${number((amounts.sent_before || 0) - (amounts.sent_after || 0))} tokens smaller`,
+      amounts.dollars ? dollars(amounts.dollars) : "", `${noun(each.carried, "result")} carried`, `${number((amounts.sent_before || 0) - (amounts.sent_after || 0))} tokens smaller`,
       `${number(1000 * (amounts.seconds || 0))} ms added`, amounts.asked ? `${noun(amounts.asked, "original")} asked for, ${noun(amounts.hidden_calls || 0, "hidden call")}` : "",
       each.note,
     ];
     const miss = each.miss ? el("p", { class: "miss" }, `Cache missed: ${each.miss.cause}. ${number(each.miss.tokens)} tokens read anew; ${each.miss.detail}.`) : "";
-    const results = each.results.length ? table(`New results of turn ${each.number}`, [
+    const results = each.results.length ? table(`New results of ${place}`, [
       ["result", (row) => row.tool, "plain"], ["family", (row) => row.family, "plain"], ["tokens", (row) => `${number(row.tokens[0])} → ${number(row.tokens[1])}`],
       ["less", (row) => less(row.tokens[0], row.tokens[1])],
       ["what was done, or why not", (row) => (row.kept ? `as it came: ${row.kept}` : [row.how, ...row.stages].join(", ")) + (row.read_again ? ", fetched again" : ""), "wrap"],
       ["asked", (row) => number(row.asked)], ["secrets", (row) => list(row.secrets), "wrap"],
     ], each.results, (row) => `#result/${row.number}`) : "";
-    return el("section", { class: "turn", "aria-label": `Turn ${each.number}` },
-      el("h3", {}, `${clock(each.time)} · ${each.model} · status ${each.status || "open"}`), el("p", {}, facts.filter(Boolean).join(" · ")), miss, results);
+    return el("section", { class: "turn", "aria-label": place },
+      el("h3", {}, `${place} · ${clock(each.time)} · ${each.model} · status ${each.status || "open"}`), el("p", {}, facts.filter(Boolean).join(" · ")), miss, results);
   }
 
   function difference(rows, isCut) {
