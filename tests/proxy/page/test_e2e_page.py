@@ -80,6 +80,8 @@ def test_nobody_else_gets_anything_and_all_is_said_to_browsers(page):
     assert shown.get("/../server.py")[0] == 404
     # Through the proxy everybody would come from this machine.
     assert shown.get("/", through=shown.proxy.url)[0] == 403
+    assert shown.get("/?token=%ff", Authorization="")[0] == 400
+    assert "%ff" not in shown.proxy.log()
     assert netloc not in shown.proxy.log() or "token" not in shown.proxy.log()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,13 +12,15 @@ from typing import Any, ClassVar
 
 import orjson
 from tornado.iostream import StreamClosedError
-from tornado.web import Application, RequestHandler
+from tornado.web import Application, HTTPError, RequestHandler
 
+from penumbra import errors
 from penumbra.flow.page.access import Access, Asked
 from penumbra.flow.page.figures import Figures
 from penumbra.metrics import exposition
 
 COOKIE = "penumbra_page"
+_log = logging.getLogger(__name__)
 _MOST_LISTENERS = 20
 _PAUSE, _ALIVE = 1.0, 15.0
 """Seconds between two events, and between two signs of life where there is none."""
@@ -100,6 +103,11 @@ class Guarded(RequestHandler):
     def write_error(self, status_code: int, **more: Any) -> None:
         self.set_header("Content-Type", "text/plain; charset=utf-8")
         self.finish(f"{status_code}\n")
+
+    def log_exception(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        """Its own would say the link."""
+        if error is not None and not isinstance(error, HTTPError):
+            _log.warning("Penumbra could not show the page: %s", errors.place(error))
 
     def json(self, value: Any) -> None:
         """The whole response."""
