@@ -86,3 +86,11 @@ def test_hits_of_a_mixed_output_stand_below_their_own_file() -> None:
                 assert file == f"sea/{hit[1]}.yaml:"
                 hits += 1
         assert hits
+
+
+def test_more_is_said_only_where_something_is_shown() -> None:
+    text = "".join(f"boats/b{n}.py:{n + 1}:    return keel({n}, {'mast ' * 20})\n" for n in range(60))
+    shown = search_hits.sample(grouping.group(text) or text, 3_000) or ""
+    alone = re.findall(r"^boats/b\d+\.py: 1 hit\n(\[.*\])$", shown, re.M)
+    assert alone
+    assert all(re.fullmatch(r"\[1 left out: line \d+\]", line) for line in alone)

@@ -258,8 +258,9 @@ def _shown(file: _File, most: int) -> list[str]:
     numbers = [found[1] for position in missing[:most] if (found := _HIT.match(file.lines[position]))]
     if missing:
         more = " ..." if len(missing) > len(numbers) and numbers else ""
-        where = f": lines {' '.join(numbers)}{more}" if numbers else ""
-        lines.append(f"[{len(missing)} more{where}]")
+        noun = "line" if len(missing) == 1 else "lines"
+        where = f": {noun} {' '.join(numbers)}{more}" if numbers else ""
+        lines.append(f"[{len(missing)} {'more' if file.shown else 'left out'}{where}]")
     return lines
 
 
