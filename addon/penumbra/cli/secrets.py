@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     """Prints what was asked for. Exit code 0."""
     _, rest = action("secrets", arguments, ("try",))
     parser = Parser("secrets try")
-    parser.add_argument("--from", dest="hint", default="")
+    parser.add_argument("--from", dest="hint", default="", metavar="PATH OR COMMAND LINE")
     parser.add_argument("--text", action="store_true")
     given = parser.read(rest)
     redactor, known = _redactor()

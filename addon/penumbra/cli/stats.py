@@ -19,6 +19,17 @@ from penumbra.metrics.amounts import Amounts
 from penumbra.store import history
 from penumbra.store.key_file import installation_key
 
+USAGE = """\
+usage: penumbra stats [--json]
+
+What the proxies that run here have done since their start, and, from the store, what was done on each of the
+last seven days: tokens and money saved net of what that took, cache misses, originals asked for, secrets.
+
+  --json  the figures of the proxies that run, for programs
+
+Exit code 0, or 1 if no proxy runs here.
+"""
+
 
 def main(arguments: Sequence[str]) -> int:
     """Prints the figures of each proxy, and of each day. Exit code 0, or 1 if none runs."""

@@ -374,9 +374,16 @@
   try { chosen = localStorage.getItem("theme"); } catch { /* none */ }
   theme(chosen || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
 
-  const events = new EventSource("data/events");
-  events.onopen = () => { live.textContent = "live"; state(); draw(false); };
-  events.onerror = () => { live.textContent = "not connected"; };
-  events.onmessage = () => { live.textContent = `live, ${new Date().toLocaleTimeString()}`; state(); draw(false); };
+  const listen = () => {
+    const events = new EventSource("data/events");
+    events.onopen = () => { live.textContent = "live"; state(); draw(false); };
+    events.onerror = () => {
+      live.textContent = "not connected";
+      // A browser tries again where the connection broke, and not where it was refused.
+      if (events.readyState === EventSource.CLOSED) setTimeout(listen, 10000);
+    };
+    events.onmessage = () => { live.textContent = `live, ${new Date().toLocaleTimeString()}`; state(); draw(false); };
+  };
+  listen();
   draw(true);
 })();
