@@ -34,7 +34,10 @@ a day at most."""
 _SEALED = 1
 """The version from which on nothing in a file can be read without the key."""
 _APPLICATION = 0x50454E55
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _BUSY_MILLISECONDS = 5_000
+_BUSY_PAUSE = 0.02
+"""Seconds."""
 _CHECKED_BYTES = 32_000_000
 """Files up to this size are read through at the start; of larger ones damage is found when it is met."""
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -152,10 +155,21 @@ class Database:
 
     def _connected(self) -> sqlite3.Connection:
         if self._connection is None:
-            self._connection = self._open()
+            self._connection = self._opened()
         if len(self._created) < len(self._tables):
             self._create(self._connection)
         return self._connection
+
+    def _opened(self) -> sqlite3.Connection:
+        """SQLite waits for nobody where the kind of journal changes, as two first starts at once do it."""
+        limit = time.monotonic() + _BUSY_MILLISECONDS / 1000
+        while True:
+            try:
+                return self._open()
+            except sqlite3.OperationalError as error:
+                if (error.sqlite_errorcode & 0xFF) not in _BUSY or time.monotonic() > limit:
+                    raise
+                time.sleep(_BUSY_PAUSE)
 
     def _open(self) -> sqlite3.Connection:
         if self.path is None or self.failed:
@@ -195,8 +209,11 @@ class Database:
 
     def _look(self, connection: sqlite3.Connection) -> None:
         """Whose file it is, and whether it can be used. Raises _Foreign, sqlite3.DatabaseError."""
+        # In one view of the file: another first start may be making it.
+        connection.execute("BEGIN")
         application, version = (pragma(connection, name) for name in ("application_id", "user_version"))
         there = tables(connection)
+        connection.rollback()
         if application not in (0, _APPLICATION) or (application == 0 and not there <= set(self._tables)):
             raise _Foreign("it is another program's")
         if version > VERSION:

@@ -42,6 +42,18 @@ def test_days_add_up_over_restarts_and_processes(tmp_path: Path) -> None:
     assert record["conversations"] == {"abcd": {"requests": 4, "agent": "codex"}}
 
 
+def test_first_starts_at_once_share_one_file(tmp_path: Path) -> None:
+    for round in range(8):
+        path = tmp_path / f"{round}.sqlite"
+        pairs = [opened(path) for _ in range(4)]
+        for _, made in pairs:
+            made.add({"requests": 1}, {}).result()
+        assert [record["all"] for record in pairs[0][1].last(1).result().values()] == [{"requests": 4}]
+        assert not any(database.failed for database, _ in pairs)
+        for database, _ in pairs:
+            database.close()
+
+
 def test_another_process_reads_it_with_the_key_only(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     database, made = opened(path, time.time)
