@@ -24,6 +24,9 @@ _log = logging.getLogger(__name__)
 _MOST = 32
 """Requests that are worked out at once; those beyond are not."""
 
+_MEMORY_BYTES = 64_000_000
+"""Of decisions and originals, which lie in memory here."""
+
 
 class Observation:
     """State: an engine of its own, whose database is in memory, and the requests that it works on."""
@@ -41,7 +44,9 @@ class Observation:
             return
         # Asking others would send them what the provider alone is to see, and cost money for nothing.
         alone = replace(settings, strategy="pipeline") if settings.external_strategy else settings
-        made_with = replace(self._made_with(), database=None)
+        made_with = self._made_with()
+        room = min(made_with.database_max_bytes, _MEMORY_BYTES)
+        made_with = replace(made_with, database=None, database_max_bytes=room)
         task = asyncio.create_task(self._work(flow, incoming, self._engines.lease(alone, made_with)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -167,7 +167,7 @@ class Database:
             try:
                 return self._open()
             except sqlite3.OperationalError as error:
-                if (error.sqlite_errorcode & 0xFF) not in _BUSY or time.monotonic() > limit:
+                if (getattr(error, "sqlite_errorcode", 0) & 0xFF) not in _BUSY or time.monotonic() > limit:
                     raise
                 time.sleep(_BUSY_PAUSE)
 
