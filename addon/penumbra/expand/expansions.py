@@ -35,8 +35,8 @@ from penumbra.redaction.shown_names import ShowName
 from penumbra.store import exchanges
 from penumbra.store.exchanges import HeldResult, Known, orphan_key, signature_key, text_hash
 from penumbra.store.exchanges import key as exchange_key
+from penumbra.store.keyed_values import KeyedValues
 from penumbra.store.originals import Originals
-from penumbra.store.table import Table
 from penumbra.store.tool_calls import ToolCallCache
 from penumbra.wire.document import Document
 
@@ -197,7 +197,7 @@ class Expansions:
     def __init__(
         self,
         key: bytes,
-        exchanges: Table[Known],
+        exchanges: KeyedValues[Known],
         originals: Originals,
         tool_calls: ToolCallCache,
         page_bytes: int = expand.PAGE_BYTES,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from penumbra.store.table import Schema, Table, pack_text, unpack_text
+from penumbra.store.keyed_values import KeyedValues, Schema
+from penumbra.store.table import pack_text, unpack_text
 
 SCHEMA = Schema("compressed", pack_text, unpack_text)
-Compressed = Table[str]
+Compressed = KeyedValues[str]
 """Answers by key. They are added: the first one stays, so that all who ask get the same."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from penumbra.store.table import Schema, Table
+from penumbra.store.keyed_values import KeyedValues, Schema
 
 _MEMORY = 4_000
 """Conversations."""
@@ -74,7 +74,7 @@ class Entry:
 class Conversations:
     """Lessons and times by conversation."""
 
-    def __init__(self, table: Table[Entry], clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, table: KeyedValues[Entry], clock: Callable[[], float] = time.time) -> None:
         self._table = table
         self._clock = clock
 

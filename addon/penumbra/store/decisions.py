@@ -12,7 +12,8 @@ from typing import Any
 
 import orjson
 
-from penumbra.store.table import Schema, pack_text, unpack_text
+from penumbra.store.keyed_values import Schema
+from penumbra.store.table import pack_text, unpack_text
 
 _MEMORY_CHARACTERS = 32_000_000
 _ENTRY_CHARACTERS = 500

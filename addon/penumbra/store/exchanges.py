@@ -17,7 +17,8 @@ import msgspec
 from penumbra.apis import prefix_hash
 from penumbra.apis.base import Hidden, Visible
 from penumbra.apis.parts import is_telling
-from penumbra.store.table import Schema, compress, decompress
+from penumbra.store.keyed_values import Schema
+from penumbra.store.table import compress, decompress
 
 _KEY_BYTES = 16
 _MEMORY_BYTES = 16_000_000

@@ -13,7 +13,8 @@ from collections.abc import Collection, Mapping
 
 from cachetools import TTLCache
 
-from penumbra.store.table import Schema, Table, pack_text, unpack_text
+from penumbra.store.keyed_values import KeyedValues, Schema
+from penumbra.store.table import pack_text, unpack_text
 
 SCHEMA = Schema("originals", pack_text, unpack_text)
 CARRIED = Schema("carried_originals", pack_text, unpack_text)
@@ -25,7 +26,7 @@ class Originals:
     """Texts by scope and reference. `carried`: where those are that clients send again; None: with the
     others."""
 
-    def __init__(self, table: Table[str], carried: Table[str] | None = None) -> None:
+    def __init__(self, table: KeyedValues[str], carried: KeyedValues[str] | None = None) -> None:
         self._table = table
         self._carried = carried or table
         refresh = min(self._table.refresh, self._carried.refresh)

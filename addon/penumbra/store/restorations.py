@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from penumbra.store.table import Schema, Table
+from penumbra.store.keyed_values import KeyedValues, Schema
 
 _MEMORY = 4_096
 """Strings."""
@@ -28,7 +28,7 @@ class Stretch:
 
 
 Stretches = Sequence[Stretch]
-Restorations = Table[Stretches]
+Restorations = KeyedValues[Stretches]
 """By the key of a string: what in it is a placeholder's value."""
 
 

@@ -9,70 +9,40 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Generic, NamedTuple, TypeVar
+from typing import TypeVar
 
 import msgspec
 import zstandard
-from cachetools import LRUCache
 
 from penumbra.store.database import Database
 from penumbra.store.eviction import Lifetime
+from penumbra.store.keyed_values import Entry, KeyedValues, Schema
 
 V = TypeVar("V")
 _BATCH = 400
 """Keys of one look-up."""
-_REFRESH_SECONDS = 3_600.0
-_REFRESHES_PER_TTL = 4
-_UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, zstandard.ZstdError, msgspec.MsgspecError)
+UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, zstandard.ZstdError, msgspec.MsgspecError)
+"""What `Schema.unpack` raises of broken data."""
 
 
-@dataclass(frozen=True, slots=True)
-class Schema(Generic[V]):
-    """What a table holds."""
-
-    name: str
-    """Of the table; its records are sealed for it."""
-    pack: Callable[[V], bytes]
-    unpack: Callable[[bytes], V]
-    """May raise what broken data raises: another release may have written it."""
-    memory: int = 0
-    """How much is kept in memory too, in the unit of `weigh`."""
-    weigh: Callable[[V], int] = lambda value: 1
-    leaves_last: bool = False
-    """Beyond the size of the database, the rows of all other tables go first."""
-
-
-class _Entry(NamedTuple, Generic[V]):
-    value: V
-    used: float
-    """As the database has it."""
-
-
-class Table(Generic[V]):
-    """State: what is in memory. Belongs to one event loop."""
+class Table(KeyedValues[V]):
+    """On the database of this machine."""
 
     def __init__(
         self, database: Database, schema: Schema[V], ttl: float, clock: Callable[[], float] = time.time
     ) -> None:
         """`ttl`: seconds since the last use after which a value is gone."""
+        super().__init__(schema, ttl, clock)
         self._database = database
-        self._schema = schema
-        self._name = schema.name
         self._seal = database.seal(schema.name)
-        self._ttl = ttl
-        self._clock = clock
-        self.refresh = min(_REFRESH_SECONDS, ttl / _REFRESHES_PER_TTL)
-        """Seconds after which a use is written again."""
-        self._memory: LRUCache[bytes, _Entry[V]] = LRUCache(schema.memory, self._weight)
         self._was_empty: bool | None = None
         """When the database was asked; None: it was not."""
         database.add(schema.name, Lifetime(lambda: clock() - ttl, schema.leaves_last))
 
-    async def get(self, keys: Iterable[bytes]) -> dict[bytes, V]:
-        """The values there are under these keys."""
+    async def get(self, keys: Iterable[bytes], *, latest: bool = False) -> dict[bytes, V]:
+        """See `KeyedValues.get`: of proxies on one file, each goes by what it has in memory."""
         now = self._clock()
         found: dict[bytes, V] = {}
         missing: list[bytes] = []
@@ -83,7 +53,7 @@ class Table(Generic[V]):
                 continue
             found[key] = entry.value
             if now - entry.used > self.refresh:
-                self._memory[key] = _Entry(entry.value, now)
+                self._memory[key] = Entry(entry.value, now)
                 stale.append(key)
         if missing or stale:
             read = await self._database.run(partial(self._read, missing, stale, now))
@@ -96,25 +66,30 @@ class Table(Generic[V]):
         return found
 
     async def put(self, values: Mapping[bytes, V]) -> None:
-        """Keep values in the place of those that were there; returns when they are safe from a restart."""
+        """See `KeyedValues.put`."""
         if values:
             self.note(values)
             await self._database.run(partial(self._write, dict(values), self._clock()))
 
     async def add(self, values: Mapping[bytes, V]) -> None:
-        """Keep values where there is none; what is there stays, and was used. For what is not in memory."""
+        """See `KeyedValues.add`."""
         if values:
             self._database.filled.add(self._name)
             await self._database.run(partial(self._write_new, dict(values), self._clock()))
 
+    async def settle(self, values: Mapping[bytes, V], over: Collection[bytes] = ()) -> bool:
+        """See `KeyedValues.settle`."""
+        await self.put(values)
+        return True
+
     async def touch(self, keys: Sequence[bytes]) -> set[bytes]:
-        """Values under these keys are used, unread: those that there are. For what is not in memory."""
+        """See `KeyedValues.touch`."""
         if not keys:
             return set()
         return await self._database.run(partial(self._touch, keys, self._clock()))
 
     def note(self, values: Mapping[bytes, V]) -> None:
-        """Keep values in memory only."""
+        """See `KeyedValues.note`."""
         now = self._clock()
         for key, value in values.items():
             self._remember(key, value, now)
@@ -122,21 +97,13 @@ class Table(Generic[V]):
             self._database.filled.add(self._name)
 
     async def is_empty(self) -> bool:
-        """Whether nothing was ever kept."""
+        """See `KeyedValues.is_empty`."""
         if self._was_empty is None:
             query = f"SELECT 1 FROM {self._name} LIMIT 1"
             row = await self._database.run(lambda connection: connection.execute(query).fetchone())
             self._was_empty = row is None
         # Another table of the name on the same database may have been filled since.
         return self._was_empty and self._name not in self._database.filled
-
-    def _remember(self, key: bytes, value: V, used: float) -> None:
-        if self._schema.memory:
-            self._memory[key] = _Entry(value, used)
-
-    def _weight(self, entry: _Entry[V]) -> int:
-        # A larger one than all of the memory is kept too, as the only one.
-        return min(self._schema.weigh(entry.value), self._schema.memory)
 
     # In the database's thread
 
@@ -154,7 +121,7 @@ class Table(Generic[V]):
                     if (data := self._seal.open(key, record)) is None:
                         continue
                     values[key] = self._schema.unpack(data)
-                except _UNREADABLE:
+                except UNREADABLE:
                     continue
                 if now - last > self.refresh:
                     used.append((int(now), key))

@@ -15,7 +15,8 @@ import msgspec
 from penumbra.apis.base import MadeCall
 from penumbra.apis.parts import is_telling
 from penumbra.errors import RedactionError
-from penumbra.store.table import Schema, Table, compress, decompress
+from penumbra.store.keyed_values import KeyedValues, Schema
+from penumbra.store.table import compress, decompress
 
 _MEMORY_CHARACTERS = 8_000_000
 _ENTRY_CHARACTERS = 500
@@ -31,7 +32,7 @@ Clean = Callable[[str], Awaitable[str]]
 class ToolCallCache:
     """Calls by scope and id."""
 
-    def __init__(self, table: Table[MadeCall], clean: Clean) -> None:
+    def __init__(self, table: KeyedValues[MadeCall], clean: Clean) -> None:
         self._table = table
         self._clean = clean
 

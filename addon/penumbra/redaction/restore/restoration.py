@@ -35,8 +35,8 @@ from penumbra.redaction.restore.value_places import Leaf
 from penumbra.redaction.restore.vault import Values, Vault, exact
 from penumbra.redaction.unsearchable import Redact
 from penumbra.store.decisions import Decision, Facts
+from penumbra.store.keyed_values import KeyedValues
 from penumbra.store.restorations import Restorations, Stretches
-from penumbra.store.table import Table
 from penumbra.wire.document import Document
 from penumbra.wire.edits import Edit, edited
 
@@ -174,7 +174,7 @@ class _Watched:
 class Restoring:
     """State: the vault, and what was put back."""
 
-    def __init__(self, past: Restorations, decisions: Table[Decision]) -> None:
+    def __init__(self, past: Restorations, decisions: KeyedValues[Decision]) -> None:
         self._past = past
         self._decisions = decisions
         self._vault = Vault()

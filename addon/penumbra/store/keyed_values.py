@@ -1,0 +1,97 @@
+"""What every table can do, wherever its values lie: in a file of this machine, or in a store that is shared."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+from cachetools import LRUCache
+
+V = TypeVar("V")
+_REFRESH_SECONDS = 3_600.0
+_REFRESHES_PER_TTL = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Schema(Generic[V]):
+    """What a table holds."""
+
+    name: str
+    """Of the table; its records are sealed for it."""
+    pack: Callable[[V], bytes]
+    unpack: Callable[[bytes], V]
+    """May raise what broken data raises: another release may have written it."""
+    memory: int = 0
+    """How much is kept in memory too, in the unit of `weigh`."""
+    weigh: Callable[[V], int] = lambda value: 1
+    leaves_last: bool = False
+    """Beyond the size of the database, the rows of all other tables go first."""
+
+
+class Entry(NamedTuple, Generic[V]):
+    """What is in memory of a value."""
+
+    value: V
+    used: float
+    """When its last use was written."""
+
+
+class KeyedValues(ABC, Generic[V]):
+    """Values of one kind under keys. State: what is in memory. Belongs to one event loop."""
+
+    def __init__(self, schema: Schema[V], ttl: float, clock: Callable[[], float]) -> None:
+        """`ttl`: seconds since the last use after which a value is gone."""
+        self._schema = schema
+        self._name = schema.name
+        self._ttl = ttl
+        self._clock = clock
+        self.refresh = min(_REFRESH_SECONDS, ttl / _REFRESHES_PER_TTL)
+        """Seconds after which a use is written again."""
+        self._memory: LRUCache[bytes, Entry[V]] = LRUCache(schema.memory, self._weight)
+
+    @abstractmethod
+    async def get(self, keys: Iterable[bytes], *, latest: bool = False) -> dict[bytes, V]:
+        """The values there are under these keys. `latest`: not what memory has, where others may have put
+        another one since."""
+
+    @abstractmethod
+    async def put(self, values: Mapping[bytes, V]) -> None:
+        """Keep values in the place of those that were there; returns when they are safe from a restart."""
+
+    @abstractmethod
+    async def add(self, values: Mapping[bytes, V]) -> None:
+        """Keep values where there is none; what is there stays, and was used. For what is not in memory."""
+
+    @abstractmethod
+    async def settle(self, values: Mapping[bytes, V], over: Collection[bytes] = ()) -> bool:
+        """Keep values where nobody else was first; those of `over` take the place of what was there.
+
+        Whether all of them hold. If not, what holds under these keys is found by `get`.
+        """
+
+    @abstractmethod
+    async def touch(self, keys: Sequence[bytes]) -> set[bytes]:
+        """Values under these keys are used, unread: those that there are. For what is not in memory."""
+
+    @abstractmethod
+    async def is_empty(self) -> bool:
+        """Whether nothing was ever kept."""
+
+    @abstractmethod
+    def note(self, values: Mapping[bytes, V]) -> None:
+        """Keep values in memory only."""
+
+    def forget(self, keys: Iterable[bytes]) -> None:
+        """Others have put other values under these keys: nothing in memory holds."""
+        for key in keys:
+            self._memory.pop(key, None)
+
+    def _remember(self, key: bytes, value: V, used: float) -> None:
+        if self._schema.memory:
+            self._memory[key] = Entry(value, used)
+
+    def _weight(self, entry: Entry[V]) -> int:
+        # A larger one than all of the memory is kept too, as the only one.
+        return min(self._schema.weigh(entry.value), self._schema.memory)
