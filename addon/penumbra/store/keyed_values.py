@@ -1,4 +1,4 @@
-"""What every table can do, wherever its values lie: in a file of this machine, or in a store that is shared."""
+"""What every table can do, wherever its values lie: in a file of this machine, or in a shared store."""
 
 from __future__ import annotations
 
