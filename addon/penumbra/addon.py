@@ -70,7 +70,7 @@ class Penumbra:
         self.websockets = WebSocketWay(self._lease, self.requests, self.responses)
         self.only_http = OnlyHttp(self._is_searched)
         # Addons of their own: what they do has nothing to do with the flows of LLM calls.
-        commands = Commands(self.metrics, self.expansions, self._counted)
+        commands = Commands(self.metrics, self.expansions, self._counted, lambda: self.settings.pause)
         self.page = PageServer(Figures(self.metrics, self.texts, self._process, self._lease), commands.switch)
         self.addons = [listening.Listening(), CertificateNames(), commands, ProxiedPage(self.page)]
         self.is_embedded = False

@@ -19,7 +19,7 @@ USAGE = """\
 usage: penumbra wrap [options] [--] PROGRAM [arguments of it]
        penumbra [proxy|web] [arguments of mitmdump or mitmweb]
        penumbra discover | replay FILE … | local NAME | service | stats | page | pause | resume
-       penumbra doctor | ca | rules | secrets
+       penumbra doctor | ca | forget | rules | secrets
 
   wrap     run a program (claude, codex …) through Penumbra; `penumbra wrap --help` tells more
   proxy    start mitmdump with Penumbra (the default); `penumbra proxy --help` names all options
@@ -33,6 +33,7 @@ usage: penumbra wrap [options] [--] PROGRAM [arguments of it]
   pause    have the running proxies change nothing but secrets; `resume` ends that
   doctor   check what is installed and set, with the fix beside it; --json
   ca       show, make or remove the CA certificate, and say how to trust it
+  forget   say what is kept on this disk; --all deletes it
   rules    try rules on a command's output, and check them; `penumbra rules --help` tells more
   secrets  show what would be replaced in a text; `penumbra secrets --help` tells more
 
@@ -40,8 +41,9 @@ usage: penumbra wrap [options] [--] PROGRAM [arguments of it]
   -v         mitmproxy's own lines about connections and flows too
 
 Penumbra listens on 127.0.0.1:8080, or, for a program that it wraps, on a free port.
-Exit codes: 0 if all is well, 1 if it could not start, 2 if the arguments are wrong. `wrap` returns that of
-the program, `doctor` 1 if something should be done and 2 if Penumbra can't start.
+Exit codes: 0 if all is well, 1 if it could not be done, 2 if arguments or settings are wrong, wherever they
+come from. `wrap` returns that of the program, `doctor` 1 if something should be done and 2 if Penumbra can't
+start.
 
 Examples:
   penumbra wrap -- claude
@@ -54,7 +56,7 @@ _STARTS = {"proxy": "proxy", "run": "proxy", "web": "web"}
 """What starts a proxy and takes mitmproxy's arguments; `run` is an earlier name of `proxy`."""
 _OWN = (
     *("wrap", "discover", "replay", "local", "service", "stats", "page", "pause", "resume"),
-    *("doctor", "ca", "rules", "secrets"),
+    *("doctor", "ca", "forget", "rules", "secrets"),
 )
 """A module each, but for those that stand in `_MODULES`."""
 _MODULES = {"resume": "pause", "rules": "rules_command"}

@@ -10,7 +10,7 @@ from importlib import metadata
 from penumbra import rules
 from penumbra.cli.installation import alone, newer
 
-_FOR_OLD_PYTHON = "use Python 3.12 or later: mitmproxy 11.0.2 is the last one for this Python"
+FOR_OLD_PYTHON = "use Python 3.12 or later"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def holes() -> list[Hole]:
 
 def holes_of(package: str, version: str) -> list[Hole]:
     """Those of one version; none if it is not installed (empty)."""
-    usual = _FOR_OLD_PYTHON if sys.version_info < (3, 12) else newer(("mitmproxy", package))
+    usual = FOR_OLD_PYTHON if sys.version_info < (3, 12) else newer(("mitmproxy", package))
     return [
         Hole(
             package=package,

@@ -13,7 +13,7 @@ import orjson
 
 from penumbra import rules
 from penumbra.cli import ca_check, environment_check, local, store_check
-from penumbra.cli.advisories import holes_of, version_of
+from penumbra.cli.advisories import FOR_OLD_PYTHON, holes_of, version_of
 from penumbra.cli.checks import Check, State
 from penumbra.cli.installation import newer
 from penumbra.cli.parser import Parser
@@ -66,7 +66,8 @@ def checks(environment: Mapping[str, str]) -> Iterator[Check]:
 def _python() -> Check:
     version = platform.python_version()
     if sys.version_info < (3, 12):
-        return Check(State.NOTE, "python", f"Python {version}: 3.12 or later can have a newer mitmproxy")
+        told = f"Python {version}: mitmproxy 11.0.2 is the last one for it, and has known holes"
+        return Check(State.NOTE, "python", told, FOR_OLD_PYTHON)
     return Check(State.OK, "python", f"Python {version}")
 
 
@@ -81,8 +82,9 @@ def _versions() -> Iterator[Check]:
             yield Check(
                 State.OK, package, f"{package} {version}: no hole in the list of {advisories['date']}"
             )
-        for hole in holes:
-            yield Check(State.NOTE, package, f"{package} {version}: {hole.id}, {hole.what}", hole.remedy)
+        for remedy in dict.fromkeys(hole.remedy for hole in holes):
+            named = ", ".join(f"{hole.what} ({hole.id})" for hole in holes if hole.remedy == remedy)
+            yield Check(State.NOTE, package, f"{package} {version}: {named}", remedy)
     lacks = local.lacking()
     told = f"mitmproxy_rs {version_of('mitmproxy_rs')}" + (f" ({lacks})" if lacks else "")
     yield Check(State.OK, "mitmproxy_rs", told)

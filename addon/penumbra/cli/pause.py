@@ -23,8 +23,8 @@ Secrets are still taken out, unless that is switched off by name (penumbra_redac
 under way keeps the forms that were sent before, and its hidden exchanges: the provider holds them in its
 cache, and binds thinking to them.
 
-The same: kill -USR1 PID (and -USR2), `:penumbra.pause` in mitmproxy, PENUMBRA_PAUSE=true or
---set penumbra_pause=true at the start; for one request, the header `X-Penumbra: off`.
+The same: kill -USR1 PID, which ends a pause too, `:penumbra.pause` in mitmproxy, the button on the page,
+PENUMBRA_PAUSE=true or --set penumbra_pause=true at the start; for one request, the header `X-Penumbra: off`.
 """
 _SECONDS = 5.0
 
@@ -40,6 +40,9 @@ def main(given: Sequence[str]) -> int:
     if not asked:
         raise Failure("no proxy is running here" + ("" if port is None else f" at port {port}"))
     for entry in asked:
+        if entry["is_paused"] is pauses:
+            # The signal would end what is wished for.
+            continue
         try:
             os.kill(entry["pid"], signal.SIGUSR1 if pauses else signal.SIGUSR2)
         except OSError as error:

@@ -100,7 +100,7 @@ class Started:
         told = self._reports.next(_START_SECONDS)
         if "listens" not in told:
             self._process.terminate()
-            raise Failure(told.get("failed") or _without_a_word(wanted.log))
+            raise Failure(told.get("failed") or _without_a_word(wanted.log), told.get("code", 1))
         self.place, self.web = told["listens"]["proxy"], told["listens"]["web"]
         self.ca = Path(told["listens"]["ca"])
         self.hosts = _hosts(told["listens"])

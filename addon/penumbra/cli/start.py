@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, Protocol
 
-from mitmproxy import ctx, http, options
+from mitmproxy import ctx, exceptions, http, options
 from mitmproxy.addons import errorcheck
 from mitmproxy.master import Master
 from mitmproxy.tools import cmdline, dump
@@ -22,7 +22,7 @@ from mitmproxy.tools.web.master import WebMaster
 from penumbra.addon import Penumbra
 from penumbra.cli import FILTER_BEGINNINGS, I_KNOW, certificates, options_help, wrap_instead
 from penumbra.cli.advisories import Hole, holes
-from penumbra.cli.failure import Failure
+from penumbra.cli.failure import WRONG, Failure
 from penumbra.cli.hints import Server, hints
 from penumbra.cli.own_ca import provider_hosts, read
 from penumbra.config.declaration import unknown_options
@@ -254,6 +254,9 @@ def start(command: str, given: Sequence[str], *, starter: Starter | None = None)
     except OSError as error:
         raise Failure(_web_error(error)) from None
     except SystemExit as ended:
+        if isinstance(ended.__context__, exceptions.OptionsError):
+            # mitmproxy has said which option it is, and ends as it does where a port is taken.
+            return WRONG
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     face.starter.ended(face.addon.metrics.totals())
     return 0

@@ -44,7 +44,7 @@ A proxy that was started by `penumbra proxy` or `penumbra web` is joined, unless
 one is started on a free port, and ends with the program.
 
 Exit code: the program's own; 128+N if signal N ended it; 126 if it may not be executed, 127 if it is not
-found; 125 if the proxy could not be started; 2 if the arguments are wrong.
+found; 125 if the proxy could not be started; 2 if arguments or settings are wrong.
 """
 FAILED = 125
 _NODE = 24
@@ -84,7 +84,7 @@ def main(given: Sequence[str], environment: Mapping[str, str] = os.environ) -> i
         proxy = _proxy(arguments, environment)
         added = _variables(proxy, environment)
     except Failure as failure:
-        raise Failure(str(failure), code=FAILED) from None
+        raise Failure(str(failure), code=WRONG if failure.code == WRONG else FAILED) from None
     if proxy.web:
         print(f"penumbra: {proxy.web}", file=sys.stderr)
     code = agent_process.run(program, arguments.program, {**environment, **added})

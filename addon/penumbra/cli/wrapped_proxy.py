@@ -3,7 +3,7 @@ started it.
 
 `main([REPORT])`: on standard input one line of JSON, `{"command", "arguments"}`,
 and the end of it is the end of the proxy, so that none is left behind. REPORT is a descriptor that gets
-lines of JSON: `{"listens": …}` or `{"failed": …}`, and `{"ended": …}` with the totals.
+lines of JSON: `{"listens": …}` or `{"failed": …, "code": …}`, and `{"ended": …}` with the totals.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _Wrap:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the proxy; 0, or 1 if it could not start."""
+    """Runs the proxy; 0, 1 if it could not start, or 2 if arguments or settings are wrong."""
     wrap = _Wrap(int(arguments[0]))
     # Not through a buffer: the rest is waited for elsewhere.
     asked = orjson.loads(_line(0))
@@ -69,11 +69,11 @@ def main(arguments: Sequence[str]) -> int:
 
         code = start.start(asked["command"], asked["arguments"], starter=wrap)
     except Failure as failure:
-        wrap.tell(failed=str(failure))
-        return 1
+        wrap.tell(failed=str(failure), code=failure.code)
+        return failure.code
     if code:
         # Said where mitmproxy says it: in what is now the log.
-        wrap.tell(failed="")
+        wrap.tell(failed="", code=code)
     return code
 
 

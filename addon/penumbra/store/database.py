@@ -33,7 +33,8 @@ VERSION = 2
 a day at most."""
 _SEALED = 1
 """The version from which on nothing in a file can be read without the key."""
-_APPLICATION = 0x50454E55
+APPLICATION = 0x50454E55
+"""What a file of ours says in SQLite's `application_id`."""
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _BUSY_MILLISECONDS = 5_000
 _BUSY_PAUSE = 0.02
@@ -190,7 +191,7 @@ class Database:
             connection.execute(f"PRAGMA journal_size_limit = {log}")
             connection.execute(f"PRAGMA wal_autocheckpoint = {log // pragma(connection, 'page_size')}")
             with connection:
-                connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+                connection.execute(f"PRAGMA application_id = {APPLICATION}")
                 connection.execute(f"PRAGMA user_version = {VERSION}")
         except BaseException:
             connection.close()
@@ -214,7 +215,7 @@ class Database:
         application, version = (pragma(connection, name) for name in ("application_id", "user_version"))
         there = tables(connection)
         connection.rollback()
-        if application not in (0, _APPLICATION) or (application == 0 and not there <= set(self._tables)):
+        if application not in (0, APPLICATION) or (application == 0 and not there <= set(self._tables)):
             raise _Foreign("it is another program's")
         if version > VERSION:
             raise _Foreign("it is a later release's")

@@ -70,7 +70,7 @@ def refusals(taken):
             2,
             "'claude' is no filter expression such as",
         ),
-        "a bad filter first": (["~nonsense ("], {}, 1, "nvalid filter expression"),
+        "a bad filter first": (["~nonsense ("], {}, 2, "nvalid filter expression"),
         "a misspelt command": (["wbe"], {}, 2, "'wbe' is no command, did you mean web?"),
         "a misspelt option": (
             ["--set", "penumbra_mod=safe"],
@@ -87,29 +87,29 @@ def refusals(taken):
         "a bad value": (
             ["--set", "penumbra_dedup=foo"],
             {},
-            1,
+            2,
             "penumbra_dedup: got 'foo', allowed: true or",
         ),
-        "a bad variable": ([], {"PENUMBRA_MODE": "loud"}, 1, "PENUMBRA_MODE: got 'loud', allowed: disabled"),
+        "a bad variable": ([], {"PENUMBRA_MODE": "loud"}, 2, "PENUMBRA_MODE: got 'loud', allowed: disabled"),
         "a misspelt variable": (
             [],
             {"PENUMBRA_MOD": "safe"},
-            1,
+            2,
             "PENUMBRA_MOD: unknown variable, did you mean",
         ),
         "a file that is not there": (
             [],
             {"PENUMBRA_CONFIG": "/nowhere/p.yaml"},
-            1,
+            2,
             "penumbra_config: got '/now",
         ),
         "a bad filter": (
             ["--set", "penumbra_filter=~nonsense ("],
             {},
-            1,
+            2,
             "penumbra_filter: got '~nonsense ('",
         ),
-        "mitmproxy's own option": (["--set", "listen_port=x"], {}, 1, "ot an integer: x"),
+        "mitmproxy's own option": (["--set", "listen_port=x"], {}, 2, "ot an integer: x"),
         "an unknown flag": (
             ["--foo"],
             {},
@@ -125,7 +125,7 @@ def refusals(taken):
         "a mode that is none": (
             ["--mode", "reverse:x:y"],
             {},
-            1,
+            2,
             "Invalid proxy mode specification: reverse:x:y",
         ),
         "no folder for the CA": (

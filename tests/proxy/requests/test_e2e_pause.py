@@ -90,7 +90,7 @@ def test_a_pause_passes_what_comes_but_secrets_and_keeps_what_was_begun(talk):
     assert got.body.startswith(shared)
     assert got.body.count(b"waiter idle") == 200
 
-    os.kill(process, signal.SIGUSR2)
+    os.kill(process, signal.SIGUSR1)
     assert eventually(lambda: "Penumbra goes on." in talk.proxy.log())
     again = talk("again")
     again.prints(LOG)
@@ -110,3 +110,5 @@ def test_a_pause_passes_what_comes_but_secrets_and_keeps_what_was_begun(talk):
     talk.proxy.command("penumbra.pause")
     got, came = single.sent()
     assert got.body == came
+    os.kill(process, signal.SIGUSR2)
+    assert eventually(lambda: talk.proxy.log().count("Penumbra goes on.") == 2)

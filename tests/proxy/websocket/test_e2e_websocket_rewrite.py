@@ -109,6 +109,18 @@ def test_the_frames_of_a_socket_add_up_in_its_flow(
     assert before > after
 
 
+def test_an_open_socket_follows_the_off_switch(running: Any, talk: Any, upstream: Any) -> None:
+    upstream.script(Model(turn("Ready."), turn(bash("cat worker.log")), turn("Because.")))
+    caller = talk()
+    assert caller.say("Are you there?") == "Ready."
+    running.command("penumbra.pause")
+    try:
+        assert caller.say("Why?") == "Because."
+    finally:
+        running.command("penumbra.resume")
+    assert [text for _, text in results(upstream.asked()[-1].json)] == [PRINTS["cat worker.log"]]
+
+
 def test_what_can_t_be_searched_is_not_sent(talk: Any, proxy: Any, upstream: Any) -> None:
     running = proxy("reverse", penumbra_redaction_max_bytes="1k", penumbra_mode="safe")
     caller = talk(running)

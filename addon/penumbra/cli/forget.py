@@ -1,0 +1,105 @@
+"""`penumbra forget`: what is kept on this disk, and its end."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+
+from penumbra.cli.ca_files import own_folder
+from penumbra.cli.failure import Failure
+from penumbra.cli.parser import Parser, settings
+from penumbra.config.settings import database_path
+from penumbra.errors import one_line
+from penumbra.metrics import running
+from penumbra.store.database import APPLICATION
+
+USAGE = """\
+usage: penumbra forget [--all]
+
+Says what Penumbra keeps on this disk, and where.
+
+  --all  delete it: the store (decisions, shortened originals, hidden exchanges, learned limits, the history
+         of days), the key it is sealed with, and the logs of wrapped programs' proxies
+
+The proxies that run here have to be stopped first. A conversation that goes on later sends its results as
+they come: the provider's cache is written again once, and thinking that is bound to the earlier form may be
+refused. The CA stays (`penumbra ca remove`), and so do files that you have named yourself: settings, rules,
+events, flows that mitmproxy has saved.
+
+Exit code: 0, or 1 if a proxy runs here or something can't be deleted.
+"""
+_SQLITE = ("", "-wal", "-shm")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Lists or deletes it; the exit code. Raises Failure."""
+    parser = Parser("forget")
+    parser.add_argument("--all", action="store_true")
+    is_end = parser.read(arguments).all
+    if is_end and (pids := [str(entry["pid"]) for entry in running.running(running.folder())]):
+        raise Failure(f"stop the proxies that run here first: kill {' '.join(pids)}")
+    files = list(_files())
+    for path, what in files:
+        print(f"{path.stat().st_size:>12,} bytes  {one_line(str(path))}  ({what})")
+    if not files:
+        print("Penumbra keeps nothing here.")
+    elif is_end:
+        _delete([path for path, _ in files])
+        print("All of it is deleted.")
+    else:
+        print("`penumbra forget --all` deletes it.")
+    if own_folder().exists():
+        print(f"The CA in {own_folder()} stays: `penumbra ca remove` deletes it.")
+    return 0
+
+
+def _files() -> Iterator[tuple[Path, str]]:
+    """Those that are there, and what each is."""
+    state = running.folder().parent
+    if (path := database_path(settings())) is not None and _is_ours(path):
+        yield from _there((path.with_name(path.name + end) for end in _SQLITE), "the store")
+        yield from _there([path.with_suffix(".key")], "its key")
+        if path.parent == state:
+            # With its date: one that was damaged, or of a later release.
+            yield from _there(sorted(state.glob(f"{path.name}.[0-9]*")), "an earlier store")
+    yield from _there((state / "wrap.log", state / "wrap.old"), "logs of wrapped programs' proxies")
+    yield from _there(sorted((state / "running").glob("*")), "figures of a proxy that has ended")
+
+
+def _there(paths: Sequence[Path] | Iterator[Path], what: str) -> Iterator[tuple[Path, str]]:
+    for path in paths:
+        if path.is_file() and not path.is_symlink():
+            yield path, what
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a database can be deleted: none of another program's that the settings name by mistake."""
+    if not path.is_file():
+        return True
+    # Immutable: SQLite would else make files beside it.
+    address = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+    try:
+        with closing(sqlite3.connect(address, uri=True)) as file:
+            (application,) = file.execute("PRAGMA application_id").fetchone()
+            tables = file.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    except sqlite3.Error as error:
+        raise Failure(
+            f"{path} can't be read ({one_line(str(error))}): delete it yourself if it is yours"
+        ) from None
+    if application != APPLICATION and tables:
+        raise Failure(f"{path} is another program's database: nothing is deleted")
+    return True
+
+
+def _delete(paths: Sequence[Path]) -> None:
+    """All of them. Raises Failure."""
+    for path in paths:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise Failure(f"{path} can't be deleted ({error.strerror or error})") from None
+    with suppress(OSError):
+        os.rmdir(running.folder())
