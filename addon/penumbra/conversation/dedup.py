@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from penumbra.compress.result import Loss
 from penumbra.store.decisions import Facts
 
-BACK_REFERENCES = "restate"
-"""The stage that says parts of a text by reference to earlier ones, under the name that decisions of the past
-have for it."""
+BACK_REFERENCES = "back_references"
+"""The stage that says parts of a text by reference to earlier ones."""
 _LONGEST_TOOL = 256
 """Characters of a tool's name: APIs take none that is longer."""
 LEAST = 100

@@ -8,7 +8,7 @@
          "original_tokens": n, "compressed_tokens": n}}
 
 `query` is left out where the service is query-agnostic, and the ratio where none is wanted. The
-service's ratio is a strength from 0 to 1, so it gets what is to go, not what is to stay. An answer
+service's ratio is a strength from 0 to 1, so it gets what is to go, not what is to stay. A response
 with `success` false, or with an error's status, is a failure. Relative endpoints are Compresr's own.
 """
 
@@ -73,13 +73,13 @@ def address(endpoint: str) -> str:
     return urljoin(url, PATH) if urlsplit(url).path in ("", "/") else url
 
 
-def read(answer: Any) -> Response:
-    """What a decoded answer says. Raises Failure."""
-    if not isinstance(answer, dict):
+def read(response: Any) -> Response:
+    """What a decoded response says. Raises Failure."""
+    if not isinstance(response, dict):
         raise Failure("malformed", "no object")
-    if answer.get("success") is False:
+    if response.get("success") is False:
         raise Failure("refused")
-    data = answer.get("data", answer)
+    data = response.get("data", response)
     text = next((data[key] for key in _ANSWERS if key in data), None) if isinstance(data, dict) else None
     if not isinstance(text, str):
         raise Failure("malformed", "no text")
@@ -87,5 +87,5 @@ def read(answer: Any) -> Response:
 
 
 def count(value: Any) -> int:
-    """A number of tokens as an answer tells it; 0 for anything else."""
+    """A number of tokens as a response tells it; 0 for anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0

@@ -1,4 +1,4 @@
-"""How a model is asked for a short text, in each provider's own words: request out, answer in."""
+"""How a model is asked for a short text, in each provider's own words: request out, response in."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Prompt:
     instruction: str
     text: str
     tokens: int
-    """How many its answer may have, thinking included."""
+    """How many its response may have, thinking included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Contract:
     headers: Mapping[str, str]
     body: Callable[[Prompt], dict[str, Any]]
     read: Callable[[Any], Response]
-    """What a decoded answer says. Raises Failure, or LookupError, TypeError where it is no such answer."""
+    """What a decoded response says. Raises Failure, or LookupError, TypeError where it is none."""
 
     def call(self, endpoint: str, headers: Mapping[str, str], prompt: Prompt) -> Call:
         """The request to an endpoint: a base URL, or the whole address."""
@@ -46,16 +46,16 @@ def address(endpoint: str, path: str, model: str) -> str:
     """A base URL with the contract's path behind it, as much of it as is missing."""
     base = endpoint.rstrip("/")
     version, operation = path.split("/")[1], path.rsplit("/", 1)[1]
-    found = urlsplit(base).path
-    if found.endswith(operation.replace("{model}", model).rpartition(":")[2] or operation):
+    base_path = urlsplit(base).path
+    if base_path.endswith(operation.replace("{model}", model).rpartition(":")[2] or operation):
         return base
-    if found.endswith(f"/{version}"):
+    if base_path.endswith(f"/{version}"):
         base = base.removesuffix(f"/{version}")
     return base + path.replace("{model}", model)
 
 
 def _finished(reason: Any, *good: Any) -> None:
-    """An answer that was cut off, or that is a refusal, is none."""
+    """A response that was cut off, or that is a refusal, is none."""
     if reason not in good:
         raise Failure("unfinished", str(reason)[:40] if isinstance(reason, str) else "")
 
@@ -69,10 +69,10 @@ def _anthropic_body(prompt: Prompt) -> dict[str, Any]:
     }
 
 
-def _anthropic_answer(answer: Any) -> Response:
-    text = "".join(block["text"] for block in answer["content"] if block["type"] == "text")
-    _finished(answer["stop_reason"], "end_turn", "stop_sequence")
-    usage = answer.get("usage") or {}
+def _anthropic_response(response: Any) -> Response:
+    text = "".join(block["text"] for block in response["content"] if block["type"] == "text")
+    _finished(response["stop_reason"], "end_turn", "stop_sequence")
+    usage = response.get("usage") or {}
     return Response(text, count(usage.get("input_tokens")), count(usage.get("output_tokens")))
 
 
@@ -87,10 +87,10 @@ def _openai_body(prompt: Prompt) -> dict[str, Any]:
     }
 
 
-def _openai_answer(answer: Any) -> Response:
-    choice = answer["choices"][0]
+def _openai_response(response: Any) -> Response:
+    choice = response["choices"][0]
     _finished(choice["finish_reason"], "stop")
-    usage = answer.get("usage") or {}
+    usage = response.get("usage") or {}
     tokens = count(usage.get("prompt_tokens")), count(usage.get("completion_tokens"))
     return Response(choice["message"]["content"], *tokens)
 
@@ -103,12 +103,12 @@ def _gemini_body(prompt: Prompt) -> dict[str, Any]:
     }
 
 
-def _gemini_answer(answer: Any) -> Response:
-    candidate = answer["candidates"][0]
+def _gemini_response(response: Any) -> Response:
+    candidate = response["candidates"][0]
     _finished(candidate["finishReason"], "STOP")
     parts = candidate["content"]["parts"]
     text = "".join(part["text"] for part in parts if "text" in part and not part.get("thought"))
-    usage = answer.get("usageMetadata") or {}
+    usage = response.get("usageMetadata") or {}
     spent = count(usage.get("candidatesTokenCount")) + count(usage.get("thoughtsTokenCount"))
     return Response(text, count(usage.get("promptTokenCount")), spent)
 
@@ -119,20 +119,20 @@ CONTRACTS: Mapping[str, Contract] = {
         key=lambda key: {"x-api-key": key},
         headers={"anthropic-version": "2023-06-01"},
         body=_anthropic_body,
-        read=_anthropic_answer,
+        read=_anthropic_response,
     ),
     "openai": Contract(
         path="/v1/chat/completions",
         key=lambda key: {"authorization": f"Bearer {key}"},
         headers={},
         body=_openai_body,
-        read=_openai_answer,
+        read=_openai_response,
     ),
     "gemini": Contract(
         path="/v1beta/models/{model}:generateContent",
         key=lambda key: {"x-goog-api-key": key},
         headers={},
         body=_gemini_body,
-        read=_gemini_answer,
+        read=_gemini_response,
     ),
 }

@@ -1,8 +1,8 @@
 """Asks a strategy about many texts at once, within the limits of the process and a deadline.
 
-    known answer -> worth its price? -> one call for all who ask the same -> clean -> kept for long
+    stored response -> worth its price? -> one call for all who ask the same -> clean -> kept for long
 
-A call goes on when those who wait for it give up: its answer is paid for, and the next who asks gets
+A call goes on when those who wait for it give up: its response is paid for, and the next who asks gets
 it. What came of it is never an exception: a text, or the kind of the failure.
 """
 
@@ -19,9 +19,9 @@ from typing import Any
 from penumbra import errors
 from penumbra.compress import token_estimate
 from penumbra.compress.size import size
-from penumbra.external import answer, prices
-from penumbra.external.answer_key import key
+from penumbra.external import prices, response_check
 from penumbra.external.limiter import Breaker, Limits
+from penumbra.external.response_key import key
 from penumbra.external.strategy import Failure, Response, Strategy, Task
 from penumbra.metrics.external_calls import ExternalMetrics
 from penumbra.redaction import RedactionError
@@ -40,17 +40,17 @@ Work = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One text, and what its answer is measured by."""
+    """One text, and what its response is measured by."""
 
     task: Task
     instead: str
-    """What is forwarded without an answer; an answer must be smaller."""
+    """What is forwarded without a response; a response must be smaller."""
     overhead: str = ""
-    """What will stand in front of the answer."""
+    """What will stand in front of the response."""
     reader: prices.Reader = field(default_factory=prices.Reader)
     """Who the result is for."""
     redact: Callable[[str], str] = str
-    """Takes secrets out of the answer. Raises RedactionError."""
+    """Takes secrets out of the response. Raises RedactionError."""
     work: Work = asyncio.to_thread
     """Where that is done."""
 
@@ -61,7 +61,7 @@ class Outcome:
 
     text: str | None
     how: str
-    """`hit` (known), `miss` (asked), or why there is no text."""
+    """`hit` (stored), `miss` (asked), or why there is no text."""
 
 
 @dataclass(slots=True)
@@ -117,16 +117,16 @@ class Dispatcher:
         self._shared = shared or Shared()
         self._flights: dict[bytes, _Flight] = {}
 
-    async def answers(
+    async def outcomes(
         self, strategy: Strategy, asks: Sequence[Ask], deadline: float, *, cost_check: bool = True
     ) -> list[Outcome]:
         """What came of each, in order, after at most `deadline` seconds."""
         end = asyncio.get_running_loop().time() + deadline
         keys = [key(self._secret, strategy, ask.task) for ask in asks]
-        known = await self._compressed.get(keys)
+        stored = await self._compressed.get(keys)
         waiting = [
-            self._known(known[name], ask)
-            if name in known
+            self._judged(stored[name], ask)
+            if name in stored
             else self._asked(strategy, ask, name, end, cost_check)
             for name, ask in zip(keys, asks, strict=True)
         ]
@@ -149,7 +149,7 @@ class Dispatcher:
         else:
             self.metrics.misses += 1
 
-    async def _known(self, text: str, ask: Ask, how: str = "hit") -> Outcome:
+    async def _judged(self, text: str, ask: Ask, how: str = "hit") -> Outcome:
         try:
             # The rules may have grown since, and whoever asked first may have had others.
             return _judged(await ask.work(partial(ask.redact, text)), ask, how)
@@ -166,10 +166,10 @@ class Dispatcher:
         )
         if dear:
             return Outcome(None, "not worth its price")
-        found = await self._awaited(self._flight(strategy, ask, name), end)
-        if isinstance(found, Failure):
-            return Outcome(None, found.kind)
-        return await self._known(found, ask, "miss")
+        text = await self._awaited(self._flight(strategy, ask, name), end)
+        if isinstance(text, Failure):
+            return Outcome(None, text.kind)
+        return await self._judged(text, ask, "miss")
 
     def _flight(self, strategy: Strategy, ask: Ask, name: bytes) -> _Flight:
         """The call that is under way for this, or a new one, with one more who waits for it."""
@@ -218,7 +218,7 @@ class Dispatcher:
                 if flight.waiters == 0:
                     raise Failure("nobody waits")
                 self.metrics.calls += 1
-                found = await strategy.shorten(task)
+                response = await strategy.shorten(task)
             except Failure as failure:
                 (breaker.failed if failure.kind in _TELLING else breaker.abandoned)()
                 raise
@@ -229,26 +229,26 @@ class Dispatcher:
                 breaker.failed()
                 raise
             breaker.succeeded()
-        self._bill(strategy, task, found)
-        return found
+        self._bill(strategy, task, response)
+        return response
 
-    def _bill(self, strategy: Strategy, task: Task, found: Response) -> None:
+    def _bill(self, strategy: Strategy, task: Task, response: Response) -> None:
         if not strategy.model:
             return
         spent = (
-            found.input_tokens or token_estimate.estimate(task.text),
-            found.output_tokens or token_estimate.estimate(found.text),
+            response.input_tokens or token_estimate.estimate(task.text),
+            response.output_tokens or token_estimate.estimate(response.text),
         )
         self.metrics.input_tokens += spent[0]
         self.metrics.output_tokens += spent[1]
         self.metrics.dollars += prices.cost(strategy.model, *spent)
 
-    async def _cleaned(self, found: Response, strategy: Strategy, ask: Ask) -> str:
-        """The answer as it may be forwarded; empty if it is no shorter than the text."""
-        if not found.text.strip():
+    async def _cleaned(self, response: Response, strategy: Strategy, ask: Ask) -> str:
+        """The response as it may be forwarded; empty if it is no shorter than the text."""
+        if not response.text.strip():
             raise Failure("empty")
         try:
-            text = await ask.work(partial(_clean, found.text, strategy.protects, ask))
+            text = await ask.work(partial(_clean, response.text, strategy.protects, ask))
         except RedactionError:
             raise Failure("redaction") from None
         return text if size(text) < size(ask.task.text) else ""
@@ -257,9 +257,9 @@ class Dispatcher:
 def _clean(text: str, protects: bool, ask: Ask) -> str:
     if size(text) >= size(ask.task.text):
         return ""
-    answer.check(text, ask.task.text)
+    response_check.check(text, ask.task.text)
     if protects:
-        text = answer.with_critical(text, ask.task.text)
+        text = response_check.with_critical(text, ask.task.text)
     return ask.redact(text)
 
 

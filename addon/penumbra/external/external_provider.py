@@ -21,7 +21,7 @@ from penumbra.external.http import Http
 from penumbra.external.strategy import Failure, Response, Task
 
 _LEAST, _MOST = 256, 8192
-"""Tokens of an answer."""
+"""Tokens of a response."""
 
 
 @cache
@@ -44,7 +44,7 @@ class ExternalProvider:
 
     @property
     def model(self) -> str:
-        return self.provider.model or str(self._known().get("model", ""))
+        return self.provider.model or str(self._rules().get("model", ""))
 
     @property
     def identity(self) -> str:
@@ -71,24 +71,24 @@ class ExternalProvider:
         contract = CONTRACTS[name]
         prompt = self._prompt(task, int(table()["reserve"][name]))
         call = contract.call(self._endpoint(), self._authorisation(contract, task), prompt)
-        answer = await self.http.post(call, self.timeout, 6 * len(task.text) + 262_144)
+        response = await self.http.post(call, self.timeout, 6 * len(task.text) + 262_144)
         try:
-            read = contract.read(answer)
+            read = contract.read(response)
         except (LookupError, TypeError, AttributeError):
-            raise Failure("malformed", "not the provider's answer") from None
+            raise Failure("malformed", "not the provider's response") from None
         if not isinstance(read.text, str):
             raise Failure("malformed", "no text")
         return read
 
-    def _known(self) -> Mapping[str, Any]:
-        known: Mapping[str, Any] = table()["providers"].get(self.entry, {})
-        return known
+    def _rules(self) -> Mapping[str, Any]:
+        rules: Mapping[str, Any] = table()["providers"].get(self.entry, {})
+        return rules
 
     def _contract(self) -> str:
-        return str(self._known().get("contract", table()["other"]))
+        return str(self._rules().get("contract", table()["other"]))
 
     def _endpoint(self) -> str:
-        return self.provider.endpoint or str(self._known().get("endpoint", ""))
+        return self.provider.endpoint or str(self._rules().get("endpoint", ""))
 
     def _authorisation(self, contract: Contract, task: Task) -> Mapping[str, str]:
         if not self.captures:

@@ -54,7 +54,7 @@ class Http:
         self._ports: frozenset[int] = frozenset()
 
     async def post(self, call: Call, timeout: float, limit: int) -> Any:
-        """The decoded JSON of a 200 answer of at most `limit` bytes, within `timeout` seconds.
+        """The decoded JSON of a 200 response of at most `limit` bytes, within `timeout` seconds.
 
         Raises Failure.
         """

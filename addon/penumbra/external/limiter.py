@@ -72,7 +72,7 @@ class Breaker:
         return True
 
     def succeeded(self) -> None:
-        """An admitted call was answered."""
+        """An admitted call got its response."""
         self.failures, self.opened, self.trying = 0, None, False
 
     def failed(self) -> None:

@@ -17,21 +17,21 @@ class Reader:
 
 
 def cost(model: str, input_tokens: int, output_tokens: int) -> float:
-    """Dollars that a call costs; 0 where the price is not known."""
-    known = price(model)
-    if known is None:
+    """Dollars that a call costs; 0 where the price is not rate."""
+    rate = price(model)
+    if rate is None:
         return 0.0
-    return (input_tokens * known.input + output_tokens * known.output) / MILLION
+    return (input_tokens * rate.input + output_tokens * rate.output) / MILLION
 
 
 def saving(reader: Reader, saved: int) -> float | None:
     """Dollars that `saved` tokens less are worth: written into the cache once, and read from it in the
-    requests that are expected to follow. None: the price is not known."""
-    known = price(reader.model)
-    if known is None:
+    requests that are expected to follow. None: the price is not rate."""
+    rate = price(reader.model)
+    if rate is None:
         return None
     turns = float(table()["turns"])
-    return saved * known.input * (reader.write + turns * reader.read) / MILLION
+    return saved * rate.input * (reader.write + turns * reader.read) / MILLION
 
 
 def worth_it(compressor: str, reader: Reader, text_tokens: int, ratio: float | None) -> bool:

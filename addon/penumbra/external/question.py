@@ -57,16 +57,16 @@ def without_injected(text: str) -> str:
 
 
 def _without(text: str, tag: str) -> str:
-    kept: list[str] = []
+    pieces: list[str] = []
     position = 0
     closing = f"</{tag}>"
     while (start := text.find(f"<{tag}", position)) >= 0:
         behind = start + len(tag) + 1
         if text[behind : behind + 1] not in (">", " ", "\n"):
-            kept.append(text[position:behind])
+            pieces.append(text[position:behind])
             position = behind
             continue
-        kept.append(text[position:start])
+        pieces.append(text[position:start])
         end = text.find(closing, behind)
         position = len(text) if end < 0 else end + len(closing)
-    return "".join([*kept, text[position:]])
+    return "".join([*pieces, text[position:]])

@@ -1,7 +1,7 @@
 """The results of one request that somebody else shortens: which they are, and what they become.
 
 Order of the decision: what was decided before stays; skipped tools; size; what must not lose anything is
-sent to nobody; a known answer; a new answer; and where there is none in time, the fallback, which then is the
+sent to nobody; a stored response; a new one; and where there is none in time, the fallback, which then is the
 result's form for the rest of the conversation. Where the fallback is the pipeline or nothing, whoever decides
 about the other results does the same about these.
 """
@@ -166,22 +166,22 @@ class _Selector:
         settings = self.settings
         return settings.lossy != "off" and (self.references is not None or settings.lossy == "on")
 
-    def instead(self, one: Pending) -> str:
-        """The text that an answer has to be smaller than."""
-        return (self.overhead if one.base.loss is Loss.LOSSY else "") + one.base.text
+    def instead(self, pending: Pending) -> str:
+        """The text that a response has to be smaller than."""
+        return (self.overhead if pending.base.loss is Loss.LOSSY else "") + pending.base.text
 
-    def asked(self, one: Pending, outcome: Outcome) -> Asked:
+    def asked(self, pending: Pending, outcome: Outcome) -> Asked:
         """What came of asking about a result."""
         if outcome.text is not None:
-            return Asked(outcome.how, self._lossy(one, outcome.text, self.strategy.name))
+            return Asked(outcome.how, self._lossy(pending, outcome.text, self.strategy.name))
         if self.settings.fallback_strategy == "simple" and not self._in_chain:
-            text = first_words(one.base.text)
-            if size(self.overhead + text) < size(one.base.text):
-                return Asked(outcome.how, self._lossy(one, text, "simple"))
+            text = first_words(pending.base.text)
+            if size(self.overhead + text) < size(pending.base.text):
+                return Asked(outcome.how, self._lossy(pending, text, "simple"))
         return Asked(outcome.how)
 
-    def _lossy(self, one: Pending, text: str, stage: str) -> Shortened:
-        return replace(one.base, text=text, loss=Loss.LOSSY, stages=(*one.base.stages, stage))
+    def _lossy(self, pending: Pending, text: str, stage: str) -> Shortened:
+        return replace(pending.base, text=text, loss=Loss.LOSSY, stages=(*pending.base.stages, stage))
 
 
 class ExternalCompressors:
@@ -219,7 +219,7 @@ class ExternalCompressors:
     async def _outcomes(self, selector: _Selector, pending: Sequence[Pending]) -> list[Outcome]:
         asks = await selector.asking.work(partial(_asks, selector, pending))
         settings = selector.settings
-        outcomes = await self._dispatcher.answers(
+        outcomes = await self._dispatcher.outcomes(
             selector.strategy, asks, settings.deadline, cost_check=settings.cost_check
         )
         for one, outcome in zip(pending, outcomes, strict=True):
@@ -259,19 +259,19 @@ def _asks(selector: _Selector, pending: Sequence[Pending]) -> list[Ask]:
     captures = isinstance(selector.strategy, ExternalProvider) and selector.strategy.captures
     question = asking.question() if aware else ""
     asks: list[Ask] = []
-    for one in pending:
-        clean = one.result.clean
+    for each in pending:
+        clean = each.result.clean
         task = Task(
-            text=one.base.text,
-            tool=one.output.tool,
-            intent=clean(intent(one.output.arguments)).text if aware else "",
+            text=each.base.text,
+            tool=each.output.tool,
+            intent=clean(intent(each.output.arguments)).text if aware else "",
             question=question,
             ratio=settings.target_ratio,
             scope=asking.scope,
             credential=asking.credential if captures else None,
         )
         scan = partial(_text_of, clean)
-        asks.append(Ask(task, selector.instead(one), selector.overhead, asking.reader, scan, asking.work))
+        asks.append(Ask(task, selector.instead(each), selector.overhead, asking.reader, scan, asking.work))
     return asks
 
 
@@ -292,14 +292,16 @@ def _short(value: Any) -> str:
     return " ".join(text[:_ARGUMENT].split())
 
 
-def _line(selector: _Selector, one: Pending, outcome: Outcome) -> str:
+def _line(selector: _Selector, pending: Pending, outcome: Outcome) -> str:
     """One line for the log, without anything of the text."""
     references = selector.references
-    before = size(one.base.text)
+    before = size(pending.base.text)
     show = selector.asking.show
-    result = f"{show(one.output.call_id) or 'a result'} ({show(one.output.tool)})"
+    result = f"{show(pending.output.call_id) or 'a result'} ({show(pending.output.tool)})"
     about = f"strategy {selector.strategy.name}: {result}"
     if outcome.text is None:
-        return f"{about}: no answer ({outcome.how}), {before:,} bytes take the fallback"
-    mapped = f", mapped to {references.ref(one.base.original)}" if references is not None else ", not mapped"
+        return f"{about}: no response ({outcome.how}), {before:,} bytes take the fallback"
+    mapped = (
+        f", mapped to {references.ref(pending.base.original)}" if references is not None else ", not mapped"
+    )
     return f"{about}: {outcome.how}, {before:,} -> {size(outcome.text):,} bytes{mapped}"

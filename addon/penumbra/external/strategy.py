@@ -16,7 +16,7 @@ class Credential:
     headers: Mapping[str, str] = field(repr=False)
     """Names in lower case."""
     owner: bytes = b""
-    """Keyed hash of the account: answers paid with it are nobody else's."""
+    """Keyed hash of the account: responses paid with it are nobody else's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,9 @@ class Task:
     question: str = ""
     """What the user wants to know; empty if unknown."""
     ratio: float | None = None
-    """Wanted size of the answer, relative to the text."""
+    """Wanted size of the response, relative to the text."""
     scope: bytes = b""
-    """Who is asking: nobody else gets the answer."""
+    """Who is asking: nobody else gets the response."""
     credential: Credential | None = None
     """Of the very client whose request it is; None unless the operator allows its use."""
 
@@ -48,7 +48,7 @@ class Response:
 
 
 class Failure(Exception):
-    """No answer. `kind` is one of a few constant words for figures; nothing in it quotes anybody."""
+    """No response. `kind` is one of a few constant words for figures; nothing in it quotes anybody."""
 
     def __init__(self, kind: str, detail: str = "") -> None:
         super().__init__(f"{kind} ({detail})" if detail else kind)
@@ -70,7 +70,7 @@ class Strategy(Protocol):
 
     @property
     def identity(self) -> str:
-        """All that its answers depend on beside the task."""
+        """All that its responses depend on beside the task."""
         ...
 
     @property

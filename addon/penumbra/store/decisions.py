@@ -7,7 +7,7 @@ what was called before it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import orjson
@@ -18,6 +18,8 @@ from penumbra.store.table import pack_text, unpack_text
 _MEMORY_CHARACTERS = 32_000_000
 _ENTRY_CHARACTERS = 500
 """What an entry takes beside its text."""
+_FORMER_STAGES = {"restate": "back_references"}
+"""Names of stages as earlier releases wrote them, with the present ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,8 @@ def _read_facts(written: Mapping[str, Any]) -> Facts:
         for name, value in written.items()
         if name in names
     }
-    return Facts(**known)
+    facts = Facts(**known)
+    return replace(facts, stages=tuple(_FORMER_STAGES.get(stage, stage) for stage in facts.stages))
 
 
 SCHEMA = Schema("decisions", _pack, _unpack, _MEMORY_CHARACTERS, _weigh, leaves_last=True)

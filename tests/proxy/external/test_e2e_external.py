@@ -199,7 +199,7 @@ def test_the_log_and_the_figures_tell(
     assert forwarded(upstream)[0] == forwarded(upstream, 0)[0]
     service.does(status=500)
     other.printed(prose("other"))
-    assert f"strategy api: toolu_own{8:021} (Bash): no answer (status)" in proxy.log()
+    assert f"strategy api: toolu_own{8:021} (Bash): no response (status)" in proxy.log()
     metrics = proxy.command("penumbra.stats")
     assert "1 hits, 1 misses, 1 without an answer" in metrics
     assert "2 calls (0 shared), 1,000 tokens in, 40 out" in metrics
@@ -396,7 +396,7 @@ def test_a_provider_is_asked_with_the_clients_own_credential_if_that_is_allowed(
     # A client of somebody else: its credential stays with it.
     talk.printed(prose("report"))
     assert service.asked == []
-    assert "no answer (no credential)" in proxy.log()
+    assert "no response (no credential)" in proxy.log()
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,7 @@ def test_what_is_known_of_a_conversation_changes_the_cost_only():
         assert with_shelves.body == without.body
         kept.update(with_shelves.decisions)
         fresh.update(without.decisions)
-    assert sum("restate" in entry.facts.stages for entry in with_shelves.shown) >= 2
+    assert sum("back_references" in entry.facts.stages for entry in with_shelves.shown) >= 2
 
 
 def test_ids_that_occur_twice_are_no_referents():

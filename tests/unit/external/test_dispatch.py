@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from penumbra.config.settings import Api as ApiSettings
-from penumbra.external.answer_key import key
 from penumbra.external.api import Api
 from penumbra.external.dispatch import Ask, Dispatcher, Outcome, Shared
 from penumbra.external.http import Http
 from penumbra.external.limiter import Limits
 from penumbra.external.prices import Reader
+from penumbra.external.response_key import key
 from penumbra.external.simple import Simple
 from penumbra.external.strategy import Credential, Task
 from penumbra.redaction import RedactionError
@@ -54,8 +54,8 @@ class Bench:
     def another(self) -> Dispatcher:
         return Dispatcher(SECRET, Table(self.database, SCHEMA, 86_400.0), shared=self.shared)
 
-    async def answers(self, *asks: Ask, deadline: float = 20.0, **more: Any) -> list[Outcome]:
-        return await self.dispatcher.answers(self.strategy, asks, deadline, **more)
+    async def outcomes(self, *asks: Ask, deadline: float = 20.0, **more: Any) -> list[Outcome]:
+        return await self.dispatcher.outcomes(self.strategy, asks, deadline, **more)
 
 
 def run(service: Service, work: Callable[[Bench], Coroutine[Any, Any, Any]], **more: Any) -> Any:
@@ -81,9 +81,9 @@ def test_tasks_may_begin_at_once_or_later(factory: Any, service: Service) -> Non
 
     async def work(bench: Bench) -> None:
         asyncio.get_running_loop().set_task_factory(factory)
-        outcomes = await bench.answers(ask(), ask(), ask(text(1)))
+        outcomes = await bench.outcomes(ask(), ask(), ask(text(1)))
         assert [outcome.how for outcome in outcomes] == ["miss", "miss", "miss"]
-        assert (await bench.dispatcher.answers(Simple(3), [ask()], 20))[0].text == "0 line 0..."
+        assert (await bench.dispatcher.outcomes(Simple(3), [ask()], 20))[0].text == "0 line 0..."
 
     run(service, work)
     assert len(service.asked) == 2
@@ -91,9 +91,9 @@ def test_tasks_may_begin_at_once_or_later(factory: Any, service: Service) -> Non
 
 def test_an_answer_is_a_miss_once_and_a_hit_from_then_on(service: Service) -> None:
     async def work(bench: Bench) -> None:
-        [first] = await bench.answers(ask())
-        [again] = await bench.answers(ask())
-        [later] = await bench.another().answers(bench.strategy, [ask()], 20)
+        [first] = await bench.outcomes(ask())
+        [again] = await bench.outcomes(ask())
+        [later] = await bench.another().outcomes(bench.strategy, [ask()], 20)
         assert (first.how, again.how, later.how) == ("miss", "hit", "hit")
         assert first.text == again.text == later.text
         assert first.text is not None
@@ -116,8 +116,8 @@ def test_an_answer_is_a_miss_once_and_a_hit_from_then_on(service: Service) -> No
 )
 def test_another_question_is_another_answer(change: dict[str, Any], service: Service) -> None:
     async def work(bench: Bench) -> None:
-        await bench.answers(ask())
-        assert [outcome.how for outcome in await bench.answers(ask(), ask(**change))] == ["hit", "miss"]
+        await bench.outcomes(ask())
+        assert [outcome.how for outcome in await bench.outcomes(ask(), ask(**change))] == ["hit", "miss"]
 
     run(service, work)
 
@@ -144,7 +144,7 @@ def test_two_hundred_results_keep_to_the_limits(service: Service) -> None:
     service.does(delay=0.005)
 
     async def work(bench: Bench) -> None:
-        outcomes = await bench.answers(*(ask(text(n)) for n in range(200)))
+        outcomes = await bench.outcomes(*(ask(text(n)) for n in range(200)))
         assert {outcome.how for outcome in outcomes} == {"miss"}
         for number, outcome in enumerate(outcomes):
             assert outcome.text is not None
@@ -162,8 +162,8 @@ def test_the_limits_are_those_of_the_process(service: Service) -> None:
     async def work(bench: Bench) -> None:
         other = bench.another()
         await asyncio.gather(
-            bench.answers(*(ask(text(n)) for n in range(30))),
-            other.answers(bench.strategy, [ask(text(n + 100)) for n in range(30)], 20),
+            bench.outcomes(*(ask(text(n)) for n in range(30))),
+            other.outcomes(bench.strategy, [ask(text(n + 100)) for n in range(30)], 20),
         )
 
     run(service, work)
@@ -176,7 +176,7 @@ def test_the_same_is_asked_once_at_a_time(service: Service) -> None:
     service.does(hold=hold)
 
     async def work(bench: Bench) -> None:
-        waiting = [asyncio.create_task(bench.answers(ask(), ask())) for _ in range(5)]
+        waiting = [asyncio.create_task(bench.outcomes(ask(), ask())) for _ in range(5)]
         while not service.asked:
             await asyncio.sleep(0.001)
         # One of those who wait goes away; the others are not disturbed.
@@ -198,12 +198,12 @@ def test_an_answer_after_the_deadline_is_there_for_the_next_who_asks(service: Se
     service.does(hold=hold)
 
     async def work(bench: Bench) -> None:
-        [late] = await bench.answers(ask(), deadline=0.05)
+        [late] = await bench.outcomes(ask(), deadline=0.05)
         assert late == Outcome(None, "deadline")
         hold.set()
         while bench.dispatcher._flights:
             await asyncio.sleep(0.001)
-        [now] = await bench.answers(ask())
+        [now] = await bench.outcomes(ask())
         assert now.how == "hit"
 
     run(service, work)
@@ -215,7 +215,7 @@ def test_what_waits_for_a_place_when_the_deadline_passes_is_never_sent(service: 
     service.does(hold=hold)
 
     async def work(bench: Bench) -> None:
-        outcomes = await bench.answers(*(ask(text(n)) for n in range(30)), deadline=0.3)
+        outcomes = await bench.outcomes(*(ask(text(n)) for n in range(30)), deadline=0.3)
         assert {outcome.how for outcome in outcomes} == {"deadline"}
         hold.set()
         while bench.dispatcher._flights:
@@ -229,10 +229,10 @@ def test_a_service_that_is_down_is_left_alone(service: Service) -> None:
     service.does(status=500)
 
     async def work(bench: Bench) -> None:
-        outcomes = await bench.answers(*(ask(text(n)) for n in range(100)))
+        outcomes = await bench.outcomes(*(ask(text(n)) for n in range(100)))
         kinds = {outcome.how for outcome in outcomes}
         assert kinds == {"status", "breaker open"}
-        assert await bench.answers(ask(text(999))) == [Outcome(None, "breaker open")]
+        assert await bench.outcomes(ask(text(999))) == [Outcome(None, "breaker open")]
         assert sum(bench.dispatcher.metrics.failures.values()) == 101
         [breaker] = bench.shared.breakers.values()
         assert breaker.times == 1
@@ -245,11 +245,11 @@ def test_one_text_that_cannot_be_shortened_says_nothing_about_the_service(servic
     service.does(text="x" * 5_000)
 
     async def work(bench: Bench) -> None:
-        outcomes = await bench.answers(*(ask(text(n)) for n in range(20)))
+        outcomes = await bench.outcomes(*(ask(text(n)) for n in range(20)))
         assert outcomes == [Outcome(None, "not smaller")] * 20
         assert not any(breaker.times for breaker in bench.shared.breakers.values())
         # Known too: it is not asked about again.
-        assert await bench.answers(ask(text(3))) == [Outcome(None, "not smaller")]
+        assert await bench.outcomes(ask(text(3))) == [Outcome(None, "not smaller")]
 
     run(service, work)
     assert len(service.asked) == 20
@@ -272,7 +272,7 @@ def test_whatever_happens_is_an_outcome(does: Does, how: str, service: Service) 
     service.behaviour = lambda asked: does
 
     async def work(bench: Bench) -> None:
-        [outcome] = await bench.answers(ask())
+        [outcome] = await bench.outcomes(ask())
         assert outcome == Outcome(None, how)
         assert not bench.dispatcher._flights
 
@@ -284,8 +284,8 @@ def test_a_failure_is_not_kept_and_success_comes_later(service: Service) -> None
     service.behaviour = lambda asked: next(answers)
 
     async def work(bench: Bench) -> None:
-        assert await bench.answers(ask()) == [Outcome(None, "status")]
-        assert await bench.answers(ask()) == [Outcome("short", "miss")]
+        assert await bench.outcomes(ask()) == [Outcome(None, "status")]
+        assert await bench.outcomes(ask()) == [Outcome("short", "miss")]
 
     run(service, work)
 
@@ -300,7 +300,7 @@ def test_an_answer_is_cleaned_before_it_is_kept(service: Service) -> None:
 
     async def work(bench: Bench) -> None:
         asked = replace(ask(body), redact=redact)
-        [outcome] = await bench.answers(asked)
+        [outcome] = await bench.outcomes(asked)
         assert outcome.text is not None
         assert outcome.text.startswith("all is well, [REDACTED:aws]\n[Lines of the original")
         assert outcome.text.endswith("\nERROR the queue is closed")
@@ -308,7 +308,7 @@ def test_an_answer_is_cleaned_before_it_is_kept(service: Service) -> None:
             lambda connection: connection.execute("SELECT record FROM compressed").fetchall()
         )
         assert key_line.encode() not in kept[0]
-        [hit] = await bench.answers(asked)
+        [hit] = await bench.outcomes(asked)
         assert hit == Outcome(outcome.text, "hit")
 
     run(service, work)
@@ -324,10 +324,10 @@ def test_an_answer_is_cleaned_where_its_caller_has_his_turn(service: Service) ->
             turns.append(piece)
             return await asyncio.to_thread(piece)
 
-        [outcome] = await bench.answers(replace(ask(), work=turn))
+        [outcome] = await bench.outcomes(replace(ask(), work=turn))
         # Once when it is kept, once for who asked.
         assert (outcome.how, len(turns)) == ("miss", 2)
-        [outcome] = await bench.answers(replace(ask(), work=turn))
+        [outcome] = await bench.outcomes(replace(ask(), work=turn))
         assert (outcome.how, len(turns)) == ("hit", 3)
 
     run(service, work)
@@ -338,7 +338,7 @@ def test_an_answer_that_cannot_be_searched_for_secrets_is_none(service: Service)
         raise RedactionError("no")
 
     async def work(bench: Bench) -> None:
-        assert await bench.answers(replace(ask(), redact=redact)) == [Outcome(None, "redaction")]
+        assert await bench.outcomes(replace(ask(), redact=redact)) == [Outcome(None, "redaction")]
         rows = await bench.database.run(
             lambda connection: connection.execute("SELECT 1 FROM compressed").fetchall()
         )
@@ -353,12 +353,12 @@ def test_prefix_and_hint_count(service: Service) -> None:
     async def work(bench: Bench) -> None:
         small = "short " * 14
         bare = Ask(Task(small), small)
-        assert [outcome.how for outcome in await bench.answers(bare)] == ["miss"]
-        assert await bench.answers(replace(bare, overhead="<<<SHADOW:shadow_0>>>\n")) == [
+        assert [outcome.how for outcome in await bench.outcomes(bare)] == ["miss"]
+        assert await bench.outcomes(replace(bare, overhead="<<<SHADOW:shadow_0>>>\n")) == [
             Outcome(None, "not smaller")
         ]
         # Of a text that was shortened before, the shorter form is what must be undercut.
-        assert await bench.answers(replace(bare, instead="short " * 9)) == [Outcome(None, "not smaller")]
+        assert await bench.outcomes(replace(bare, instead="short " * 9)) == [Outcome(None, "not smaller")]
 
     run(service, work)
 
@@ -367,9 +367,9 @@ def test_what_costs_more_than_it_saves_is_not_asked(service: Service) -> None:
     dear = replace(ask(), reader=Reader("gpt-5-nano", 0.1, 1.0))
 
     async def work(bench: Bench) -> None:
-        assert await bench.answers(dear) == [Outcome(None, "not worth its price")]
+        assert await bench.outcomes(dear) == [Outcome(None, "not worth its price")]
         assert service.asked == []
-        [outcome] = await bench.answers(dear, cost_check=False)
+        [outcome] = await bench.outcomes(dear, cost_check=False)
         assert outcome.how == "miss"
         metrics = bench.dispatcher.metrics
         assert (metrics.calls, metrics.input_tokens, metrics.output_tokens) == (1, 1000, 40)
@@ -407,7 +407,7 @@ def test_kept_answers_leave_after_their_time() -> None:
 
 def test_simple_needs_nobody(service: Service) -> None:
     async def work(bench: Bench) -> None:
-        [outcome] = await bench.dispatcher.answers(Simple(5), [ask("one two three four five " * 40)], 20)
+        [outcome] = await bench.dispatcher.outcomes(Simple(5), [ask("one two three four five " * 40)], 20)
         assert outcome == Outcome("one two three four five...", "miss")
         assert bench.dispatcher.metrics.dollars == 0
 
@@ -420,7 +420,7 @@ def test_asked_is_what_was_redacted(service: Service) -> None:
     seen: list[Asked] = service.asked
 
     async def work(bench: Bench) -> None:
-        await bench.answers(Ask(Task("words " * 80, "Bash", "command: x", "Why?"), "words " * 80))
+        await bench.outcomes(Ask(Task("words " * 80, "Bash", "command: x", "Why?"), "words " * 80))
 
     run(service, work)
     assert seen[0].body.keys() == {"tool_output", "tool_name", "compression_model_name", "query"}

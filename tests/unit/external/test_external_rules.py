@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from penumbra import rules
 from penumbra.apis.formats import REQUESTS
-from penumbra.external import answer, prices
+from penumbra.external import prices, response_check
 from penumbra.external.contracts import CONTRACTS
 from penumbra.external.http import is_this_machine, leads_here
 from penumbra.external.question import LIMIT, question, without_injected
@@ -36,8 +36,8 @@ def test_injected_text_is_no_question(text: str, left: str) -> None:
 
 def taken(made: str, text: str) -> bool:
     try:
-        answer.check(made, text)
-    except answer.Failure:
+        response_check.check(made, text)
+    except response_check.Failure:
         return False
     return True
 
@@ -132,12 +132,12 @@ def test_critical_lines_are_put_back() -> None:
     text = (
         "start\n" + "ok\n" * 50 + "E   assert 702 == 700\n  src/a.py:88: AssertionError\n1 failed, 60 passed"
     )
-    assert answer.with_critical("All fine.", text) == (
-        f"All fine.\n{answer.PUT_BACK}\nE   assert 702 == 700\n  src/a.py:88: AssertionError\n1 failed, 60 passed"
+    assert response_check.with_critical("All fine.", text) == (
+        f"All fine.\n{response_check.PUT_BACK}\nE   assert 702 == 700\n  src/a.py:88: AssertionError\n1 failed, 60 passed"
     )
     kept = "Summary: E   assert 702 == 700\nsrc/a.py:88: AssertionError\n1 failed, 60 passed"
-    assert answer.with_critical(kept, text) == kept
-    assert answer.with_critical("x", "error " * 1_000) == "x"
+    assert response_check.with_critical(kept, text) == kept
+    assert response_check.with_critical("x", "error " * 1_000) == "x"
 
 
 def test_first_words() -> None:

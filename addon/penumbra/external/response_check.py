@@ -1,6 +1,6 @@
-"""What is done to somebody else's answer before it may stand for a text.
+"""What is done to somebody else's response before it may stand for a text.
 
-It must not claim to be ours, nor lead a terminal or a reader astray: an answer with markers or control
+It must not claim to be ours, nor lead a terminal or a reader astray: a response with markers or control
 characters that the text did not have is refused. It must not lose what counts: critical lines that are
 missing are put back at its end, letter by letter.
 """
@@ -36,36 +36,36 @@ def _starts() -> Any:
     return re2.compile("|".join(f"(?:{entry['start']})" for entry in table()["markers"]))
 
 
-def check(answer: str, text: str) -> None:
-    """Raises Failure where an answer has markers or control characters that the text does not have."""
-    if not set(_CONTROL.findall(answer)) <= set(text):
+def check(response: str, text: str) -> None:
+    """Raises Failure where a response has markers or control characters that the text does not have."""
+    if not set(_CONTROL.findall(response)) <= set(text):
         raise Failure("control characters")
-    if not _starts().search(answer):
+    if not _starts().search(response):
         return
-    own = frozenset(found.group() for found in _wholes().finditer(text))
+    own = frozenset(match.group() for match in _wholes().finditer(text))
     at = 0
-    for found in _wholes().finditer(answer):
-        if found.group() not in own or _starts().search(answer[at : found.start()]):
+    for match in _wholes().finditer(response):
+        if match.group() not in own or _starts().search(response[at : match.start()]):
             raise Failure("forged markers")
-        at = found.end()
-    if _starts().search(answer[at:]):
+        at = match.end()
+    if _starts().search(response[at:]):
         raise Failure("forged markers")
 
 
-def with_critical(answer: str, text: str) -> str:
-    """The answer, and behind it those critical lines of the text that it does not have."""
-    kept = Counter(map(normal, answer.split("\n")))
-    joined = normal(answer)
+def with_critical(response: str, text: str) -> str:
+    """The response, and behind it those critical lines of the text that it does not have."""
+    in_response = Counter(map(normal, response.split("\n")))
+    joined = normal(response)
     missing: list[str] = []
     searches = 0
     for line in text.split("\n"):
         key = normal(line)
-        if kept[key] > 0:
-            kept[key] -= 1
+        if in_response[key] > 0:
+            in_response[key] -= 1
             continue
         if not key or len(line) > _LINE_LIMIT or not is_critical(line):
             continue
         searches += 1
         if searches > _SEARCHES or key not in joined:
             missing.append(line)
-    return "\n".join([answer.rstrip("\n"), PUT_BACK, *dict.fromkeys(missing)]) if missing else answer
+    return "\n".join([response.rstrip("\n"), PUT_BACK, *dict.fromkeys(missing)]) if missing else response

@@ -1,6 +1,6 @@
-"""What the answer of an external compressor is found by.
+"""What the response of an external compressor is found by.
 
-The key holds all that an answer depends on, so a changed model or ratio, or another question, never
+The key holds all that a response depends on, so a changed model or ratio, or another question, never
 gets what was made for a different one.
 """
 
@@ -12,7 +12,7 @@ from penumbra.external.strategy import Strategy, Task
 
 
 def key(secret: bytes, strategy: Strategy, task: Task) -> bytes:
-    """What the answer to a task is found by; 20 bytes. `secret` is the installation's key."""
+    """What the response to a task is found by; 20 bytes. `secret` is the installation's key."""
     digest = hashlib.blake2b(key=secret[:64], digest_size=20, person=b"penumbra short")
     owner = task.credential.owner.hex() if task.credential else ""
     owner += task.scope.hex()
