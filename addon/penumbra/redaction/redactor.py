@@ -7,7 +7,7 @@ from bisect import bisect, bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from penumbra.compress.result import Redacted
 from penumbra.redaction import MAX_BYTES, RedactionError, TooLarge, placeholder
@@ -75,15 +75,34 @@ class _Stands:
         return cls(tuple(begins), tuple(around), bounded)
 
 
-@lru_cache(maxsize=2)
-def _anchors(rules: tuple[Rule, ...]) -> Anchors[_Stands]:
-    """Made once for all engines with the same rules."""
+def _owners(everyone: Iterable[Rule | Finder]) -> dict[bytes, list[Rule | Finder]]:
+    """Whose each anchor is."""
     owners: dict[bytes, list[Rule | Finder]] = {}
-    everyone: tuple[Rule | Finder, ...] = (*rules, *FINDERS, KEYS, *KEY_FORMATS, COLUMNS, RECORDS, SQL_ROWS)
     for owner in everyone:
         for anchor in owner.anchors:
             owners.setdefault(anchor, []).append(owner)
-    return Anchors({anchor: _Stands.of(those) for anchor, those in owners.items()})
+    return owners
+
+
+@cache
+def _of_finders() -> dict[bytes, tuple[list[Rule | Finder], _Stands]]:
+    """The anchors that no rules change, made once for all sets of rules."""
+    owners = _owners((*FINDERS, KEYS, *KEY_FORMATS, COLUMNS, RECORDS, SQL_ROWS))
+    return {anchor: (those, _Stands.of(those)) for anchor, those in owners.items()}
+
+
+@lru_cache(maxsize=2)
+def _anchors(rules: tuple[Rule, ...]) -> Anchors[_Stands]:
+    """Made once for all engines with the same rules."""
+    finders = _of_finders()
+    stands: dict[bytes, _Stands] = {}
+    for anchor, those in _owners(rules).items():
+        shared = finders.get(anchor)
+        stands[anchor] = _Stands.of([*those, *shared[0]] if shared else those)
+    for anchor, (_, stands_alone) in finders.items():
+        stands.setdefault(anchor, stands_alone)
+    # A rule alone is only tried.
+    return Anchors(stands, brief=len(rules) == 1)
 
 
 class Redactor:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
+from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
 
@@ -169,7 +170,7 @@ def _parts(kind: Any, value: Any, path: str) -> Iterator[tuple[Any, Any, str]]:
         for key, item in value.items():
             yield get_args(kind)[1], item, f"{path}.{key}".lstrip(".")
     elif _is_struct(kind) and isinstance(value, dict):
-        for field in msgspec.structs.fields(kind):
+        for field in _fields(kind):
             if field.encode_name in value:
                 yield field.type, value[field.encode_name], f"{path}.{field.encode_name}".lstrip(".")
 
@@ -182,6 +183,11 @@ def _settled(kind: Any, value: Any) -> Any:
         fitting = [part for part in get_args(kind) if isinstance(value, _python_type(part))]
         return _settled(fitting[0], value) if len(fitting) == 1 else kind
     return kind
+
+
+@cache
+def _fields(kind: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    return msgspec.structs.fields(kind)
 
 
 def _is_struct(kind: Any) -> bool:
@@ -198,7 +204,7 @@ def _python_type(kind: Any) -> type:
 
 def _of_keys(kind: type[msgspec.Struct], value: Mapping[Any, Any], path: str) -> Iterator[str]:
     """Keys that nobody reads, and keys that are missing."""
-    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    fields = {field.encode_name: field for field in _fields(kind)}
     for key in value:
         if key not in fields:
             yield _unknown(key, fields, path)

@@ -57,7 +57,7 @@ def _names(text: str) -> Iterator[str]:
     if text.count("\\n") > text.count("\n"):
         text = _ESCAPE.sub(_unescaped, text)
     behind = 0
-    for match in _PATH.finditer(text):
+    for match in _runs(text):
         start, end = match.span()
         if start < behind:
             continue
@@ -68,6 +68,16 @@ def _names(text: str) -> Iterator[str]:
                 yield name
         elif _is_path(name := match[0].rstrip(".-")) and _is_whole(text, start, end, _BEHIND_PATH):
             yield name
+
+
+def _runs(text: str) -> Iterator[re.Match[str]]:
+    """All that may be a path or begin an address, of the lines that have a slash: both need one."""
+    slash = text.find("/")
+    while slash >= 0:
+        end = text.find("\n", slash)
+        end = len(text) if end < 0 else end
+        yield from _PATH.finditer(text, text.rfind("\n", 0, slash) + 1, end)
+        slash = text.find("/", end)
 
 
 def _unescaped(match: re.Match[str]) -> str:
