@@ -14,7 +14,7 @@ import pytest
 ONLY = ""
 """Set by `--case`: of each table those cases alone whose name has it."""
 STEP = 1
-"""Set by `--sample`: every so manieth case of a long table."""
+"""Set by `--sample` and `--fast`: every so manieth case of a long table."""
 LONG_TABLE = 8
 """Cases from which on a sample leaves some out; a dozen or so always stay."""
 _FAILURES = (Exception, pytest.fail.Exception)

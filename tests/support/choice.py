@@ -15,11 +15,16 @@ from support import cases, cuts, examples, mitm
 ALL_HELP = (
     "leave nothing to a sample: every cut of long streams, every input, every combination of parameters"
 )
+FAST_HELP = (
+    "only tests that start no proxy, with a third of the inputs, a fourth of the cuts and every fourth case"
+)
+FAST_STEP = 4
+"""Of the cases of a long table."""
 PROXY_FIXTURES = {"shared_proxies", "own_proxy", "signing_proxy"}
 
 
 def add_options(parser: pytest.Parser) -> None:
-    parser.addoption("--fast", action="store_true", help="only tests that start no proxy")
+    parser.addoption("--fast", action="store_true", help=FAST_HELP)
     parser.addoption("--all", action="store_true", help=ALL_HELP)
     parser.addoption(
         "--sample",
@@ -37,9 +42,13 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def configure(config: pytest.Config) -> None:
+    fast = config.getoption("--fast")
     cuts.EVERYWHERE = examples.ALL = config.getoption("--all")
+    cuts.FEW = examples.FEW = fast and not examples.ALL
     cases.ONLY, cases.STEP = config.getoption("--case"), config.getoption("--sample")
-    mitm.ALLOWED = not config.getoption("--fast")
+    if examples.FEW and not cases.ONLY:
+        cases.STEP = max(cases.STEP, FAST_STEP)
+    mitm.ALLOWED = not fast
     # How fast inputs are made says more of the machine than of the code.
     settings.register_profile("tests", suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("tests")
@@ -63,6 +72,8 @@ def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
             item.add_marker("proxy")
     if config.getoption("--fast"):
         _leave_out(config, items, [item for item in items if item.get_closest_marker("proxy")])
+    if examples.FEW:
+        _leave_out(config, items, _cases_too_many(items))
     if not config.getoption("--all"):
         _leave_out(config, items, _not_in_pairs(items))
     if (step := config.getoption("--sample")) > 1:
@@ -103,6 +114,19 @@ def _pairwise(of_test: list[pytest.Item]) -> set[pytest.Item]:
 def _names_of_values(item: pytest.Item) -> list[str]:
     """One for each `parametrize`; pytest has them as a part of the case's name only, joined."""
     return list(getattr(getattr(item, "callspec", None), "_idlist", ()))
+
+
+def _cases_too_many(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Of tests with many cases all but every fourth, of the longest all but about a dozen."""
+    tests: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        tests[item.nodeid.partition("[")[0]].append(item)
+    return [
+        item
+        for test, of_test in tests.items()
+        if len(of_test) > cases.LONG_TABLE
+        for item in _cases_not_in_sample(test, of_test, max(FAST_STEP, len(of_test) // 12))
+    ]
 
 
 def _not_in_sample(items: list[pytest.Item], step: int) -> list[pytest.Item]:

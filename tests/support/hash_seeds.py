@@ -18,12 +18,16 @@ from support import messages_requests as requests
 from support import secret_contexts as contexts
 
 EVERYTHING = "everything"
+FEW = "few"
 
 
 def _examples() -> Iterator[tuple[str, str]]:
-    for file in rules.load_folder("commands"):
-        for example in file.content["examples"]:
-            yield example["call"], example["text"]
+    every = [
+        (example["call"], example["text"])
+        for file in rules.load_folder("commands")
+        for example in file.content["examples"]
+    ]
+    yield from every[:: 8 if FEW in sys.argv else 1]
 
 
 def families() -> Iterator[str]:
@@ -34,7 +38,7 @@ def families() -> Iterator[str]:
 
 def pipeline() -> Iterator[str]:
     """The same through the whole pipeline, in one mode each (in all by `scripts/test --all`), and one long text
-    of like lines."""
+    of like lines. By `scripts/test --fast` an eighth of the examples."""
     modes = list(Mode)
     for number, (line, text) in enumerate(_examples()):
         for mode in modes if EVERYTHING in sys.argv else modes[number % len(modes) :][:1]:

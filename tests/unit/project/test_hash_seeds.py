@@ -7,15 +7,16 @@ import subprocess
 import sys
 
 from support import examples
-from support.hash_seeds import EVERYTHING, PARTS
+from support.hash_seeds import EVERYTHING, FEW, PARTS
 
 SEEDS = ("0", "77")
 
 
 def test_the_same_bytes_in_every_process() -> None:
+    amount = [EVERYTHING] * examples.ALL + [FEW] * examples.FEW
     running = [
         subprocess.Popen(
-            [sys.executable, "-m", "support.hash_seeds", *([EVERYTHING] if examples.ALL else [])],
+            [sys.executable, "-m", "support.hash_seeds", *amount],
             env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
             stdout=subprocess.PIPE,
             text=True,

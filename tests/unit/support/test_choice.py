@@ -7,7 +7,9 @@ from itertools import combinations, product
 from types import SimpleNamespace
 from typing import Any
 
-from support import choice
+import pytest
+
+from support import choice, cuts
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,3 +59,21 @@ def test_a_sample_has_something_of_each_file() -> None:
     assert all(kept.count(name) == 2 for name in kept)
     alone = items("x.py::test", "a")
     assert choice._not_in_sample(alone, 4) == []
+
+
+def test_fast_leaves_some_cases_of_every_test() -> None:
+    few, many = (items("a.py::few", "abcdefgh", proxy=False), items("a.py::many", "ab" * 300, proxy=False))
+    left_out = choice._cases_too_many([*few, *many])
+    assert not set(left_out) & set(few)
+    assert len(many) - len(left_out) == 12
+
+
+def test_fast_cuts_at_fewer_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = b"data: x\n\n" * 200
+    monkeypatch.setattr(cuts, "FEW", False)
+    usual = set(cuts.places(stream))
+    monkeypatch.setattr(cuts, "FEW", True)
+    few = cuts.places(stream)
+    assert set(few) < usual
+    assert (few[0], few[-1]) == (0, len(stream))
+    assert len(usual) / 5 < len(few) < len(usual) / 3
