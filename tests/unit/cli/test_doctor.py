@@ -165,9 +165,13 @@ def test_clients_trust_what_they_are_told_to_trust(tmp_path):
 
 
 def test_newer_packages_come_by_what_has_installed_these(tmp_path):
-    pipx, uv = "/home/u/.local/pipx/venvs/penumbra-proxy", "/home/u/.local/share/uv/tools/penumbra-proxy"
-    assert installation.newer(("mitmproxy",), pipx) == "pipx reinstall penumbra-proxy"
-    assert installation.newer(("mitmproxy",), uv) == "uv tool upgrade penumbra-proxy"
+    (pipx := tmp_path / "pipx").mkdir()
+    (pipx / "pipx_metadata.json").touch()
+    assert installation.newer(("mitmproxy",), str(pipx)) == "pipx reinstall penumbra-proxy"
+    assert installation.alone("a>1", str(pipx)) == "pipx runpip penumbra-proxy install --no-deps 'a>1'"
+    (uv := tmp_path / "uv").mkdir()
+    (uv / "uv-receipt.toml").touch()
+    assert installation.newer(("mitmproxy",), str(uv)) == "uv tool upgrade penumbra-proxy"
     assert " --upgrade mitmproxy h2 && " in installation.newer(("mitmproxy", "h2"), "/usr")
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "venv").touch()

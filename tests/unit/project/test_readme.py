@@ -11,7 +11,7 @@ from support.cases import each
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = sorted(
     path.relative_to(ROOT)
-    for pattern in ("*.md", "docs/*.md", "rules/**/README.md")
+    for pattern in ("*.md", "docs/**/*.md", "rules/**/README.md")
     for path in ROOT.glob(pattern)
 )
 README = (ROOT / "README.md").read_text(encoding="utf-8")
