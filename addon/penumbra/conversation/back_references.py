@@ -20,6 +20,7 @@ wide margins on both sides, so that an edit at the border of what has changed fi
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -116,7 +117,7 @@ class LineIndex:
         and the call tells. `is_given`: it is what a call was given."""
         numbers, lines, counted = _read(text, is_file, first)
         shown: Sequence[str | None] = lines if original is None else _quoted(lines, original, is_file)
-        _note(self._places, Earlier(key, call, is_file, is_given, numbers, counted, shown))
+        _note(self._places, Earlier(key, call, is_file, is_given, numbers, counted, shown), shown)
         if not counted:
             self._calls.note_lines(call.name, min(filter(None, numbers)), max(numbers))
 
@@ -177,13 +178,18 @@ def _quoted(lines: Sequence[str], original: str, is_file: bool) -> list[str | No
     return [line if line.rstrip() in there else None for line in lines]
 
 
-def _note(places: _Places, text: Earlier) -> None:
-    for position, line in enumerate(text.lines):
-        if line is not None and _is_telling(line):
-            found = places.setdefault(line, [])
-            found.append((text, position))
-            if len(found) > _PLACES:
-                del found[_PLACES // 2]
+def _note(places: _Places, text: Earlier, lines: Sequence[str | None]) -> None:
+    """Add the places of the lines of a text that are worth looking up; None for those that are not."""
+    for position, line in enumerate(lines):
+        if line is None or len(line) < _TELLING or not _is_telling(line):
+            continue
+        found = places.get(line)
+        if found is None:
+            places[line] = [(text, position)]
+            continue
+        found.append((text, position))
+        if len(found) > _PLACES:
+            del found[_PLACES // 2]
 
 
 @dataclass(slots=True)
@@ -192,7 +198,7 @@ class _Matcher:
 
     earlier: _Places
     own: _Places
-    """Places in the text itself."""
+    """Places in the text itself, of lines that stand there more than once."""
     lines: list[str]
     shown: list[str | None]
     """The lines; None for those that have become references."""
@@ -208,15 +214,19 @@ class _Matcher:
     ) -> _Matcher:
         shown: list[str | None] = [*lines]
         own: _Places = {}
-        if path is None:
-            _note(own, Earlier(b"", _ITSELF, False, False, numbers, True, shown))
+        if path is None and len(set(lines)) < len(lines):
+            counts = Counter(lines)
+            repeated = [line if counts[line] > 1 else None for line in lines]
+            _note(own, Earlier(b"", _ITSELF, False, False, numbers, True, shown), repeated)
         return cls(earlier, own, lines, shown, call, path)
 
     def parts(self) -> Iterator[_Part]:
         """The repeated parts that become references, without the lines around them that stay, in order."""
         position = covered = 0
         while position < len(self.lines):
-            repeated = self._longest(position, covered)
+            line = self.lines[position]
+            is_known = line in self.earlier or line in self.own
+            repeated = self._longest(position, covered) if is_known else None
             if repeated is None:
                 position += 1
                 continue

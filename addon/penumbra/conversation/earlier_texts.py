@@ -95,6 +95,9 @@ class EarlierTexts:
     """Where that message begins: offset."""
     _turn: int = -1
     """Index of the message of the last result so far."""
+    _calls: dict[int, tuple[CallName, Call]] = field(default_factory=dict)
+    """By the identity of their results, which the request holds."""
+    _clean_texts: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         document, messages = self.request.document, self.request.conversation.messages
@@ -246,9 +249,20 @@ class EarlierTexts:
 
     def _call(self, result: ResultText) -> tuple[CallName, Call]:
         """How a result's call is named, and what it was."""
+        if (asked := self._calls.get(id(result))) is not None:
+            return asked
         tool = result.call.name if result.call else ""
         given = arguments.decoded(self.request.document, result.call)
-        return call_name(tool, given, self.clean, self.show), classify(tool, given)
+        name = call_name(tool, given, self._cleaned, self.show), classify(tool, given)
+        self._calls[id(result)] = name
+        return name
+
+    def _cleaned(self, text: str) -> str:
+        """A path or command without its secrets: the same ones come again and again."""
+        clean = self._clean_texts.get(text)
+        if clean is None:
+            clean = self._clean_texts[text] = self.clean(text)
+        return clean
 
 
 def _said(document: Document, arguments: Raw) -> tuple[int, bytes]:

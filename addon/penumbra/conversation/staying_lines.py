@@ -12,9 +12,12 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import re2
+
 from penumbra.compress.calls.classify import Call
 from penumbra.compress.critical_lines import critical_lines
 from penumbra.compress.failure_lines import failing
+from penumbra.compress.size import encode
 from penumbra.compress.stages import search_hits
 
 _AROUND = 3
@@ -49,6 +52,11 @@ _DONE = re.compile(
     r"|moved|applied|saved|replaced|inserted|added|reverted|committed|pushed|installed) )"
 )
 """A line that acknowledges a change."""
+_DONE_WORD = re2.compile(
+    "(?i)updated|edited|modified|changed|created|written|wrote|deleted|removed|renamed|moved|applied|saved"
+    "|replaced|inserted|added|reverted|success|done|committed|pushed|installed"
+)
+"""What stands in all such lines: most texts have none of it."""
 _QUOTING = frozenset({"glob", "list", "web"})
 """Categories of what quotes texts, beside reads and searches."""
 _QUOTING_FAMILIES = frozenset(
@@ -82,7 +90,7 @@ class StayingLines:
         headings = _headings(lines)
         staying: set[int] = set()
         if not call.shows_files:
-            staying.update(n for n, line in enumerate(lines) if _DONE.match(line[:_LONGEST]))
+            staying.update(_acknowledging(lines))
         if not quotes(call):
             staying.update(critical_lines(lines))
             for position in failing(lines):
@@ -112,6 +120,23 @@ class StayingLines:
         if rest == len(self.filled) or (behind < len(form) and form[behind] <= self.filled[rest]):
             return None
         return form[behind - 1]
+
+
+def _acknowledging(lines: Sequence[str]) -> Iterator[int]:
+    """Positions of the lines that acknowledge a change."""
+    data = encode("\n".join([line[:_LONGEST] for line in lines]))
+    position = start = 0
+    for word in _DONE_WORD.finditer(data):
+        at = word.start()
+        if at < start:
+            continue
+        position += data.count(b"\n", start, at)
+        if _DONE.match(lines[position][:_LONGEST]):
+            yield position
+        end = data.find(b"\n", at)
+        if end < 0:
+            return
+        position, start = position + 1, end + 1
 
 
 def _headings(lines: Sequence[str]) -> list[list[int]]:

@@ -7,7 +7,7 @@ from bisect import bisect, bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 
 from penumbra.compress.result import Redacted
 from penumbra.redaction import MAX_BYTES, RedactionError, TooLarge, placeholder
@@ -24,7 +24,7 @@ from penumbra.redaction.finders.prefixed import prefixed_tokens
 from penumbra.redaction.finders.records import RECORDS
 from penumbra.redaction.finders.spread import elsewhere
 from penumbra.redaction.finders.sql_rows import SQL_ROWS
-from penumbra.redaction.finders.tokens import around, at_anchor, begins_word, everywhere
+from penumbra.redaction.finders.tokens import Glance, around, at_anchor, begins_word, everywhere
 from penumbra.redaction.json_text import inside_strings, is_json
 from penumbra.redaction.locate import Anchors
 from penumbra.redaction.rule import Rule, read
@@ -51,7 +51,7 @@ class Scan:
     """Placeholder -> id of the rule that its value was first found by."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Stands:
     """What an anchor is to those whose it is."""
 
@@ -73,6 +73,11 @@ class _Stands:
                 begins.append(owner)
         bounded = all(rule.boundary and not rule.group and not rule.checksum for rule in begins)
         return cls(tuple(begins), tuple(around), bounded)
+
+    @cached_property
+    def glance(self) -> Glance:
+        """Made when the anchor stands somewhere: most never do."""
+        return Glance.of(self.begins)
 
 
 def _owners(everyone: Iterable[Rule | Finder]) -> dict[bytes, list[Rule | Finder]]:
@@ -233,9 +238,13 @@ class Redactor:
                 places.setdefault(owner.id, (owner, []))[1].append(start)
             if not stands.begins or (stands.bounded and not begins_word(data, start)):
                 continue
+            glance = stands.glance
+            if not glance.may_match(data, start):
+                continue
             begun: list[Span] = []
+            wraps = glance.may_wrap(data, start)
             for rule in stands.begins:
-                if start >= done.get(rule.id, 0) and (span := at_anchor(rule, data, start)):
+                if start >= done.get(rule.id, 0) and (span := at_anchor(rule, data, start, wraps)):
                     done[rule.id] = span.end
                     begun.append(span)
             # What is whole in its line to one rule does not go on in the next one for another.

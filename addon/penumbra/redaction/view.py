@@ -45,7 +45,9 @@ _ENTITIES = {
 _ANY = rb"(?:" + _NO_WIDTH + rb"|" + _TERMINAL + rb")|" + _LETTER
 DISGUISE = re2.compile(_ANY, _OPTIONS)
 _DISGUISES = re.compile(_ANY.replace(rb"\\+", rb"\\{1,31}"))
-"""The same for texts that are full of them: slower to search, but faster at each."""
+"""The same for texts that are full of them, to be tried where `_BEGIN` matches: faster at each."""
+_BEGIN = re.compile(rb"[\x1b\\%&\xe2\xef\xc2\xcd\xd8\xe1\x08]")
+_BACKSPACE = 0x08
 _LONGEST_LETTER = 40
 _FULL = 64
 """So many bytes of a text for each character that may begin a disguise."""
@@ -83,8 +85,24 @@ def undisguised(data: bytes) -> View | None:
     if DISGUISE.search(data) is None:
         return None
     begins = sum(map(data.count, (b"\x1b", b"\\", b"%", b"&", b"\xe2", b"\xef", b"\xc2", b"\x08")))
-    pattern = _DISGUISES if begins * _FULL > len(data) else DISGUISE
-    return _build(data, pattern.finditer(data))
+    return _build(data, _many(data) if begins * _FULL > len(data) else DISGUISE.finditer(data))
+
+
+def _many(data: bytes) -> Iterator[re.Match[bytes]]:
+    """The disguises of a text that is full of them."""
+    at = 0
+    for begin in _BEGIN.finditer(data):
+        start = begin.start()
+        if start < at:
+            continue
+        # A backspace ends its disguise.
+        first = max(at, start - 1) if data[start] == _BACKSPACE else start
+        match = _DISGUISES.match(data, first)
+        if match is None and first < start:
+            match = _DISGUISES.match(data, start)
+        if match is not None:
+            yield match
+            at = match.end()
 
 
 def without(data: bytes, pattern: re.Pattern[bytes]) -> View | None:
@@ -136,21 +154,37 @@ class _Making:
 
 
 def _build(data: bytes, disguises: Iterator[re.Match[bytes]]) -> View | None:
-    made = _Making(data)
-    at = 0
+    pieces: list[bytes] = []
+    starts: list[int] = []
+    origins: list[int] = []
+    lengths: list[int] = []
+    at = size = 0
     for match in disguises:
         start, end = match.span()
         letter = _letter(data[start:end]) if end - start < _LONGEST_LETTER else b""
         if letter is None:
             continue
-        made.stretch(at, start)
+        if start > at:
+            starts.append(size)
+            origins.append(at)
+            lengths.append(0)
+            pieces.append(data[at:start])
+            size += start - at
         if letter:
-            made.piece(letter, start, end - start)
+            starts.append(size)
+            origins.append(start)
+            lengths.append(end - start)
+            pieces.append(letter)
+            size += len(letter)
         at = end
     if not at:
         return None
-    made.stretch(at, len(data))
-    return made.view()
+    if at < len(data):
+        starts.append(size)
+        origins.append(at)
+        lengths.append(0)
+        pieces.append(data[at:])
+    return View(b"".join(pieces), starts, origins, lengths)
 
 
 _NEW_LINE = rb"(?:\\?\r?\n|\\+n)"

@@ -9,8 +9,8 @@ from __future__ import annotations
 import base64
 import re
 import zlib
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from penumbra.redaction import placeholder
 from penumbra.redaction.judgement import is_favourite, is_secret
@@ -43,6 +43,12 @@ _REST = re.compile(
     rb"(?:\\?\r?\n|=\r?\n|\\{1,31}n)[ \t>|+]{0,12}([A-Za-z0-9+/_.-]{4,600}={0,2})"
     rb"(?=[ \t]*(?:\r?\n|[\"'\\,;)]|\Z))"
 )
+_WRAPS = re.compile(
+    rb"[A-Za-z0-9+/_.-]{4,}+={0,2}(?:\\?\r?\n|=\r?\n|\\{1,31}n)[ \t>|+]{0,12}[A-Za-z0-9+/_.-]{4}"
+)
+"""A word at the end of a line, and one that the next begins with: where a token may be broken."""
+_BEHIND_WRAP = 64
+"""Bytes of that behind the end of the word, at most."""
 _JOINTS = tuple(bytes((byte,)) for byte in b"_-")
 """What joins the parts of a token: what begins behind one is no token of its own."""
 _BLOB = re.compile(rb"[A-Za-z0-9+/]{24}")
@@ -76,8 +82,41 @@ def _within(rule: Rule, data: bytes, start: int, end: int) -> Iterator[Span]:
             yield span
 
 
-def at_anchor(rule: Rule, data: bytes, anchor: int) -> Span | None:
-    """The rule's secret that begins with the anchor at `anchor`."""
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """Cheap questions about an anchor, asked once for all rules whose it is: nearly all anchors fail them."""
+
+    matches: re.Pattern[bytes] | None
+    """None: it can't be asked."""
+    reach: int
+    """Bytes from the anchor on that are looked at."""
+
+    @classmethod
+    def of(cls, rules: Sequence[Rule]) -> Glance:
+        """`rules`: those whose secrets begin with the anchor."""
+        reach = max(rule.window for rule in rules) + _BEHIND_WRAP
+        pieces = [rule.least.pattern for rule in rules if rule.least is not None and not rule.checksum]
+        if len(pieces) < len(rules):
+            return cls(None, reach)
+        if any(map(_may_be_wrapped, rules)):
+            pieces.append(_WRAPS.pattern)
+        return cls(re.compile(b"|".join(dict.fromkeys(pieces))), reach)
+
+    def may_match(self, data: bytes, anchor: int) -> bool:
+        """Whether one of the rules may find its secret at an anchor."""
+        return self.matches is None or self.matches.match(data, anchor, anchor + self.reach) is not None
+
+    def may_wrap(self, data: bytes, anchor: int) -> bool:
+        """Whether a token at an anchor may be broken by the end of its line."""
+        return _WRAPS.match(data, anchor, anchor + self.reach) is not None
+
+
+def _may_be_wrapped(rule: Rule) -> bool:
+    return rule.rank is Rank.TOKEN and not rule.group
+
+
+def at_anchor(rule: Rule, data: bytes, anchor: int, wraps: bool) -> Span | None:
+    """The rule's secret that begins with the anchor at `anchor`. `wraps`: what `Glance.may_wrap` says."""
     if rule.checksum and (end := _checked_end(data, anchor)):
         return Span(anchor, end, rule.label, rule.id, rule.rank)
     # Nearly all anchors stand inside of longer words: worth a look before the pattern.
@@ -88,7 +127,7 @@ def at_anchor(rule: Rule, data: bytes, anchor: int) -> Span | None:
     if match:
         span = _accept(rule, data, match)
         return _continued(rule, data, span) if span and not rule.group else span
-    return _wrapped(rule, data, anchor) if rule.rank is Rank.TOKEN and not rule.group else None
+    return _wrapped(rule, data, anchor) if wraps and _may_be_wrapped(rule) else None
 
 
 def _checked_end(data: bytes, start: int) -> int:
