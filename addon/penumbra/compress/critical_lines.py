@@ -62,6 +62,8 @@ _SOME_FAILED = (
 )
 _FAILED_SOME = r"(?i:\b(?:failed|failing|failures?|errors?)\"?[:=] *[1-9])"
 _PASSED = re2.compile((rf"^{_PREFIX}{_STARTED}|{_ENDED}\s*$").encode())
+_SOME_PASS = re2.compile(b"(?m)" + _PASSED.pattern)
+"""Matches in a text if one of its lines says that something passed: most texts have none."""
 _FAILED_TOO = re2.compile(rf"[✗✘❌✖]|\bnot ok\b|{_SOME_FAILED}|{_FAILED_SOME}".encode())
 _LINE_LIMIT = 4_000
 """Characters of a line that are looked at: a longer line is data, not a message."""
@@ -198,12 +200,19 @@ def critical_lines(lines: Sequence[str]) -> Iterator[int]:
     """Positions of the critical lines, in order: less work than asking for each by itself."""
     data = encode("\n".join([line[:_LINE_LIMIT] for line in lines]))
     position = start = 0
+    some_pass: bool | None = None
     while (match := _PATTERN.search(data, start)) is not None:
-        position += data.count(b"\n", start, match.start())
-        # What was found may go over the line's end.
-        if is_critical(lines[position]):
+        left, right = match.span()
+        position += data.count(b"\n", start, left)
+        if some_pass is None:
+            some_pass = _SOME_PASS.search(data, data.rfind(b"\n", 0, left) + 1) is not None
+        if data.find(b"\n", left, right) >= 0:
+            # What was found goes over the line's end.
+            if is_critical(lines[position]):
+                yield position
+        elif not some_pass or not is_passing(encode(lines[position][:_LINE_LIMIT])):
             yield position
-        end = data.find(b"\n", match.start())
+        end = data.find(b"\n", left)
         if end < 0:
             return
         position, start = position + 1, end + 1

@@ -15,7 +15,7 @@ only in times, numbers and ids; where that is not enough, also in the numbers wi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from penumbra.compress import time_budget
@@ -372,9 +372,11 @@ def _told(kind: Kind) -> str:
     return f"{told} [{kind.count - 1} more like it]" if kind.count > 1 else told
 
 
-def failing(lines: Sequence[str]) -> list[int]:
-    """Positions of the lines that report a failure, and not only mention one."""
-    found = ((position, encode(lines[position][:_LONGEST])) for position in critical_lines(lines))
+def failing(lines: Sequence[str], critical: Iterable[int] | None = None) -> list[int]:
+    """Positions of the lines that report a failure, and not only mention one. `critical`: the positions of the
+    critical lines, if they are known."""
+    positions = critical_lines(lines) if critical is None else critical
+    found = ((position, encode(lines[position][:_LONGEST])) for position in positions)
     return [position for position, line in found if severity(line) <= Severity.ERROR]
 
 

@@ -92,8 +92,9 @@ class StayingLines:
         if not call.shows_files:
             staying.update(_acknowledging(lines))
         if not quotes(call):
-            staying.update(critical_lines(lines))
-            for position in failing(lines):
+            critical = list(critical_lines(lines))
+            staying.update(critical)
+            for position in failing(lines, critical):
                 staying.update(_belonging(lines, headings, position))
         filled = [n for n, line in enumerate(lines) if line.strip()] if headings else []
         return cls(sorted(staying), headings, filled)
