@@ -373,8 +373,8 @@ def _told(kind: Kind) -> str:
 
 
 def failing(lines: Sequence[str], critical: Iterable[int] | None = None) -> list[int]:
-    """Positions of the lines that report a failure, and not only mention one. `critical`: the positions of the
-    critical lines, if they are known."""
+    """Positions of the lines that report a failure, and not only mention one. `critical`: the
+    positions of the critical lines, if they are known."""
     positions = critical_lines(lines) if critical is None else critical
     found = ((position, encode(lines[position][:_LONGEST])) for position in positions)
     return [position for position, line in found if severity(line) <= Severity.ERROR]
