@@ -62,6 +62,7 @@ _LETTERS = re.compile(r"[A-Za-z]+$")
 _DOTTED = re.compile(r"[a-z]+(?:[-_./][a-z]+)+$", re.IGNORECASE)
 _LETTER_RUNS = re.compile(r"[a-z]+")
 _PART = re.compile(r"[^A-Za-z0-9@$!]+")
+_RANDOM = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
 _LOOK = 256
 
 
@@ -105,6 +106,8 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
         return False
     if strength is Strength.STRONG:
         return _is_machine_made(value, style)
+    if strength is Strength.HINT:
+        return style in (Style.QUOTED, Style.ENV) and _is_nothing_else(value)
     return style not in (Style.CODE, Style.APART, Style.PROSE) and _is_certain(value)
 
 
@@ -237,3 +240,11 @@ def _is_certain(value: str) -> bool:
     if is_hex(value):
         return len(value) in (32, 40, 48, 56, 64, 96, 128)
     return entropy(value) >= 3.5 and not any(char in value for char in ",;:()[]{}<>|\\ ")
+
+
+def _is_nothing_else(value: str) -> bool:
+    """Random enough to be a secret beside a name that says something else: long, and of capitals, small
+    letters and digits."""
+    if not _RANDOM.fullmatch(value) or kinds(value) < 3 or is_hex(value) or is_slug(value):
+        return False
+    return sum(map(str.isdigit, value)) >= 2 and entropy(value) >= 4.0 and is_opaque(value, 24)

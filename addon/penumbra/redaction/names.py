@@ -19,11 +19,13 @@ class Strength(IntEnum):
     """How sure a name makes us that its value is a secret."""
 
     NONE = 0
-    WEAK = 1
+    HINT = 1
+    """It tells of a secret, but ends in another word: only a value that can be nothing else."""
+    WEAK = 2
     """Often something else: only a value that nobody would call a word or an id."""
-    STRONG = 2
+    STRONG = 3
     """A secret, made by a machine."""
-    PASSWORD = 3
+    PASSWORD = 4
     """A secret that a person may have chosen."""
 
 
@@ -54,6 +56,8 @@ class Names:
         self._weak = _words(spec["weak_heads"])
         self._hashes = _words(spec["password_hashes"])
         self._hashed = _words(spec["hashed_passwords"])
+        self._salted = _words(spec["salted"])
+        self._public_ends = _words(spec["public_ends"])
         self._qualifiers = _words(spec["qualifiers"])
         self._key_kinds = _words(spec["key_kinds"])
         self._key_endings = tuple(kind for kind in sorted(self._key_kinds) if len(kind) > 2)
@@ -100,13 +104,34 @@ class Names:
         if head == "key":
             return self._key(before)
         label = self._heads.get(head)
-        if label is None or before in self._not_before.get(head, ()):
+        if label is None:
+            return self._hint(words)
+        if before in self._not_before.get(head, ()) and not self._is_of_key(words):
             return _NOTHING
         if head in self._passwords:
             return Name(Strength.PASSWORD, label)
-        if head in self._weak and before not in self._heads:
+        if head in self._weak and before not in self._heads and not self._is_salt(head, before):
             return Name(Strength.WEAK, label)
         return Name(Strength.STRONG, label)
+
+    def _is_of_key(self, words: list[str]) -> bool:
+        """`api_key_token` is a token; `key_token` alone is one of a parser."""
+        return words[-2:] == ["key", "token"] and words[-3:-2] != [] and words[-3] in self._key_kinds
+
+    def _is_salt(self, head: str, before: str) -> bool:
+        return self._heads[head] == "salt" and (before in self._salted or before in self._key_kinds)
+
+    def _hint(self, words: list[str]) -> Name:
+        """`secret_wrapped`, `key_multi`: the last word says something else, one in front of it a secret."""
+        if words[-1] in self._public_ends:
+            return _NOTHING
+        for word, before in zip(words[:-1], ["", *words], strict=False):
+            if word == "key" and before in self._not_before["key"]:
+                continue
+            label = "key" if word == "key" else self._heads.get(word)
+            if label is not None and word not in self._weak and before not in self._not_before.get(word, ()):
+                return Name(Strength.HINT, label)
+        return _NOTHING
 
     def _is_hash(self, words: list[str]) -> bool:
         """`password_hash`, `encryptedPassword`: what is left of a password is a secret, too."""

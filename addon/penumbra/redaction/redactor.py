@@ -18,6 +18,7 @@ from penumbra.redaction.finders.assignments import Assignments
 from penumbra.redaction.finders.columns import COLUMNS
 from penumbra.redaction.finders.encoded import encoded_texts
 from penumbra.redaction.finders.key_formats import KEY_FORMATS
+from penumbra.redaction.finders.named_apart import NAMED_APART
 from penumbra.redaction.finders.pem import KEYS
 from penumbra.redaction.finders.places import FINDERS, lone_lines
 from penumbra.redaction.finders.prefixed import prefixed_tokens
@@ -92,7 +93,7 @@ def _owners(everyone: Iterable[Rule | Finder]) -> dict[bytes, list[Rule | Finder
 @cache
 def _of_finders() -> dict[bytes, tuple[list[Rule | Finder], _Stands]]:
     """The anchors that no rules change, made once for all sets of rules."""
-    owners = _owners((*FINDERS, KEYS, *KEY_FORMATS, COLUMNS, RECORDS, SQL_ROWS))
+    owners = _owners((*FINDERS, KEYS, *KEY_FORMATS, COLUMNS, RECORDS, SQL_ROWS, *NAMED_APART))
     return {anchor: (those, _Stands.of(those)) for anchor, those in owners.items()}
 
 

@@ -49,7 +49,9 @@ _REFERENCE = re.compile(
 )
 _SCOPED = re.compile(r"[A-Za-z_]\w{0,80}::[A-Za-z_<{*]")
 """`module::function` of Rust, C++, Ruby and PHP."""
-_CALL = re.compile(r"[A-Za-z_$][\w$.:>-]{0,80}[(\[{]")
+_CALL = re.compile(r"[A-Za-z_$][\w$.:>-]{0,80}!?[(\[{]")
+_CROSSED = re.compile(r"\([^()\[\]{}]*[\]}]|\[[^()\[\]{}]*[)}]|\{[^()\[\]{}]*[\])]")
+"""A bracket that one of another kind closes: in no program."""
 _TEMPLATE = re.compile(
     r"\$\{\s*[A-Za-z_$!@(][\w$]*(?:\s|[}:?/.#%,(\[^|=&*!<>+-]|$)(?!\])|\{\{\s*[\w.$#>|'\"(-][^{}]*(?:\}\}|$)|<%=|#\{\w|\{[A-Za-z_][\w.]{2,40}\}"
 )
@@ -123,7 +125,7 @@ def is_reference(value: str, *, quoted: bool = False) -> bool:
     """Names a secret that is kept elsewhere, or computes one. Between quotes, only a bracket at the end makes
     a call."""
     match = _REFERENCE.match(value) or _CHAIN.match(value)
-    if match is None and (not quoted or value[-1:] in "()[]"):
+    if match is None and (not quoted or value[-1:] in "()[]") and not _CROSSED.search(value):
         match = _CALL.match(value)
     return bool(match or _SCOPED.match(value) or _TEMPLATE.search(value))
 

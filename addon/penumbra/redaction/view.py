@@ -30,7 +30,7 @@ _TERMINAL = (
 _LETTER = (
     rb"\\+u00([2-7][0-9a-fA-F])|\\+x([2-7][0-9a-fA-F])"
     rb"|%([46][1-9a-fA-F]|[57][0-9aA]|5[fF]|2[dDeE]|3[0-9])"
-    rb"|&(?:#(?:34|39|x2[27]|x2[fF]|47|x3[dD]|61);|quot;|apos;|amp;|lt;|gt;)"
+    rb"|&(?:amp;){0,2}(?:#(?:34|39|x2[27]|x2[fF]|47|x3[dD]|61);|quot;|apos;|amp;|lt;|gt;)"
 )
 _ENTITIES = {
     **dict.fromkeys((b"quot", b"#34", b"#x22"), b'"'),
@@ -54,7 +54,7 @@ _FULL = 64
 _LETTERS = re.compile(_LETTER)
 _KEPT = b'"\\'
 """Letters that stay escaped: bare, they would end the string that they stand in."""
-_QUOTE = re.compile(rb"\\+u0022")
+_QUOTE = re.compile(rb"\\+(?:u00|x)22")
 """What .NET writes for a quote within a string of JSON; of more backslashes, in strings within strings."""
 
 
@@ -119,7 +119,7 @@ def _letter(escape: bytes) -> bytes | None:
     if _QUOTE.fullmatch(escape):
         return b"\\" * (2 * escape.count(b"\\") - 1) + b'"'
     if escape[:1] == b"&":
-        return _ENTITIES[escape[1:-1].lower()]
+        return _ENTITIES[escape[1:-1].rpartition(b";")[2].lower()]
     letter = bytes((int(match[match.lastindex or 0], 16),))
     return None if letter in _KEPT else letter
 

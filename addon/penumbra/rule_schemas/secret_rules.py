@@ -123,6 +123,8 @@ class Names(Strict, frozen=True):
     ending_exceptions: str
     short_endings: str
     short_ending_owners: str
+    salted: str = ""
+    public_ends: str = ""
 
 
 class Prefixes(Strict, frozen=True):
@@ -140,6 +142,7 @@ class Records(Strict, frozen=True):
     values: str
     whole_values: str
     declarations: str
+    fallbacks: str = ""
 
 
 class Values(Strict, frozen=True):

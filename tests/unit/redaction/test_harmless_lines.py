@@ -5,6 +5,28 @@ from __future__ import annotations
 from penumbra.redaction.redactor import Redactor
 
 LINES = r"""
+const tokenLimit = config.get("limits.token", { default: "4096tokens" }) ?? "none-at-all";
+parser.add_argument("--token-file", default="/run/secrets/token2")
+<input type="text" name="page_token_size" value="20entries" id="tokens">
+<option value="accessible2">key</option>
+password?.length ?? "no-password-was-given";
+let db_password = option_env!("DB_PASSWORD");
+pub fn token(&self) -> &str { "next" }
+public string TokenType { get; set; } = "Bearer";
+secret_path: "projects/shop-2/secrets/db/versions/3"
+token_hash = "K7gNU3sdo+OL0wNhqoVWhr3g6s1xYv72ol/pe/Unols="
+public_key_fingerprint: SHA256:K7gNU3sdo+OL0wNhqoVWhr3g6s1xYv72ol
+secretName: wildcard-example-net-tls-2031
+tokenizer_class = "PreTrainedTokenizerFast2048ForCausalLM"
+http://foo:bar@example.com/path
+https://user:mypass@www.example.org:8080/
+Name           Value
+Key Value
+the key's value
+SecureString parameters are encrypted
+token: "old" -> "new"
+| Name | Default | Value |
+| token_ttl | 3600s | 7200s |
 hasura_metadata_migration_1612345678901_create_users_table.sql
 import { convex_functions_test_suite_20240101_all_results } from "./convex_functions_test_suite";
 spacelift_stack_dependency_reference_2024_11_05_outputs: true

@@ -16,7 +16,7 @@ REDACTOR = Redactor(LIBRARY_KEY)
 PASSWORDS = ("db_password", "admin_pwd", "smtp_pass", "keystore_passphrase")
 KEYS = ("api_key", "client_secret", "access_token", "encryption_key", "shared_secret", "webhook_secret")
 CHOSEN = ("Sommer2031!", "Tr1cky-W0rd", "Zebra-Crossing42", "k1ngf1sher7")
-PLAIN_ONLY = ("box kv", "openapi example", "xml setting")
+PLAIN_ONLY = ("box kv", "openapi example", "xml setting", "smart quotes")
 """What is read plain, but not within strings of JSON."""
 
 

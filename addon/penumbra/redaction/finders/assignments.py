@@ -13,7 +13,14 @@ from itertools import chain
 import re2
 
 from penumbra.redaction.finders.containers import contained
-from penumbra.redaction.finders.forms import LOOK, Value, flag_value, tagged_value, values_after
+from penumbra.redaction.finders.forms import (
+    LOOK,
+    Value,
+    changed_value,
+    flag_value,
+    tagged_value,
+    values_after,
+)
 from penumbra.redaction.finders.prompts import typed
 from penumbra.redaction.judgement import is_secret, is_unmistakable
 from penumbra.redaction.names import Name, Names, Strength
@@ -38,7 +45,7 @@ _STEM = (
 # No counted repeats: each would multiply the states of the automaton. What follows is bounded by
 # the line, or read again with bounds in `forms`.
 _FOLLOWERS = (
-    r"(?:(?:\[[0-9a-z_]*\])?[\\\"'`\])>*]*(?: [0-9]+)?[ \t]*"
+    r"(?:(?:\[[0-9a-z_]*\])?[\\\"'`\])>*}]*(?:\xe2\x80[\x99\x9d])?(?: [0-9]+)?[ \t]*"
     r"(?:[=:|]|[.?+&!]+=|<<?-|\xe2\x94[\x82\x83]|\xef\xbc[\x9a\x9d]|uff1[ad]"  # assignment
     r"|%(?:25)?(?:22%(?:25)?)?3[ad])"
     r"|[: ](?:as |: ?)?[&*]?(?:'static )?(?:optional\[)?(?:string|str|text|char|varchar|any|bytes)\b"
@@ -46,7 +53,9 @@ _FOLLOWERS = (
     r"|[\\\"'`]+(?:[ \t]*,|(?:\n|\\+n)[ \t]*[0-9]+\) )"  # argument, list, reply of Redis
     r"|[\\\"]+(?:(?:\r|\\+r)?(?:\n|\\+n)){2}[!-~]{4}"  # part of a form
     r"|[\\\"'`]+[ \t]*(?:value|content|data-value)="  # XML attributes
-    r"|,[^\s,]{6}|, *[\\]*[\"'][!-~]{4}"  # CSV, arguments behind a bare name
+    r"|,[^\s,]{6}|, *(?:<<)?[\\]*[\"'][!-~]{4}"  # CSV, arguments behind a bare name
+    r"|[\\\"'`]+ [\\\"'`]+[!-~]{6}"  # two texts side by side
+    r"| ?\{ ?[\\\"'`]|[ ]\{ (?:get|set|init);|[ ]<<< "  # initializers, properties, what a command reads
     r"|>\s*(?:<value>\s*)?(?:<!\[cdata\[)?[^\s<>]{4}"  # element
     r"|[ ]?</[a-z]"  # element that a sibling follows
     r"|\([^\s()]{6}"
@@ -65,12 +74,14 @@ _TAGS = re2.compile(
 )
 _STEMS = re2.compile(_STEM.encode("latin-1"), _OPTIONS)
 FLAGS = re2.compile(
-    rb"-[a-z\-]*(?:pass(?:word|wd|phrase)?|pwd|pw|secret|token|key|auth|credentials?)"
-    rb"(?:[ ]+|[\\\"']+,\s*[\\\"']+)[!-~]{4}",
+    rb"-[a-z\-]*(?:pass(?:word|wd|phrase)?|pwd|pw|psk|secret|token|key|auth|credentials?)"
+    rb"(?:[ ]+|[\\\"']+,\s*[\\\"']+|[\\\"']*(?:\n|\\+n)[ \t]*- [\\\"']*)[!-~]{4}",
     _OPTIONS,
 )
-_NAME_BYTES = re.compile(rb"(?:[A-Za-z0-9_.\-$\x80-\xee\xf0-\xff]|\xef(?!\xbc[\x9a\x9d])){0,80}")
-"""All but the full-width colon and sign of equality."""
+_NAME_BYTES = re.compile(
+    rb"(?:[A-Za-z0-9_.\-$\x80-\xe1\xe3-\xee\xf0-\xff]|\xe2(?!\x80[\x98-\x9f])|\xef(?!\xbc[\x9a\x9d])){0,80}"
+)
+"""All but printed quotes, and the full-width colon and sign of equality."""
 _NAME_CHARACTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-$"
 _REST = re.compile(rb"[A-Za-z0-9+/=_.~%-]*")
 _LONGEST_REST = 65536
@@ -130,9 +141,11 @@ class Assignments:
             strength = name.strength
             if strength is Strength.WEAK and (loud or quiet):
                 strength = Strength.STRONG if loud else Strength.NONE
+            if strength is Strength.HINT and quiet:
+                continue
             if strength is Strength.NONE:
                 continue
-            if strength is Strength.WEAK and not _RANDOM.search(data, end, end + 160):
+            if strength <= Strength.WEAK and not _RANDOM.search(data, end, end + 160):
                 continue
             if name.label == "key" and not self._is_secret_key(data, start, end):
                 continue
@@ -141,6 +154,11 @@ class Assignments:
                 span = None if harmless else _judged(data, value, name, strength, rests)
                 if span:
                     yield span
+                if (changed := changed_value(data, value)) and (
+                    later := _judged(data, changed, name, strength, rests)
+                ):
+                    yield later
+                if span:
                     break
         if flags:
             yield from self._flagged(data, low, rests)
@@ -150,7 +168,7 @@ class Assignments:
     def _members(self, data: bytes, end: int, written: str) -> Iterator[tuple[Value, Span | None]]:
         """The members of the list or map whose name ends at `end`, and what of them is secret."""
         name, plural = self._names.of_members(written)
-        if name.strength is not Strength.NONE:
+        if name.strength > Strength.HINT:
             for value in contained(data, end, plural=plural):
                 yield value, _judged_member(data, value, name, plural)
 
@@ -169,7 +187,7 @@ class Assignments:
                 if data[end : end + 1] not in _NAME_ENDS or data[start - 1 : start] in _NO_NAME_BEFORE:
                     continue
                 name = self._names.judge(data[start:end].decode("utf-8", "replace"))
-                value = tagged_value(data, start, end) if name.strength is not Strength.NONE else None
+                value = tagged_value(data, start, end) if name.strength > Strength.HINT else None
                 span = value and _judged(data, value, name, name.strength, rests)
                 if span:
                     yield span
@@ -197,6 +215,7 @@ def _telling_names(data: bytes, low: bytes) -> Iterator[tuple[int, int]]:
         start, end = _name(data, found)
         # `AWS::IAM::AccessKey` names a type, `checksum/secret` says that something has changed.
         typed = data[start - 2 : start] == b"::" and data[start - 3 : start - 2].isalpha()
+        typed = typed and not data[start : start + 1].islower()
         if not typed and data[start - 9 : start] != b"checksum/":
             yield start, end
         # What follows a name may be the next name; but what took long to match is not read twice.

@@ -16,6 +16,7 @@ from penumbra.redaction.values import Style
 
 _WORDS = (
     "password passwd passwort passphrase pwd _pass secret secrets token key credential credentials"
+    " _psk wifipsk _pw smtppass"
     " password_hash passwordhash passwd_hash pass_hash pwd_hash pw_hash password_digest _salt"
 )
 _ENDS = (
@@ -40,7 +41,10 @@ _ENDS = (
     '"\n',
     '"\r',
 )
-_ANCHORS = tuple(f"{word}{end}".encode() for word in _WORDS.split() for end in _ENDS)
+_ANCHORS = (
+    *(f"{word}{end}".encode() for word in _WORDS.split() for end in _ENDS),
+    *(f"value{end}".encode() for end in ("\n", "\r", "  ", " |", " \u2502", "|", "\t", "\\")),
+)
 """A word with what ends a cell behind it: the word alone stands in too many lines."""
 _BREAK = re.compile(rb"\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n")
 _BEGINS = (
@@ -64,13 +68,16 @@ _NAME = re.compile(
 )
 _CELL = re.compile(rb"[ ]{0,60}(?:\\{0,31}[\"'`])?([^ \"'`\\]{4,512})(?:\\{0,31}[\"'`])?[ ]{0,60}")
 _RULE = re.compile(rb"(?:[-+|=: ]|\xe2[\x94\x95][\x80-\xbf]|\\{1,31}u25[0-9a-f]{2})+")
+_BLANKS = re.compile(rb" {2,}")
 _DELIMITERS = (
     re.compile(_BAR),
     re.compile(rb","),
     re.compile(rb"\t|\\{1,31}t"),
     re.compile(rb";"),
-    re.compile(rb" {2,}"),
+    _BLANKS,
 )
+_NAMING = frozenset(b"name key variable setting parameter property option".split())
+"""Heads of the column that names what the column `value` holds."""
 _LONGEST_HEAD = 1000
 _LONGEST_ROW = 8192
 _MOST_CELLS = 64
@@ -91,6 +98,10 @@ def _columns(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
             telling = _head(data, start, end, delimiter)
             if telling is not None:
                 done = yield from _rows(data, end, delimiter, *telling)
+                break
+            settings = _settings_head(data, start, end, delimiter)
+            if settings is not None:
+                done = yield from _settings(data, end, delimiter, *settings)
                 break
 
 
@@ -133,6 +144,30 @@ def _head(
     return (len(cells), telling) if telling and named > 1 else None
 
 
+def _settings_head(
+    data: bytes, start: int, end: int, delimiter: re.Pattern[bytes]
+) -> tuple[int, int, int] | None:
+    """How many cells the head of a list of settings has, and which columns hold names and values."""
+    cells = [data[first:last].strip(b' "\\').lower() for first, last in _cells(data, start, end, delimiter)]
+    named = [number for number, cell in enumerate(cells) if cell in _NAMING]
+    if len(named) != 1 or cells.count(b"value") != 1:
+        return None
+    return len(cells), named[0], cells.index(b"value")
+
+
+def _settings(
+    data: bytes, at: int, delimiter: re.Pattern[bytes], width: int, naming: int, valued: int
+) -> Generator[Span, None, int]:
+    """The secrets below such a head."""
+    ended = [at]
+    for cells in _below(data, delimiter, width, ended):
+        name = _NAME.fullmatch(data, *cells[naming])
+        judged = _NAMES.judge(name[1].decode("ascii")) if name else None
+        if judged is not None and judged.strength > Strength.WEAK:
+            yield from _cell(data, cells[valued], judged.strength, judged.label)
+    return ended[0]
+
+
 def _rows(
     data: bytes,
     at: int,
@@ -141,7 +176,18 @@ def _rows(
     telling: dict[int, tuple[Strength, str]],
 ) -> Generator[Span, None, int]:
     """The secrets below a head that ends at `at`. Returns where the table ends."""
-    last, odd = at, 0
+    ended = [at]
+    for cells in _below(data, delimiter, width, ended):
+        for number, (strength, label) in telling.items():
+            yield from _cell(data, cells[number], strength, label)
+    return ended[0]
+
+
+def _below(
+    data: bytes, delimiter: re.Pattern[bytes], width: int, ended: list[int]
+) -> Iterator[list[tuple[int, int]]]:
+    """The cells of each row below a head that ends at `ended`, which becomes where the last row ends."""
+    at, odd = ended[0], 0
     while odd <= _MOST_ODD_LINES and (match := _BREAK.match(data, at)):
         start = match.end()
         following = _BREAK.search(data, start, start + _LONGEST_ROW)
@@ -154,13 +200,15 @@ def _rows(
         if len(cells) != width:
             odd += 1
             continue
-        last, odd = at, 0
-        for number, (strength, label) in telling.items():
-            value = _CELL.fullmatch(data, *cells[number])
-            if value and _is_secret(text := value[1].decode("utf-8", "replace"), strength):
-                sure = is_unmistakable(text, strength)
-                yield Span(*value.span(1), label, f"column-{label}", Rank.GENERIC, sure)
-    return last
+        ended[0], odd = at, 0
+        yield cells
+
+
+def _cell(data: bytes, cell: tuple[int, int], strength: Strength, label: str) -> Iterator[Span]:
+    value = _CELL.fullmatch(data, *cell)
+    if value and _is_secret(text := value[1].decode("utf-8", "replace"), strength):
+        sure = is_unmistakable(text, strength)
+        yield Span(*value.span(1), label, f"column-{label}", Rank.GENERIC, sure)
 
 
 def _is_secret(text: str, strength: Strength) -> bool:
@@ -171,7 +219,9 @@ def _is_secret(text: str, strength: Strength) -> bool:
 
 def _cells(data: bytes, start: int, end: int, delimiter: re.Pattern[bytes]) -> list[tuple[int, int]]:
     """Where the cells of a line stand."""
-    cells = []
+    cells: list[tuple[int, int]] = []
+    if delimiter is _BLANKS:
+        end = start + len(data[start:end].rstrip(b" "))
     # A string of JSON around the line makes the number of quotes odd: none of them parts cells then.
     balanced = delimiter.pattern in (b",", b";") and data.count(b'"', start, end) % 2 == 0
     quotes, counted = 0, start

@@ -22,7 +22,8 @@ LEAD = rb"(?:[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t)|[\w./-]{1,80}[:-][0-9]{1,7}
 """What tools put in front of lines."""
 _WRAPPER = (
     rb"(?:(?:Some|Just|String::from|Secret(?:Str|String)?(?:::new|::from)?|Optional)[( ]\s?"
-    rb"|[\w.]{0,40}(?:unsafePlainText|GuardedString|PlainText|Field)\((?:default=)?"
+    rb"|[\w.]{0,40}(?:unsafePlainText|GuardedString|PlainText|[Ff]ield)\((?:default=)?"
+    rb"|0x[0-9a-f]{1,16} "
     rb"|ConvertTo-SecureString (?:-String )?"
     rb"|[\w.$]{1,80}(?:[\[(]" + QUOTE + rb"[\w.-]{1,80}" + QUOTE + rb"[\])])? (?:\|\||\?\?|or) "
     rb"|string\([0-9]{1,6}\) )?"
@@ -30,19 +31,22 @@ _WRAPPER = (
 """What prints, or makes, a text, or has it for want of another: `Some("value")`, `string(5) "value"`."""
 _TYPED = (
     rb"(?:: ?|[ ](?:As )?)(?:&(?:'static )?|\*)?(?:const )?"
-    rb"(?:string|String|str|Optional\[str\]|Text|text|char|varchar|NSString|SecretStr|any|bytes|\[\]byte)\b[^=\n\"'`,;(){}]{0,24}"
+    rb"(?:(?:string|String|str|Text|text|char|varchar|NSString|SecretStr|any|bytes|\[\]byte)\b|(?:Optional|Final|Annotated)\[str\])"
+    rb"[^=\n\"'`,;(){}]{0,24}"
 )
 _CLOSE = (
     rb"((?:\[[0-9A-Za-z_]{0,40}\])?[\\\"'`\])>*]{0,40}"
+    rb"(?:\}(?=[ \t]{0,4}=[ \t]{0,4}[\"'])|</[a-z][a-z0-9]{0,9}>|\xe2\x80[\x99\x9d]"
+    rb"|[ ]\{ get; (?:(?:private |protected |internal )?(?:set|init); )?\})?"
     rb"(?:(?<=[\"']):(?:protected|private)\]|%(?:25)?22)?(?: [0-9]{1,3})?)"
 )
 _OPERATOR = (
-    rb"(={1,3}>?|:[-=](?=[^ \t:=])|:{1,3}=?|[.?+|&:!]{1,3}={1,2}|<<?-|\|{1,2}|\xe2\x94[\x82\x83]"
+    rb"(={1,3}>?|<<<|:[-=](?=[^ \t:=])|:{1,3}=?|[.?+|&:!]{1,3}={1,2}|<<?-|\|{1,2}|\xe2\x94[\x82\x83]"
     rb"|\xef\xbc[\x9a\x9d]|u(?:ff|FF)1[aAdD]|%(?:25)?3[aAdD](?:%(?:25)?22)?)"
 )
 _ASSIGN = re.compile(
     _CLOSE + rb"([ \t]{0,40}(?:" + _TYPED + rb")?)" + _OPERATOR + rb"(\*{1,3}[ \t]{1,4}|[ \t]{0,40})"
-    rb"((?:" + _WRAPPER + rb"[brufBRUF@$]{0,2}" + QUOTE + rb"{1,3})?)"
+    rb"((?:" + _WRAPPER + rb"[brufBRUF@$]{0,2}#{0,2}" + QUOTE + rb"{1,3})?)"
 )
 _NEXT_LINE = re.compile(
     rb"[|>]?-?[ \t]*(?:\r?\n|\\{1,31}n)" + LEAD + _BREAK + rb"{0,60}+" + _WRAPPER + rb"(" + QUOTE + rb")"
@@ -55,7 +59,7 @@ _LINE_BREAK = re.compile(rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)" + LEAD + rb"
 _ELEMENT = re.compile(rb"[^<>\n]{0,80}>\s{0,40}(<!\[CDATA\[)?")
 _ARGUMENT = re.compile(
     QUOTE
-    + rb"(?:[ \t]{0,4},[ \t]{0,4}|(?:\r?\n|\\{1,31}n)[ \t]{0,8}[0-9]{1,6}\) )[bru]?(?:<<)?("
+    + rb"(?:[ \t]{0,4},[ \t]{0,4}|(?:\r?\n|\\{1,31}n)[ \t]{0,8}[0-9]{1,6}\) )[bru]?(?:<<)?'?("
     + QUOTE
     + rb")"
 )
@@ -64,33 +68,36 @@ _LIST_GOES_ON = re.compile(QUOTE + rb"[ \t]{0,4},")
 _NAMES_NEXT = re.compile(QUOTE + rb"\s{0,4}(?::|=>)")
 _ATTRIBUTE = re.compile(QUOTE + rb"[ \t]{0,4}(?:value|content|data-value)=(" + QUOTE + rb")")
 _CSV = re.compile(rb",( {0,2})(?:<<)?(" + QUOTE + rb")?")
-_CALL = re.compile(rb"\((" + QUOTE + rb")?")
+_CALL = re.compile(rb"(?:\(| ?\{ ?(?=[\\\"'`]))(" + QUOTE + rb")?")
+_DECLARED = re.compile(rb"\b(?:w?string|String|QString|SecretString|auto)[&*]? \Z")
 _PAIR = re.compile(
     rb"(?:[\\\"']{0,40},|[\\\"']{0,40}" + _BREAK + rb")" + _BREAK + rb"{0,40}+"
     rb"[\\\"'-]{0,40}(?:value|Value|VALUE)[\\\"']{0,40}\s{0,3}[:=]\s{0,3}(" + QUOTE + rb")?"
 )
 _PAIR_REACH = 600
 """Bytes behind a name in which the word `value` of a pair stands."""
-_ARGUMENT_BEGINS = (b'"', b"'", b"`", b"\\", b",", b"(")
+_ARGUMENT_BEGINS = (b'"', b"'", b"`", b"\\", b",", b"(", b"{", b" ")
 _QUOTE_BEGINS = (b'"', b"\\")
 _APART_BEGINS = (b'"', b"'", b"`", b"\\", b" ", b"\t")
 _NESTED = re.compile(
-    rb"[\\\"']{0,40}\s{0,3}[:=]\s{0,3}\{[^{}]{0,240}?\bvalue\\{0,31}[\"'`]?"
+    rb"[\\\"']{0,40}\s{0,3}[:=]\s{0,3}\{[^{}]{0,240}?"
+    rb"(?:\bvalue|(?<=[\"'])(?:S|computed|raw)(?=\\{0,31}[\"']))\\{0,31}[\"'`]?"
     rb"\s{0,3}[:=]\s{0,3}(" + QUOTE + rb")"
 )
 _APART = re.compile(
-    rb"(\\{0,31}[`\"'][ ](?:is |was |to |as )|[ ](?:is |was |are )"
+    rb"(\\{0,31}[`\"'][ ](?:is |was |to |as |(?=\\{0,31}[\"']))|[ ](?:is |was |are )"
     rb"|(?:[ \t]|\\{1,31}t){1,60}(?:is |was |: ?|= ?|REG_(?:EXPAND_)?SZ[ \t]{1,20})?)"
     rb"@?(" + QUOTE + rb")?"
 )
 _TAGGED = re.compile(
     rb"(?:\\{0,31}[\"'][^<>\n]{0,80}>|\s{0,4}</[A-Za-z][\w:.-]{0,40}>" + _BREAK + rb"{0,40}+"
     rb"(?:<[\w:.-]{1,40}>[^<>]{0,200}</(?:[\w:.-]{1,40})>" + _BREAK + rb"{0,40}+){0,2}"
-    rb"<(?:[\w:.-]{0,40}(?i:value)|string|td|dd|span|code|input|b)\b[^<>\n]{0,80}>)(?:\s{0,40}<value>)?\s{0,40}(<!\[CDATA\[)?"
+    rb"<(?:[\w:.-]{0,40}(?i:value)|string|td|dd|span|code|input|b)\b[^<>\n]{0,80}>)(?:\s{0,40}<(?:value|pre|code|b|tt|span)>)?\s{0,40}(<!\[CDATA\[)?(?:[\"']|&(?:#x27|#39|#34|quot);)?"
 )
 _INPUT = re.compile(rb"</label>\s{0,40}<input\b[^<>\n]{0,120}?\bvalue=(" + QUOTE + rb")")
 _PUT = re.compile(
-    rb"(?:\b(?:ENV|setx|setenv|set -g?x|set -Ux|export|config set|fastcgi_param|uwsgi_param|proxy_set_header)"
+    rb"(?:\b(?:ENV|header_up|setx|setenv|set -g?x|set -Ux|export|config set|fastcgi_param|uwsgi_param"
+    rb"|proxy_set_header)"
     rb"[ \t]{1,4})\Z",
     re.IGNORECASE,
 )
@@ -107,10 +114,25 @@ _NO_SETTER = re.compile(
     re.IGNORECASE,
 )
 """How the names of methods begin that ask for a secret, or do something with one."""
-_ONLY_ARGUMENT = re.compile(QUOTE + rb"[ \t]{0,4}(?:\)|\.to)")
+_ONLY_ARGUMENT = re.compile(QUOTE + rb"[ \t]{0,4}(?:[)}]|\.to)")
 _COMPARED = re.compile(rb"\.(?:equals|compareTo|assign|eq)\Z")
 
-_FLAG = re.compile(rb"(?:[ \t]{1,8}|" + QUOTE + rb",\s{0,40})(" + QUOTE + rb")?")
+_FLAG = re.compile(
+    rb"(?:[ \t]{1,8}|"
+    + QUOTE
+    + rb",\s{0,40}|(?:"
+    + QUOTE
+    + rb")?(?:\r?\n|\\{1,31}n)"
+    + LEAD
+    + rb"[ \t]{0,64}- )("
+    + QUOTE
+    + rb")?"
+)
+_CHANGED = re.compile(QUOTE + rb"?[ \t]{1,4}(?:->|\xe2\x86\x92)[ \t]{1,4}(" + QUOTE + rb")")
+"""From the value that was to the one that is: `token: "old" -> "new"`."""
+_QUOTE_ENTITY = re.compile(rb"&(?:#x27|#39|#34|quot);")
+_MARKED_UP = re.compile(rb"<(?:code|b|tt|kbd|samp|span|strong|em|i)(?: [^<>]{0,60})?>")
+_SMART = (b"\xe2\x80\x9c", b"\xe2\x80\x98")
 
 LOOK = 512
 """Characters of a value that are read before it is judged."""
@@ -122,7 +144,7 @@ _RUN_ELEMENT = re.compile(rb"[^\s<>\\\x1b\x00\"']{1,512}")
 _RUN_DEFAULT = re.compile(rb"[^\s\"'`<>\\\x1b\x00{}$]{1,512}")
 _RUN_CSV = re.compile(rb"[^\s\"'`<>\\\x1b\x00,]{1,512}")
 _PERCENT_END = re.compile(
-    rb"%(?:25)?(?:26|0[aAdD]|22|20|3[bB]|2[cC])|&amp;|\xe3\x80[\x81\x82]|\xef\xbc[\x8c\x9b]"
+    rb"%(?:25)?(?:26|0[aAdD]|22|20|3[bB]|2[cC])|&amp;|\xe2\x80[\x99\x9d]|\xe3\x80[\x81\x82]|\xef\xbc[\x8c\x9b]"
 )
 """What ends a value within its run: signs of an address, an entity, full-width commas and full stops."""
 _INSIDE = {q: re.compile(rb"(?:[^\"" + q + rb"\\\r\n]|\\[^\r\n]){0,512}") for q in (b'"', b"'", b"`")}
@@ -130,7 +152,8 @@ _INSIDE_STRING = {q: re.compile(rb"(?:[^\"" + q + rb"\\\r\n]|\\[^\r\n\"]){0,512}
 """Within a string of JSON, whose own escaped quote ends what other quotes begin."""
 _INSIDE_ESCAPED = re.compile(rb"(?:[^\\\"\r\n]|\\{1,31}u00(?:2[1346-9a-f]|3[c-e]|26))" + rb"{0,512}")
 _END_OF_LINE = re.compile(
-    rb"[ \t]*(?:\r?\n|\Z|(?<=[ \t]);[ \t]|;(?:\r?\n|\\{1,31}[nr])|\\{1,31}[nr]|\x1b\[|\\{1,31}\"|#|//)"
+    rb"[ \t]*(?:\r?\n|\Z|(?<=[ \t]);[ \t]|;(?:\r?\n|\\{1,31}[nr])|\\{1,31}[nr]"
+    rb"|\x1b\[|\\{1,31}\"|#|//|</?[a-z])"
 )
 _NUMBER = re.compile(rb"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,4})?(?=[\s,}\]]|\\|\Z)")
 _UPPER = re.compile(rb"[A-Z][A-Z0-9_]*\Z")
@@ -176,6 +199,12 @@ def _has_value(data: bytes, start: int, end: int) -> bool:
     return data.find(b"alue", start, end) >= 0 or data.find(b"ALUE", start, end) >= 0
 
 
+def changed_value(data: bytes, value: Value) -> Value | None:
+    """What took the place of a value, as plans and diffs show it: `"old" -> "new"`."""
+    match = _CHANGED.match(data, value.end)
+    return read(data, match.end(), match[1], Style.QUOTED) if match else None
+
+
 def flag_value(data: bytes, end: int) -> Value | None:
     """The argument behind a command line flag that ends at `end`."""
     match = _FLAG.match(data, end)
@@ -201,6 +230,12 @@ def _assigned(data: bytes, begin: int, end: int) -> Value | None:
         return None  # A part of a longer name: "arn:aws:x:secret:name".
     if operator in (b"|", b"\xe2\x94\x82", b"\xe2\x94\x83"):
         return read(data, match.end(), b"", Style.CONFIG) if gap and after else None
+    if data[match.end() : match.end() + 3] in _SMART:
+        return read(data, match.end() + 3, b"", Style.QUOTED)
+    if operator == b"<<<":
+        return read(data, match.end(), b"", Style.ENV)
+    if marked := _MARKED_UP.match(data, match.end()):
+        return read(data, marked.end(), b"", Style.CONFIG, _RUN_ELEMENT)
     nested = _NESTED.match(data, end)
     if nested:
         return read(data, nested.end(), nested[1], Style.QUOTED)
@@ -317,7 +352,8 @@ def tagged_value(data: bytes, begin: int, end: int) -> Value | None:
     run = _RUN_ELEMENT.match(data, match.end())
     if run is None or not data[run.end() : run.end() + 40].lstrip().startswith((b"</", b"<\\/")):
         return None
-    return Value(*run.span(), Style.QUOTED)
+    quote = _QUOTE_ENTITY.search(data, *run.span())
+    return Value(run.start(), quote.start() if quote else run.end(), Style.QUOTED)
 
 
 def _argument(data: bytes, begin: int, end: int) -> Value | None:
@@ -333,7 +369,8 @@ def _argument(data: bytes, begin: int, end: int) -> Value | None:
     match = _CALL.match(data, end)
     if match:
         value = read(data, match.end(), match[1] or b"", Style.APART, _RUN_CODE)
-        if value and match[1] and _is_given_to(data, begin, end) and _ONLY_ARGUMENT.match(data, value.end):
+        given = match[1] and (_is_given_to(data, begin, end) or _is_declared(data, begin))
+        if value and given and _ONLY_ARGUMENT.match(data, value.end):
             return replace(value, style=Style.QUOTED)
         return value
     return None
@@ -344,6 +381,11 @@ def _is_listed(data: bytes, begin: int, value: Value | None) -> bool:
     if value is None or _PAIR_BEGINS.search(data, max(0, begin - 40), begin):
         return False
     return _LIST_GOES_ON.match(data, value.end) is not None
+
+
+def _is_declared(data: bytes, begin: int) -> bool:
+    """Whether a type of text stands in front of the name: the brackets behind it hold its first value."""
+    return _DECLARED.search(data, max(0, begin - 24), begin) is not None
 
 
 def _is_given_to(data: bytes, begin: int, end: int) -> bool:

@@ -13,11 +13,22 @@ import re2
 
 from penumbra import rules
 from penumbra.redaction.span import Rank, Span
-from penumbra.redaction.values import entropy, is_placeholder
+from penumbra.redaction.values import entropy, is_placeholder, kinds
 
 _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
-TAIL = re2.compile(rb"[_-]([A-Za-z0-9]{28,})", _OPTIONS)
+TAIL = re2.compile(
+    rb"[_-]([A-Za-z0-9]{28,})|\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27}|[0-9a-f]{32}\.[A-Za-z0-9]{16}", _OPTIONS
+)
+_DOTTED = (
+    # An id of digits in base64, a time, a signature: of bots of Discord.
+    re.compile(
+        rb"(?<![\w.+/-])[MNO][A-Za-z0-9_-]{22,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,42}(?![\w.+/-])"
+    ),
+    # An id and a secret: of Zhipu and its like.
+    re.compile(rb"(?<![\w.+/-])[0-9a-f]{32}\.(?=[A-Za-z]{0,15}[0-9])[A-Za-z0-9]{16}(?![\w.+/-])"),
+)
+"""Tokens in parts with points between them that nothing else is written like."""
 _PART = rb"(?:[a-z0-9]{1,14}|[A-Z0-9]{1,14}|[A-Z][a-z]{1,14})"
 _PREFIX = re.compile(
     rb"(?:[a-z][a-z0-9]{1,14}|[A-Z][A-Z0-9]{1,14}|[A-Z][a-z]{1,14})(?:[_-]" + _PART + rb"){0,3}"
@@ -34,8 +45,12 @@ _TELLING = tuple(_SPEC["telling"].split())
 
 def prefixed_tokens(data: bytes) -> Iterator[Span]:
     """Spans of whole tokens, with their prefixes."""
+    dotted = False
     for match in TAIL.finditer(data):
         start, end = match.span(1)
+        if start < 0:
+            dotted = True
+            continue
         low = max(0, start - 1 - _LONGEST_PREFIX)
         start = low + len(data[low : start - 1].rstrip(_PREFIX_CHARACTERS))
         prefix = data[start : match.start()]
@@ -44,6 +59,10 @@ def prefixed_tokens(data: bytes) -> Iterator[Span]:
         if _END.match(data, end) or not _is_random(match[1], prefix.decode("ascii").lower()):
             continue
         yield Span(start, end, "token", "prefixed-token", Rank.STRUCTURE, sure=True)
+    for pattern in _DOTTED if dotted else ():
+        for match in pattern.finditer(data):
+            if kinds(match[0].decode("ascii")) == 3:
+                yield Span(*match.span(), "token", "dotted-token", Rank.GENERIC, sure=True)
 
 
 def _is_random(tail: bytes, prefix: str) -> bool:

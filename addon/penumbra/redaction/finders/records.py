@@ -101,6 +101,15 @@ _HEAD = re.compile(rb"(?:" + _QUOTE + rb")?([A-Za-z_][\w.-]{1,79})(?:" + _QUOTE 
 _FLAG = re.compile(rb"--([a-z][\w-]{2,60})" + _QUOTE + rb"[^()\n]{0,160}\Z")
 """`add_argument("--password", default="…")`."""
 
+_WHERE = re.compile(
+    rb"(?i)"
+    + _QUOTE
+    + rb"(?:,[^;\n]{0,120})?\s{1,8}where\s{1,8}[\w.]{0,40}(?:name|key|setting|option|param)\s{0,4}=\s{0,4}N?"
+    + _QUOTE
+    + rb"([\w./:-]{2,80})"
+)
+"""`UPDATE settings SET value = '…' WHERE name = 'smtp_password'`."""
+
 
 def _records(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
     for place in places:
@@ -141,6 +150,8 @@ def _names(data: bytes, match: re.Match[bytes], value: Value) -> Iterator[Name]:
         return
     if flag := _FLAG.search(before):
         yield _judge(flag[1])
+    if chosen := _WHERE.match(behind):
+        yield _judge(chosen[1])
     if not match[1]:
         yield from _in_lines(before, behind)
     opening = _opening(before)

@@ -16,10 +16,15 @@ _LINE_END = rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)"
 _LEAD = rb"(?:[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t)|[\w./-]{1,80}[:-][0-9]{1,7}[:-]|[+>-](?=[ (]))?"
 _GAP = rb"(?:[ \t]|\\{1,31}[tr]|" + _LINE_END + _LEAD + rb"){0,40}+"
 _QUOTE = rb"(?:\\{0,31}[\"`\[\]])?"
-_TABLE = _QUOTE + rb"(?:[\w$]{1,64}" + _QUOTE + rb"\." + _QUOTE + rb")?([\w$]{1,64})" + _QUOTE
+_TABLE = _QUOTE + rb"(?:[\w$]{1,64}" + _QUOTE + rb"\." + _QUOTE + rb"){0,2}([\w$]{1,64})" + _QUOTE
 _COLUMNS = rb"\(([^()]{1,4000})\)"
 _INSERT = re.compile(
-    rb"(?i)(?:insert|replace)[ ]{1,4}(?:ignore[ ])?into[ ]{1,4}" + _TABLE + rb"(?:" + _GAP + _COLUMNS + rb")?"
+    rb"(?i)(?:insert|replace)[ ]{1,4}(?:ignore[ ])?(?:into[ ]{1,4}|(?=\[))"
+    + _TABLE
+    + rb"(?:"
+    + _GAP
+    + _COLUMNS
+    + rb")?"
     rb"[^()';]{0,80}?values?" + _GAP
 )
 _COPY = re.compile(
@@ -169,6 +174,14 @@ def _judged(data: bytes, start: int, end: int, name: Name) -> list[Span]:
 
 SQL_ROWS = Finder(
     "sql-rows",
-    (b"insert into", b"insert ignore into", b"replace into", b"create table", b"create temp", b"copy "),
+    (
+        b"insert into",
+        b"insert [",
+        b"insert ignore into",
+        b"replace into",
+        b"create table",
+        b"create temp",
+        b"copy ",
+    ),
     _rows,
 )

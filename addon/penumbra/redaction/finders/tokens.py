@@ -54,6 +54,16 @@ _JOINTS = tuple(bytes((byte,)) for byte in b"_-")
 _BLOB = re.compile(rb"[A-Za-z0-9+/]{24}")
 _NEAR_HOST = re.compile(rb"@(?:127\.|\[::1\]|[A-Za-z0-9_-]{1,63}(?![A-Za-z0-9_.-]))")
 """This machine, or a name without a domain."""
+_LOGIN_WORDS = re.compile(
+    rb"(?i)(?:(?:my|your|the|some|user(?:name)?|pass(?:word|wd|phrase)?|pwd|pw|secret|token|key|api|foo|bar|baz|qux"
+    rb"|login|test|example|sample|aws|db|app|client)[ _.-]?)+"
+)
+_JOINT_OF_WORDS = re.compile(rb"\w[ _.-]\w")
+_PERCENT = re.compile(rb"%[0-9A-Fa-f]{2}")
+_NOBODYS_HOST = re.compile(
+    rb"@(?:[\w-]{1,63}\.){0,4}(?:example(?:\.[a-z]{2,6})?|invalid|test|host(?:name)?|server|domain|yourdomain)(?![\w-])"
+)
+"""What is kept for documents, and what stands there for a name."""
 _FILLER = compile_pattern(r"[xX]{6}|[*.]{4}|0{12}|your|YOUR|EXAMPLE\z")
 _DIGITS = b"0123456789"
 _IDENTIFIER = re.compile("[a-z0-9]+(?:[_-]+[a-z0-9]+)+")
@@ -223,7 +233,7 @@ def _accept(rule: Rule, data: bytes, match: re.Match[bytes]) -> Span | None:
         return None
     if not _fits(rule, data[start:end]) or (rule.boundary and _is_in_blob(data, start, end)):
         return None
-    if rule.value == "login" and _repeats_user(data, start, end):
+    if rule.value == "login" and (_repeats_user(data, start, end) or _is_documented(data, start, end)):
         return None
     if rule.allows and any(_is_allowed(allow, data, match, start, end) for allow in rule.allows):
         return None
@@ -237,6 +247,15 @@ def _repeats_user(data: bytes, start: int, end: int) -> bool:
     return data[max(0, start - len(value) - 4) : start] == b"://" + value + b":" and bool(
         _NEAR_HOST.match(data, end)
     )
+
+
+def _is_documented(data: bytes, start: int, end: int) -> bool:
+    """Whether a login only shows how one is written: words about logins with joints between them
+    (`aws_key:aws_secret@`), or, before a host that is nobody's, without joints: `foo:mypass@example.com`."""
+    text = _PERCENT.sub(b" ", data[start:end])
+    if not _LOGIN_WORDS.fullmatch(text):
+        return False
+    return _JOINT_OF_WORDS.search(text) is not None or bool(_NOBODYS_HOST.match(data, end))
 
 
 def _place(rule: Rule, match: re.Match[bytes]) -> tuple[int, int]:
