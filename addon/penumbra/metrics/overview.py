@@ -8,6 +8,7 @@ from typing import Any
 from penumbra.metrics.advice import advice
 from penumbra.metrics.amounts import Amounts
 from penumbra.metrics.journal import SECONDS, Journal
+from penumbra.metrics.sessions import Session
 
 Record = dict[str, Any]
 
@@ -55,7 +56,11 @@ def session(journal: Journal, name: str) -> Record | None:
     """One of them, with its turns."""
     if (found := journal.sessions.get(name)) is None:
         return None
-    turns = [turn.record() for turn in found.turns]
+    return with_turns(found, [turn.record() for turn in found.turns])
+
+
+def with_turns(found: Session, turns: list[Record]) -> Record:
+    """A session, with what was said of its turns."""
     return {**found.record(), "amounts": amounts(found.amounts), "turns": turns}
 
 

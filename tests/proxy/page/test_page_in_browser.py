@@ -103,6 +103,20 @@ def test_it_is_live_is_led_by_keys_and_runs_nothing(page, browser):
     assert browser.said == []
 
 
+def test_many_tabs_of_one_browser(page, browser):
+    """It has six connections to a host, and none is left where each tab holds one."""
+    shown = page()
+    browser.open(shown.link)
+    browser.until(DRAWN)
+    browser.until("document.getElementById('live').textContent.startsWith('live')")
+    for _ in range(7):
+        browser.run("window.open('/') !== null")
+    browser.until("document.getElementById('live').textContent === 'every 10 seconds'")
+    assert browser.run("fetch('data/now').then(response => response.status)") == 200
+    shown.tool_prints()
+    browser.until("document.querySelector('main').textContent.includes('claude-cli')")
+
+
 def test_axe_finds_nothing(page, browser):
     if not (script := axe()):
         lacking("npm, or axe-core from it")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import orjson
 
 from penumbra.flow.engines import Lease
 from penumbra.flow.page.texts import Texts
@@ -15,6 +17,7 @@ from penumbra.metrics import overview, side_by_side
 from penumbra.metrics.totals import Metrics
 
 HISTORY_DAYS = 30
+_TURNS_AT_ONCE = 50
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 Record = dict[str, Any]
 
@@ -44,7 +47,7 @@ class Figures:
         """The days of the history."""
         with self.lease() as lease:
             days = await asyncio.wrap_future(lease.engine.history.last(HISTORY_DAYS))
-        return overview.past(days)
+        return await asyncio.to_thread(overview.past, days)
 
     async def result(self, number: int) -> Record | None:
         """One result, and where texts are kept, both of its forms."""
@@ -58,39 +61,69 @@ class Figures:
             record |= {"rows": compared.rows, "is_cut": compared.is_cut}
         return record
 
-    async def everything(self) -> Record:
-        """For export."""
-        each = [self.session(record["id"]) for record in self.sessions()]
-        return {**self.now(), "days": await self.past(), "conversations": each}
+    async def everything(self) -> bytes:
+        """For export, as JSON."""
+        # Each by itself: while one is written, nobody else has a turn, in whatever thread that is.
+        conversations = [
+            orjson.Fragment(await asyncio.to_thread(orjson.dumps, each))
+            for each in await self._conversations()
+        ]
+        all_of_it = {**self.now(), "days": await self.past(), "conversations": conversations}
+        return await asyncio.to_thread(orjson.dumps, all_of_it)
 
     async def table(self, of: str) -> str | None:
         """The same as CSV: `days`, `conversations`, `turns` or `results`; None: it is none of these."""
-        if of == "days":
-            return _csv(_flat({"day": day["day"]}, day["amounts"]) for day in await self.past())
-        if of == "conversations":
-            return _csv(
-                _flat(
-                    {"day": day["day"], "conversation": each["id"], "agent": each["agent"]}, each["amounts"]
-                )
-                for day in await self.past()
-                for each in day["conversations"]
-            )
-        turns = [
-            (record["id"], turn)
-            for record in self.sessions()
-            for turn in (self.session(record["id"]) or {"turns": []})["turns"]
-        ]
-        if of == "turns":
-            return _csv(
-                _flat({"conversation": name, **_plain(turn)}, turn["amounts"]) for name, turn in turns
-            )
-        if of == "results":
-            return _csv(
-                {"conversation": name, "turn": turn["number"], "time": turn["time"], **_plain(result)}
-                for name, turn in turns
-                for result in turn["results"]
-            )
-        return None
+        if (rows := _ROWS.get(of)) is None:
+            return None
+        records = await (self.past() if of in ("days", "conversations") else self._conversations())
+        return await asyncio.to_thread(lambda: _csv(rows(records)))
+
+    async def _conversations(self) -> list[Record]:
+        """Those since the start with their turns, a few turns at a time: no request waits for all of it."""
+        conversations = []
+        for session in list(self.metrics.journal.sessions):
+            turns: list[Record] = []
+            for turn in list(session.turns):
+                turns.append(turn.record())
+                if len(turns) % _TURNS_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+            conversations.append(overview.with_turns(session, turns))
+            await asyncio.sleep(0)
+        return conversations
+
+
+def _days(days: list[Record]) -> Iterator[Record]:
+    for day in days:
+        yield _flat({"day": day["day"]}, day["amounts"])
+
+
+def _past_conversations(days: list[Record]) -> Iterator[Record]:
+    for day in days:
+        for each in day["conversations"]:
+            named = {"day": day["day"], "conversation": each["id"], "agent": each["agent"]}
+            yield _flat(named, each["amounts"])
+
+
+def _turns(conversations: list[Record]) -> Iterator[Record]:
+    for conversation in conversations:
+        for turn in conversation["turns"]:
+            yield _flat({"conversation": conversation["id"], **_plain(turn)}, turn["amounts"])
+
+
+def _results(conversations: list[Record]) -> Iterator[Record]:
+    for conversation in conversations:
+        for turn in conversation["turns"]:
+            of = {"conversation": conversation["id"], "turn": turn["number"], "time": turn["time"]}
+            for result in turn["results"]:
+                yield {**of, **_plain(result)}
+
+
+_ROWS: Mapping[str, Callable[[list[Record]], Iterator[Record]]] = {
+    "days": _days,
+    "conversations": _past_conversations,
+    "turns": _turns,
+    "results": _results,
+}
 
 
 def _plain(record: Record) -> Record:

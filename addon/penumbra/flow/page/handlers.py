@@ -22,6 +22,8 @@ from penumbra.metrics import exposition
 COOKIE = "penumbra_page"
 _log = logging.getLogger(__name__)
 _MOST_LISTENERS = 20
+_MOST_OF_ONE = 4
+"""Streams of one browser. Over HTTP/1.1 it has six connections to a host for all its tabs."""
 _PAUSE, _ALIVE = 1.0, 15.0
 """Seconds between two events, and between two signs of life where there is none."""
 _TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
@@ -39,18 +41,30 @@ _HEADERS = {
 
 
 @dataclass(eq=False)
+class Listener:
+    """Somebody who is told that there is something new."""
+
+    browser: tuple[str, ...]
+    """What tells it from others."""
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    rests: bool = False
+    """It has to make room for another tab, and to ask by itself from time to time."""
+
+
+@dataclass(eq=False)
 class Page:
     """What all handlers share. `pause` is the off switch."""
 
     figures: Figures
     access: Access
     pause: Callable[..., None]
-    listeners: set[asyncio.Event] = field(default_factory=set)
+    listeners: list[Listener] = field(default_factory=list)
+    """The oldest first."""
 
     def changed(self) -> None:
         """There is something new to be seen."""
         for listener in self.listeners:
-            listener.set()
+            listener.news.set()
 
 
 def application(page: Page) -> Application:
@@ -152,7 +166,8 @@ class Data(Guarded):
         figures = self.page.figures
         if of == "everything":
             self.set_header("Content-Disposition", 'attachment; filename="penumbra.json"')
-            self.json(await figures.everything())
+            self.set_header("Content-Type", "application/json")
+            self.finish(await figures.everything())
         elif of == "past":
             self.json(await figures.past())
         else:
@@ -193,34 +208,43 @@ class Scrape(Guarded):
 class Events(Guarded):
     """Server-sent events: each says that there is something new, and who listens asks for what it shows."""
 
-    listener: asyncio.Event | None = None
+    listener: Listener | None = None
 
     async def get(self) -> None:
         listeners = self.page.listeners
         if len(listeners) >= _MOST_LISTENERS:
             self.send_error(503)
             return
-        self.listener = asyncio.Event()
-        listeners.add(self.listener)
+        headers = self.request.headers
+        self.listener = listener = Listener((self.request.host, headers.get("User-Agent", "")))
+        same = [each for each in listeners if each.browser == listener.browser and not each.rests]
+        if len(same) >= _MOST_OF_ONE:
+            same[0].rests = True
+            same[0].news.set()
+        listeners.append(listener)
         self.set_header("Content-Type", "text/event-stream")
         try:
             await self._say(b": here\n\n")
-            while True:
-                try:
-                    await asyncio.wait_for(self.listener.wait(), _ALIVE)
-                    self.listener.clear()
-                    await self._say(b"data: %d\n\n" % time.time())
-                    await asyncio.sleep(_PAUSE)
-                except TimeoutError:
-                    await self._say(b": here\n\n")
+            while not listener.rests:
+                await self._tell(listener.news)
+            await self._say(b"event: rest\ndata: 0\n\n")
         except StreamClosedError:
             pass
         finally:
             self.on_connection_close()
 
     def on_connection_close(self) -> None:
-        if self.listener is not None:
-            self.page.listeners.discard(self.listener)
+        if self.listener in self.page.listeners:
+            self.page.listeners.remove(self.listener)
+
+    async def _tell(self, news: asyncio.Event) -> None:
+        try:
+            await asyncio.wait_for(news.wait(), _ALIVE)
+            news.clear()
+            await self._say(b"data: %d\n\n" % time.time())
+            await asyncio.sleep(_PAUSE)
+        except TimeoutError:
+            await self._say(b": here\n\n")
 
     async def _say(self, data: bytes) -> None:
         self.write(data)

@@ -227,7 +227,7 @@
       const sums = [
         ["requests", (row) => number(row.amounts.requests)], ["saved, net", (row) => tokens(row.amounts.net)], ["of results", (row) => part(row.amounts.shares.results)],
         ["of input", (row) => part(row.amounts.shares.input)], ["of the bill", (row) => part(row.amounts.shares.bill)], ["money, net", (row) => money(row.amounts)],
-        ["bill", (row) => (row.amounts.dollars || !row.amounts.unpriced ? dollars(row.amounts.dollars) : "unknown")], ["misses", (row) => number(sum(row.amounts.misses))], ["asked", (row) => number(row.amounts.asked)],
+        ["misses", (row) => number(sum(row.amounts.misses))], ["asked", (row) => number(row.amounts.asked)],
         ["secrets", (row) => number(sum(row.amounts.secrets))], ["errors", (row) => number(sum(row.amounts.errors) + (row.amounts.refused || 0))],
       ];
       return [
@@ -374,16 +374,23 @@
   try { chosen = localStorage.getItem("theme"); } catch { /* none */ }
   theme(chosen || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
 
+  // A browser has few connections to a host for all its tabs: where there are many, the oldest ones ask now and then.
+  let asking = 0;
+  const look = () => { state(); draw(false); };
   const listen = () => {
+    clearInterval(asking);
+    asking = 0;
     const events = new EventSource("data/events");
-    events.onopen = () => { live.textContent = "live"; state(); draw(false); };
+    events.onopen = () => { live.textContent = "live"; look(); };
     events.onerror = () => {
       live.textContent = "not connected";
       // A browser tries again where the connection broke, and not where it was refused.
       if (events.readyState === EventSource.CLOSED) setTimeout(listen, 10000);
     };
-    events.onmessage = () => { live.textContent = `live, ${new Date().toLocaleTimeString()}`; state(); draw(false); };
+    events.onmessage = () => { live.textContent = `live, ${new Date().toLocaleTimeString()}`; look(); };
+    events.addEventListener("rest", () => { events.close(); live.textContent = "every 10 seconds"; asking = setInterval(look, 10000); });
   };
+  document.addEventListener("visibilitychange", () => { if (asking && !document.hidden) listen(); });
   listen();
   draw(true);
 })();
