@@ -16,7 +16,7 @@ def _ask(text, pattern, *, seconds_a_line=0.0, **more):
     query = expand.parse(expand.encode({"id": REF, "pattern": pattern, **more}).decode())
     assert isinstance(query, expand.Query)
     ticks = iter(range(1_000_000_000))
-    return expand.answer(text, query, "expand_context", clock=lambda: next(ticks) * seconds_a_line)
+    return expand.result(text, query, "expand_context", clock=lambda: next(ticks) * seconds_a_line)
 
 
 @pytest.mark.parametrize("pattern", [r"(a?b?){700}z", r"a.{900}b.{900}z", r"((\w{1,9} ?){9}){99}"])

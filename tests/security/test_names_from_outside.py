@@ -7,7 +7,7 @@ from typing import Any
 
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.usage import added, flat
-from penumbra.expand.expansions import Answered
+from penumbra.expand.prepared import Answered
 from penumbra.metrics.asked_originals import ExpansionMetrics
 from penumbra.metrics.totals import counted_as
 from penumbra.redaction.redactor import Redactor

@@ -16,7 +16,7 @@ from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.metrics.events import EventLog
 from penumbra.store.database import MOVED_ID, VERSION, WARNING_ID, Database
 from penumbra.store.decisions import Decision, Facts
-from penumbra.store.exchanges import Known
+from penumbra.store.exchanges import PastResponse
 from penumbra.store.key_file import WARNING_ID as KEY_WARNING_ID
 from penumbra.store.key_file import installation_key
 from penumbra.store.seal import Seal
@@ -66,13 +66,13 @@ def test_without_the_key_there_is_nothing(tmp_path: Path) -> None:
     async def fill() -> None:
         stores = opened(tmp_path / "p")
         await stores.decisions.put({b"a": Decision("text", Facts())})
-        await stores.exchanges.put({b"b": Known("tool", "")})
+        await stores.exchanges.put({b"b": PastResponse("tool", "")})
         await stores.originals.put(b"s", {"r": "original"})
         stores.database.close()
 
     asyncio.run(fill())
     assert asyncio.run(go(KEY)) == (
-        {b"a": Decision("text", Facts())}, {b"b": Known("tool", "")}, "original",
+        {b"a": Decision("text", Facts())}, {b"b": PastResponse("tool", "")}, "original",
     )  # fmt: skip
     assert asyncio.run(go(b"x" * 32)) == ({}, {}, None)
 

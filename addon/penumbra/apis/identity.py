@@ -128,12 +128,12 @@ def _account(user: str) -> str:
 
 def _cookies(value: str) -> list[tuple[str, str]]:
     pairs = (pair.strip().partition("=") for pair in value.split(";"))
-    unlike = _known().cookies
+    unlike = _credential_rules().cookies
     return sorted((name, content) for name, _, content in pairs if name and name.lower() not in unlike)
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _CredentialRules:
     """The rule file."""
 
     headers: frozenset[str]
@@ -146,9 +146,9 @@ class _Known:
 
 
 @cache
-def _known() -> _Known:
+def _credential_rules() -> _CredentialRules:
     content = rules.load("credentials.yaml")
-    return _Known(
+    return _CredentialRules(
         frozenset(content["headers"]),
         frozenset(content["queries"]),
         frozenset(content["words"]),
@@ -163,24 +163,24 @@ def _known() -> _Known:
 
 @remembered(1_024)
 def _is_header(name: str) -> bool:
-    return name in _known().headers or _tells(name)
+    return name in _credential_rules().headers or _says_credential(name)
 
 
 @remembered(1_024)
 def _is_query(name: str) -> bool:
-    return name.lower() in _known().queries or _tells(name.lower())
+    return name.lower() in _credential_rules().queries or _says_credential(name.lower())
 
 
-def _tells(name: str) -> bool:
+def _says_credential(name: str) -> bool:
     if len(name) > _LONGEST_NAME:
         return True  # Nobody names anything like this: apart rather than together, and at once.
-    known = _known()
-    return name not in known.unlike and not known.words.isdisjoint(_OTHERS.split(name))
+    names = _credential_rules()
+    return name not in names.unlike and not names.words.isdisjoint(_OTHERS.split(name))
 
 
 def _signed(host: str, name: str, value: str) -> str | None:
     """What stays of a signature; None if it is none, or nobody at that host would check it."""
-    for header, pattern, hosts in _known().signed:
+    for header, pattern, hosts in _credential_rules().signed:
         if header == name and any(fnmatchcase(host.lower(), pattern) for pattern in hosts):
             match = pattern.fullmatch(value.encode("utf-8", "replace").decode())
             if match is not None:
@@ -191,4 +191,6 @@ def _signed(host: str, name: str, value: str) -> str | None:
 def _login(value: str) -> str | None:
     """What tells the account of a login whose tokens are renewed; None: it is no such login."""
     text = value.encode("utf-8", "replace").decode()
-    return next((account for pattern, account in _known().renewed if pattern.fullmatch(text)), None)
+    return next(
+        (account for pattern, account in _credential_rules().renewed if pattern.fullmatch(text)), None
+    )

@@ -199,7 +199,7 @@ class ResponsesFormat(ApiFormat):
         for place, value in enumerate(request.items(self.members(request).get("input"))):
             item = request.members(value)
             name = kind(request, item)
-            mark = known_by(request, item) if name in ("reasoning", "item_reference") else ""
+            mark = reasoning_name(request, item) if name in ("reasoning", "item_reference") else ""
             found += [Reasoning(place, mark)] if mark else []
         return found
 
@@ -271,7 +271,7 @@ def _is_client_search(document: Document, name: str, item: Mapping[str, Raw]) ->
     return name == "tool_search_call" and document.string(item.get("execution")) == "client"
 
 
-def known_by(document: Document, item: Mapping[str, Raw]) -> str:
+def reasoning_name(document: Document, item: Mapping[str, Raw]) -> str:
     """What reasoning is known by, whatever else a client leaves out of it."""
     opaque = document.string(item.get("encrypted_content"))
     return opaque or document.string(item.get("id")) or ""

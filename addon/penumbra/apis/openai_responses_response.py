@@ -17,7 +17,7 @@ from msgspec import Raw
 from penumbra.apis.base import ENDED_IN_AN_ERROR, Failure, InjectedCall, MadeCall, Turn
 from penumbra.apis.event import Event
 from penumbra.apis.openai_call_arguments import ResponsesArguments
-from penumbra.apis.openai_responses import CALLS, TEXTS, call_id, kind, known_by
+from penumbra.apis.openai_responses import CALLS, TEXTS, call_id, kind, reasoning_name
 from penumbra.apis.parts import joined_text
 from penumbra.apis.responses import Responses
 from penumbra.apis.stream import Framing
@@ -288,7 +288,7 @@ def read_turn(items: Sequence[bytes], end: dict[str, Any], injected_tool: str) -
             continue
         last = document.string(item.get("id")) or ""
         # Clients send it again whole, or refer to it by its id.
-        orphans = [*orphans, known_by(document, item), last] if name == "reasoning" else []
+        orphans = [*orphans, reasoning_name(document, item), last] if name == "reasoning" else []
         if id_ := call_id(document, name, item):
             real_calls.append(id_)
             made += [call] if (call := _made(document, name, item, id_)) else []

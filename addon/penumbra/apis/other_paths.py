@@ -47,7 +47,7 @@ UNKNOWN_SOCKET = SocketKind("unknown", None, '{"type":"error","error":{"message"
 
 
 @rules.cached
-def _known() -> Any:
+def _providers() -> Any:
     return rules.load("providers.yaml")
 
 
@@ -56,7 +56,7 @@ def others() -> tuple[Other, ...]:
     """Every kind of the rule file, in its order."""
     return tuple(
         Other(name, re2.compile(f"(?i){entry['path']}"), entry["does"] == "pass", entry.get("files", False))
-        for name, entry in _known()["others"].items()
+        for name, entry in _providers()["others"].items()
     )
 
 
@@ -65,7 +65,7 @@ def sockets() -> tuple[SocketKind, ...]:
     """Every kind of socket of the rule file."""
     return tuple(
         SocketKind(name, re2.compile(f"(?i){entry['path']}"), entry["error"])
-        for name, entry in _known()["sockets"].items()
+        for name, entry in _providers()["sockets"].items()
     )
 
 
@@ -83,8 +83,8 @@ def socket_by_path(path: str) -> SocketKind | None:
 
 def error(host: str, status: int, message: str) -> bytes:
     """An error body as the provider at a host writes it."""
-    shapes, host = _known()["errors"], host.lower()
-    for provider, hosts in _known()["providers"].items():
+    shapes, host = _providers()["errors"], host.lower()
+    for provider, hosts in _providers()["providers"].items():
         if provider in shapes and any(fnmatchcase(host, pattern) for pattern in hosts):
             return REQUESTS[shapes[provider]].error(status, message)
     return REQUESTS["openai_chat"].error(status, message)

@@ -166,7 +166,7 @@ def _link(state: bytes, tag: bytes, *parts: bytes) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _HistoryRules:
     """The rule file."""
 
     transparent: frozenset[str]
@@ -179,9 +179,9 @@ class _Known:
 
 
 @cache
-def _known() -> _Known:
+def _history_rules() -> _HistoryRules:
     content = rules.load("history.yaml")
-    return _Known(
+    return _HistoryRules(
         frozenset(content["transparent"]),
         frozenset(content["ignored"]),
         frozenset(content["texts"]),
@@ -203,7 +203,7 @@ def _piece(document: Document, message: Raw) -> Piece:
 def _read_piece(document: Document, message: Raw) -> Piece:
     members = document.members(message)
     role, type_ = document.string(members.get("role")), document.string(members.get("type"))
-    if role in _known().unseen_roles or type_ in _known().unseen_types:
+    if role in _history_rules().unseen_roles or type_ in _history_rules().unseen_types:
         return Piece(False)
     if role in _MODEL_ROLES or (
         role is None and type_ and is_of_model(document, kind(document, members), members)
@@ -231,14 +231,14 @@ class _Response:
     calls: list[bytes] = field(default_factory=list)
 
     def read(self, value: Raw) -> None:
-        document, known = self.document, _known()
+        document, rule = self.document, _history_rules()
         for item in document.items(value):
             if document.is_filled(item) or document.is_string(item):
                 self._block(item)
         members = document.members(value)
         if not members:
             return
-        named = next((members[name] for name in known.arguments if name in members), None)
+        named = next((members[name] for name in rule.arguments if name in members), None)
         if named is not None:
             type_ = document.string(members.get("type")) or ""
             if not type_.startswith("server_"):
@@ -246,9 +246,9 @@ class _Response:
                 self.calls.append(call(name, document.plain(named)))
             return
         for name, held in members.items():
-            if name in known.transparent:
+            if name in rule.transparent:
                 self._block(held)
-            elif name in known.calls:
+            elif name in rule.calls:
                 self.read(held)
 
     def _block(self, value: Raw) -> None:
@@ -258,7 +258,7 @@ class _Response:
             return
         members = document.members(value)
         type_ = document.string(members.get("type"))
-        if type_ not in _known().unseen_types and not document.plain(members.get("thought")):
+        if type_ not in _history_rules().unseen_types and not document.plain(members.get("thought")):
             self.read(value)
 
 
@@ -290,17 +290,17 @@ class _Words:
             self._mark(source)
 
     def _object(self, value: Raw, loose: bool) -> None:
-        document, known = self.document, _known()
+        document, rule = self.document, _history_rules()
         members = document.members(value)
         type_ = document.string(members.get("type")) or ""
-        if type_ in known.unseen_types or document.source(members.get("thought", value)) == b"true":
+        if type_ in rule.unseen_types or document.source(members.get("thought", value)) == b"true":
             return
-        if type_ and type_ not in known.texts:
+        if type_ and type_ not in rule.texts:
             loose = False
             self._mark(b"type " + type_.encode("utf-8", "surrogatepass"))
-        for name in sorted(members.keys() - known.ignored - {"type", "role"}):
+        for name in sorted(members.keys() - rule.ignored - {"type", "role"}):
             held = members[name]
-            if name in known.transparent:
+            if name in rule.transparent:
                 self.read(held, loose)
             elif document.source(held) not in (b"null", b"false", b'""', b"[]", b"{}"):
                 self._mark(b"{" + name.encode("utf-8", "surrogatepass"))

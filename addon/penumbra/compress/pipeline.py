@@ -18,7 +18,7 @@ from functools import partial
 from penumbra import errors
 from penumbra.compress import critical_lines, time_budget, token_estimate, wrapped
 from penumbra.compress.calls.classify import Call, classify
-from penumbra.compress.calls.envelope import split_envelope, tells_failure, with_cut_told, without_needless
+from penumbra.compress.calls.envelope import split_envelope, tells_failure, with_cut_noted, without_needless
 from penumbra.compress.families import shorten as families
 from penumbra.compress.result import Loss, Mode, Policy, Redact, Shortened, ToolOutput
 from penumbra.compress.shape import shape_of
@@ -209,7 +209,7 @@ class _Run:
         self.steps(AFTER_FAMILY, source)
         if self.loss is Loss.LOSSY:
             room = size(body) - size(self.text) - size(self.policy.overhead)
-            self.text = with_cut_told(self.text, whole, room, head + tail)
+            self.text = with_cut_noted(self.text, whole, room, head + tail)
         self.text = whole if len(self.stages) == stages else head + self.text + tail
 
     def _after_family(self, source: Source) -> Source:

@@ -39,21 +39,21 @@ def declare(loader: Loader) -> None:
 
 def unprefixed_options(names: Iterable[str]) -> list[str]:
     """One line for each name of an option that is ours but for its beginning."""
-    known = {option.name for option in OPTIONS}
+    ours = {option.name for option in OPTIONS}
     return [
         f"{name}: mitmproxy has no such option, did you mean {PREFIX}{name}?"
         for name in names
-        if name in known
+        if name in ours
     ]
 
 
 def unknown_options(names: Iterable[str]) -> list[str]:
     """One line for each name of an option that should be ours and is not."""
-    known = ["config", *(option.name for option in OPTIONS)]
+    ours = ["config", *(option.name for option in OPTIONS)]
     lines = []
     for name in names:
         if name.startswith(PREFIX.rstrip("_")):
-            near = meant(name.removeprefix(PREFIX), known)
+            near = meant(name.removeprefix(PREFIX), ours)
             hint = f"did you mean {PREFIX}{near}?" if near else "`penumbra proxy --help` names all"
             lines.append(f"{one_line(name)}: unknown option, {hint}")
     return lines

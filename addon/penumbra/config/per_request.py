@@ -44,7 +44,7 @@ def apply(settings: Settings, forge: Any) -> Settings:
     """Settings for one request, given the value of its `_forge` member. Raises OverrideError."""
     if not isinstance(forge, dict):
         raise OverrideError("_forge must be an object")
-    _known(FIELD, forge, _MEMBERS)
+    _refuse_unknown(FIELD, forge, _MEMBERS)
     if "tool_output_compression" not in forge:
         return settings
     wanted = forge["tool_output_compression"]
@@ -59,7 +59,7 @@ def apply(settings: Settings, forge: Any) -> Settings:
 
 
 def _apply_object(settings: Settings, wanted: Mapping[str, Any]) -> Settings:
-    _known(_PATH, wanted, _FIELDS)
+    _refuse_unknown(_PATH, wanted, _FIELDS)
     changes = {name: _value(_OPTIONS[name], wanted) for name in _OPTIONS if name in wanted}
     if (
         settings.redact_secrets
@@ -102,7 +102,7 @@ def apply_threshold(settings: Settings, value: str) -> Settings:
     match = re.fullmatch(r"(\d{1,9})(k?)", text, re.ASCII)
     if match is None:
         raise OverrideError(
-            f"X-Compression-Threshold must be off or a number of tokens, got '{_told(value)}'"
+            f"X-Compression-Threshold must be off or a number of tokens, got '{_shown(value)}'"
         )
     tokens = int(match[1]) * (1024 if match[2] else 1)
     return replace(settings, min_bytes=tokens * _BYTES_PER_TOKEN)
@@ -112,7 +112,7 @@ def apply_switch(settings: Settings, value: str) -> Settings:
     """Settings for one request with an `X-Penumbra` header: it passes as it comes, but for secrets. Raises
     OverrideError."""
     if value.strip().lower() not in ("off", "observe"):
-        raise OverrideError(f"X-Penumbra must be off or observe, got '{_told(value)}'")
+        raise OverrideError(f"X-Penumbra must be off or observe, got '{_shown(value)}'")
     return settings.untouched()
 
 
@@ -121,7 +121,7 @@ def is_observed(value: str) -> bool:
     return value.strip().lower() == "observe"
 
 
-def _known(where: str, members: Mapping[str, Any], allowed: tuple[str, ...]) -> None:
+def _refuse_unknown(where: str, members: Mapping[str, Any], allowed: tuple[str, ...]) -> None:
     for name in members:
         if name in allowed:
             continue
@@ -129,10 +129,10 @@ def _known(where: str, members: Mapping[str, Any], allowed: tuple[str, ...]) -> 
             raise OverrideError(f"{where}.{name} is unknown, did you mean {_PATH}.{name}?")
         near = meant(name[:_SHOWN], allowed)
         hint = f"did you mean {near}?" if near else f"allowed: {', '.join(allowed)}"
-        raise OverrideError(f"{where}.{_told(name)} is unknown, {hint}")
+        raise OverrideError(f"{where}.{_shown(name)} is unknown, {hint}")
 
 
-def _told(text: str) -> str:
+def _shown(text: str) -> str:
     """The beginning of a client's word, as it may stand in an error and in the log."""
     return errors.one_line(text[:_SHOWN])
 
@@ -140,7 +140,7 @@ def _told(text: str) -> str:
 def _mode(text: str) -> Mode:
     if (mode := parse_mode(text)) is None:
         raise OverrideError(
-            f"tool output compression must be disabled, safe, standard, or aggressive, got '{_told(text)}'"
+            f"tool output compression must be disabled, safe, standard, or aggressive, got '{_shown(text)}'"
         )
     return mode
 
@@ -148,7 +148,7 @@ def _mode(text: str) -> Mode:
 def _method(text: str) -> str:
     if (method := parse_method(text)) is None:
         raise OverrideError(
-            f"tool output compression method must be lzw, repair, or auto, got '{_told(text)}'"
+            f"tool output compression method must be lzw, repair, or auto, got '{_shown(text)}'"
         )
     return method
 

@@ -36,19 +36,19 @@ def provider(settings: Settings) -> tuple[str, Provider | None]:
     name, inline = settings.provider, settings.api
     if not name and len(settings.providers) == 1:
         name = next(iter(settings.providers))
-    found = settings.providers.get(name)
+    chosen = settings.providers.get(name)
     is_inline = bool(inline.endpoint or inline.api_key or inline.model)
-    if found is None and is_inline and (not name or name in _known()):
-        found = Provider("", inline.model, inline.api_key, inline.endpoint)
+    if chosen is None and is_inline and (not name or name in _own_endpoints()):
+        chosen = Provider("", inline.model, inline.api_key, inline.endpoint)
         name = name or _name_of(inline.endpoint)
-    if found is None:
+    if chosen is None:
         return name, None
-    if not found.auth and not found.api_key and not found.endpoint and settings.allow_captured_credentials:
-        found = replace(found, auth="oauth")
-    return name, found
+    if not chosen.auth and not chosen.api_key and not chosen.endpoint and settings.allow_captured_credentials:
+        chosen = replace(chosen, auth="oauth")
+    return name, chosen
 
 
-def _known() -> dict[str, str]:
+def _own_endpoints() -> dict[str, str]:
     """The providers that need no endpoint of their own, and their endpoints."""
     table = rules.load_as("strategies.yaml", Strategies)
     return {name: entry.endpoint for name, entry in table.providers.items()}
@@ -57,7 +57,9 @@ def _known() -> dict[str, str]:
 def _name_of(endpoint: str) -> str:
     """The provider whose host an endpoint is at; empty if that is nobody's."""
     host = urlsplit(endpoint).hostname if _is_url(endpoint) else None
-    return next((name for name, base in _known().items() if host and urlsplit(base).hostname == host), "")
+    return next(
+        (name for name, base in _own_endpoints().items() if host and urlsplit(base).hostname == host), ""
+    )
 
 
 def missing(settings: Settings) -> str:
@@ -89,32 +91,32 @@ def _api(settings: Settings) -> str:
 
 
 def _provider(settings: Settings) -> str:
-    known = _known()
-    name, found = provider(settings)
-    allowed = ", ".join(sorted({*known, *settings.providers}))
-    if found is None:
+    own = _own_endpoints()
+    name, chosen = provider(settings)
+    allowed = ", ".join(sorted({*own, *settings.providers}))
+    if chosen is None:
         if not name:
             return f"pipes.tool_output.provider: missing, needed by external_provider, allowed: {allowed}"
-        if name in known:
+        if name in own:
             return f"providers.{name}: missing, needed by the strategy external_provider"
         return f"pipes.tool_output.provider: got {shown(name)}, allowed: {allowed}"
     where = f"providers.{name}" if name in settings.providers else "pipes.tool_output.api"
-    if found.auth not in _AUTHS:
-        return f"{where}.auth: got {shown(found.auth)}, allowed: api_key or oauth"
-    if name not in known and not found.endpoint:
-        return f"{where}.endpoint: missing, needed for a provider other than {', '.join(sorted(known))}"
-    if found.endpoint and not _is_url(found.endpoint):
-        return f"{where}.endpoint: got {shown(found.endpoint)}, allowed: an http or https URL"
-    if not found.model and name not in known:
+    if chosen.auth not in _AUTHS:
+        return f"{where}.auth: got {shown(chosen.auth)}, allowed: api_key or oauth"
+    if name not in own and not chosen.endpoint:
+        return f"{where}.endpoint: missing, needed for a provider other than {', '.join(sorted(own))}"
+    if chosen.endpoint and not _is_url(chosen.endpoint):
+        return f"{where}.endpoint: got {shown(chosen.endpoint)}, allowed: an http or https URL"
+    if not chosen.model and name not in own:
         return f"{where}.model: missing, needed by the strategy external_provider"
-    if found.auth == "oauth" and not settings.allow_captured_credentials:
+    if chosen.auth == "oauth" and not settings.allow_captured_credentials:
         return (
             f"{where}.auth: oauth spends the clients' own credentials, "
             "which penumbra_allow_captured_credentials must allow"
         )
-    if found.auth == "oauth" and found.endpoint and not _is_private(found.endpoint):
-        return f"{where}.endpoint: got {shown(found.endpoint)}, allowed with auth: oauth: an https URL"
-    if found.auth != "oauth" and not found.api_key and not found.endpoint:
+    if chosen.auth == "oauth" and chosen.endpoint and not _is_private(chosen.endpoint):
+        return f"{where}.endpoint: got {shown(chosen.endpoint)}, allowed with auth: oauth: an https URL"
+    if chosen.auth != "oauth" and not chosen.api_key and not chosen.endpoint:
         return f"{where}.api_key: missing, needed by the strategy external_provider"
     return ""
 

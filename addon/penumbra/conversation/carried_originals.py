@@ -7,7 +7,7 @@ from functools import partial
 
 from penumbra.conversation import result_text
 from penumbra.conversation.model import Request, Rewritten
-from penumbra.expand.expansions import Original, Prepared
+from penumbra.expand.prepared import Original, Prepared
 from penumbra.redaction.unsearchable import Redact
 from penumbra.store.conversations import Conversations
 

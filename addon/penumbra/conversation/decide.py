@@ -159,8 +159,8 @@ class Decider:
         if late or tools.skips(item.tool, settings.skip_tools):
             policy, whole = Policy(mode=Mode.DISABLED), True
         asked = self.inputs.external.get(item.key)
-        answer = asked.form if asked is not None else None
-        shortened = answer or self._shorten(item, output, policy)
+        form = asked.form if asked is not None else None
+        shortened = form or self._shorten(item, output, policy)
         referents: tuple[str, ...] = ()
         if self._refers and not whole:
             if (duplicate := self._duplicate(item, output, shortened)) is not None:

@@ -47,7 +47,9 @@ from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Plan, Request, Shown
 from penumbra.conversation.refused import Refused, unsearched
 from penumbra.errors import RedactionError, Unreadable
-from penumbra.expand.expansions import Caller, Expansions, Prepared
+from penumbra.expand.caller import Caller
+from penumbra.expand.expansions import Expansions
+from penumbra.expand.prepared import Prepared
 from penumbra.expand.reference import References
 from penumbra.metrics.external_calls import ExternalMetrics
 from penumbra.redaction import ruleset
@@ -349,7 +351,7 @@ class Engine:
         """The request, in which results know the calls that only the provider has."""
         if not (missing := read.missing_calls(request)):
             return request
-        calls = await self.tool_calls.known(caller.scope, missing)
+        calls = await self.tool_calls.of_ids(caller.scope, missing)
         return read.with_calls(request, calls, caller.owner) if calls else request
 
     def _also_known_values(self, request: Request, caller: Caller, redact: Redact) -> Redact:

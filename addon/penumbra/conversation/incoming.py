@@ -10,7 +10,8 @@ from penumbra.apis.recognise import Api
 from penumbra.conversation.model import Head, Plan, Request, Rewritten
 from penumbra.conversation.room import NOT_KNOWN, Room
 from penumbra.conversation.usage_scale import UsageScale
-from penumbra.expand.expansions import Caller, Find, Prepared
+from penumbra.expand.caller import Caller
+from penumbra.expand.prepared import Find, Prepared
 from penumbra.store.decisions import Decision
 
 if TYPE_CHECKING:

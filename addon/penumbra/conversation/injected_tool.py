@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from penumbra.conversation import adoption
 from penumbra.conversation.incoming import Incoming
 from penumbra.conversation.model import Request
-from penumbra.expand.expansions import Terms
+from penumbra.expand.prepared import Terms
 from penumbra.store.conversations import ConversationState
 from penumbra.store.decisions import Decision
 

@@ -155,7 +155,7 @@ class _Message:
     form: bytes
     """Empty: it is left out in any case."""
     calls: frozenset[str]
-    answers: frozenset[str]
+    results: frozenset[str]
     text: str
     """What a user said in it; empty for all else."""
     leads: bool
@@ -222,11 +222,11 @@ def _groups(messages: Sequence[_Message]) -> list[range]:
     start = 0
     waiting: set[str] = set()
     for index, message in enumerate(messages):
-        if index > start and (message.says or not (waiting or message.answers)):
+        if index > start and (message.says or not (waiting or message.results)):
             groups.append(range(start, index))
             start, waiting = index, set()
         waiting |= message.calls
-        waiting -= message.answers
+        waiting -= message.results
     groups.append(range(start, len(messages)))
     return groups
 
@@ -235,7 +235,7 @@ def _read(wire: ApiFormat, source: bytes) -> _Message:
     document = Document(source)
     message = wire.message(document, document.root)
     own = _said(document, message.parts)
-    answers = frozenset(wire.pair(part) for part in message.of(Kind.RESULT))
+    results = frozenset(wire.pair(part) for part in message.of(Kind.RESULT))
     if any(part.block is document.root for part in message.of(Kind.REASONING)):
         form = b""
     elif message.opaque or any(_begins(text, table()["summaries"]) for text in own):
@@ -246,10 +246,10 @@ def _read(wire: ApiFormat, source: bytes) -> _Message:
         source=source,
         form=form,
         calls=frozenset(wire.pair(part) for part in message.of(Kind.CALL, Kind.OTHER) if not part.texts),
-        answers=answers,
+        results=results,
         text="\n".join(own).strip() if message.role == "user" else "",
         leads=message.role in _LEADING,
-        says=message.role == "user" and not answers,
+        says=message.role == "user" and not results,
     )
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from functools import cache
 
 import msgspec
@@ -24,16 +24,17 @@ from penumbra.apis.formats import FORMATS
 from penumbra.apis.parts import is_telling
 from penumbra.apis.prefix_hash import Chain
 from penumbra.compress.size import size
-from penumbra.errors import one_line, place
+from penumbra.errors import place
 from penumbra.expand import query as expand
 from penumbra.expand import replay
 from penumbra.expand import tool as injected_tool
+from penumbra.expand.caller import Caller
 from penumbra.expand.loop import Ask, Done
+from penumbra.expand.prepared import Answered, Find, Original, Prepared, Terms
 from penumbra.expand.reference import References
-from penumbra.expand.replay import History, Replayed
-from penumbra.redaction.shown_names import ShowName
+from penumbra.expand.replay import History
 from penumbra.store import exchanges
-from penumbra.store.exchanges import HeldResult, Known, orphan_key, signature_key, text_hash
+from penumbra.store.exchanges import PastResponse, orphan_key, signature_key, text_hash
 from penumbra.store.exchanges import key as exchange_key
 from penumbra.store.keyed_values import KeyedValues
 from penumbra.store.originals import Originals
@@ -42,143 +43,6 @@ from penumbra.wire.document import Document
 
 _DROP_BETA = "thinking-binding-controls"
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Original:
-    """A redacted original, and where it came from."""
-
-    text: str
-    tool: str = ""
-    family: str = ""
-
-
-Find = Callable[[str], Awaitable[Original | None]]
-"""Finds an original of the current request by its reference."""
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Whose request it is."""
-
-    scope: bytes
-    """Keyed hash of the connected host and all credentials; 32 bytes."""
-    session: str
-    """What all requests of the conversation have in common."""
-    possession: bytes = b""
-    """The same without what changes when a login is renewed: what the request proves by the history that
-    it carries is looked for under this. Empty: nothing of it changes."""
-    open: bool = False
-    """There is no credential: only what a request proves counts."""
-    joined: str = ""
-    """What the requests that it shares originals with have in common; empty: it shares them with none."""
-
-    @property
-    def owner(self) -> bytes:
-        """Who has to prove by a history that it is theirs."""
-        return self.possession or self.scope
-
-    def elsewhere(self, response_id: str) -> bytes:
-        """Whose a response is that only the provider has: an id that could be anybody's proves nothing."""
-        return self.owner if is_telling(response_id) else self.scope
-
-    def conversation(self) -> bytes:
-        """What is known of a conversation is scoped by this, and its references and originals; 32 bytes."""
-        return self._session(self.session, self.scope)
-
-    def shared(self) -> bytes:
-        """Where the originals lie that it shares, 32 bytes; empty: nowhere. A name that is only said joins
-        nothing that no credential stands behind."""
-        return self._session(self.joined, self.scope) if self.joined and not self.open else b""
-
-    def possessed(self) -> bytes:
-        """The same for what the request has to prove."""
-        return self._session(self.session, self.owner)
-
-    @staticmethod
-    def _session(name: str, whose: bytes) -> bytes:
-        session = name.encode("utf-8", "surrogatepass")
-        return hashlib.blake2b(session, key=whose, digest_size=32, person=b"penumbra opening").digest()
-
-
-Inherit = Callable[["Prepared"], Awaitable[Mapping[str, str]]]
-"""Redacted originals that the request carries, by reference; what else is taken over, is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What the settings and the headers say."""
-
-    wanted: bool
-    """The injected tool may be put into a conversation that has none yet. One that has it keeps it."""
-    at_stake: bool
-    """What the provider may hold of an adopted conversation must not change."""
-    hint: bool
-    """Shortened texts tell how to ask for the original."""
-    betas: str = ""
-    """The features that the request asks for in its headers."""
-    counting: bool = False
-    """The request only counts tokens: it gets no tool, and nothing is recorded."""
-    editing: bool = False
-    """Values are put back into edits."""
-    held: str = ""
-    """Name of the injected tool that the conversation's last request declared, as far as that is known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A request in which the model may ask for originals."""
-
-    wire: ApiFormat
-    tool: str
-    """The injected tool's name."""
-    caller: Caller
-    references: References
-    history: History
-    replayed: Replayed
-    owner: bytes
-    """What its responses are found by, together with the history in front of them."""
-    threaded: bool = False
-    """The provider keeps the history."""
-    inherit: Inherit | None = None
-    """The request has shown what an earlier login's conversation knew: to be called when it is accepted."""
-    earlier: bytes = b""
-    """That conversation."""
-    held: tuple[HeldResult, ...] = ()
-    """The results that the provider has when it has answered; before that, those that it has already."""
-    is_followed: bool = False
-    """The provider keeps the history, and all of it came from this very caller."""
-    show: ShowName = one_line
-    """How names of tools are told."""
-
-    @property
-    def rooms(self) -> tuple[bytes, ...]:
-        """What its originals are scoped by: its conversation, and what it shares them with."""
-        shared = self.caller.shared()
-        return (self.references.scope, shared) if shared else (self.references.scope,)
-
-    @property
-    def keeps_originals(self) -> bool:
-        """Whether the store has its originals: of callers who can be told from others, or by what only the
-        provider and they know."""
-        return self.threaded or not self.caller.open
-
-    @property
-    def before(self) -> str:
-        """The id by which the client names the response that it goes on from; empty if it names none."""
-        return self.history.visible[0].response_id if self.history.is_elsewhere else ""
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """One call of the injected tool and its response, for figures."""
-
-    ref: str
-    found: bool
-    sent: int
-    """Size of the response, UTF-8 bytes."""
-    tool: str
-    family: str
 
 
 @cache
@@ -197,7 +61,7 @@ class Expansions:
     def __init__(
         self,
         key: bytes,
-        exchanges: KeyedValues[Known],
+        exchanges: KeyedValues[PastResponse],
         originals: Originals,
         tool_calls: ToolCallCache,
         page_bytes: int = expand.PAGE_BYTES,
@@ -261,20 +125,20 @@ class Expansions:
         history, held = await self._history(wire, document, caller, owner, before)
         if injected_tool.name_for(tools) is None and not history.is_elsewhere:
             return None
-        known = await self._exchanges.get(history.all_keys())
+        past = await self._exchanges.get(history.all_keys())
         if held is not None:
-            known[history.keys[0]] = held
+            past[history.keys[0]] = held
         name = injected_tool.name_for(tools) or (held.tool if held else "")
         if not name:
             return None
         if injected_tool.name_for(tools) is None and (tools.own or not tools.continuable):
             # Nothing may be asked for in this response, and yet the provider holds what was asked before.
-            replay.put_back(wire, document, history, known, offered=False)
+            replay.put_back(wire, document, history, past, offered=False)
             return None
-        latest = _latest(history, known)
+        latest = _latest(history, past)
         if latest is None and terms.held and terms.held not in tools.names:
             name = terms.held
-        if not await self._belongs(history, known, latest, terms, caller):
+        if not await self._belongs(history, past, latest, terms, caller):
             return None
         if latest is not None and latest.tool not in tools.names:
             name = latest.tool
@@ -283,10 +147,10 @@ class Expansions:
         # Tools that stood in the input of a former request are still there for the model.
         if not terms.counting and tools.own:
             wire.declare(document, injected_tool.tool(name))
-        replayed = replay.put_back(wire, document, history, known, _DROP_BETA in terms.betas)
+        replayed = replay.put_back(wire, document, history, past, _DROP_BETA in terms.betas)
         # Where only the provider has the history, requests don't show which conversation they go on with.
-        known_as = held.conversation if held is not None and held.scope == caller.scope else b""
-        references = References(self._key, known_as or caller.conversation(), name, terms.hint)
+        conversation = held.conversation if held is not None and held.scope == caller.scope else b""
+        references = References(self._key, conversation or caller.conversation(), name, terms.hint)
         made = Prepared(wire, name, caller, references, history, replayed, owner, tools.threaded)
         if held is not None and held.scope == caller.scope:
             made = replace(made, held=held.held, is_followed=True)
@@ -295,7 +159,7 @@ class Expansions:
 
     async def _history(
         self, wire: ApiFormat, document: Document, caller: Caller, owner: bytes, before: Chain | None
-    ) -> tuple[History, Known | None]:
+    ) -> tuple[History, PastResponse | None]:
         """What responses of a request are found by, and what is known of the one that it only names."""
         visible = wire.visible(document)
         named = visible[0].response_id if visible else ""
@@ -303,8 +167,8 @@ class Expansions:
             chain = before or prefix_hash.of(document)
             return replay.read(wire, document, visible, owner, b"", chain), None
         elsewhere = caller.elsewhere(named)
-        one = exchange_key(elsewhere, visible[0])
-        held = (await self._exchanges.get([one])).get(one)
+        key = exchange_key(elsewhere, visible[0])
+        held = (await self._exchanges.get([key])).get(key)
         if held is not None and held.scope != caller.scope and held.hidden is not None:
             # Originals are for the credential that they were kept for; the calls need results all the same.
             results = tuple(map(replay.forgotten, held.hidden.results))
@@ -315,8 +179,8 @@ class Expansions:
     async def _belongs(
         self,
         history: History,
-        known: Mapping[bytes, Known],
-        latest: Known | None,
+        past: Mapping[bytes, PastResponse],
+        latest: PastResponse | None,
         terms: Terms,
         caller: Caller,
     ) -> bool:
@@ -325,21 +189,21 @@ class Expansions:
             return bool(latest.tool)
         if not terms.wanted:
             return False
-        adopted = not all(key in known for key in history.keys)
-        lost = history.is_elsewhere and history.keys[0] not in known
+        adopted = not all(key in past for key in history.keys)
+        lost = history.is_elsewhere and history.keys[0] not in past
         if not adopted or not (terms.at_stake or lost):
             return True
         if not terms.counting:
             # Final too: the next request of this conversation finds it.
-            without = Known("", text_hash(history.visible[-1].text), scope=caller.scope)
+            without = PastResponse("", text_hash(history.visible[-1].text), scope=caller.scope)
             await self._exchanges.put({history.keys[-1]: without})
         return False
 
     async def leave_undecided(self, caller: Caller, response_id: str) -> None:
         """A request without tools and without a past has got a response without words."""
         visible = Visible(-1, 0, (), "", "", 0, response_id=response_id)
-        known = Known("", text_hash(""), scope=caller.scope, undecided=True)
-        await self._exchanges.put({exchange_key(caller.elsewhere(response_id), visible): known})
+        response = PastResponse("", text_hash(""), scope=caller.scope, undecided=True)
+        await self._exchanges.put({exchange_key(caller.elsewhere(response_id), visible): response})
 
     async def keep(self, prepared: Prepared, originals: Mapping[str, str]) -> None:
         """Keep originals for requests that won't carry them."""
@@ -392,7 +256,7 @@ class Expansions:
         if query.identity() in provided:
             return expand.PROVIDED, original, query.ref
         most = max(page, expand.LEAST_BYTES)
-        text = await asyncio.to_thread(expand.answer, original.text, query, prepared.tool, most)
+        text = await asyncio.to_thread(expand.result, original.text, query, prepared.tool, most)
         if not page and size(text) > size(expand.NO_ROOM):
             return expand.NO_ROOM, original, query.ref
         provided.add(query.identity())
@@ -415,20 +279,20 @@ class Expansions:
         caller, owner, behind = prepared.caller, prepared.owner, prepared.replayed.behind
         if done.orphans:
             orphans = (orphan_key(caller.owner, known_by) for known_by in ("", *done.orphans))
-            await self._exchanges.put(dict.fromkeys(orphans, Known("", "")))
+            await self._exchanges.put(dict.fromkeys(orphans, PastResponse("", "")))
         begun, before = prepared.history.begun, prepared.history.front
         calls = begun.calls + done.calls if begun is not None else done.calls
         text = begun.text + done.text if begun is not None else done.text
         visible = Visible(0, 0, calls, text, "", 0, tokens=done.tokens)
         key, *others = exchanges.keys(owner, replace(visible, item=done.item), before)
         room = prepared.references.scope
-        known = Known(prepared.tool, text_hash(text), (), done.hidden, room, caller.scope)
+        response = PastResponse(prepared.tool, text_hash(text), (), done.hidden, room, caller.scope)
         if done.signed_late and done.hidden is not None:
             behind += (key,)
         if done.signature and behind:
-            bound = Known(prepared.tool, "", behind)
+            bound = PastResponse(prepared.tool, "", behind)
             await self._exchanges.put({signature_key(owner, done.signature): bound})
-        await self._exchanges.put(dict.fromkeys((key, *others), known))
+        await self._exchanges.put(dict.fromkeys((key, *others), response))
         if prepared.threaded and done.ids:
             await self._tool_calls.record(caller.scope, done.made)
             await self._remember_id(prepared, done)
@@ -437,7 +301,7 @@ class Expansions:
         if done.calls and not done.sound:
             # Of a response that broke off, clients keep the text and not the calls.
             words = replace(visible, calls=(), tokens=())
-            await self._exchanges.put({exchange_key(owner, words, before): replace(known, hidden=None)})
+            await self._exchanges.put({exchange_key(owner, words, before): replace(response, hidden=None)})
         if done.sound and prepared.inherit is not None:
             await self.keep(prepared, await prepared.inherit(prepared))
 
@@ -457,7 +321,7 @@ class Expansions:
             visible = Visible(-1, 0, (), "", "", 0, response_id=response_id)
             hidden = Hidden((), None, results, response_id=done.ids[-1])
             needed = bool(results) or response_id != done.ids[-1]
-            known = Known(
+            response = PastResponse(
                 prepared.tool,
                 text_hash(""),
                 hidden=hidden if needed else None,
@@ -466,13 +330,13 @@ class Expansions:
                 history=history,
                 held=prepared.held,
             )
-            await self._exchanges.put({exchange_key(caller.elsewhere(response_id), visible): known})
+            await self._exchanges.put({exchange_key(caller.elsewhere(response_id), visible): response})
 
 
-def _latest(history: History, known: Mapping[bytes, Known]) -> Known | None:
+def _latest(history: History, past: Mapping[bytes, PastResponse]) -> PastResponse | None:
     """What is known of the last response that says whether the injected tool is there."""
-    found = (known[key] for key in reversed(history.keys) if key in known)
-    return next((exchange for exchange in found if not exchange.undecided), None)
+    latest_first = (past[key] for key in reversed(history.keys) if key in past)
+    return next((response for response in latest_first if not response.undecided), None)
 
 
 def _owner(format_name: str, caller: Caller) -> bytes:

@@ -106,7 +106,7 @@ def parse(arguments: str) -> Query | str:
 
 
 def unknown(ref: str) -> str:
-    """The answer for an original that is not there: expired, or never of this conversation."""
+    """The result for an original that is not there: expired, or never of this conversation."""
     named = f" {ref}" if reference.is_ref(ref) else ""
     return (
         f"The full text of{named or ' this result'} is not available any more. Go on with what you have, "
@@ -114,14 +114,14 @@ def unknown(ref: str) -> str:
     )
 
 
-def answer(
+def result(
     text: str,
     query: Query,
     tool: str,
     page_bytes: int = PAGE_BYTES,
     clock: Callable[[], float] = time.thread_time,
 ) -> str:
-    """The answer to a query. `tool` is the injected tool's name, for the calls that it suggests; `clock`
+    """The result of a query. `tool` is the injected tool's name, for the calls that it suggests; `clock`
     says how much this thread has worked."""
     lines = text.split("\n")
     if len(lines) > 1 and not lines[-1]:
@@ -206,19 +206,18 @@ def _matching(lines: list[str], query: Query, page_bytes: int, clock: Callable[[
         shown, body = _groups(lines, hits, query.context, page_bytes)
         rest = len(hits) - shown
         following = sorted(hits)[shown] if rest else 0
-    told = head + (f"\n{body}" if hits else "")
+    listed = head + (f"\n{body}" if hits else "")
     if rest:
         what = f"{rest:,} more matching {'line' if rest == 1 else 'lines'} not shown"
-        return f'{told}\n[{what}. To go on: the same call with lines="{following}-{last}".]'
+        return f'{listed}\n[{what}. To go on: the same call with lines="{following}-{last}".]'
     if matches.last < last:
-        return (
-            f'{told}\n[To go on: the same call with lines="{matches.last + 1}-{last}", or a simpler pattern.]'
-        )
-    return told
+        onwards = f'lines="{matches.last + 1}-{last}"'
+        return f"{listed}\n[To go on: the same call with {onwards}, or a simpler pattern.]"
+    return listed
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Matches:
     hits: dict[int, int]
     """Line number -> byte offset of its first match."""
     last: int
@@ -227,7 +226,7 @@ class _Found:
     """Lines of which only the beginning was searched."""
 
 
-def _search(lines: list[str], pattern: Any, first: int, last: int, clock: Callable[[], float]) -> _Found:
+def _search(lines: list[str], pattern: Any, first: int, last: int, clock: Callable[[], float]) -> _Matches:
     """What a pattern matches, as far as the time goes; at least one line."""
     hits: dict[int, int] = {}
     cut: set[int] = set()
@@ -243,7 +242,7 @@ def _search(lines: list[str], pattern: Any, first: int, last: int, clock: Callab
             hits[number] = match.start()
         if clock() >= end:
             break
-    return _Found(hits, number, frozenset(cut))
+    return _Matches(hits, number, frozenset(cut))
 
 
 def _groups(lines: list[str], hits: dict[int, int], context: int, page_bytes: int) -> tuple[int, str]:

@@ -16,7 +16,7 @@ from penumbra.apis.base import Hidden, Visible
 from penumbra.apis.prefix_hash import Chain
 from penumbra.expand import query
 from penumbra.store import exchanges
-from penumbra.store.exchanges import Known
+from penumbra.store.exchanges import PastResponse
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import decode, encode
 from penumbra.wire.stand_ins import Fold
@@ -127,7 +127,7 @@ def forgotten(result: bytes) -> bytes:
 
 
 def put_back(
-    wire: ApiFormat, document: Document, history: History, known: Mapping[bytes, Known], offered: bool
+    wire: ApiFormat, document: Document, history: History, past: Mapping[bytes, PastResponse], offered: bool
 ) -> Replayed:
     """Edit a request: every hidden exchange whose response stands there unchanged.
 
@@ -136,24 +136,24 @@ def put_back(
     behind: list[bytes] = []
     exchanges: list[Hidden] = []
     unbound: int | None = None
-    for visible, one, signed in zip(history.visible, history.keys, history.signed, strict=True):
-        found = known.get(one)
+    for visible, key, signed in zip(history.visible, history.keys, history.signed, strict=True):
+        response = past.get(key)
         if (
-            found is not None
-            and found.hidden is not None
-            and one not in behind
-            and _unchanged(visible, found)
-            and wire.put_back(document, visible, found.hidden)
+            response is not None
+            and response.hidden is not None
+            and key not in behind
+            and _unchanged(visible, response)
+            and wire.put_back(document, visible, response.hidden)
         ):
-            behind.append(one)
-            exchanges.append(found.hidden)
-        bound = known.get(signed) if signed is not None else None
+            behind.append(key)
+            exchanges.append(response.hidden)
+        bound = past.get(signed) if signed is not None else None
         if unbound is None and bound is not None and not set(bound.behind) <= set(behind):
             unbound = visible.index
     dropped = unbound is not None and wire.drop_unbound(document, unbound, offered)
     return Replayed(tuple(behind), tuple(exchanges), dropped)
 
 
-def _unchanged(visible: Visible, known: Known) -> bool:
+def _unchanged(visible: Visible, response: PastResponse) -> bool:
     """Clients may leave the text of a response with calls out; another text is an edited response."""
-    return not visible.text.strip() or exchanges.text_hash(visible.text) == known.text
+    return not visible.text.strip() or exchanges.text_hash(visible.text) == response.text

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from penumbra.apis.base import Failure
 from penumbra.conversation.incoming import Accepted
 from penumbra.errors import place
-from penumbra.expand.expansions import Answered, Expansions, Find, Prepared
+from penumbra.expand.expansions import Expansions
 from penumbra.expand.loop import Done, ToolLoop
+from penumbra.expand.prepared import Answered, Find, Prepared
 from penumbra.flow.engines import Lease
 from penumbra.retry.portions import Portions
 from penumbra.wire import content_stream

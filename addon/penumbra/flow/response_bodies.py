@@ -12,8 +12,8 @@ from penumbra.apis import bedrock_invoke, upstream_error
 from penumbra.apis.base import Failure
 from penumbra.apis.formats import FORMATS
 from penumbra.errors import place
-from penumbra.expand.expansions import Prepared
 from penumbra.expand.loop import Done
+from penumbra.expand.prepared import Prepared
 from penumbra.flow import destination
 from penumbra.wire import content_encoding, content_stream, framing
 

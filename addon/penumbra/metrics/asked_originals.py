@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from penumbra.expand.expansions import Answered
+from penumbra.expand.prepared import Answered
 from penumbra.metrics.totals import counted_as
 
 _CONVERSATIONS = 200

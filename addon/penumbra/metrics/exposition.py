@@ -68,7 +68,7 @@ def _families(metrics: Metrics) -> Iterator[Family]:
 
 def _counted(journal: Journal) -> Iterator[Family]:
     sums = journal.amounts
-    for name, told, value in (
+    for name, help_text, value in (
         ("requests", "Requests that were read.", sums.requests),
         ("changed_requests", "Requests that were changed.", sums.changed),
         ("refused_requests", "Requests that were not sent.", sums.refused),
@@ -78,15 +78,15 @@ def _counted(journal: Journal) -> Iterator[Family]:
         ("hidden_calls", "Calls behind the client's.", sums.hidden_calls),
         ("missed_tokens", "Input tokens that should have come from the cache.", sums.missed),
     ):
-        yield f"{name}_total", "counter", told, [({}, value)]
+        yield f"{name}_total", "counter", help_text, [({}, value)]
 
 
-def _tokens(name: str, told: str, values: dict[str, int]) -> Family:
-    return _labelled(name, "state", told, values)
+def _tokens(name: str, help_text: str, values: dict[str, int]) -> Family:
+    return _labelled(name, "state", help_text, values)
 
 
-def _labelled(name: str, label: str, told: str, values: dict[str, int] | dict[str, float]) -> Family:
-    return f"{name}_total", "counter", told, [({label: key}, value) for key, value in values.items()]
+def _labelled(name: str, label: str, help_text: str, values: dict[str, int] | dict[str, float]) -> Family:
+    return f"{name}_total", "counter", help_text, [({label: key}, value) for key, value in values.items()]
 
 
 def _of_groups(label: str, groups: Iterable[tuple[str, ResultSums]]) -> Iterator[Family]:
@@ -111,9 +111,9 @@ def _histogram(journal: Journal) -> Family:
     return "added_seconds", "histogram", "Time added to a request.", samples
 
 
-def _lines(name: str, kind: str, told: str, samples: list[Sample]) -> Iterator[str]:
+def _lines(name: str, kind: str, help_text: str, samples: list[Sample]) -> Iterator[str]:
     name = _PREFIX + name
-    yield f"# HELP {name} {told}"
+    yield f"# HELP {name} {help_text}"
     yield f"# TYPE {name} {kind}"
     for labels, value in samples:
         end = "_bucket" if "le" in labels else ""

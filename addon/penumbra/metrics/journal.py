@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from penumbra.apis.billed_tokens import BilledTokens
-from penumbra.expand.expansions import Answered
+from penumbra.expand.prepared import Answered
 from penumbra.metrics import cache_miss
 from penumbra.metrics.amounts import Amounts
 from penumbra.metrics.cache_miss import Prompt

@@ -135,7 +135,7 @@ def _names(counts: Counter[str], mark: str = "") -> str:
 def _counted(counts: Counter[str]) -> str:
     """The most frequent first, those of one count by name, so that equal requests read alike."""
     ordered = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
-    told = [f"{name} {count:,}" for name, count in ordered[:_MOST_NAMES]]
+    parts = [f"{name} {count:,}" for name, count in ordered[:_MOST_NAMES]]
     if len(ordered) > _MOST_NAMES:
-        told.append(f"{len(ordered) - _MOST_NAMES} more")
-    return ", ".join(told)
+        parts.append(f"{len(ordered) - _MOST_NAMES} more")
+    return ", ".join(parts)

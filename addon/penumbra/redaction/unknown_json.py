@@ -86,7 +86,7 @@ class _Zone:
 
 
 @dataclass(slots=True)
-class Found:
+class Searched:
     """What a search came upon."""
 
     results: bool = False
@@ -111,13 +111,13 @@ class Anywhere:
 
     def redact(
         self, document: Document, search: Search, *, said: bool, policy: str = "", scope: bytes = b""
-    ) -> Found:
+    ) -> Searched:
         """Edit the strings that hold secrets. Raises RedactionError.
 
         `said`: also in what the model calls tools with. `policy`: what else the outcome depends on.
         `scope`: who is asking: what became of another one's items is not met.
         """
-        result, own = Found(), hashlib.blake2b(scope).digest()
+        result, own = Searched(), hashlib.blake2b(scope).digest()
         if document.members(document.root).keys() & _logins():
             return result
         for value, zone in _items(document, said):

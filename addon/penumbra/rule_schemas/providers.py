@@ -116,7 +116,7 @@ class Deviation(Strict, frozen=True):
 
     provider: str
     what: str
-    answer: str
+    response: str
     facts: dict[str, Any] = field(name="is")
 
 

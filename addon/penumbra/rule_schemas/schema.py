@@ -40,7 +40,7 @@ class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Choice:
-    """A mapping whose kind is told by which of these keys it has."""
+    """A mapping whose kind is wrong by which of these keys it has."""
 
     kinds: ClassVar[Mapping[str, type[Strict]]] = {}
 
@@ -103,14 +103,14 @@ def problems(kind: Any, value: Any, path: str = "") -> Iterator[str]:
     except ValueError as error:
         yield f"{path}: {error}".removeprefix(": ")
         return
-    told = [problem for part in _parts(kind, value, path) for problem in problems(*part)]
+    wrong = [problem for part in _parts(kind, value, path) for problem in problems(*part)]
     if _is_struct(kind) and isinstance(value, dict):
-        told += _of_keys(kind, value, path)
+        wrong += _of_keys(kind, value, path)
     if get_origin(kind) is dict and get_origin(get_args(kind)[0]) is Literal and isinstance(value, dict):
         keys = get_args(get_args(kind)[0])
-        told += [_unknown(key, keys, path) for key in value if key not in keys]
-    if told:
-        yield from told
+        wrong += [_unknown(key, keys, path) for key in value if key not in keys]
+    if wrong:
+        yield from wrong
     elif _is_struct(kind) and isinstance(value, dict):
         yield f"{path}: {message}".removeprefix(": ")
     else:

@@ -44,7 +44,7 @@ class HeldResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class PastResponse:
     """What is known of one response."""
 
     tool: str
@@ -113,12 +113,12 @@ def orphan_key(scope: bytes, known_by: str) -> bytes:
 
 
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(Known)
+_DECODER = msgspec.msgpack.Decoder(PastResponse)
 
 
-def _weigh(known: Known) -> int:
-    held = sum(_HELD_BYTES + len(result.tool) + len(result.name) for result in known.held)
-    hidden, own = known.hidden, _ENTRY_BYTES + held
+def _weigh(response: PastResponse) -> int:
+    held = sum(_HELD_BYTES + len(result.tool) + len(result.name) for result in response.held)
+    hidden, own = response.hidden, _ENTRY_BYTES + held
     if hidden is None:
         return own
     return own + sum(map(len, (*hidden.before, hidden.last or b"", *hidden.results)))
@@ -126,7 +126,7 @@ def _weigh(known: Known) -> int:
 
 SCHEMA = Schema(
     "answers",
-    lambda known: compress(_ENCODER.encode(known)),
+    lambda response: compress(_ENCODER.encode(response)),
     lambda record: _DECODER.decode(decompress(record)),
     _MEMORY_BYTES,
     _weigh,

@@ -16,7 +16,7 @@ from penumbra.store.compressed import Compressed
 from penumbra.store.conversations import Conversations
 from penumbra.store.database import Database
 from penumbra.store.decisions import Decision
-from penumbra.store.exchanges import Known
+from penumbra.store.exchanges import PastResponse
 from penumbra.store.history import History
 from penumbra.store.originals import Originals
 from penumbra.store.restorations import Restorations
@@ -37,7 +37,7 @@ class Stores:
     ) -> None:
         self.database = database
         self.decisions: Table[Decision] = Table(database, decisions.SCHEMA, ttl)
-        self.exchanges: Table[Known] = Table(database, exchanges.SCHEMA, ttl)
+        self.exchanges: Table[PastResponse] = Table(database, exchanges.SCHEMA, ttl)
         self.tool_calls: Table[MadeCall] = Table(database, tool_calls.SCHEMA, ttl)
         self.restorations: Restorations = Table(database, restorations.SCHEMA, ttl)
         self.conversations = Conversations(Table(database, conversations.SCHEMA, ttl))

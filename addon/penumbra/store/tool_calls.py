@@ -46,7 +46,7 @@ class ToolCallCache:
             }
         )
 
-    async def known(self, scope: bytes, ids: Iterable[str]) -> dict[str, MadeCall]:
+    async def of_ids(self, scope: bytes, ids: Iterable[str]) -> dict[str, MadeCall]:
         """The calls there are for these ids."""
         keys = {_key(scope, call_id): call_id for call_id in ids if is_telling(call_id)}
         return {keys[key]: call for key, call in (await self._table.get(keys)).items()}

@@ -1,4 +1,4 @@
-"""Responses over WebSocket, without a socket: frames, lanes of histories, calls that were heard."""
+"""Responses over WebSocket, without a socket: frames, lanes of histories, calls that were cache."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from penumbra.apis import prefix_hash, responses_socket
 from penumbra.apis.base import Failure, InjectedCall, MadeCall
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.responses_socket import Envelope, envelope
-from penumbra.expand.expansions import Caller, Expansions, Original, Prepared, Terms
+from penumbra.expand.caller import Caller
+from penumbra.expand.expansions import Expansions
 from penumbra.expand.loop import Ask, Done
+from penumbra.expand.prepared import Original, Prepared, Terms
 from penumbra.redaction import RedactionError
 from penumbra.store import exchanges, originals, tool_calls
 from penumbra.store.database import Database
@@ -121,21 +123,21 @@ def test_calls_are_heard_without_their_secrets() -> None:
         return text.replace("secret", "[REDACTED]")
 
     async def go() -> None:
-        _, heard = made(clean)
+        _, cache = made(clean)
         calls = [
             MadeCall(CALL, "Bash", '{"command":"echo secret"}'),
             MadeCall(CALL + "2", "Bash", "unreadable"),
             MadeCall(CALL + "3", "Write", "x" * 64_001),
             MadeCall("call_0", "Bash", "{}"),
         ]
-        await heard.record(b"p" * 32, calls)
-        known = await heard.known(b"p" * 32, [call.id for call in calls])
+        await cache.record(b"p" * 32, calls)
+        known = await cache.of_ids(b"p" * 32, [call.id for call in calls])
         assert {one: call.arguments for one, call in known.items()} == {
             CALL: '{"command":"echo [REDACTED]"}',
             CALL + "2": "",
             CALL + "3": "",
         }
-        assert await heard.known(b"q" * 32, [CALL]) == {}
+        assert await cache.of_ids(b"q" * 32, [CALL]) == {}
 
     asyncio.run(go())
 

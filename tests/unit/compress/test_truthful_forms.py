@@ -8,7 +8,7 @@ import re
 import pytest
 
 from penumbra.compress.calls.classify import classify
-from penumbra.compress.calls.envelope import with_cut_told
+from penumbra.compress.calls.envelope import with_cut_noted
 from penumbra.compress.calls.log_files import is_data
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
@@ -243,6 +243,6 @@ def test_what_saves_little_leaves_nothing_out() -> None:
 def test_telling_of_the_clients_cut_makes_no_text_longer() -> None:
     whole = "row\n" * 30 + "[900 lines truncated]\n"
     for room, end in ((200, "([900 lines truncated])]"), (80, "had cut before]"), (40, "row")):
-        text = with_cut_told("row\nrow", whole, room)
+        text = with_cut_noted("row\nrow", whole, room)
         assert text.endswith(end)
         assert len(text) <= len("row\nrow") + room

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penumbra.expand import query as expand
-from penumbra.expand.query import Query, answer, parse
+from penumbra.expand.query import Query, parse, result
 from support.cases import each
 from support.examples import examples
 
@@ -27,7 +27,7 @@ def query(**more: Any) -> Query:
 
 
 def ask(text: str, page_bytes: int = 10_000, **more: Any) -> str:
-    return answer(text, query(**more), TOOL, page_bytes)
+    return result(text, query(**more), TOOL, page_bytes)
 
 
 def test_all_of_it_is_the_very_text() -> None:
@@ -111,7 +111,7 @@ def test_a_pattern_shows_numbers_and_context() -> None:
 @pytest.mark.parametrize("pattern", ["(", "a(?=b)", r"(a)\1", "*", "x" * 2000])
 def test_patterns_that_cannot_be_used_are_told(pattern: str) -> None:
     found = parse(json.dumps({"id": REF, "pattern": pattern}))
-    said = found if isinstance(found, str) else answer(TEXT, found, TOOL)
+    said = found if isinstance(found, str) else result(TEXT, found, TOOL)
     assert "pattern" in said
     assert "line 1" not in said
 

@@ -6,8 +6,10 @@ import asyncio
 import json
 from typing import Any
 
-from penumbra.expand.expansions import Caller, Expansions, Original, Prepared, Terms
+from penumbra.expand.caller import Caller
+from penumbra.expand.expansions import Expansions
 from penumbra.expand.loop import Ask, Continue, Done, ToolLoop
+from penumbra.expand.prepared import Original, Prepared, Terms
 from penumbra.store import exchanges, originals, tool_calls
 from penumbra.store.database import Database
 from penumbra.store.originals import Originals

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penumbra.apis.usage import added, flat, only, plus
-from penumbra.expand.expansions import Answered
+from penumbra.expand.prepared import Answered
 from penumbra.metrics.asked_originals import ExpansionMetrics, expansion_event
 
 ANSWERED = [Answered("shadow_1", True, 1000, "Bash", "logs"), Answered("shadow_2", False, 60, "", "")]

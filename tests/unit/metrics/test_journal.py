@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from penumbra.apis.prompt_head import PromptHead
-from penumbra.expand.expansions import Answered
+from penumbra.expand.prepared import Answered
 from penumbra.metrics import advice, overview, sessions
 from penumbra.metrics.amounts import Amounts
 from penumbra.metrics.cache_miss import Prompt

@@ -15,7 +15,7 @@ from penumbra.apis.base import Hidden
 from penumbra.store import compressed, decisions, exchanges, originals
 from penumbra.store.database import VERSION, Database
 from penumbra.store.decisions import Decision, Facts
-from penumbra.store.exchanges import Known
+from penumbra.store.exchanges import PastResponse
 from penumbra.store.originals import Originals
 from penumbra.store.stores import Stores
 from penumbra.store.table import Table
@@ -57,8 +57,8 @@ async def decided(stores: Stores) -> None:
     )
 
 
-def exchange(size: int) -> Known:
-    return Known("expand_context", "", hidden=Hidden((os.urandom(size),), None))
+def exchange(size: int) -> PastResponse:
+    return PastResponse("expand_context", "", hidden=Hidden((os.urandom(size),), None))
 
 
 def test_large_exchanges_cost_no_decision_and_the_file_stays_below_the_cap(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from penumbra.apis.base import Hidden, Visible
 from penumbra.store import exchanges, originals
 from penumbra.store.database import Database
-from penumbra.store.exchanges import SCHEMA, Known
+from penumbra.store.exchanges import SCHEMA, PastResponse
 from penumbra.store.originals import Originals
 from penumbra.store.table import Table, decompress
 
@@ -93,7 +93,7 @@ def test_originals_expire_after_their_last_use(database: Database) -> None:
 
 def test_answers_outlive_the_process(database: Database) -> None:
     hidden = Hidden((b"{}", b"[]"), None, (b'"x"',), signed=True)
-    known = Known("expand_context", exchanges.text_hash("a b"), (b"k" * 16,), hidden)
+    known = PastResponse("expand_context", exchanges.text_hash("a b"), (b"k" * 16,), hidden)
 
     async def go() -> None:
         await Table(database, exchanges.SCHEMA, 60).put({b"1" * 16: known})
@@ -110,14 +110,14 @@ def test_answers_expire(database: Database) -> None:
 
     async def go() -> None:
         store = Table(database, exchanges.SCHEMA, 7200, clock)
-        await store.put({b"1" * 16: Known("t", "")})
-        await store.put({b"3" * 16: Known("t", "")})
+        await store.put({b"1" * 16: PastResponse("t", "")})
+        await store.put({b"3" * 16: PastResponse("t", "")})
         clock.now += 7000
         # A look counts as a use.
         assert await store.get([b"3" * 16])
         clock.now += 7000
         later = Table(database, exchanges.SCHEMA, 7200, clock)
-        await later.put({b"2" * 16: Known("t", "")})
+        await later.put({b"2" * 16: PastResponse("t", "")})
         found = await Table(database, exchanges.SCHEMA, 7200, clock).get([b"1" * 16, b"2" * 16, b"3" * 16])
         assert set(found) == {b"2" * 16, b"3" * 16}
 
@@ -129,7 +129,7 @@ def test_memory_of_answers_has_a_limit(database: Database) -> None:
         store = Table(database, replace(exchanges.SCHEMA, memory=1_500), 60)
         keys = [bytes([n]) * 16 for n in range(20)]
         for one in keys:
-            await store.put({one: Known("t", exchanges.text_hash(str(one)))})
+            await store.put({one: PastResponse("t", exchanges.text_hash(str(one)))})
         assert len(store._memory) == 3
         assert len(await store.get(keys)) == 20
 
@@ -164,7 +164,7 @@ def test_keys() -> None:
 def test_a_stored_exchange_keeps_its_names() -> None:
     """Those that an earlier release has written are read by them."""
     hidden = Hidden((b"{}",), None, response_id="resp_1")
-    stored = SCHEMA.pack(Known("expand_context", "", hidden=hidden))
+    stored = SCHEMA.pack(PastResponse("expand_context", "", hidden=hidden))
     fields = msgspec.msgpack.decode(decompress(stored))
     assert fields["hidden"]["answer_id"] == "resp_1"
     assert SCHEMA.unpack(stored).hidden == hidden

@@ -77,8 +77,8 @@ def without_needless(text: str, is_quoted: bool = False) -> str:
     if is_quoted and not head.endswith(tuple(_openings())):
         return text
     is_empty = not body.strip()
-    first = _kept(_HEAD_LINE.findall(head), head + tail, is_empty)
-    last = _kept(_TAIL_LINE.findall(tail), head + tail, is_empty)
+    first = _needed(_HEAD_LINE.findall(head), head + tail, is_empty)
+    last = _needed(_TAIL_LINE.findall(tail), head + tail, is_empty)
     for label in tool_rules().envelopes.labels:
         if not is_empty and (first, last) == (label.opening, label.closing):
             first = last = ""
@@ -89,7 +89,7 @@ _HEAD_LINE = re.compile(r"[^\n]*\n|[^\n]+\Z")
 _TAIL_LINE = re.compile(r"\n?[^\n]+(?:\n\Z)?|\n")
 
 
-def _kept(lines: list[str], envelope: str, is_empty: bool) -> str:
+def _needed(lines: list[str], envelope: str, is_empty: bool) -> str:
     """The lines of one end of an envelope that stay."""
     rules, success = _needless()
     needless = [line for line, unless in rules if unless is None or not unless.search(envelope)]
@@ -117,7 +117,7 @@ def tells_failure(head: str, tail: str) -> bool:
     return any(_failed().search(part) for part in (head, tail) if part)
 
 
-def with_cut_told(text: str, whole: str, room: int, around: str = "") -> str:
+def with_cut_noted(text: str, whole: str, room: int, around: str = "") -> str:
     """The shortened form of `whole`, with a last line if the agent had cut that itself: such parts are not
     among our counts. Its notices stay, if not `around` the text, as far as `room` bytes hold them; the text
     as it is where they hold nothing.
@@ -127,8 +127,8 @@ def with_cut_told(text: str, whole: str, room: int, around: str = "") -> str:
         return text
     gone = [notice for notice in notices if notice not in text and notice not in around][:_NOTICES]
     end = "" if text.endswith("\n") else "\n"
-    for told in (f" ({'; '.join(gone)})" if gone else "", ""):
-        line = f"{end}[counts are of what the client sent, which it had cut before{told}]"
+    for named in (f" ({'; '.join(gone)})" if gone else "", ""):
+        line = f"{end}[counts are of what the client sent, which it had cut before{named}]"
         if size(line) <= room:
             return text + line
     return text

@@ -150,7 +150,7 @@ class _Screen:
     row: int = 0
     column: int = 0
     page: int = 0
-    rescued: dict[int, list[str]] = field(default_factory=dict)
+    failures: dict[int, list[str]] = field(default_factory=dict)
     saved: tuple[int, int] = (0, 0)
 
     def draw(self, text: str) -> str | None:
@@ -167,7 +167,7 @@ class _Screen:
                 return None
         lines: list[str] = []
         for position, cells in enumerate(self.rows):
-            lines += self.rescued.get(position, ())
+            lines += self.failures.get(position, ())
             lines.append("".join(cells))
         return "\n".join(lines)
 
@@ -189,20 +189,20 @@ class _Screen:
             cells += " " * (self.column - len(cells))
         end = self.column + len(piece)
         if self.column == 0 and cells:
-            self._rescue(cells, piece)
+            self._keep_failure(cells, piece)
         self._spend(len(piece))
         cells[self.column : end] = piece
         self.column = end
 
-    def _rescue(self, cells: list[str], new: str) -> None:
+    def _keep_failure(self, cells: list[str], new: str) -> None:
         """Keep an error that is about to be written over, once."""
         if len(cells) > _WIDEST:
             return
         line = "".join(cells).rstrip()
         if line and not new.startswith(line) and is_critical(line):
-            kept = self.rescued.setdefault(self.row, [])
-            if not kept or kept[-1] != line:
-                kept.append(line)
+            lines = self.failures.setdefault(self.row, [])
+            if not lines or lines[-1] != line:
+                lines.append(line)
 
     def _spend(self, cells: int) -> None:
         self.budget -= cells
@@ -285,7 +285,7 @@ class _Screen:
 
     def _lose(self, cells: list[str], column: int) -> None:
         if column == 0 and cells:
-            self._rescue(cells, "")
+            self._keep_failure(cells, "")
         del cells[column:]
 
     def _erase_below(self) -> None:

@@ -74,7 +74,7 @@ def application(page: Page) -> Application:
         (r"/(?:index\.html)?", Start, asked),
         (r"/(page\.(?:js|css)|icon\.svg)", File, asked),
         (r"/data/(now|sessions|past|everything)", Data, asked),
-        (r"/data/(session|result)/([0-9a-z]{1,20})", One, asked),
+        (r"/data/(session|result)/([0-9a-z]{1,20})", Detail, asked),
         (r"/data/table/([a-z]{1,20})", Table, asked),
         (r"/data/events", Events, asked),
         (r"/data/pause", Pause, asked),
@@ -174,7 +174,7 @@ class Data(Guarded):
             self.json(figures.now() if of == "now" else figures.sessions())
 
 
-class One(Guarded):
+class Detail(Guarded):
     async def get(self, of: str, name: str) -> None:
         figures = self.page.figures
         if of == "session":
