@@ -25,7 +25,7 @@ from penumbra.flow.event_file import EventFile
 from penumbra.flow.history_writer import HistoryWriter
 from penumbra.flow.observation import Observation
 from penumbra.flow.only_http import OnlyHttp
-from penumbra.flow.page.figures import Figures
+from penumbra.flow.page.contents import Contents
 from penumbra.flow.page.proxied import ProxiedPage
 from penumbra.flow.page.server import PageServer
 from penumbra.flow.page.texts import Texts
@@ -71,7 +71,9 @@ class Penumbra:
         self.only_http = OnlyHttp(self._is_searched)
         # Addons of their own: what they do has nothing to do with the flows of LLM calls.
         commands = Commands(self.metrics, self.expansions, self._counted, lambda: self.settings.pause)
-        self.page = PageServer(Figures(self.metrics, self.texts, self._process, self._lease), commands.switch)
+        self.page = PageServer(
+            Contents(self.metrics, self.texts, self._process, self._lease), commands.switch
+        )
         self.addons = [listening.Listening(), CertificateNames(), commands, ProxiedPage(self.page)]
         self.is_embedded = False
         """Whether who loads the addon shows an error of an option by itself, also at the start."""

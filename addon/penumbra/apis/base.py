@@ -1,4 +1,4 @@
-"""What the loop, the splice and the replay know of an API: one small interface.
+"""What the loop, the splice and hidden exchanges know of an API: one small interface.
 
 A *response* is what the client sees as one message. Behind it stand one or more upstream *turns*: each
 turn that ends in nothing but calls of the injected tool is continued without the client. A `Response`

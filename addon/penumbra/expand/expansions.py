@@ -25,14 +25,14 @@ from penumbra.apis.parts import is_telling
 from penumbra.apis.prefix_hash import Chain
 from penumbra.compress.size import size
 from penumbra.errors import place
+from penumbra.expand import hidden_exchanges
 from penumbra.expand import query as expand
-from penumbra.expand import replay
 from penumbra.expand import tool as injected_tool
 from penumbra.expand.caller import Caller
+from penumbra.expand.hidden_exchanges import History
 from penumbra.expand.loop import Ask, Done
 from penumbra.expand.prepared import Answered, Find, Original, Prepared, Terms
 from penumbra.expand.reference import References
-from penumbra.expand.replay import History
 from penumbra.store import exchanges
 from penumbra.store.exchanges import PastResponse, orphan_key, signature_key, text_hash
 from penumbra.store.exchanges import key as exchange_key
@@ -133,7 +133,7 @@ class Expansions:
             return None
         if injected_tool.name_for(tools) is None and (tools.own or not tools.continuable):
             # Nothing may be asked for in this response, and yet the provider holds what was asked before.
-            replay.put_back(wire, document, history, past, offered=False)
+            hidden_exchanges.put_back(wire, document, history, past, offered=False)
             return None
         latest = _latest(history, past)
         if latest is None and terms.held and terms.held not in tools.names:
@@ -147,7 +147,7 @@ class Expansions:
         # Tools that stood in the input of a former request are still there for the model.
         if not terms.counting and tools.own:
             wire.declare(document, injected_tool.tool(name))
-        replayed = replay.put_back(wire, document, history, past, _DROP_BETA in terms.betas)
+        replayed = hidden_exchanges.put_back(wire, document, history, past, _DROP_BETA in terms.betas)
         # Where only the provider has the history, requests don't show which conversation they go on with.
         conversation = held.conversation if held is not None and held.scope == caller.scope else b""
         references = References(self._key, conversation or caller.conversation(), name, terms.hint)
@@ -165,16 +165,16 @@ class Expansions:
         named = visible[0].response_id if visible else ""
         if not named:
             chain = before or prefix_hash.of(document)
-            return replay.read(wire, document, visible, owner, b"", chain), None
+            return hidden_exchanges.read(wire, document, visible, owner, b"", chain), None
         elsewhere = caller.elsewhere(named)
         key = exchange_key(elsewhere, visible[0])
         held = (await self._exchanges.get([key])).get(key)
         if held is not None and held.scope != caller.scope and held.hidden is not None:
             # Originals are for the credential that they were kept for; the calls need results all the same.
-            results = tuple(map(replay.forgotten, held.hidden.results))
+            results = tuple(map(hidden_exchanges.forgotten, held.hidden.results))
             held = replace(held, hidden=msgspec.structs.replace(held.hidden, results=results))
         chain = prefix_hash.of(document, held.history if held is not None else prefix_hash.START)
-        return replay.read(wire, document, visible, owner, elsewhere, chain), held
+        return hidden_exchanges.read(wire, document, visible, owner, elsewhere, chain), held
 
     async def _belongs(
         self,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from penumbra.apis.api_format import ApiFormat
 from penumbra.errors import one_line
 from penumbra.expand.caller import Caller
+from penumbra.expand.hidden_exchanges import History, Replayed
 from penumbra.expand.reference import References
-from penumbra.expand.replay import History, Replayed
 from penumbra.redaction.shown_names import ShowName
 from penumbra.store.exchanges import HeldResult
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from penumbra.apis import prefix_hash, recognise
-from penumbra.expand import replay
+from penumbra.expand import hidden_exchanges
 from penumbra.wire.document import Document
 from penumbra.wire.value_memory import ValueMemory
 
@@ -21,7 +21,7 @@ def keys(memory: ValueMemory | None, start: bytes = prefix_hash.START, **more: A
     if memory is not None:
         document.remember(array, memory, b"scope")
     chain = prefix_hash.read(document, array, start)
-    return replay.read(api.wire, document, api.wire.visible(document), b"owner", b"", chain).keys
+    return hidden_exchanges.read(api.wire, document, api.wire.visible(document), b"owner", b"", chain).keys
 
 
 def test_they_depend_on_where_the_chain_begins_and_on_what_counts_in_it() -> None:

@@ -16,7 +16,7 @@ from tornado.web import Application, HTTPError, RequestHandler
 
 from penumbra import errors
 from penumbra.flow.page.access import Access, Asked
-from penumbra.flow.page.figures import Figures
+from penumbra.flow.page.contents import Contents
 from penumbra.metrics import exposition
 
 COOKIE = "penumbra_page"
@@ -55,7 +55,7 @@ class Listener:
 class Page:
     """What all handlers share. `pause` is the off switch."""
 
-    figures: Figures
+    contents: Contents
     access: Access
     pause: Callable[..., None]
     listeners: list[Listener] = field(default_factory=list)
@@ -163,29 +163,29 @@ class File(Guarded):
 
 class Data(Guarded):
     async def get(self, of: str) -> None:
-        figures = self.page.figures
+        contents = self.page.contents
         if of == "everything":
             self.set_header("Content-Disposition", 'attachment; filename="penumbra.json"')
             self.set_header("Content-Type", "application/json")
-            self.finish(await figures.everything())
+            self.finish(await contents.everything())
         elif of == "past":
-            self.json(await figures.past())
+            self.json(await contents.past())
         else:
-            self.json(figures.now() if of == "now" else figures.sessions())
+            self.json(contents.now() if of == "now" else contents.sessions())
 
 
 class Detail(Guarded):
     async def get(self, of: str, name: str) -> None:
-        figures = self.page.figures
+        contents = self.page.contents
         if of == "session":
-            self.json(figures.session(name))
+            self.json(contents.session(name))
         else:
-            self.json(await figures.result(int(name)) if name.isdecimal() else None)
+            self.json(await contents.result(int(name)) if name.isdecimal() else None)
 
 
 class Table(Guarded):
     async def get(self, of: str) -> None:
-        if (text := await self.page.figures.table(of)) is None:
+        if (text := await self.page.contents.table(of)) is None:
             self.send_error(404)
             return
         self.set_header("Content-Type", "text/csv; charset=utf-8")
@@ -202,7 +202,7 @@ class Pause(Guarded):
 class Scrape(Guarded):
     def get(self) -> None:
         self.set_header("Content-Type", exposition.CONTENT_TYPE)
-        self.finish(exposition.text(self.page.figures.metrics))
+        self.finish(exposition.text(self.page.contents.metrics))
 
 
 class Events(Guarded):

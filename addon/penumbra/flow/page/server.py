@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from penumbra.config.page_place import LOOPBACK, PagePlace
 from penumbra.flow import listening
 from penumbra.flow.page import access
-from penumbra.flow.page.figures import Figures
+from penumbra.flow.page.contents import Contents
 
 if TYPE_CHECKING:
     from tornado.httpserver import HTTPServer
@@ -26,8 +26,8 @@ _log = logging.getLogger(__name__)
 class PageServer:
     """State: the sockets that are open, and for which setting."""
 
-    def __init__(self, figures: Figures, pause: Callable[..., None]) -> None:
-        self._figures = figures
+    def __init__(self, contents: Contents, pause: Callable[..., None]) -> None:
+        self._contents = contents
         self._pause = pause
         self._server: HTTPServer | None = None
         self._page: Page | None = None
@@ -94,7 +94,7 @@ class PageServer:
         self.port = sockets[0].getsockname()[1]
         any_port = self.port if listening.is_any(self._place.host) else 0
         gate = access.Access(self.token, access.hosts(self._place.host, self.port), self.proof, any_port)
-        self._page = Page(self._figures, gate, self._pause)
+        self._page = Page(self._contents, gate, self._pause)
         self._server = HTTPServer(
             application(self._page), max_header_size=_MOST_BYTES, max_body_size=_MOST_BYTES
         )

@@ -21,7 +21,7 @@ from penumbra.redaction.finders.forms import (
     tagged_value,
     values_after,
 )
-from penumbra.redaction.finders.prompts import typed
+from penumbra.redaction.finders.typed_passwords import typed
 from penumbra.redaction.judgement import is_secret, is_unmistakable
 from penumbra.redaction.names import Name, Names, Strength
 from penumbra.redaction.span import Rank, Span

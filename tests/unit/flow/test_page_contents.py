@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from contextlib import nullcontext
 from types import SimpleNamespace
 
-from penumbra.flow.page.figures import Figures
+from penumbra.flow.page.contents import Contents
 from penumbra.flow.page.texts import Texts
 from penumbra.metrics.amounts import Amounts
 from penumbra.metrics.sessions import Rates, TurnRecord
@@ -25,7 +25,7 @@ def of_turns(count):
     past.set_result({"2026-01-01": {"all": {"requests": 3}, "conversations": {"aaaa": {"requests": 3}}}})
     history = SimpleNamespace(last=lambda days: past)
     lease = nullcontext(SimpleNamespace(engine=SimpleNamespace(history=history)))
-    return Figures(metrics, Texts(), lambda: {"mode": "standard"}, lambda: lease)
+    return Contents(metrics, Texts(), lambda: {"mode": "standard"}, lambda: lease)
 
 
 async def turns_of_others(asked):
@@ -38,23 +38,23 @@ async def turns_of_others(asked):
 
 
 def test_requests_go_on_while_everything_is_exported():
-    figures = of_turns(900)
-    data, turns = asyncio.run(turns_of_others(figures.everything()))
+    contents = of_turns(900)
+    data, turns = asyncio.run(turns_of_others(contents.everything()))
     (conversation,) = json.loads(data)["conversations"]
     assert len(conversation["turns"]) == 900
     assert turns > 900 / 50
-    table, turns = asyncio.run(turns_of_others(figures.table("turns")))
+    table, turns = asyncio.run(turns_of_others(contents.table("turns")))
     assert table.count("\n") == 901
     assert turns > 900 / 50
 
 
 def test_the_tables_that_there_are():
-    figures = of_turns(2)
-    heads = {of: asyncio.run(figures.table(of)) for of in ("days", "conversations", "turns", "results")}
+    contents = of_turns(2)
+    heads = {of: asyncio.run(contents.table(of)) for of in ("days", "conversations", "turns", "results")}
     assert heads["days"].split("\r\n")[:2] == [
         "day,requests,saved,overhead,net,input,dollars_net",
         "2026-01-01,3,0,0,0,0,0.0",
     ]
     assert heads["conversations"].startswith("day,conversation,agent,")
     assert heads["turns"].startswith("conversation,number,")
-    assert asyncio.run(figures.table("others")) is None
+    assert asyncio.run(contents.table("others")) is None

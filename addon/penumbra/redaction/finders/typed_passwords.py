@@ -9,7 +9,7 @@ from penumbra.redaction.finders.forms import Value
 from penumbra.redaction.values import Style
 
 _BEGINS = (b"", b" ", b"\n", b"n", b"\\", b'"')
-_ANSWER = re.compile(
+_TYPED = re.compile(
     rb"(?::|\xef\xbc\x9a)[ \t]{0,4}(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)(?![a-z0-9]{0,60}_[a-z0-9_]{0,60}\b)"
     rb"([^\s\"'`<>\\:=]{4,128})(?=[ \t]{0,8}(?:\r?\n|\\{1,31}[nr]|\\{0,31}\"|\Z))"
 )
@@ -18,6 +18,6 @@ _ANSWER = re.compile(
 def typed(data: bytes, begin: int, end: int) -> Iterator[Value]:
     """The line below the prompt whose last word stands at `begin` to `end`."""
     if data[begin - 1 : begin] in _BEGINS and b"_" not in data[begin:end]:
-        line = _ANSWER.match(data, end)
+        line = _TYPED.match(data, end)
         if line is not None:
             yield Value(*line.span(1), Style.PROSE)

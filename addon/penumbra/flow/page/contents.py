@@ -23,7 +23,7 @@ Record = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class Contents:
     """`process`: what is said of the proxy itself; `lease`: where its store is."""
 
     metrics: Metrics
