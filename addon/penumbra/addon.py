@@ -15,6 +15,7 @@ from mitmproxy.proxy.layer import NextLayer
 from penumbra import __version__
 from penumbra.apis import recognise
 from penumbra.config import declaration
+from penumbra.config.parsers import SHARE
 from penumbra.config.settings import Settings, SettingsError
 from penumbra.flow import destination, hidden_requests, listening, websocket_limit
 from penumbra.flow.certificate_names import CertificateNames
@@ -123,7 +124,9 @@ class Penumbra:
         self._since = time.time()
         self.stats_file.start()
         observes = ", which is only observed: nothing is changed" if self.settings.observe else ""
-        _log.info(f"Penumbra is active, mode {self.settings.mode}{observes}.")
+        share = SHARE.write(self.settings.holdout)
+        holds = f", {share} of new conversations held out" if self.settings.holdout else ""
+        _log.info(f"Penumbra is active, mode {self.settings.mode}{observes}{holds}.")
         self.responses.tool_loop.running()
 
     def done(self) -> None:
@@ -173,6 +176,7 @@ class Penumbra:
             "is_paused": self.settings.pause,
             "is_observing": self.settings.observe,
             "mode": str(self.settings.mode),
+            "holdout": self.settings.holdout,
             "has_originals": self.settings.page_originals == "on",
         }
 

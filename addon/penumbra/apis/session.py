@@ -18,6 +18,7 @@ from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson, decode
 
 _LONGEST_ID = 512
+_ELSEWHERE = "kept by the provider"
 _LONGEST_OPENING = 100_000
 """Characters; what follows is not looked at."""
 
@@ -30,8 +31,18 @@ def identify(headers: Mapping[str, str], document: Document, opening: str) -> st
     if named := _named(headers, document):
         return f"id {named}"
     if _may_continue_elsewhere(document):
-        return "kept by the provider"
+        return _ELSEWHERE
     return f"opening {stable(opening)}"
+
+
+def together(headers: Mapping[str, str], document: Document, opening: str) -> str:
+    """The same of a conversation and those of its sub-agents, as far as they say to whom they belong; empty
+    where conversations can't be told from each other."""
+    name = next(filter(_is_id, map(headers.get, _parents())), "")
+    if name:
+        return f"id {name}"
+    known_as = identify(headers, document, opening)
+    return "" if known_as == _ELSEWHERE else known_as
 
 
 def stable(text: str) -> str:
@@ -50,9 +61,13 @@ def _stable(text: str) -> str:
 def _named(headers: Mapping[str, str], document: Document) -> str:
     names, paths = _places()
     for id_ in (*(headers.get(name) for name in names), *_body_ids(document, paths)):
-        if isinstance(id_, str) and 0 < len(id_) <= _LONGEST_ID:
-            return id_
+        if _is_id(id_):
+            return str(id_)
     return ""
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= _LONGEST_ID
 
 
 def _body_ids(document: Document, paths: tuple[tuple[str, ...], ...]) -> Iterator[Any]:
@@ -87,6 +102,12 @@ def _places() -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     """Headers, and paths in the body, that may hold the id of a conversation."""
     content = rules.load("sessions.yaml")
     return tuple(content["headers"]), tuple(tuple(path.split(".")) for path in content["body"])
+
+
+@cache
+def _parents() -> tuple[str, ...]:
+    """Headers that may hold the id of the conversation which a sub-agent's belongs to."""
+    return tuple(rules.load("sessions.yaml")["parents"])
 
 
 @cache

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
 
 import orjson
 
+from penumbra.cli import comparison_text
 from penumbra.cli.counts import counted
 from penumbra.cli.failure import Failure
 from penumbra.cli.parser import Parser, settings
 from penumbra.config.settings import database_path
 from penumbra.errors import one_line
-from penumbra.metrics import running
+from penumbra.metrics import comparison, running
 from penumbra.metrics.amounts import Amounts
-from penumbra.store import history
+from penumbra.store import history, trial
 from penumbra.store.key_file import installation_key
 
+T = TypeVar("T")
 USAGE = """\
 usage: penumbra stats [--json]
 
 What the proxies that run here have done since their start, and, from the store, what was done on each of the
 last seven days: tokens and money saved net of what that took, cache misses, originals asked for, secrets.
+With penumbra_holdout, also what conversations came to that were shortened, beside those that were held out.
 
   --json  the figures of the proxies that run, for programs
 
@@ -42,19 +46,21 @@ def main(arguments: Sequence[str]) -> int:
         print(orjson.dumps(processes, option=orjson.OPT_INDENT_2).decode())
         return 0 if processes else 1
     parts = ["\n".join(_lines(process)) for process in processes] or ["Penumbra: no proxy is running here."]
-    if days := _days():
+    if days := _kept(lambda path, key: history.read_file(path, key, 7)):
         parts.append("\n".join(_week(days)))
+    if conversations := _kept(trial.read_file):
+        parts.append("\n".join(comparison_text.lines(comparison.compare(conversations))))
     print("\n\n".join(parts))
     return 0 if processes else 1
 
 
-def _days() -> dict[str, dict[str, Any]]:
-    """What the store has of the last seven days; none where it can't be read, or lies elsewhere."""
+def _kept(read: Callable[[Path, bytes], dict[T, Any]]) -> dict[T, Any]:
+    """What the store has; nothing where it can't be read, or lies elsewhere."""
     try:
         path = database_path(settings())
         if path is None or not path.exists() or not path.with_suffix(".key").exists():
             return {}
-        return history.read_file(path, installation_key(path.with_suffix(".key")), 7)
+        return read(path, installation_key(path.with_suffix(".key")))
     except (Failure, sqlite3.Error, OSError):
         return {}
 

@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from penumbra import errors
-from penumbra.apis import identity
+from penumbra.apis import identity, session
 from penumbra.apis.recognise import claims_json, model_in
 from penumbra.compress.result import Asked, Mode
 from penumbra.config.per_request import OverrideError
@@ -30,6 +30,7 @@ from penumbra.conversation import (
     callers,
     compose,
     held_results,
+    holdout,
     injected_tool,
     message_threads,
     read,
@@ -102,7 +103,7 @@ class Engine:
             database.share(settings.database_max_bytes)
         self.database, self._key = database, database.key
         self._stores = stores = Stores(database, *settings.lifetimes)
-        self.history = stores.history
+        self.history, self.trial = stores.history, stores.trial
         self.tool_calls = ToolCallCache(stores.tool_calls, self.cleaned)
         self.expansions = Expansions(
             self._key, stores.exchanges, stores.originals, self.tool_calls, settings.page_bytes
@@ -227,6 +228,7 @@ class Engine:
         if (came := await work(partial(self._read, incoming, settings))) is None:
             return None
         redact = await self._redact(settings)
+        came = await self._in_its_arm(incoming, came)
         request = await self._conceal(incoming, came)
         hidden: Mapping[str, int] = {}
         if request.settings.redact_scope == "all" and request.settings.redact_secrets:
@@ -327,6 +329,19 @@ class Engine:
                 raise Unreadable("its body is no JSON that can be read") from None
             return None
 
+    async def _in_its_arm(self, incoming: Incoming, request: Request) -> Request:
+        """The request by the settings of the arm that its conversation is in."""
+        if not request.settings.holdout and await self._stores.arms.is_empty():
+            return request
+        together = session.together(incoming.headers, request.document, request.conversation.opening)
+        caller = callers.caller(self._key, incoming, request)
+        arms, conversations = self._stores.arms, self._stores.conversations
+        request = await holdout.in_its_arm(request, caller, together, self._key, arms, conversations)
+        if not request.arm.is_held_out:
+            return request
+        heavy = len(incoming.body) > request.settings.offload_bytes
+        return await self._work(callers.whose_turn(incoming), heavy, partial(holdout.as_it_came, request))
+
     async def _conceal(self, incoming: Incoming, request: Request) -> Request:
         """The request with placeholders where values were put back into earlier responses."""
         on = request.settings.restores_secrets
@@ -352,7 +367,7 @@ class Engine:
         if not (missing := read.missing_calls(request)):
             return request
         calls = await self.tool_calls.of_ids(caller.scope, missing)
-        return read.with_calls(request, calls, caller.owner) if calls else request
+        return read.with_calls(request, calls) if calls else request
 
     def _also_known_values(self, request: Request, caller: Caller, redact: Redact) -> Redact:
         """`redact`, after which values that are put back are gone everywhere else."""

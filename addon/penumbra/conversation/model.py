@@ -16,9 +16,27 @@ from penumbra.conversation.searched import Searched
 from penumbra.errors import one_line
 from penumbra.redaction.shown_names import ShowName
 from penumbra.redaction.structured import Structured
+from penumbra.store.arms import HELD_OUT
 from penumbra.store.conversations import LearnedLimits
 from penumbra.store.decisions import Decision, Facts
 from penumbra.wire.document import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """Where a conversation stands in a comparison; empty: nowhere."""
+
+    name: str = ""
+    """`held out` or `shortened`."""
+    conversation: bytes = b""
+    """The beginning of a keyed hash of it and of all that belongs to it."""
+    is_counted: bool = False
+    """What is done to the request says something of the arm."""
+
+    @property
+    def is_held_out(self) -> bool:
+        """The conversation goes through as it comes."""
+        return self.name == HELD_OUT
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +56,7 @@ class Request:
     possession: bytes = b""
     """Keys every hash of an item: who has to send the same again to be known."""
     chain: Chain = field(default_factory=Chain)
+    arm: Arm = field(default_factory=Arm)
 
     @property
     def format(self) -> str:

@@ -80,7 +80,7 @@ def missing_calls(request: Request) -> set[str]:
     }
 
 
-def with_calls(request: Request, made: Mapping[str, MadeCall], possession: bytes) -> Request:
+def with_calls(request: Request, made: Mapping[str, MadeCall]) -> Request:
     """The same request, in which results know the calls that are not in it."""
     calls = {call_id: ToolCall(call_id, call.name, cached=call.arguments) for call_id, call in made.items()}
     results = tuple(
@@ -88,7 +88,7 @@ def with_calls(request: Request, made: Mapping[str, MadeCall], possession: bytes
         for result in request.conversation.results
     )
     conversation = replace(request.conversation, results=results)
-    texts = tuple(items.read(request.document, conversation, possession, request.chain))
+    texts = tuple(items.read(request.document, conversation, request.possession, request.chain))
     return replace(request, conversation=conversation, items=texts)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from penumbra.flow.engines import Lease
+from penumbra.metrics import comparison
 from penumbra.metrics.journal import Journal
 
 SECONDS = 5.0
@@ -41,8 +42,14 @@ class HistoryWriter:
             name: {**amounts.record(), "agent": pending.agents.get(name, "")}
             for name, amounts in pending.conversations.items()
         }
+        compared = {
+            bytes.fromhex(unit): {"arm": arm, **comparison.kept(amounts)}
+            for (unit, arm), amounts in pending.arms.items()
+        }
         with self._lease() as lease:
             lease.engine.history.add(sums, conversations).add_done_callback(_report)
+            if compared:
+                lease.engine.trial.add(compared).add_done_callback(_report)
 
 
 def _report(written: Future[None]) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import posixpath
 import re
 import time
 
 from mitmproxy import http
 
-from penumbra.apis import prompt_head
+from penumbra.apis import arguments, prompt_head
+from penumbra.compress.calls.classify import classify
 from penumbra.conversation import cache_price
 from penumbra.conversation.cache_price import Prices
 from penumbra.conversation.incoming import Accepted, Incoming
@@ -51,6 +53,8 @@ def of(flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted, *, changed: 
         dollars_saved=_dollars(incoming, accepted, totals, rates),
         declared=_declared(prepared.tool) if prepared is not None else 0,
         put_back=_put_back(accepted),
+        arm=request.arm.name if request.arm.is_counted else "",
+        unit=request.arm.conversation.hex(),
     )
 
 
@@ -62,11 +66,21 @@ def agent(user_agent: str) -> str:
 
 def _new(request: Request, entry: Shown) -> NewResult:
     call = entry.item.result.call
-    arguments = request.document.source(call.arguments) if call and call.arguments is not None else b""
+    said = request.document.source(call.arguments) if call and call.arguments is not None else b""
     digest = hashlib.blake2b(entry.item.digest + entry.tool.encode("utf-8", "replace"), digest_size=16)
-    digest.update(b"\0" + arguments)
+    digest.update(b"\0" + said)
     kept = kept_reasons.reason(entry.tool, entry.facts, request.settings)
-    return NewResult(entry, digest.digest(), kept)
+    return NewResult(entry, digest.digest(), kept, _file(entry, request) if request.arm.name else b"")
+
+
+def _file(entry: Shown, request: Request) -> bytes:
+    """A hash of the path of the file that a result shows; empty if it shows none."""
+    given = arguments.decoded(request.document, entry.item.result.call)
+    made = classify(entry.item.tool, given)
+    if made.category != "read" or not made.path:
+        return b""
+    path = posixpath.normpath(made.path).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(path, digest_size=16).digest()
 
 
 def _prompt(incoming: Incoming, accepted: Accepted, prices: Prices) -> Prompt:

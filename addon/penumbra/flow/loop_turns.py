@@ -90,8 +90,8 @@ class Turns:
     def report(self, flow: http.HTTPFlow, looped: LoopedResponse, turn: TurnRecord | None) -> None:
         """The bill of a response; figures, event and comment where the model asked for originals in it."""
         loop = looped.loop
-        if turn is not None and loop is not None and loop.turns:
-            self._journal.responded(turn, 200, [each.usage for each in loop.turns])
+        if turn is not None and loop is not None:
+            self.bill(turn, loop)
         if not looped.answered:
             return
         tokens = [turn.usage for turn in loop.turns[: loop.rounds]] if loop else []
@@ -115,6 +115,11 @@ class Turns:
         add_note(flow, note)
         flow.metadata["penumbra_continuations"] = list(looped.continuations)
         _log.info(f"Penumbra: {destination.shown(flow)}: {note}")
+
+    def bill(self, turn: TurnRecord, loop: ToolLoop) -> None:
+        """The bill of a response, with all its turns."""
+        if loop.turns:
+            self._journal.responded(turn, 200, [each.usage for each in loop.turns])
 
     def recovered(self, flow: http.HTTPFlow, rule: str, level: int) -> None:
         """Figures, event and comment of a request that was refused and then taken in its `level`-th form."""

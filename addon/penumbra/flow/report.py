@@ -91,6 +91,7 @@ class Reports:
             events.request_event(
                 flow_id=flow.id,
                 is_observed=is_observed,
+                arm=accepted.request.arm.name,
                 host=destination.shown(flow),
                 api=incoming.api.id,
                 model=accepted.model,

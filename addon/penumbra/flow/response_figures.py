@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping
 
 from mitmproxy import http
@@ -39,6 +40,7 @@ class ResponseFigures(Step):
         if not turn.is_billed and response.status_code == 200 and state.response_format in FORMATS:
             figures = [_figures(flow, state)]
         self._journal.responded(turn, response.status_code, figures)
+        self._journal.waited(turn, time.monotonic() - state.begun)
 
     async def failed(self, flow: http.HTTPFlow, state: FlowState) -> None:
         """A flow has ended before its response."""

@@ -228,6 +228,8 @@ class WebSockets:
             waiting.looped.done = step
             await self._turns.keep(waiting.looped, step)
             self._turns.report(flow, waiting.looped, waiting.turn)
+        elif waiting.turn is not None:
+            self._turns.bill(waiting.turn, waiting.loop)
         try:
             if step.sound:
                 await self._remember(flow, waiting)

@@ -38,6 +38,8 @@ class NewResult:
     """A hash of its call and its text."""
     kept: str
     """See `kept_reasons`."""
+    file: bytes = b""
+    """A hash of the path of the file that it shows; empty: it shows none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,10 @@ class SentRequest:
     """Bytes of hidden exchanges."""
     is_observed: bool = False
     """It went as it came, and all of this would have been: no history of it is kept."""
+    arm: str = ""
+    """Where its conversation stands in a comparison; empty: nowhere."""
+    unit: str = ""
+    """A name of the conversation there, with all that belongs to it."""
 
 
 @dataclass(slots=True)
@@ -77,6 +83,8 @@ class Pending:
     conversations: dict[str, Amounts] = field(default_factory=dict)
     agents: dict[str, str] = field(default_factory=dict)
     """By conversation."""
+    arms: dict[tuple[str, str], Amounts] = field(default_factory=dict)
+    """By conversation that is compared, and its arm."""
 
 
 class Journal:
@@ -89,6 +97,7 @@ class Journal:
         self._pending = Pending()
         self.amounts = Amounts()
         self.agents: dict[str, Amounts] = {}
+        self.arms: dict[str, Amounts] = {}
         self.tools, self.families = Groups(), Groups()
         self.sessions = Sessions()
         self._open = Prompts()
@@ -111,6 +120,7 @@ class Journal:
             before = session.called(new.call, new.shown.facts.loss)
             result = self._result(new, is_repeated=before > 1)
             self._count_result(result, turn.amounts)
+            turn.amounts.files_again += bool(new.file) and session.read(new.file)
             if len(results) < _MOST_LISTED:
                 results.append(result)
         turn.amounts.dollars_spent += turn.amounts.read_again_tokens * turn.rates.written
@@ -132,6 +142,10 @@ class Journal:
             _bill(billed, turn.rates, more)
             self._judge(turn, billed, more)
         self._add(turn, more)
+
+    def waited(self, turn: TurnRecord, seconds: float) -> None:
+        """So long after a request its response was complete."""
+        self._add(turn, Amounts(waited=seconds))
 
     def failed(self, turn: TurnRecord) -> None:
         """A request has got no response, or not all of it."""
@@ -206,6 +220,8 @@ class Journal:
             rates=request.rates,
             amounts=amounts,
             is_observed=request.is_observed,
+            arm=request.arm,
+            unit=request.unit,
         )
 
     def _result(self, new: NewResult, *, is_repeated: bool) -> ResultRecord:
@@ -279,6 +295,9 @@ class Journal:
         if turn is not None and not turn.is_observed:
             targets.append(self._pending.conversations.setdefault(turn.session, Amounts()))
             self._pending.agents[turn.session] = turn.agent
+            if turn.arm:
+                targets.append(self.arms.setdefault(turn.arm, Amounts()))
+                targets.append(self._pending.arms.setdefault((turn.unit, turn.arm), Amounts()))
         parts = more.parts()
         for target in targets:
             target.add(parts)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from penumbra.errors import one_line
+from penumbra.metrics import comparison
 from penumbra.metrics.amounts import Amounts
 from penumbra.metrics.external_calls import ExternalMetrics
 from penumbra.metrics.journal import Journal
@@ -63,6 +64,7 @@ class Metrics:
             "saved_by_tool": dict(self.saved_by_tool),
             "redactions": dict(sums.secrets),
             "untouched": dict(self.journal.untouched),
+            "arms": {name: comparison.kept(amounts) for name, amounts in self.journal.arms.items()},
         }
 
     def lines(self) -> list[str]:

@@ -290,8 +290,10 @@ class Sessions(Strict, frozen=True):
 
     headers: tuple[str, ...]
     body: tuple[str, ...]
+    parents: tuple[str, ...]
     volatile: tuple[Regex, ...]
     examples: tuple[SessionExample, ...]
+    parent_examples: tuple[SessionExample, ...]
     volatile_examples: tuple[tuple[str, str], ...]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penumbra.apis.base import MadeCall
 from penumbra.store import (
+    arms,
     compressed,
     conversations,
     decisions,
@@ -12,6 +13,7 @@ from penumbra.store import (
     restorations,
     tool_calls,
 )
+from penumbra.store.arms import Arms
 from penumbra.store.compressed import Compressed
 from penumbra.store.conversations import Conversations
 from penumbra.store.database import Database
@@ -21,6 +23,7 @@ from penumbra.store.history import History
 from penumbra.store.originals import Originals
 from penumbra.store.restorations import Restorations
 from penumbra.store.table import Table
+from penumbra.store.trial import Trial
 
 
 class Stores:
@@ -46,4 +49,6 @@ class Stores:
             Table(database, originals.SCHEMA, originals_ttl),
             Table(database, originals.CARRIED, carried_originals_ttl),
         )
+        self.arms: Arms = Table(database, arms.SCHEMA, ttl)
         self.history = History(database)
+        self.trial = Trial(database)

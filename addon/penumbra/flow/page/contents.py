@@ -13,7 +13,7 @@ import orjson
 
 from penumbra.flow.engines import Lease
 from penumbra.flow.page.texts import Texts
-from penumbra.metrics import overview, side_by_side
+from penumbra.metrics import comparison, overview, side_by_side
 from penumbra.metrics.totals import Metrics
 
 HISTORY_DAYS = 30
@@ -49,6 +49,12 @@ class Contents:
             days = await asyncio.wrap_future(lease.engine.history.last(HISTORY_DAYS))
         return await asyncio.to_thread(overview.past, days)
 
+    async def comparison(self) -> Record:
+        """Conversations that were shortened beside those that were not."""
+        # Away from the event loop: it takes time.
+        compared = await asyncio.to_thread(comparison.compare, await self._compared())
+        return {**compared, "holdout": self.process()["holdout"]}
+
     async def result(self, number: int) -> Record | None:
         """One result, and where texts are kept, both of its forms."""
         found = self.metrics.journal.sessions.result(number)
@@ -68,15 +74,29 @@ class Contents:
             orjson.Fragment(await asyncio.to_thread(orjson.dumps, each))
             for each in await self._conversations()
         ]
-        all_of_it = {**self.now(), "days": await self.past(), "conversations": conversations}
+        all_of_it = {
+            **self.now(),
+            "days": await self.past(),
+            "conversations": conversations,
+            "comparison": await self.comparison(),
+        }
         return await asyncio.to_thread(orjson.dumps, all_of_it)
 
     async def table(self, of: str) -> str | None:
-        """The same as CSV: `days`, `conversations`, `turns` or `results`; None: it is none of these."""
+        """The same as CSV: `days`, `conversations`, `compared`, `turns` or `results`; None: it is none of
+        these."""
+        if of == "compared":
+            compared = [{"conversation": key.hex(), **each} for key, each in (await self._compared()).items()]
+            return await asyncio.to_thread(_csv, compared)
         if (rows := _ROWS.get(of)) is None:
             return None
         records = await (self.past() if of in ("days", "conversations") else self._conversations())
         return await asyncio.to_thread(lambda: _csv(rows(records)))
+
+    async def _compared(self) -> dict[bytes, Record]:
+        """What compared conversations have come to, over restarts."""
+        with self.lease() as lease:
+            return await asyncio.wrap_future(lease.engine.trial.all())
 
     async def _conversations(self) -> list[Record]:
         """Those since the start with their turns, a few turns at a time: no request waits for all of it."""

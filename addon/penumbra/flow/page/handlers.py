@@ -168,8 +168,8 @@ class Data(Guarded):
             self.set_header("Content-Disposition", 'attachment; filename="penumbra.json"')
             self.set_header("Content-Type", "application/json")
             self.finish(await contents.everything())
-        elif of == "past":
-            self.json(await contents.past())
+        elif of in ("past", "comparison"):
+            self.json(await (contents.past() if of == "past" else contents.comparison()))
         else:
             self.json(contents.now() if of == "now" else contents.sessions())
 

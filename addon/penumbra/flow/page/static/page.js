@@ -149,7 +149,24 @@
     ["saved, net", (row) => tokens(row.amounts.net)], ["of input", (row) => part(row.amounts.shares.input)], ["money, net", (row) => money(row.amounts)],
     ["misses", (row) => number(sum(row.amounts.misses))], ["asked", (row) => number(row.amounts.asked)], ["secrets", (row) => number(sum(row.amounts.secrets))],
   ];
+  const armColumn = (rows) => (rows.some((row) => row.arm) ? [["arm", (row) => row.arm, "plain"]] : []);
+  const sessionTable = (caption, rows) => table(caption, [...sessionColumns, ...armColumn(rows)], rows, sessionLink);
   const sessionLink = (row) => `#session/${row.id}`;
+
+  // A figure of a conversation: small ones with as many places as say something.
+  const mean = (value) => (Math.abs(value) >= 100 ? number(value) : String(Number((value || 0).toPrecision(3))));
+  const signed = (value) => `${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs(value * 100).toFixed(1)} %`;
+  function sides(caption, compared) {
+    const of = (values, index) => (values ? mean(values[index]) : "unknown");
+    return table(caption, [
+      ["of a conversation", (row) => row.name, "plain"],
+      [compared.names[0], (row) => of(row.means, 0)], [compared.names[1], (row) => of(row.means, 1)],
+      ["change", (row) => (row.change === null ? "unknown" : signed(row.change))],
+      ["95 % interval", (row) => (row.interval === null ? "unknown" : row.interval.map(signed).join(" to "))],
+      ["medians", (row) => (row.medians ? row.medians.map(mean).join(" and ") : "unknown")],
+      ["conversations", (row) => row.conversations.map(number).join(" and ")],
+    ], compared.measures);
+  }
 
   function groupTable(caption, what, rows) {
     return table(caption, [
@@ -173,18 +190,18 @@
         el("h2", {}, `Since ${when(now.started)}`),
         cards(now),
         el("h2", {}, "Where the tokens went"), where(now.amounts),
-        el("h2", {}, "Latest sessions"), table("The ten latest", sessionColumns, sessions.slice(0, 10), sessionLink),
+        el("h2", {}, "Latest sessions"), sessionTable("The ten latest", sessions.slice(0, 10)),
       ];
     },
     async sessions() {
-      return [el("h1", {}, "Sessions"), table("Since the start, the latest first", sessionColumns, await get("data/sessions"), sessionLink)];
+      return [el("h1", {}, "Sessions"), sessionTable("Since the start, the latest first", await get("data/sessions"))];
     },
     async session(name) {
       const session = await get(`data/session/${encodeURIComponent(name)}`);
       const turns = session.turns.slice().reverse();
       return [
         el("h1", {}, `Session ${session.id}`),
-        el("p", { class: "soft" }, `${session.agent}, ${session.model}, ${when(session.first)} to ${when(session.last)}, ${noun(session.turns.length, "turn")}`),
+        el("p", { class: "soft" }, `${session.agent}, ${session.model}, ${when(session.first)} to ${when(session.last)}, ${noun(session.turns.length, "turn")}${session.arm ? `, ${session.arm} for comparison` : ""}`),
         el("ul", { class: "cards" }, ...saved(session.amounts),
           card("Cache misses", number(sum(session.amounts.misses)), list(session.amounts.misses)),
           card("Asked for again", number((session.amounts.asked || 0) + (session.amounts.read_again || 0)), `of ${noun(session.amounts.new_results || 0, "result")}`)),
@@ -237,8 +254,25 @@
         el("h2", {}, "Conversations"), table("Those of these days; the largest saving first", [["conversation", (row) => row.id, "plain"], ["day", (row) => row.day, "plain"], ["agent", (row) => row.agent, "plain"], ...sums], conversations.slice(0, 300)),
       ];
     },
+    async compare() {
+      const compared = await get("data/comparison");
+      const { arms, halves, least } = compared;
+      const counts = arms.names.map((name, index) => `${number(arms.conversations[index])} ${name}`).join(" and ");
+      const few = (words) => el("p", { class: "few" }, words);
+      return [
+        el("h1", {}, "With and without"),
+        el("p", {}, compared.holdout ? `${part(compared.holdout)} of the conversations that begin go through as they come, without secrets, and are compared with the others here.`
+          : "No new conversations are held out. With penumbra_holdout=10%, one in ten goes through as it comes, to be compared with the others."),
+        el("p", { class: "soft" }, `Conversations that had a tool result, of all proxies that share this store: ${counts}.`),
+        arms.measures.length ? sides("Means of a conversation, shortened and held out", arms) : few(`Too few for a number: ${least} of each are needed.`),
+        el("h2", {}, "What chance does"),
+        el("p", { class: "soft" }, "The same between two halves of those held out: nothing was done to either, so what differs here is chance."),
+        halves.measures.length ? sides("Means of a conversation, in two halves of those held out", halves) : few(`Too few for a number: ${least} of each half are needed, there are ${halves.conversations.map(number).join(" and ")}.`),
+        el("p", { class: "soft" }, `How: ${compared.method}. An interval that holds 0 says nothing; one in twenty lies elsewhere by chance.`),
+      ];
+    },
     async export() {
-      const links = [["data/everything", "everything, as JSON"], ["data/table/days", "days, as CSV"], ["data/table/conversations", "conversations of these days, as CSV"],
+      const links = [["data/everything", "everything, as JSON"], ["data/table/days", "days, as CSV"], ["data/table/conversations", "conversations of these days, as CSV"], ["data/table/compared", "conversations that are compared, as CSV"],
         ["data/table/turns", "turns since the start, as CSV"], ["data/table/results", "results since the start, as CSV"], ["metrics", "metrics, as Prometheus reads them"]];
       return [el("h1", {}, "Export"), el("p", { class: "soft" }, "Names of tools, sizes and counts; no content."),
         el("ul", {}, ...links.map(([href, words]) => el("li", {}, el("a", { href, "data-row": "", download: href === "metrics" ? null : "" }, words))))];
@@ -282,7 +316,7 @@
 
   // What is in sight
 
-  const order = ["now", "sessions", "by", "days", "export"];
+  const order = ["now", "sessions", "by", "days", "compare", "export"];
   const place = () => { const [view, name] = location.hash.slice(1).split("/"); return views[view] ? [view, name] : ["now"]; };
   let drawing = 0;
 

@@ -1,0 +1,82 @@
+"""What conversations that are compared have come to, a row each, over restarts. Sizes and counts only.
+
+Several proxies write into one file, as in `history`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import orjson
+
+from penumbra.store.database import Database
+from penumbra.store.eviction import Lifetime
+from penumbra.store.history import DAYS, Tree, added_up
+from penumbra.store.seal import Seal
+
+TABLE = "trial"
+MOST = 4_000
+"""Conversations; the ones that were heard of longest ago leave."""
+_SECONDS_A_DAY = 86_400.0
+
+
+class Trial:
+    """A row for each conversation, by a hash of it. `clock` gives seconds since 1970."""
+
+    def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
+        self._database = database
+        self._seal = database.seal(TABLE)
+        self._clock = clock
+        database.add(TABLE, Lifetime(lambda: clock() - DAYS * _SECONDS_A_DAY, leaves_last=True))
+
+    def add(self, conversations: Mapping[bytes, Tree]) -> Future[None]:
+        """Add to what they have come to: numbers are added, of texts the latest stays."""
+        return self._database.submit(partial(self._add, dict(conversations)))
+
+    def all(self) -> Future[dict[bytes, Tree]]:
+        """Every row."""
+        return self._database.submit(lambda connection: read(connection, self._database.key))
+
+    def _add(self, conversations: Mapping[bytes, Tree], connection: sqlite3.Connection) -> None:
+        # To wait for another process here, and not to fail where it has written in between.
+        connection.execute("BEGIN IMMEDIATE")
+        now = int(self._clock())
+        for key, more in conversations.items():
+            query = f"SELECT key, record FROM {TABLE} WHERE key = ?"
+            there = dict(_opened(connection.execute(query, (key,)), self._seal)).get(key, {})
+            row = (key, now, self._seal.close(key, orjson.dumps(added_up(there, more))))
+            connection.execute(f"INSERT OR REPLACE INTO {TABLE} VALUES (?, ?, ?)", row)
+        (count,) = connection.execute(f"SELECT count(*) FROM {TABLE}").fetchone()
+        if count > MOST:
+            oldest = f"SELECT key FROM {TABLE} ORDER BY used LIMIT ?"
+            connection.execute(f"DELETE FROM {TABLE} WHERE key IN ({oldest})", (count - MOST,))
+
+
+def read(connection: sqlite3.Connection, key: bytes) -> dict[bytes, Tree]:
+    """Every row; of what was written with another key there is nothing."""
+    return dict(
+        _opened(connection.execute(f"SELECT key, record FROM {TABLE} ORDER BY key"), Seal(key, TABLE))
+    )
+
+
+def read_file(path: Path, key: bytes) -> dict[bytes, Tree]:
+    """The same of a database that this process does not have open. Raises sqlite3.Error."""
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=2)) as connection:
+        return read(connection, key)
+
+
+def _opened(rows: sqlite3.Cursor, seal: Seal) -> Iterator[tuple[bytes, Tree]]:
+    for key, sealed in rows.fetchall():
+        data = seal.open(key, sealed)
+        try:
+            record = orjson.loads(data) if data is not None else None
+        except orjson.JSONDecodeError:
+            continue
+        if isinstance(record, dict):
+            yield key, record
