@@ -51,20 +51,21 @@ _ENDED = (
     r"|\bPassed +[0-9.]+ sec|\bSUCCESS \[ *[0-9.:]+ *(?:s|min)\]|✓|✔)"
     r"(?: *[\[(] *[0-9.,]+ *(?:%|ms|s|sec|secs)? *[\])]| +in [0-9.]+ ?s| +[0-9.]+ ?m?s)?"
 )
-_RUNNER = r"@?[\w./-]+[ :][\w:.-]*(?:test|spec|check|e2e)[\w:.-]*: "
+RUNNER = r"@?[\w./-]+[ :][\w:.-]*(?:test|spec|check|e2e)[\w:.-]*: "
 """A package and its script."""
-_PREFIX = rf"(?:[\w.-]+ +\| |{_RUNNER})?(?:\[?[0-9TZ:.,+ -]{{8,35}}\]? +)?[ \t]*"
+_PREFIX = rf"(?:[\w.-]+ +\| |{RUNNER})?(?:\[?[0-9TZ:.,+ -]{{8,35}}\]? +)?[ \t]*"
 """What services and time stamps put in front of a line."""
 _WHAT = r"(?:(?:tests?|examples?|specs?|suites?|files?|checks?|jobs?|targets?|steps?|errors?|assertions?) )?"
-_SOME_FAILED = (
+SOME_FAILED = (
     rf"(?i:\b[1-9][0-9]* {_WHAT}(?:failed|failing|failures?|errors?|errored|problems?)"
     r"(?:[^\w\s]| *$| (?:in|out of|and|found|generated|tests?|[0-9|])))"
 )
+"""A count of what failed."""
 _FAILED_SOME = r"(?i:\b(?:failed|failing|failures?|errors?)\"?[:=] *[1-9])"
 _PASSED = re2.compile((rf"^{_PREFIX}{_STARTED}|{_ENDED}\s*$").encode())
 _SOME_PASS = re2.compile(b"(?m)" + _PASSED.pattern)
 """Matches in a text if one of its lines says that something passed: most texts have none."""
-_FAILED_TOO = re2.compile(rf"[✗✘❌✖]|\bnot ok\b|{_SOME_FAILED}|{_FAILED_SOME}".encode())
+_FAILED_TOO = re2.compile(rf"[✗✘❌✖]|\bnot ok\b|{SOME_FAILED}|{_FAILED_SOME}".encode())
 _LINE_LIMIT = 4_000
 """Characters of a line that are looked at: a longer line is data, not a message."""
 _SEARCHES = 64
@@ -92,7 +93,8 @@ _NOTHING = re2.compile(
     ).encode()
 )
 """What tells that nothing failed."""
-_LEVEL = r"(?i:\b(?:level|severity|lvl)[\"']? *[:=] *[\"']?"
+LEVEL = r"(?i:\b(?:level|severity|lvl)[\"']? *[:=] *[\"']?"
+"""A field with the level of a line; its value and a closing parenthesis follow."""
 _FAILURE = re2.compile(
     (
         r"\b(?:FAILED|FAILURES?|FAIL|FATAL|CRITICAL|PANIC|EMERG|SEVERE|ABORTED|OOMKilled|CrashLoopBackOff)\b"
@@ -100,10 +102,10 @@ _FAILURE = re2.compile(
         r"|\bsegmentation fault|\bcore dumped|\bout of memory|\bnot ok\b|\bkilled\b"
         r"|\btraceback \(most recent)"
         r"|✗|✘|❌|✖|^\s*Failed \S+ \[|^\s*● .* › |^rspec \./"
-        rf"|{_SOME_FAILED}|{_FAILED_SOME}"
+        rf"|{SOME_FAILED}|{_FAILED_SOME}"
         r"|(?i:\b(?:exit(?:ed)?(?: with)?(?: code| status)?|returncode)[ :=]+-?[1-9])"
         r"|(?i:\"(?:status|conclusion|state|result|outcome)\" *: *\"(?:fail|error|crash|abort))"
-        rf"|{_LEVEL}(?:fatal|crit|emerg|alert|panic))"
+        rf"|{LEVEL}(?:fatal|crit|emerg|alert|panic))"
     ).encode()
 )
 _ERROR = re2.compile(
@@ -111,7 +113,7 @@ _ERROR = re2.compile(
         r"(?i:\berrors?\b *(?:\[[\w-]+\]|\(?[A-Z]{0,10}-?[0-9]+\)?)?[\"']?[:\]])"
         r"|(?i:^\W*error\b|: error\b| +error +|\bassert(?:ion)?\b|\b(?:failed|failure)\b)"
         r"|\b(?:ERROR|ERR|ERR!|E)\b[ :!\]|]|\b[A-Z]\w*(?:Error|Exception)\b|^E {2,}\S"
-        rf"|{_LEVEL}err)"
+        rf"|{LEVEL}err)"
     ).encode()
 )
 _COMPLAINT = re2.compile(
@@ -122,12 +124,12 @@ _COMPLAINT = re2.compile(
 _CALM = re2.compile(
     (
         r"^(?:.{0,60}[\s\[|\"'=])?(?:WARN(?:ING)?|INFO|DEBUG|TRACE|NOTICE|VERBOSE)(?:[\s\]|:,\"']|$)"
-        rf"|{_LEVEL}(?:warn|info|debug|trace|notice))"
+        rf"|{LEVEL}(?:warn|info|debug|trace|notice))"
         r"|^(?i:.{0,60}\b(?:warning|warn|note|hint|help)[:\[])"
     ).encode()
 )
 """A level that is none of an error."""
-_ENDING = re2.compile(rf"\b(?:FAILED|FAILURES?|FAIL)\b|{_SOME_FAILED}|{_FAILED_SOME}".encode())
+_ENDING = re2.compile(rf"\b(?:FAILED|FAILURES?|FAIL)\b|{SOME_FAILED}|{_FAILED_SOME}".encode())
 """How something ended; said at any level."""
 
 

@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from penumbra.compress import time_budget
+from penumbra.compress import stated_failures, time_budget
 from penumbra.compress.critical_lines import (
     Severity,
     candidates,
@@ -90,10 +90,17 @@ class FailureLines:
 
     is_escaped: bool = False
     """Line ends are written as in a JSON string."""
+    is_stated: bool = False
+    """Only lines that state a failure in a form in which programs do are failure lines."""
 
     @classmethod
     def of(
-        cls, data: bytes, is_escaped: bool | None = None, whole: FailureLines | None = None
+        cls,
+        data: bytes,
+        is_escaped: bool | None = None,
+        whole: FailureLines | None = None,
+        *,
+        is_stated: bool = False,
     ) -> FailureLines:
         """What a text holds. Linear in it. `is_escaped` None: told from the text. `whole`: what a text holds
         of which this is a part."""
@@ -102,9 +109,9 @@ class FailureLines:
         if is_escaped:
             # All places stay where they are.
             data = data.replace(b"\\r\\n", b"   \n").replace(b"\\n", b" \n")
-        found = cls(is_escaped=is_escaped)
+        found = cls(is_escaped=is_escaped, is_stated=is_stated)
         if whole is not None:
-            found._classes = whole._classes
+            found._classes, found.is_stated = whole._classes, whole.is_stated
         for start, end in _units(data):
             found._add(data, start, end)
         if b" failing" in data or b"failures:" in data or b"There w" in data:
@@ -126,6 +133,8 @@ class FailureLines:
 
     def _class(self, line: bytes) -> tuple[Severity, bytes] | None:
         how = severity_unless_passing(line)
+        if self.is_stated and not stated_failures.is_stated(line):
+            how = None
         if len(self._classes) >= _KINDS:
             self._classes.clear()
         classed = self._classes[line] = None if how is None else (how, _kind(line))

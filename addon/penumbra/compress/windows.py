@@ -6,7 +6,9 @@ critical lines the most severe come first, and of each kind the first one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
 
 from penumbra.compress.failure_lines import FailureLines
 
@@ -90,6 +92,35 @@ def _merge(spans: list[Span]) -> list[Span]:
         else:
             merged.append((start, end))
     return merged
+
+
+def headed(data: bytes, spans: Sequence[Span], headings: Mapping[int, int], room: int) -> list[Span]:
+    """The spans, each with the heading of its first line, as far as `room` bytes have it; without that, a
+    span begins behind what stands below the heading.
+
+    `headings`: by number of a line, that of the line it must not be without.
+    """
+    starts = [0, *(found.end() for found in _LINE_END.finditer(data)), len(data)]
+    left = room - sum(end - start + MARKER for start, end in spans)
+    kept: list[Span] = []
+    for start, end in spans:
+        number = bisect_right(starts, start, hi=len(starts) - 1) - 1
+        heading = headings.get(number)
+        if heading is not None and not any(begin <= starts[heading] < stop for begin, stop in kept):
+            cost = starts[heading + 1] - starts[heading] + MARKER
+            if cost <= left:
+                left -= cost
+                kept.append((starts[heading], starts[heading + 1]))
+            else:
+                while starts[number] < end and headings.get(number) == heading:
+                    number += 1
+                start = starts[number]
+        if start < end:
+            kept.append((start, end))
+    return _merge(kept)
+
+
+_LINE_END = re.compile(rb"\n")
 
 
 def assemble(data: bytes, spans: list[Span], marker: Callable[[int, int], str]) -> str:

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from penumbra.compress import windows
+from penumbra.compress.calls.classify import classify
 from penumbra.compress.size import encode
 from penumbra.compress.stages import grouping, new_facts, search_hits
 
@@ -94,3 +95,26 @@ def test_more_is_said_only_where_something_is_shown() -> None:
     alone = re.findall(r"^boats/b\d+\.py: 1 hit\n(\[.*\])$", shown, re.M)
     assert alone
     assert all(re.fullmatch(r"\[1 left out: line \d+\]", line) for line in alone)
+
+
+def test_hits_of_what_was_asked_for_come_before_others() -> None:
+    names = [f"fetchPart{n}" for n in range(40)]
+    hits = [f"{n}:  {name}({n})" for n, name in enumerate(names, 1)]
+    others = [f"{n}:  otherThing{n}.run(cfg{n}.txt)" for n in range(100, 400)]
+    said = dict.fromkeys(names, 1.0)
+    text = "src/a.ts:\n" + "\n".join([*others, *hits])
+    found = search_hits.sample(text, 2_500, said, frozenset(names))
+    assert found is not None
+    assert all(f"  {name}(" in found for name in names)
+    without = search_hits.sample(text, 2_500, said)
+    assert without is not None
+    assert not all(f"  {name}(" in without for name in names)
+
+
+def test_what_a_search_looks_for() -> None:
+    for tool, arguments in (
+        ("Bash", {"command": "cd a && rg -n 'getUser|setUser' src"}),
+        ("Grep", {"pattern": "getUser|setUser", "path": "src"}),
+    ):
+        asked = search_hits.asked(classify(tool, arguments), arguments)
+        assert {"getUser", "setUser"} <= asked

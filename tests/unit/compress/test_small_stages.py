@@ -238,6 +238,8 @@ def test_repetitions_are_counted_exactly() -> None:
         "a long line here to fold\n[the line above 6 more times]\nend"
     )
     cycle = "".join(f"step {n} of the long cycle\n" for n in range(8))
+    assert folding.fold(cycle * 2 + "end") == cycle + "[the 8 lines above 1 more time]\nend"
+    assert folding.unfold(cycle + "[the 8 lines above 1 more time]\nend") == cycle * 2 + "end"
     assert folding.fold(cycle * 3 + "end") == cycle + "[the 8 lines above 2 more times]\nend"
 
 

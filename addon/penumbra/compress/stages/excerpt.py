@@ -12,11 +12,11 @@ is bounded by the limit, whatever the size of the result. What is missing is cou
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from functools import cache, partial
+from functools import cached_property, partial
 
-from penumbra.compress import failure_lines, windows
+from penumbra.compress import failure_lines, stated_failures, windows
 from penumbra.compress.calls import log_files
 from penumbra.compress.calls.family_rules import excerpt_sizes, prints
 from penumbra.compress.critical_lines import Severity
@@ -31,6 +31,7 @@ from penumbra.compress.stages import (
     new_facts,
     row_sample,
     search_hits,
+    titles,
     web_hits,
 )
 from penumbra.compress.stages.outline import outline
@@ -86,6 +87,8 @@ _TEXTS = re.compile(rb'(?:"([^"\\\n]{1,60})"\s*:\s*)?"(?:[^"\\\n]|\\.){200,}"|[^
 """Long texts in JSON, with their keys, or in the cells of a table of it: what people wrote."""
 _TELLING_KEY = re.compile(rb"(?i)err|fail|exception|trace|stdout|stderr|output|log|reason")
 """Keys of texts that programs wrote."""
+_HEADINGS = 8
+"""Part of an account, as a divisor, that is set aside for headings where its lines are not compared."""
 _LEAST = 1_000
 """No wish for a smaller result makes an account smaller than this many bytes."""
 _LONGEST_PATH = 400
@@ -123,9 +126,8 @@ def account(text: str, source: Source) -> str | None:
     data = encode(text)
     found = FailureLines()
     if _tells_failures(kind, text, source):
-        found = FailureLines.of(_without_quotations(data, kind, source))
-    lines = cache(lambda: new_facts.Lines.of(data, source.mentioned(), search_hits.headings(text)))
-    body = partial(_body, text, data, kind, source=source, found=found, lines=lines)
+        found = _failures(data, kind, source)
+    body = partial(_body, text, kind, source=source, found=found, parts=_Parts(text, data, kind, source))
     weakest, share, more = Severity.ERROR, _SHARE_OF_QUOTED, 0
     if kind is not Kind.REPORT and (kind is not Kind.LIST or source.call.shell):
         weakest, share = Severity.COMPLAINT, _SHARE
@@ -158,6 +160,16 @@ def _tells_failures(kind: Kind, text: str, source: Source) -> bool:
     if kind in (Kind.FILE, Kind.SEARCH, Kind.WEB, Kind.HITS):
         return log_files.is_log(source.call.path if kind is Kind.FILE else "", text)
     return kind is not Kind.DIFF and (source.is_error or prints(source.call.family) != "texts")
+
+
+def _failures(data: bytes, kind: Kind, source: Source) -> FailureLines:
+    """What a command that is known to run something says of failures; of all else what states one."""
+    call = source.call
+    runs = kind is Kind.COMMAND and bool(call.family) and prints(call.family) == "run"
+    if runs and not source.is_error and not call.mixed and stated_failures.none(data):
+        return FailureLines()
+    data = _without_quotations(data, kind, source)
+    return FailureLines.of(data, is_stated=not (runs or source.is_error))
 
 
 def _without_quotations(data: bytes, kind: Kind, source: Source) -> bytes:
@@ -223,15 +235,42 @@ def _heading(kind: Kind, source: Source) -> str:
     return f"[{'; '.join(facts)}]"
 
 
-def _body(
-    text: str,
-    data: bytes,
-    kind: Kind,
-    room: int,
-    source: Source,
-    found: FailureLines,
-    lines: Callable[[], new_facts.Lines],
-) -> str:
+class _Parts:
+    """The parts of a text that is of no form with a sample of its own."""
+
+    def __init__(self, text: str, data: bytes, kind: Kind, source: Source) -> None:
+        self._text, self._data, self._source = text, data, source
+        self._is_search = kind is Kind.SEARCH
+        self._blind = kind is Kind.DIFF or not is_readable(text)
+
+    @cached_property
+    def asked(self) -> frozenset[str]:
+        """The names that a search looks for."""
+        source = self._source
+        return search_hits.asked(source.call, source.arguments) if self._is_search else frozenset()
+
+    @cached_property
+    def _headings(self) -> Mapping[int, int]:
+        return search_hits.headings(self._text) or titles.above(self._text)
+
+    @cached_property
+    def _lines(self) -> new_facts.Lines:
+        return new_facts.Lines.of(self._data, self._source.mentioned(), self._headings, self.asked)
+
+    def chosen(self, room: int, failures: Sequence[windows.Span]) -> str:
+        """Those that fit into `room` bytes, with what is said about the others."""
+        if self._blind:
+            spans = windows.choose(self._data, room, failures)
+        elif len(self._data) <= new_facts.LONGEST:
+            spans = self._lines.choose(room, failures)
+        else:
+            aside = room // _HEADINGS if self._headings else 0
+            spans = windows.choose(self._data, max(windows.LEAST, room - aside), failures)
+            spans = windows.headed(self._data, spans, self._headings, room)
+        return windows.assemble(self._data, spans, partial(_gap, self._data))
+
+
+def _body(text: str, kind: Kind, room: int, source: Source, found: FailureLines, parts: _Parts) -> str:
     sample: str | None = None
     if not is_readable(text):
         pass
@@ -240,20 +279,14 @@ def _body(
     elif kind is Kind.HITS:
         return web_hits.sample(text, room)
     elif kind is Kind.SEARCH:
-        sample = search_hits.sample(text, room, source.mentioned())
+        sample = search_hits.sample(text, room, source.mentioned(), parts.asked)
     elif kind is Kind.JSON:
         sample = row_sample.sample(text, room, source.mentioned()) or json_prune.prune(text, room)
     elif kind is Kind.DIFF:
         sample = diff_hunks.sample(text, room)
     elif kind in (Kind.COMMAND, Kind.OTHER):
         sample = row_sample.sample_separated(text, room, source.mentioned())
-    if sample is not None:
-        return sample
-    if kind is not Kind.DIFF and len(data) <= new_facts.LONGEST and is_readable(text):
-        spans = lines().choose(room, found.ranked())
-    else:
-        spans = windows.choose(data, room, found.ranked())
-    return windows.assemble(data, spans, partial(_gap, data))
+    return parts.chosen(room, found.ranked()) if sample is None else sample
 
 
 def _gap(data: bytes, start: int, end: int) -> str:

@@ -101,13 +101,13 @@ def _repeats(lines: list[str], start: int, period: int) -> int:
 
 def _marker(period: int, repeats: int) -> str:
     what = "line" if period == 1 else f"{period} lines"
-    return f"[the {what} above {repeats} more times]"
+    return f"[the {what} above {repeats} more {'time' if repeats == 1 else 'times'}]"
 
 
 def _counts(line: str) -> tuple[int, int] | None:
     """(period, repeats) of a marker line; None for any other line."""
     words = line.split(" ")
-    if not (line.startswith("[the ") and line.endswith(" more times]")):
+    if not (line.startswith("[the ") and line.endswith((" more times]", " more time]"))):
         return None
     if words[1] == "line" and len(words) == 6 and words[2] == "above" and words[3].isdecimal():
         return 1, int(words[3])
@@ -117,4 +117,4 @@ def _counts(line: str) -> tuple[int, int] | None:
 
 
 def _has_marker(text: str) -> bool:
-    return " more times]" in text and any(_counts(line) for line in text.split("\n"))
+    return " more time" in text and any(_counts(line) for line in text.split("\n"))

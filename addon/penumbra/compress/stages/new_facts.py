@@ -65,8 +65,9 @@ class Facts:
     """By unit, what it is worth besides its facts: how near it is to what was said, and its words."""
 
     @classmethod
-    def of(cls, texts: Sequence[bytes], mentioned: Mapping[str, float]) -> Facts:
-        """The facts of units. `mentioned`: the names used in the conversation before, with their weights."""
+    def of(cls, texts: Sequence[bytes], mentioned: Mapping[str, float], asked: Container[str] = ()) -> Facts:
+        """The facts of units. `mentioned`: the names used in the conversation before, with their weights.
+        `asked`: those that the call itself looks for: where they stand is what it was made to tell."""
         units = _told(texts)
         counts = Counter(fact for unit in units for fact in unit)
         said = {name.encode("utf-8", "surrogatepass"): weight for name, weight in mentioned.items()}
@@ -79,6 +80,10 @@ class Facts:
         worth = [int(len(text) ** 0.5 * _WORDS) for text in texts]
         for unit, near in enumerate(names):
             worth[unit] += _near(near, said, lines) if near else 0
+        if asked:
+            said = {
+                name: weight for name, weight in said.items() if name.decode("utf-8", "replace") not in asked
+            }
         return cls(units, {fact: _weight(fact, count, said) for fact, count in counts.items()}, worth)
 
     def value(self, unit: int, told: Container[bytes]) -> int:
@@ -118,10 +123,16 @@ class Lines:
     """By unit, the one that says what it is of: the name of the file in which a hit stands."""
 
     @classmethod
-    def of(cls, data: bytes, mentioned: Mapping[str, float], headings: Mapping[int, int] = _NONE) -> Lines:
+    def of(
+        cls,
+        data: bytes,
+        mentioned: Mapping[str, float],
+        headings: Mapping[int, int] = _NONE,
+        asked: Container[str] = (),
+    ) -> Lines:
         """The lines of a text. `headings`: by number of a line, that of the line it must not be without."""
         spans = list(_units(data))
-        facts = Facts.of([data[start:end] for start, end in spans], mentioned)
+        facts = Facts.of([data[start:end] for start, end in spans], mentioned, asked)
         return cls(spans, facts, _by_unit(data, spans, headings) if headings else headings)
 
     def choose(self, room: int, failures: Sequence[Span]) -> list[Span]:

@@ -10,13 +10,15 @@ src/api/carts.py: 12 hits
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 from penumbra.compress.calls.classify import Call
 from penumbra.compress.size import encode, head, size
 from penumbra.compress.stages.new_facts import Facts
+from penumbra.compress.stages.passages import NAME
 
 _PROGRAMS = frozenset(
     {"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "ugrep", "findstr", "Select-String"}
@@ -24,6 +26,8 @@ _PROGRAMS = frozenset(
 _HIT = re.compile(r"L?([0-9]{1,8})([:-])")
 _LABELLED = re.compile(r"File: {1,4}(\S.{0,800})")
 _PATH = re.compile(r"(?:[A-Za-z]:)?[^\s:]{0,400}[./\\][^\s:]{0,400}")
+_ASKED = frozenset({"pattern", "query", "regex", "search", "symbol"})
+"""Arguments that say what is looked for."""
 _SEPARATORS = frozenset({"", "--", "---"})
 _OTHERS = 8
 """Part of the room, as a divisor, for lines that are of no file: what a tool says of its search."""
@@ -76,10 +80,24 @@ def is_hit(line: str) -> bool:
     return bool(_HIT.match(line))
 
 
-def sample(text: str, room: int, mentioned: Mapping[str, float] = MappingProxyType({})) -> str | None:
+def asked(call: Call, arguments: Any) -> frozenset[str]:
+    """The names that a search looks for."""
+    words = call.command[1:] if call.shell else [arguments] if isinstance(arguments, str) else []
+    if isinstance(arguments, Mapping) and not call.shell:
+        words = [value for key, value in arguments.items() if key in _ASKED and isinstance(value, str)]
+    return frozenset(name for word in words for name in NAME.findall(word))
+
+
+def sample(
+    text: str,
+    room: int,
+    mentioned: Mapping[str, float] = MappingProxyType({}),
+    asked: Container[str] = (),
+) -> str | None:
     """The hits that fit into `room` bytes; None if the text is not grouped by file.
 
-    `mentioned`: the names that the conversation has used before, and how much each weighs.
+    `mentioned`: the names that the conversation has used before, and how much each weighs; `asked`: those
+    that the search looks for.
     """
     grouped = _files(text)
     if grouped is None:
@@ -93,8 +111,8 @@ def sample(text: str, room: int, mentioned: Mapping[str, float] = MappingProxyTy
     more = _others(files[len(named) :], room - room // 4)
     room -= size(more)
     numbers = min(_NUMBER_ROOM, max(0, room // 4) // (_NUMBER * len(named)))
-    room = _fill(named, room - numbers * _NUMBER * len(named), mentioned)
-    _fill(named, room, mentioned, around=True)
+    room = _fill(named, room - numbers * _NUMBER * len(named), mentioned, asked)
+    _fill(named, room, mentioned, asked, around=True)
     lines = [line for file in named for line in _shown(file, numbers)]
     return "\n".join([_counted(files), *notes, *lines, *([more] if more else [])])
 
@@ -234,7 +252,13 @@ def _others(files: Sequence[_File], room: int) -> str:
     return f"[{_hits(hits)} in {where}{': ' if names else ''}{' '.join(names)}{end}]"
 
 
-def _fill(files: Sequence[_File], room: int, mentioned: Mapping[str, float], around: bool = False) -> int:
+def _fill(
+    files: Sequence[_File],
+    room: int,
+    mentioned: Mapping[str, float],
+    asked: Container[str],
+    around: bool = False,
+) -> int:
     """Choose the hits, or the lines around them, that tell most of what is new; the bytes that are left."""
     lines = [
         (file, position)
@@ -243,7 +267,7 @@ def _fill(files: Sequence[_File], room: int, mentioned: Mapping[str, float], aro
     ]
     contents = [encode(_HIT.sub("", file.lines[position], count=1)[:_LONGEST]) for file, position in lines]
     costs = [min(size(file.lines[position]), 2 * _LONGEST) + 1 for file, position in lines]
-    for index in Facts.of(contents, mentioned).fill(costs, room):
+    for index in Facts.of(contents, mentioned, asked).fill(costs, room):
         file, position = lines[index]
         file.shown.add(position)
         room -= costs[index]

@@ -1,0 +1,91 @@
+"""Whether a line states a failure in a form in which programs do, or only speaks of one.
+
+    src/a.c:120:9: error: expected ';'                     states one
+    We still can't tell conflicts from failed merges.      speaks of some
+
+Tools that nobody knows print texts that people wrote as often as what went wrong: there only the first kind
+is a failure.
+"""
+
+from __future__ import annotations
+
+import re2
+
+from penumbra.compress.critical_lines import LEVEL, RUNNER, SOME_FAILED
+
+_NOT_LETTER = r"[^\w\n]{0,12}"
+_BEFORE = (
+    rf"(?:^|\t|\": ?\"){_NOT_LETTER}(?:[\w.@/-]+ +\| *|{RUNNER}|\S+\t[^\t\n]*\t)?"
+    r"(?:[0-9][0-9TZ:.,/+-]{3,40}[\])]? *|[A-Z][a-z]{2} {1,2}[0-9]{1,2} +[0-9:.]{5,15} |\[[^\]\n]{1,60}\] *"
+    rf"|[\w-]+\[[0-9]+\]: *){{0,4}}{_NOT_LETTER}"
+)
+"""What stands in front of a statement, in a line, a cell or a string of JSON: marks, names of services,
+times, fields in brackets."""
+_END = r"(?:\W*$|\t|\\?\")"
+_CALLED = r"(?:fatal|error|err|failure|failed|panic|exception|critical|severe|uncaught|unhandled)"
+_CAPITALS = r"(?:FAILED|FAILURES?|FAIL|FATAL|CRITICAL|PANIC|EMERG|SEVERE|ABORTED|ERROR|ERR!|ERR)\b"
+_WHO = r"(?:[\w./@+-]{1,60}:? )?"
+_STATEMENTS = (
+    # A word for it that ends in a colon, or stands in capitals.
+    rf"{_WHO}(?i:(?:[\w-]+ )?{_CALLED}(?: ?\[[\w-]+\]| [A-Z]{{0,10}}-?[0-9]+)?[\])]?:(?:\s|$))",
+    rf"{_WHO}{_CAPITALS}",
+    r"[EF]: ",
+    rf"##\[(?i:{_CALLED})\]",
+    # An exception by its name.
+    r"(?:Caused by: )?[\w.$:]*(?:[A-Z]\w*|\b)(?:Error|Exception)\b(?::|\(|$| in | at )",
+    rf"(?i:traceback \(most recent|segmentation fault|killed{_END}|out of memory|core dumped)",
+    r"(?i:(?:uncaught|unhandled) \w|thread '[^'\n]*' panicked|panicked at )",
+    # A mark of something that failed.
+    r"E {2,}\S|not ok\b|--- FAIL:|\(fail\) |● .* › |rspec \./|make(?:\[[0-9]+\])?: \*\*\* ",
+    # How it ended.
+    r"(?i:(?:\w+ ){0,4}exit(?:ed)?(?: with)?(?: code| status)?[ :=]+-?[1-9])",
+    rf"(?i:(?:(?:tests?|test suites|test files|suites|summary|total|result|ran)\b.{{0,60}})?{SOME_FAILED})",
+    # A place in a file, and what is said of it.
+    r"\S+\.\w{1,8}[:(][0-9]+[:,][0-9]+\)?: \S",
+)
+_PLACE = r"\S\.\w{1,8}[:(][0-9]+(?:[:,][0-9]+)?\)?:? +"
+_SYSTEMS = (
+    r"(?i:no such file or directory|permission denied|command not found|not found|connection refused"
+    r"|(?:operation|connection) timed out)"
+)
+_ANYWHERE = (
+    r"[✗✘❌✖]",
+    rf"\bFAILED(?: +[\[(][^\])\n]{{0,20}}[\])])?{_END}",
+    r"(?i:\bexit(?:ed)?(?: with)?(?: code| status)?[ :=]+-?[1-9][0-9]{0,2}\W*$)",
+    rf"{_PLACE}(?i:-? *(?:fatal )?(?:error|failed|failure)\b)",
+    # How systems word it, at the end of a line.
+    rf": {_SYSTEMS}{_END}",
+    # Fields and states.
+    rf"{LEVEL}(?:err|fatal|crit|emerg|alert|panic))",
+    r"(?i:\"(?:status|conclusion|state|result|outcome)\" *: *\"(?:fail|error|crash|abort))",
+    r"(?i:\"(?:fail(?:ed|ures?)?|errors?)\" *: *(?:[1-9]|\"[^\"]))",
+    r"\b(?:\w*BackOff|OOMKilled|Evicted)\b",
+)
+_STATED = re2.compile("|".join([f"{_BEFORE}(?:{'|'.join(_STATEMENTS)})", *_ANYWHERE]).encode())
+
+
+def is_stated(line: bytes) -> bool:
+    """Whether a line that may be a failure line states a failure."""
+    return bool(_STATED.search(line))
+
+
+_LAST = 2_000
+"""Bytes at the end of a run in which it says how it ended."""
+_PASSED = re2.compile(
+    rb"(?im)^[ =\t]*(?:[0-9]+ pass(?:ed|ing)?\b|tests?:? +[0-9]+ passed|test result: ok"
+    rb"|ran [0-9]+ tests? |[0-9]+ (?:examples|tests|specs)?,? ?0 fail)"
+)
+_EXIT = r"(?i:\bexit(?:ed)?(?: with)?(?: code| status)?[ :=]+-?[1-9])"
+_FAILED = re2.compile(
+    (
+        rf"(?m)^[ =\t]*(?:tests?:? +|test [a-z]+:? +)?(?:{SOME_FAILED}|[1-9][0-9]* fail\b)"
+        rf"|\bFAIL(?:ED|URES?)?\b|^(?:FATAL|ERROR)\b|\(fail\)|\bnot ok\b|[✗✘❌✖]|{_EXIT}"
+        r"|(?i:panic|segmentation fault)"
+    ).encode()
+)
+"""What a runner writes where something failed."""
+
+
+def none(data: bytes) -> bool:
+    """Whether a run of tests ends by saying that they passed: what it printed of failures was meant to be."""
+    return bool(_PASSED.search(data[-_LAST:])) and not _FAILED.search(data)

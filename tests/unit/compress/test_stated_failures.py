@@ -1,0 +1,77 @@
+"""What is listed as a failure of what an excerpt leaves out: what states one, not what speaks of some."""
+
+from __future__ import annotations
+
+from penumbra.compress import stated_failures
+from penumbra.compress.failure_lines import HEADING
+from penumbra.compress.pipeline import shorten
+from penumbra.compress.result import Mode, Policy, Redacted, ToolOutput
+from support.cases import each
+
+SPOKEN = [
+    "worktrees. When conflicts are unavoidable, use standard git tools to resolve them",
+    "  ### Port conflicts in monorepos",
+    "- Tool errors → the agent can't access what it needs",
+    "• The rerun has cleared the previously failing case; no test was rejected.",
+    '    "acceptance_criteria": "Failures are counted, and missing or rejected states are typed.",',
+    "- 12-error-handling.md [3 fragments] (ID: expert-12-error-handling.md)",
+    "  test-results/sharing-workflow-chromium/test-failed-3.png",
+    '        return fmt.Errorf("failed to list checkpoints: %w", err)',
+    "  133 │   bucket: 'failed',",
+    "agent eval assert <grader> --output x",
+    "- Clean focused rerun passed: 394 pass, 0 fail across all of them",
+    "**Zero the key when navigation fails.**",
+]
+STATED = [
+    "fatal: not a git repository (or any of the parent directories): .git",
+    "@core/test test: Error: Skipping incomplete test at line 2",
+    "[ERROR] 15:20:57.202 git.go:shouldDisplay:338 → stat .git: no such file",
+    '{"time": "10:00", "level": "error", "msg": "order 7 refused"}',
+    "src/path.mdx:205:121 error MD013/line-length",
+    "SQLiteError: no such column: is_imported",
+    "Process exited with code 1",
+    "cp: cannot stat 'dist/a.tgz': No such file or directory",
+    '      "fail": 1,',
+]
+
+
+@each("line", SPOKEN)
+def test_what_only_speaks_of_failures_states_none(line: str) -> None:
+    assert not stated_failures.is_stated(line.encode())
+
+
+@each("line", STATED)
+def test_what_states_a_failure(line: str) -> None:
+    assert stated_failures.is_stated(line.encode())
+
+
+def shown(command: str, text: str) -> str:
+    output = ToolOutput(text, "Bash", {"command": command}, "call_7")
+    return shorten(output, Policy(Mode.STANDARD, lossy=True), Redacted, lambda text: "").text
+
+
+def test_prose_of_an_unknown_tool_is_no_failure() -> None:
+    lines = [f"Paragraph {n} of {n * 7919 % 1009} tells how nothing is done here." for n in range(400)]
+    lines[100:100] = SPOKEN
+    assert HEADING not in shown("./manual", "\n".join(lines))
+    lines[200] = "fatal: the ledger is gone"
+    assert "fatal: the ledger is gone" in shown("./manual", "\n".join(lines))
+
+
+RUN = "src/{n}.test.ts:\n[Queue] Task {n} failed: 101 | throw\nerror: item {n} is meant to fail\n    at x (src/{n}.ts:1:2)"
+
+
+@each("end", [" 400 pass\n 0 fail", "Tests: 400 passed, 400 total", "=== 400 passed in 0.12s ==="])
+def test_errors_that_passing_tests_print_are_none(end: str) -> None:
+    text = "\n".join(RUN.format(n=n) for n in range(400))
+    assert stated_failures.none(f"{text}\n{end}".encode())
+    assert not stated_failures.none(f"{text}\n(fail) Queue > stops\n{end}".encode())
+    assert not stated_failures.none(f"{text}\n{end}\nexited with code 1".encode())
+    assert not stated_failures.none(f"{text}\n{end}\n 2 fail".encode())
+    assert not stated_failures.none(text.encode())
+
+
+def test_a_passing_run_lists_no_failures() -> None:
+    text = "bun test v1.3.5\n" + "\n".join(RUN.format(n=n) for n in range(400))
+    assert HEADING not in shown("bun test", text + "\n 400 pass\n 0 fail\nRan 400 tests across 9 files.")
+    assert HEADING in shown("bun test", text + "\n 399 pass\n 1 fail\nRan 400 tests across 9 files.")
