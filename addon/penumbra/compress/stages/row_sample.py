@@ -252,7 +252,7 @@ def _written(table: _Table) -> Iterator[str]:
     last = -1
     for at in (*sorted(table.chosen), len(table.rows)):
         if at > last + 1:
-            yield f"[{at - last - 1} rows left out]"
+            yield f"[{at - last - 1} {'row' if at - last == 2 else 'rows'} left out]"
         if at < len(table.rows):
             yield table.rows[at]
         last = at
