@@ -17,12 +17,15 @@ from penumbra.apis import recognise
 from penumbra.config import declaration
 from penumbra.config.parsers import SHARE
 from penumbra.config.settings import Settings, SettingsError
-from penumbra.flow import destination, hidden_requests, listening, websocket_limit
+from penumbra.explain.result_facts import ResultMemory
+from penumbra.flow import content_view, destination, hidden_requests, listening, websocket_limit
 from penumbra.flow.certificate_names import CertificateNames
 from penumbra.flow.commands import Commands
 from penumbra.flow.current_settings import CurrentSettings
 from penumbra.flow.engines import Engines, Lease
 from penumbra.flow.event_file import EventFile
+from penumbra.flow.explainer import Explainer
+from penumbra.flow.flow_commands import FlowCommands
 from penumbra.flow.history_writer import HistoryWriter
 from penumbra.flow.observation import Observation
 from penumbra.flow.only_http import OnlyHttp
@@ -56,7 +59,8 @@ class Penumbra:
         self.stats_file = StatsFile(own_file(), self._stats)
         self.history = HistoryWriter(self.metrics.journal, self._lease)
         self.texts = Texts()
-        reports = Reports(self.metrics, self.texts, self.events.write)
+        self.memory = ResultMemory()
+        reports = Reports(self.metrics, self.texts, self.memory, self.events.write)
         self.responses = ResponseWay(
             self.expansions,
             self.metrics.journal,
@@ -72,10 +76,17 @@ class Penumbra:
         self.only_http = OnlyHttp(self._is_searched)
         # Addons of their own: what they do has nothing to do with the flows of LLM calls.
         commands = Commands(self.metrics, self.expansions, self._counted, lambda: self.settings.pause)
-        self.page = PageServer(
-            Contents(self.metrics, self.texts, self._process, self._lease), commands.switch
-        )
-        self.addons = [listening.Listening(), CertificateNames(), commands, ProxiedPage(self.page)]
+        self.explainer = Explainer(self.memory, self.texts, self._lease, lambda: self.settings)
+        contents = Contents(self.metrics, self.texts, self._process, self._lease)
+        about_flows = FlowCommands(self.explainer, self.memory, self.texts, contents, self._forget)
+        self.page = PageServer(contents, commands.switch)
+        self.addons = [
+            listening.Listening(),
+            CertificateNames(),
+            commands,
+            about_flows,
+            ProxiedPage(self.page),
+        ]
         self.is_embedded = False
         """Whether who loads the addon shows an error of an option by itself, also at the start."""
         self.is_wrapped = False
@@ -94,6 +105,7 @@ class Penumbra:
         """Declare the options; `configure` reads them."""
         declaration.declare(loader)
         websocket_limit.install()
+        content_view.install(self.explainer)
 
     def configure(self, updated: set[str]) -> None:
         """Read the settings anew when one of them changes. A bad value is refused in one line."""
@@ -157,6 +169,11 @@ class Penumbra:
         self.history.changed()
         self.page.changed()
 
+    def _forget(self) -> None:
+        """Empty the store."""
+        self.engines.forget()
+        self.observation.forget()
+
     def _lease(self) -> Lease:
         """What a request that begins now works with."""
         if self.current.read_changed_file():
@@ -219,6 +236,8 @@ class Penumbra:
 
     async def request(self, flow: http.HTTPFlow) -> None:
         """Rewrite a recognised request."""
+        if flow.metadata:
+            self.explainer.learn(flow)
         await self.requests.request(flow)
 
     def responseheaders(self, flow: http.HTTPFlow) -> None:

@@ -383,7 +383,8 @@ class Settings:
     page_originals: str = row(
         "off",
         choice("off", "on"),
-        "Whether the page shows the texts of results, without secrets: off or on (the latest, in memory).",
+        "Whether the page, the view in mitmproxy and `penumbra.expand` show originals, without secrets: "
+        "off or on (the latest, in memory).",
     )
 
     @property

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, TypeVar
 from penumbra import errors
 from penumbra.apis import identity, session
 from penumbra.apis.recognise import claims_json, model_in
-from penumbra.compress.result import Asked, Mode
+from penumbra.compress.result import Asked, Mode, Redacted
 from penumbra.config.per_request import OverrideError
 from penumbra.config.settings import Settings
 from penumbra.conversation import (
@@ -60,6 +60,7 @@ from penumbra.redaction.outside_results import OutsideResults
 from penumbra.redaction.redactor import Redactor, Scan
 from penumbra.redaction.shown_names import ShowName, shown_names
 from penumbra.redaction.unsearchable import Redact, forgiving
+from penumbra.store import history
 from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.store.database import Database
 from penumbra.store.decisions import Decision
@@ -78,6 +79,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _OURS = workers.Caller("", b"")
 """Work that no caller waits for."""
+_COMPILED_SECONDS = 30.0
 _log = logging.getLogger(__name__)
 
 
@@ -130,6 +132,10 @@ class Engine:
             self._compressors.close()
         self._workers.close()
         self.database.close()
+
+    def forget(self) -> None:
+        """Empty the database, but for the history, which has no content."""
+        self.database.forget({history.TABLE})
 
     # What others ask
 
@@ -199,6 +205,11 @@ class Engine:
         """A result of a request before and after, without secrets. Raises RedactionError."""
         redactor = await asyncio.wrap_future(self._redactor)
         return await self._workers.run(_OURS, partial(shown_texts.pair, accepted, entry, redactor.redact))
+
+    def redact_now(self, text: str, hint: str = "") -> Redacted:
+        """A text to be shown, for who can't wait on the event loop: at the start it stands still until the
+        rules are compiled. Raises RedactionError."""
+        return self._redactor.result(_COMPILED_SECONDS).redact(text, hint)
 
     # A request's way
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from penumbra.apis.recognise import Api
-from penumbra.conversation.model import Head, Plan, Request, Rewritten
+from penumbra.conversation.model import Head, Plan, Request, Rewritten, Shown
 from penumbra.conversation.room import NOT_KNOWN, Room
 from penumbra.conversation.usage_scale import UsageScale
 from penumbra.expand.caller import Caller
@@ -77,3 +77,8 @@ class Accepted:
     """As it may be shown."""
     plan: Plan | None = None
     """The forms that it has because a request was refused; not remembered yet."""
+
+    def sent(self, entry: Shown) -> str:
+        """A result's text as it is sent."""
+        decision = self.decided.get(entry.item.key)
+        return entry.item.text if decision is None or decision.text is None else decision.text

@@ -15,7 +15,5 @@ def pair(accepted: Accepted, entry: Shown, redact: Redact) -> tuple[str, str]:
     settings = replace(accepted.request.settings, redact_secrets=True)
     request = replace(accepted.request, settings=settings)
     original = result_text.original(request, entry.item, redact)
-    decision = accepted.decided.get(entry.item.key)
-    if decision is None or decision.text is None:
-        return original, original
-    return original, redact(decision.text, "").text
+    sent = accepted.sent(entry)
+    return original, original if sent is entry.item.text else redact(sent, "").text

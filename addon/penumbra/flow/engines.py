@@ -83,6 +83,13 @@ class Engines:
             _retire(old)
         return _Held(engine)
 
+    def forget(self) -> None:
+        """Empty the database, but for what has no content, and all that the engine in force remembers."""
+        if (old := self._current) is not None:
+            old.engine.forget()
+            # Its memories are the engine's own: another one has none.
+            self._current = self._replaced(old, old.engine.settings)
+
     def close(self, *, at_once: bool) -> None:
         """There will be no more requests. `at_once`: those in flight will not end either."""
         if self._current is not None:

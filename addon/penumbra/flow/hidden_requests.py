@@ -56,7 +56,9 @@ def make(parent: http.HTTPFlow, state: FlowState, body: bytes, comment: str) -> 
     flow.request.timestamp_start = flow.request.timestamp_end = time.time()
     flow.is_replay = "request"
     flow.comment = f"Penumbra: {comment} {parent.id[:8]}, not seen by the client"
-    flow.metadata["penumbra"] = {"continues": parent.id}
+    described = parent.metadata.get("penumbra", {})
+    same = {name: described[name] for name in ("session", "declared") if name in described}
+    flow.metadata["penumbra"] = {"continues": parent.id, **same}
     hidden = HiddenRequest(parent.client_conn.id)
     states.begin(flow, state.lease.share()).hidden_request = hidden
     return flow

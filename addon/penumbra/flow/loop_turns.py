@@ -13,6 +13,7 @@ from penumbra.apis import upstream_error
 from penumbra.apis.base import Failure
 from penumbra.errors import one_line, place
 from penumbra.expand.loop import Ask, Broken, Continue, Done, ToolLoop
+from penumbra.expand.prepared import Answered
 from penumbra.flow import destination
 from penumbra.flow import state as states
 from penumbra.flow.engines import Lease
@@ -26,6 +27,8 @@ from penumbra.redaction import RedactionError
 from penumbra.retry import portions, refusals
 
 MOST_RETRIES = 2
+_LONGEST_REFERENCE = 60
+"""Characters: the model may ask for anything."""
 _log = logging.getLogger(__name__)
 
 
@@ -114,6 +117,7 @@ class Turns:
         note = f"{count} original{'s' * (count != 1)} asked for, {calls} hidden call{'s' * (calls != 1)}"
         add_note(flow, note)
         flow.metadata["penumbra_continuations"] = list(looped.continuations)
+        flow.metadata["penumbra_asked"] = [_asked(answered) for answered in looped.answered]
         _log.info(f"Penumbra: {destination.shown(flow)}: {note}")
 
     def bill(self, turn: TurnRecord, loop: ToolLoop) -> None:
@@ -140,6 +144,12 @@ class Turns:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(ended)
+
+
+def _asked(answered: Answered) -> str:
+    """A call of the injected tool, and what came of it."""
+    name = one_line(answered.ref[:_LONGEST_REFERENCE]) or "(nothing)"
+    return f"{name}, {answered.sent:,} bytes" if answered.found else f"{name}, which was not found"
 
 
 async def _remember(looped: LoopedResponse, done: Done) -> None:

@@ -61,6 +61,10 @@ class Observation:
             except Exception as error:
                 _log.warning("Penumbra can't say what a request would have become: %s", errors.place(error))
 
+    def forget(self) -> None:
+        """What was worked out before is forgotten."""
+        self._engines.forget()
+
     def close(self, *, at_once: bool) -> None:
         """There will be no more requests."""
         for task in self._tasks:

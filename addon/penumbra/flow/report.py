@@ -8,16 +8,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain, repeat
 from typing import Any
 
 from mitmproxy import http
 
 from penumbra.conversation.incoming import Accepted, Incoming
+from penumbra.explain.result_facts import ResultFacts, ResultMemory, listed
 from penumbra.flow import destination, journal_entry
 from penumbra.flow.page.texts import Texts
 from penumbra.flow.state import FlowState
-from penumbra.metrics import events
+from penumbra.metrics import events, kept_reasons
 from penumbra.metrics.request_totals import Totals
+from penumbra.metrics.sessions import TurnRecord
 from penumbra.metrics.summary import Summary
 from penumbra.metrics.totals import Metrics
 
@@ -31,11 +34,18 @@ def add_note(flow: http.HTTPFlow, note: str) -> None:
 
 
 class Reports:
-    """State: the figures, and the texts that the page may show. `write` takes an event."""
+    """State: the figures, texts that may be shown, what was done to results. `write` takes an event."""
 
-    def __init__(self, metrics: Metrics, texts: Texts, write: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(
+        self,
+        metrics: Metrics,
+        texts: Texts,
+        memory: ResultMemory,
+        write: Callable[[dict[str, Any]], None],
+    ) -> None:
         self._metrics = metrics
         self._texts = texts
+        self._memory = memory
         self._write = write
 
     def accepted(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
@@ -49,15 +59,15 @@ class Reports:
             declared=prepared.tool if prepared else "",
             put_back=len(prepared.replayed.exchanges) if prepared else 0,
         )
-        self._count(flow, state, incoming, accepted)
+        new = self._count(flow, state, incoming, accepted)
         changed = rewritten.body is not incoming.body
-        self._show(flow, state, incoming, accepted, summary, changed)
+        self._show(flow, state, incoming, accepted, summary, changed, new)
         if changed and not (summary.changed or summary.secrets):
             _log.debug(f"Penumbra: {host} {incoming.api.id}: {summary.line()}")
         elif changed:
-            new = Summary.of((entry for entry in rewritten.shown if entry.new), accepted.hidden)
+            of_new = Summary.of((entry for entry in rewritten.shown if entry.new), accepted.hidden)
             _log.info(
-                f"Penumbra: {host} {incoming.api.id}: {summary.line(new)}, "
+                f"Penumbra: {host} {incoming.api.id}: {summary.line(of_new)}, "
                 f"{len(incoming.body):,} -> {len(rewritten.body):,} bytes, {accepted.milliseconds:.1f} ms"
             )
         if summary.results or summary.secrets or accepted.line:
@@ -107,7 +117,10 @@ class Reports:
             )
         )
 
-    def _count(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
+    def _count(
+        self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted
+    ) -> list[ResultFacts]:
+        """Count a request; its new results, for those who look at it."""
         shown = accepted.rewritten.shown
         self._metrics.add(shown)
         changed = Totals.of(shown).changed > 0 or bool(accepted.hidden)
@@ -115,6 +128,20 @@ class Reports:
         state.turn = self._metrics.journal.sent(entry)
         if state.lease.settings.page_originals == "on":
             self._texts.keep(state.lease, accepted, state.turn.results)
+        new = [ResultFacts.of(result.shown, result.kept) for result in entry.new]
+        self._remember(state.turn, accepted, new)
+        return new
+
+    def _remember(self, turn: TurnRecord, accepted: Accepted, new: list[ResultFacts]) -> None:
+        """What was done to results, for the requests that carry them again."""
+        shown = accepted.rewritten.shown
+        if not self._memory.knows(turn.session):
+            for entry in shown:
+                kept = kept_reasons.reason(entry.tool, entry.facts, accepted.request.settings)
+                self._memory.put(turn.session, ResultFacts.of(entry, kept), accepted.sent(entry))
+        numbers = chain((result.number for result in turn.results), repeat(0))
+        for entry, facts, number in zip((each for each in shown if each.new), new, numbers, strict=False):
+            self._memory.put(turn.session, facts, accepted.sent(entry), number)
 
     def _show(
         self,
@@ -124,6 +151,7 @@ class Reports:
         accepted: Accepted,
         summary: Summary,
         changed: bool,
+        new: list[ResultFacts],
     ) -> None:
         earlier = flow.metadata.get("penumbra", {}) if incoming.socket else {}
         if incoming.socket:
@@ -132,6 +160,8 @@ class Reports:
         metadata = flow.metadata["penumbra"] = {
             **summary.metadata(),
             "api": incoming.api.id,
+            "session": accepted.conversation.hex()[:8],
+            "new": listed(new, earlier.get("new")),
             "changed": changed or bool(earlier.get("changed")),
             "body_bytes": [sizes[0] + len(incoming.body), sizes[1] + len(accepted.rewritten.body)],
             "milliseconds": round(earlier.get("milliseconds", 0.0) + accepted.milliseconds, 2),

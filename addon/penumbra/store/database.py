@@ -13,7 +13,7 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -101,6 +101,11 @@ class Database:
         """Like `run`, for callers outside of the event loop."""
         return self._thread.submit(self._run, work)
 
+    def forget(self, kept: Collection[str]) -> None:
+        """Let go all rows but those of some tables, so that nothing of them can be read any more."""
+        self.filled.intersection_update(kept)
+        self._thread.submit(self._forget, [name for name in self._tables if name not in kept])
+
     def begin(self) -> None:
         """Open the file, so that what is wrong with it is said at the start, and let go what has to."""
         self._thread.submit(self._run, lambda connection: None)
@@ -114,6 +119,18 @@ class Database:
         self._is_closing = True
         self._thread.submit(self._close)
         self._thread.shutdown(wait=True)
+
+    def _forget(self, names: list[str]) -> None:
+        def delete(connection: sqlite3.Connection) -> None:
+            for name in names:
+                connection.execute(f"DELETE FROM {name}")
+
+        self._run(lambda connection: connection.execute("PRAGMA secure_delete = ON"))
+        self._run(delete)
+        # Somebody else may be reading: what is deleted is overwritten all the same.
+        with suppress(sqlite3.DatabaseError):
+            self._connected().execute("VACUUM")
+            self._connected().execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _run(self, work: Work[T]) -> T:
         try:

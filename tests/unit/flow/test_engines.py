@@ -115,3 +115,29 @@ def test_what_is_stored_in_memory_is_there_for_the_next_engine() -> None:
         leases.engines.close(at_once=True)
 
     asyncio.run(go())
+
+
+def test_what_is_forgotten_is_gone_from_memory_and_disk_but_for_figures(tmp_path: Path) -> None:
+    file = tmp_path / "store.sqlite"
+    settings = Settings(database=str(file))
+
+    async def live() -> tuple[object, object, object]:
+        leases = Leases()
+        with leases.begin(settings) as lease:
+            engine = lease.engine
+            await engine._stores.originals.put(b"scope", {"ref": "the original"})
+            await asyncio.wrap_future(engine.history.add({"requests": 1}, {}))
+            rows = "SELECT count(*) FROM originals"
+            (before,) = await engine.database.run(lambda found: found.execute(rows).fetchone())
+            leases.engines.forget()
+        with leases.begin(settings) as lease:
+            assert lease.engine is not engine
+            left = await lease.engine._stores.originals.get(b"scope", "ref")
+            days = await asyncio.wrap_future(lease.engine.history.last(2))
+        leases.engines.close(at_once=True)
+        return before, left, list(days.values())
+
+    before, left, days = asyncio.run(live())
+    assert before == 1
+    assert left is None
+    assert [day["all"]["requests"] for day in days] == [1]

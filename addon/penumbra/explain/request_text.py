@@ -1,0 +1,225 @@
+"""A request for people: what was done, new results before and after, the conversation, earlier results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from penumbra.apis.parts import Conversation, ResultText
+from penumbra.apis.prompt import Part
+from penumbra.apis.recognise import Api, model_in
+from penumbra.explain import differences
+from penumbra.explain.message_text import HIDDEN, beginning_of_call, outline
+from penumbra.explain.result_facts import ResultFacts
+from penumbra.explain.text_lines import MOST_LINES, Line, Mark, Search, Show, bounded, head, note, said
+from penumbra.wire.document import Document
+
+_MOST_READ, _MOST_BRACES = 10_000, 1_000_000
+"""Messages, and what may be objects, of a request that is read here: whoever asks for it waits."""
+_MOST_MESSAGES = 300
+"""Of an outline."""
+_MOST_RESULTS = 2_000
+"""The latest; each takes time, whether it is shown or not."""
+_MOST_NEW = 50
+_LINES_OF_NEW, _LINES_OF_EARLIER = 600, 80
+"""Of one result's difference."""
+_LINES_OF_SENT = 12
+"""Of a result of which there is only what was sent."""
+_MOST_COMPARED = 12_000
+"""Lines of both forms of all results together: comparing takes time."""
+_SENT_CHARACTERS = 4_000
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownResult:
+    """What is known of a result beside its text."""
+
+    facts: ResultFacts | None = None
+    is_new: bool = False
+    """It was new in this request."""
+    pair: Pair | None = None
+    """Before and after, without secrets; None: the original is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a request beside its body."""
+
+    line: str
+    """What was done, in short; empty if nothing is known of that."""
+    result: Callable[[str, str, str], KnownResult]
+    """By call and tool, as they may be shown, and the text as it was sent."""
+    originals: str = ""
+    """Why there are no originals at all; empty: there may be some."""
+    injected_tool: str = ""
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """One result text of the request."""
+
+    text: ResultText
+    sent: str
+    call_id: str
+    tool: str
+    known: KnownResult
+    is_hidden: bool
+
+    def told(self) -> str:
+        """In one line."""
+        name = " ".join(word for word in (self.tool or "(unknown tool)", self.call_id) if word)
+        flags = "".join((" (error)" if self.text.is_error else "", f" ({HIDDEN})" if self.is_hidden else ""))
+        size = len(self.sent.encode("utf-8", "surrogatepass"))
+        return f"{name}{flags}: {self.known.facts.told() if self.known.facts else f'{size:,} bytes'}"
+
+
+def lines(api: Api, body: bytes, known: Known, search: Search, show: Show) -> list[Line]:
+    """The whole text. Raises NotJson."""
+    document = Document(body)
+    place = api.wire.members(document).get(api.wire.messages)
+    if body.count(b"{") > _MOST_BRACES or len(document.items(place)) > _MOST_READ:
+        return [head(known.line), note("There is too much in it to be shown here.")]
+    conversation = api.wire.read(document)
+    results = _results(document, conversation, known, show)
+    new = [result for result in results if result.known.is_new]
+    earlier = [result for result in reversed(results) if not result.known.is_new and not result.is_hidden]
+    budget = _Budget(_MOST_COMPARED)
+    top = _top(api, document, conversation, results, known, show)
+    told: list[Line] = []
+    if new:
+        told += [said(""), head("NEW RESULTS")]
+        told += _in_detail(new[-_MOST_NEW:], document, known, search, budget, _LINES_OF_NEW)
+    told += [said(""), head("CONVERSATION")]
+    told += _outline(api, document, results, known, search, show)
+    if earlier:
+        title = "EARLIER RESULTS, the latest first" if new else "RESULTS, the latest first"
+        told += [said(""), head(title)]
+        told += _in_detail(earlier, document, known, search, budget, _LINES_OF_EARLIER)
+    return bounded([*top, *search.warning(), *told], MOST_LINES)
+
+
+@dataclass
+class _Budget:
+    """State: lines that may still be compared."""
+
+    left: int
+
+    def takes(self, pair: Pair) -> bool:
+        """Whether both forms may be compared."""
+        size = sum(text.count("\n") + 1 for text in pair)
+        if size > self.left:
+            return False
+        self.left -= size
+        return True
+
+
+def _top(
+    api: Api,
+    document: Document,
+    conversation: Conversation,
+    results: list[_Result],
+    known: Known,
+    show: Show,
+) -> list[Line]:
+    messages = len(api.wire.prompt(document).messages)
+    model = show(conversation.model or model_in(known.path)) or "(no model named)"
+    top = [head(known.line)] if known.line else []
+    top.append(
+        note(
+            f"{api.id}, {model}: {_count(messages, 'message')}, {_count(len(conversation.results), 'result')}"
+        )
+    )
+    if known.originals and results:
+        top.append(note(known.originals))
+    return top
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _results(document: Document, conversation: Conversation, known: Known, show: Show) -> list[_Result]:
+    found = []
+    for text in conversation.results[-_MOST_RESULTS:]:
+        sent = document.string(text.value) or ""
+        if text.part is not None:
+            sent = sent[slice(*text.part)]
+        if not sent:
+            continue
+        name = text.call.name if text.call else ""
+        call_id, tool = show(text.call_id), show(name)
+        hidden = bool(known.injected_tool) and name == known.injected_tool
+        found.append(_Result(text, sent, call_id, tool, known.result(call_id, tool, sent), hidden))
+    return found
+
+
+def _outline(
+    api: Api, document: Document, results: list[_Result], known: Known, search: Search, show: Show
+) -> list[Line]:
+    prompt = api.wire.prompt(document)
+    by_value = {id(result.text.value): result for result in results}
+
+    def told(part: Part) -> list[str]:
+        each = [by_value[id(text)].told() for text in part.texts if id(text) in by_value]
+        return each or [f"{show(part.name)} {show(part.id)}".strip()]
+
+    found: list[Line] = []
+    for part in prompt.system:
+        for text in part.texts:
+            words = document.string(text) or ""
+            found.append(note(f"system, {len(words):,} characters: {search.beginning(words, 120)}"))
+    if tools := [show(name) for name in api.wire.tools(document).names]:
+        found.append(note(f"tools: {', '.join(tools[:100])}{' …' if len(tools) > 100 else ''}"))
+    messages = prompt.messages
+    first, last = messages[: _MOST_MESSAGES // 10], messages[_MOST_MESSAGES // 10 :]
+    hidden = max(0, len(messages) - _MOST_MESSAGES)
+    # What came last is searched first, in case that not all can be.
+    behind = [
+        outline(document, message, search, show, known.injected_tool, told)
+        for message in reversed(last[hidden:])
+    ]
+    for message in first:
+        found += outline(document, message, search, show, known.injected_tool, told)
+    if hidden:
+        found.append(note(f"… {hidden:,} messages"))
+    return [*found, *(line for each in reversed(behind) for line in each)]
+
+
+def _in_detail(
+    results: Iterable[_Result], document: Document, known: Known, search: Search, budget: _Budget, most: int
+) -> list[Line]:
+    found: list[Line] = []
+    for result in results:
+        if len(found) > MOST_LINES:
+            break
+        found.append(head(result.told()))
+        call = result.text.call
+        if call is not None and (arguments := beginning_of_call(document, call.arguments, search)):
+            found.append(said(f"    {arguments}"))
+        found += bounded(_text(result, known, search, budget), most)
+    return found
+
+
+def _text(result: _Result, known: Known, search: Search, budget: _Budget) -> list[Line]:
+    """What of a result's text can be shown: what became of it, or what was sent."""
+    facts, pair = result.known.facts, result.known.pair
+    sent = search.beginning(result.sent, _SENT_CHARACTERS) if pair is None else pair[1]
+    if pair is not None and pair[0] != pair[1]:
+        if budget.takes(pair):
+            return differences.lines(*pair)
+        return [note("    not compared here: there is too much in this request"), *_sent(sent)]
+    missing = facts is not None and not facts.is_as_it_came and pair is None and not known.originals
+    return [
+        *([note("    its original is not held any more; what was sent:")] if missing else ()),
+        *_sent(sent),
+    ]
+
+
+def _sent(text: str) -> list[Line]:
+    every = text.split("\n")
+    found = [Line(Mark.TEXT, said(f"      {line}").text) for line in every[:_LINES_OF_SENT]]
+    if len(every) > _LINES_OF_SENT:
+        found.append(note(f"        … {len(every) - _LINES_OF_SENT:,} more lines"))
+    return found

@@ -1,0 +1,57 @@
+"""A response for people: the message that its events make, its calls, what it took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from penumbra.apis.api_format import ApiFormat
+from penumbra.apis.base import Turn
+from penumbra.explain.message_text import in_full
+from penumbra.explain.text_lines import MOST_LINES, Line, Search, Show, bounded, head, note, said
+from penumbra.wire.document import Document
+from penumbra.wire.json_values import NotJson
+
+
+@dataclass(frozen=True, slots=True)
+class KnownResponse:
+    """What is known of a response beside its body."""
+
+    line: str = ""
+    """What happened, in short; empty if nothing did."""
+    hidden: Sequence[str] = ()
+    """What the client did not see, a line each."""
+    injected_tool: str = ""
+
+
+def lines(
+    wire: ApiFormat, body: bytes, known: KnownResponse, search: Search, show: Show, *, stream: bool
+) -> list[Line]:
+    """The whole text. `stream`: the body is made of events."""
+    reader = wire.stream("") if stream else wire.body("")
+    reader.feed(body)
+    turn = reader.end_turn()
+    told = [head(known.line)] if known.line else []
+    told += [note(each) for each in known.hidden]
+    message = _message(wire, turn, search, show, known.injected_tool)
+    told += search.warning()
+    told += [*([said("")] if told else ()), *message]
+    if turn.failed or not turn.finished:
+        told.append(note("The response ended before the provider said that it was complete."))
+    if turn.usage:
+        figures = ", ".join(f"{show(name)} {count:,}" for name, count in turn.usage.items())
+        told += [said(""), note(f"tokens: {figures}")]
+    return bounded(told, MOST_LINES)
+
+
+def _message(wire: ApiFormat, turn: Turn, search: Search, show: Show, hidden: str) -> list[Line]:
+    try:
+        # Some formats write a message as several items.
+        document = Document(b"[" + (turn.message or b"") + b"]")
+        messages = [wire.message(document, item) for item in document.items(document.root)]
+    except NotJson:
+        messages = []
+    told = [line for message in messages for line in in_full(document, message, search, show, hidden)]
+    if not told:
+        told = [said(line) for line in search.text(turn.text).split("\n")] if turn.text else []
+    return told or [note("There is no message in it.")]

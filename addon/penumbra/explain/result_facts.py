@@ -1,0 +1,160 @@
+"""What is remembered of a result for those who look at it later: sizes and names, never content.
+
+It stands in the flow in which the result was new, and so in saved flows, and in memory for the requests that
+carry it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from cachetools import LRUCache
+
+from penumbra.metrics.shown import ShownResult
+
+_MOST = 20_000
+_REDACTION = "redaction"
+"""Of it the secrets tell."""
+_MOST_IN_FLOW = 1_000
+"""Results that are listed in one flow."""
+Key = tuple[str, str, str, bytes | int]
+
+
+class ResultFacts(msgspec.Struct, frozen=True):
+    """One result. `tool` and `call_id` as they may be shown."""
+
+    call_id: str = msgspec.field(name="call")
+    tool: str
+    how: str
+    kept: str
+    """Why it went as it came; empty if it did not."""
+    bytes: tuple[int, int]
+    tokens: tuple[int, int]
+    stages: tuple[str, ...] = ()
+    family: str = ""
+    secrets: dict[str, int] = {}
+    ref: str = ""
+
+    @classmethod
+    def of(cls, shown: ShownResult, kept: str) -> ResultFacts:
+        """What a decision says."""
+        facts = shown.facts
+        return cls(
+            shown.call_id,
+            shown.tool,
+            facts.how,
+            kept,
+            (facts.bytes_before, facts.bytes_after),
+            (facts.tokens_before, facts.tokens_after),
+            facts.stages,
+            facts.family,
+            dict(facts.redactions),
+            facts.ref,
+        )
+
+    def record(self) -> dict[str, Any]:
+        """For a flow's metadata."""
+        record: dict[str, Any] = msgspec.to_builtins(self)
+        return record | {name: list(record[name]) for name in ("bytes", "tokens", "stages")}
+
+    @classmethod
+    def read(cls, record: Any) -> ResultFacts | None:
+        """What `record` gave; None: it is something else, for a file may hold anything."""
+        try:
+            return msgspec.convert(record, cls)
+        except (msgspec.ValidationError, ValueError, TypeError):
+            return None
+
+    @property
+    def is_as_it_came(self) -> bool:
+        """What was sent is what the tool gave."""
+        return bool(self.kept) and not self.secrets and self.bytes[0] == self.bytes[1]
+
+    def told(self) -> str:
+        """Sizes, and what was done or why nothing was, in words."""
+        (before, after), (tokens_before, tokens_after) = self.bytes, self.tokens
+        if self.kept:
+            done = f"as it came: {self.kept}"
+        else:
+            stages = ", ".join(
+                stage.replace("_", " ") for stage in self.stages if stage not in (self.how, _REDACTION)
+            )
+            done = f"{self.how} by {stages}" if stages else self.how
+        parts = [f"{before:,} bytes" if before == after else f"{before:,} -> {after:,} bytes"]
+        if tokens_after < tokens_before:
+            share = (tokens_before - tokens_after) / tokens_before
+            parts.append(f"about {tokens_before:,} -> {tokens_after:,} tokens (-{share:.0%})")
+        parts.append(done)
+        if self.secrets:
+            secrets = ", ".join(f"{rule} {count}" for rule, count in sorted(self.secrets.items()))
+            parts.append(f"secrets redacted: {secrets}")
+        return "; ".join(parts)
+
+
+def read_all(records: Any) -> list[ResultFacts]:
+    """The results that a flow lists."""
+    listed = records[:_MOST_IN_FLOW] if isinstance(records, list | tuple) else ()
+    return [facts for record in listed if (facts := ResultFacts.read(record)) is not None]
+
+
+class ResultMemory:
+    """State: what was done to results, by session, call and what was sent."""
+
+    def __init__(self) -> None:
+        self._sent: LRUCache[Key, ResultFacts] = LRUCache(_MOST)
+        self._numbers: LRUCache[Key, int] = LRUCache(_MOST)
+        self._saved: LRUCache[Key, ResultFacts | None] = LRUCache(_MOST)
+        """Of saved flows, by the size of what was sent; None: there are two that differ."""
+        self._sessions: LRUCache[str, None] = LRUCache(_MOST)
+
+    def knows(self, session: str) -> bool:
+        """Whether anything was put for a session."""
+        return session in self._sessions
+
+    def put(self, session: str, facts: ResultFacts, sent: str, number: int = 0) -> None:
+        """A result as it was sent. `number`: in the journal; 0: it has none."""
+        key = session, facts.call_id, facts.tool, _digest(sent)
+        self._sessions[session] = None
+        self._sent[key] = facts
+        if number:
+            self._numbers[key] = number
+
+    def learn(self, session: str, results: Iterable[ResultFacts]) -> None:
+        """Results of a saved flow."""
+        for facts in results:
+            key = session, facts.call_id, facts.tool, facts.bytes[1]
+            self._saved[key] = facts if self._saved.get(key, facts) == facts else None
+
+    def get(self, session: str, call_id: str, tool: str, sent: str) -> tuple[ResultFacts | None, int]:
+        """What was done to a result, and its number in the journal; 0: it has none."""
+        key = session, call_id, tool, _digest(sent)
+        if (facts := self._sent.get(key)) is not None:
+            return facts, self._numbers.get(key, 0)
+        return self._saved.get((session, call_id, tool, _size(sent))), 0
+
+    def references(self) -> dict[str, int]:
+        """The numbers of those that can be named."""
+        named = ((facts.ref, self._numbers.get(key, 0)) for key, facts in self._sent.items() if facts.ref)
+        return {ref: number for ref, number in named if number}
+
+    def clear(self) -> None:
+        """Forget all."""
+        for each in (self._sent, self._numbers, self._saved, self._sessions):
+            each.clear()
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).digest()
+
+
+def listed(results: Iterable[ResultFacts], before: Any = ()) -> list[dict[str, Any]]:
+    """For a flow's metadata, behind what is listed there `before`."""
+    earlier = list(before) if isinstance(before, list | tuple) else []
+    return [*earlier, *(facts.record() for facts in results)][:_MOST_IN_FLOW]

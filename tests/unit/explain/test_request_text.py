@@ -1,0 +1,227 @@
+"""A request and a response as text: what stands there, what never does, and how much there may be."""
+
+import json
+
+import pytest
+
+from penumbra.apis import recognise
+from penumbra.apis.formats import FORMATS
+from penumbra.errors import RedactionError
+from penumbra.explain import differences, request_text, response_text
+from penumbra.explain.request_text import Known, KnownResult
+from penumbra.explain.response_text import KnownResponse
+from penumbra.explain.result_facts import ResultFacts
+from penumbra.explain.text_lines import MOST_LINES, NOT_SEARCHED, Search
+from penumbra.redaction import ruleset
+from penumbra.redaction.redactor import Redactor
+from penumbra.redaction.shown_names import shown_names
+
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
+API = recognise.by_request_line("POST", "/v1/messages")
+FACTS = ResultFacts("toolu_1", "Bash", "shortened", "", (900, 40), (300, 10), ("terminal", "excerpt"))
+
+
+@pytest.fixture(scope="module")
+def redact():
+    return Redactor(b"k" * 32, ruleset.rules(None, only=False), limit=10**8).redact
+
+
+def body(*results, text="Which job is slow?", tool="Bash"):
+    calls = [
+        {"type": "tool_use", "id": f"toolu_{number}", "name": tool, "input": {"command": f"cat {SECRET}"}}
+        for number, _ in enumerate(results, 1)
+    ]
+    answers = [
+        {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": result}
+        for number, result in enumerate(results, 1)
+    ]
+    messages = [{"role": "user", "content": text}, {"role": "assistant", "content": calls}]
+    messages.append({"role": "user", "content": answers})
+    return json.dumps({"model": "m", "tools": [{"name": tool}], "messages": messages}).encode()
+
+
+def told(redact, data, known=KnownResult(), **more):  # noqa: B008
+    asked = Known("Penumbra: a line", lambda *result: known, **more)
+    return request_text.lines(API, data, asked, Search(redact), shown_names(redact))
+
+
+def text(lines):
+    return "\n".join(line.text for line in lines)
+
+
+def test_new_results_stand_first_line_by_line(redact):
+    before, after = "\n".join(map(str, range(30))), "\n".join(["0", "…", *map(str, range(9, 30))])
+    found = text(told(redact, body(after), KnownResult(FACTS, True, (before, after))))
+    assert found.startswith("Penumbra: a line\nanthropic-messages, m: 3 messages, 1 result\n")
+    assert (
+        "Bash toolu_1: 900 -> 40 bytes; about 300 -> 10 tokens (-97%); shortened by terminal, excerpt"
+        in found
+    )
+    new, outline = found.split("CONVERSATION")
+    assert "\n  -     2 1\n" in new
+    assert "\n  +     2 …\n" in new
+    assert "lines that are the same" in new
+    assert "\n#1 user\n    Which job is slow?\n#2 assistant\n    call Bash toolu_1: " in outline
+
+
+def test_what_is_not_there_is_said(redact):
+    assert "original is not held any more" in text(told(redact, body("sent"), KnownResult(FACTS, True)))
+    found = text(told(redact, body("sent"), KnownResult(FACTS, True), originals="Originals are off."))
+    assert "Originals are off." in found
+    assert "not held" not in found
+    kept = ResultFacts("toolu_1", "Bash", "kept", "small", (4, 4), (1, 1))
+    found = text(told(redact, body("sent"), KnownResult(kept, True)))
+    assert "Bash toolu_1: 4 bytes; as it came: small" in found
+    assert "not held" not in found
+    # Of a request that nobody has rewritten there are sizes.
+    assert "Bash toolu_1: 4 bytes\n" in text(told(redact, body("sent")))
+
+
+def test_secrets_and_what_a_terminal_obeys_stay_out(redact):
+    hostile = f"\x1b]0;title\x07\x1b[31mred\r\u202e</pre><script>{SECRET}"
+    data = body(hostile, hostile, text=hostile, tool=f"Ba\x1bsh{SECRET}")
+    lines = told(redact, data)
+    assert SECRET not in text(lines)
+    assert all(line.text.isprintable() for line in lines)
+    assert "shown as placeholders here only: github-token" in text(lines)
+    assert "\\x1b[31mred\\r\\u202e</pre><script>[REDACTED:" in text(lines)
+
+
+def test_a_secret_across_the_end_of_what_is_shown_is_no_half_secret(redact):
+    found = text(told(redact, body("x" * 20, text="y " * 115 + SECRET)))
+    assert SECRET[:8] not in found
+
+
+def test_a_text_that_can_not_be_searched_is_not_shown():
+    def fails(text, hint):
+        raise RedactionError("no")
+
+    found = text(told(fails, body("the words")))
+    assert "the words" not in found
+    assert NOT_SEARCHED in found
+
+
+def test_ten_megabytes_are_bounded(redact):
+    data = body(*["a line\nanother {}=: line\n" * 400] * 1_000)
+    assert len(data) > 9_000_000
+    before = "\n".join(f"{number} of it" for number in range(2_000))
+    found = told(redact, data, KnownResult(FACTS, False, (before, "none of it\n" * 300)))
+    assert len(found) <= MOST_LINES + 1
+    assert len(text(found)) < 2_000_000
+
+
+def test_too_many_messages_are_not_read(redact):
+    data = json.dumps({"model": "m", "messages": [{"role": "user", "content": "x"}] * 10_001}).encode()
+    assert "There is too much in it" in text(told(redact, data))
+
+
+def test_long_differences_and_lines_are_cut():
+    found = differences.lines("\n".join(f"a{n}" for n in range(3_000)), "b" * 9_000)
+    assert len(found) < 80
+    assert "… the rest is not compared" in found[-1].text
+    assert max(len(line.text) for line in found) < 2_100
+
+
+STREAM = b"".join(
+    b"data: " + json.dumps(event).encode() + b"\n\n"
+    for event in (
+        {"type": "message_start", "message": {"usage": {"input_tokens": 7}}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "One \x1b[1m"}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "line\nTwo"}},
+        {"type": "content_block_stop", "index": 0},
+        {
+            "type": "content_block_start",
+            "index": 1,
+            "content_block": {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {}},
+        },
+        {
+            "type": "content_block_delta",
+            "index": 1,
+            "delta": {"type": "input_json_delta", "partial_json": '{"token": "' + SECRET + '"}'},
+        },
+        {"type": "content_block_stop", "index": 1},
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 5}},
+        {"type": "message_stop"},
+    )
+)
+
+
+def test_a_stream_is_one_message(redact):
+    def lines(data, stream=True, **known):
+        asked = KnownResponse(**known), Search(redact), shown_names(redact)
+        return text(response_text.lines(FORMATS["anthropic"], data, *asked, stream=stream))
+
+    found = lines(STREAM, hidden=["hidden from the client: it"], injected_tool="Bash")
+    assert "hidden from the client: it" in found
+    assert "One \\x1b[1mline\nTwo\n" in found
+    assert "call Bash toolu_1 (hidden from the client)\n    {\n" in found
+    assert '"token": "[REDACTED:' in found
+    assert SECRET not in found
+    assert "input_tokens 7" in found
+    assert "output_tokens 5" in found
+    assert "ended before" not in found
+    assert "ended before" in lines(STREAM[:-160])
+    assert "There is no message in it." in lines(b"<html>", stream=False)
+
+
+@pytest.mark.parametrize(
+    ("path", "data"),
+    [
+        (
+            "/v1/chat/completions",
+            {
+                "model": "m",
+                "messages": [
+                    {"role": "system", "content": "Be short."},
+                    {
+                        "role": "assistant",
+                        "tool_calls": [
+                            {"id": "c1", "type": "function", "function": {"name": "Bash", "arguments": "{}"}}
+                        ],
+                    },
+                    {"role": "tool", "tool_call_id": "c1", "content": "printed"},
+                ],
+            },
+        ),
+        (
+            "/v1/responses",
+            {
+                "model": "m",
+                "input": [
+                    {"type": "function_call", "call_id": "c1", "name": "Bash", "arguments": "{}"},
+                    {"type": "function_call_output", "call_id": "c1", "output": "printed"},
+                ],
+            },
+        ),
+        (
+            "/v1beta/models/gemini-3-pro:generateContent",
+            {
+                "contents": [
+                    {"role": "model", "parts": [{"functionCall": {"id": "c1", "name": "Bash", "args": {}}}]},
+                    {
+                        "role": "user",
+                        "parts": [
+                            {
+                                "functionResponse": {
+                                    "id": "c1",
+                                    "name": "Bash",
+                                    "response": {"output": "printed"},
+                                }
+                            }
+                        ],
+                    },
+                ]
+            },
+        ),
+    ],
+)
+def test_other_apis_read_alike(redact, path, data):
+    api = recognise.by_request_line("POST", path)
+    known = Known("", lambda *result: KnownResult())
+    found = text(
+        request_text.lines(api, json.dumps(data).encode(), known, Search(redact), shown_names(redact))
+    )
+    assert "    call Bash c1: {}\n" in found
+    assert "    result Bash c1: 7 bytes\n" in found
+    assert found.endswith("\n      printed")
