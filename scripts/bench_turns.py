@@ -1,6 +1,7 @@
 """Measures the processor time of a turn, in process: a conversation of so many results, then one more.
 
 `first`: nothing of it was ever seen. `next`: all but the last call and its result was sent a turn ago.
+--profile: where that time goes, by part of the package.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from bench_conversations import Tools, dump, exchange
+from bench_profile import Profile
 
 from penumbra.apis.recognise import Api, by_request_line
 from penumbra.config.settings import Settings, load
@@ -51,7 +55,8 @@ async def milliseconds(engine: Engine, settings: Settings, api: Api, body: bytes
     return (time.process_time() - begun) * 1000
 
 
-async def measure(results: int, rounds: int, folder: Path) -> None:
+async def measure(results: int, rounds: int, folder: Path, profiles: Sequence[Profile] = ()) -> None:
+    """`profiles`: of the first request, and of the turns behind it."""
     settings = load({"adopt": "compress", "database": str(folder / f"{results}.sqlite")}, {})
     engine = Engine(EngineSettings.of(settings))
     api = by_request_line("POST", PATH)
@@ -59,8 +64,14 @@ async def measure(results: int, rounds: int, folder: Path) -> None:
     try:
         # The rules are compiled for the first request of all.
         await milliseconds(engine, settings, api, dump([{"role": "user", "content": [{"type": "text"}]}]))
+        if profiles:
+            # All of it in this thread, whose stack can be looked at.
+            engine._work = lambda caller, heavy, work: asyncio.sleep(0, work())  # type: ignore[method-assign]
         made = bodies(results, rounds)
-        first, *times = [await milliseconds(engine, settings, api, body) for body in made]
+        with profiles[0].counting() if profiles else nullcontext():
+            first = await milliseconds(engine, settings, api, made[0])
+        with profiles[1].counting() if profiles else nullcontext():
+            times = [await milliseconds(engine, settings, api, body) for body in made[1:]]
         print(
             f"{results:>7,}  {len(made[0]):>10,}  {first:>8.1f}  {statistics.median(times):>8.2f}", flush=True
         )
@@ -74,12 +85,16 @@ def main() -> int:
     )
     parser.add_argument("--results", nargs="+", type=int, default=RESULTS, help="in the conversation")
     parser.add_argument("--rounds", type=int, default=30, help="measured turns")
+    parser.add_argument("--profile", action="store_true", help="print where the time goes")
     wanted = parser.parse_args()
     print("milliseconds of processor time")
     print(f"{'results':>7}  {'bytes':>10}  {'first':>8}  {'next':>8}")
     with tempfile.TemporaryDirectory(prefix="penumbra-bench-") as name:
+        profiles = (Profile(), Profile()) if wanted.profile else ()
         for results in wanted.results:
-            asyncio.run(measure(results, wanted.rounds, Path(name)))
+            asyncio.run(measure(results, wanted.rounds, Path(name), profiles))
+    for title, profile in zip(("first", "next"), profiles, strict=False):
+        print(f"\n{title}: {profile.table()}")
     return 0
 
 
