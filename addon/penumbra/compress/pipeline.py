@@ -223,7 +223,7 @@ class _Run:
         if self._passes_over("command_family"):
             return False
         try:
-            with time_budget.watched(self.is_late):
+            with time_budget.Watched(self.is_late):
                 found = families.apply(self.text, self.call, lossy=self.policy.lossy)
         except time_budget.Overrun:
             self._gave_up("command_family")
@@ -264,7 +264,7 @@ class _Run:
     def step(self, stage: Stage, source: Source) -> None:
         """Run one stage, and keep what it made if that is better."""
         try:
-            with time_budget.watched(self.is_late):
+            with time_budget.Watched(self.is_late):
                 new = stage.apply(self.text, source)
             if new is None or new == self.text:
                 self._tell(stage.name, None, _NOTHING_TO_DO)

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 SMALL = 65_536
 """Characters of a text below which no clock is asked."""
@@ -53,15 +52,21 @@ class Overrun(Exception):
 _watch = threading.local()
 
 
-@contextmanager
-def watched(is_late: IsLate) -> Iterator[None]:
-    """Let the stage that runs in here notice when it is late."""
-    before = getattr(_watch, "is_late", never)
-    _watch.is_late = is_late
-    try:
-        yield
-    finally:
-        _watch.is_late = before
+class Watched:
+    """A context in which the stage that runs notices when it is late."""
+
+    __slots__ = ("_before", "_is_late")
+
+    def __init__(self, is_late: IsLate) -> None:
+        self._is_late = is_late
+        self._before = never
+
+    def __enter__(self) -> None:
+        self._before = getattr(_watch, "is_late", never)
+        _watch.is_late = self._is_late
+
+    def __exit__(self, *error: object) -> None:
+        _watch.is_late = self._before
 
 
 def check() -> None:

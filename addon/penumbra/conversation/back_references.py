@@ -82,6 +82,8 @@ class _Part:
 
 _Places = dict[str, list[tuple[Earlier, int]]]
 """Where each telling line stands."""
+_Lines = tuple[Sequence[int], list[str], bool]
+"""Numbers of lines, the lines without them, and whether the numbers only count the lines."""
 _ITSELF = CallName("", "")
 _ABOVE = Name("", frozenset())
 _NO_CALL = Call()
@@ -93,6 +95,8 @@ class LineIndex:
 
     _places: _Places = field(default_factory=dict)
     _calls: NamedCalls = field(default_factory=NamedCalls)
+    _last: tuple[str, _Lines] | None = None
+    """A file's text and its lines: what was just compared is mostly what is noted next."""
 
     def note(self, key: bytes, call: CallName, same_as: bytes = b"", *, lasts: bool = True) -> None:
         """A result stands in the request, or what a call was given, by its name; its text follows if it can
@@ -115,7 +119,7 @@ class LineIndex:
         not all of that is there; then only its lines can be referred to. `is_file`: it is that of a file, and
         numbers in front of its lines are line numbers; `first`: that of its first line, where there are none
         and the call tells. `is_given`: it is what a call was given."""
-        numbers, lines, counted = _read(text, is_file, first)
+        numbers, lines, counted = self._read(text, is_file, first)
         shown: Sequence[str | None] = lines if original is None else _quoted(lines, original, is_file)
         _note(self._places, Earlier(key, call, is_file, is_given, numbers, counted, shown), shown)
         if not counted:
@@ -133,7 +137,7 @@ class LineIndex:
         if _MARKER.search(text):
             return None
         is_file = call.is_quoted
-        numbers, lines, _ = _read(text, is_file)
+        numbers, lines, _ = self._read(text, is_file)
         # The legend of the numbers is never said by reference: the lines that stay need it.
         lines = ["\x00" if line == line_numbers.LEGEND else line for line in lines]
         matcher = _Matcher.of(self._places, numbers, lines, call, path if is_file else None)
@@ -143,6 +147,15 @@ class LineIndex:
             return None
         written = _Writer(text, numbers if is_file else ()).write(parts)
         return written, frozenset().union(*(name.keys for _, name in parts))
+
+    def _read(self, text: str, is_file: bool, first: int = 0) -> _Lines:
+        last, self._last = self._last, None
+        if is_file and last is not None and last[0] == text and not (first and last[1][2]):
+            return last[1]
+        read = _read(text, is_file, first)
+        if is_file and not first:
+            self._last = text, read
+        return read
 
     def _name(self, part: _Part) -> Name | None:
         """How the text is named that a part stands in; None if it can't be."""

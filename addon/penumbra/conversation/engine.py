@@ -47,6 +47,7 @@ from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Plan, Request, Shown
 from penumbra.conversation.refused import Refused, unsearched
+from penumbra.conversation.warm_up import warm_up
 from penumbra.errors import RedactionError, Unreadable
 from penumbra.expand.caller import Caller
 from penumbra.expand.expansions import Expansions
@@ -125,6 +126,7 @@ class Engine:
         compiled = partial(_compiled, self._key, settings)
         self._redactor: Future[Redactor] = self._workers.submit(compiled)
         self._redactor.add_done_callback(_report_broken_rules)
+        self._workers.submit(partial(warm_up, self._redactor))
 
     def close(self) -> None:
         """Finish and close everything."""

@@ -218,7 +218,7 @@ class Redactor:
 
     def _seen(self, data: bytes, hint: Hint, shown: frozenset[int]) -> list[Span]:
         low = data.lower()
-        found = [span for rule in self._global for span in everywhere(rule, data)]
+        found = [span for rule in self._global if rule.beginning in data for span in everywhere(rule, data)]
         found += _cut_at_lines(data, list(self._anchored(data, low)))
         flags = Sign.FLAG in shown
         found += self._assignments.find(data, low, loud=hint.loud, quiet=hint.quiet, flags=flags)

@@ -89,6 +89,6 @@ def first_of(arguments: Mapping[str, Any], keys: Iterable[str]) -> Any:
     """The first value among `keys` that is a non-empty string or list; None if there is none."""
     for key in keys:
         value = arguments.get(key)
-        if isinstance(value, str | list) and value:
+        if value and isinstance(value, str | list):
             return value
     return None
