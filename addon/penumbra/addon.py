@@ -43,7 +43,7 @@ from penumbra.metrics.running import StatsFile, own_file
 from penumbra.metrics.totals import Metrics
 
 if TYPE_CHECKING:
-    from penumbra.flow.splice import Refused, TurnEnd
+    from penumbra.flow.splice_hooks import Refused, TurnEnd
 
 _log = logging.getLogger(__name__)
 

@@ -33,7 +33,7 @@ from penumbra.retry.retry import Retry
 from penumbra.wire import content_encoding, content_stream
 
 if TYPE_CHECKING:
-    from penumbra.flow.splice import Refused
+    from penumbra.flow.splice_hooks import Refused
 
 _PATIENCE = 1.0
 """Seconds that a stream's head and announcements wait at most for its first content."""

@@ -29,7 +29,7 @@ from penumbra.flow.step import Step
 from penumbra.wire import content_stream
 
 if TYPE_CHECKING:
-    from penumbra.flow.splice import TurnEnd
+    from penumbra.flow.splice_hooks import TurnEnd
 
 FALLBACK_ID = "PENUMBRA_SPLICE_UNAVAILABLE"
 _log = logging.getLogger(__name__)

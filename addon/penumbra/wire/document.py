@@ -26,34 +26,36 @@ from operator import attrgetter
 from typing import Any, TypeVar, cast
 
 import msgspec
-from cffi import FFI
 from msgspec import Raw
 
 from penumbra.wire.edits import Edit, Edits, edited
 from penumbra.wire.json_values import NotJson, decode, encode
-from penumbra.wire.spelling import SPACE, are_all_members, member_of, spelled
+from penumbra.wire.raw_values import (
+    BRACE,
+    BRACKET,
+    QUOTE,
+    address_of,
+    following,
+    items_of,
+    known_value,
+    members_of,
+    starts_of,
+    value_of,
+)
+from penumbra.wire.spelling import are_all_members, member_of, spelled
 from penumbra.wire.stand_ins import Fold, StandIn, StandIns, stepped
-from penumbra.wire.value_memory import Key, KnownValue, ValueMemory
+from penumbra.wire.value_memory import KnownValue, ValueMemory
 
 S = TypeVar("S")
 T = TypeVar("T")
 C = TypeVar("C", dict[str, Raw], list[Raw])
-_ffi = FFI()
-_ADDRESS = _ffi.typeof("uintptr_t")
-_OBJECT = msgspec.json.Decoder(dict[str, Raw])
-_ARRAY = msgspec.json.Decoder(list[Raw])
-_VALUE = msgspec.json.Decoder(Raw)
 _STRING = msgspec.json.Decoder(str)
-_BRACE, _BRACKET, _QUOTE = b'{["'
+_objects_of, _arrays_of = attrgetter("objects"), attrgetter("arrays")
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 _MOST_LEVELS = 50
 """How often the bytes of a document may be read, on average; its values lie so many levels deep."""
 _LEAST_OPENED = 8_000_000
 """Bytes that may be read of any document, however small."""
-
-
-def _address(buffer: Any) -> int:
-    return int(_ffi.cast(_ADDRESS, _ffi.from_buffer(buffer)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +112,13 @@ class Document:
 
     def _open(self, structure: bytes) -> None:
         self._structure = structure
-        self._base = _address(structure)
+        self._base = address_of(structure)
         if structure[:1] == b"{" and structure[-1:] == b"}":
             # Reading its members shows whether it is an object at all.
             self.root = Raw(structure)
             self.members(self.root)
         else:
-            self.root = _VALUE.decode(structure)
+            self.root = value_of(structure)
 
     # Reading
 
@@ -136,19 +138,19 @@ class Document:
         if array is None or self._structure is not self.data or self._amended:
             return
         start, end = self._own_place(array)
-        first, at = memory.first(scope, self.data, start + 1) if self.data[start] == _BRACKET else ((), 0)
+        first, at = memory.first(scope, self.data, start + 1) if self.data[start] == BRACKET else ((), 0)
         if first:
             # Only what stands behind them is read.
             rest = b"[" + self.data[at:end]
-            items, base, shift = _ARRAY.decode(rest), _address(rest), at - 1
+            items, base, shift = items_of(rest), address_of(rest), at - 1
         else:
             items, rest, base, shift = self.items(array), self.data, self._base, 0
         if not 0 < len(first) + len(items) <= memory.longest:
             return
         self._opened += end - start if first else 0
         sources = [*(value.data for value in first), *map(bytes, items)]
-        starts = [*_following(start + 1, first), *(shift + place for place in _starts(items, rest, base))]
-        values, known_before = memory.of(scope, sources, _known_value, first)
+        starts = [*following(start + 1, first), *(shift + place for place in starts_of(items, rest, base))]
+        values, known_before = memory.of(scope, sources, known_value, first)
         self._stand_ins = StandIns(values, starts, known_before, memory)
         self._opened += sum([value.opened for value in values])
         self._remembered = array
@@ -202,7 +204,7 @@ class Document:
             return read[0].members(read[1])
         known = self._objects.get(id(value))
         if known is None:
-            known = self._objects[id(value)] = self._opened_in(value, _objects_of, _members)
+            known = self._objects[id(value)] = self._opened_in(value, _objects_of, members_of)
         return known[1]
 
     def items(self, value: Raw | None) -> list[Raw]:
@@ -216,7 +218,7 @@ class Document:
             return read[0].items(read[1])
         known = self._arrays.get(id(value))
         if known is None:
-            known = self._arrays[id(value)] = self._opened_in(value, _arrays_of, _items)
+            known = self._arrays[id(value)] = self._opened_in(value, _arrays_of, items_of)
         return known[1]
 
     def listed(self, value: Raw | None) -> list[Raw]:
@@ -250,7 +252,7 @@ class Document:
         view = memoryview(value)
         size = len(view)
         # What is no container of this kind is not opened here, and what is empty holds nothing to remember.
-        if view[0] != (_BRACE if kept is _objects_of else _BRACKET) or size == 2:
+        if view[0] != (BRACE if kept is _objects_of else BRACKET) or size == 2:
             return value, decode(value)
         stand_in = self._stand_in(value)
         opened = None if stand_in is None else kept(stand_in.known)
@@ -321,7 +323,7 @@ class Document:
         return 0 <= start < len(self.data)
 
     def _own_place(self, value: Raw) -> tuple[int, int]:
-        address = _address(value)
+        address = address_of(value)
         start = address - self._base
         if not self._holds(start) and self._stand_ins is not None:
             found = self._stand_ins.at(address)
@@ -331,7 +333,7 @@ class Document:
 
     def _stand_in(self, value: Raw) -> StandIn | None:
         """The value of a memory whose bytes a value is made of; None: of no such."""
-        if self._stand_ins is None or self._holds((address := _address(value)) - self._base):
+        if self._stand_ins is None or self._holds((address := address_of(value)) - self._base):
             return None
         return self._stand_ins.at(address)
 
@@ -372,22 +374,22 @@ class Document:
     @staticmethod
     def is_string(value: Raw) -> bool:
         """Whether the value is a string."""
-        return memoryview(value)[0] == _QUOTE
+        return memoryview(value)[0] == QUOTE
 
     @staticmethod
     def is_object(value: Raw) -> bool:
         """Whether the value is an object."""
-        return memoryview(value)[0] == _BRACE
+        return memoryview(value)[0] == BRACE
 
     @staticmethod
     def is_container(value: Raw) -> bool:
         """Whether the value is an object or an array."""
-        return memoryview(value)[0] in (_BRACE, _BRACKET)
+        return memoryview(value)[0] in (BRACE, BRACKET)
 
     def is_filled(self, value: Raw) -> bool:
         """Whether the value is a container that something may stand in."""
         view = memoryview(value)
-        return view[0] in (_BRACE, _BRACKET) and (len(view) > 2 or bool(self._amended))
+        return view[0] in (BRACE, BRACKET) and (len(view) > 2 or bool(self._amended))
 
     # Editing
 
@@ -497,37 +499,3 @@ class Document:
             # What overlaps in another way is an error of `render`.
             if last is None or last[0] > begin or last[1] < stop:
                 yield Edit(begin, stop, inner.render())
-
-
-_objects_of, _arrays_of = attrgetter("objects"), attrgetter("arrays")
-
-
-def _starts(items: list[Raw], data: bytes, base: int) -> Iterator[int]:
-    """Where the items of an array stand in a text at an address; mostly there is but a comma between two."""
-    at = -1
-    for item in items:
-        start = at + 1
-        if data[at:start] != b"," or data[start] in SPACE:
-            start = _address(item) - base
-        yield start
-        at = start + len(memoryview(item))
-
-
-def _following(start: int, values: Sequence[KnownValue]) -> Iterator[int]:
-    """Where values stand of which the first does here, with a comma between two."""
-    for value in values:
-        yield start
-        start += len(value.data) + 1
-
-
-def _known_value(key: Key) -> KnownValue:
-    root = _VALUE.decode(key[1])
-    return KnownValue(key, key[1], root, _address(root))
-
-
-def _members(value: Raw) -> dict[str, Raw]:
-    return _OBJECT.decode(value) if memoryview(value)[0] == _BRACE else {}
-
-
-def _items(value: Raw) -> list[Raw]:
-    return _ARRAY.decode(value) if memoryview(value)[0] == _BRACKET else []
