@@ -46,6 +46,7 @@ from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Plan, Request, Shown
+from penumbra.conversation.projects import Projects
 from penumbra.conversation.refused import Refused, unsearched
 from penumbra.conversation.warm_up import warm_up
 from penumbra.errors import RedactionError, Unreadable
@@ -116,6 +117,7 @@ class Engine:
         """Of messages; None: each is read again in every turn."""
         self._line_indexes = LineIndexes()
         self._shown_texts = ShownTexts()
+        self._projects = Projects(self._key)
         self._outside_results = OutsideResults()
         self._other_bodies = OtherBodies()
         self._restoring: Restoring | None = None
@@ -279,6 +281,7 @@ class Engine:
             usage_scale=usage_scale.scale(request, rewritten, limits, incoming.head),
             room=room.of_request(request, limits, incoming.head, learn),
             model=show(request.conversation.model),
+            project=self._projects.name(conversation, request, show),
         )
         if incoming.api.kind != "messages":
             return accepted

@@ -75,6 +75,8 @@ class Accepted:
     """What its client is told of its size; None: what the provider says."""
     model: str = ""
     """As it may be shown."""
+    project: str = ""
+    """A short name of it; empty if it is not known."""
     plan: Plan | None = None
     """The forms that it has because a request was refused; not remembered yet."""
 

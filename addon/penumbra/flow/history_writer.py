@@ -39,7 +39,11 @@ class HistoryWriter:
         if not sums:
             return
         conversations = {
-            name: {**amounts.record(), "agent": pending.agents.get(name, "")}
+            name: {
+                **amounts.record(),
+                "agent": pending.agents.get(name, ""),
+                "project": pending.projects.get(name, ""),
+            }
             for name, amounts in pending.conversations.items()
         }
         compared = {

@@ -39,6 +39,7 @@ def of(flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted, *, changed: 
         conversation=accepted.conversation,
         model=model,
         agent=agent(incoming.headers.get("user-agent", "")),
+        project=accepted.project,
         host=destination.shown(flow),
         api=incoming.api.id,
         note=accepted.line,

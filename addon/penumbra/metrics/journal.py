@@ -67,6 +67,8 @@ class SentRequest:
     """Bytes of the injected tool's declaration."""
     put_back: int
     """Bytes of hidden exchanges."""
+    project: str = ""
+    """A short name of it, without its path; empty if it is not known."""
     is_observed: bool = False
     """It went as it came, and all of this would have been: no history of it is kept."""
     arm: str = ""
@@ -85,6 +87,8 @@ class Pending:
     """By conversation."""
     arms: dict[tuple[str, str], Amounts] = field(default_factory=dict)
     """By conversation that is compared, and its arm."""
+    projects: dict[str, str] = field(default_factory=dict)
+    """By conversation."""
 
 
 class Journal:
@@ -98,6 +102,7 @@ class Journal:
         self.amounts = Amounts()
         self.agents: dict[str, Amounts] = {}
         self.arms: dict[str, Amounts] = {}
+        self.projects: dict[str, Amounts] = {}
         self.tools, self.families = Groups(), Groups()
         self.sessions = Sessions()
         self._open = Prompts()
@@ -211,6 +216,7 @@ class Journal:
             session=request.conversation.hex()[:8],
             model=label(request.model),
             agent=label(request.agent),
+            project=label(request.project),
             host=label(request.host),
             api=request.api,
             note=request.note,
@@ -291,22 +297,25 @@ class Journal:
                 targets.append(turn.amounts)
             if (session := self.sessions.get(turn.session)) is not None:
                 targets.append(session.amounts)
-            targets.append(self._agent(turn.agent))
+            targets += [_of(self.agents, turn.agent), _of(self.projects, turn.project)]
         if turn is not None and not turn.is_observed:
             targets.append(self._pending.conversations.setdefault(turn.session, Amounts()))
             self._pending.agents[turn.session] = turn.agent
             if turn.arm:
                 targets.append(self.arms.setdefault(turn.arm, Amounts()))
                 targets.append(self._pending.arms.setdefault((turn.unit, turn.arm), Amounts()))
+            self._pending.projects[turn.session] = turn.project
         parts = more.parts()
         for target in targets:
             target.add(parts)
         self._changed()
 
-    def _agent(self, name: str) -> Amounts:
-        if name not in self.agents and len(self.agents) >= MOST:
-            name = OTHERS
-        return self.agents.setdefault(name, Amounts())
+
+def _of(sums: dict[str, Amounts], name: str) -> Amounts:
+    """The sums of a name, to be counted on."""
+    if name not in sums and len(sums) >= MOST:
+        name = OTHERS
+    return sums.setdefault(name, Amounts())
 
 
 def _bill(billed: Sequence[BilledTokens], rates: Rates, more: Amounts) -> None:

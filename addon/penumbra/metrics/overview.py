@@ -20,10 +20,8 @@ def overview(journal: Journal) -> Record:
         "advice": [each.record() for each in advice(journal)],
         "tools": _groups(journal.tools.items()),
         "families": _groups(journal.families.items()),
-        "agents": [
-            {"name": name, "amounts": amounts(sums)}
-            for name, sums in sorted(journal.agents.items(), key=lambda each: -each[1].requests)
-        ],
+        "agents": _named(journal.agents),
+        "projects": _named(journal.projects),
         "untouched": dict(journal.untouched),
         "seconds": seconds(journal),
         "sessions": len(journal.sessions),
@@ -71,7 +69,12 @@ def past(days: Mapping[str, Record]) -> list[Record]:
             "day": day,
             "amounts": amounts(Amounts.of(record.get("all", {}))),
             "conversations": [
-                {"id": name, "agent": each.get("agent", ""), "amounts": amounts(Amounts.of(each))}
+                {
+                    "id": name,
+                    "agent": each.get("agent", ""),
+                    "project": each.get("project", ""),
+                    "amounts": amounts(Amounts.of(each)),
+                }
                 for name, each in record.get("conversations", {}).items()
             ],
         }
@@ -89,6 +92,14 @@ def seconds(journal: Journal) -> Record:
             if total and below >= total * part:
                 quantiles.setdefault(str(part), end)
     return {"below": {str(end): journal.seconds[end] for end in SECONDS}, "quantiles": quantiles}
+
+
+def _named(sums: Mapping[str, Amounts]) -> list[Record]:
+    """The one with most requests first."""
+    return [
+        {"name": name, "amounts": amounts(each)}
+        for name, each in sorted(sums.items(), key=lambda pair: -pair[1].requests)
+    ]
 
 
 def _groups(items: list[tuple[str, Any]]) -> list[Record]:

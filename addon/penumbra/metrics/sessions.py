@@ -78,6 +78,7 @@ class TurnRecord:
     session: str
     model: str
     agent: str
+    project: str
     host: str
     api: str
     note: str
@@ -103,6 +104,7 @@ class TurnRecord:
             "time": self.time,
             "model": self.model,
             "agent": self.agent,
+            "project": self.project,
             "host": self.host,
             "api": self.api,
             "note": self.note,
@@ -123,6 +125,7 @@ class Session:
     id: str
     """The beginning of its keyed hash, as events have it."""
     agent: str
+    project: str
     model: str
     first: float
     last: float
@@ -140,6 +143,7 @@ class Session:
         return {
             "id": self.id,
             "agent": self.agent,
+            "project": self.project,
             "model": self.model,
             "first": self.first,
             "last": self.last,
@@ -190,11 +194,12 @@ class Sessions:
     def begin_turn(self, turn: TurnRecord) -> Session:
         """The session of a turn, with it as its latest."""
         session = self._sessions.pop(turn.session, None) or Session(
-            turn.session, turn.agent, turn.model, turn.time, turn.time
+            turn.session, turn.agent, turn.project, turn.model, turn.time, turn.time
         )
         self._sessions[session.id] = session
         session.agent, session.model, session.last = turn.agent, turn.model, turn.time
         session.arm = turn.arm or session.arm
+        session.project = turn.project
         if len(session.turns) == session.turns.maxlen:
             self._turns -= 1
         session.turns.append(turn)

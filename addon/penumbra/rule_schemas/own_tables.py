@@ -292,9 +292,11 @@ class Sessions(Strict, frozen=True):
     body: tuple[str, ...]
     parents: tuple[str, ...]
     volatile: tuple[Regex, ...]
+    folders: tuple[Regex, ...]
     examples: tuple[SessionExample, ...]
     parent_examples: tuple[SessionExample, ...]
     volatile_examples: tuple[tuple[str, str], ...]
+    folder_examples: tuple[tuple[str, str], ...]
 
 
 class Summariser(Strict, frozen=True):

@@ -135,5 +135,6 @@ def _bound(conversations: Tree) -> None:
     sizes = sorted(conversations, key=lambda name: conversations[name].get("requests", 0))
     for name in sizes[: len(conversations) - MOST_CONVERSATIONS + 1]:
         others = added_up(others, conversations.pop(name))
-    others.pop("agent", None)
+    for name in ("agent", "project"):
+        others.pop(name, None)
     conversations[OTHERS] = others

@@ -18,7 +18,20 @@ def of_turns(count):
     metrics = Metrics(lambda: None)
     for number in range(count):
         turn = TurnRecord(
-            number, 0.0, "aaaa", "m", "agent", "h", "api", "", (), 0, (1, 1), Rates(), Amounts(requests=1)
+            number,
+            0.0,
+            "aaaa",
+            "m",
+            "agent",
+            "shop (3f2a)",
+            "h",
+            "api",
+            "",
+            (),
+            0,
+            (1, 1),
+            Rates(),
+            Amounts(requests=1),
         )
         metrics.journal.sessions.begin_turn(turn)
     past = Future()
@@ -58,7 +71,7 @@ def test_the_tables_that_there_are():
         "day,requests,saved,overhead,net,input,dollars_net",
         "2026-01-01,3,0,0,0,0,0.0",
     ]
-    assert heads["conversations"].startswith("day,conversation,agent,")
+    assert heads["conversations"].startswith("day,conversation,agent,project,")
     assert heads["turns"].startswith("conversation,number,")
     assert asyncio.run(contents.table("compared")) == "conversation,arm,requests\r\n01,held out,3\r\n"
     assert asyncio.run(contents.table("others")) is None

@@ -82,6 +82,19 @@ def test_what_it_takes_is_taken_off(journal: Journal) -> None:
     assert advice.advice(journal)[0].about == "net"
 
 
+def test_sums_by_project(journal: Journal) -> None:
+    journal.sent(request(result(), project="shop (3f2a)"))
+    journal.sent(request(result(), project="shop (3f2a)"))
+    journal.sent(request(conversation=b"\x02" * 32))
+    shown = overview.overview(journal)["projects"]
+    assert [(each["name"], each["amounts"]["requests"]) for each in shown] == [
+        ("shop (3f2a)", 2),
+        ("(unknown)", 1),
+    ]
+    assert overview.sessions(journal)[-1]["project"] == "shop (3f2a)"
+    assert journal.take().projects == {"01010101": "shop (3f2a)", "02020202": "(unknown)"}
+
+
 def test_what_is_not_known_is_not_nothing(journal: Journal) -> None:
     journal.sent(request(result(), dollars_saved=None, rates=Rates()))
     shares = overview.overview(journal)["amounts"]["shares"]

@@ -120,8 +120,8 @@ def _days(days: list[Record]) -> Iterator[Record]:
 def _past_conversations(days: list[Record]) -> Iterator[Record]:
     for day in days:
         for each in day["conversations"]:
-            named = {"day": day["day"], "conversation": each["id"], "agent": each["agent"]}
-            yield _flat(named, each["amounts"])
+            named = {"conversation": each["id"], "agent": each["agent"], "project": each["project"]}
+            yield _flat({"day": day["day"], **named}, each["amounts"])
 
 
 def _turns(conversations: list[Record]) -> Iterator[Record]:

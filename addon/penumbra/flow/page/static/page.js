@@ -144,7 +144,7 @@
   }
 
   const sessionColumns = [
-    ["session", (row) => row.id, "plain"], ["agent", (row) => row.agent, "plain"], ["model", (row) => row.model, "plain"], ["last", (row) => when(row.last), "plain"],
+    ["session", (row) => row.id, "plain"], ["agent", (row) => row.agent, "plain"], ["project", (row) => row.project, "plain"], ["model", (row) => row.model, "plain"], ["last", (row) => when(row.last), "plain"],
     ["turns", (row) => number(row.turns)], ["results", (row) => number(row.amounts.new_results)],
     ["saved, net", (row) => tokens(row.amounts.net)], ["of input", (row) => part(row.amounts.shares.input)], ["money, net", (row) => money(row.amounts)],
     ["misses", (row) => number(sum(row.amounts.misses))], ["asked", (row) => number(row.amounts.asked)], ["secrets", (row) => number(sum(row.amounts.secrets))],
@@ -201,7 +201,7 @@
       const turns = session.turns.slice().reverse();
       return [
         el("h1", {}, `Session ${session.id}`),
-        el("p", { class: "soft" }, `${session.agent}, ${session.model}, ${when(session.first)} to ${when(session.last)}, ${noun(session.turns.length, "turn")}${session.arm ? `, ${session.arm} for comparison` : ""}`),
+        el("p", { class: "soft" }, `${session.agent}, project ${session.project}, ${session.model}, ${when(session.first)} to ${when(session.last)}, ${noun(session.turns.length, "turn")}${session.arm ? `, ${session.arm} for comparison` : ""}`),
         el("ul", { class: "cards" }, ...saved(session.amounts),
           card("Cache misses", number(sum(session.amounts.misses)), list(session.amounts.misses)),
           card("Asked for again", number((session.amounts.asked || 0) + (session.amounts.read_again || 0)), `of ${noun(session.amounts.new_results || 0, "result")}`)),
@@ -224,13 +224,14 @@
     },
     async by() {
       const now = await get("data/now");
-      const agents = table("Agents, by what their requests say they are", [
-        ["agent", (row) => row.name, "wrap"], ["requests", (row) => number(row.amounts.requests)], ["saved, net", (row) => tokens(row.amounts.net)],
+      const sums = (caption, what, rows) => table(caption, [
+        [what, (row) => row.name, "wrap"], ["requests", (row) => number(row.amounts.requests)], ["saved, net", (row) => tokens(row.amounts.net)],
         ["of results", (row) => part(row.amounts.shares.results)], ["of input", (row) => part(row.amounts.shares.input)], ["of the bill", (row) => part(row.amounts.shares.bill)],
         ["money, net", (row) => money(row.amounts)], ["misses", (row) => number(sum(row.amounts.misses))], ["asked", (row) => number(row.amounts.asked)],
-      ], now.agents);
+      ], rows);
       return [
-        el("h1", {}, "Tools and agents"), el("h2", {}, "Agents"), agents,
+        el("h1", {}, "Tools, agents and projects"), el("h2", {}, "Agents"), sums("Agents, by what their requests say they are", "agent", now.agents),
+        el("h2", {}, "Projects"), sums("Projects, by the folder that an agent says it works in", "project", now.projects),
         el("h2", {}, "Tools"), groupTable("New results, each counted once; tokens are estimated", "tool", now.tools),
         el("h2", {}, "Families"), groupTable("What the results were taken for", "family", now.families),
         el("h2", {}, "Left alone"), table("Requests of LLMs that went through untouched", [["reason", (row) => row[0], "wrap"], ["requests", (row) => number(row[1])]], Object.entries(now.untouched)),
@@ -251,7 +252,7 @@
         el("h1", {}, "Days"), el("p", { class: "soft" }, "Of all proxies that share this store, over restarts. Sizes and counts only."),
         days.length ? bars("Tokens saved, net, on each day; the table says the same", days.map((day) => ({ name: day.day, value: day.amounts.net })), tokens) : "",
         table("The last 30 days that had requests", [["day", (row) => row.day, "plain"], ...sums], rows),
-        el("h2", {}, "Conversations"), table("Those of these days; the largest saving first", [["conversation", (row) => row.id, "plain"], ["day", (row) => row.day, "plain"], ["agent", (row) => row.agent, "plain"], ...sums], conversations.slice(0, 300)),
+        el("h2", {}, "Conversations"), table("Those of these days; the largest saving first", [["conversation", (row) => row.id, "plain"], ["day", (row) => row.day, "plain"], ["agent", (row) => row.agent, "plain"], ["project", (row) => row.project || "", "plain"], ...sums], conversations.slice(0, 300)),
       ];
     },
     async compare() {
