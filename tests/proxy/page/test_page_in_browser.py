@@ -144,6 +144,7 @@ def test_axe_finds_nothing(page, browser):
                 before = browser.run("document.querySelector('main').getAttribute('data-drawn')")
                 browser.run(f"location.hash = '{view}'")
                 browser.until(f"document.querySelector('main').getAttribute('data-drawn') !== '{before}'")
+                assert browser.run("document.querySelector('main h1').textContent") != "Not here", view
                 assert violations(browser, script) == [], (view, theme, width)
                 # Nothing stands beside the screen but what can be scrolled by itself.
                 assert browser.run("document.documentElement.scrollWidth") <= width, (view, width)

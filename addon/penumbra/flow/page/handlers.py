@@ -73,7 +73,7 @@ def application(page: Page) -> Application:
     paths = [
         (r"/(?:index\.html)?", Start, asked),
         (r"/(page\.(?:js|css)|icon\.svg)", File, asked),
-        (r"/data/(now|sessions|past|everything)", Data, asked),
+        (r"/data/(now|sessions|past|comparison|everything)", Data, asked),
         (r"/data/(session|result)/([0-9a-z]{1,20})", Detail, asked),
         (r"/data/table/([a-z]{1,20})", Table, asked),
         (r"/data/events", Events, asked),

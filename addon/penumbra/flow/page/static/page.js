@@ -269,7 +269,7 @@
         el("h2", {}, "What chance does"),
         el("p", { class: "soft" }, "The same between two halves of those held out: nothing was done to either, so what differs here is chance."),
         halves.measures.length ? sides("Means of a conversation, in two halves of those held out", halves) : few(`Too few for a number: ${least} of each half are needed, there are ${halves.conversations.map(number).join(" and ")}.`),
-        el("p", { class: "soft" }, `How: ${compared.method}. An interval that holds 0 says nothing; one in twenty lies elsewhere by chance.`),
+        el("p", { class: "soft" }, `How: ${compared.method}. An interval that holds 0 shows no difference; one in twenty misses the truth.`),
       ];
     },
     async export() {
