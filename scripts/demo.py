@@ -110,6 +110,10 @@ class Agent:
 
     proxy: Mitmdump
     messages: list[dict[str, Any]] = field(default_factory=list)
+    model: str = "claude-demo"
+    user_agent: str = ""
+    folder: str = ""
+    """Where it says that it works."""
 
     def __post_init__(self) -> None:
         self._opener = urllib.request.build_opener(
@@ -123,14 +127,16 @@ class Agent:
         *rest, last = content
         newest = {"role": "user", "content": [*rest, {**last, "cache_control": MARK}]}
         body = {
-            "model": "claude-demo",
+            "model": self.model,
             "max_tokens": 8192,
-            "system": "You are a careful engineer.",
+            "system": "You are a careful engineer."
+            + (f"\nWorking directory: {self.folder}" if self.folder else ""),
             "tools": [{"name": name, "input_schema": SCHEMA} for name in ("Bash", "Read", "Edit", "Grep")],
             "messages": [*self.messages[:-1], newest],
         }
         data = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
-        request = urllib.request.Request(URL, data, HEADERS)
+        headers = {**HEADERS, **({"user-agent": self.user_agent} if self.user_agent else {})}
+        request = urllib.request.Request(URL, data, headers)
         with self._opener.open(request, timeout=60) as response:
             answer = json.load(response)
         self.messages.append({"role": "assistant", "content": answer["content"]})

@@ -113,9 +113,9 @@ class Browser:
         """`dark` or `light`."""
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
-    def picture(self, path: Path) -> None:
-        """A PNG of the whole page."""
-        taken = self.call("Page.captureScreenshot", captureBeyondViewport=True)
+    def picture(self, path: Path, *, whole: bool = True) -> None:
+        """A PNG of the whole page, or of what is in sight of it."""
+        taken = self.call("Page.captureScreenshot", captureBeyondViewport=whole)
         path.write_bytes(base64.b64decode(taken["data"]))
 
     def close(self) -> None:

@@ -27,6 +27,7 @@
   const part = (value) => (value === null || value === undefined ? "unknown" : `${(value * 100).toFixed(1)} %`);
   const dollars = (value) => `${value < 0 ? "−" : ""}$${Math.abs(value || 0).toFixed(Math.abs(value) < 1 ? 3 : 2)}`;
   const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString();
+  const soon = (seconds) => (Date.now() - seconds * 1000 < 43200000 ? clock(seconds) : new Date(seconds * 1000).toLocaleDateString());
   const when = (seconds) => new Date(seconds * 1000).toLocaleString();
   const sum = (record) => Object.values(record || {}).reduce((all, one) => all + one, 0);
   // Unknown is not nothing.
@@ -144,8 +145,8 @@
   }
 
   const sessionColumns = [
-    ["session", (row) => row.id, "plain"], ["agent", (row) => row.agent, "plain"], ["project", (row) => row.project, "plain"], ["model", (row) => row.model, "plain"], ["last", (row) => when(row.last), "plain"],
-    ["turns", (row) => number(row.turns)], ["results", (row) => number(row.amounts.new_results)],
+    ["session", (row) => row.id, "plain"], ["agent", (row) => row.agent, "plain"], ["project", (row) => row.project, "plain"], ["model", (row) => row.model, "plain"], ["last", (row) => soon(row.last), "plain"],
+    ["turns", (row) => number(row.turns)],
     ["saved, net", (row) => tokens(row.amounts.net)], ["of input", (row) => part(row.amounts.shares.input)], ["money, net", (row) => money(row.amounts)],
     ["misses", (row) => number(sum(row.amounts.misses))], ["asked", (row) => number(row.amounts.asked)], ["secrets", (row) => number(sum(row.amounts.secrets))],
   ];
@@ -242,16 +243,16 @@
       const rows = days.slice().reverse();
       const conversations = rows.flatMap((day) => day.conversations.map((each) => ({ day: day.day, ...each })))
         .sort((a, b) => b.amounts.net - a.amounts.net);
+      const shares = [["of results", (row) => part(row.amounts.shares.results)], ["of the bill", (row) => part(row.amounts.shares.bill)]];
       const sums = [
-        ["requests", (row) => number(row.amounts.requests)], ["saved, net", (row) => tokens(row.amounts.net)], ["of results", (row) => part(row.amounts.shares.results)],
-        ["of input", (row) => part(row.amounts.shares.input)], ["of the bill", (row) => part(row.amounts.shares.bill)], ["money, net", (row) => money(row.amounts)],
-        ["misses", (row) => number(sum(row.amounts.misses))], ["asked", (row) => number(row.amounts.asked)],
+        ["requests", (row) => number(row.amounts.requests)], ["saved, net", (row) => tokens(row.amounts.net)], ["of input", (row) => part(row.amounts.shares.input)],
+        ["money, net", (row) => money(row.amounts)], ["misses", (row) => number(sum(row.amounts.misses))], ["asked", (row) => number(row.amounts.asked)],
         ["secrets", (row) => number(sum(row.amounts.secrets))], ["errors", (row) => number(sum(row.amounts.errors) + (row.amounts.refused || 0))],
       ];
       return [
         el("h1", {}, "Days"), el("p", { class: "soft" }, "Of all proxies that share this store, over restarts. Sizes and counts only."),
         days.length ? bars("Tokens saved, net, on each day; the table says the same", days.map((day) => ({ name: day.day, value: day.amounts.net })), tokens) : "",
-        table("The last 30 days that had requests", [["day", (row) => row.day, "plain"], ...sums], rows),
+        table("The last 30 days that had requests", [["day", (row) => row.day, "plain"], ...sums, ...shares], rows),
         el("h2", {}, "Conversations"), table("Those of these days; the largest saving first", [["conversation", (row) => row.id, "plain"], ["day", (row) => row.day, "plain"], ["agent", (row) => row.agent, "plain"], ["project", (row) => row.project || "", "plain"], ...sums], conversations.slice(0, 300)),
       ];
     },
