@@ -1,7 +1,7 @@
 """Takes the pictures of the page that the manual shows.
 
-The session of `scripts/demo`, as three agents would have it, goes through a real mitmdump to a stand-in for the
-provider, and a headless Chromium looks at the page.
+The session of `scripts/demo`, as three agents would have it, goes through a real mitmdump to a stand-in for
+the provider, and a headless Chromium looks at the page.
 """
 
 from __future__ import annotations
