@@ -138,7 +138,7 @@ class AnthropicTurns(BlockTurns):
 
     def note(self, event: Event, document: Document) -> None:
         start = event.members.get("message")
-        self.note_figures(document, start or document.root)
+        self.note_usage(document, start or document.root)
         if start is not None:
             self.seen.id = str(document.plain(document.members(start).get("id")) or "")
         self.finished |= self._type(document) == "message_stop"

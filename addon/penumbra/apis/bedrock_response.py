@@ -70,7 +70,7 @@ class ConverseTurns(BlockTurns):
         return raised(cast(StreamMessage, event.piece))
 
     def note(self, event: Event, document: Document) -> None:
-        self.note_figures(document, document.root)
+        self.note_usage(document, document.root)
         self.finished |= cast(StreamMessage, event.piece).event == "messageStop"
 
     def reason(self, document: Document) -> Raw | None:

@@ -177,7 +177,7 @@ class BlockTurns(Turns):
         reason = self.reason(event.document)
         if self.seen.hidden and not self.seen.shows_calls:
             end_turn(event.document, reason)
-        self.usage.add(event.document, event.document.root, self.hidden_figures, self.metrics)
+        self.usage.add(event.document, event.document.root, self.hidden_usage, self.metrics)
 
     def turn(self) -> Turn:
         seen = self.seen

@@ -202,8 +202,8 @@ class GeminiTurns(PieceTurns):
     def join(self, document: Document) -> None:
         """Pieces of a continuation carry the id of the first turn, and figures of all turns."""
         response, owner = members(document), inner(document)
-        self.note_figures(document, owner)
-        self.usage.add(document, owner, self.hidden_figures, {})
+        self.note_usage(document, owner)
+        self.usage.add(document, owner, self.hidden_usage, {})
         if "responseId" in response and not self.continued:
             self._id = self._id or document.source(response["responseId"])
         elif "responseId" in response and self._id is not None:

@@ -104,8 +104,8 @@ class OllamaTurns(PieceTurns):
 
     def join(self, document: Document) -> None:
         if document.plain(document.members(document.root).get("done")) is True:
-            self.note_figures(document, document.root)
-            self.usage.add(document, document.root, self.hidden_figures, {})
+            self.note_usage(document, document.root)
+            self.usage.add(document, document.root, self.hidden_usage, {})
 
     def without_end(self, event: Event) -> Event | None:
         assert event.document is not None

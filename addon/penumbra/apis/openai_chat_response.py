@@ -91,11 +91,11 @@ class ChatTurns(Turns):
         for choice in choices:
             ends |= self.seen.note_end(document.plain(choice.get("finish_reason")))
             visible |= self._delta(document, choice)
-        self.note_figures(document, document.root)
+        self.note_usage(document, document.root)
         self._one_message(document, event.members)
         if self.seen.injected and ends:
             return self.hold(event)
-        self.usage.add(document, document.root, self.hidden_figures, {})
+        self.usage.add(document, document.root, self.hidden_usage, {})
         ends |= usage and self.continued
         return () if choices and not visible and not ends and document.edits else (event,)
 
@@ -171,7 +171,7 @@ class ChatTurns(Turns):
         for item in document.items(event.members.get("choices")):
             if not self.seen.real_calls:
                 _stop(document, document.members(item))
-        self.usage.add(document, document.root, self.hidden_figures, {})
+        self.usage.add(document, document.root, self.hidden_usage, {})
 
     def without_end(self, event: Event) -> Event | None:
         document = event.document

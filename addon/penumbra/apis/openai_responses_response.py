@@ -124,7 +124,7 @@ class ResponsesTurns(Turns):
         described = document.plain(response)
         said = described if isinstance(described, dict) else {}
         self.seen.end = {"status": name.removeprefix("response."), **said}
-        self.note_figures(document, response)
+        self.note_usage(document, response)
         if self.seen.hidden:
             return self.hold(event)
         self.put_right(event)
@@ -177,7 +177,7 @@ class ResponsesTurns(Turns):
         # Some servers leave the items of a stream out of its last event.
         left_out = bool(self.seen.items) and not document.items(response.get("output"))
         show(document, response, self.injected_tool, [] if left_out else self._shown)
-        self.usage.add(document, owner, self.hidden_figures, {})
+        self.usage.add(document, owner, self.hidden_usage, {})
         later = self.continued or self._begun
         if not later:
             name_before(document, response, self._before)

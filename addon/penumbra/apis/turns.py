@@ -51,7 +51,7 @@ class Turns(ABC):
         self.injected_tool = injected_tool
         self.continued = False
         """At least one turn is hidden."""
-        self.hidden_figures: Metrics = {}
+        self.hidden_usage: Metrics = {}
         """Of the turns that were continued."""
         self.state = State.READING
         self.restart()
@@ -86,7 +86,7 @@ class Turns(ABC):
     def go_on(self) -> list[Event]:
         """A continuation follows: what of the held events the client gets all the same."""
         out = [event for event in map(self.without_end, self.held) if event is not None]
-        self.hidden_figures = together(self.hidden_figures, self.usage.summed(self.metrics))
+        self.hidden_usage = together(self.hidden_usage, self.usage.summed(self.metrics))
         self.continued = True
         self.hide_turn()
         self.restart()
@@ -126,7 +126,7 @@ class Turns(ABC):
         self.held.append(event)
         return ()
 
-    def note_figures(self, document: Document, owner: Raw | None) -> None:
+    def note_usage(self, document: Document, owner: Raw | None) -> None:
         """Keep the figures that an object of an event has."""
         for holder, metrics in self.usage.read(document, owner).items():
             self.metrics.setdefault(holder, {}).update(metrics)

@@ -27,7 +27,7 @@ class WholeTurns(ABC):
 
     def __init__(self, injected_tool: str) -> None:
         self.injected_tool = injected_tool
-        self.hidden_figures: Metrics = {}
+        self.hidden_usage: Metrics = {}
         """Of the turns that were continued."""
 
     @abstractmethod
@@ -95,7 +95,7 @@ class WholeResponse:
         if self._turns is not None and self._document is not None:
             turns, document = self._turns, self._document
             metrics = turns.usage.read(document, turns.owner(document))
-            turns.hidden_figures = together(turns.hidden_figures, turns.usage.summed(metrics))
+            turns.hidden_usage = together(turns.hidden_usage, turns.usage.summed(metrics))
             turns.hide_turn(document)
         self._touched = True
         self.restart()
@@ -110,7 +110,7 @@ class WholeResponse:
         if document is None:
             return bytes(self._body)
         if self._turns is not None and self._touched:
-            self._turns.usage.add(document, self._turns.owner(document), self._turns.hidden_figures, {})
+            self._turns.usage.add(document, self._turns.owner(document), self._turns.hidden_usage, {})
             self._turns.put_right(document)
         return _filtered(document, self._filters)
 

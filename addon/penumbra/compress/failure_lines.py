@@ -109,22 +109,22 @@ class FailureLines:
         if is_escaped:
             # All places stay where they are.
             data = data.replace(b"\\r\\n", b"   \n").replace(b"\\n", b" \n")
-        found = cls(is_escaped=is_escaped, is_stated=is_stated)
+        failures = cls(is_escaped=is_escaped, is_stated=is_stated)
         if whole is not None:
-            found._classes, found.is_stated = whole._classes, whole.is_stated
+            failures._classes, failures.is_stated = whole._classes, whole.is_stated
         for start, end in _units(data):
-            found._add(data, start, end)
+            failures._add(data, start, end)
         if b" failing" in data or b"failures:" in data or b"There w" in data:
             for named in _NUMBERED.finditer(data):
                 start, end = named.start(), min(named.end(), named.start() + _LONGEST)
-                found._note(data[start:end], start, end, Severity.FAILURE, _kind(data[start:end]))
-        return found
+                failures._note(data[start:end], start, end, Severity.FAILURE, _kind(data[start:end]))
+        return failures
 
     def _add(self, data: bytes, start: int, end: int) -> None:
         line = data[start:end]
-        known = self.lines.get(line)
-        if known is not None:
-            known.count += 1
+        same = self.lines.get(line)
+        if same is not None:
+            same.count += 1
             self.kinds[self._keys[line]].count += 1
             return
         classed = self._classes[line] if line in self._classes else self._class(line)
@@ -237,18 +237,18 @@ class Missing:
         room -= _OVERHEAD
         if not kinds or room < 0:
             return ""
-        told: list[str] = []
+        noted: list[str] = []
         for kind in kinds:
             room -= _needs(kind)
             if room < 0:
                 break
-            told.append(_told(kind))
-        if len(told) < len(kinds):
-            rest = kinds[len(told) :]
+            noted.append(_noted(kind))
+        if len(noted) < len(kinds):
+            rest = kinds[len(noted) :]
             count = sum(kind.count for kind in rest)
             lines = "line" if count == 1 else "lines"
-            told.append(f"[{count} more {lines} of {len(rest)} {'kind' if len(rest) == 1 else 'kinds'}]")
-        return "\n".join([HEADING, *told])
+            noted.append(f"[{count} more {lines} of {len(rest)} {'kind' if len(rest) == 1 else 'kinds'}]")
+        return "\n".join([HEADING, *noted])
 
 
 _LEVELS = 4
@@ -256,7 +256,7 @@ _OVERHEAD = len(HEADING) + 1 + 40
 
 
 def write(
-    found: FailureLines,
+    failures: FailureLines,
     room: int,
     body: Callable[[int], str],
     weakest: Severity,
@@ -275,7 +275,7 @@ def write(
     shown, missing = "", Missing([[]])
     for attempt in range(_ATTEMPTS):
         shown = body(room - given)
-        missing = found.without(encode(shown), weakest)
+        missing = failures.without(encode(shown), weakest)
         spare = room + more - size(shown) - 1
         needs = missing.needs(more + most) if missing else 0
         if needs <= spare or given >= most:
@@ -293,11 +293,11 @@ def _units(data: bytes) -> Iterator[Span]:
     """Where things are said that may be failures: lines, and parts of long lines."""
     position = number = 0
     lines = candidates(data, position)
-    while (found := next(lines, None)) is not None:
+    while (span := next(lines, None)) is not None:
         number += 1
         if not number % time_budget.PIECE:
             time_budget.check()
-        left, end = found
+        left, end = span
         start = data.rfind(b"\n", position, left) + 1
         # What is no character, as half of a surrogate pair, ends what is found.
         is_line = (start or not position) and data[end : end + 1] in (b"", b"\n")
@@ -371,28 +371,28 @@ def _fit(kinds: Sequence[Kind], room: int) -> bool:
     return room >= 0
 
 
-def _told(kind: Kind) -> str:
+def _noted(kind: Kind) -> str:
     line = kind.line.rstrip()
-    told = line.decode("utf-8", "surrogatepass")
+    noted = line.decode("utf-8", "surrogatepass")
     if len(line) > _SHOWN:
-        cut = head(told, _SHOWN)
+        cut = head(noted, _SHOWN)
         cut += f" [{len(line) - size(cut)} bytes left out]"
-        told = cut if size(cut) < len(line) else told
-    return f"{told} [{kind.count - 1} more like it]" if kind.count > 1 else told
+        noted = cut if size(cut) < len(line) else noted
+    return f"{noted} [{kind.count - 1} more like it]" if kind.count > 1 else noted
 
 
 def failing(lines: Sequence[str], critical: Iterable[int] | None = None) -> list[int]:
     """Positions of the lines that report a failure, and not only mention one. `critical`: the
     positions of the critical lines, if they are known."""
     positions = critical_lines(lines) if critical is None else critical
-    found = ((position, encode(lines[position][:_LONGEST])) for position in positions)
-    return [position for position, line in found if severity(line) <= Severity.ERROR]
+    critical_ones = ((position, encode(lines[position][:_LONGEST])) for position in positions)
+    return [position for position, line in critical_ones if severity(line) <= Severity.ERROR]
 
 
-def told(lines: Sequence[str]) -> list[str]:
-    """Lines as they are told where not all of them fit: each kind once, with the number of the others."""
-    found = FailureLines.of(encode("\n".join(lines)), is_escaped=False)
-    return [_told(kind) for kind in found.kinds.values()]
+def listed(lines: Sequence[str]) -> list[str]:
+    """Lines as they are listed where not all of them fit: each kind once, with the number of the others."""
+    failures = FailureLines.of(encode("\n".join(lines)), is_escaped=False)
+    return [_noted(kind) for kind in failures.kinds.values()]
 
 
 def ranked(lines: Sequence[str]) -> list[int]:

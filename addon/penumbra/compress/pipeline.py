@@ -72,7 +72,7 @@ def shorten(
     run.apply("binary", Loss.LOSSY, binary.suppress)
     if not run.text.startswith("[Binary output suppressed: ") or "\n" in run.text:
         run.structure(ref)
-        limit = partial(truncate.cap, limit=policy.max_output_bytes, reserve=size(policy.overhead))
+        limit = partial(truncate.truncate, limit=policy.max_output_bytes, reserve=size(policy.overhead))
         run.apply("truncate", Loss.LOSSY, limit)
     run.redact_again()
     return run.result()

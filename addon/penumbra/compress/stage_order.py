@@ -89,7 +89,7 @@ def _hits(text: str, source: Source) -> str | None:
 def _logs(text: str, source: Source) -> str | None:
     """Logs come from commands; lists of paths or hits, and separated values, only look like one.
 
-    A log that stays too long for its account is better told in part as it is.
+    A log that stays too long for its excerpt is better told in part as it is.
     """
     call = source.call
     is_log = (call.category in ("bash", "other") and not search_hits.is_search(call)) or (
@@ -146,7 +146,7 @@ AFTER_FAMILY: tuple[Stage, ...] = (
     Stage("log_patterns", Mode.STANDARD, Loss.REVERSIBLE, _logs),
     Stage("encoded_data", Mode.STANDARD, Loss.LOSSY, _encoded_data, trusted=True, deletes=True),
     Stage("log_noise", Mode.AGGRESSIVE, Loss.LOSSY, _log_noise),
-    Stage("excerpt", Mode.STANDARD, Loss.LOSSY, excerpt.account, quoted=True, trusted=True, deletes=True),
+    Stage("excerpt", Mode.STANDARD, Loss.LOSSY, excerpt.excerpt, quoted=True, trusted=True, deletes=True),
     Stage("dictionary", Mode.AGGRESSIVE, Loss.REVERSIBLE, _dictionary),
 )
 """The stages behind it."""

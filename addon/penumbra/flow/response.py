@@ -19,7 +19,7 @@ from penumbra.flow.loop_turns import Turns
 from penumbra.flow.overflow_retry import OverflowRetry
 from penumbra.flow.placeholder_warning import PlaceholderWarning
 from penumbra.flow.privacy import FlowPrivacy
-from penumbra.flow.response_figures import ResponseFigures
+from penumbra.flow.response_usage import ResponseUsage
 from penumbra.flow.secret_restoration import SecretRestoration
 from penumbra.flow.state import FlowState
 from penumbra.flow.step import Step
@@ -56,7 +56,7 @@ class ResponseWay:
             # Behind the tool loop, which sums usage up.
             usage_scaling,
             # Behind the tool loop, which counts the turns that it reads.
-            ResponseFigures(journal),
+            ResponseUsage(journal),
             # Behind restoration: a placeholder that has got its value is not warned of.
             PlaceholderWarning(),
             # Behind all that read what the flow holds of its bodies: it may be emptied here.

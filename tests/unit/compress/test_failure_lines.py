@@ -20,7 +20,7 @@ from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Mode, Policy, Redacted, ToolOutput
 from penumbra.compress.size import encode, size
 from penumbra.compress.stages import dictionary
-from penumbra.compress.stages.truncate import cap
+from penumbra.compress.stages.truncate import truncate
 from support import examples
 from support.cases import each
 
@@ -258,7 +258,7 @@ def test_what_does_not_fit_is_counted_and_the_most_severe_come_first() -> None:
     lines += [f"error: {_words(chance, 4)} has no {_words(chance, 4)}" for _ in range(900)]
     lines.insert(600, "panic: the mast is gone")
     chance.shuffle(lines)
-    limited = cap("\n".join(lines), 3_000)
+    limited = truncate("\n".join(lines), 3_000)
     assert limited is not None
     assert size(limited) <= 3_000
     body, _, note = limited.partition(HEADING + "\n")
@@ -357,7 +357,7 @@ def test_severity(line: str, how: Severity) -> None:
 )
 def test_the_limit_holds_and_nothing_is_invented(lines: list[str], limit: int) -> None:
     text = "\n".join(lines)
-    limited = cap(text, limit)
+    limited = truncate(text, limit)
     if limited is None:
         return
     assert size(limited) <= limit
@@ -388,7 +388,7 @@ def test_what_is_told_of_a_long_line_begins_with_a_word() -> None:
 def test_a_failure_is_not_cut_for_less_than_the_marker() -> None:
     for long in range(380, 460):
         line = ("error: no room in the hold " * 20)[:long].rstrip()
-        (told,) = failure_lines.told([line])
+        (told,) = failure_lines.listed([line])
         assert told == line or size(told) < size(line)
 
 

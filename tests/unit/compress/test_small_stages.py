@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penumbra.compress import size, token_estimate
 from penumbra.compress.stages import binary, encoded_data, folding, tables, whitespace
 from penumbra.compress.stages.json_minify import minify
-from penumbra.compress.stages.truncate import cap
+from penumbra.compress.stages.truncate import truncate
 from support.examples import examples
 
 anything = st.text(st.characters(), max_size=200)
@@ -98,28 +98,28 @@ def test_binaries_are_named_with_their_size(text: str) -> None:
     assert binary.suppress(text) == f"[Binary output suppressed: {size.size(text)} bytes]"
 
 
-# --- cap ----------------------------------------------------------------------------------------
+# --- truncate ------------------------------------------------------------------------------------
 MARKER = re.compile(r"\[Tool output capped: ([0-9]+) bytes removed\]")
 
 
-def check_cap(text: str, limit: int, reserve: int = 0) -> str:
-    capped = cap(text, limit, reserve)
+def check_truncate(text: str, limit: int, reserve: int = 0) -> str:
+    cut = truncate(text, limit, reserve)
     if size.size(text) <= limit:
-        assert capped is None
+        assert cut is None
         return text
-    assert capped is not None
-    assert size.size(capped) <= max(0, limit - reserve)
-    assert cap(capped, limit) is None
-    return capped
+    assert cut is not None
+    assert size.size(cut) <= max(0, limit - reserve)
+    assert truncate(cut, limit) is None
+    return cut
 
 
 def test_head_and_tail_survive_and_the_gap_is_counted() -> None:
     text = "".join(f"line {n}\n" for n in range(20_000))
-    capped = check_cap(text, 4_000)
-    assert capped.startswith("line 0\nline 1\n")
-    assert capped.endswith("line 19998\nline 19999\n")
-    removed = sum(int(found) for found in MARKER.findall(capped))
-    kept = sum(size.size(line) + 1 for line in capped.split("\n") if line and not MARKER.match(line))
+    cut = check_truncate(text, 4_000)
+    assert cut.startswith("line 0\nline 1\n")
+    assert cut.endswith("line 19998\nline 19999\n")
+    removed = sum(int(found) for found in MARKER.findall(cut))
+    kept = sum(size.size(line) + 1 for line in cut.split("\n") if line and not MARKER.match(line))
     assert removed + kept == size.size(text)
 
 
@@ -132,7 +132,7 @@ def test_windows_open_around_each_kind_of_error() -> None:
     lines[22_000] = "panicked at src/main.rs:4:5"
     for position in range(10_000, 12_000):
         lines[position] = f"error: number {position} of a flood"
-    capped = check_cap("\n".join(lines), 8_000)
+    cut = check_truncate("\n".join(lines), 8_000)
     for wanted in (
         "error: first kind",
         "ok 8999",
@@ -141,13 +141,13 @@ def test_windows_open_around_each_kind_of_error() -> None:
         "panicked at",
         "of a flood",
     ):
-        assert wanted in capped
-    assert len(MARKER.findall(capped)) >= 4
+        assert wanted in cut
+    assert len(MARKER.findall(cut)) >= 4
 
 
 def test_limits_below_a_marker_keep_the_head_alone() -> None:
-    assert cap("é" * 300, 5) == "éé"
-    assert cap("abc" * 100, 0) == ""
+    assert truncate("é" * 300, 5) == "éé"
+    assert truncate("abc" * 100, 0) == ""
 
 
 @settings(max_examples=examples(150))
@@ -158,14 +158,14 @@ def test_limits_below_a_marker_keep_the_head_alone() -> None:
 )
 def test_cap_keeps_its_limit(lines: list[str], limit: int, reserve: int) -> None:
     text = "\n".join(lines)
-    capped = check_cap(text, limit, reserve)
-    removed = sum(int(found) for found in MARKER.findall(capped))
+    cut = check_truncate(text, limit, reserve)
+    removed = sum(int(found) for found in MARKER.findall(cut))
     assert removed <= size.size(text)
 
 
 def test_one_endless_line() -> None:
-    check_cap("x" * 10_000_000, 65_536)
-    check_cap("error " * 1_000_000, 65_536)
+    check_truncate("x" * 10_000_000, 65_536)
+    check_truncate("error " * 1_000_000, 65_536)
 
 
 # --- JSON ---------------------------------------------------------------------------------------

@@ -161,7 +161,7 @@ class Block:
         failing = [at for at in failure_lines.failing(left_out) if left_out[at][:1] not in ("+", "-")]
         gone = set(failing)
         others = [line for at, line in enumerate(left_out) if at not in gone] if gone else left_out
-        failures = failure_lines.told([left_out[at] for at in failing]) if failing else []
+        failures = failure_lines.listed([left_out[at] for at in failing]) if failing else []
         return [self._marker(match, others, blocks), *failures]
 
     def _marker(self, match: re.Match[str], left_out: list[str], blocks: int) -> str:

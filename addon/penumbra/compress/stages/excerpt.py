@@ -5,7 +5,7 @@
     12:import os
     [1 more: 40]
 
-Each kind of result has its own limit and its own idea of what is useful. The size of the account
+Each kind of result has its own limit and its own idea of what is useful. The size of the excerpt
 is bounded by the limit, whatever the size of the result. What is missing is counted.
 """
 
@@ -109,7 +109,7 @@ _BY_CATEGORY = {
 }
 
 
-def account(text: str, source: Source) -> str | None:
+def excerpt(text: str, source: Source) -> str | None:
     """The account of a result that is over its limit; None if it is within."""
     kind = kind_of(source)
     if kind is Kind.SEARCH and exceeds(text, limit_of(kind, source)) and _is_list(text):

@@ -68,7 +68,7 @@ class Facts:
     def of(cls, texts: Sequence[bytes], mentioned: Mapping[str, float], asked: Container[str] = ()) -> Facts:
         """The facts of units. `mentioned`: the names used in the conversation before, with their weights.
         `asked`: those that the call itself looks for: where they stand is what it was made to tell."""
-        units = _told(texts)
+        units = _facts_in(texts)
         counts = Counter(fact for unit in units for fact in unit)
         said = {name.encode("utf-8", "surrogatepass"): weight for name, weight in mentioned.items()}
         names = (
@@ -86,28 +86,28 @@ class Facts:
             }
         return cls(units, {fact: _weight(fact, count, said) for fact, count in counts.items()}, worth)
 
-    def value(self, unit: int, told: Container[bytes]) -> int:
+    def value(self, unit: int, stated: Container[bytes]) -> int:
         """What a unit is worth where some facts are told already."""
         weights = self.weights
-        return self.worth[unit] + sum([weights[fact] for fact in self.units[unit] if fact not in told])
+        return self.worth[unit] + sum([weights[fact] for fact in self.units[unit] if fact not in stated])
 
     def fill(self, costs: Sequence[int], room: int) -> set[int]:
         """The units that tell most for what they cost, each of them by itself, within the room."""
         chosen: set[int] = set()
-        told: set[bytes] = set()
+        stated: set[bytes] = set()
         misses = 0
-        heap = [(-self.value(unit, told) / (costs[unit] + _BASE), unit) for unit in range(len(costs))]
+        heap = [(-self.value(unit, stated) / (costs[unit] + _BASE), unit) for unit in range(len(costs))]
         heapq.heapify(heap)
         while heap:
             value, unit = heapq.heappop(heap)
-            now = -self.value(unit, told) / (costs[unit] + _BASE)
+            now = -self.value(unit, stated) / (costs[unit] + _BASE)
             # What it tells may have been told since.
             if now > value and heap and now > heap[0][0]:
                 heapq.heappush(heap, (now, unit))
             elif costs[unit] <= room:
                 room -= costs[unit]
                 chosen.add(unit)
-                told.update(self.units[unit])
+                stated.update(self.units[unit])
             elif (misses := misses + 1) > _MISSES:
                 break
         return chosen
@@ -175,7 +175,7 @@ def _by_unit(data: bytes, spans: Sequence[Span], headings: Mapping[int, int]) ->
     return above
 
 
-def _told(texts: Iterable[bytes]) -> list[list[bytes]]:
+def _facts_in(texts: Iterable[bytes]) -> list[list[bytes]]:
     """The facts of each text, each of them once."""
     is_fact: dict[bytes, bool] = {}
     units: list[list[bytes]] = []
@@ -216,7 +216,7 @@ class _Chosen:
         self.room = room
         self.left = room
         self.kept = bytearray(len(lines.spans))
-        self.told: set[bytes] = set()
+        self.stated: set[bytes] = set()
 
     def ends(self) -> None:
         """The beginning and the end: in any case the last line, or piece of one, that half the room holds."""
@@ -288,7 +288,7 @@ class _Chosen:
         self.left -= cost
         for kept in (unit, self.headings.get(unit, unit)):
             self.kept[kept] = 1
-            self.told.update(self.facts.units[kept])
+            self.stated.update(self.facts.units[kept])
 
     def _size(self, unit: int) -> int:
         """Bytes of a unit, and of its heading where that is missing."""
@@ -307,4 +307,4 @@ class _Chosen:
         )
 
     def _value(self, unit: int) -> float:
-        return self.facts.value(unit, self.told) / max(8, self._cost(unit) + _BASE)
+        return self.facts.value(unit, self.stated) / max(8, self._cost(unit) + _BASE)

@@ -70,8 +70,8 @@ def outline(
     missing = f"{last - first - len(kept)}{f' of the next {last - first}' if kept else ''} lines"
     # A part of a file may have been asked for: only numbers that stand there are the file's.
     where = "" if file.separator or begins else " in this output"
-    told = f"; a line behind missing ones has its number{where}" if kept else ""
-    parts = [start + "\n" * is_cut, f"[{missing}, {gone} bytes left out{told}]\n"]
+    numbered = f"; a line behind missing ones has its number{where}" if kept else ""
+    parts = [start + "\n" * is_cut, f"[{missing}, {gone} bytes left out{numbered}]\n"]
     if kept:
         parts += [*file.numbered(kept, first), "[the end:]\n"]
     return "".join(parts) + end

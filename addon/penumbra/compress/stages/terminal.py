@@ -126,16 +126,16 @@ def _overwritten(texts: list[str]) -> list[str]:
     """What is left of texts that were written over each other: the last one, those before it whose end a
     screen would still show, and failures."""
     left: list[str] = []
-    told: set[str] = set()
+    seen: set[str] = set()
     width = 0
     above = ""
     for text in reversed(texts):
         line = text.rstrip()
         if len(line) > width:
             left.append(line if left else text)
-        elif line and line not in told and not above.startswith(line) and is_critical(line):
+        elif line and line not in seen and not above.startswith(line) and is_critical(line):
             left.append(line)
-        told.add(line)
+        seen.add(line)
         width = max(width, len(text))
         above = line or above
     return left[::-1] or [""]

@@ -13,7 +13,7 @@ from penumbra.compress.failure_lines import FailureLines
 from penumbra.compress.size import encode, exceeds, head
 
 
-def cap(text: str, limit: int, reserve: int = 0) -> str | None:
+def truncate(text: str, limit: int, reserve: int = 0) -> str | None:
     """The text cut to `limit` minus `reserve` bytes, markers included; None if it is within `limit`.
 
     `reserve` is what the caller will put in front. Where there is no room for markers only the head

@@ -21,7 +21,7 @@ _MOST_BYTES = 4_000_000
 _log = logging.getLogger(__name__)
 
 
-class ResponseFigures(Step):
+class ResponseUsage(Step):
     """State: none but the journal."""
 
     def __init__(self, journal: Journal) -> None:
