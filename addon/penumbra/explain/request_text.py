@@ -11,7 +11,18 @@ from penumbra.apis.recognise import Api, model_in
 from penumbra.explain import differences
 from penumbra.explain.message_text import HIDDEN, beginning_of_call, outline
 from penumbra.explain.result_facts import ResultFacts
-from penumbra.explain.text_lines import MOST_LINES, Line, Mark, Search, Show, bounded, head, note, said
+from penumbra.explain.text_lines import (
+    MOST_LINES,
+    Line,
+    Mark,
+    Search,
+    Show,
+    bounded,
+    head,
+    note,
+    said,
+    wrapped,
+)
 from penumbra.wire.document import Document
 
 _MOST_READ, _MOST_BRACES = 10_000, 1_000_000
@@ -40,6 +51,13 @@ class KnownResult:
     """It was new in this request."""
     pair: Pair | None = None
     """Before and after, without secrets; None: the original is not there."""
+    is_observed: bool = False
+    """It was sent as it came, and all of this would have been."""
+
+    @property
+    def would(self) -> str:
+        """What stands before what was done."""
+        return "would have been " if self.is_observed else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +87,21 @@ class _Result:
 
     def told(self) -> str:
         """In one line."""
+        known = self.known
+        done = f"; {known.would}{known.facts.done()}" if known.facts else ""
+        return f"{self.name()}: {self.sizes()}{done}"
+
+    def sizes(self) -> str:
+        """Before and after, as far as that is known."""
+        if self.known.facts is not None:
+            return self.known.facts.sizes()
+        return f"{len(self.sent.encode('utf-8', 'surrogatepass')):,} bytes"
+
+    def name(self) -> str:
+        """Its tool and call."""
         name = " ".join(word for word in (self.tool or "(unknown tool)", self.call_id) if word)
         flags = "".join((" (error)" if self.text.is_error else "", f" ({HIDDEN})" if self.is_hidden else ""))
-        size = len(self.sent.encode("utf-8", "surrogatepass"))
-        return f"{name}{flags}: {self.known.facts.told() if self.known.facts else f'{size:,} bytes'}"
+        return f"{name}{flags}"
 
 
 def lines(api: Api, body: bytes, known: Known, search: Search, show: Show) -> list[Line]:
@@ -80,7 +109,7 @@ def lines(api: Api, body: bytes, known: Known, search: Search, show: Show) -> li
     document = Document(body)
     place = api.wire.members(document).get(api.wire.messages)
     if body.count(b"{") > _MOST_BRACES or len(document.items(place)) > _MOST_READ:
-        return [head(known.line), note("There is too much in it to be shown here.")]
+        return [*wrapped(head, known.line), note("There is too much in it to be shown here.")]
     conversation = api.wire.read(document)
     results = _results(document, conversation, known, show)
     new = [result for result in results if result.known.is_new]
@@ -125,7 +154,7 @@ def _top(
 ) -> list[Line]:
     messages = len(api.wire.prompt(document).messages)
     model = show(conversation.model or model_in(known.path)) or "(no model named)"
-    top = [head(known.line)] if known.line else []
+    top = wrapped(head, known.line)
     top.append(
         note(
             f"{api.id}, {model}: {_count(messages, 'message')}, {_count(len(conversation.results), 'result')}"
@@ -194,7 +223,9 @@ def _in_detail(
     for result in results:
         if len(found) > MOST_LINES:
             break
-        found.append(head(result.told()))
+        found.append(head(f"{result.name()}: {result.sizes()}"))
+        if (facts := result.known.facts) is not None:
+            found += wrapped(note, f"{result.known.would}{facts.done()}", "    ")
         call = result.text.call
         if call is not None and (arguments := beginning_of_call(document, call.arguments, search)):
             found.append(said(f"    {arguments}"))
@@ -210,11 +241,10 @@ def _text(result: _Result, known: Known, search: Search, budget: _Budget) -> lis
         if budget.takes(pair):
             return differences.lines(*pair)
         return [note("    not compared here: there is too much in this request"), *_sent(sent)]
-    missing = facts is not None and not facts.is_as_it_came and pair is None and not known.originals
-    return [
-        *([note("    its original is not held any more; what was sent:")] if missing else ()),
-        *_sent(sent),
-    ]
+    if facts is None or facts.is_as_it_came or pair is not None or known.originals:
+        return _sent(sent)
+    lost = "other form" if result.known.is_observed else "original"
+    return [note(f"    its {lost} is not held any more; what was sent:"), *_sent(sent)]
 
 
 def _sent(text: str) -> list[Line]:

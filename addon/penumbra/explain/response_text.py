@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import Turn
 from penumbra.explain.message_text import in_full
-from penumbra.explain.text_lines import MOST_LINES, Line, Search, Show, bounded, head, note, said
+from penumbra.explain.text_lines import MOST_LINES, Line, Search, Show, bounded, head, note, said, wrapped
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson
 
@@ -31,8 +31,8 @@ def lines(
     reader = wire.stream("") if stream else wire.body("")
     reader.feed(body)
     turn = reader.end_turn()
-    told = [head(known.line)] if known.line else []
-    told += [note(each) for each in known.hidden]
+    told = wrapped(head, known.line)
+    told += [line for each in known.hidden for line in wrapped(note, each)]
     message = _message(wire, turn, search, show, known.injected_tool)
     told += search.warning()
     told += [*([said("")] if told else ()), *message]
@@ -40,7 +40,7 @@ def lines(
         told.append(note("The response ended before the provider said that it was complete."))
     if turn.usage:
         figures = ", ".join(f"{show(name)} {count:,}" for name, count in turn.usage.items())
-        told += [said(""), note(f"tokens: {figures}")]
+        told += [said(""), *wrapped(note, f"tokens: {figures}")]
     return bounded(told, MOST_LINES)
 
 

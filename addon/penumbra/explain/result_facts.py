@@ -75,7 +75,19 @@ class ResultFacts(msgspec.Struct, frozen=True):
 
     def told(self) -> str:
         """Sizes, and what was done or why nothing was, in words."""
+        return f"{self.sizes()}; {self.done()}"
+
+    def sizes(self) -> str:
+        """Before and after."""
         (before, after), (tokens_before, tokens_after) = self.bytes, self.tokens
+        parts = [f"{before:,} bytes" if before == after else f"{before:,} -> {after:,} bytes"]
+        if tokens_after < tokens_before:
+            share = (tokens_before - tokens_after) / tokens_before
+            parts.append(f"about {tokens_before:,} -> {tokens_after:,} tokens (-{share:.0%})")
+        return "; ".join(parts)
+
+    def done(self) -> str:
+        """What was done, or why nothing was."""
         if self.kept:
             done = f"as it came: {self.kept}"
         else:
@@ -83,11 +95,7 @@ class ResultFacts(msgspec.Struct, frozen=True):
                 stage.replace("_", " ") for stage in self.stages if stage not in (self.how, _REDACTION)
             )
             done = f"{self.how} by {stages}" if stages else self.how
-        parts = [f"{before:,} bytes" if before == after else f"{before:,} -> {after:,} bytes"]
-        if tokens_after < tokens_before:
-            share = (tokens_before - tokens_after) / tokens_before
-            parts.append(f"about {tokens_before:,} -> {tokens_after:,} tokens (-{share:.0%})")
-        parts.append(done)
+        parts = [done]
         if self.secrets:
             secrets = ", ".join(f"{rule} {count}" for rule, count in sorted(self.secrets.items()))
             parts.append(f"secrets redacted: {secrets}")
@@ -122,10 +130,10 @@ class ResultMemory:
         if number:
             self._numbers[key] = number
 
-    def learn(self, session: str, results: Iterable[ResultFacts]) -> None:
-        """Results of a saved flow."""
+    def learn(self, session: str, results: Iterable[ResultFacts], *, is_observed: bool = False) -> None:
+        """Results of a saved flow. `is_observed`: they went as they came."""
         for facts in results:
-            key = session, facts.call_id, facts.tool, facts.bytes[1]
+            key = session, facts.call_id, facts.tool, facts.bytes[0 if is_observed else 1]
             self._saved[key] = facts if self._saved.get(key, facts) == facts else None
 
     def get(self, session: str, call_id: str, tool: str, sent: str) -> tuple[ResultFacts | None, int]:

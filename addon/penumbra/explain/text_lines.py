@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ from penumbra.redaction.unsearchable import Redact
 MOST_LINES = 8_000
 _LONGEST = 2_000
 """Characters of a line."""
+_COLUMNS = 100
+"""Of what is ours to break."""
 _MOST_SEARCHED = 1_000_000
 """Characters that are searched for secrets in one text for people: whoever asks for it waits."""
 NOT_SEARCHED = "(not shown: it could not be searched for secrets)"
@@ -46,6 +49,11 @@ def head(text: str) -> Line:
 def note(text: str) -> Line:
     """Words of ours."""
     return Line(Mark.NOTE, plain(text))
+
+
+def wrapped(mark: Callable[[str], Line], text: str, indent: str = "") -> list[Line]:
+    """Words of ours in as many lines as they take: not every program breaks them."""
+    return [mark(f"{indent}{line}") for line in textwrap.wrap(plain(text), _COLUMNS)]
 
 
 def said(text: str) -> Line:

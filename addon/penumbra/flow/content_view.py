@@ -76,7 +76,8 @@ def _message(known: dict[str, Any]) -> Any:
 
 def _styled(lines: list[Line]) -> Iterator[list[tuple[str, str]]]:
     for line in lines:
-        yield [(_STYLES[line.mark], line.text)]
+        # Its page gives an empty line no height.
+        yield [(_STYLES[line.mark], line.text or " ")]
 
 
 # Of the process, as mitmproxy's list of views: a reload of the script makes a new addon.

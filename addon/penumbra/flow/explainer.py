@@ -31,6 +31,8 @@ from penumbra.wire.json_values import NotJson
 _NO_ORIGINALS = "Originals are shown where penumbra_page_originals=on; here stands what was sent."
 PRIORITY = 3.0
 """That of JSON is 1, that of GraphQL 2."""
+_WOULD = "penumbra_would"
+"""Metadata of what is only observed."""
 NOT_OURS = -2.0
 """Below all, and equal to none: mitmproxy 11 compares views themselves where these are equal."""
 
@@ -85,9 +87,11 @@ class Explainer:
 
     def learn(self, flow: http.HTTPFlow) -> None:
         """A flow comes from a file: what it lists holds for later flows of its session."""
-        described = _described(flow)
-        if isinstance(session := described.get("session"), str):
-            self._memory.learn(session, read_all(described.get("new")))
+        for name in ("penumbra", _WOULD):
+            described = _described(flow, name)
+            if isinstance(session := described.get("session"), str):
+                new = read_all(described.get("new"))
+                self._memory.learn(session, new, is_observed=name == _WOULD)
 
     def _told(self, make: Callable[..., list[Line]]) -> list[Line]:
         try:
@@ -102,18 +106,21 @@ class Explainer:
 
     def _known(self, flow: http.HTTPFlow) -> Known:
         described = _described(flow)
+        would = _described(flow, _WOULD)
+        is_observed = bool(would) and "api" not in described
+        described = would if is_observed else described
         session, new = _word(described.get("session")), read_all(described.get("new"))
         alone = ResultMemory()
-        alone.learn(session, new)
-        keys = {(facts.call_id, facts.tool, facts.bytes[1]) for facts in new}
+        alone.learn(session, new, is_observed=is_observed)
+        keys = {(facts.call_id, facts.tool, facts.bytes) for facts in new}
         has_originals = self._settings().page_originals == "on"
 
         def result(call_id: str, tool: str, sent: str) -> KnownResult:
             facts, number = self._memory.get(session, call_id, tool, sent) if session else (None, 0)
             facts = facts or alone.get(session, call_id, tool, sent)[0]
             pair = self._texts.get(number) if number and has_originals else None
-            is_new = facts is not None and (call_id, tool, facts.bytes[1]) in keys
-            return KnownResult(facts, is_new, pair)
+            is_new = facts is not None and (call_id, tool, facts.bytes) in keys
+            return KnownResult(facts, is_new, pair, is_observed)
 
         return Known(
             line=_line(flow, described),
@@ -147,9 +154,9 @@ def _content(message: http.Message) -> bytes:
         return message.raw_content or b""
 
 
-def _described(flow: http.HTTPFlow) -> dict[str, Any]:
+def _described(flow: http.HTTPFlow, name: str = "penumbra") -> dict[str, Any]:
     """What we have said of a flow; it may come from a file of anybody's."""
-    described = flow.metadata.get("penumbra")
+    described = flow.metadata.get(name)
     return described if isinstance(described, dict) else {}
 
 

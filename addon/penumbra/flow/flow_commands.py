@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from mitmproxy import command, exceptions, flow, http, types
 
+from penumbra.errors import one_line
 from penumbra.explain.result_facts import ResultMemory
 from penumbra.flow.explainer import Explainer
 from penumbra.flow.page.contents import Contents
@@ -60,7 +61,7 @@ class FlowCommands:
         pair = self._texts.get(self._memory.references().get(reference, 0))
         if pair is None:
             raise exceptions.CommandError(f"{reference} is not held any more")
-        return pair[0].split("\n")
+        return [one_line(line.replace("\t", "    ")) for line in pair[0].split("\n")]
 
     @command.command("penumbra.tables")
     def tables(self) -> Sequence[str]:

@@ -57,7 +57,7 @@ class Observation:
             try:
                 outcome = await lease.engine.process(incoming, lease.settings)
                 if isinstance(outcome, Accepted):
-                    self._reports.observed(flow, incoming, outcome)
+                    self._reports.observed(flow, incoming, outcome, lease)
             except Exception as error:
                 _log.warning("Penumbra can't say what a request would have become: %s", errors.place(error))
 

@@ -6,7 +6,7 @@ Frames of a WebSocket add up in one flow until it ends.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain, repeat
 from typing import Any
@@ -16,11 +16,12 @@ from mitmproxy import http
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.explain.result_facts import ResultFacts, ResultMemory, listed
 from penumbra.flow import destination, journal_entry
+from penumbra.flow.engines import Lease
 from penumbra.flow.page.texts import Texts
 from penumbra.flow.state import FlowState
 from penumbra.metrics import events, kept_reasons
 from penumbra.metrics.request_totals import Totals
-from penumbra.metrics.sessions import TurnRecord
+from penumbra.metrics.sessions import ResultRecord
 from penumbra.metrics.summary import Summary
 from penumbra.metrics.totals import Metrics
 
@@ -73,24 +74,31 @@ class Reports:
         if summary.results or summary.secrets or accepted.line:
             self._event(flow, incoming, accepted)
 
-    def observed(self, flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted) -> None:
-        """What would have become of a request that was sent on as it came."""
+    def observed(self, flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted, lease: Lease) -> None:
+        """What would have become of a request that was sent on as it came. `lease`: by which it was found."""
         rewritten = accepted.rewritten
         summary = Summary.of(rewritten.shown, accepted.hidden)
-        new = Summary.of((entry for entry in rewritten.shown if entry.new), accepted.hidden)
+        of_new = Summary.of((entry for entry in rewritten.shown if entry.new), accepted.hidden)
         _log.info(
-            f"Penumbra would: {destination.shown(flow)} {incoming.api.id}: {summary.line(new)}, "
+            f"Penumbra would: {destination.shown(flow)} {incoming.api.id}: {summary.line(of_new)}, "
             f"{len(incoming.body):,} -> {len(rewritten.body):,} bytes"
         )
         add_note(flow, f"would: {summary.line()}")
-        flow.metadata["penumbra_would"] = summary.metadata()
+        results: Sequence[ResultRecord] = ()
+        changed = summary.changed > 0 or bool(accepted.hidden)
+        entry = journal_entry.of(flow, incoming, accepted, changed=changed)
         if accepted.request.settings.observe:
             self._metrics.observed += 1
             self._metrics.add(rewritten.shown)
-            changed = summary.changed > 0 or bool(accepted.hidden)
-            entry = journal_entry.of(flow, incoming, accepted, changed=changed)
             # Nobody has waited.
-            self._metrics.journal.sent(replace(entry, milliseconds=0.0, is_observed=True))
+            turn = self._metrics.journal.sent(replace(entry, milliseconds=0.0, is_observed=True))
+            results = turn.results
+            if lease.settings.page_originals == "on":
+                self._texts.keep(lease, accepted, results)
+        new = [ResultFacts.of(result.shown, result.kept) for result in entry.new]
+        session = accepted.conversation.hex()[:8]
+        self._remember(session, accepted, new, results, is_observed=True)
+        flow.metadata["penumbra_would"] = {**summary.metadata(), "session": session, "new": listed(new)}
         self._event(flow, incoming, accepted, is_observed=True)
 
     def _event(
@@ -129,19 +137,28 @@ class Reports:
         if state.lease.settings.page_originals == "on":
             self._texts.keep(state.lease, accepted, state.turn.results)
         new = [ResultFacts.of(result.shown, result.kept) for result in entry.new]
-        self._remember(state.turn, accepted, new)
+        self._remember(state.turn.session, accepted, new, state.turn.results)
         return new
 
-    def _remember(self, turn: TurnRecord, accepted: Accepted, new: list[ResultFacts]) -> None:
+    def _remember(
+        self,
+        session: str,
+        accepted: Accepted,
+        new: list[ResultFacts],
+        results: Sequence[ResultRecord],
+        *,
+        is_observed: bool = False,
+    ) -> None:
         """What was done to results, for the requests that carry them again."""
         shown = accepted.rewritten.shown
-        if not self._memory.knows(turn.session):
+        sent = (lambda entry: entry.item.text) if is_observed else accepted.sent
+        if not self._memory.knows(session):
             for entry in shown:
                 kept = kept_reasons.reason(entry.tool, entry.facts, accepted.request.settings)
-                self._memory.put(turn.session, ResultFacts.of(entry, kept), accepted.sent(entry))
-        numbers = chain((result.number for result in turn.results), repeat(0))
+                self._memory.put(session, ResultFacts.of(entry, kept), sent(entry))
+        numbers = chain((result.number for result in results), repeat(0))
         for entry, facts, number in zip((each for each in shown if each.new), new, numbers, strict=False):
-            self._memory.put(turn.session, facts, accepted.sent(entry), number)
+            self._memory.put(session, facts, sent(entry), number)
 
     def _show(
         self,

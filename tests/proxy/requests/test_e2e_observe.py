@@ -36,7 +36,8 @@ def send(clients, api_key, upstream):
 
 def test_nothing_is_changed_and_what_would_have_been_is_shown(own_proxy, send, upstream, tmp_path):
     events = tmp_path / "events.jsonl"
-    proxy = own_proxy(penumbra_observe="true", penumbra_events=str(events))
+    options = {"penumbra_events": str(events), "penumbra_page_originals": "on"}
+    proxy = own_proxy(penumbra_observe="true", **options)
     upstream.answers(turn(ToolCall("Bash", {})), turn(ToolCall("Bash", {})))
     got, came = send(proxy, "a", f"TOKEN={SECRET}\n{LOG}")
     assert got.raw_body == came
@@ -47,6 +48,8 @@ def test_nothing_is_changed_and_what_would_have_been_is_shown(own_proxy, send, u
     assert event["new"][0]["redactions"]
     assert eventually(lambda: "Penumbra would: api.anthropic.com" in proxy.log())
     assert SECRET not in proxy.log() + events.read_text()
+    told = eventually(lambda: text if "\n  + " in (text := proxy.command("tests.explained")) else "")
+    assert "    would have been shortened by" in told
     # A word of one request's own asks for no more than that.
     got, came = send(proxy, "b", LOG, **{"X-Penumbra": "observe"})
     assert got.raw_body == came

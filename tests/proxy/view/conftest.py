@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import random
 import re
 import socket
 import sys
@@ -21,6 +24,14 @@ IS_11 = metadata.version("mitmproxy").startswith("11.")
 PASSWORD = "a-password-of-the-tests"
 
 
+def free_port() -> int:
+    """None of those that the system gives to whoever asks for any: the proxy itself, started in between."""
+    while True:
+        port = random.randrange(20_000, 30_000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+
+
 @dataclass
 class Mitmweb(Mitmdump):
     """As a user starts it, without a browser."""
@@ -28,9 +39,7 @@ class Mitmweb(Mitmdump):
     web_port: int = 0
 
     def _command(self) -> list[str]:
-        if not self.web_port:
-            with socket.create_server(("127.0.0.1", 0)) as probe:
-                self.web_port = probe.getsockname()[1]
+        self.web_port = self.web_port or free_port()
         _, *arguments = super()._command()
         options = {"web_open_browser": "false", "web_port": str(self.web_port)}
         options |= {} if IS_11 else {"web_password": PASSWORD}
@@ -57,8 +66,6 @@ class Mitmweb(Mitmdump):
         """What its page gets of a flow's `request` or `response`: the name of the view, and the text."""
         path = f"/flows/{flow}/{part}/content/{quote(view)}.json"
         with urllib.request.urlopen(self.address(path), timeout=30) as response:
-            import json
-
             told: dict[str, Any] = json.load(response)
         if "text" in told:
             return told["view_name"], told["text"]

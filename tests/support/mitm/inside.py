@@ -60,6 +60,12 @@ class Inside:
             ]
         )
 
+    @command.command("tests.explained")
+    def explained(self) -> str:
+        """What the view Penumbra shows of the flows so far."""
+        lines = ctx.master.commands.call("penumbra.explain", self.flows)
+        return "\n".join(lines)
+
     @command.command("tests.forget")
     def forget(self) -> None:
         """Forget the flows, and the lag."""
