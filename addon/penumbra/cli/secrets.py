@@ -13,7 +13,6 @@ from penumbra.cli.parser import settings as read_settings
 from penumbra.config.settings import database_path
 from penumbra.errors import one_line
 from penumbra.redaction import RedactionError, RuleError, placeholder, ruleset
-from penumbra.redaction.allowed import Allowed
 from penumbra.redaction.redactor import Redactor, Scan
 from penumbra.redaction.rule import Rule
 from penumbra.redaction.span import Rank
@@ -72,7 +71,7 @@ def _redactor() -> tuple[Redactor, Mapping[str, Rule]]:
     try:
         loaded = ruleset.user_rules(settings.gitleaks_config, only=settings.gitleaks_only)
         in_force = ruleset.rules(loaded, only=settings.gitleaks_only)
-        allowed = Allowed.of(settings.secrets_allow)
+        allowed = ruleset.allowed(settings.secrets_allow, in_force)
     except RuleError as error:
         raise Failure(str(error), code=WRONG) from None
     path = database_path(settings)

@@ -56,7 +56,6 @@ from penumbra.expand.prepared import Prepared
 from penumbra.expand.reference import References
 from penumbra.metrics.external_calls import ExternalMetrics
 from penumbra.redaction import ruleset
-from penumbra.redaction.allowed import Allowed
 from penumbra.redaction.other_bodies import Body, OtherBodies, Searched
 from penumbra.redaction.outside_results import OutsideResults
 from penumbra.redaction.redactor import Redactor, Scan
@@ -520,7 +519,7 @@ class Engine:
 
 def _compiled(key: bytes, settings: EngineSettings) -> Redactor:
     rules = ruleset.rules(settings.user_rules, only=settings.gitleaks_only)
-    allowed = Allowed.of(settings.secrets_allow)
+    allowed = ruleset.allowed(settings.secrets_allow, rules)
     return Redactor(key, rules, limit=settings.redaction_max_bytes, allowed=allowed)
 
 

@@ -54,7 +54,7 @@ class CurrentSettings:
             raise SettingsError(
                 f"penumbra_filter: got {settings.filter!r}, allowed: a mitmproxy filter expression ({error})"
             ) from None
-        self._use_rules(settings)
+        self._use_rules(settings, rules)
         made_with = EngineSettings.of(settings, rules)
         self.settings = settings.untouched() if settings.pause else settings
         self.made_with, self._filter = made_with, chosen
@@ -80,8 +80,20 @@ class CurrentSettings:
         """Whether the operator's filter lets the flow be ours."""
         return self._filter is None or bool(flowfilter.match(self._filter, flow))
 
-    def _use_rules(self, settings: Settings) -> None:
-        """Put the user's folder of rules in force; read again only where the settings name another one."""
+    def _use_rules(self, settings: Settings, loaded: gitleaks.Loaded | None) -> None:
+        """Put the user's folder of rules in force, if what is allowed fits them."""
+        before = self._rules
+        self._use_folder(settings)
+        try:
+            if any(entry.startswith("rule:") for entry in settings.secrets_allow):
+                ruleset.allowed(settings.secrets_allow, ruleset.rules(loaded, only=settings.gitleaks_only))
+        except RuleError as error:
+            if self._rules != before:
+                self._use_folder(self.settings)
+            raise SettingsError(str(error)) from None
+
+    def _use_folder(self, settings: Settings) -> None:
+        """Read the user's folder of rules again where the settings name another one."""
         if settings.rules == self._rules:
             return
         try:

@@ -79,7 +79,12 @@ class Allowed:
 
     def rule(self, identifier: str) -> bool:
         """Whether what this rule finds is left alone."""
-        return any(fnmatchcase(identifier, glob) for glob in self.rules)
+        return any(self.names(glob, identifier) for glob in self.rules)
+
+    @staticmethod
+    def names(glob: str, identifier: str) -> bool:
+        """Whether an entry `rule:glob` means this rule."""
+        return fnmatchcase(identifier, glob)
 
     def value(self, value: bytes, key: bytes) -> bool:
         """Whether this value is left alone; `key` makes its placeholder's id."""

@@ -61,6 +61,8 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=[^=]")
 _LETTERS = re.compile(r"[A-Za-z]+$")
 _DOTTED = re.compile(r"[a-z]+(?:[-_./][a-z]+)+$", re.IGNORECASE)
 _LETTER_RUNS = re.compile(r"[a-z]+")
+_JOINTS = re.compile(r"[-_.]")
+_CALLED = frozenset(_SPEC["stop"].split()) | {"my", "the", "a"}
 _PART = re.compile(r"[^A-Za-z0-9@$!]+")
 _RANDOM = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
 _LOOK = 256
@@ -102,7 +104,7 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
         return False
     if strength is Strength.PASSWORD:
         return _is_password(value, style)
-    if _COMPOUND.match(value):
+    if _COMPOUND.match(value) and not is_uuid(value):
         return False
     if strength is Strength.STRONG:
         return _is_machine_made(value, style)
@@ -203,10 +205,16 @@ def _is_machine_made(value: str, style: Style) -> bool:
     if style in (Style.CODE, Style.APART, Style.PROSE):
         return has_digit(value) and is_opaque(value, 12)
     if has_digit(value):
-        return not _is_name_like(value)
+        return not _is_name_like(value) and not _is_called_secret(value)
     if is_opaque(value, 12):
         return True
     return _is_chosen(value, style)
+
+
+def _is_called_secret(value: str) -> bool:
+    """`s3cr3t-token`: words about secrets with joints between them, some of their letters changed."""
+    words = _JOINTS.split(value.lower().translate(_UNLEET))
+    return len(words) > 1 and all(word in _CALLED for word in words)
 
 
 def _is_name_like(value: str) -> bool:

@@ -38,12 +38,32 @@ class Name:
 
 
 _NOTHING = Name(Strength.NONE)
+_MISSPELT = ("password", "passwords", "secret")
+"""Words that are told by themselves with one slip in them."""
 _WORKING_DIRECTORY = ("$PWD", "$OLDPWD", "OLDPWD")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\x00-\x7f]+")
 
 
 def _words(spec: str) -> frozenset[str]:
     return frozenset(spec.split())
+
+
+def _spelt(word: str) -> str:
+    """The word that this one is with one letter too many, too few, wrong, or changed for its neighbour."""
+    if word[:1] in ("p", "s") and 5 < len(word) < 11:
+        for right in _MISSPELT:
+            if abs(len(right) - len(word)) < 2 and _is_slip(word, right):
+                return right
+    return word
+
+
+def _is_slip(word: str, right: str) -> bool:
+    at = next((at for at, (one, other) in enumerate(zip(word, right, strict=False)) if one != other), None)
+    if at is None:
+        return True
+    rest, ought = word[at:], right[at:]
+    changed = rest[1:2] + rest[:1] + rest[2:]
+    return ought in (rest[1:], changed) or rest == ought[1:] or rest[1:] == ought[1:]
 
 
 class Names:
@@ -56,6 +76,8 @@ class Names:
         self._weak = _words(spec["weak_heads"])
         self._hashes = _words(spec["password_hashes"])
         self._hashed = _words(spec["hashed_passwords"])
+        self._keys_with_ids = _words(spec["keys_with_ids"])
+        self._articles = _words(spec["articles"])
         self._salted = _words(spec["salted"])
         self._public_ends = _words(spec["public_ends"])
         self._qualifiers = _words(spec["qualifiers"])
@@ -74,6 +96,10 @@ class Names:
         texts = {word for word in words if word.isascii()}
         return sorted(text for text in texts if not any(part in text for part in texts - {text}))
 
+    def labels(self) -> frozenset[str]:
+        """Kinds of secrets that names tell of."""
+        return frozenset(self._heads.values()) | {"key", "password-hash", "credential"}
+
     def of_members(self, name: str) -> tuple[Name, bool]:
         """What the name of a list or map says of its members, and whether it is a plural."""
         plural = name[-1:] in ("s", "S") and name[-2:] not in ("ss", "SS")
@@ -82,9 +108,12 @@ class Names:
             judged = self.judge(name[:-1])
         return judged, plural
 
-    def of_key(self, before: str) -> bool:
-        """Whether a word in front of a bare `key` may make it a secret: `cache key` is none."""
-        return before.lower() not in self._not_before["key"]
+    def of_key(self, before: str) -> Name:
+        """What a word in front of a bare `key` makes of it: `cache key` is no secret, `API key` is one."""
+        word = before.lower()
+        if word in self._keys_with_ids:
+            return Name(Strength.WEAK, "key")
+        return _NOTHING if word in self._articles else self._key(word)
 
     def _judge(self, name: str) -> Name:
         if name in _WORKING_DIRECTORY:
@@ -98,9 +127,11 @@ class Names:
             words.pop()
         if not words:
             return _NOTHING
+        if words[-2:] == ["pass", "word"]:
+            words[-2:] = ["password"]
         head, before = words[-1], words[-2] if len(words) > 1 else ""
         if head not in self._heads:
-            head, before = self._unglue(head, before)
+            head, before = self._unglue(_spelt(head), before)
         if head == "key":
             return self._key(before)
         label = self._heads.get(head)

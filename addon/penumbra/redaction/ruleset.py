@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 
 from penumbra.redaction import RuleError, gitleaks, rule
+from penumbra.redaction.allowed import Allowed
 from penumbra.redaction.gitleaks import Loaded
+from penumbra.redaction.names import Names
 from penumbra.redaction.rule import Rule
+
+_FINDERS = (
+    *("cookie", "dotted-token", "encoded-secret", "kubernetes-secret", "lone-credential"),
+    *("prefixed-token", "printed-credential", "printed-secret", "private-key"),
+)
+_BY_NAME = ("column", "member", "name", "record")
+"""What code finds counts under these ids, behind a name's kind: `name-password`."""
 
 
 def user_rules(path: str, *, only: bool) -> Loaded | None:
@@ -37,3 +48,26 @@ def rules(loaded: Loaded | None, *, only: bool) -> tuple[Rule, ...]:
     """All rules, given what `user_rules` read. Raises RuleError."""
     ours = rule.read()
     return tuple(gitleaks.merged(ours, loaded, instead=only)) if loaded is not None else ours
+
+
+def allowed(entries: Iterable[str], in_force: Iterable[Rule]) -> Allowed:
+    """What `penumbra_secrets_allow` leaves alone. Raises RuleError, in one line, where it names no rule."""
+    entries = tuple(entries)
+    made = Allowed.of(entries)
+    if not made.rules:
+        return made
+    known = sorted({rule.id for rule in in_force} | _ids_of_finders())
+    for said in made.rules:
+        if not any(made.names(said, identifier) for identifier in known):
+            near = get_close_matches(said, known, 1)
+            hint = f", did you mean rule:{near[0]}?" if near else ""
+            raise RuleError(
+                f"penumbra_secrets_allow: got 'rule:{said}', allowed: the id of a rule, as "
+                f"`penumbra secrets try` names it, globs allowed{hint}"
+            )
+    return made
+
+
+def _ids_of_finders() -> set[str]:
+    labels = Names().labels()
+    return {*_FINDERS, *(f"{place}-{label}" for place in _BY_NAME for label in labels)}

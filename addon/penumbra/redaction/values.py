@@ -51,7 +51,6 @@ _SCOPED = re.compile(r"[A-Za-z_]\w{0,80}::[A-Za-z_<{*]")
 """`module::function` of Rust, C++, Ruby and PHP."""
 _CALL = re.compile(r"[A-Za-z_$][\w$.:>-]{0,80}!?[(\[{]")
 _CROSSED = re.compile(r"\([^()\[\]{}]*[\]}]|\[[^()\[\]{}]*[)}]|\{[^()\[\]{}]*[\])]")
-"""A bracket that one of another kind closes: in no program."""
 _TEMPLATE = re.compile(
     r"\$\{\s*[A-Za-z_$!@(][\w$]*(?:\s|[}:?/.#%,(\[^|=&*!<>+-]|$)(?!\])|\{\{\s*[\w.$#>|'\"(-][^{}]*(?:\}\}|$)|<%=|#\{\w|\{[A-Za-z_][\w.]{2,40}\}"
 )
@@ -65,6 +64,8 @@ _IDENTIFIER = re.compile(
 )
 _HASH = re.compile(r"(?:sha\d{1,3}|md5|blake\w{1,4}|h1)[-:=]")
 _EXAMPLE = re.compile(r"example(?:key|token|secret|password|id|=)?=?$")
+_SHORTENED = re.compile(r"[A-Za-z0-9_-]{1,12}(?:\.{3}|…)[A-Za-z0-9_=-]{0,8}$")
+"""What a program shows of a secret: `AIzaS...xSFh8`."""
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$")
 _PATH = re.compile(
     r"(?:~|\.{1,2})?/[\w.@-]{1,60}/|[A-Za-z]:\\|\\{1,2}[\w.-]{2,60}\\{1,2}[\w.-]{2,60}\\|~/|\.{1,2}/|/[\w.-]+\.\w{2,4}$|(?:https?|ftp|file|s3|gs|wss?)://"
@@ -125,9 +126,14 @@ def is_reference(value: str, *, quoted: bool = False) -> bool:
     """Names a secret that is kept elsewhere, or computes one. Between quotes, only a bracket at the end makes
     a call."""
     match = _REFERENCE.match(value) or _CHAIN.match(value)
-    if match is None and (not quoted or value[-1:] in "()[]") and not _CROSSED.search(value):
+    if match is None and (not quoted or value[-1:] in "()[]") and not is_crossed(value):
         match = _CALL.match(value)
     return bool(match or _SCOPED.match(value) or _TEMPLATE.search(value))
+
+
+def is_crossed(value: str) -> bool:
+    """Whether a bracket in it is closed by one of another kind: no program, and no template, does that."""
+    return _CROSSED.search(value) is not None
 
 
 def is_placeholder(value: str) -> bool:
@@ -137,6 +143,7 @@ def is_placeholder(value: str) -> bool:
         low in _STOP
         or low.strip(_FRAME) in _STOP
         or _EXAMPLE.search(low)
+        or _SHORTENED.match(value)
         or (low[:1] in "<[{(" and low[-1:] in ">]})")
     ):
         return True

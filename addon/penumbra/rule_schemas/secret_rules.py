@@ -124,6 +124,8 @@ class Names(Strict, frozen=True):
     short_endings: str
     short_ending_owners: str
     salted: str = ""
+    articles: str = ""
+    keys_with_ids: str = ""
     public_ends: str = ""
 
 

@@ -5,6 +5,23 @@ from __future__ import annotations
 from penumbra.redaction.redactor import Redactor
 
 LINES = r"""
+Testing API Key: AIzaS...xSFh8
+key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+app = make_app(proxy_token="s3cr3t-token")
+headers.Set("Authorization", "Basic dXNlcjpwYXNz")
+FieldDescriptor("SMTP_PASSWORD", "SMTP_PASSWORD")
+http://foo:bar:baz@example.com
+redis://:mypass@localhost:6379/0
+token: "sk-ant-oat456"
+Signature made using RSA key 4AEE18F83AFDEB23
+Recovery codes: see the settings of your account, section 2
+Copy the key into the file: config/production2.yaml
+the token was authentication_failed_for_user_2
+jwt.sign(payload, 'secret')
+createHmac('sha256', key)
+echo "$PASSWORD" | su - postgres
+mypy --password-file x | passwd
+"a (b) or [c]" == token
 const tokenLimit = config.get("limits.token", { default: "4096tokens" }) ?? "none-at-all";
 parser.add_argument("--token-file", default="/run/secrets/token2")
 <input type="text" name="page_token_size" value="20entries" id="tokens">

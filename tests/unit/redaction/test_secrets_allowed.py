@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from penumbra.redaction import LIBRARY_KEY, RuleError
+from penumbra.redaction import LIBRARY_KEY, RuleError, rule, ruleset
 from penumbra.redaction.allowed import Allowed
 from penumbra.redaction.placeholder import make
 from penumbra.redaction.redactor import Redactor
@@ -103,3 +103,26 @@ def test_what_is_allowed_is_searched_for_nothing_else_to_hide_it() -> None:
     """A second pass over what came out changes nothing."""
     once = redacted("value:n0t-a-Real1")
     assert Redactor(LIBRARY_KEY, allowed=Allowed.of(["value:n0t-a-Real1"])).redact(once).text == once
+
+
+def test_a_rule_that_is_none_is_told_with_its_neighbour() -> None:
+    rules = rule.read()
+    for known in (
+        "rule:github-token",
+        "rule:name-password",
+        "rule:record-*",
+        "rule:cookie",
+        "rule:password-hash*",
+    ):
+        ruleset.allowed([known], rules)
+    with pytest.raises(
+        RuleError, match=r"penumbra_secrets_allow: got .rule:name-pasword., .*rule:name-password"
+    ):
+        ruleset.allowed(["rule:name-password", "rule:name-pasword"], rules)
+
+
+def test_every_rule_that_found_something_can_be_named() -> None:
+    rules = rule.read()
+    for text in (TEXT, "Cookie: sid=q8Zk2mVt41Lx9RwPz0bT6c\n", "passwords: ['Sommer2031!', 'k1ngf1sher7']\n"):
+        for found in Redactor(LIBRARY_KEY).scan(text).counts:
+            ruleset.allowed([f"rule:{found}"], rules)

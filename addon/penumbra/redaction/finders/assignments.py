@@ -39,13 +39,13 @@ _STEM = (
     r"|\xe3\x83\x91\xe3\x82\xb9\xe3\x83\xaf\xe3\x83\xbc\xe3\x83\x89"
     r"|\xeb\xb9\x84\xeb\xb0\x80\xeb\xb2\x88\xed\x98\xb8|\xeb\xb9\x84\xeb\xb2\x88|\xec\x95\x94\xed\x98\xb8"
     r"|\xed\x8c\xa8\xec\x8a\xa4\xec\x9b\x8c\xeb\x93\x9c)[a-z0-9_.\-]*"
-    r"|(?:keys?|tokens?|(?:^|[^a-z])(?:auth|authorization|jwt|pat|bearer|otp|pin|api|salt|pepper))"
+    r"|(?:keys?|tokens?|(?:^|[^a-z])(?:auth|authorization|authentication|jwt|pat|bearer|otp|pin|api|salt|pepper))"
     r"(?:(?:[_.\-0-9]|val|str|b64|base64|hex|prod|dev|test|live|staging)[a-z0-9_.\-]*)?)"
 )
 # No counted repeats: each would multiply the states of the automaton. What follows is bounded by
 # the line, or read again with bounds in `forms`.
 _FOLLOWERS = (
-    r"(?:(?:\[[0-9a-z_]*\])?[\\\"'`\])>*}]*(?:\xe2\x80[\x99\x9d])?(?: [0-9]+)?[ \t]*"
+    r"(?:(?: ?\[[0-9a-z_*]*\])?[\\\"'`\])>*}]*(?:\xe2\x80[\x99\x9d])?(?: [0-9]+)?[ \t]*"
     r"(?:[=:|]|[.?+&!]+=|<<?-|\xe2\x94[\x82\x83]|\xef\xbc[\x9a\x9d]|uff1[ad]"  # assignment
     r"|%(?:25)?(?:22%(?:25)?)?3[ad])"
     r"|[: ](?:as |: ?)?[&*]?(?:'static )?(?:optional\[)?(?:string|str|text|char|varchar|any|bytes)\b"
@@ -137,7 +137,7 @@ class Assignments:
             read_to = members[-1][0].end if members else read_to
             secrets = [span for _, span in members if span]
             yield from secrets
-            name = self._names.judge(written)
+            name = self._in_context(data, start, end, self._names.judge(written))
             strength = name.strength
             if strength is Strength.WEAK and (loud or quiet):
                 strength = Strength.STRONG if loud else Strength.NONE
@@ -146,8 +146,6 @@ class Assignments:
             if strength is Strength.NONE:
                 continue
             if strength <= Strength.WEAK and not _RANDOM.search(data, end, end + 160):
-                continue
-            if name.label == "key" and not self._is_secret_key(data, start, end):
                 continue
             for value in () if secrets else chain(values_after(data, start, end), typed(data, start, end)):
                 harmless = _says_passed(data, start, end, value) or _repeats(data, value, written)
@@ -172,12 +170,12 @@ class Assignments:
             for value in contained(data, end, plural=plural):
                 yield value, _judged_member(data, value, name, plural)
 
-    def _is_secret_key(self, data: bytes, start: int, end: int) -> bool:
-        """Whether a `key` may be one: the word in front of a bare one tells, `the cache key`."""
-        if data[start:end].lower() not in (b"key", b"keys"):
-            return True
+    def _in_context(self, data: bytes, start: int, end: int, name: Name) -> Name:
+        """What a name says where it stands: of a bare `key` the word in front of it tells."""
+        if name.label != "key" or data[start:end].lower() not in (b"key", b"keys"):
+            return name
         before = _WORD_BEFORE.search(data, max(0, start - 24), start)
-        return before is None or self._names.of_key(before[1].decode("ascii"))
+        return name if before is None else self._names.of_key(before[1].decode("ascii"))
 
     def _tagged(self, data: bytes, low: bytes, rests: _Rests) -> Iterator[Span]:
         """`<string name="password">value</string>`."""
@@ -239,6 +237,8 @@ def _repeats(data: bytes, value: Value, written: str) -> bool:
     """Whether the value says a word of its name again, as what is set up for tests does:
     `POSTGRES_PASSWORD=postgres`. It tells nothing that the name does not."""
     text = data[value.start : value.end][: len(written) + 1]
+    if text == written.encode():
+        return True
     return text.isalpha() and text.isascii() and text.lower() in written.lower().encode()
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from penumbra.redaction.values import Style
+from penumbra.redaction.values import Style, is_crossed
 
 QUOTE = rb"(?:\\{0,31}[\"'`])"
 _BREAK = (
@@ -35,7 +35,7 @@ _TYPED = (
     rb"[^=\n\"'`,;(){}]{0,24}"
 )
 _CLOSE = (
-    rb"((?:\[[0-9A-Za-z_]{0,40}\])?[\\\"'`\])>*]{0,40}"
+    rb"((?: ?\[[0-9A-Za-z_*]{0,40}\])?[\\\"'`\])>*]{0,40}"
     rb"(?:\}(?=[ \t]{0,4}=[ \t]{0,4}[\"'])|</[a-z][a-z0-9]{0,9}>|\xe2\x80[\x99\x9d]"
     rb"|[ ]\{ get; (?:(?:private |protected |internal )?(?:set|init); )?\})?"
     rb"(?:(?<=[\"']):(?:protected|private)\]|%(?:25)?22)?(?: [0-9]{1,3})?)"
@@ -69,6 +69,8 @@ _NAMES_NEXT = re.compile(QUOTE + rb"\s{0,4}(?::|=>)")
 _ATTRIBUTE = re.compile(QUOTE + rb"[ \t]{0,4}(?:value|content|data-value)=(" + QUOTE + rb")")
 _CSV = re.compile(rb",( {0,2})(?:<<)?(" + QUOTE + rb")?")
 _CALL = re.compile(rb"(?:\(| ?\{ ?(?=[\\\"'`]))(" + QUOTE + rb")?")
+_KEYWORD = re.compile(rb"[A-Za-z_]\w{0,60}=(?!=)")
+"""An argument by its name: `generate_key(public_exponent=65537)`."""
 _DECLARED = re.compile(rb"\b(?:w?string|String|QString|SecretString|auto)[&*]? \Z")
 _PAIR = re.compile(
     rb"(?:[\\\"']{0,40},|[\\\"']{0,40}" + _BREAK + rb")" + _BREAK + rb"{0,40}+"
@@ -137,6 +139,7 @@ _SMART = (b"\xe2\x80\x9c", b"\xe2\x80\x98")
 LOOK = 512
 """Characters of a value that are read before it is judged."""
 _RUN = re.compile(rb"[^\s\"'`<>\\\x1b\x00]{1,512}")
+_RUN_ODD = re.compile(rb"[^\s\"'`\\\x1b\x00]{1,512}")
 _RUN_CODE = re.compile(rb"[^\s\"'`<>\\\x1b\x00,;&|(){}\[\]]{1,512}")
 _RUN_QUERY = re.compile(rb"[^\s\"'`<>\\\x1b\x00&#,;)]{1,512}")
 _RUN_LIST = re.compile(rb"[^\s\"'`<>\\\x1b\x00&,;)]{1,512}")
@@ -273,6 +276,8 @@ def _loose(data: bytes, begin: int, at: int, close: bytes, operator: bytes) -> V
         return None
     if data[value.start] in b"[{(<":
         return None
+    if is_crossed(data[value.start : value.end].decode("utf-8", "replace")):
+        return read(data, at, b"", Style.QUOTED, _RUN_ODD)
     number = _NUMBER.match(data, value.start)
     if number and close[-1:] in (b'"', b"'"):
         return Value(value.start, number.end(), Style.QUOTED, _last_quote(close))
@@ -367,7 +372,7 @@ def _argument(data: bytes, begin: int, end: int) -> Value | None:
         style = Style.QUOTED if match[2] else Style.ENV if _UPPER.match(data[begin:end]) else Style.APART
         return _no_name(data, read(data, match.end(), match[2] or b"", style, _RUN_CSV))
     match = _CALL.match(data, end)
-    if match:
+    if match and (match[1] or not _KEYWORD.match(data, match.end())):
         value = read(data, match.end(), match[1] or b"", Style.APART, _RUN_CODE)
         given = match[1] and (_is_given_to(data, begin, end) or _is_declared(data, begin))
         if value and given and _ONLY_ARGUMENT.match(data, value.end):

@@ -18,7 +18,8 @@ from penumbra.redaction.values import entropy, is_placeholder, kinds
 _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
 TAIL = re2.compile(
-    rb"[_-]([A-Za-z0-9]{28,})|\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27}|[0-9a-f]{32}\.[A-Za-z0-9]{16}", _OPTIONS
+    rb"[_-]([A-Za-z0-9]{28,})|\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27}|[0-9a-f]{32}\.[A-Za-z0-9]{16}|[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}",
+    _OPTIONS,
 )
 _DOTTED = (
     # An id of digits in base64, a time, a signature: of bots of Discord.
@@ -27,6 +28,8 @@ _DOTTED = (
     ),
     # An id and a secret: of Zhipu and its like.
     re.compile(rb"(?<![\w.+/-])[0-9a-f]{32}\.(?=[A-Za-z]{0,15}[0-9])[A-Za-z0-9]{16}(?![\w.+/-])"),
+    # Three numbers: of Mailgun.
+    re.compile(rb"(?<![\w.+/-])[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}(?![\w.+/-])"),
 )
 """Tokens in parts with points between them that nothing else is written like."""
 _PART = rb"(?:[a-z0-9]{1,14}|[A-Z0-9]{1,14}|[A-Z][a-z]{1,14})"
@@ -61,7 +64,7 @@ def prefixed_tokens(data: bytes) -> Iterator[Span]:
         yield Span(start, end, "token", "prefixed-token", Rank.STRUCTURE, sure=True)
     for pattern in _DOTTED if dotted else ():
         for match in pattern.finditer(data):
-            if kinds(match[0].decode("ascii")) == 3:
+            if pattern is _DOTTED[-1] or kinds(match[0].decode("ascii")) == 3:
                 yield Span(*match.span(), "token", "dotted-token", Rank.GENERIC, sure=True)
 
 

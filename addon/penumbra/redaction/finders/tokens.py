@@ -56,12 +56,12 @@ _NEAR_HOST = re.compile(rb"@(?:127\.|\[::1\]|[A-Za-z0-9_-]{1,63}(?![A-Za-z0-9_.-
 """This machine, or a name without a domain."""
 _LOGIN_WORDS = re.compile(
     rb"(?i)(?:(?:my|your|the|some|user(?:name)?|pass(?:word|wd|phrase)?|pwd|pw|secret|token|key|api|foo|bar|baz|qux"
-    rb"|login|test|example|sample|aws|db|app|client)[ _.-]?)+"
+    rb"|login|test|example|sample|aws|db|app|client)[ _.:@-]?)+"
 )
-_JOINT_OF_WORDS = re.compile(rb"\w[ _.-]\w")
+_JOINT_OF_WORDS = re.compile(rb"\w[ _.:@-]\w")
 _PERCENT = re.compile(rb"%[0-9A-Fa-f]{2}")
 _NOBODYS_HOST = re.compile(
-    rb"@(?:[\w-]{1,63}\.){0,4}(?:example(?:\.[a-z]{2,6})?|invalid|test|host(?:name)?|server|domain|yourdomain)(?![\w-])"
+    rb"@(?:[\w-]{1,63}\.){0,4}(?:example(?:\.[a-z]{2,6})?|invalid|test|localhost|127\.0\.0\.1|host(?:name)?|server|domain|yourdomain)(?![\w-])"
 )
 """What is kept for documents, and what stands there for a name."""
 _FILLER = compile_pattern(r"[xX]{6}|[*.]{4}|0{12}|your|YOUR|EXAMPLE\z")
@@ -324,6 +324,8 @@ def _is_told(text: str) -> bool:
 
 
 def _is_random(text: str) -> bool:
+    if len(text) < 16 and kinds(text) < 3:
+        return False
     return not is_placeholder(text) and not is_reference(text) and is_opaque(text, 12)
 
 
@@ -341,7 +343,10 @@ def _is_basic(text: str) -> bool:
         pair = base64.b64decode(text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4))
     except ValueError:
         return False
-    return b":" in pair and all(32 <= byte < 127 or byte >= 160 for byte in pair)
+    user, colon, password = pair.partition(b":")
+    if not colon or (password and is_placeholder(password.decode("utf-8", "replace"))):
+        return False
+    return bool(user or password) and all(32 <= byte < 127 or byte >= 160 for byte in pair)
 
 
 _CHECKS = {
