@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 
 from msgspec import Raw
@@ -31,6 +31,10 @@ class Mentions:
 
     def __init__(self) -> None:
         self._said: list[tuple[int, Raw]] | None = None
+        self._read: dict[int, tuple[list[str], int]] = {}
+        """By what was said: its names, and its characters."""
+        self._last: tuple[int, Mapping[str, float]] = -1, {}
+        """How much was said before the result that was asked for last, and its names."""
 
     def before(
         self, document: Document, wire: ApiFormat, conversation: Conversation, result: ResultText
@@ -41,15 +45,28 @@ class Mentions:
             places = ((document.place(value)[0], value) for value in wire.outside_results(document))
             self._said = sorted((place for place in places if place[0] >= start), key=itemgetter(0))
         count = bisect_left(self._said, document.place(result.value)[0], key=itemgetter(0))
+        if self._last[0] != count:
+            self._last = count, self._weights(document, self._said[:count])
+        return self._last[1]
+
+    def _weights(self, document: Document, said: Sequence[tuple[int, Raw]]) -> dict[str, float]:
         weights: dict[str, float] = {}
         read = 0
-        for age in range(count):
-            _, value = self._said[count - 1 - age]
-            text = document.source(value)[:_CHARACTERS].decode("utf-8", "replace")
-            weight = 1 - (1 - _OLDEST) * age / count
-            for name in NAME.findall(_ESCAPE.sub(" ", text)):
-                weights.setdefault(name, weight)
-            read += len(text)
+        for age, (place, value) in enumerate(reversed(said)):
+            if place not in self._read:
+                self._read[place] = _names(document.source(value))
+            names, characters = self._read[place]
+            weight = 1 - (1 - _OLDEST) * age / len(said)
+            for name in names:
+                if name not in weights:
+                    weights[name] = weight
+            read += characters
             if read >= _CHARACTERS:
                 break
         return weights
+
+
+def _names(source: bytes) -> tuple[list[str], int]:
+    """The names in what was said, each of them once, and how many characters of it were read."""
+    text = source[:_CHARACTERS].decode("utf-8", "replace")
+    return list(dict.fromkeys(NAME.findall(_ESCAPE.sub(" ", text)))), len(text)
