@@ -29,7 +29,7 @@ _QUIET = re.compile("|".join(_SPEC["quiet"]), re.IGNORECASE)
 _LONGEST = 4096
 _MOST = 1_024
 _long: dict[bytes, Hint] = {}
-"""Hints of long command lines, by their hashes: each is asked for several times, none is to stay in memory."""
+"""Hints of long command lines, by their hashes: each is asked for several times, none is to stay."""
 
 
 def read_hint(text: str) -> Hint:

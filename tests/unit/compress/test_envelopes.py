@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penumbra.compress.calls.envelope import split_envelope, tells_failure, without_needless
+from penumbra.compress.calls import envelope
+from penumbra.compress.calls.envelope import is_cut, split_envelope, tells_failure, without_needless
 from penumbra.compress.calls.tools import tool_rules
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Policy, Redacted, ToolOutput
@@ -49,3 +50,18 @@ def test_a_file_that_looks_like_an_envelope_is_none(tool: str, arguments: dict[s
 def test_nothing_gets_lost(pieces: list[str]) -> None:
     text = "".join(pieces)
     assert "".join(split_envelope(text)) == text
+
+
+@given(
+    st.lists(
+        st.sampled_from(["…5 tokens truncated…", "[12 lines truncated]", "a\n", "é", "[1", "\ud800"]),
+        max_size=4,
+    )
+)
+def test_the_sign_of_a_cut_passes_over_none(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    assert is_cut(text) == (envelope._cut().search(text) is not None)
+
+
+def test_ours_have_a_sign() -> None:
+    assert envelope._sign_of_cut() is not None

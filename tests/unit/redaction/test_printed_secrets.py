@@ -9,6 +9,7 @@ import pytest
 
 from penumbra import rules
 from penumbra.compress.calls.hint import hint
+from penumbra.redaction.call_hint import read_hint
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.redactor import Redactor
 from support.cases import each
@@ -116,3 +117,9 @@ def test_hostile_outputs_and_commands(text: str) -> None:
 )
 def test_the_call_tells_whatever_its_tool_calls_it(arguments: Any) -> None:
     assert "Zk82hVtLqPxw73" not in REDACTOR.redact("Zk82hVtLqPxw73", hint(arguments)).text
+
+
+def test_a_long_command_line_says_the_same_each_time() -> None:
+    line = "cat /srv/.env " + "# remark " * 200
+    assert read_hint(line) == read_hint(line)
+    assert read_hint(line).loud == read_hint("cat /srv/.env").loud
