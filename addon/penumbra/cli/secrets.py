@@ -10,7 +10,7 @@ from penumbra import rules
 from penumbra.cli.failure import WRONG, Failure
 from penumbra.cli.parser import Parser, action, piped_text, print_left_out, use_rules
 from penumbra.cli.parser import settings as read_settings
-from penumbra.config.settings import database_path
+from penumbra.config.settings import database_path, shared_place
 from penumbra.errors import one_line
 from penumbra.redaction import RedactionError, RuleError, placeholder, ruleset
 from penumbra.redaction.redactor import Redactor, Scan
@@ -75,7 +75,9 @@ def _redactor() -> tuple[Redactor, Mapping[str, Rule]]:
     except RuleError as error:
         raise Failure(str(error), code=WRONG) from None
     path = database_path(settings)
-    key = installation_key(path.with_suffix(".key") if path else None)
+    shared = shared_place(settings)
+    own = path.with_suffix(".key") if path else None
+    key = shared.installation_key() if shared else installation_key(own)
     redactor = Redactor(key, in_force, limit=settings.redaction_max_bytes, allowed=allowed)
     return redactor, {rule.id: rule for rule in in_force}
 

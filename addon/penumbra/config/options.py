@@ -26,6 +26,7 @@ from penumbra.config.parsers import (
     RATIO,
     SECRETS_ALLOW,
     SHARE,
+    STORE,
     STRATEGY,
     STRATEGY_ASKED,
     TEXT,
@@ -350,6 +351,24 @@ class Settings:
     database_max_bytes: int = row(
         512 * 1024**2, size(1024**2), "Size at which the oldest entries leave the database."
     )
+    store: str = row(
+        "",
+        STORE,
+        "Redis or Valkey that several proxies share, in the place of the file: redis://, rediss:// or "
+        "unix://. Takes penumbra-proxy[redis].",
+    )
+    store_key: str = row(
+        "",
+        TEXT,
+        "What the shared store is sealed with, the same at every proxy: a file with 64 hexadecimal digits, "
+        "or the digits.",
+    )
+    store_away: str = row(
+        "go_on",
+        choice("go_on", "refuse"),
+        "Requests while the shared store can't be reached: go_on (from memory, and what is new is only "
+        "searched for secrets), or refuse (503, so that the next try lands on a proxy that reaches it).",
+    )
     ledger_ttl: float = row(
         30 * 86_400.0, DURATION, "How long decisions are remembered after their last use."
     )
@@ -413,6 +432,19 @@ class Settings:
     def held_out(self) -> Settings:
         """The same for a conversation that others are compared with."""
         return replace(self.untouched(), recover="off")
+
+    def recomputable(self) -> Settings:
+        """The same, by which results get only such forms as any proxy makes of the same request without
+        knowing what was decided before."""
+        return replace(
+            self,
+            strategy="pipeline" if self.external_strategy else self.strategy,
+            supersede="off",
+            tool_compaction=replace(self.tool_compaction, arguments=False),
+            aggregate_budget_bytes=0,
+            budget_window_share=None,
+            request_budget=0.0,
+        )
 
     @property
     def shortens(self) -> bool:

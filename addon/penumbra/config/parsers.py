@@ -73,7 +73,15 @@ def read_flag(value: Any) -> bool:
     raise SettingsError("true or false")
 
 
+def read_store(value: Any) -> str:
+    text = read_text(value)
+    if text and not re.match(r"(?:redis|rediss|unix)://[^\s]", text):
+        raise SettingsError("redis://HOST:PORT, rediss://HOST:PORT or unix://PATH")
+    return text
+
+
 TEXT = Parser(read_text)
+STORE = Parser(read_store)
 FLAG = Parser(read_flag, ("true", "false"), write=lambda value: str(value).lower())
 
 

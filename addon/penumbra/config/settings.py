@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from penumbra.config.parsers import SettingsError as SettingsError
 from penumbra.config.parsers import meant
 from penumbra.config.services import Api as Api
 from penumbra.config.services import Provider as Provider
+from penumbra.store import store_key
+from penumbra.store.store_key import SharedPlace
 
 _FILE_VARIABLE = f"{VARIABLE}CONFIG"
 _LONGEST_LINE = 2_000
@@ -72,6 +75,7 @@ def _load(
             values[option.name] = option.read(option.full_name, options[option.name])
     settings = Settings(**values)
     _check_paths(settings, environment)
+    _check_store(settings)
     if settings.mode is not Mode.DISABLED and (lacking := strategy_check.missing(settings)):
         raise SettingsError(lacking)
     return settings
@@ -84,6 +88,20 @@ def _check_paths(settings: Settings, environment: Mapping[str, str]) -> None:
         raise SettingsError(
             f"penumbra_database: no home folder is known for {str(path)!r}: name a file, or set HOME"
         )
+
+
+def _check_store(settings: Settings) -> None:
+    if settings.store and find_spec("redis") is None:
+        raise SettingsError("penumbra_store: redis-py is not installed; it comes with penumbra-proxy[redis]")
+    shared_place(settings)
+
+
+def shared_place(settings: Settings) -> SharedPlace | None:
+    """The store that several proxies share; None: there is none. Raises SettingsError."""
+    try:
+        return store_key.place(settings.store, settings.store_key)
+    except store_key.StoreKeyError as error:
+        raise SettingsError(f"penumbra_store_key: got {error}") from None
 
 
 _VARIABLES = ("CONFIG", *(option.name.upper() for option in OPTIONS))

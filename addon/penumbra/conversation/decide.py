@@ -31,6 +31,7 @@ from penumbra.expand.reference import References
 from penumbra.redaction.shown_names import ShowName
 from penumbra.store.decisions import Decision, Facts
 from penumbra.store.exchanges import HeldResult
+from penumbra.store.stores import Unsaid
 
 _HEAD = 2_000
 """Characters in which a result says how large it is."""
@@ -57,6 +58,8 @@ class Inputs:
     """Results that the provider has in front of the request, in order."""
     show: ShowName = one_line
     """How names of tools and calls are told."""
+    unsaid: Unsaid | None = None
+    """What is not in `past` though it may have been decided; None: nothing."""
 
     def clean(self, text: str) -> str:
         """A text without its secrets. Raises RedactionError."""
@@ -75,6 +78,7 @@ class Decider:
     """Redacted, by reference."""
     last_decided: int = field(init=False)
     """Message index of the last result that was decided about in the past; -1 if there is none."""
+    _last_response: int = field(init=False)
     _policy: Policy = field(init=False)
     _cached: bool = field(init=False)
     _is_late: time_budget.IsLate = field(init=False)
@@ -84,6 +88,7 @@ class Decider:
 
     def __post_init__(self) -> None:
         request, references = self.inputs.request, self.inputs.references
+        self._last_response = request.conversation.last_response
         self._is_late = time_budget.of_request(request.settings.request_budget)
         self._policy = request.settings.policy(can_expand=references is not None)
         if references is not None:
@@ -120,15 +125,24 @@ class Decider:
         past = self.inputs.past.get(item.key) or self.decisions.get(item.key)
         if past is not None and self._holds(item, past):
             return past, False
+        if past is None and (unsaid := self.inputs.unsaid) is not None:
+            if item.key in unsaid.elsewhere:
+                return self._decided(item), True
+            if unsaid.is_away or self.last_decided <= item.result.turn <= self._last_response:
+                # The form that any proxy gives without the store, whatever it knows.
+                return self._adopted(item, keeps_secrets=False), True
         if past is None and self._adopts(item):
-            return self._adopted(item), True
+            turn, settings = item.result.turn, self.inputs.request.settings
+            conversation, format_name = self.inputs.request.conversation, self.inputs.request.api.format
+            keeps = adoption.keeps_secrets(settings.adopt, turn, conversation, format_name)
+            return self._adopted(item, keeps_secrets=keeps), True
         return self._decided(item), True
 
     def _adopts(self, item: Item) -> bool:
         """Whether an unknown text keeps the form in which the provider has seen it without us."""
         conversation = self.inputs.request.conversation
         turn = item.result.turn
-        if turn > conversation.last_response:
+        if turn > self._last_response:
             return False
         # Had the provider seen this text in this place, we would have decided about it when we
         # decided about the results behind it: the client has changed it since.
@@ -136,13 +150,11 @@ class Decider:
             return False
         return adoption.stays_raw(self.inputs.request.settings.adopt, turn, conversation, self._cached)
 
-    def _adopted(self, item: Item) -> Decision:
+    def _adopted(self, item: Item, *, keeps_secrets: bool) -> Decision:
         """The form that the provider has seen, without the secrets that may be new to it."""
         request, text = self.inputs.request, item.text
         counts: Mapping[str, int] = {}
-        if not adoption.keeps_secrets(
-            request.settings.adopt, item.result.turn, request.conversation, request.api.format
-        ):
+        if not keeps_secrets:
             output = tool_output(request, item)
             clean = cleaner(request, item, output, self.inputs.redact)(text)
             text, counts = clean.text, clean.counts

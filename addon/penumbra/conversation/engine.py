@@ -76,8 +76,21 @@ if TYPE_CHECKING:
     from penumbra.external.selection import ExternalCompressors
     from penumbra.external.strategy import Credential
     from penumbra.redaction.restore.restoration import Restoration, Restoring
+    from penumbra.store.shared_store import SharedStore
 
 T = TypeVar("T")
+
+
+class StoreAway(Exception):
+    """The store can't be reached, and the operator wants no request sent then."""
+
+
+class _Unsettled:
+    """Not all that was decided holds."""
+
+
+_UNSETTLED = _Unsettled()
+_TRIES = 4
 _OURS = workers.Caller("", b"")
 """Work that no caller waits for."""
 _COMPILED_SECONDS = 30.0
@@ -93,9 +106,10 @@ class Engine:
         metrics: ExternalMetrics | None = None,
         listening: Callable[[], Collection[int]] = tuple,
         database: Database | None = None,
+        shared: SharedStore | None = None,
     ) -> None:
         """`metrics` count what external compressors do; `listening` tells the ports of this process;
-        `database`: the one that another engine has open at the same place."""
+        `database`, `shared`: those that another engine has open at the same places."""
         path = settings.database
         self.settings = settings
         self._metrics, self._listening = metrics, listening
@@ -104,8 +118,10 @@ class Engine:
             database = Database(path, settings.database_max_bytes, key)
         else:
             database.share(settings.database_max_bytes)
-        self.database, self._key = database, database.key
-        self._stores = stores = Stores(database, *settings.lifetimes)
+        self.database = database
+        self.shared = _shared(settings, shared)
+        self._key = database.key if self.shared is None else self.shared.key
+        self._stores = stores = Stores(database, *settings.lifetimes, self.shared)
         self.history, self.trial = stores.history, stores.trial
         self.tool_calls = ToolCallCache(stores.tool_calls, self.cleaned)
         self.expansions = Expansions(
@@ -134,6 +150,8 @@ class Engine:
         if self._compressors is not None:
             self._compressors.close()
         self._workers.close()
+        if self.shared is not None:
+            self.shared.close()
         self.database.close()
 
     def forget(self) -> None:
@@ -151,6 +169,9 @@ class Engine:
             return Refused(400, error.body, str(error))
         except OverrideError as error:
             return Refused(400, incoming.api.wire.error(400, str(error)), str(error))
+        except StoreAway:
+            told = "Penumbra can't reach its store"
+            return Refused(503, incoming.api.wire.error(503, told), told)
         except RedactionError as error:
             return unsearched(incoming.api, error)
         if accepted is None:
@@ -219,7 +240,7 @@ class Engine:
     async def _accept(self, incoming: Incoming, settings: Settings) -> Accepted | None:
         try:
             return await self._send(incoming, settings)
-        except (OverrideError, RedactionError):
+        except (OverrideError, RedactionError, StoreAway):
             raise
         except Exception as error:
             _log.warning("Penumbra goes on with redaction alone: %s", errors.place(error))
@@ -227,7 +248,7 @@ class Engine:
             return await self._send(
                 incoming, replace(settings, mode=Mode.DISABLED, dedup=False, enable_expand_context=False)
             )
-        except (OverrideError, RedactionError):
+        except (OverrideError, RedactionError, StoreAway):
             raise
         except Exception as error:
             if settings.must_search:
@@ -237,7 +258,25 @@ class Engine:
     async def _send(
         self, incoming: Incoming, settings: Settings, retry: Plan | None = None
     ) -> Accepted | None:
-        """`retry`: the request was refused, and these forms are not to be recorded yet."""
+        """`retry`: the request was refused, and these forms are not to be recorded yet.
+
+        What the store did not say, or what another proxy has decided meanwhile, is looked up again. After
+        some times it is sent as if there were no store.
+        """
+        for turn in range(_TRIES):
+            failures, whole = self._stores.failures, self._stores.is_whole and turn < _TRIES - 1
+            if settings.store_away == "refuse" and self._stores.is_away:
+                raise StoreAway
+            accepted = await self._send_once(incoming, settings, retry, whole=whole)
+            if isinstance(accepted, Accepted | None) and (not whole or failures == self._stores.failures):
+                return accepted
+        raise RuntimeError("the store says something else each time")
+
+    async def _send_once(
+        self, incoming: Incoming, settings: Settings, retry: Plan | None, *, whole: bool
+    ) -> Accepted | _Unsettled | None:
+        """`whole`: what is decided can be remembered."""
+        settings = settings if whole else settings.recomputable()
         work = partial(self._work, callers.whose_turn(incoming), len(incoming.body) > settings.offload_bytes)
         if (came := await work(partial(self._read, incoming, settings))) is None:
             return None
@@ -251,8 +290,13 @@ class Engine:
         request = await self._with_calls(request, caller)
         conversation = caller.conversation()
         state = await self._stores.conversations.past(conversation)
-        past = await self._stores.decisions.get(compose.keys(request, state))
+        keys = compose.keys(request, state)
+        self._stores.follow(conversation, state, keys)
+        past = await self._stores.decisions.get(keys)
         redact = self._also_known_values(request, caller, redact)
+        if not whole and state.idle is None:
+            # Most conversations have had the injected tool from their first request on.
+            request = replace(request, settings=replace(request.settings, adopt="compress"))
         prepared = await self._prepare(incoming, request, state, caller, past)
         held = held_results.before(request, prepared)
         limits = state.limits if retry is None else state.limits.learned(retry.limits)
@@ -262,7 +306,8 @@ class Engine:
         if external:
             # While they were waited for, another request may have decided.
             past |= await self._stores.decisions.get(external)
-        inputs = Inputs(request, past, redact, references, external, held=held, show=show)
+        unsaid = self._stores.unsaid(state, past, keys, whole=whole)
+        inputs = Inputs(request, past, redact, references, external, held=held, show=show, unsaid=unsaid)
         rewritten, line = await work(
             partial(compose.compose, inputs, state, retry, self._line_indexes, incoming.head)
         )
@@ -289,21 +334,34 @@ class Engine:
             remembered = None if request.settings.restores_secrets else self._shown_texts
             behind = partial(held_results.behind, request, held, rewritten, inputs.clean, show, remembered)
             prepared = replace(prepared, held=await work(behind) if prepared.threaded else (), show=show)
-        await self._record(accepted, state, prepared, retry)
+        if not await self._record(accepted, state, past, prepared, retry, whole=whole):
+            return _UNSETTLED
         return accepted if prepared is None else await self._watched(incoming, accepted, prepared, redact)
 
     async def _record(
-        self, accepted: Accepted, state: ConversationState, prepared: Prepared | None, retry: Plan | None
-    ) -> None:
-        """What was decided is final; but for what depends on whether the provider takes it this time."""
+        self,
+        accepted: Accepted,
+        state: ConversationState,
+        past: Mapping[bytes, Decision],
+        prepared: Prepared | None,
+        retry: Plan | None,
+        *,
+        whole: bool,
+    ) -> bool:
+        """What was decided is final, but for what depends on whether the provider takes it this time. False
+        if another proxy was first, or nobody knows."""
         rewritten, planned = accepted.rewritten, retry.decisions if retry is not None else {}
         new = {key: made for key, made in rewritten.decisions.items() if key not in planned}
-        await self._stores.decisions.put(new)
-        await self._stores.conversations.sent(accepted.conversation, prepared.tool if prepared else "")
+        over = new.keys() & past.keys()
+        if not await self._stores.decisions.settle(new, over, unasked=not whole):
+            return False
+        tool = prepared.tool if prepared else ""
+        await self._stores.conversations.sent(accepted.conversation, tool, revised=bool(over))
         if accepted.request.settings.tool_compaction.arguments and not state.limits.arguments:
             await self._stores.conversations.learn(accepted.conversation, LearnedLimits(arguments=True))
         if prepared is not None:
             await self.expansions.keep(prepared, rewritten.originals)
+        return True
 
     async def _watched(
         self, incoming: Incoming, accepted: Accepted, prepared: Prepared, redact: Redact
@@ -515,6 +573,20 @@ class Engine:
             dispatcher = Dispatcher(self._key, self._stores.compressed, self._metrics, shared)
             self._compressors = ExternalCompressors(dispatcher, Http(self._listening))
         return self._compressors
+
+
+def _shared(settings: EngineSettings, there: SharedStore | None) -> SharedStore | None:
+    """The store that several proxies have in common; None: there is none."""
+    if there is not None:
+        there.share()
+        return there
+    if settings.shared is None:
+        return None
+    from penumbra.store.shared_store import SharedStore
+
+    made = SharedStore(settings.shared)
+    made.begin()
+    return made
 
 
 def _compiled(key: bytes, settings: EngineSettings) -> Redactor:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from penumbra.config.settings import Settings, database_path
+from penumbra.config.settings import Settings, database_path, shared_place
 from penumbra.expand.query import page_bytes
 from penumbra.redaction.gitleaks import Loaded
+from penumbra.store.store_key import SharedPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,8 @@ class EngineSettings:
 
     database: Path | None
     """None: in memory."""
+    shared: SharedPlace | None
+    """What several proxies share in its place; None: there is nothing."""
     database_max_bytes: int
     ledger_ttl: float
     originals_ttl: float
@@ -49,6 +52,7 @@ class EngineSettings:
         """The part of the settings that an engine is made with."""
         return cls(
             database=database_path(settings),
+            shared=shared_place(settings),
             database_max_bytes=settings.database_max_bytes,
             ledger_ttl=settings.ledger_ttl,
             originals_ttl=settings.originals_ttl,

@@ -115,7 +115,8 @@ def _search(inputs: Inputs, decider: Decider, other: Searched) -> list[Shown]:
     new = decision is None
     if decision is None:
         seen = other.turn >= decider.last_decided
-        if seen and other.keeps_secrets(request.settings.adopt, request.conversation, request.api.format):
+        may_keep = seen and inputs.unsaid is None
+        if may_keep and other.keeps_secrets(request.settings.adopt, request.conversation, request.api.format):
             return []
         decision = decider.decisions[other.key] = other.redacted(request.document, inputs.redact)
     other.edit(request.document, decision)

@@ -78,7 +78,9 @@ class Engines:
         """What is stored stays within reach: of one place there is one database, also in memory."""
         same = old is not None and old.engine.settings.database == made_with.database
         database = old.engine.database if old is not None and same else None
-        engine = Engine(made_with, self._metrics, self._listening, database)
+        shares = old is not None and old.engine.settings.shared == made_with.shared
+        shared = old.engine.shared if old is not None and shares else None
+        engine = Engine(made_with, self._metrics, self._listening, database, shared)
         if old is not None:
             _retire(old)
         return _Held(engine)

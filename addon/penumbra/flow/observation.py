@@ -47,7 +47,7 @@ class Observation:
         alone = replace(alone, strategy="pipeline") if settings.external_strategy else alone
         made_with = self._made_with()
         room = min(made_with.database_max_bytes, _MEMORY_BYTES)
-        made_with = replace(made_with, database=None, database_max_bytes=room)
+        made_with = replace(made_with, database=None, shared=None, database_max_bytes=room)
         task = asyncio.create_task(self._work(flow, incoming, self._engines.lease(alone, made_with)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -36,6 +36,7 @@ def settings_of(settings: Settings, *, adopts: bool) -> Settings:
     return replace(
         settings,
         database="memory",
+        store="",
         database_max_bytes=_MEMORY_BYTES,
         strategy="pipeline" if settings.external_strategy else settings.strategy,
         restore_secrets="off",

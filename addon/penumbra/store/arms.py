@@ -5,7 +5,7 @@ It is remembered, since the arm that a conversation begins in is its arm to its 
 
 from __future__ import annotations
 
-from penumbra.store.keyed_values import KeyedValues, Schema
+from penumbra.store.keyed_values import KeyedValues, News, Schema
 
 HELD_OUT, SHORTENED = "held out", "shortened"
 NEITHER = ""
@@ -15,4 +15,4 @@ _MEMORY = 4_000
 Arms = KeyedValues[str]
 """By the keyed hash of a conversation."""
 
-SCHEMA = Schema("arms", str.encode, bytes.decode, _MEMORY, leaves_last=True)
+SCHEMA = Schema("arms", str.encode, bytes.decode, _MEMORY, leaves_last=True, news=lambda arm: News.VALUE)

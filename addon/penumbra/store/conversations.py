@@ -6,6 +6,7 @@ to know it. Times only ever decide what is sent; they never stand in it.
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -13,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from penumbra.store.keyed_values import KeyedValues, Schema
+from penumbra.store.keyed_values import KeyedValues, News, Schema
 
 _MEMORY = 4_000
 """Conversations."""
@@ -58,6 +59,8 @@ class ConversationState:
     limits: LearnedLimits = LearnedLimits()
     tool: str = ""
     """Name of the injected tool that its last request declared; empty if it declared none."""
+    revision: str = ""
+    """Another one each time that decisions took the place of earlier ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,8 @@ class Entry:
     tool: str = ""
     written: float = 0.0
     """When it was written to the database last."""
+    revision: str = ""
+    """See `ConversationState`."""
 
 
 class Conversations:
@@ -80,27 +85,31 @@ class Conversations:
 
     async def past(self, key: bytes) -> ConversationState:
         """What is known of a conversation."""
-        entry = await self._entry(key)
+        entry = await self._entry(key, latest=True)
         if entry is None:
             return ConversationState()
-        return ConversationState(max(0.0, self._clock() - entry.seen), entry.limits, entry.tool)
+        idle = max(0.0, self._clock() - entry.seen)
+        return ConversationState(idle, entry.limits, entry.tool, entry.revision)
 
-    async def sent(self, key: bytes, tool: str = "") -> None:
-        """A request of this conversation goes out, with this injected tool. Written at most once a minute."""
+    async def sent(self, key: bytes, tool: str = "", *, revised: bool = False) -> None:
+        """A request of this conversation goes out, with this injected tool. Written at most once a minute,
+        and when it is `revised`: decisions took the place of earlier ones."""
         now = self._clock()
         entry = await self._entry(key) or Entry(now)
-        due = now - entry.written > _WRITE_SECONDS or tool != entry.tool
-        entry = Entry(now, entry.limits, tool, now if due else entry.written)
+        due = revised or now - entry.written > _WRITE_SECONDS or tool != entry.tool
+        revision = secrets.token_hex(8) if revised else entry.revision
+        entry = Entry(now, entry.limits, tool, now if due else entry.written, revision)
         if due:
             await self._table.put({key: entry})
         else:
             self._table.note({key: entry})
 
     async def learn(self, key: bytes, limits: LearnedLimits) -> None:
-        """A limit was found; returns when it is safe from a restart."""
+        """A limit was found, by which decisions may have changed; returns when it is safe from a restart."""
         now = self._clock()
-        entry = await self._entry(key) or Entry(now)
-        await self._table.put({key: replace(entry, limits=entry.limits.learned(limits), written=now)})
+        entry = await self._entry(key, latest=True) or Entry(now)
+        entry = replace(entry, limits=entry.limits.learned(limits), written=now)
+        await self._table.put({key: replace(entry, revision=secrets.token_hex(8))})
 
     async def inherit(self, earlier: bytes, key: bytes) -> None:
         """A conversation goes on as another one: what was learned of it holds, where nothing newer does."""
@@ -108,12 +117,14 @@ class Conversations:
         if limits != LearnedLimits():
             await self.learn(key, limits.learned((await self.past(key)).limits))
 
-    async def _entry(self, key: bytes) -> Entry | None:
-        return (await self._table.get([key])).get(key)
+    async def _entry(self, key: bytes, *, latest: bool = False) -> Entry | None:
+        return (await self._table.get([key], latest=latest)).get(key)
 
 
 def _pack(entry: Entry) -> bytes:
-    return orjson.dumps({"seen": entry.seen, "lesson": asdict(entry.limits), "tool": entry.tool})
+    lesson = asdict(entry.limits)
+    record = {"seen": entry.seen, "lesson": lesson, "tool": entry.tool, "revision": entry.revision}
+    return orjson.dumps(record)
 
 
 def _unpack(record: bytes) -> Entry:
@@ -122,7 +133,8 @@ def _unpack(record: bytes) -> Entry:
     names = {field.name for field in fields(LearnedLimits)}
     limits = {name: value for name, value in written["lesson"].items() if name in names}
     seen = float(written["seen"])
-    return Entry(seen, LearnedLimits(**limits), str(written["tool"]), seen)
+    revision = str(written.get("revision", ""))
+    return Entry(seen, LearnedLimits(**limits), str(written["tool"]), seen, revision)
 
 
-SCHEMA = Schema("conversations", _pack, _unpack, _MEMORY)
+SCHEMA = Schema("conversations", _pack, _unpack, _MEMORY, news=lambda entry: News.VALUE)

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from penumbra.store.keyed_values import Schema
+from penumbra.store.keyed_values import News, Schema
 from penumbra.store.table import pack_text, unpack_text
 
 _MEMORY_CHARACTERS = 32_000_000
@@ -63,6 +63,14 @@ def _weigh(decision: Decision) -> int:
     return _ENTRY_CHARACTERS + len(decision.text or "")
 
 
+def _news(decision: Decision) -> News:
+    facts = decision.facts
+    if facts.how == "kept":
+        return News.NOTHING
+    is_made_again = facts.how in ("shortened", "duplicate") and not facts.skipped and not facts.asked
+    return News.KEY if is_made_again else News.VALUE
+
+
 def _pack(decision: Decision) -> bytes:
     """The size of the facts, the facts, and the form if it has one of its own."""
     facts = orjson.dumps(decision.facts)
@@ -88,4 +96,4 @@ def _read_facts(written: Mapping[str, Any]) -> Facts:
     return replace(facts, stages=tuple(_FORMER_STAGES.get(stage, stage) for stage in facts.stages))
 
 
-SCHEMA = Schema("decisions", _pack, _unpack, _MEMORY_CHARACTERS, _weigh, leaves_last=True)
+SCHEMA = Schema("decisions", _pack, _unpack, _MEMORY_CHARACTERS, _weigh, leaves_last=True, news=_news)

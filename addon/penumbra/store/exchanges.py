@@ -17,7 +17,7 @@ import msgspec
 from penumbra.apis import prefix_hash
 from penumbra.apis.base import Hidden, Visible
 from penumbra.apis.parts import is_telling
-from penumbra.store.keyed_values import Schema
+from penumbra.store.keyed_values import News, Schema
 from penumbra.store.table import compress, decompress
 
 _KEY_BYTES = 16
@@ -130,4 +130,5 @@ SCHEMA = Schema(
     lambda record: _DECODER.decode(decompress(record)),
     _MEMORY_BYTES,
     _weigh,
+    news=lambda known: News.NOTHING if known.hidden is None and not known.behind else News.VALUE,
 )

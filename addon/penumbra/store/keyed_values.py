@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Generic, NamedTuple, TypeVar
 
 from cachetools import LRUCache
@@ -12,6 +13,15 @@ from cachetools import LRUCache
 V = TypeVar("V")
 _REFRESH_SECONDS = 3_600.0
 _REFRESHES_PER_TTL = 4
+
+
+class News(Enum):
+    """What proxies with a shared store tell each other of a value, for times in which they can't ask it."""
+
+    NOTHING = "nothing"
+    KEY = "key"
+    """That there is one: whoever has the request makes the same."""
+    VALUE = "value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +38,7 @@ class Schema(Generic[V]):
     weigh: Callable[[V], int] = lambda value: 1
     leaves_last: bool = False
     """Beyond the size of the database, the rows of all other tables go first."""
+    news: Callable[[V], News] = lambda value: News.NOTHING
 
 
 class Entry(NamedTuple, Generic[V]):
@@ -65,10 +76,13 @@ class KeyedValues(ABC, Generic[V]):
         """Keep values where there is none; what is there stays, and was used. For what is not in memory."""
 
     @abstractmethod
-    async def settle(self, values: Mapping[bytes, V], over: Collection[bytes] = ()) -> bool:
+    async def settle(
+        self, values: Mapping[bytes, V], over: Collection[bytes] = (), *, unasked: bool = False
+    ) -> bool:
         """Keep values where nobody else was first; those of `over` take the place of what was there.
 
-        Whether all of them hold. If not, what holds under these keys is found by `get`.
+        Whether all of them hold. If not, what holds under these keys is found by `get`. `unasked`: they were
+        made for a time in which nobody can be asked: they hold where nothing can be written, too.
         """
 
     @abstractmethod
@@ -82,6 +96,10 @@ class KeyedValues(ABC, Generic[V]):
     @abstractmethod
     def note(self, values: Mapping[bytes, V]) -> None:
         """Keep values in memory only."""
+
+    def elsewhere(self, keys: Iterable[bytes]) -> frozenset[bytes]:
+        """The keys under which another proxy has put something that this one does not have."""
+        return frozenset()
 
     def forget(self, keys: Iterable[bytes]) -> None:
         """Others have put other values under these keys: nothing in memory holds."""

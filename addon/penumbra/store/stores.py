@@ -1,6 +1,13 @@
-"""All that is kept from request to request, on one database."""
+"""All that is kept from request to request, on the database of this machine or in a shared store."""
 
 from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from cachetools import LRUCache
 
 from penumbra.apis.base import MadeCall
 from penumbra.store import (
@@ -15,20 +22,40 @@ from penumbra.store import (
 )
 from penumbra.store.arms import Arms
 from penumbra.store.compressed import Compressed
-from penumbra.store.conversations import Conversations
+from penumbra.store.conversations import Conversations, ConversationState
 from penumbra.store.database import Database
 from penumbra.store.decisions import Decision
 from penumbra.store.exchanges import PastResponse
 from penumbra.store.history import History
+from penumbra.store.keyed_values import KeyedValues, Schema
 from penumbra.store.originals import Originals
+from penumbra.store.outage import Reach
 from penumbra.store.restorations import Restorations
 from penumbra.store.table import Table
 from penumbra.store.trial import Trial
 
+if TYPE_CHECKING:
+    from penumbra.store.shared_store import SharedStore
+
+V = TypeVar("V")
+_REVISIONS = 4_000
+"""Conversations of which it is remembered by which revision their decisions were read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unsaid:
+    """What a shared store does not say of a request's results."""
+
+    is_away: bool
+    """It can't be asked now."""
+    elsewhere: frozenset[bytes] = frozenset()
+    """Keys that another proxy has decided about, in a form that is made again from the request."""
+
 
 class Stores:
-    """One attribute for each table on a database. Times are seconds since the last use: `originals_ttl`,
-    `carried_originals_ttl`, `compressed_ttl`, and `ttl` for all else."""
+    """One attribute for each table. Times are seconds since the last use: `originals_ttl`,
+    `carried_originals_ttl`, `compressed_ttl`, and `ttl` for all else. `shared`: where all lies but the
+    history of this machine; None: on its database."""
 
     def __init__(
         self,
@@ -37,18 +64,64 @@ class Stores:
         originals_ttl: float,
         carried_originals_ttl: float = 86_400.0,
         compressed_ttl: float = 86_400.0,
+        shared: SharedStore | None = None,
     ) -> None:
         self.database = database
-        self.decisions: Table[Decision] = Table(database, decisions.SCHEMA, ttl)
-        self.exchanges: Table[PastResponse] = Table(database, exchanges.SCHEMA, ttl)
-        self.tool_calls: Table[MadeCall] = Table(database, tool_calls.SCHEMA, ttl)
-        self.restorations: Restorations = Table(database, restorations.SCHEMA, ttl)
-        self.conversations = Conversations(Table(database, conversations.SCHEMA, ttl))
-        self.compressed: Compressed = Table(database, compressed.SCHEMA, compressed_ttl)
+        self.shared = shared
+        self._revisions: LRUCache[bytes, str] = LRUCache(_REVISIONS)
+        self.decisions: KeyedValues[Decision] = self._table(decisions.SCHEMA, ttl)
+        self.exchanges: KeyedValues[PastResponse] = self._table(exchanges.SCHEMA, ttl)
+        self.tool_calls: KeyedValues[MadeCall] = self._table(tool_calls.SCHEMA, ttl)
+        self.restorations: Restorations = self._table(restorations.SCHEMA, ttl)
+        self.conversations = Conversations(self._table(conversations.SCHEMA, ttl))
+        self.compressed: Compressed = self._table(compressed.SCHEMA, compressed_ttl)
         self.originals = Originals(
-            Table(database, originals.SCHEMA, originals_ttl),
-            Table(database, originals.CARRIED, carried_originals_ttl),
+            self._table(originals.SCHEMA, originals_ttl),
+            self._table(originals.CARRIED, carried_originals_ttl),
         )
-        self.arms: Arms = Table(database, arms.SCHEMA, ttl)
+        self.arms: Arms = self._table(arms.SCHEMA, ttl)
         self.history = History(database)
         self.trial = Trial(database)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether what is decided now will be known to whoever gets the next request."""
+        return self.shared is None or self.shared.outage.is_settled
+
+    @property
+    def is_away(self) -> bool:
+        """Whether nothing can be looked up but in memory."""
+        return self.shared is not None and self.shared.outage.reach is Reach.AWAY
+
+    @property
+    def failures(self) -> int:
+        """How often the store has failed so far: what was looked up meanwhile may lack something."""
+        return 0 if self.shared is None else self.shared.figures.failures
+
+    def unsaid(
+        self, state: ConversationState, past: Collection[bytes], keys: Collection[bytes], *, whole: bool
+    ) -> Unsaid | None:
+        """What the store does not say of a request with these keys; None: it says all that there is.
+
+        In a conversation that went through a proxy before, answered results that are not known were sent by
+        one that could not say so.
+        """
+        if not whole:
+            return Unsaid(True, self.decisions.elsewhere(keys))
+        if self.shared is None:
+            return None
+        is_ours = bool(past) or state.idle is not None or self.shared.outage.is_recent
+        return Unsaid(False) if is_ours else None
+
+    def follow(self, conversation: bytes, state: ConversationState, keys: Collection[bytes]) -> None:
+        """Nothing in memory holds of what another proxy has decided otherwise since."""
+        if self.shared is not None and self._revisions.get(conversation, "") != state.revision:
+            self.decisions.forget(keys)
+            self._revisions[conversation] = state.revision
+
+    def _table(self, schema: Schema[V], ttl: float) -> KeyedValues[V]:
+        if self.shared is None:
+            return Table(self.database, schema, ttl, time.time)
+        from penumbra.store.shared_table import SharedTable
+
+        return SharedTable(self.shared, schema, ttl, time.time)

@@ -77,7 +77,9 @@ class Table(KeyedValues[V]):
             self._database.filled.add(self._name)
             await self._database.run(partial(self._write_new, dict(values), self._clock()))
 
-    async def settle(self, values: Mapping[bytes, V], over: Collection[bytes] = ()) -> bool:
+    async def settle(
+        self, values: Mapping[bytes, V], over: Collection[bytes] = (), *, unasked: bool = False
+    ) -> bool:
         """See `KeyedValues.settle`."""
         await self.put(values)
         return True

@@ -1,0 +1,45 @@
+"""Two proxies and one store: turns land on any of them, and things fail in the middle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.fleet import balancer, redis_server
+from support.fleet.conversations import Outcome
+from support.fleet.fleet import Fleet
+from support.upstream import Upstream
+
+pytestmark = [
+    pytest.mark.skipif(not redis_server.program(), reason=redis_server.MISSING),
+    pytest.mark.skipif(not balancer.program(), reason=balancer.MISSING),
+]
+CONVERSATIONS, TURNS = 6, 7
+
+
+@pytest.fixture
+def fleet(
+    upstream: Upstream, starter: Any, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Fleet]:
+    count = 4 if request.config.getoption("--all") else 2
+    with Fleet(upstream, tmp_path, count, starter=starter) as running:
+        yield running
+
+
+def check(outcome: Outcome) -> None:
+    assert outcome.turns == CONVERSATIONS * TURNS
+    assert outcome.broken == 0, outcome.where
+    assert outcome.wrong == 0
+
+
+def test_prefixes_hold_on_any_proxy_whatever_fails(fleet: Fleet, request: pytest.FixtureRequest) -> None:
+    healthy = fleet.converse(CONVERSATIONS, TURNS)
+    check(healthy)
+    assert healthy.expansions >= CONVERSATIONS
+    assert len({proxy.port for proxy in fleet.proxies if "hidden exchange put back" in proxy.log()}) > 1
+    faults = Fleet.FAULTS if request.config.getoption("--all") else Fleet.FAULTS[:2]
+    for fault in faults:
+        check(fleet.converse(CONVERSATIONS, TURNS, getattr(fleet, fault)))

@@ -1,0 +1,166 @@
+"""Proxies behind a balancer, with one store, and what may go wrong with them."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from support.fleet import conversations
+from support.fleet.balancer import Balancer
+from support.fleet.conversations import Conversation, Outcome
+from support.fleet.redis_server import RedisServer, Relay
+from support.mitm import Mitmdump, eventually, stop_all
+from support.upstream import Upstream
+
+CAP = "4096"
+"""Results above this size lose something."""
+KEY = "5e" * 32
+
+
+@dataclass
+class Fleet:
+    """Some proxies, their store and their balancer."""
+
+    upstream: Upstream
+    folder: Path
+    count: int = 2
+    options: Mapping[str, str] = field(default_factory=dict)
+    starter: Any = None
+    begun: int = 0
+
+    def __post_init__(self) -> None:
+        self.redis = RedisServer(self.folder / "redis")
+        self.relay = Relay(self.redis.port)
+        (self.folder / "conf").mkdir(exist_ok=True)
+        self.proxies = [self._proxy(number) for number in range(self.count)]
+        for proxy in self.proxies:
+            proxy.start()
+            # It is started again at the port that the balancer knows.
+            proxy.options = {**proxy.options, "listen_port": str(proxy.port)}
+        self.balancer = Balancer(self.folder / "haproxy", [proxy.port for proxy in self.proxies])
+        self.upstream.script(conversations.model)
+
+    def _proxy(self, number: int) -> Mitmdump:
+        # The first one reaches the store through the relay: it alone can be cut off.
+        store = self.relay.url if number == 0 else self.redis.url
+        options = {
+            "penumbra_store": store,
+            "penumbra_store_key": KEY,
+            "penumbra_max_output_bytes": CAP,
+            **self.options,
+        }
+        return Mitmdump(
+            self.upstream,
+            self.folder / "conf",
+            self.folder / f"proxy{number}",
+            "reverse",
+            options=options,
+            starter=self.starter,
+        )
+
+    def close(self) -> None:
+        self.redis.go_on_if_paused()
+        stop_all(self.proxies)
+        self.balancer.close()
+        self.relay.close()
+        self.redis.close()
+
+    def __enter__(self) -> Fleet:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Traffic
+
+    def converse(self, count: int, turns: int, fault: Callable[[], None] | None = None) -> Outcome:
+        """So many new conversations; the fault happens once a third of their turns is done.
+
+        Those of every second one land on the same proxy while that is there, and ask for originals; all others
+        land anywhere: what is asked at the very moment when the store fails, other proxies can't know.
+        """
+        made = []
+        for number in range(self.begun, self.begun + count):
+            sticks = number % 2 == 1 and fault is not None
+            name = f"{conversations.ASKS}{number}" if sticks or fault is None else f"c{number}"
+            made.append(Conversation(name, self.balancer.sticky_port if sticks else self.balancer.port))
+        self.begun += count
+        number = len(self.upstream.requests)
+        worker = threading.Thread(target=conversations.run, args=(made, turns))
+        worker.start()
+        if fault is not None:
+            third = count * turns // 3
+            eventually(lambda: sum(len(one.attempts) for one in made) >= third, 120)
+            fault()
+        worker.join()
+        return conversations.outcome(made, self.upstream.requests[number:])
+
+    # Faults
+
+    def kill_a_proxy(self) -> None:
+        """It is started again a second later."""
+        proxy = self.proxies[-1]
+        assert proxy.process is not None
+        proxy.process.kill()
+        proxy.process.wait()
+        proxy.process = None
+        time.sleep(1)
+        proxy.start()
+
+    def restart_the_store(self) -> None:
+        self.redis.kill()
+        time.sleep(0.5)
+        self.redis.start()
+        self.settled()
+
+    def cut_off_a_proxy(self) -> None:
+        for proxy in self.proxies:
+            proxy.set("penumbra_store_away", "refuse")
+        self.relay.cut()
+        time.sleep(2)
+        self.relay.mend()
+        self.settled()
+        for proxy in self.proxies:
+            proxy.set("penumbra_store_away", "go_on")
+
+    def stop_the_store_for_a_while(self) -> None:
+        self.redis.pause()
+        time.sleep(1)
+        self.redis.go_on()
+        self.settled()
+
+    def fill_the_store(self) -> None:
+        self.redis.fill()
+        time.sleep(1)
+        self.redis.unfill()
+        self.settled()
+
+    FAULTS: ClassVar = (
+        "kill_a_proxy",
+        "restart_the_store",
+        "cut_off_a_proxy",
+        "stop_the_store_for_a_while",
+        "fill_the_store",
+    )
+
+    def settled(self) -> None:
+        """Waits until every proxy has its store back."""
+        assert eventually(lambda: all(_is_whole(proxy.log()) for proxy in self.proxies), 30)
+
+
+def _is_whole(log: str) -> bool:
+    lines = [line for line in log.split("\n") if "PENUMBRA_STORE_UNAVAILABLE" in line]
+    return not lines or "it is back" in lines[-1]
+
+
+@contextlib.contextmanager
+def running(folder: Path, count: int, **more: Any) -> Iterator[Fleet]:
+    """A fleet with a provider of its own."""
+    (folder / "upstream").mkdir(parents=True)
+    with Upstream(folder / "upstream") as upstream, Fleet(upstream, folder, count, **more) as fleet:
+        yield fleet

@@ -1,0 +1,159 @@
+"""A real redis-server (or valkey-server) of a test's own, and a relay to it that can be cut."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from redis import Redis
+from redis.exceptions import RedisError
+
+_NAMES = ("redis-server", "valkey-server")
+_LIMIT = 20.0
+
+
+def program() -> str:
+    """The server; empty if this machine has none."""
+    return next((path for name in _NAMES if (path := shutil.which(name))), "")
+
+
+MISSING = "neither redis-server nor valkey-server is installed: the shared store is not tested"
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+class RedisServer:
+    """Keeps its data over restarts."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port = free_port()
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+        self.client = Redis(port=self.port, socket_timeout=5, socket_connect_timeout=5)
+        self.start()
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def start(self) -> None:
+        options = {
+            "port": str(self.port),
+            "bind": "127.0.0.1",
+            "dir": str(self._folder),
+            "save": "",
+            "appendonly": "yes",
+            "appendfsync": "everysec",
+            "maxmemory-policy": "noeviction",
+        }
+        command = [program(), *(part for name, value in options.items() for part in (f"--{name}", value))]
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        limit = time.monotonic() + _LIMIT
+        while True:
+            with contextlib.suppress(RedisError, OSError):
+                self.client.ping()
+                return
+            assert time.monotonic() < limit, (self._folder / "log").read_text(errors="replace")
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """As if its machine had failed."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def pause(self) -> None:
+        """It answers nobody, and closes nothing."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
+    def go_on_if_paused(self) -> None:
+        if self._process is not None:
+            self.go_on()
+
+    def fill(self) -> None:
+        """It takes nothing more."""
+        self.client.config_set("maxmemory", "1")
+
+    def unfill(self) -> None:
+        self.client.config_set("maxmemory", "0")
+
+    def info(self, section: str) -> dict[str, Any]:
+        told: Any = self.client.info(section)
+        return dict(told)
+
+    def close(self) -> None:
+        self.client.close()
+        self.kill()
+
+
+class Relay:
+    """Forwards bytes to a port, until it is told not to: then they stay where they are."""
+
+    def __init__(self, port: int) -> None:
+        self._to = port
+        self._open = threading.Event()
+        self._open.set()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def cut(self) -> None:
+        self._open.clear()
+
+    def mend(self) -> None:
+        self._open.set()
+
+    def close(self) -> None:
+        self.mend()
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._begin, args=(client,), daemon=True).start()
+
+    def _begin(self, client: socket.socket) -> None:
+        self._open.wait()
+        try:
+            server = socket.create_connection(("127.0.0.1", self._to), timeout=5)
+        except OSError:
+            client.close()
+            return
+        server.settimeout(None)
+        for one, other in ((client, server), (server, client)):
+            threading.Thread(target=self._forward, args=(one, other), daemon=True).start()
+
+    def _forward(self, source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                self._open.wait()
+                sink.sendall(data)
+        for each in (source, sink):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,272 @@
+"""A store that several proxies share: who is first, what stands in it, and what happens when it fails."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from penumbra.store import conversations, decisions, exchanges
+from penumbra.store.conversations import Conversations, LearnedLimits
+from penumbra.store.decisions import Decision, Facts
+from penumbra.store.exchanges import PastResponse
+from penumbra.store.outage import Outage, Reach
+from penumbra.store.shared_store import EVICTION_ID, WARNING_ID, SharedStore
+from penumbra.store.shared_table import SharedTable
+from penumbra.store.store_key import SharedPlace
+from support.fleet import redis_server
+from support.fleet.redis_server import RedisServer
+
+pytestmark = pytest.mark.skipif(not redis_server.program(), reason=redis_server.MISSING)
+KEY = b"k" * 32
+ONE = Decision("the first form", Facts("shortened"))
+OTHER = Decision("another form", Facts("shortened"))
+KEPT = Decision(None, Facts())
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    running = RedisServer(tmp_path_factory.mktemp("redis"))
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def redis(server: RedisServer) -> Iterator[RedisServer]:
+    yield server
+    if server._process is None:
+        server.start()
+    server.unfill()
+    server.client.flushall()
+
+
+@asynccontextmanager
+async def proxies(redis: RedisServer, count: int = 2, key: bytes = KEY) -> AsyncIterator[list[SharedStore]]:
+    stores = [SharedStore(SharedPlace(redis.url, key)) for _ in range(count)]
+    for store in stores:
+        store.begin()
+    await until(lambda: redis.client.pubsub_numsub(*redis.client.pubsub_channels())[0][1] >= count)
+    yield stores
+    for store in stores:
+        store.close()
+    await asyncio.sleep(0.01)
+
+
+async def until(told: Callable[[], Any]) -> None:
+    for _ in range(500):
+        try:
+            if told():
+                return
+        except (IndexError, OSError):
+            pass
+        await asyncio.sleep(0.01)
+    raise AssertionError("it never was so")
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        await test()
+
+    asyncio.run(whole())
+
+
+def ledger(store: SharedStore, ttl: float = 1000.0) -> SharedTable[Decision]:
+    return SharedTable(store, decisions.SCHEMA, ttl)
+
+
+def test_whoever_is_first_is_right(redis: RedisServer) -> None:
+    async def test() -> None:
+        async with proxies(redis) as (one, other):
+            first, second = ledger(one), ledger(other)
+            assert await first.settle({b"a": ONE, b"b": KEPT})
+            assert not await second.settle({b"a": OTHER, b"c": OTHER})
+            assert await second.get([b"a", b"c"]) == {b"a": ONE, b"c": OTHER}
+            assert await second.settle({b"b": KEPT}), "the same is no conflict"
+            assert other.figures.conflicts == 1
+            assert await second.settle({b"a": OTHER}, over={b"a"})
+            first.forget([b"a"])
+            assert await first.get([b"a"]) == {b"a": OTHER}
+
+    run(test)
+
+
+def test_nothing_can_be_read_or_recognised_without_the_key(redis: RedisServer) -> None:
+    async def test() -> None:
+        secret = b"a key of a conversation"
+        async with proxies(redis, 1) as (one,):
+            await ledger(one).put({secret: ONE})
+            rows = {name: redis.client.get(name) for name in redis.client.scan_iter()}
+            assert len(rows) == 2
+            assert all(name.startswith((b"penumbra:decisions:", b"penumbra:filled:")) for name in rows)
+            assert not any(secret in name or b"first form" in value for name, value in rows.items())
+        async with proxies(redis, 1, b"x" * 32) as (stranger,):
+            assert await ledger(stranger).get([secret]) == {}
+            assert await ledger(stranger).settle({secret: OTHER}), "its rows have other names"
+        async with proxies(redis, 1) as (again,):
+            assert await ledger(again).get([secret]) == {secret: ONE}
+
+    run(test)
+
+
+def test_a_row_that_was_put_in_anothers_place_is_not_there(redis: RedisServer) -> None:
+    async def test() -> None:
+        async with proxies(redis, 1) as (store,):
+            await ledger(store).put({b"a": ONE, b"b": OTHER})
+            names = [store.name("decisions", key) for key in (b"a", b"b")]
+            redis.client.set(names[0], redis.client.get(names[1]))
+            assert await ledger(store).get([b"a", b"b"]) == {b"b": OTHER}
+
+    run(test)
+
+
+def test_rows_stay_for_their_time_since_the_last_use(redis: RedisServer) -> None:
+    async def test() -> None:
+        async with proxies(redis, 1) as (store,):
+            await ledger(store, 1000).put({b"a": ONE})
+            name = store.name("decisions", b"a")
+            assert 990_000 < redis.client.pttl(name) <= 1_000_000
+            redis.client.pexpire(name, 5_000)
+            assert await ledger(store, 1000).touch([b"a", b"b"]) == {b"a"}
+            assert redis.client.pttl(name) > 990_000
+            redis.client.pexpire(name, 5_000)
+            assert await ledger(store, 1000).get([b"a"]) == {b"a": ONE}
+            assert redis.client.pttl(name) > 990_000
+
+    run(test)
+
+
+def test_what_is_asked_at_once_is_one_round_trip(redis: RedisServer) -> None:
+    async def test() -> None:
+        async with proxies(redis, 1) as (store,):
+            book, known = ledger(store), SharedTable(store, exchanges.SCHEMA, 60)
+            await until(lambda: store.figures.round_trips)
+            before = store.figures.round_trips
+            keys = [str(number).encode() for number in range(300)]
+            await asyncio.gather(book.get(keys), known.get(keys), book.settle({b"x": ONE}))
+            assert store.figures.round_trips == before + 1
+
+    run(test)
+
+
+def test_learned_limits_are_there_for_all(redis: RedisServer) -> None:
+    async def test() -> None:
+        async with proxies(redis) as (one, other):
+            first, second = (
+                Conversations(SharedTable(each, conversations.SCHEMA, 60)) for each in (one, other)
+            )
+            await first.sent(b"c", "expand_context")
+            before = await second.past(b"c")
+            await second.learn(b"c", LearnedLimits(tokens=9))
+            state = await first.past(b"c")
+            assert (state.limits, state.tool) == (LearnedLimits(tokens=9), "expand_context")
+            assert state.revision != before.revision
+
+    run(test)
+
+
+def test_while_it_is_away_memory_goes_on_and_what_is_owed_is_written_later(
+    redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        async with proxies(redis) as (one, other):
+            first = ledger(one)
+            assert await first.settle({b"a": ONE})
+            redis.kill()
+            assert not await first.settle({b"new": ONE}), "nobody knows whether it was written"
+            assert one.outage.reach is Reach.AWAY
+            assert await first.get([b"a", b"new"]) == {b"a": ONE}
+            assert not await first.settle({b"more": ONE}), "it was made for a store that remembers"
+            assert await first.settle({b"new": OTHER, b"more": OTHER}, unasked=True)
+            assert await first.get([b"new", b"more"]) == {b"new": OTHER, b"more": OTHER}
+            redis.start()
+            await until(lambda: one.is_whole)
+            assert not one.outage.is_settled, "others may not know it yet"
+            assert one.owed == 0
+            assert await ledger(other).get([b"a", b"new", b"more"]) == {
+                b"a": ONE,
+                b"new": OTHER,
+                b"more": OTHER,
+            }
+
+    run(test)
+    told = [record.getMessage() for record in caplog.records if WARNING_ID in record.getMessage()]
+    assert len([line for line in told if "it is back" in line]) >= 1
+    assert len(told) <= 4, "once for each proxy and end"
+
+
+def test_a_slow_store_is_not_waited_for(redis: RedisServer) -> None:
+    async def test() -> None:
+        async with proxies(redis, 1) as (store,):
+            book = ledger(store)
+            assert await book.settle({b"a": ONE})
+            redis.pause()
+            try:
+                loop = asyncio.get_running_loop()
+                began = loop.time()
+                assert not await book.settle({b"b": ONE})
+                assert await book.get([b"a", b"c"]) == {b"a": ONE}
+                assert loop.time() - began < 1.0
+                assert await book.settle({b"b": OTHER}, unasked=True)
+            finally:
+                redis.go_on()
+            await until(lambda: store.is_whole)
+            # What was on its way to it has come first, and was never sent.
+            assert await ledger(store).get([b"b"]) == {b"b": OTHER}
+
+    run(test)
+
+
+def test_a_full_store_reads_and_tells(redis: RedisServer) -> None:
+    async def test() -> None:
+        async with proxies(redis) as (one, other):
+            known = PastResponse("expand_context", "", behind=(b"x",))
+            first, second = (SharedTable(each, exchanges.SCHEMA, 60) for each in (one, other))
+            assert await ledger(one).settle({b"a": ONE})
+            redis.fill()
+            await first.put({b"k": known})
+            assert one.outage.reach is Reach.FULL
+            assert not await ledger(other).settle({b"b": ONE})
+            assert await ledger(other).get([b"a"]) == {b"a": ONE}
+            redis.kill()
+            assert await second.get([b"k"]) == {b"k": known}, "it was told"
+            assert ledger(other).elsewhere([b"a", b"zz"]) == {b"a"}
+
+    run(test)
+
+
+def test_a_store_that_evicts_is_said(redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async with proxies(redis, 1) as (store,):
+            await until(lambda: not [task for task in store._tasks if "_look" in repr(task)])
+
+    redis.client.config_set("maxmemory-policy", "allkeys-lru")
+    try:
+        with caplog.at_level(logging.WARNING):
+            run(test)
+    finally:
+        redis.client.config_set("maxmemory-policy", "noeviction")
+    assert EVICTION_ID in caplog.text
+
+
+def test_a_database_of_values_is_not_empty_once_anybody_has_put_one(redis: RedisServer) -> None:
+    async def test() -> None:
+        async with proxies(redis) as (one, other):
+            assert await ledger(other).is_empty()
+            await ledger(one).put({b"a": ONE})
+            assert not await ledger(one).is_empty()
+            assert not await ledger(other).is_empty()
+
+    run(test)
+
+
+def test_pauses_grow_and_differ() -> None:
+    outage = Outage()
+    pauses = [outage.pause() for _ in range(12)]
+    assert 0.1 < pauses[0] <= 0.25
+    assert all(pause <= 5.0 for pause in pauses)
+    assert max(pauses[-4:]) > 2.4
+    assert len(set(pauses)) == len(pauses)
