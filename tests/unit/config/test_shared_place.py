@@ -1,0 +1,51 @@
+"""Where several proxies share a store, and the key that they have in common."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from penumbra.config.settings import SettingsError, load, shared_place
+
+KEY = "0a" * 32
+STORE = {"store": "redis://user:pass-word@127.0.0.1:6379/0"}
+
+
+def test_a_key_comes_from_a_file_or_is_given(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text(f"{KEY}\n")
+    for given in (KEY, str(file)):
+        place = shared_place(load({**STORE, "store_key": given}, {}))
+        assert place is not None
+        assert place.key == bytes.fromhex(KEY)
+        assert "pass-word" not in repr(place)
+        assert KEY not in repr(place)
+    variables = {"PENUMBRA_STORE": STORE["store"], "PENUMBRA_STORE_KEY": KEY}
+    assert shared_place(load({}, variables)) == place
+    assert shared_place(load({}, {})) is None
+
+
+@pytest.mark.parametrize("given", ["", "0a" * 31, "/nowhere/at/all", "EMPTY"])
+def test_without_a_key_there_is_one_line(given: str, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.write_text("")
+    with pytest.raises(SettingsError, match="penumbra_store_key") as error:
+        load({**STORE, "store_key": str(empty) if given == "EMPTY" else given}, {})
+    assert "\n" not in str(error.value)
+    assert "pass-word" not in str(error.value)
+    assert "0a0a" not in str(error.value)
+
+
+@pytest.mark.parametrize("store", ["localhost:6379", "http://localhost", "redis://"])
+def test_other_addresses_are_refused(store: str) -> None:
+    with pytest.raises(SettingsError, match="redis://HOST:PORT"):
+        load({"store": store, "store_key": KEY}, {})
+
+
+def test_redis_is_not_imported_unless_it_is_chosen() -> None:
+    code = "import sys, penumbra.addon; sys.exit('redis' in sys.modules)"
+    path = {"PYTHONPATH": str(Path(__file__).parents[3] / "addon")}
+    assert subprocess.run([sys.executable, "-c", code], env=path, check=False).returncode == 0
