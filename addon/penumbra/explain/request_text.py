@@ -87,15 +87,13 @@ class _Result:
 
     def told(self) -> str:
         """In one line."""
-        known = self.known
-        done = f"; {known.would}{known.facts.done()}" if known.facts else ""
-        return f"{self.name()}: {self.sizes()}{done}"
+        return f"{self.name()}: {self.done()}"
 
-    def sizes(self) -> str:
-        """Before and after, as far as that is known."""
-        if self.known.facts is not None:
-            return self.known.facts.sizes()
-        return f"{len(self.sent.encode('utf-8', 'surrogatepass')):,} bytes"
+    def done(self) -> str:
+        """Sizes before and after, and what was done, as far as that is known."""
+        if (facts := self.known.facts) is None:
+            return f"{len(self.sent.encode('utf-8', 'surrogatepass')):,} bytes"
+        return f"{facts.sizes()}; {self.known.would}{facts.done()}"
 
     def name(self) -> str:
         """Its tool and call."""
@@ -223,9 +221,8 @@ def _in_detail(
     for result in results:
         if len(found) > MOST_LINES:
             break
-        found.append(head(f"{result.name()}: {result.sizes()}"))
-        if (facts := result.known.facts) is not None:
-            found += wrapped(note, f"{result.known.would}{facts.done()}", "    ")
+        found.append(head(result.name()))
+        found += wrapped(note, result.done(), "    ")
         call = result.text.call
         if call is not None and (arguments := beginning_of_call(document, call.arguments, search)):
             found.append(said(f"    {arguments}"))

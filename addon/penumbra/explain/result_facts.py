@@ -73,10 +73,6 @@ class ResultFacts(msgspec.Struct, frozen=True):
         """What was sent is what the tool gave."""
         return bool(self.kept) and not self.secrets and self.bytes[0] == self.bytes[1]
 
-    def told(self) -> str:
-        """Sizes, and what was done or why nothing was, in words."""
-        return f"{self.sizes()}; {self.done()}"
-
     def sizes(self) -> str:
         """Before and after."""
         (before, after), (tokens_before, tokens_after) = self.bytes, self.tokens

@@ -15,7 +15,7 @@ from penumbra.redaction.unsearchable import Redact
 MOST_LINES = 8_000
 _LONGEST = 2_000
 """Characters of a line."""
-_COLUMNS = 100
+_COLUMNS = 84
 """Of what is ours to break."""
 _MOST_SEARCHED = 1_000_000
 """Characters that are searched for secrets in one text for people: whoever asks for it waits."""

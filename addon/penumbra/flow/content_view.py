@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from mitmproxy.contentviews import Metadata
 
 NAME = "Penumbra"
+_EMPTY = " "
+"""mitmweb gives a line with nothing in it no height."""
 _STYLES = {
     Mark.HEAD: "header",
     Mark.TEXT: "text",
@@ -44,7 +46,7 @@ class TextView:
     def prettify(self, data: bytes, metadata: Metadata) -> str:
         """The text. Never raises."""
         lines = self.explainer.lines(metadata.flow, _message(vars(metadata)), data)
-        return "\n".join(line.text for line in lines)
+        return "\n".join(line.text or _EMPTY for line in lines)
 
     def __lt__(self, other: Any) -> bool:
         return bool(self.name < other.name)
@@ -76,8 +78,7 @@ def _message(known: dict[str, Any]) -> Any:
 
 def _styled(lines: list[Line]) -> Iterator[list[tuple[str, str]]]:
     for line in lines:
-        # Its page gives an empty line no height.
-        yield [(_STYLES[line.mark], line.text or " ")]
+        yield [(_STYLES[line.mark], line.text or _EMPTY)]
 
 
 # Of the process, as mitmproxy's list of views: a reload of the script makes a new addon.

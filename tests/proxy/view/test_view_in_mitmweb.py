@@ -89,7 +89,7 @@ def test_a_flow_shows_what_became_of_it(mitmweb, own_proxy, clients, upstream, t
     assert "NEW RESULTS" in told
     assert "Bash toolu_" in told
     assert re.search(
-        r"[\d,]+ -> [\d,]+ bytes; about [\d,]+ -> [\d,]+ tokens \(-\d\d%\)\n    shortened by", told
+        r"[\d,]+ -> [\d,]+ bytes; about [\d,]+ -> [\d,]+ tokens \(-\d\d%\);\s+shortened by", told
     )
     assert re.search(r"^  - +31 .* ERROR \\x1b\[31mlost\\x1b\[0m token=\[REDACTED:", told, re.M)
     assert re.search(r"^  \+ +\d+ .* ERROR lost token=\[REDACTED:", told, re.M)

@@ -54,7 +54,7 @@ def test_new_results_stand_first_line_by_line(redact):
     found = text(told(redact, body(after), KnownResult(FACTS, True, (before, after))))
     assert found.startswith("Penumbra: a line\nanthropic-messages, m: 3 messages, 1 result\n")
     assert (
-        "\nBash toolu_1: 900 -> 40 bytes; about 300 -> 10 tokens (-97%)\n    shortened by terminal, excerpt\n"
+        "\nBash toolu_1\n    900 -> 40 bytes; about 300 -> 10 tokens (-97%); shortened by terminal, excerpt\n"
         in found
     )
     new, outline = found.split("CONVERSATION")
@@ -71,7 +71,7 @@ def test_what_is_not_there_is_said(redact):
     assert "not held" not in found
     kept = ResultFacts("toolu_1", "Bash", "kept", "small", (4, 4), (1, 1))
     found = text(told(redact, body("sent"), KnownResult(kept, True)))
-    assert "Bash toolu_1: 4 bytes\n    as it came: small\n" in found
+    assert "Bash toolu_1\n    4 bytes; as it came: small\n" in found
     assert "not held" not in found
     found = text(told(redact, body("sent"), KnownResult(FACTS, True, ("sent", "se"), is_observed=True)))
     assert "would have been shortened by terminal, excerpt" in found

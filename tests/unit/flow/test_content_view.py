@@ -125,7 +125,7 @@ def test_what_a_saved_flow_says_is_told(explainer: Explainer) -> None:
     told = seen(flow.request, flow)[1]
     assert told.startswith("Penumbra: a comment\n")
     assert (
-        "NEW RESULTS\nBash t1: 90 -> 4 bytes; about 30 -> 1 tokens (-97%)\n    shortened by terminal" in told
+        "NEW RESULTS\nBash t1\n    90 -> 4 bytes; about 30 -> 1 tokens (-97%); shortened by terminal" in told
     )
     assert "its original is not held any more" in told
 
@@ -140,7 +140,7 @@ def test_what_is_only_observed_is_told(explainer: Explainer) -> None:
     would = FACTS.__class__(**{**{n: getattr(FACTS, n) for n in FACTS.__struct_fields__}, "bytes": (4, 2)})
     flow = flow_of(penumbra_would={"session": "s", "new": [would.record()]})
     told = seen(flow.request, flow)[1]
-    assert "NEW RESULTS\nBash t1: 4 -> 2 bytes" in told
+    assert "NEW RESULTS\nBash t1\n    4 -> 2 bytes" in told
     assert "would have been shortened by terminal" in told
 
 
