@@ -13,8 +13,8 @@ from penumbra.redaction.names import Names
 from penumbra.redaction.rule import Rule
 
 _FINDERS = (
-    *("cookie", "dotted-token", "encoded-secret", "kubernetes-secret", "lone-credential"),
-    *("prefixed-token", "printed-credential", "printed-secret", "private-key"),
+    *("cookie", "dotted-token", "encoded-secret", "kubernetes-secret", "login-list"),
+    *("lone-credential", "prefixed-token", "printed-credential", "printed-secret", "private-key"),
 )
 _BY_NAME = ("column", "member", "name", "record")
 """What code finds counts under these ids, behind a name's kind: `name-password`."""

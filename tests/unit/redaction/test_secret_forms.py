@@ -51,3 +51,8 @@ def test_password_that_somebody_chose(form: str) -> None:
 def test_password_in_its_slot(form: str) -> None:
     for value in (contexts.values(47)["base62"], *CHOSEN[:2], CHOSEN[3]):
         _only_the_value_goes(contexts.fill(PLACES[form], value), value)
+
+
+def test_block_below_the_key_of_a_kubernetes_secret() -> None:
+    value = "eyJhdXRocyI6eyJyLmV4YW1wbGUubmV0Ijp7fX19"
+    _only_the_value_goes(f"kind: Secret\ndata:\n  .dockercfg: |\n    {value}\ntype: x\n", value)

@@ -6,8 +6,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from penumbra.redaction.finders.forms import LEAD
+from penumbra.redaction.judgement import is_secret
+from penumbra.redaction.names import Strength
 from penumbra.redaction.span import Finder, Rank, Span
 from penumbra.redaction.values import (
+    Style,
     has_digit,
     is_address,
     is_opaque,
@@ -56,7 +60,14 @@ _DATA_END = re.compile(
 )
 _KEY = rb"[A-Za-z0-9_.-]{1,80}([\\\"']{0,40})[ \t]{0,4}:[ \t]{0,4}([\\\"']{0,40})"
 _ENTRY = re.compile(_KEY + rb"([^\s\"'\\\x1b{}\[\]|>]{4,65536})")
-_ENCODED_ENTRY = re.compile(_KEY + rb"([A-Za-z0-9+/]{4,65536}={0,2})(?=[\s\"'\\\x1b]|\Z)")
+_BREAK = rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)"
+_ENCODED_ENTRY = re.compile(
+    _KEY
+    + rb"(?:[|>][+-]?[ \t]{0,4}"
+    + _BREAK
+    + LEAD
+    + rb"[ \t]{1,40})?([A-Za-z0-9+/]{4,65536}={0,2})(?=[\s\"'\\\x1b]|\Z)"
+)
 _REACH = 65_536
 
 
@@ -85,6 +96,35 @@ def _entries(data: bytes, start: int, end: int, encoded: bool) -> Iterator[Span]
             continue
         sure = is_opaque(text, 16)
         yield Span(*entry.span(3), "kubernetes-secret", "kubernetes-secret", Rank.STRUCTURE, sure)
+
+
+# Lists of logins that chpasswd is fed, by the shell or by cloud-init.
+_LOGINS = re.compile(
+    rb"chpasswd(?:[^\n\\]{0,60}<<-?[ ]?\\{0,31}[\"']?\w{1,20}(?:\\{0,31}[\"'])?[^\n\\]{0,40}"
+    rb"|:[ \t]{0,4}" + _BREAK + LEAD + rb"(?:[ \t]{1,20}expire:[^\n\\]{0,20}" + _BREAK + LEAD + rb")?"
+    rb"[ \t]{1,20}list:[ \t]{0,4}[|>]?[+-]?[ \t]{0,4})(?=" + _BREAK + rb")"
+)
+_LOGIN = re.compile(
+    _BREAK
+    + LEAD
+    + rb"[ \t]{0,20}(?:- )?[\"']?[a-z_][\w.-]{0,31}:([^\s:\"'\\]{4,128})[\"']?[ \t]{0,8}(?="
+    + _BREAK
+    + rb"|\Z)"
+)
+_MOST_LOGINS = 100
+
+
+def _logins(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
+    for place in places:
+        head = _LOGINS.match(data, place)
+        at = head.end() if head else 0
+        for _ in range(_MOST_LOGINS if head else 0):
+            line = _LOGIN.match(data, at)
+            if line is None:
+                break
+            at = line.end()
+            if is_secret(line[1].decode("utf-8", "replace"), Strength.PASSWORD, Style.ENV):
+                yield Span(*line.span(1), "password", "login-list", Rank.STRUCTURE)
 
 
 # A prompt whose command prints a secret, and the lone line that it printed.
@@ -136,6 +176,7 @@ def lone_lines(data: bytes) -> Iterator[Span]:
 FINDERS = (
     Finder("cookie", (b"cookie",), _cookies),
     Finder("kubernetes-secret", (b"kind",), _kubernetes_secrets),
+    Finder("login-list", (b"chpasswd",), _logins),
     Finder(
         "printed-credential",
         (
