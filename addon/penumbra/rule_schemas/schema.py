@@ -10,6 +10,7 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from functools import cache
+from threading import RLock
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
 
@@ -29,6 +30,9 @@ Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _LONGEST = 60
 """Characters of a value that an error shows."""
 T = TypeVar("T")
+_ONE_AT_A_TIME = RLock()
+"""msgspec reads a type when something is first converted to it, and the process ends with a segmentation
+fault where two threads do that at once."""
 
 
 class RuleError(ValueError):
@@ -60,10 +64,15 @@ class Choice:
         return cls.kinds[named[0]]
 
 
+def _converted(value: Any, kind: type[T]) -> T:
+    with _ONE_AT_A_TIME:
+        return msgspec.convert(value, kind, dec_hook=_choose)
+
+
 def convert(kind: type[T], value: Any, where: str) -> T:
     """`value` as its type. `where` begins the message of the RuleError: file and rule."""
     try:
-        return msgspec.convert(value, kind, dec_hook=_choose)
+        return _converted(value, kind)
     except (msgspec.ValidationError, ValueError) as error:
         problem = next(problems(kind, value), str(error))
     raise RuleError(f"{where}: {problem}")
@@ -79,7 +88,7 @@ def entries(kind: type[T], content: Any, key: str, named_by: str, file: str) -> 
     for entry in content.get(key, ()):
         name = entry.get(named_by, "?") if isinstance(entry, dict) else "?"
         try:
-            good.append(msgspec.convert(entry, kind, dec_hook=_choose))
+            good.append(_converted(entry, kind))
         except (msgspec.ValidationError, ValueError):
             wrong += [f"{file}: {name}: {problem}" for problem in problems(kind, entry)]
     return good, wrong
@@ -88,13 +97,13 @@ def entries(kind: type[T], content: Any, key: str, named_by: str, file: str) -> 
 def _choose(kind: type, value: Any) -> Any:
     if not issubclass(kind, Choice):
         raise NotImplementedError
-    return kind(msgspec.convert(value, kind.kind_of(value), dec_hook=_choose))
+    return kind(_converted(value, kind.kind_of(value)))
 
 
 def problems(kind: Any, value: Any, path: str = "") -> Iterator[str]:
     """All that is wrong with a value: `steps[1].mim: unknown key, did you mean min?`."""
     try:
-        msgspec.convert(value, kind, dec_hook=_choose)
+        _converted(value, kind)
         return
     except (msgspec.ValidationError, ValueError) as error:
         message = str(error).partition(" - at ")[0]

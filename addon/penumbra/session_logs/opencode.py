@@ -11,16 +11,19 @@ tables are those of packages/opencode/src/session/session.sql.ts: `message` and 
              {"type": "step-finish", "tokens": {"input", "cache": {"read", "write"}}}
 
 A step is a request; `tokens.input` is what was not in the cache. A message of the model with `summary` stands
-in the place of the history before it. The database is opened so that nothing is written, not even a lock.
+in the place of the history before it. The database is opened so that nothing is written, not even a lock;
+where its journal (`-wal`) holds what is new, both are copied, since reading it would write beside it.
 """
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import quote
 
@@ -40,6 +43,8 @@ from penumbra.session_logs.log_values import mapping, seconds, text, whole
 
 NAME = "opencode"
 PATTERNS = ("**/opencode.db", "**/opencode-*.db")
+_COPIES = 3
+"""So often it is copied where somebody writes to it meanwhile."""
 _MAGIC = b"SQLite format 3\0"
 
 
@@ -63,8 +68,7 @@ def read(path: Path, counts: LogCounts) -> Iterator[LoggedConversation]:
     """The conversations of a database. Raises OSError."""
     try:
         # What another process writes meanwhile may be missing; it is never waited for or disturbed.
-        place = f"file:{quote(str(path))}?mode=ro&immutable=1"
-        with closing(sqlite3.connect(place, uri=True)) as database:
+        with _at_rest(path) as place, closing(sqlite3.connect(place, uri=True)) as database:
             sessions = database.execute(
                 "SELECT DISTINCT session_id FROM message ORDER BY session_id"
             ).fetchall()
@@ -72,6 +76,24 @@ def read(path: Path, counts: LogCounts) -> Iterator[LoggedConversation]:
                 yield from _session(database, session, counts)
     except sqlite3.Error as error:
         raise OSError(f"{path}: {error}") from None
+
+
+@contextmanager
+def _at_rest(path: Path) -> Iterator[str]:
+    """The address of a database that nobody writes to. Raises OSError."""
+    journal = path.with_name(f"{path.name}-wal")
+    if not journal.is_file() or not journal.stat().st_size:
+        yield f"file:{quote(str(path))}?mode=ro&immutable=1"
+        return
+    with TemporaryDirectory(prefix="penumbra-") as folder:
+        copy = Path(folder) / "opencode.db"
+        for _ in range(_COPIES):
+            before = [(file.stat().st_mtime_ns, file.stat().st_size) for file in (path, journal)]
+            shutil.copyfile(path, copy)
+            shutil.copyfile(journal, f"{copy}-wal")
+            if before == [(file.stat().st_mtime_ns, file.stat().st_size) for file in (path, journal)]:
+                break
+        yield f"file:{quote(str(copy))}"
 
 
 def _session(database: sqlite3.Connection, session: Any, counts: LogCounts) -> Iterator[LoggedConversation]:

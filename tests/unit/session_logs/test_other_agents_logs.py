@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,22 @@ def _database(path: Path, messages: list[tuple[str, Line, list[Line]]]) -> Path:
                 database.execute("INSERT INTO part VALUES (?, ?, 's', ?)", row)
     database.close()
     return path
+
+
+def test_what_opencode_has_only_in_its_journal_is_read_and_nothing_written(tmp_path: Path) -> None:
+    path = tmp_path / "opencode.db"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("CREATE TABLE message (id, session_id, data)")
+        database.execute("CREATE TABLE part (id, message_id, session_id, data)")
+        database.execute("INSERT INTO message VALUES ('m1', 's', '{\"role\":\"user\"}')")
+        database.execute("INSERT INTO part VALUES ('p1', 'm1', 's', '{\"type\":\"text\",\"text\":\"look\"}')")
+        database.commit()
+        before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+        assert before["opencode.db-wal"]
+        (conversation,) = opencode.read(path, LogCounts())
+        assert _said(conversation) == ["look"]
+        assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 
 def test_opencode_steps_of_a_message_are_requests(tmp_path: Path) -> None:
