@@ -26,8 +26,8 @@ Says what Penumbra keeps on this disk, and where.
 
 The proxies that run here have to be stopped first. A conversation that goes on later sends its results as
 they come: the provider's cache is written again once, and thinking that is bound to the earlier form may be
-refused. The CA stays (`penumbra ca remove`), and so do files that you have named yourself: settings, rules,
-events, flows that mitmproxy has saved.
+refused. The CA stays (`penumbra ca remove`), and so does what others may use too, or you have named yourself:
+a shared store (penumbra_store), settings, rules, events, flows that mitmproxy has saved.
 
 Exit code: 0, or 1 if a proxy runs here or something can't be deleted.
 """
