@@ -408,8 +408,11 @@ class Engine:
             return request
         together = session.together(incoming.headers, request.document, request.conversation.opening)
         caller = callers.caller(self._key, incoming, request)
-        arms, conversations = self._stores.arms, self._stores.conversations
-        request = await holdout.in_its_arm(request, caller, together, self._key, arms, conversations)
+        stores = self._stores
+        known = (stores.arms, stores.conversations)
+        request = await holdout.in_its_arm(
+            request, caller, together, self._key, *known, is_whole=stores.is_whole
+        )
         if not request.arm.is_held_out:
             return request
         heavy = len(incoming.body) > request.settings.offload_bytes

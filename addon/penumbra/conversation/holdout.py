@@ -21,17 +21,24 @@ _WHOLE = 1 << 64
 
 
 async def in_its_arm(
-    request: Request, caller: Caller, together: str, key: bytes, arms: Arms, conversations: Conversations
+    request: Request,
+    caller: Caller,
+    together: str,
+    key: bytes,
+    arms: Arms,
+    conversations: Conversations,
+    *,
+    is_whole: bool = True,
 ) -> Request:
     """The request, which knows its arm. `together`: as `session.together` has it; `key`: the
-    installation's."""
+    installation's. `is_whole`: what is decided now will be known later, too."""
     settings = request.settings
     if not together:
         return request
     name = _hash(together.encode("utf-8", "surrogatepass"), caller.owner, b"penumbra arm")
     arm = (await arms.get([name])).get(name)
     if arm is None:
-        if not _compares(settings):
+        if not (_compares(settings) and is_whole):
             return request
         begins = request.conversation.last_response < 0
         if begins and (await conversations.past(caller.conversation())).idle is None:

@@ -91,7 +91,8 @@ def parse(arguments: str) -> Query | str:
     pattern = value.get("pattern")
     if pattern is not None and (not isinstance(pattern, str) or len(pattern) > _PATTERN_CHARACTERS):
         return f'"pattern" must be a text of at most {_PATTERN_CHARACTERS:,} characters.'
-    lines = _range(value.get("lines"))
+    within, offset = _within(value.get("lines"))
+    lines = _range(within)
     if lines is None:
         return '"lines" must be a range such as "120-180".'
     return Query(
@@ -101,7 +102,7 @@ def parse(arguments: str) -> Query | str:
         context=min(_number(value.get("context"), _CONTEXT_LINES), _MOST_CONTEXT_LINES),
         first=lines[0],
         last=lines[1],
-        offset=_number(value.get("offset"), 0),
+        offset=offset or _number(value.get("offset"), 0),
     )
 
 
@@ -160,7 +161,7 @@ def _page(text: str, start: int, end: int, query: Query, tool: str, page_bytes: 
     if text[stop - 1] == "\n":
         after = f'lines="{last_line + 1}-{until}"'
     else:
-        after = f'lines="{last_line}-{until}", offset={stop}'
+        after = f'lines="{last_line}-{until}@{stop}"'
     place = f"Lines {_line_at(text, start):,}-{last_line:,} of {total:,}"
     if text[stop - 1] != "\n" or (start and text[start - 1] != "\n"):
         place += f", characters {start:,}-{stop:,} of {len(text):,}"
@@ -290,6 +291,14 @@ def _row(lines: list[str], number: int, hit: int | None, most: int) -> str:
 def _bare(ref: str) -> str:
     """The reference itself, if the model copied the marker around it."""
     return ref.strip().removeprefix("<<<SHADOW:").removesuffix(">>>")
+
+
+def _within(value: Any) -> tuple[Any, int]:
+    """Lines, and the character of the original from which on they are wanted, as "5-9@1200" has both."""
+    if not isinstance(value, str) or "@" not in value:
+        return value, 0
+    lines, _, offset = value.partition("@")
+    return lines, _number(offset.strip(), 0)
 
 
 def _range(value: Any) -> tuple[int | None, int | None] | None:

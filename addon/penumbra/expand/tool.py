@@ -25,8 +25,7 @@ EDITING_LEGEND = (
 )
 _DESCRIPTION = (
     "Full text behind <<<SHADOW:id>>>, or its lines that match `pattern` (RE2), or `lines` 120-180. "
-    "Use it instead of guessing or calling again. [N lines: same as in …] stands for lines that an earlier "
-    "result shows, named by its call. "
+    "Use it, don't guess or rerun. [N lines: same as in …]: the named earlier result shows them. "
 )
 _PARAMETERS = encode(
     {
@@ -35,13 +34,13 @@ _PARAMETERS = encode(
             "id": {"type": "string"},
             "pattern": {"type": "string"},
             "lines": {"type": "string"},
-            "offset": {"type": "integer"},
         },
         "required": ["id"],
     }
 )
-"""As few bytes as will do, since they are sent with every request. `expand` takes `ignore_case` and
-`context` too, and its answers tell when an `offset` helps."""
+"""As few bytes as will do, since they are sent with every request: in small conversations they are most of
+what it costs. `query` takes `ignore_case`, `context` and `offset` too; where a part begins within a line, its
+answers say so in `lines`."""
 
 
 def tool(name: str) -> Tool:

@@ -10,9 +10,15 @@ import pytest
 from penumbra.store import trial
 from penumbra.store.key_file import installation_key
 from support.agents.agent import AnthropicAgent, bash
+from support.agents.websocket_caller import opened
 from support.mitm import eventually
 from support.upstream.script import turn
 
+ASKED = '{"role":"user", "content":"Which job is slow?"}'
+CALLED = (
+    '{"type":"function_call", "call_id":"call_1", "name":"shell", "arguments":"{}"}, '
+    '{"type":"function_call_output", "call_id":"call_1", "output":"' + "idle, nothing to do\\\\n" * 300 + '"}'
+)
 USAGE = {"input_tokens": 400, "cache_read_input_tokens": 1_000, "cache_creation_input_tokens": 0}
 
 
@@ -52,9 +58,11 @@ def talker(clients: Any, upstream: Any) -> Any:
     return lambda proxy, name: Talker(clients, proxy, upstream, name)
 
 
-def test_both_arms_over_a_restart(own_proxy: Any, talker: Any, clients: Any, tmp_path: Any) -> None:
+def test_both_arms_over_a_restart(
+    own_proxy: Any, talker: Any, clients: Any, upstream: Any, tmp_path: Any
+) -> None:
     events = tmp_path / "events.jsonl"
-    proxy = own_proxy("regular", penumbra_holdout="50%", penumbra_events=str(events))
+    proxy = own_proxy("reverse", penumbra_holdout="50%", penumbra_events=str(events))
 
     def arm() -> str:
         eventually(lambda: events.exists() and events.read_text().endswith("\n"))
@@ -73,7 +81,7 @@ def test_both_arms_over_a_restart(own_proxy: Any, talker: Any, clients: Any, tmp
     assert "50% of new conversations held out" in proxy.log()
 
     # Over a restart, and whatever becomes of the option.
-    proxy.restart(penumbra_holdout="off")
+    proxy.restart(penumbra_holdout="100%")
     for name, made in arms.items():
         made.goes_on(clients, proxy)
         requests = made.works()
@@ -82,8 +90,17 @@ def test_both_arms_over_a_restart(own_proxy: Any, talker: Any, clients: Any, tmp
         assert tools == ["Bash", "Read", *(["expand_context"] if name == "shortened" else [])]
         assert arm() == name
     later = talker(proxy, "begun later")
-    assert not later.as_it_came(later.works())
-    assert arm() == ""
+    assert later.as_it_came(later.works())
+
+    # The same of a WebSocket, whose responses count though nothing of them is held back.
+    frame = '{"type" : "response.create", "model":"gpt-5.5", "prompt_cache_key":"socket", "tools":[%s], "input":[%s]}'
+    tool = '{"type":"function", "name":"shell", "parameters":{}}'
+    with opened(proxy, "sk-1") as socket:
+        for said in (ASKED, f"{ASKED}, {CALLED}"):
+            socket.send(frame % (tool, said))
+            while '"type": "response.completed"' not in socket.recv(30):
+                pass
+            assert upstream.asked()[-1].raw_body.decode() == frame % (tool, said)
 
     proxy.stop()
     store = next(proxy.home.rglob("penumbra.sqlite"))

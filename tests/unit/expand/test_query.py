@@ -86,7 +86,10 @@ def test_the_marker_around_an_id_is_taken_off() -> None:
 def test_odd_numbers_are_left_out() -> None:
     for value in (-1, True, "x", 1.5, None, [], 1 << 60):
         assert query(offset=value, context=value) == query()
-    assert query(offset="12").offset == 12
+    assert query(offset="12").offset == query(lines="@12").offset == 12
+    # As conversations have it that began before the same stood in the lines.
+    assert query(lines="2-5", offset=40) == query(lines="2-5 @ 40")
+    assert query(lines="2-5@x") == query(lines="2-5")
     assert query(context=1000).context == 50
 
 
@@ -151,10 +154,9 @@ def follow(text: str, page_bytes: int, **more: Any) -> tuple[list[str], int]:
         if not mark:
             return [*pieces, rest], count
         lines = re.search(r'lines="([^"]+)"', tail)
-        offset = re.search(r"offset=(\d+)", tail)
         assert lines is not None
-        arguments = {"lines": lines[1], **({"offset": int(offset[1])} if offset else {})}
-        pieces.append(body.removesuffix("\n") if offset else body)
+        arguments = {"lines": lines[1]}
+        pieces.append(body.removesuffix("\n") if "@" in lines[1] else body)
     raise AssertionError("it never ends")
 
 
@@ -174,7 +176,7 @@ def test_pages_break_between_lines_if_they_can() -> None:
     )
     inside = ask("x" * 300, page_bytes=100)
     assert inside.startswith("[Lines 1-1 of 1, characters 0-100 of 300]\n")
-    assert 'lines="1-1", offset=100' in inside
+    assert 'lines="1-1@100"' in inside
 
 
 def test_pages_are_smaller_than_what_is_cut() -> None:
