@@ -16,7 +16,7 @@ ALL_HELP = (
     "leave nothing to a sample: every cut of long streams, every input, every combination of parameters"
 )
 FAST_HELP = (
-    "only tests that start no proxy, with a third of the inputs, a fourth of the cuts and every fourth case"
+    "only tests that start no proxy, with a third of the inputs, an eighth of the cuts and every fourth case"
 )
 FAST_STEP = 4
 """Of the cases of a long table."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 EVERYWHERE = False
 """Set by `scripts/test --all`: long streams are cut at every byte too."""
 FEW = False
-"""Set by `scripts/test --fast`: of the places every fourth."""
+"""Set by `scripts/test --fast`: of the places every eighth."""
 SHORT = 1_000
 """Bytes; a stream of no more is always cut at every byte."""
 _STEP = 17
@@ -19,7 +19,7 @@ def places(*streams: bytes) -> Sequence[int]:
     """The places, from 0 to the longest stream's length. Of a long one: around all line ends, escapes and
     parts of characters, and every 17th."""
     usual = _places(streams)
-    return [*usual[::4], usual[-1]] if FEW else usual
+    return [*usual[::8], usual[-1]] if FEW else usual
 
 
 def _places(streams: Sequence[bytes]) -> Sequence[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
+from collections import Counter
 from importlib import import_module
 
 import penumbra
@@ -14,3 +15,13 @@ def test_every_module_is_imported() -> None:
     for name in names:
         if not name.endswith("__main__"):
             import_module(name)
+
+
+def test_no_two_modules_have_one_name() -> None:
+    """A name stands for one thing, so that a file is found by it."""
+    names = Counter(
+        found.name.rpartition(".")[2]
+        for found in pkgutil.walk_packages(penumbra.__path__, "penumbra.")
+        if not found.ispkg and not found.name.endswith("__main__")
+    )
+    assert [name for name, count in names.items() if count > 1] == []

@@ -76,4 +76,4 @@ def test_fast_cuts_at_fewer_places(monkeypatch: pytest.MonkeyPatch) -> None:
     few = cuts.places(stream)
     assert set(few) < usual
     assert (few[0], few[-1]) == (0, len(stream))
-    assert len(usual) / 5 < len(few) < len(usual) / 3
+    assert len(usual) / 9 < len(few) < len(usual) / 7
