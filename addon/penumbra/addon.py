@@ -170,7 +170,9 @@ class Penumbra:
         self.page.changed()
 
     def _forget(self) -> None:
-        """Empty the store."""
+        """Empty the store. Raises CommandError."""
+        if self.settings.store:
+            raise exceptions.CommandError("the store is shared (penumbra_store): other proxies need it")
         self.engines.forget()
         self.observation.forget()
 

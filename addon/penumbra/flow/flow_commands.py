@@ -31,7 +31,7 @@ class FlowCommands:
         contents: Contents,
         forget: Callable[[], None],
     ) -> None:
-        """`forget` empties the store."""
+        """`forget` empties the store, or raises CommandError."""
         self._explainer = explainer
         self._memory = memory
         self._texts = texts
@@ -92,9 +92,9 @@ class FlowCommands:
     @command.command("penumbra.forget")
     def forget(self) -> None:
         """Forget all that is kept of conversations, in memory and on disk, but for their figures."""
+        self._forget()
         self._texts.clear()
         self._memory.clear()
-        self._forget()
         _log.warning(
             "Penumbra has forgotten what it kept of conversations. One that goes on sends earlier results "
             "as they come: the provider's cache is written again once, and thinking that is bound to the "
