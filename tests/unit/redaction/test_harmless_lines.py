@@ -5,6 +5,8 @@ from __future__ import annotations
 from penumbra.redaction.redactor import Redactor
 
 LINES = r"""
+LOCAL_MODEL_PROXY_API_KEY=local-proxy
+DB_USERNAME=postgres DB_PASSWORD=postgres
 Testing API Key: AIzaS...xSFh8
 key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 app = make_app(proxy_token="s3cr3t-token")

@@ -92,6 +92,10 @@ _NO_NAME_BEFORE = (b"/", b"#", b"?", b"&")
 """In front of the parts of an address."""
 _WORD_BEFORE = re.compile(rb"([A-Za-z]{1,24})[ ]\Z")
 _TEST_NAME = re.compile(rb"[A-Za-z_]\w*(?:[/.:\[-][^\s\"']*)?(?=[\s\"'(\\]|\Z)")
+_JOINTS = re.compile(rb"[-_.]")
+_USER = re.compile(rb"(?i)user(?:[_-]?name)?[^\w\n]{1,12}\Z")
+_USER_REACH = 160
+"""Bytes in front of a password in which its user may stand."""
 _OPTION = re.compile(r"[a-z_]+:|--?[a-z]|.*passw", re.IGNORECASE)
 """What a list beside `password` may hold that is none: `min:8`, `--stdin`, `password_confirmation`."""
 _DASHES = re.compile(rb"--?[A-Za-z0-9-]{2,60}")
@@ -234,12 +238,19 @@ def _says_passed(data: bytes, start: int, end: int, value: Value) -> bool:
 
 
 def _repeats(data: bytes, value: Value, written: str) -> bool:
-    """Whether the value says a word of its name again, as what is set up for tests does:
-    `POSTGRES_PASSWORD=postgres`. It tells nothing that the name does not."""
+    """Whether the value says words of its name again, or its user's name, as what is set up for tests does:
+    `POSTGRES_PASSWORD=postgres`, `LOCAL_PROXY_KEY=local-proxy`. It tells nothing that they do not."""
     text = data[value.start : value.end][: len(written) + 1]
     if text == written.encode():
         return True
-    return text.isalpha() and text.isascii() and text.lower() in written.lower().encode()
+    name = written.lower().encode()
+    if all(word.isalpha() and word in name for word in _JOINTS.split(text.lower())):
+        return True
+    if not text.isalpha() or not text.isascii() or len(text) < value.end - value.start:
+        return False
+    before = data[max(0, value.start - _USER_REACH) : value.start]
+    at = before.rfind(text)
+    return at >= 0 and _USER.search(before[:at]) is not None
 
 
 def _judged(data: bytes, value: Value, name: Name, strength: Strength, rests: _Rests) -> Span | None:
