@@ -294,7 +294,7 @@ class Engine:
         self._stores.follow(conversation, state, keys)
         past = await self._stores.decisions.get(keys)
         redact = self._also_known_values(request, caller, redact)
-        if not whole and state.idle is None:
+        if self._stores.is_recent and state.idle is None:
             # Most conversations have had the injected tool from their first request on.
             request = replace(request, settings=replace(request.settings, adopt="compress"))
         prepared = await self._prepare(incoming, request, state, caller, past)

@@ -6,7 +6,7 @@ of printing would be used. Base units; no label has a value for each session.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from penumbra import __version__
 from penumbra.metrics.groups import ResultSums
@@ -20,9 +20,31 @@ Family = tuple[str, str, str, list[Sample]]
 """Name, type, help, samples."""
 
 
-def text(metrics: Metrics) -> str:
-    """All of them."""
-    return "".join(line + "\n" for family in _families(metrics) for line in _lines(*family))
+def text(metrics: Metrics, store: Mapping[str, float] | None = None) -> str:
+    """All of them. `store`: those of a store that several proxies share; None: there is none."""
+    families = [*_families(metrics), *_of_store(store or {})]
+    return "".join(line + "\n" for family in families for line in _lines(*family))
+
+
+_STORE = {
+    "up": "Whether the shared store takes what is written.",
+    "owed_rows": "Rows that wait to be written to it.",
+    "round_trips_total": "Round trips to it.",
+    "commands_total": "Commands in them.",
+    "sent_bytes_total": "Sent to it.",
+    "received_bytes_total": "Received from it.",
+    "seconds_total": "Spent in round trips.",
+    "failures_total": "Times that it failed.",
+    "outages_total": "Times that it failed after it had been well.",
+    "conflicts_total": "Decisions that another proxy had made first.",
+    "forgotten_rows_total": "Rows that were owed and are lost.",
+}
+
+
+def _of_store(store: Mapping[str, float]) -> Iterator[Family]:
+    for name, value in store.items():
+        kind = "counter" if name.endswith("_total") else "gauge"
+        yield f"store_{name}", kind, _STORE[name], [({}, value)]
 
 
 def _families(metrics: Metrics) -> Iterator[Family]:

@@ -157,6 +157,23 @@ class SharedStore:
         """Rows that wait to be written."""
         return len(self._owed)
 
+    def told(self) -> dict[str, float]:
+        """Its figures by name, as Prometheus has them; counters end in `_total`."""
+        figures = self.figures
+        return {
+            "up": float(self.is_whole),
+            "owed_rows": self.owed,
+            "round_trips_total": figures.round_trips,
+            "commands_total": figures.commands,
+            "sent_bytes_total": figures.bytes_sent,
+            "received_bytes_total": figures.bytes_received,
+            "seconds_total": figures.seconds,
+            "failures_total": figures.failures,
+            "outages_total": self.outage.count,
+            "conflicts_total": figures.conflicts,
+            "forgotten_rows_total": figures.forgotten,
+        }
+
     def seal(self, table: str) -> Seal:
         """What the records of a table are sealed with."""
         return Seal(self._records, table)

@@ -89,6 +89,11 @@ class Stores:
         return self.shared is None or self.shared.outage.is_settled
 
     @property
+    def is_recent(self) -> bool:
+        """Whether conversations may have begun that it does not know: it failed, or did so not long ago."""
+        return self.shared is not None and self.shared.outage.is_recent
+
+    @property
     def is_away(self) -> bool:
         """Whether nothing can be looked up but in memory."""
         return self.shared is not None and self.shared.outage.reach is Reach.AWAY

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from penumbra.metrics import exposition
+from penumbra.metrics.totals import Metrics
 from penumbra.store import conversations, decisions, exchanges
 from penumbra.store.conversations import Conversations, LearnedLimits
 from penumbra.store.decisions import Decision, Facts
@@ -261,6 +263,18 @@ def test_a_database_of_values_is_not_empty_once_anybody_has_put_one(redis: Redis
             assert not await ledger(other).is_empty()
 
     run(test)
+
+
+def test_its_figures_are_exposed(redis: RedisServer) -> None:
+    async def test() -> None:
+        async with proxies(redis, 1) as (store,):
+            await ledger(store).put({b"a": ONE})
+            told = exposition.text(Metrics(lambda: None), store.told())
+            assert "penumbra_store_up 1.0\n" in told
+            assert "# TYPE penumbra_store_commands_total counter" in told
+
+    run(test)
+    assert "penumbra_store" not in exposition.text(Metrics(lambda: None))
 
 
 def test_pauses_grow_and_differ() -> None:

@@ -43,6 +43,12 @@ class Contents:
         """One of them with its turns."""
         return overview.session(self.metrics.journal, name)
 
+    def store(self) -> dict[str, float] | None:
+        """Figures of the store that several proxies share; None: there is none."""
+        with self.lease() as lease:
+            shared = lease.engine.shared
+            return None if shared is None else shared.told()
+
     async def past(self) -> list[Record]:
         """The days of the history."""
         with self.lease() as lease:

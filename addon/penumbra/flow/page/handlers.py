@@ -202,7 +202,7 @@ class Pause(Guarded):
 class Scrape(Guarded):
     def get(self) -> None:
         self.set_header("Content-Type", exposition.CONTENT_TYPE)
-        self.finish(exposition.text(self.page.contents.metrics))
+        self.finish(exposition.text(self.page.contents.metrics, self.page.contents.store()))
 
 
 class Events(Guarded):
