@@ -174,7 +174,7 @@ class Settings:
         65_536,
         size(1, 1024**2),
         "Results above this size are cut around their critical lines; files that are read, above "
-        "15/32 of it where the rest can be asked for.",
+        "5/8 of it where the rest can be asked for.",
         pipe=True,
         per_request=True,
     )

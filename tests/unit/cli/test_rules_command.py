@@ -61,14 +61,16 @@ def test_a_family_of_the_users(tried: Any) -> None:
 
 
 def test_the_example_holds(tried: Any) -> None:
-    out = tried("?? src/api/a.py\n?? src/api/b.py\n?? src/api/c.py\n", "git status -s", "--lossless")
+    out = tried("".join(f"?? src/api/{n}.py\n" for n in range(12)), "git status -s", "--lossless")
     (example,) = yaml.safe_load(out.partition("read it first:\n\n")[2])
     assert list(problems(convert(CommandExample, example, ""))) == []
 
 
 def test_colours_are_taken_off_before_the_family_is_asked(tried: Any) -> None:
     out = tried(
-        "".join(f"\x1b[31m?? src/api/{name}.py\x1b[0m\n" for name in "abcd"), "git status -s", "--lossless"
+        "".join(f"\x1b[31m?? src/api/{name}.py\x1b[0m\n" for name in "abcdefghijkl"),
+        "git status -s",
+        "--lossless",
     )
     assert "family    git-status (ours)\n" in out
     (example,) = yaml.safe_load(out.partition("read it first:\n\n")[2])

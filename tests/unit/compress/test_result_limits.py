@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import replace
 from itertools import pairwise
 
@@ -60,7 +61,7 @@ KINDS: dict[str, tuple[str, object, str]] = {
     "list": (
         "Glob",
         {"pattern": "*"},
-        "\n".join(f"/srv/{words(n, 3).replace(' ', '/')}/{n}.py" for n in range(900)),
+        "\n".join(f"/srv/{words(n, 3).replace(' ', '/')}/{n}.py" for n in range(1_200)),
     ),
     "report": ("Task", {"prompt": "x"}, PAGE * 3),
     "inside of JSON": ("Bash", {"command": "./x"}, json.dumps({"output": PAGE, "exit_code": 0})),
@@ -88,7 +89,7 @@ def test_no_ratio_is_met_by_loss_where_nothing_may_be_lost(kind: str) -> None:
 
 def test_what_is_read_is_cut_at_its_part_of_the_hard_limit_and_never_for_a_ratio() -> None:
     read = ("Read", {"file_path": "/a/b.py"})
-    enough = -(-size(SOURCE) * 32 // 15)
+    enough = -(-size(SOURCE) * 8 // 5)
     wanted = Policy(lossy=True, overhead=PREFIX, target_ratio=0.1, max_output_bytes=enough)
     assert shorten(ToolOutput(SOURCE, *read), wanted, Redacted, str).text == SOURCE
     wanted = replace(wanted, max_output_bytes=enough - 3)
@@ -145,3 +146,17 @@ def test_the_limit_goes_on_evenly_where_lines_are_no_longer_compared() -> None:
     assert max(abs(one - other) for one, other in pairwise(limits[:-2])) < 100
     assert limits[-2:] == [6_708, 4_500]
     assert max(limits) == limit(new_facts.LONGEST) == 13_416
+
+
+def test_a_text_that_its_account_would_shorten_by_less_than_a_quarter_stays_whole() -> None:
+    policy = Policy(lossy=True, overhead=PREFIX)
+    whole: list[int] = []
+    chance = random.Random(1)
+    for lines in range(60, 300, 4):
+        text = "\n".join(f"{chance.getrandbits(180):x}" for _ in range(lines))
+        shown = shorten(ToolOutput(text, "Bash", {"command": "./x"}, "c1"), policy, Redacted, str).text
+        if " in part; " not in shown:
+            whole.append(size(shown))
+        else:
+            assert size(shown) <= 0.8 * size(text)
+    assert 5_000 < max(whole) <= 6_000

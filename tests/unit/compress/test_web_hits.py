@@ -34,7 +34,7 @@ WORDS = [
 ]
 MARKDOWN = "A search for 'sails' found 12 results:\n\n" + "".join(
     f"{n}. [{WORDS[n]} and {WORDS[n + 2]}](https://example.com/sails/{WORDS[n]})\nDate: Mar {n}, 2025\n\n"
-    + " ".join(WORDS[(n * k + k // 3) % 16] for k in range(150 + n))
+    + " ".join(WORDS[(n * k + k // 3) % 16] for k in range(260 + n))
     + "\n\n"
     for n in range(1, 13)
 )

@@ -21,7 +21,7 @@ from penumbra.compress.calls import log_files
 from penumbra.compress.calls.family_rules import excerpt_sizes, prints
 from penumbra.compress.critical_lines import Severity
 from penumbra.compress.failure_lines import FailureLines
-from penumbra.compress.result import Mode
+from penumbra.compress.result import Mode, Policy
 from penumbra.compress.size import encode, exceeds, size
 from penumbra.compress.stage import Shape, Source, is_readable
 from penumbra.compress.stages import (
@@ -56,8 +56,8 @@ _LIMITS = {
     Kind.COMMAND: (4_500, 30),
     Kind.SEARCH: (6_000, 55),
     Kind.LIST: (16_000, 120),
-    Kind.WEB: (6_000, 45),
-    Kind.HITS: (6_000, 45),
+    Kind.WEB: (8_000, 60),
+    Kind.HITS: (8_000, 60),
     Kind.DIFF: (5_000, 25),
     Kind.JSON: (7_000, 55),
     Kind.REPORT: (32_000, 0),
@@ -68,7 +68,7 @@ bytes is multiplied by. Of a text four times as large twice as much may be told.
 its lines to be compared, room is taken blindly, so that it falls again."""
 _MOST = 24_000
 """Bytes above which no account grows."""
-_FILE = 15 / 32
+_FILE = 5 / 8
 """Part of the hard limit that a file may have: what is larger is read for a part of it, and the rest can be
 asked for."""
 _SHARE = 0.75
@@ -89,6 +89,9 @@ _TELLING_KEY = re.compile(rb"(?i)err|fail|exception|trace|stdout|stderr|output|l
 """Keys of texts that programs wrote."""
 _HEADINGS = 8
 """Part of an account, as a divisor, that is set aside for headings where its lines are not compared."""
+_WORTH_IT = 0.75
+"""Part of a text that its account is at most: a turn in which the model asks for the rest costs more than the
+last quarter of most texts."""
 _LEAST = 1_000
 """No wish for a smaller result makes an account smaller than this many bytes."""
 _LONGEST_PATH = 400
@@ -117,7 +120,7 @@ def excerpt(text: str, source: Source) -> str | None:
     if kind in (Kind.WEB, Kind.OTHER) and exceeds(text, limit_of(kind, source)) and _lists_hits(text, source):
         kind = Kind.HITS
     limit = limit_of(kind, source)
-    if not exceeds(text, limit):
+    if not exceeds(text, limit) or not _is_worth_it(text, kind, limit, source.policy):
         return None
     heading = _heading(kind, source)
     room = limit - size(source.policy.overhead) - size(heading) - 1
@@ -138,6 +141,13 @@ def excerpt(text: str, source: Source) -> str | None:
     )
     told = names_left_out.line(text, written, names) if names else ""
     return f"{heading}\n{written}{told}"
+
+
+def _is_worth_it(text: str, kind: Kind, limit: int, policy: Policy) -> bool:
+    """Whether so small an account saves enough for what it may cost to ask for the rest."""
+    if kind is Kind.FILE or policy.target_ratio is not None:
+        return True
+    return exceeds(text, min(int(limit / _WORTH_IT), policy.max_output_bytes))
 
 
 def _lists_hits(text: str, source: Source) -> bool:
