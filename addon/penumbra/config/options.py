@@ -526,8 +526,9 @@ def read_value(parser: Parser[T], key: str, value: Any) -> T:
     try:
         return parser.read(value)
     except SettingsError as error:
-        # A key is not shown, whatever shape it has.
-        got = "(hidden)" if key.endswith("api_key") else shown(value)
+        # A key is not shown, whatever shape it has, nor where a password may stand.
+        is_hidden = parser is STORE or key.lower().endswith(("api_key", "store_key"))
+        got = "(hidden)" if is_hidden else shown(value)
         raise SettingsError(f"{key}: got {got}, allowed: {error}") from None
 
 

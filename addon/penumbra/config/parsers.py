@@ -16,6 +16,7 @@ from penumbra import redaction
 from penumbra.compress.result import Mode
 from penumbra.config import page_place
 from penumbra.config.page_place import PagePlace
+from penumbra.config.store_url import is_store_url
 from penumbra.config.tool_compaction import ToolCompaction
 
 
@@ -75,8 +76,11 @@ def read_flag(value: Any) -> bool:
 
 def read_store(value: Any) -> str:
     text = read_text(value)
-    if text and not re.match(r"(?:redis|rediss|unix)://[^\s]", text):
-        raise SettingsError("redis://HOST:PORT, rediss://HOST:PORT or unix://PATH")
+    if text and not is_store_url(text):
+        raise SettingsError(
+            "redis://HOST:PORT, rediss://HOST:PORT or unix://PATH; what a password has in it beside letters "
+            "and digits has to be percent-encoded"
+        )
     return text
 
 

@@ -276,6 +276,8 @@ class SharedStore:
         figures.bytes_sent += sent
         figures.bytes_received += sum(len(reply) for reply in replies if isinstance(reply, bytes))
         figures.seconds += time.perf_counter() - started
+        # Somebody else's value stands there, of a kind that is never ours: no record, and to be put anew.
+        replies = [None if _is_strange(reply) else reply for reply in replies]
         for error in (reply for reply in replies if isinstance(reply, Exception)):
             if not isinstance(error, exceptions.OutOfMemoryError):
                 raise error
@@ -366,6 +368,10 @@ async def _within(seconds: float, work: Awaitable[T]) -> T:
     finally:
         task.cancel()
     raise TimeoutError(f"no answer within {seconds * 1000:.0f} ms")
+
+
+def _is_strange(reply: Any) -> bool:
+    return isinstance(reply, exceptions.ResponseError) and str(reply).startswith("WRONGTYPE")
 
 
 def _size(row: Row) -> int:

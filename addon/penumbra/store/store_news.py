@@ -20,6 +20,8 @@ Rows = Sequence[tuple[bytes, bytes]]
 """Names and records; of some, only the name."""
 _MEMORY_BYTES = 64_000_000
 _ROW_BYTES = 200
+_LONGEST_NAME = 100
+"""Bytes; ours are shorter."""
 _PAUSE = 1.0
 _DECODER = msgspec.msgpack.Decoder(list[tuple[bytes, bytes]])
 _encode = msgspec.msgpack.Encoder().encode
@@ -40,7 +42,7 @@ class StoreNews:
     def note(self, rows: Rows) -> None:
         """Remember it here."""
         for name, record in rows:
-            if _ROW_BYTES + len(record) < _MEMORY_BYTES:
+            if len(name) <= _LONGEST_NAME and _ROW_BYTES + len(record) < _MEMORY_BYTES:
                 self._rows[name] = record
 
     def record(self, name: bytes) -> bytes | None:

@@ -45,6 +45,45 @@ def test_other_addresses_are_refused(store: str) -> None:
         load({"store": store, "store_key": KEY}, {})
 
 
+@pytest.mark.parametrize(
+    "store",
+    [
+        "redis://:Zk7q#ssWq9Xr2Lm8@host:6379/0",
+        "redis://:Zk7qWq9Xr2Lm8pa/ss@host:6379",
+        "redis://:1234/Zk7qWq9Xr2Lm8@host:6379",
+        "redis://:Zk7q?Wq9Xr2Lm8@host:6379",
+        "redis:/user:Zk7qWq9Xr2Lm8@host",
+        "redis://user:Zk7qWq9Xr2Lm8@host:63x79",
+        "redis://user:Zk7qWq9Xr2Lm8@[::1",
+        "redis://host?password=Zk7qWq9Xr2Lm8&db=x",
+        "redis://user:Zk7qWq9Xr2Lm8@host?decode_responses=true",
+    ],
+)
+def test_what_cannot_be_used_is_refused_without_its_password(store: str) -> None:
+    with pytest.raises(SettingsError, match="percent-encoded") as error:
+        load({"store": store, "store_key": KEY}, {})
+    assert not any(part in str(error.value) for part in ("Zk7q", "Wq9Xr2Lm8", "1234"))
+
+
+@pytest.mark.parametrize(
+    "store",
+    [
+        "redis://host",
+        "redis://:p%23%2F%3Fss@host:6379/0",
+        "rediss://[::1]:6380/3?ssl_ca_certs=/etc/ca.pem&ssl_cert_reqs=required",
+        "unix:///run/redis.sock?db=2&password=x",
+        "unix://user:password@/run/redis.sock",
+    ],
+)
+def test_what_can_be_used_makes_a_client(store: str) -> None:
+    pytest.importorskip("redis")
+    from penumbra.store.shared_store import SharedStore
+
+    place = shared_place(load({"store": store, "store_key": KEY}, {}))
+    assert place is not None
+    SharedStore(place).close()
+
+
 def test_redis_is_not_imported_unless_it_is_chosen() -> None:
     code = "import sys, penumbra.addon; sys.exit('redis' in sys.modules)"
     path = {"PYTHONPATH": str(Path(__file__).parents[3] / "addon")}

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 
 from penumbra.metrics import exposition
@@ -121,6 +122,31 @@ def test_a_row_that_was_put_in_anothers_place_is_not_there(redis: RedisServer) -
             names = [store.name("decisions", key) for key in (b"a", b"b")]
             redis.client.set(names[0], redis.client.get(names[1]))
             assert await ledger(store).get([b"a", b"b"]) == {b"b": OTHER}
+
+    run(test)
+
+
+def test_a_value_of_another_kind_takes_nothing_else_away(redis: RedisServer) -> None:
+    async def test() -> None:
+        async with proxies(redis, 1) as (store,):
+            table = SharedTable(store, decisions.SCHEMA, 60)
+            name = store.name("decisions", b"a")
+            redis.client.lpush(name, "of somebody else")
+            assert await table.get([b"a"]) == {}
+            assert store.is_whole
+            assert await table.settle({b"a": ONE})
+            assert redis.client.type(name) == b"string"
+
+    run(test)
+
+
+def test_what_others_tell_under_names_that_are_none_is_not_kept(redis: RedisServer) -> None:
+    async def test() -> None:
+        async with proxies(redis, 1) as (store,):
+            name = store.name("decisions", b"a")
+            store.news._take(msgspec.msgpack.encode([(b"x" * 1_000_000, b""), (name, b"")]))
+            assert store.news.record(name) == b""
+            assert sum(map(len, store.news._rows)) == len(name)
 
     run(test)
 
