@@ -19,6 +19,7 @@ from penumbra.redaction.gitleaks import Loaded
 MEMORY = Settings(database="memory")
 CHANGED: dict[str, dict[str, Any]] = {
     "database": {"database": "elsewhere.sqlite"},
+    "shared": {"store": "redis://127.0.0.1:9", "store_key": "5e" * 32},
     "database_max_bytes": {"database_max_bytes": 1_000_000},
     "ledger_ttl": {"ledger_ttl": 5.0},
     "originals_ttl": {"originals_ttl": 5.0},
