@@ -44,6 +44,8 @@ class Seen:
     _by_digest: dict[bytes, Earlier] = field(default_factory=dict)
     _by_key: dict[bytes, Earlier] = field(default_factory=dict)
     _calls: set[bytes] = field(default_factory=set)
+    _ambiguous: set[bytes] = field(default_factory=set)
+    """Keys of results whose id has come again: what refers to them goes on doing so, nothing new does."""
 
     @classmethod
     def of(cls, call_ids: Iterable[str]) -> Seen:
@@ -54,18 +56,21 @@ class Seen:
 
     def copy(self) -> Seen:
         """Another one, which goes on by itself."""
-        return Seen(self.unique, self._by_digest.copy(), self._by_key.copy(), self._calls.copy())
+        copied = (self._by_digest.copy(), self._by_key.copy(), self._calls.copy(), self._ambiguous.copy())
+        return Seen(self.unique, *copied)
 
     def note(
         self, digest: bytes, key: bytes, call_id: str, tool: str, facts: Facts, is_new: bool = False
     ) -> None:
         """A text was put into the request. Of identical ones the first counts; a reference is no text."""
-        if facts.how == "duplicate" or call_id not in self.unique or not can_name(call_id, tool):
+        if facts.how == "duplicate" or not can_name(call_id, tool):
             return
         # Too little is left of those to refer to; what refers to all of them already keeps doing so.
         lasting = facts.how not in ("superseded", "recovered")
         earlier = Earlier(key, tool, facts.loss < Loss.LOSSY, lasting, is_new)
-        if lasting:
+        if call_id not in self.unique:
+            self._ambiguous.add(key)
+        elif lasting:
             self._by_digest.setdefault(digest, earlier)
         self._by_key[key] = earlier
 
@@ -74,6 +79,7 @@ class Seen:
         self._by_digest.clear()
         self._by_key.clear()
         self._calls.clear()
+        self._ambiguous.clear()
 
     def note_held(self, digest: bytes, earlier: Earlier) -> None:
         """A text stands in a history that the provider keeps, in front of the request."""
@@ -82,11 +88,11 @@ class Seen:
     def note_call(self, call_id: str, said: bytes) -> bytes:
         """The arguments of a call stand in the request, `said` is a hash of them: the key that they can be
         referred to by, empty if they can't."""
-        if call_id not in self.unique:
+        if not _is_plain(call_id):
             return b""
         key = call_key(call_id, said)
         self._calls.add(key)
-        return key
+        return key if call_id in self.unique else b""
 
     def find(self, digest: bytes) -> Earlier | None:
         """The earlier text with this digest."""
@@ -104,10 +110,13 @@ class Seen:
         """Whether all that was ever referred to in the text with this key is still shown."""
         earlier = self._by_key.get(key)
         is_certain = earlier is None or earlier.complete or not earlier.is_new
-        return is_certain and self.is_referable(key)
+        return is_certain and self._stands(key)
 
     def is_referable(self, key: bytes) -> bool:
         """Whether parts of the text with this key can be referred to: of what it shows."""
+        return key not in self._ambiguous and self._stands(key)
+
+    def _stands(self, key: bytes) -> bool:
         earlier = self._by_key.get(key)
         return key in self._calls if earlier is None else earlier.lasting
 

@@ -215,3 +215,21 @@ def test_ids_that_occur_twice_are_no_referents():
         answer("toolu_2", LOG),
     ]
     assert "duplicate" not in how(go(body(*messages), settings=Settings(mode=Mode.SAFE)))
+
+
+def test_what_refers_to_a_result_whose_id_comes_again_keeps_its_form():
+    safe = Settings(mode=Mode.SAFE)
+    for messages, settings in (
+        ([use("toolu_1"), answer("toolu_1", LOG), use("toolu_2"), answer("toolu_2", LOG)], safe),
+        (reads(SOURCE, EDITED), None),
+        ([*WRITE, *reads(EDITED)], None),
+    ):
+        first = go(body(*messages), settings=settings)
+        assert any(decision.facts.referents for decision in first.decisions.values())
+        call_id = messages[0]["content"][0]["id"]
+        again = [*messages, use(call_id, "Other"), answer(call_id, "x")]
+        rewritten = go(body(*again), known=first.decisions, settings=settings)
+        assert contents(rewritten) == [*contents(first), "x"]
+        # What comes later does not refer to it.
+        more = [*again, use("toolu_9"), answer("toolu_9", LOG)]
+        assert "duplicate" not in how(go(body(*more), known=first.decisions, settings=safe))[-1:]
