@@ -9,13 +9,17 @@ from typing import Any
 from msgspec import Raw
 
 from penumbra.apis.prompt import Kind, Message, Part
-from penumbra.explain.text_lines import Line, Search, Show, bounded, note, said
+from penumbra.explain.text_lines import LONGEST_SEARCHED, Line, Search, Show, bounded, note, said
 from penumbra.wire.document import Document
 
 _BEGINNING = 240
 """Characters of a part in an outline."""
 _MOST_ARGUMENTS = 100
 """Lines of a call's arguments, where they are shown in full."""
+_MOST_PARTS = 1_000
+"""Of one message."""
+_DEEPEST = 20
+"""Levels of arguments that are indented."""
 _MOST_TEXT = 2_000
 """Lines of a text that is shown in full."""
 HIDDEN = "hidden from the client"
@@ -28,7 +32,7 @@ def outline(
 ) -> list[Line]:
     """A message in short. `hidden`: the injected tool's name, empty if there is none."""
     lines = [said(f"#{message.turn + 1} {show(message.role) or ('model' if message.by_model else 'item')}")]
-    for part in message.parts:
+    for part in message.parts[:_MOST_PARTS]:
         if part.kind is Kind.CALL:
             mark = f" ({HIDDEN})" if hidden and part.name == hidden else ""
             call = search.beginning(_written(document, part.arguments), _BEGINNING)
@@ -42,13 +46,13 @@ def outline(
                 words = document.string(text) or ""
                 size = f" ({len(words):,} characters)" if len(words) > _BEGINNING else ""
                 lines.append(said(f"    {one_paragraph(search.beginning(words, _BEGINNING))}{size}"))
-    return lines
+    return lines + _left_out(message)
 
 
 def in_full(document: Document, message: Message, search: Search, show: Show, hidden: str) -> list[Line]:
     """A message that the model wrote, whole."""
     lines: list[Line] = []
-    for part in message.parts:
+    for part in message.parts[:_MOST_PARTS]:
         if part.kind is Kind.CALL:
             mark = f" ({HIDDEN})" if hidden and part.name == hidden else ""
             lines.append(note(f"call {show(part.name)} {show(part.id)}{mark}"))
@@ -62,7 +66,13 @@ def in_full(document: Document, message: Message, search: Search, show: Show, hi
             for text in part.texts:
                 words = search.text(document.string(text) or "")
                 lines += bounded([said(line) for line in words.split("\n")], _MOST_TEXT)
-    return lines
+    return lines + _left_out(message)
+
+
+def _left_out(message: Message) -> list[Line]:
+    """What is said of parts that are not shown."""
+    more = len(message.parts) - _MOST_PARTS
+    return [note(f"    … {more:,} more parts")] if more > 0 else []
 
 
 def beginning_of_call(document: Document, arguments: Raw | None, search: Search) -> str:
@@ -85,8 +95,23 @@ def _written(document: Document, arguments: Raw | None) -> str:
 
 def _pretty(document: Document, arguments: Raw | None) -> str:
     written = _written(document, arguments)
+    if len(written) > LONGEST_SEARCHED:
+        return written
     try:
         value: Any = json.loads(written)
     except (ValueError, RecursionError):
         return written
-    return json.dumps(value, indent=2, ensure_ascii=False) if isinstance(value, dict | list) else written
+    if not isinstance(value, dict | list) or not _is_small(value):
+        return written
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _is_small(value: Any) -> bool:
+    """Whether it may be indented: what is deep takes many times its own size."""
+    level = [value]
+    for _ in range(_DEEPEST):
+        inner = [each.values() if isinstance(each, dict) else each for each in level]
+        level = [each for values in inner for each in values if isinstance(each, dict | list)]
+        if not level:
+            return True
+    return False

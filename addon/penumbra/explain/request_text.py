@@ -13,24 +13,27 @@ from penumbra.explain.message_text import HIDDEN, beginning_of_call, outline
 from penumbra.explain.result_facts import ResultFacts
 from penumbra.explain.text_lines import (
     MOST_LINES,
+    TOO_MUCH_TO_READ,
     Line,
     Mark,
     Search,
     Show,
     bounded,
     head,
+    is_too_much,
     note,
     said,
     wrapped,
 )
 from penumbra.wire.document import Document
 
-_MOST_READ, _MOST_BRACES = 10_000, 1_000_000
-"""Messages, and what may be objects, of a request that is read here: whoever asks for it waits."""
+_MOST_READ = 10_000
+"""Messages of a request that is read here."""
 _MOST_MESSAGES = 300
 """Of an outline."""
 _MOST_RESULTS = 2_000
 """The latest; each takes time, whether it is shown or not."""
+_MOST_TOOLS = 100
 _MOST_NEW = 50
 _LINES_OF_NEW, _LINES_OF_EARLIER = 600, 80
 """Of one result's difference."""
@@ -106,8 +109,8 @@ def lines(api: Api, body: bytes, known: Known, search: Search, show: Show) -> li
     """The whole text. Raises NotJson."""
     document = Document(body)
     place = api.wire.members(document).get(api.wire.messages)
-    if body.count(b"{") > _MOST_BRACES or len(document.items(place)) > _MOST_READ:
-        return [*wrapped(head, known.line), note("There is too much in it to be shown here.")]
+    if is_too_much(body) or len(document.items(place)) > _MOST_READ:
+        return [*wrapped(head, known.line), note(TOO_MUCH_TO_READ)]
     conversation = api.wire.read(document)
     results = _results(document, conversation, known, show)
     new = [result for result in results if result.known.is_new]
@@ -193,12 +196,13 @@ def _outline(
         return each or [f"{show(part.name)} {show(part.id)}".strip()]
 
     found: list[Line] = []
-    for part in prompt.system:
+    for part in prompt.system[:_MOST_MESSAGES]:
         for text in part.texts:
             words = document.string(text) or ""
             found.append(note(f"system, {len(words):,} characters: {search.beginning(words, 120)}"))
-    if tools := [show(name) for name in api.wire.tools(document).names]:
-        found.append(note(f"tools: {', '.join(tools[:100])}{' …' if len(tools) > 100 else ''}"))
+    if tools := list(api.wire.tools(document).names):
+        more = " …" if len(tools) > _MOST_TOOLS else ""
+        found.append(note(f"tools: {', '.join(map(show, tools[:_MOST_TOOLS]))}{more}"))
     messages = prompt.messages
     first, last = messages[: _MOST_MESSAGES // 10], messages[_MOST_MESSAGES // 10 :]
     hidden = max(0, len(messages) - _MOST_MESSAGES)

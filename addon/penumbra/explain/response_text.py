@@ -8,7 +8,19 @@ from dataclasses import dataclass
 from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import Turn
 from penumbra.explain.message_text import in_full
-from penumbra.explain.text_lines import MOST_LINES, Line, Search, Show, bounded, head, note, said, wrapped
+from penumbra.explain.text_lines import (
+    MOST_LINES,
+    TOO_MUCH_TO_READ,
+    Line,
+    Search,
+    Show,
+    bounded,
+    head,
+    is_too_much,
+    note,
+    said,
+    wrapped,
+)
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson
 
@@ -28,6 +40,8 @@ def lines(
     wire: ApiFormat, body: bytes, known: KnownResponse, search: Search, show: Show, *, stream: bool
 ) -> list[Line]:
     """The whole text. `stream`: the body is made of events."""
+    if is_too_much(body):
+        return [*wrapped(head, known.line), note(TOO_MUCH_TO_READ)]
     reader = wire.stream("") if stream else wire.body("")
     reader.feed(body)
     turn = reader.end_turn()

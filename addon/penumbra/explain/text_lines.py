@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
 
+from penumbra.compress.result import Redacted
 from penumbra.errors import RedactionError, one_line
 from penumbra.redaction.unsearchable import Redact
 
@@ -17,8 +20,12 @@ _LONGEST = 2_000
 """Characters of a line."""
 _COLUMNS = 84
 """Of what is ours to break."""
-_MOST_SEARCHED = 1_000_000
-"""Characters that are searched for secrets in one text for people: whoever asks for it waits."""
+LONGEST_SEARCHED, _MOST_SEARCHED, _SECONDS = 250_000, 1_000_000, 1.0
+"""Characters of one piece, and of all pieces, of a text for people that are searched for secrets, and seconds
+after which no other piece is: whoever asks for it waits, and all whose requests come meanwhile."""
+_MOST_BRACES = 1_000_000
+"""What may be objects in a body that is read: that takes time, too."""
+TOO_MUCH_TO_READ = "There is too much in it to be shown here."
 NOT_SEARCHED = "(not shown: it could not be searched for secrets)"
 TOO_MUCH = "(not shown: this is longer than what is searched for secrets here)"
 
@@ -75,18 +82,35 @@ class Search:
     left: int = _MOST_SEARCHED
     found: Counter[str] = field(default_factory=Counter)
     """Secrets by rule: they are in the flow as they are."""
+    clock: Callable[[], float] = time.monotonic
+    until: float = math.inf
+    """Time goes from the first piece on: at the start that one waits for the rules."""
 
     def text(self, text: str, hint: str = "") -> str:
         """The whole text without its secrets, or a note in its place."""
-        if len(text) > self.left:
+        if len(text) > min(self.left, LONGEST_SEARCHED) or self._is_late():
             return TOO_MUCH
         self.left -= len(text)
         try:
-            clean = self.redact(text, hint)
+            clean = self._searched(text, hint)
             self.found.update(clean.counts)
             return clean.text
         except RedactionError:
             return NOT_SEARCHED
+
+    def name(self, name: str, hint: str) -> Redacted:
+        """What `redact` gives, while there is time. Raises RedactionError."""
+        if self._is_late():
+            raise RedactionError("no time")
+        return self._searched(name, hint)
+
+    def _searched(self, text: str, hint: str) -> Redacted:
+        clean = self.redact(text, hint)
+        self.until = min(self.until, self.clock() + _SECONDS)
+        return clean
+
+    def _is_late(self) -> bool:
+        return self.clock() > self.until
 
     def warning(self) -> list[Line]:
         """What was found, where anything was."""
@@ -106,6 +130,11 @@ class Search:
 _BEHIND = 4_000
 Show = Callable[[str], str]
 """A name from outside, as it may be shown."""
+
+
+def is_too_much(body: bytes) -> bool:
+    """Whether a body is not read here."""
+    return body.count(b"{") > _MOST_BRACES
 
 
 def bounded(lines: list[Line], most: int, what: str = "lines") -> list[Line]:

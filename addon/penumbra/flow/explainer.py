@@ -96,8 +96,8 @@ class Explainer:
     def _told(self, make: Callable[..., list[Line]]) -> list[Line]:
         try:
             with self._lease() as lease:
-                redact = lease.engine.redact_now
-                return make(Search(redact), shown_names(redact))
+                search = Search(lease.engine.redact_now)
+                return make(search, shown_names(search.name))
         except NotJson:
             return [note("Penumbra: its body is no JSON.")]
         except Exception as error:

@@ -1,6 +1,7 @@
 """A request and a response as text: what stands there, what never does, and how much there may be."""
 
 import json
+import tracemalloc
 
 import pytest
 
@@ -11,7 +12,7 @@ from penumbra.explain import differences, request_text, response_text
 from penumbra.explain.request_text import Known, KnownResult
 from penumbra.explain.response_text import KnownResponse
 from penumbra.explain.result_facts import ResultFacts
-from penumbra.explain.text_lines import MOST_LINES, NOT_SEARCHED, Search
+from penumbra.explain.text_lines import MOST_LINES, NOT_SEARCHED, TOO_MUCH, Search
 from penumbra.redaction import ruleset
 from penumbra.redaction.redactor import Redactor
 from penumbra.redaction.shown_names import shown_names
@@ -228,3 +229,56 @@ def test_other_apis_read_alike(redact, path, data):
     assert "    call Bash c1: {}\n" in found
     assert "    result Bash c1: 7 bytes\n" in found
     assert found.endswith("\n      printed")
+
+
+class Clock:
+    """State: a quarter of a second goes by each time that it is asked."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        self.now += 0.25
+        return self.now
+
+
+def test_many_small_pieces_and_names_are_not_searched_for_long(redact):
+    searched = []
+
+    def counted(given, hint=""):
+        searched.append(given)
+        return redact(given, hint)
+
+    search = Search(counted, clock=Clock())
+    many = [{"type": "tool_use", "id": f"c{n}", "name": f"n{n}", "input": {"a": n}} for n in range(2_000)]
+    data = json.dumps({"model": "m", "messages": [{"role": "assistant", "content": many}]}).encode()
+    asked = Known("", lambda *result: KnownResult())
+    found = text(request_text.lines(API, data, asked, search, shown_names(search.name)))
+    assert len(searched) < 10
+    assert "1,000 more parts" in found
+    assert TOO_MUCH in found
+
+    # A long one can't be ended in its middle.
+    assert Search(counted).text("token=12 " * 30_000) == TOO_MUCH
+
+
+def test_deep_arguments_are_not_indented(redact):
+    deep = "[" * 500 + "0," * 20_000 + "0" + "]" * 500
+    call = f'[{{"type": "tool_use", "id": "c", "name": "n", "input": {{"a": {deep}}}}}]'
+    data = b'{"type":"message","role":"assistant","content":' + call.encode() + b',"stop_reason":"end_turn"}'
+    tracemalloc.start()
+    try:
+        response_text.lines(
+            FORMATS["anthropic"], data, KnownResponse(""), Search(redact), shown_names(redact), stream=False
+        )
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_bodies_of_too_many_objects_are_not_read(redact):
+    data = b"[" + b"{}," * 1_000_001 + b"{}]"
+    made = response_text.lines(
+        FORMATS["anthropic"], data, KnownResponse("a line"), Search(redact), shown_names(redact), stream=False
+    )
+    assert text(made) == "a line\nThere is too much in it to be shown here."
