@@ -61,7 +61,7 @@ from penumbra.redaction.outside_results import OutsideResults
 from penumbra.redaction.redactor import Redactor, Scan
 from penumbra.redaction.shown_names import ShowName, shown_names
 from penumbra.redaction.unsearchable import Redact, forgiving
-from penumbra.store import history
+from penumbra.store import history, trial
 from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.store.database import Database
 from penumbra.store.decisions import Decision
@@ -155,8 +155,8 @@ class Engine:
         self.database.close()
 
     def forget(self) -> None:
-        """Empty the database, but for the history, which has no content."""
-        self.database.forget({history.TABLE})
+        """Empty the database, but for what has no content: the history, also of compared conversations."""
+        self.database.forget({history.TABLE, trial.TABLE})
 
     # What others ask
 

@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 
 from mitmproxy import command, exceptions, flow, http, types
 
-from penumbra.errors import one_line
+from penumbra.errors import one_line, place
 from penumbra.explain.result_facts import ResultMemory
 from penumbra.flow.explainer import Explainer
 from penumbra.flow.page.contents import Contents
 from penumbra.flow.page.texts import Texts
 
 _EVERYTHING = "everything"
-_TABLES = ("days", "conversations", "turns", "results")
+_TABLES = ("days", "conversations", "compared", "turns", "results")
 _log = logging.getLogger(__name__)
 
 
@@ -42,11 +42,11 @@ class FlowCommands:
     @command.command("penumbra.explain")
     def explain(self, flows: Sequence[flow.Flow]) -> Sequence[str]:
         """What was made of the requests of flows, and what came back: the text of the view Penumbra."""
-        told: list[str] = []
+        text: list[str] = []
         for each in flows:
             if isinstance(each, http.HTTPFlow):
-                told += [*([""] if told else ()), *(line.text for line in self._explainer.of_flow(each))]
-        return told
+                text += [*([""] if text else ()), *(line.text for line in self._explainer.of_flow(each))]
+        return text
 
     @command.command("penumbra.references")
     def references(self) -> Sequence[str]:
@@ -71,7 +71,7 @@ class FlowCommands:
     @command.command("penumbra.export")
     @command.argument("table", type=types.Choice("penumbra.tables"))
     def export(self, table: str, path: types.Path) -> None:
-        """Write figures to a file: everything as JSON, or days, conversations, turns or results as CSV."""
+        """Write figures to a file: everything as JSON, or one of penumbra.tables as CSV."""
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         except OSError as error:
@@ -81,13 +81,17 @@ class FlowCommands:
         task.add_done_callback(self._tasks.discard)
 
     async def _export(self, table: str, path: str, descriptor: int) -> None:
-        with os.fdopen(descriptor, "wb") as file:
-            if table == _EVERYTHING:
-                data = await self._contents.everything()
-            else:
-                data = (await self._contents.table(table) or "").encode("utf-8", "replace")
-            await asyncio.to_thread(file.write, data)
-        _log.info(f"Penumbra: {table} written to {path}")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                if table == _EVERYTHING:
+                    data = await self._contents.everything()
+                else:
+                    data = (await self._contents.table(table) or "").encode("utf-8", "replace")
+                await asyncio.to_thread(file.write, data)
+        except Exception as error:
+            _log.error(f"Penumbra: {table} is not written to {path}: {place(error)}")
+        else:
+            _log.info(f"Penumbra: {table} written to {path}")
 
     @command.command("penumbra.forget")
     def forget(self) -> None:

@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
+from weakref import WeakMethod
 
 from redis import exceptions
 from redis.asyncio import Redis
@@ -118,8 +119,7 @@ class SharedStore:
         self._owed_bytes = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._holders = 1
-        self.returning: list[Callable[[], None]] = []
-        """Called when it is back, and all that was owed is written."""
+        self._returning: list[WeakMethod[Callable[[], None]]] = []
 
     # Life
 
@@ -145,6 +145,12 @@ class SharedStore:
             closing = asyncio.get_running_loop().create_task(self._client.aclose())
             closing.add_done_callback(lambda done: done.cancelled() or done.exception())
 
+    def on_return(self, method: Callable[[], None]) -> None:
+        """Call a method when the store is back, and all that was owed is written, for as long as its object
+        is there: engines come and go, and their tables with them."""
+        self._returning = [each for each in self._returning if each() is not None]
+        self._returning.append(WeakMethod(method))
+
     # What it is to others
 
     @property
@@ -157,7 +163,7 @@ class SharedStore:
         """Rows that wait to be written."""
         return len(self._owed)
 
-    def told(self) -> dict[str, float]:
+    def samples(self) -> dict[str, float]:
         """Its figures by name, as Prometheus has them; counters end in `_total`."""
         figures = self.figures
         return {
@@ -198,12 +204,12 @@ class SharedStore:
 
         None: it could not be done, or nobody knows. `news`: what other proxies are told.
         """
-        told = [self.news.command(news)] if news else []
+        publish = [self.news.command(news)] if news else []
         if not self.is_whole:
             # A full store still tells.
-            await self._ask(told)
+            await self._ask(publish)
             return None
-        replies = await self._ask([*(row.add() for row in add), *(row.put() for row in put), *told])
+        replies = await self._ask([*(row.add() for row in add), *(row.put() for row in put), *publish])
         return None if replies is None else [reply is not None for reply in replies[: len(add)]]
 
     def owe(self, rows: Sequence[Row], *, over: bool) -> None:
@@ -309,8 +315,9 @@ class SharedStore:
                 self.outage.improve(await self._tried())
             except _FAILURES:
                 self.outage.worsen(Reach.AWAY)
-        for told in self.returning:
-            told()
+        for method in self._returning:
+            if (call := method()) is not None:
+                call()
         _log.warning("%s: %s: it is back", WARNING_ID, self._where)
 
     async def _tried(self) -> Reach:
@@ -339,8 +346,8 @@ class SharedStore:
         except _FAILURES as error:
             self._fail(Reach.AWAY, _why(error))
             return
-        told = replies[1] if isinstance(replies[1], dict) else _info(replies[1])
-        policy = str(told.get("maxmemory_policy", ""))
+        memory = replies[1] if isinstance(replies[1], dict) else _info(replies[1])
+        policy = str(memory.get("maxmemory_policy", ""))
         if policy not in ("", "noeviction"):
             _log.warning(
                 "%s: %s: maxmemory-policy is %s, needed: noeviction, since a decision that leaves changes "

@@ -37,12 +37,14 @@ class SharedTable(KeyedValues[V]):
         self._seal = store.seal(schema.name)
         self._milliseconds = int(ttl * 1000)
         self._marker = store.name("filled", schema.name.encode())
+        self._marked = float("-inf")
+        """When that was written last: seconds."""
         self._empty_until = 0.0
         self._doubtful: LRUCache[bytes, None] = LRUCache(_MOST_DOUBTFUL)
         """Keys whose values nobody knows to be written or not: what holds has to take their place."""
         self._unwritten: set[bytes] = set()
         """Keys of what is in memory and was not written at once: another proxy may be first."""
-        store.returning.append(self._return)
+        store.on_return(self._return)
 
     async def get(self, keys: Iterable[bytes], *, latest: bool = False) -> dict[bytes, V]:
         """See `KeyedValues.get`. While the store can't be reached, what memory has."""
@@ -70,14 +72,13 @@ class SharedTable(KeyedValues[V]):
         if values:
             self.note(values)
             rows = await self._rows(values)
-            marked = self._name in self._store.filled
-            put = rows if marked else [*rows, Row(self._marker, b"1", self._milliseconds)]
+            put = [*rows, *self._mark()]
             written = await self._store.write(put=put, news=self._news(values, rows))
             if written is not None:
                 self._store.filled.add(self._name)
             if written is None:
                 self._unwritten.update(values)
-                self._store.owe(rows, over=True)
+                self._store.owe(put, over=True)
 
     async def add(self, values: Mapping[bytes, V]) -> None:
         """See `KeyedValues.add`."""
@@ -103,17 +104,18 @@ class SharedTable(KeyedValues[V]):
             self.note(values)
             self._unwritten.update(values)
             doubtful = [key for key in values if key in over or key in self._doubtful]
-            self._store.owe([rows[key] for key in doubtful], over=True)
+            self._store.owe([*(rows[key] for key in doubtful), *self._mark()], over=True)
             self._store.owe([rows[key] for key in values if key not in doubtful], over=False)
             return True
         added = await self._store.write(
             add=[rows[key] for key in first],
-            put=[rows[key] for key in values if key in over],
+            put=[*(rows[key] for key in values if key in over), *self._mark()],
             news=self._news(values, rows.values()),
         )
         if added is None:
             await self._doubt(values)
             return False
+        self._store.filled.add(self._name)
         self.note({key: value for key, value in values.items() if key in over})
         self.note({key: values[key] for key, is_ours in zip(first, added, strict=True) if is_ours})
         others = [key for key, is_ours in zip(first, added, strict=True) if not is_ours]
@@ -181,6 +183,14 @@ class SharedTable(KeyedValues[V]):
             for value, row in zip(values.values(), rows, strict=True)
             if (news := self._schema.news(value)) is not News.NOTHING
         ]
+
+    def _mark(self) -> list[Row]:
+        """What tells other proxies that the table is not empty, where it lacks or is old."""
+        now = self._clock()
+        if self._name in self._store.filled and now - self._marked < self.refresh:
+            return []
+        self._marked = now
+        return [Row(self._marker, b"1", self._milliseconds)]
 
     def _named(self, key: bytes) -> bytes:
         return self._store.name(self._name, key)

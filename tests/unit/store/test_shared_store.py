@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -291,11 +293,37 @@ def test_a_database_of_values_is_not_empty_once_anybody_has_put_one(redis: Redis
     run(test)
 
 
+def test_what_was_settled_or_put_late_is_no_empty_database_either(redis: RedisServer) -> None:
+    async def test() -> None:
+        async with proxies(redis) as (one, other):
+            assert await ledger(one).settle({b"a": ONE})
+            assert not await ledger(other).is_empty()
+        redis.client.flushall()
+        async with proxies(redis) as (one, other):
+            redis.fill()
+            await ledger(one).put({b"a": ONE})
+            redis.unfill()
+            await until(lambda: one.is_whole)
+            assert not await ledger(other).is_empty()
+
+    run(test)
+
+
+def test_tables_of_engines_that_have_gone_are_not_held(redis: RedisServer) -> None:
+    async def test() -> None:
+        async with proxies(redis, 1) as (store,):
+            gone = weakref.ref(ledger(store))
+            gc.collect()
+            assert gone() is None
+
+    run(test)
+
+
 def test_its_figures_are_exposed(redis: RedisServer) -> None:
     async def test() -> None:
         async with proxies(redis, 1) as (store,):
             await ledger(store).put({b"a": ONE})
-            told = exposition.text(Metrics(lambda: None), store.told())
+            told = exposition.text(Metrics(lambda: None), store.samples())
             assert "penumbra_store_up 1.0\n" in told
             assert "# TYPE penumbra_store_commands_total counter" in told
 

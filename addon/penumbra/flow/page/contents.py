@@ -47,7 +47,7 @@ class Contents:
         """Figures of the store that several proxies share; None: there is none."""
         with self.lease() as lease:
             shared = lease.engine.shared
-            return None if shared is None else shared.told()
+            return None if shared is None else shared.samples()
 
     async def past(self) -> list[Record]:
         """The days of the history."""
