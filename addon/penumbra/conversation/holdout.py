@@ -46,7 +46,11 @@ async def in_its_arm(
         else:
             arm = NEITHER
         if not await arms.settle({name: arm}):
-            arm = (await arms.get([name], latest=True)).get(name, arm)
+            there = await arms.get([name], latest=True)
+            if not there:
+                # The store failed in between: it is in this arm all the same, and has to be known later.
+                await arms.settle({name: arm}, unasked=True)
+            arm = there.get(name, arm)
     if arm == NEITHER:
         return request
     counted = settings.shortens and not settings.pause

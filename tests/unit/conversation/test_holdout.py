@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penumbra.config.options import Settings
-from penumbra.conversation.holdout import is_held_out
+from penumbra.conversation.holdout import in_its_arm, is_held_out
 from penumbra.conversation.incoming import Accepted
+from penumbra.conversation.model import Arm
+from penumbra.expand.caller import Caller
+from penumbra.store import arms
 from penumbra.store.arms import HELD_OUT, SHORTENED
+from penumbra.store.conversations import SCHEMA as OF
+from penumbra.store.conversations import Conversations
+from penumbra.store.store_key import SharedPlace
 from support.engines import APIS, Callers, Turn, database
 
 API = APIS[0]
@@ -131,3 +139,24 @@ def test_histories_that_nothing_tells_apart_are_not_drawn(callers: Callers) -> N
     accepted = callers.send(responses, body, responses.credential("k"))
     assert accepted.request.arm.name == ""
     assert accepted.rewritten.body != body
+
+
+def test_an_arm_that_could_not_be_written_is_known_all_the_same(callers: Callers) -> None:
+    pytest.importorskip("redis")
+    from penumbra.store.shared_store import SharedStore
+    from penumbra.store.shared_table import SharedTable
+
+    request, going_on = sent(callers)[0].request, sent(callers, *CALL, ("said", "All."))[0].request
+    caller = Caller(b"s" * 32, "one")
+
+    async def both() -> list[str]:
+        store = SharedStore(SharedPlace("unix:///nowhere/at/all", b"k" * 32))
+        table, of = SharedTable(store, arms.SCHEMA, 60), Conversations(SharedTable(store, OF, 60))
+        told = []
+        for each in (request, going_on):
+            asked = replace(each, settings=callers.settings, arm=Arm())
+            told.append((await in_its_arm(asked, caller, "id one", b"key", table, of)).arm.name)
+        store.close()
+        return told
+
+    assert asyncio.run(both()) == [HELD_OUT, HELD_OUT]
