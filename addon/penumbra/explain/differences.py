@@ -13,24 +13,24 @@ _BLOCK = 60
 def lines(before: str, after: str) -> list[Line]:
     """What became of a text, both without their secrets."""
     compared = side_by_side.compare(before, after)
-    told: list[Line] = []
+    shown: list[Line] = []
     left: list[Line] = []
     right: list[Line] = []
     for row in compared.rows:
         if row[0] in ("same", "gap"):
-            told += _block(left, right)
+            shown += _block(left, right)
             left, right = [], []
-            told.append(_equal(row))
+            shown.append(_equal(row))
             continue
         _, number, old, other, new = row
         if number is not None:
             left.append(Line(Mark.REMOVED, f"  - {number:>5} {plain(old)}"))
         if other is not None:
             right.append(Line(Mark.ADDED, f"  + {other:>5} {plain(new)}"))
-    told += _block(left, right)
+    shown += _block(left, right)
     if compared.is_cut:
-        told.append(note("        … the rest is not compared"))
-    return told
+        shown.append(note("        … the rest is not compared"))
+    return shown
 
 
 def _equal(row: Row) -> Line:

@@ -38,7 +38,7 @@ def outline(
             call = search.beginning(_written(document, part.arguments), _BEGINNING)
             lines.append(said(f"    call {show(part.name)} {show(part.id)}{mark}: {call}"))
         elif part.kind is Kind.RESULT:
-            lines += [said(f"    result {told}") for told in result(part)]
+            lines += [said(f"    result {line}") for line in result(part)]
         elif part.kind is Kind.REASONING:
             lines.append(note(f"    reasoning, {len(document.source(part.block)):,} bytes"))
         else:

@@ -46,7 +46,7 @@ Pair = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class KnownResult:
+class ResultContext:
     """What is known of a result beside its text."""
 
     facts: ResultFacts | None = None
@@ -64,12 +64,12 @@ class KnownResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class RequestContext:
     """What is known of a request beside its body."""
 
     line: str
     """What was done, in short; empty if nothing is known of that."""
-    result: Callable[[str, str, str], KnownResult]
+    result: Callable[[str, str, str], ResultContext]
     """By call and tool, as they may be shown, and the text as it was sent."""
     originals: str = ""
     """Why there are no originals at all; empty: there may be some."""
@@ -85,18 +85,18 @@ class _Result:
     sent: str
     call_id: str
     tool: str
-    known: KnownResult
+    context: ResultContext
     is_hidden: bool
 
-    def told(self) -> str:
+    def line(self) -> str:
         """In one line."""
         return f"{self.name()}: {self.done()}"
 
     def done(self) -> str:
         """Sizes before and after, and what was done, as far as that is known."""
-        if (facts := self.known.facts) is None:
+        if (facts := self.context.facts) is None:
             return f"{len(self.sent.encode('utf-8', 'surrogatepass')):,} bytes"
-        return f"{facts.sizes()}; {self.known.would}{facts.done()}"
+        return f"{facts.sizes()}; {self.context.would}{facts.done()}"
 
     def name(self) -> str:
         """Its tool and call."""
@@ -105,29 +105,29 @@ class _Result:
         return f"{name}{flags}"
 
 
-def lines(api: Api, body: bytes, known: Known, search: Search, show: Show) -> list[Line]:
+def lines(api: Api, body: bytes, context: RequestContext, search: Search, show: Show) -> list[Line]:
     """The whole text. Raises NotJson."""
     document = Document(body)
     place = api.wire.members(document).get(api.wire.messages)
     if is_too_much(body) or len(document.items(place)) > _MOST_READ:
-        return [*wrapped(head, known.line), note(TOO_MUCH_TO_READ)]
+        return [*wrapped(head, context.line), note(TOO_MUCH_TO_READ)]
     conversation = api.wire.read(document)
-    results = _results(document, conversation, known, show)
-    new = [result for result in results if result.known.is_new]
-    earlier = [result for result in reversed(results) if not result.known.is_new and not result.is_hidden]
+    results = _results(document, conversation, context, show)
+    new = [result for result in results if result.context.is_new]
+    earlier = [result for result in reversed(results) if not result.context.is_new and not result.is_hidden]
     budget = _Budget(_MOST_COMPARED)
-    top = _top(api, document, conversation, results, known, show)
-    told: list[Line] = []
+    top = _top(api, document, conversation, results, context, show)
+    shown: list[Line] = []
     if new:
-        told += [said(""), head("NEW RESULTS")]
-        told += _in_detail(new[-_MOST_NEW:], document, known, search, budget, _LINES_OF_NEW)
-    told += [said(""), head("CONVERSATION")]
-    told += _outline(api, document, results, known, search, show)
+        shown += [said(""), head("NEW RESULTS")]
+        shown += _in_detail(new[-_MOST_NEW:], document, context, search, budget, _LINES_OF_NEW)
+    shown += [said(""), head("CONVERSATION")]
+    shown += _outline(api, document, results, context, search, show)
     if earlier:
         title = "EARLIER RESULTS, the latest first" if new else "RESULTS, the latest first"
-        told += [said(""), head(title)]
-        told += _in_detail(earlier, document, known, search, budget, _LINES_OF_EARLIER)
-    return bounded([*top, *search.warning(), *told], MOST_LINES)
+        shown += [said(""), head(title)]
+        shown += _in_detail(earlier, document, context, search, budget, _LINES_OF_EARLIER)
+    return bounded([*top, *search.warning(), *shown], MOST_LINES)
 
 
 @dataclass
@@ -150,19 +150,19 @@ def _top(
     document: Document,
     conversation: Conversation,
     results: list[_Result],
-    known: Known,
+    context: RequestContext,
     show: Show,
 ) -> list[Line]:
     messages = len(api.wire.prompt(document).messages)
-    model = show(conversation.model or model_in(known.path)) or "(no model named)"
-    top = wrapped(head, known.line)
+    model = show(conversation.model or model_in(context.path)) or "(no model named)"
+    top = wrapped(head, context.line)
     top.append(
         note(
             f"{api.id}, {model}: {_count(messages, 'message')}, {_count(len(conversation.results), 'result')}"
         )
     )
-    if known.originals and results:
-        top.append(note(known.originals))
+    if context.originals and results:
+        top.append(note(context.originals))
     return top
 
 
@@ -170,8 +170,10 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def _results(document: Document, conversation: Conversation, known: Known, show: Show) -> list[_Result]:
-    found = []
+def _results(
+    document: Document, conversation: Conversation, context: RequestContext, show: Show
+) -> list[_Result]:
+    results = []
     for text in conversation.results[-_MOST_RESULTS:]:
         sent = document.string(text.value) or ""
         if text.part is not None:
@@ -180,77 +182,82 @@ def _results(document: Document, conversation: Conversation, known: Known, show:
             continue
         name = text.call.name if text.call else ""
         call_id, tool = show(text.call_id), show(name)
-        hidden = bool(known.injected_tool) and name == known.injected_tool
-        found.append(_Result(text, sent, call_id, tool, known.result(call_id, tool, sent), hidden))
-    return found
+        hidden = bool(context.injected_tool) and name == context.injected_tool
+        results.append(_Result(text, sent, call_id, tool, context.result(call_id, tool, sent), hidden))
+    return results
 
 
 def _outline(
-    api: Api, document: Document, results: list[_Result], known: Known, search: Search, show: Show
+    api: Api, document: Document, results: list[_Result], context: RequestContext, search: Search, show: Show
 ) -> list[Line]:
     prompt = api.wire.prompt(document)
     by_value = {id(result.text.value): result for result in results}
 
-    def told(part: Part) -> list[str]:
-        each = [by_value[id(text)].told() for text in part.texts if id(text) in by_value]
+    def result_lines(part: Part) -> list[str]:
+        each = [by_value[id(text)].line() for text in part.texts if id(text) in by_value]
         return each or [f"{show(part.name)} {show(part.id)}".strip()]
 
-    found: list[Line] = []
+    shown: list[Line] = []
     for part in prompt.system[:_MOST_MESSAGES]:
         for text in part.texts:
             words = document.string(text) or ""
-            found.append(note(f"system, {len(words):,} characters: {search.beginning(words, 120)}"))
+            shown.append(note(f"system, {len(words):,} characters: {search.beginning(words, 120)}"))
     if tools := list(api.wire.tools(document).names):
         more = " …" if len(tools) > _MOST_TOOLS else ""
-        found.append(note(f"tools: {', '.join(map(show, tools[:_MOST_TOOLS]))}{more}"))
+        shown.append(note(f"tools: {', '.join(map(show, tools[:_MOST_TOOLS]))}{more}"))
     messages = prompt.messages
     first, last = messages[: _MOST_MESSAGES // 10], messages[_MOST_MESSAGES // 10 :]
     hidden = max(0, len(messages) - _MOST_MESSAGES)
     # What came last is searched first, in case that not all can be.
     behind = [
-        outline(document, message, search, show, known.injected_tool, told)
+        outline(document, message, search, show, context.injected_tool, result_lines)
         for message in reversed(last[hidden:])
     ]
     for message in first:
-        found += outline(document, message, search, show, known.injected_tool, told)
+        shown += outline(document, message, search, show, context.injected_tool, result_lines)
     if hidden:
-        found.append(note(f"… {hidden:,} messages"))
-    return [*found, *(line for each in reversed(behind) for line in each)]
+        shown.append(note(f"… {hidden:,} messages"))
+    return [*shown, *(line for each in reversed(behind) for line in each)]
 
 
 def _in_detail(
-    results: Iterable[_Result], document: Document, known: Known, search: Search, budget: _Budget, most: int
+    results: Iterable[_Result],
+    document: Document,
+    context: RequestContext,
+    search: Search,
+    budget: _Budget,
+    most: int,
 ) -> list[Line]:
-    found: list[Line] = []
+    shown: list[Line] = []
     for result in results:
-        if len(found) > MOST_LINES:
+        if len(shown) > MOST_LINES:
             break
-        found.append(head(result.name()))
-        found += wrapped(note, result.done(), "    ")
+        shown.append(head(result.name()))
+        shown += wrapped(note, result.done(), "    ")
         call = result.text.call
         if call is not None and (arguments := beginning_of_call(document, call.arguments, search)):
-            found.append(said(f"    {arguments}"))
-        found += bounded(_text(result, known, search, budget), most)
-    return found
+            shown.append(said(f"    {arguments}"))
+        shown += bounded(_text(result, context, search, budget), most)
+    return shown
 
 
-def _text(result: _Result, known: Known, search: Search, budget: _Budget) -> list[Line]:
+def _text(result: _Result, context: RequestContext, search: Search, budget: _Budget) -> list[Line]:
     """What of a result's text can be shown: what became of it, or what was sent."""
-    facts, pair = result.known.facts, result.known.pair
+    facts, pair = result.context.facts, result.context.pair
     sent = search.beginning(result.sent, _SENT_CHARACTERS) if pair is None else pair[1]
     if pair is not None and pair[0] != pair[1]:
         if budget.takes(pair):
             return differences.lines(*pair)
         return [note("    not compared here: there is too much in this request"), *_sent(sent)]
-    if facts is None or facts.is_as_it_came or pair is not None or known.originals:
+    if facts is None or facts.is_as_it_came or pair is not None or context.originals:
         return _sent(sent)
-    lost = "other form" if result.known.is_observed else "original"
+    lost = "other form" if result.context.is_observed else "original"
     return [note(f"    its {lost} is not held any more; what was sent:"), *_sent(sent)]
 
 
 def _sent(text: str) -> list[Line]:
     every = text.split("\n")
-    found = [Line(Mark.TEXT, said(f"      {line}").text) for line in every[:_LINES_OF_SENT]]
+    shown = [Line(Mark.TEXT, said(f"      {line}").text) for line in every[:_LINES_OF_SENT]]
     if len(every) > _LINES_OF_SENT:
-        found.append(note(f"        … {len(every) - _LINES_OF_SENT:,} more lines"))
-    return found
+        shown.append(note(f"        … {len(every) - _LINES_OF_SENT:,} more lines"))
+    return shown

@@ -26,7 +26,7 @@ from penumbra.wire.json_values import NotJson
 
 
 @dataclass(frozen=True, slots=True)
-class KnownResponse:
+class ResponseContext:
     """What is known of a response beside its body."""
 
     line: str = ""
@@ -37,25 +37,25 @@ class KnownResponse:
 
 
 def lines(
-    wire: ApiFormat, body: bytes, known: KnownResponse, search: Search, show: Show, *, stream: bool
+    wire: ApiFormat, body: bytes, context: ResponseContext, search: Search, show: Show, *, stream: bool
 ) -> list[Line]:
     """The whole text. `stream`: the body is made of events."""
     if is_too_much(body):
-        return [*wrapped(head, known.line), note(TOO_MUCH_TO_READ)]
+        return [*wrapped(head, context.line), note(TOO_MUCH_TO_READ)]
     reader = wire.stream("") if stream else wire.body("")
     reader.feed(body)
     turn = reader.end_turn()
-    told = wrapped(head, known.line)
-    told += [line for each in known.hidden for line in wrapped(note, each)]
-    message = _message(wire, turn, search, show, known.injected_tool)
-    told += search.warning()
-    told += [*([said("")] if told else ()), *message]
+    shown = wrapped(head, context.line)
+    shown += [line for each in context.hidden for line in wrapped(note, each)]
+    message = _message(wire, turn, search, show, context.injected_tool)
+    shown += search.warning()
+    shown += [*([said("")] if shown else ()), *message]
     if turn.failed or not turn.finished:
-        told.append(note("The response ended before the provider said that it was complete."))
+        shown.append(note("The response ended before the provider said that it was complete."))
     if turn.usage:
         figures = ", ".join(f"{show(name)} {count:,}" for name, count in turn.usage.items())
-        told += [said(""), *wrapped(note, f"tokens: {figures}")]
-    return bounded(told, MOST_LINES)
+        shown += [said(""), *wrapped(note, f"tokens: {figures}")]
+    return bounded(shown, MOST_LINES)
 
 
 def _message(wire: ApiFormat, turn: Turn, search: Search, show: Show, hidden: str) -> list[Line]:
@@ -65,7 +65,7 @@ def _message(wire: ApiFormat, turn: Turn, search: Search, show: Show, hidden: st
         messages = [wire.message(document, item) for item in document.items(document.root)]
     except NotJson:
         messages = []
-    told = [line for message in messages for line in in_full(document, message, search, show, hidden)]
-    if not told:
-        told = [said(line) for line in search.text(turn.text).split("\n")] if turn.text else []
-    return told or [note("There is no message in it.")]
+    shown = [line for message in messages for line in in_full(document, message, search, show, hidden)]
+    if not shown:
+        shown = [said(line) for line in search.text(turn.text).split("\n")] if turn.text else []
+    return shown or [note("There is no message in it.")]

@@ -17,7 +17,7 @@ class Reader:
 
 
 def cost(model: str, input_tokens: int, output_tokens: int) -> float:
-    """Dollars that a call costs; 0 where the price is not rate."""
+    """Dollars that a call costs; 0 where the price is not known."""
     rate = price(model)
     if rate is None:
         return 0.0
@@ -26,7 +26,7 @@ def cost(model: str, input_tokens: int, output_tokens: int) -> float:
 
 def saving(reader: Reader, saved: int) -> float | None:
     """Dollars that `saved` tokens less are worth: written into the cache once, and read from it in the
-    requests that are expected to follow. None: the price is not rate."""
+    requests that are expected to follow. None: the price is not known."""
     rate = price(reader.model)
     if rate is None:
         return None

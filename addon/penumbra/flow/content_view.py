@@ -60,20 +60,20 @@ class LinesView:
     def __init__(self, explainer: Explainer) -> None:
         self.explainer = explainer
 
-    def render_priority(self, data: bytes, **known: Any) -> float:
+    def render_priority(self, data: bytes, **metadata: Any) -> float:
         """Above all others for calls of LLMs, below all for everything else."""
-        return self.explainer.priority(known.get("flow"), _message(known)) if data else NOT_OURS
+        return self.explainer.priority(metadata.get("flow"), _message(metadata)) if data else NOT_OURS
 
-    def __call__(self, data: bytes, **known: Any) -> tuple[str, Iterator[list[tuple[str, str]]]]:
+    def __call__(self, data: bytes, **metadata: Any) -> tuple[str, Iterator[list[tuple[str, str]]]]:
         """What it is, and its lines. Never raises."""
-        return NAME, _styled(self.explainer.lines(known.get("flow"), _message(known), data))
+        return NAME, _styled(self.explainer.lines(metadata.get("flow"), _message(metadata), data))
 
     def __lt__(self, other: Any) -> bool:
         return bool(self.name < other.name)
 
 
-def _message(known: dict[str, Any]) -> Any:
-    return known.get("websocket_message") or known.get("http_message")
+def _message(metadata: dict[str, Any]) -> Any:
+    return metadata.get("websocket_message") or metadata.get("http_message")
 
 
 def _styled(lines: list[Line]) -> Iterator[list[tuple[str, str]]]:

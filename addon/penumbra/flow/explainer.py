@@ -16,8 +16,8 @@ from penumbra.apis.recognise import Api
 from penumbra.config.settings import Settings
 from penumbra.errors import place
 from penumbra.explain import request_text, response_text
-from penumbra.explain.request_text import Known, KnownResult
-from penumbra.explain.response_text import KnownResponse
+from penumbra.explain.request_text import RequestContext, ResultContext
+from penumbra.explain.response_text import ResponseContext
 from penumbra.explain.result_facts import ResultMemory, read_all
 from penumbra.explain.text_lines import Line, Search, head, note, said
 from penumbra.flow import llm_hosts
@@ -62,18 +62,18 @@ class Explainer:
         if not isinstance(flow, http.HTTPFlow) or (api := _api(flow)) is None:
             return [note("Penumbra: this is no call of an LLM.")]
         if not isinstance(message, http.Response):
-            return self._told(partial(request_text.lines, api, body, self._known(flow)))
+            return self._made(partial(request_text.lines, api, body, self._request_context(flow)))
         if (wire := _reader(api)) is None:
             return [note("Penumbra: what this is a response to asks for no message.")]
         stream = framing.is_stream(message.headers.get("content-type", ""), flow.request.path)
-        return self._told(partial(response_text.lines, wire, body, _known_response(flow), stream=stream))
+        return self._made(partial(response_text.lines, wire, body, _response_context(flow), stream=stream))
 
     def of_flow(self, flow: http.HTTPFlow) -> list[Line]:
         """Its request and its response."""
-        told = self.lines(flow, flow.request, _content(flow.request))
+        shown = self.lines(flow, flow.request, _content(flow.request))
         if flow.response is not None and self._is_ours(flow, flow.response):
-            told += [said(""), head("RESPONSE"), *self.lines(flow, flow.response, _content(flow.response))]
-        return told
+            shown += [said(""), head("RESPONSE"), *self.lines(flow, flow.response, _content(flow.response))]
+        return shown
 
     def _is_ours(self, flow: http.HTTPFlow, message: object) -> bool:
         if (api := _api(flow)) is None or not self._is_llm(flow):
@@ -93,7 +93,7 @@ class Explainer:
                 new = read_all(described.get("new"))
                 self._memory.learn(session, new, is_observed=name == _WOULD)
 
-    def _told(self, make: Callable[..., list[Line]]) -> list[Line]:
+    def _made(self, make: Callable[..., list[Line]]) -> list[Line]:
         try:
             with self._lease() as lease:
                 search = Search(lease.engine.redact_now)
@@ -104,7 +104,7 @@ class Explainer:
             # Whoever looks at a flow has other views of it.
             return [note(f"Penumbra can't show this: {place(error)}")]
 
-    def _known(self, flow: http.HTTPFlow) -> Known:
+    def _request_context(self, flow: http.HTTPFlow) -> RequestContext:
         described = _described(flow)
         would = _described(flow, _WOULD)
         is_observed = bool(would) and "api" not in described
@@ -115,14 +115,14 @@ class Explainer:
         keys = {(facts.call_id, facts.tool, facts.bytes) for facts in new}
         has_originals = self._settings().page_originals == "on"
 
-        def result(call_id: str, tool: str, sent: str) -> KnownResult:
+        def result(call_id: str, tool: str, sent: str) -> ResultContext:
             facts, number = self._memory.get(session, call_id, tool, sent) if session else (None, 0)
             facts = facts or alone.get(session, call_id, tool, sent)[0]
             pair = self._texts.get(number) if number and has_originals else None
             is_new = facts is not None and (call_id, tool, facts.bytes) in keys
-            return KnownResult(facts, is_new, pair, is_observed)
+            return ResultContext(facts, is_new, pair, is_observed)
 
-        return Known(
+        return RequestContext(
             line=_line(flow, described),
             result=result,
             originals="" if has_originals else _NO_ORIGINALS,
@@ -172,11 +172,11 @@ def _line(flow: http.HTTPFlow, described: dict[str, Any]) -> str:
     return "Penumbra: sent on as it came" if "api" in described else ""
 
 
-def _known_response(flow: http.HTTPFlow) -> KnownResponse:
+def _response_context(flow: http.HTTPFlow) -> ResponseContext:
     described = _described(flow)
     if parent := _word(described.get("continues")):
         line = f"Penumbra: a hidden response: a part of that to the flow {parent}."
-        return KnownResponse(line, injected_tool=_word(described.get("declared")))
+        return ResponseContext(line, injected_tool=_word(described.get("declared")))
     asked, flows = flow.metadata.get("penumbra_asked"), flow.metadata.get("penumbra_continuations")
     hidden = []
     for each in asked if isinstance(asked, list | tuple) else ():
@@ -184,4 +184,4 @@ def _known_response(flow: http.HTTPFlow) -> KnownResponse:
     if isinstance(flows, list | tuple) and flows:
         hidden.append(f"hidden from the client, a flow for each round: {', '.join(map(str, flows))}")
     line = "Penumbra: made of several turns, as the client got it" if hidden else ""
-    return KnownResponse(line, hidden, _word(described.get("declared")))
+    return ResponseContext(line, hidden, _word(described.get("declared")))

@@ -132,14 +132,14 @@ def _of_arms(journal: Journal) -> Iterator[Family]:
         for kind in ("uncached", "cached", "written", "output")
     ]
     yield "arm_billed_tokens_total", "counter", "By the provider's count, of compared conversations.", tokens
-    for name, told, of in (
+    for name, help_text, of in (
         ("requests", "Of compared conversations.", "requests"),
         ("dollars", "Of their bill, at list prices.", "dollars"),
         ("expansions", "Originals that they asked for.", "asked"),
         ("files_read_again", "Results that show a file which they had read before.", "files_again"),
         ("waited_seconds", "From requests to the ends of their responses.", "waited"),
     ):
-        yield _labelled(f"arm_{name}", "arm", told, {arm: getattr(sums, of) for arm, sums in arms})
+        yield _labelled(f"arm_{name}", "arm", help_text, {arm: getattr(sums, of) for arm, sums in arms})
 
 
 def _histogram(journal: Journal) -> Family:

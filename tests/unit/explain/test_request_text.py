@@ -9,8 +9,8 @@ from penumbra.apis import recognise
 from penumbra.apis.formats import FORMATS
 from penumbra.errors import RedactionError
 from penumbra.explain import differences, request_text, response_text
-from penumbra.explain.request_text import Known, KnownResult
-from penumbra.explain.response_text import KnownResponse
+from penumbra.explain.request_text import RequestContext, ResultContext
+from penumbra.explain.response_text import ResponseContext
 from penumbra.explain.result_facts import ResultFacts
 from penumbra.explain.text_lines import MOST_LINES, NOT_SEARCHED, TOO_MUCH, Search
 from penumbra.redaction import ruleset
@@ -41,8 +41,8 @@ def body(*results, text="Which job is slow?", tool="Bash"):
     return json.dumps({"model": "m", "tools": [{"name": tool}], "messages": messages}).encode()
 
 
-def told(redact, data, known=KnownResult(), **more):  # noqa: B008
-    asked = Known("Penumbra: a line", lambda *result: known, **more)
+def told(redact, data, known=ResultContext(), **more):  # noqa: B008
+    asked = RequestContext("Penumbra: a line", lambda *result: known, **more)
     return request_text.lines(API, data, asked, Search(redact), shown_names(redact))
 
 
@@ -52,7 +52,7 @@ def text(lines):
 
 def test_new_results_stand_first_line_by_line(redact):
     before, after = "\n".join(map(str, range(30))), "\n".join(["0", "…", *map(str, range(9, 30))])
-    found = text(told(redact, body(after), KnownResult(FACTS, True, (before, after))))
+    found = text(told(redact, body(after), ResultContext(FACTS, True, (before, after))))
     assert found.startswith("Penumbra: a line\nanthropic-messages, m: 3 messages, 1 result\n")
     assert (
         "\nBash toolu_1\n    900 -> 40 bytes; about 300 -> 10 tokens (-97%); shortened by terminal, excerpt\n"
@@ -66,15 +66,15 @@ def test_new_results_stand_first_line_by_line(redact):
 
 
 def test_what_is_not_there_is_said(redact):
-    assert "original is not held any more" in text(told(redact, body("sent"), KnownResult(FACTS, True)))
-    found = text(told(redact, body("sent"), KnownResult(FACTS, True), originals="Originals are off."))
+    assert "original is not held any more" in text(told(redact, body("sent"), ResultContext(FACTS, True)))
+    found = text(told(redact, body("sent"), ResultContext(FACTS, True), originals="Originals are off."))
     assert "Originals are off." in found
     assert "not held" not in found
     kept = ResultFacts("toolu_1", "Bash", "kept", "small", (4, 4), (1, 1))
-    found = text(told(redact, body("sent"), KnownResult(kept, True)))
+    found = text(told(redact, body("sent"), ResultContext(kept, True)))
     assert "Bash toolu_1\n    4 bytes; as it came: small\n" in found
     assert "not held" not in found
-    found = text(told(redact, body("sent"), KnownResult(FACTS, True, ("sent", "se"), is_observed=True)))
+    found = text(told(redact, body("sent"), ResultContext(FACTS, True, ("sent", "se"), is_observed=True)))
     assert "would have been shortened by terminal, excerpt" in found
     assert "  -     1 sent\n  +     1 se\n" in found
     # Of a request that nobody has rewritten there are sizes.
@@ -109,7 +109,7 @@ def test_ten_megabytes_are_bounded(redact):
     data = body(*["a line\nanother {}=: line\n" * 400] * 1_000)
     assert len(data) > 9_000_000
     before = "\n".join(f"{number} of it" for number in range(2_000))
-    found = told(redact, data, KnownResult(FACTS, False, (before, "none of it\n" * 300)))
+    found = told(redact, data, ResultContext(FACTS, False, (before, "none of it\n" * 300)))
     assert len(found) <= MOST_LINES + 1
     assert len(text(found)) < 2_000_000
 
@@ -153,7 +153,7 @@ STREAM = b"".join(
 
 def test_a_stream_is_one_message(redact):
     def lines(data, stream=True, **known):
-        asked = KnownResponse(**known), Search(redact), shown_names(redact)
+        asked = ResponseContext(**known), Search(redact), shown_names(redact)
         return text(response_text.lines(FORMATS["anthropic"], data, *asked, stream=stream))
 
     found = lines(STREAM, hidden=["hidden from the client: it"], injected_tool="Bash")
@@ -222,7 +222,7 @@ def test_a_stream_is_one_message(redact):
 )
 def test_other_apis_read_alike(redact, path, data):
     api = recognise.by_request_line("POST", path)
-    known = Known("", lambda *result: KnownResult())
+    known = RequestContext("", lambda *result: ResultContext())
     found = text(
         request_text.lines(api, json.dumps(data).encode(), known, Search(redact), shown_names(redact))
     )
@@ -252,7 +252,7 @@ def test_many_small_pieces_and_names_are_not_searched_for_long(redact):
     search = Search(counted, clock=Clock())
     many = [{"type": "tool_use", "id": f"c{n}", "name": f"n{n}", "input": {"a": n}} for n in range(2_000)]
     data = json.dumps({"model": "m", "messages": [{"role": "assistant", "content": many}]}).encode()
-    asked = Known("", lambda *result: KnownResult())
+    asked = RequestContext("", lambda *result: ResultContext())
     found = text(request_text.lines(API, data, asked, search, shown_names(search.name)))
     assert len(searched) < 10
     assert "1,000 more parts" in found
@@ -269,7 +269,7 @@ def test_deep_arguments_are_not_indented(redact):
     tracemalloc.start()
     try:
         response_text.lines(
-            FORMATS["anthropic"], data, KnownResponse(""), Search(redact), shown_names(redact), stream=False
+            FORMATS["anthropic"], data, ResponseContext(""), Search(redact), shown_names(redact), stream=False
         )
         assert tracemalloc.get_traced_memory()[1] < 10_000_000
     finally:
@@ -279,6 +279,11 @@ def test_deep_arguments_are_not_indented(redact):
 def test_bodies_of_too_many_objects_are_not_read(redact):
     data = b"[" + b"{}," * 1_000_001 + b"{}]"
     made = response_text.lines(
-        FORMATS["anthropic"], data, KnownResponse("a line"), Search(redact), shown_names(redact), stream=False
+        FORMATS["anthropic"],
+        data,
+        ResponseContext("a line"),
+        Search(redact),
+        shown_names(redact),
+        stream=False,
     )
     assert text(made) == "a line\nThere is too much in it to be shown here."
