@@ -34,14 +34,16 @@ class Texts:
         self._pairs: LRUCache[int, Pair] = LRUCache(_MOST_CHARACTERS, _weigh)
         self._tasks: set[asyncio.Task[None]] = set()
         self._count = 0
+        self._cleared = 0
 
     def get(self, number: int) -> Pair | None:
         """The original without its secrets, and what was sent."""
         return self._pairs.get(number)
 
     def clear(self) -> None:
-        """The operator wants none any more."""
+        """The operator wants none any more, nor those that are still to come."""
         self._pairs.clear()
+        self._cleared += 1
 
     def keep(self, lease: Lease, accepted: Accepted, results: Sequence[ResultRecord]) -> None:
         """Keep the texts of a request's new results. Nobody waits for that."""
@@ -53,16 +55,20 @@ class Texts:
         ]
         if pairs and self._count + len(pairs) <= _MOST_AT_ONCE:
             self._count += len(pairs)
-            task = asyncio.get_running_loop().create_task(self._keep(lease.share(), accepted, pairs))
+            task = asyncio.get_running_loop().create_task(
+                self._keep(lease.share(), accepted, pairs, self._cleared)
+            )
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _keep(self, lease: Lease, accepted: Accepted, pairs: list[tuple[int, Shown]]) -> None:
+    async def _keep(
+        self, lease: Lease, accepted: Accepted, pairs: list[tuple[int, Shown]], cleared: int
+    ) -> None:
         with lease:
             for number, entry in pairs:
                 try:
                     before, after = await lease.engine.shown_texts(accepted, entry)
-                    if len(before) + len(after) <= _MOST_CHARACTERS:
+                    if cleared == self._cleared and len(before) + len(after) <= _MOST_CHARACTERS:
                         self._pairs[number] = before, after
                 except Exception as error:
                     _log.debug("Penumbra has no text of a result to show: %s", errors.place(error))
