@@ -170,8 +170,8 @@ class Engine:
         except OverrideError as error:
             return Refused(400, incoming.api.wire.error(400, str(error)), str(error))
         except StoreAway:
-            told = "Penumbra can't reach its store"
-            return Refused(503, incoming.api.wire.error(503, told), told)
+            reason = "Penumbra can't reach its store"
+            return Refused(503, incoming.api.wire.error(503, reason), reason)
         except RedactionError as error:
             return unsearched(incoming.api, error)
         if accepted is None:
@@ -409,9 +409,9 @@ class Engine:
         together = session.together(incoming.headers, request.document, request.conversation.opening)
         caller = callers.caller(self._key, incoming, request)
         stores = self._stores
-        known = (stores.arms, stores.conversations)
+        tables = (stores.arms, stores.conversations)
         request = await holdout.in_its_arm(
-            request, caller, together, self._key, *known, is_whole=stores.is_whole
+            request, caller, together, self._key, *tables, is_whole=stores.is_whole
         )
         if not request.arm.is_held_out:
             return request

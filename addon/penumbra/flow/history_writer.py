@@ -47,7 +47,7 @@ class HistoryWriter:
             for name, amounts in pending.conversations.items()
         }
         compared = {
-            bytes.fromhex(unit): {"arm": arm, **comparison.kept(amounts)}
+            bytes.fromhex(unit): {"arm": arm, **comparison.counted_sums(amounts)}
             for (unit, arm), amounts in pending.arms.items()
         }
         with self._lease() as lease:

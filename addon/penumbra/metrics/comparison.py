@@ -58,7 +58,7 @@ SUMS = ("requests", "responses", "uncached", "cached", "written", "output", "dol
 """What is kept of a conversation."""
 
 
-def kept(amounts: Amounts) -> dict[str, float]:
+def counted_sums(amounts: Amounts) -> dict[str, float]:
     """What is kept of a conversation's sums: those that are not 0."""
     return {name: value for name, value in amounts.parts() if name in SUMS}
 

@@ -64,7 +64,7 @@ class Metrics:
             "saved_by_tool": dict(self.saved_by_tool),
             "redactions": dict(sums.secrets),
             "untouched": dict(self.journal.untouched),
-            "arms": {name: comparison.kept(amounts) for name, amounts in self.journal.arms.items()},
+            "arms": {name: comparison.counted_sums(amounts) for name, amounts in self.journal.arms.items()},
         }
 
     def lines(self) -> list[str]:

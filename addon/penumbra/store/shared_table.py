@@ -55,13 +55,19 @@ class SharedTable(KeyedValues[V]):
         asked = keys if latest else list({*stale, *(key for key in keys if key not in found)})
         records = await self._store.read([self._named(key) for key in asked], self._milliseconds)
         if records is None:
-            heard = ((key, self._store.news.record(self._named(key))) for key in asked if key not in found)
-            return found | self._unpacked({key: record for key, record in heard if record})
+            published = (
+                (key, self._store.news.record(self._named(key))) for key in asked if key not in found
+            )
+            return found | self._unpacked({key: record for key, record in published if record})
         there = {key: record for key, record in zip(asked, records, strict=True) if record is not None}
         # A full store has not got what other proxies have told.
         for key in asked:
-            if key not in there and key not in found and (told := self._store.news.record(self._named(key))):
-                there[key] = told
+            if (
+                key not in there
+                and key not in found
+                and (record := self._store.news.record(self._named(key)))
+            ):
+                there[key] = record
         for key, value in (await self._worked(len(there), lambda: self._unpacked(there))).items():
             found[key] = value
             self._remember(key, value, now)

@@ -95,4 +95,4 @@ def test_conversations_without_a_tool_result_are_left_out() -> None:
 def test_only_sums_are_kept() -> None:
     amounts = Amounts(requests=2, dollars=0.5, new_before=9)
     amounts.secrets["github"] = 1
-    assert comparison.kept(amounts) == {"requests": 2, "dollars": 0.5}
+    assert comparison.counted_sums(amounts) == {"requests": 2, "dollars": 0.5}
