@@ -355,7 +355,7 @@ class Settings:
         "",
         STORE,
         "Redis or Valkey that several proxies share, in the place of the file: redis://, rediss:// or "
-        "unix://, a password in it percent-encoded. Takes penumbra-proxy[redis].",
+        "unix://, a password in it percent-encoded. Takes the extra `redis`.",
     )
     store_key: str = row(
         "",

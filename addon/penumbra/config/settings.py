@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -92,7 +94,10 @@ def _check_paths(settings: Settings, environment: Mapping[str, str]) -> None:
 
 def _check_store(settings: Settings) -> None:
     if settings.store and find_spec("redis") is None:
-        raise SettingsError("penumbra_store: redis-py is not installed; it comes with penumbra-proxy[redis]")
+        raise SettingsError(
+            "penumbra_store: needs the package redis, which this Python lacks: "
+            f"{shlex.quote(sys.executable)} -m pip install 'redis>=7.0'"
+        )
     shared_place(settings)
 
 

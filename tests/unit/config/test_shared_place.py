@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from penumbra.config import settings
 from penumbra.config.settings import SettingsError, load, shared_place
 
 KEY = "0a" * 32
@@ -88,3 +89,11 @@ def test_redis_is_not_imported_unless_it_is_chosen() -> None:
     code = "import sys, penumbra.addon; sys.exit('redis' in sys.modules)"
     path = {"PYTHONPATH": str(Path(__file__).parents[3] / "addon")}
     assert subprocess.run([sys.executable, "-c", code], env=path, check=False).returncode == 0
+
+
+def test_without_redis_the_start_says_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "find_spec", lambda name: None)
+    with pytest.raises(SettingsError, match=r"^penumbra_store: .*pip install 'redis") as error:
+        load({**STORE, "store_key": KEY}, {})
+    assert sys.executable in str(error.value)
+    assert "pass-word" not in str(error.value)
