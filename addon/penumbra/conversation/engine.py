@@ -9,19 +9,17 @@ A request's way (`_send`) leads downwards, over one document that is read once a
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from penumbra import errors
-from penumbra.apis import identity, session
+from penumbra.apis import session
 from penumbra.apis.recognise import claims_json, model_in
-from penumbra.compress.result import Asked, Mode, Redacted
+from penumbra.compress.result import Mode
 from penumbra.config.per_request import OverrideError
 from penumbra.config.settings import Settings
 from penumbra.conversation import (
@@ -39,8 +37,10 @@ from penumbra.conversation import (
     usage_scale,
     workers,
 )
+from penumbra.conversation.asked_compressors import AskedCompressors
 from penumbra.conversation.call_names import ShownTexts
 from penumbra.conversation.carried_originals import Carried
+from penumbra.conversation.compiled_rules import CompiledRules
 from penumbra.conversation.decide import Inputs
 from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.conversation.incoming import Accepted, Incoming
@@ -48,19 +48,14 @@ from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Plan, Request, Shown
 from penumbra.conversation.projects import Projects
 from penumbra.conversation.refused import Refused, unsearched
-from penumbra.conversation.warm_up import warm_up
 from penumbra.errors import RedactionError, Unreadable
 from penumbra.expand.caller import Caller
 from penumbra.expand.expansions import Expansions
 from penumbra.expand.prepared import Prepared
-from penumbra.expand.reference import References
 from penumbra.metrics.external_calls import ExternalMetrics
-from penumbra.redaction import ruleset
 from penumbra.redaction.other_bodies import Body, OtherBodies, Searched
 from penumbra.redaction.outside_results import OutsideResults
-from penumbra.redaction.redactor import Redactor, Scan
-from penumbra.redaction.shown_names import ShowName, shown_names
-from penumbra.redaction.unsearchable import Redact, forgiving
+from penumbra.redaction.unsearchable import Redact
 from penumbra.store import history, trial
 from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.store.database import Database
@@ -73,8 +68,6 @@ from penumbra.wire.json_values import NotJson
 from penumbra.wire.value_memory import ValueMemory
 
 if TYPE_CHECKING:
-    from penumbra.external.selection import ExternalCompressors
-    from penumbra.external.strategy import Credential
     from penumbra.redaction.restore.restoration import Restoration, Restoring
     from penumbra.store.shared_store import SharedStore
 
@@ -93,7 +86,6 @@ _UNSETTLED = _Unsettled()
 _TRIES = 4
 _OURS = workers.Caller("", b"")
 """Work that no caller waits for."""
-_COMPILED_SECONDS = 30.0
 _log = logging.getLogger(__name__)
 
 
@@ -112,7 +104,6 @@ class Engine:
         `database`, `shared`: those that another engine has open at the same places."""
         path = settings.database
         self.settings = settings
-        self._metrics, self._listening = metrics, listening
         if database is None:
             key = installation_key(path.with_suffix(".key") if path else None)
             database = Database(path, settings.database_max_bytes, key)
@@ -136,19 +127,13 @@ class Engine:
         self._outside_results = OutsideResults()
         self._other_bodies = OtherBodies()
         self._restoring: Restoring | None = None
-        self._shown: ShowName | None = None
-        self._compressors: ExternalCompressors | None = None
         self._workers = workers.Workers()
-        # Compiled while the proxy starts; the first request waits for what is missing.
-        compiled = partial(_compiled, self._key, settings)
-        self._redactor: Future[Redactor] = self._workers.submit(compiled)
-        self._redactor.add_done_callback(_report_broken_rules)
-        self._workers.submit(partial(warm_up, self._redactor))
+        self.rules = CompiledRules(self._key, settings, self._workers)
+        self._compressors = AskedCompressors(self._key, stores, settings, metrics, listening)
 
     def close(self) -> None:
         """Finish and close everything."""
-        if self._compressors is not None:
-            self._compressors.close()
+        self._compressors.close()
         self._workers.close()
         if self.shared is not None:
             self.shared.close()
@@ -191,7 +176,7 @@ class Engine:
         `change` says, away from the event loop, what becomes of it: other forms of its results, or a whole
         body. Raises RedactionError.
         """
-        redact = await self._redact(settings)
+        redact = await self.rules.redact(settings.redaction_failure)
         changed = await self._work(callers.whose_turn(incoming), True, partial(change, redact))
         if changed is None:
             return None
@@ -214,7 +199,7 @@ class Engine:
 
     async def search(self, body: Body, settings: Settings, caller: workers.Caller) -> Searched:
         """A body that is no LLM call, as it may be sent. Raises RedactionError."""
-        redact = await self._redact(settings)
+        redact = await self.rules.redact(settings.redaction_failure)
         search = partial(
             self._other_bodies.search,
             body,
@@ -227,13 +212,8 @@ class Engine:
 
     async def shown_texts(self, accepted: Accepted, entry: Shown) -> tuple[str, str]:
         """A result of a request before and after, without secrets. Raises RedactionError."""
-        redactor = await asyncio.wrap_future(self._redactor)
+        redactor = await self.rules.redactor()
         return await self._workers.run(_OURS, partial(shown_texts.pair, accepted, entry, redactor.redact))
-
-    def redact_now(self, text: str, hint: str = "") -> Redacted:
-        """A text to be shown, for who can't wait on the event loop: at the start it stands still until the
-        rules are compiled. Raises RedactionError."""
-        return self._redactor.result(_COMPILED_SECONDS).redact(text, hint)
 
     # A request's way
 
@@ -280,7 +260,7 @@ class Engine:
         work = partial(self._work, callers.whose_turn(incoming), len(incoming.body) > settings.offload_bytes)
         if (came := await work(partial(self._read, incoming, settings))) is None:
             return None
-        redact = await self._redact(settings)
+        redact = await self.rules.redact(settings.redaction_failure)
         came = await self._in_its_arm(incoming, came)
         request = await self._conceal(incoming, came)
         hidden: Mapping[str, int] = {}
@@ -301,8 +281,11 @@ class Engine:
         held = held_results.before(request, prepared)
         limits = state.limits if retry is None else state.limits.learned(retry.limits)
         betas = self._without_unbound(incoming, request, prepared) if limits.drop else ""
-        references, show = prepared.references if prepared else None, await self._show()
-        external = await self._external_forms(incoming, request, past, redact, references, show)
+        references, show = prepared.references if prepared else None, await self.rules.show()
+        heavy_work = partial(self._work, callers.whose_turn(incoming), True)
+        external = await self._compressors.forms(
+            incoming, request, past, redact, references, heavy_work, show
+        )
         if external:
             # While they were waited for, another request may have decided.
             past |= await self._stores.decisions.get(external)
@@ -423,7 +406,7 @@ class Engine:
         on = request.settings.restores_secrets
         if not on and await self._stores.restorations.is_empty():
             return request
-        scan = await self._scan() if on else None
+        scan = await self.rules.scan() if on else None
         conversation = callers.caller(self._key, incoming, request).possessed()
         if not await self._restored().conceal(request, conversation, scan):
             return request
@@ -479,44 +462,6 @@ class Engine:
         host = incoming.host.rpartition(":")[0]
         return bound_thinking.drop(request.document, incoming.headers, host, dropped)
 
-    async def _external_forms(
-        self,
-        incoming: Incoming,
-        request: Request,
-        past: Mapping[bytes, Decision],
-        redact: Redact,
-        references: References | None,
-        show: ShowName,
-    ) -> dict[bytes, Asked]:
-        """What comes of asking external compressors about new results, where the settings want one asked.
-        Raises RedactionError."""
-        if incoming.api.kind != "messages" or not request.settings.external_strategy:
-            return {}
-        try:
-            from penumbra.conversation import external_forms
-
-            credential = self._credential(incoming, request)
-            compressors = self._external_compressors()
-            work = partial(self._work, callers.whose_turn(incoming), True)
-            return await external_forms.forms(
-                compressors, request, past, redact, references, credential, work, show
-            )
-        except RedactionError:
-            raise
-        except Exception as error:
-            _log.warning("Penumbra asks nobody about a request's results: %s", errors.place(error))
-            return {}
-
-    def _credential(self, incoming: Incoming, request: Request) -> Credential | None:
-        """What the request is authorised with, where an external compressor may use it."""
-        from penumbra.external.strategy import Credential
-
-        if not request.settings.allow_captured_credentials:
-            return None
-        headers = identity.credential_headers(incoming.headers)
-        owner = callers.identified(self._key, incoming, request.document).scope
-        return Credential(incoming.host, headers, owner) if headers else None
-
     async def _restoration(self, incoming: Incoming, accepted: Accepted) -> Restoration | None:
         """What may be put back into the response to a request."""
         request = accepted.request
@@ -526,7 +471,7 @@ class Engine:
             restoring = self._restored()
             decided = [(shown.item, shown.facts) for shown in accepted.rewritten.shown]
             conversation = callers.caller(self._key, incoming, request).possessed()
-            restoring.learn(request, conversation, decided, await self._scan())
+            restoring.learn(request, conversation, decided, await self.rules.scan())
             return restoring.of_response(request, conversation)
         except Exception as error:
             _log.warning("Penumbra puts nothing back into a response: %s", errors.place(error))
@@ -534,23 +479,9 @@ class Engine:
 
     # What they use
 
-    async def _redact(self, settings: Settings | EngineSettings) -> Redact:
-        """How texts are redacted; waits until the rules are compiled."""
-        redactor = await asyncio.wrap_future(self._redactor)
-        return forgiving(redactor.redact, settings.redaction_failure)
-
-    async def _show(self) -> ShowName:
-        """How names from outside are told."""
-        if self._shown is None:
-            self._shown = shown_names((await asyncio.wrap_future(self._redactor)).redact)
-        return self._shown
-
-    async def _scan(self) -> Callable[[str, str], Scan]:
-        return (await asyncio.wrap_future(self._redactor)).scan
-
     async def cleaned(self, text: str) -> str:
         """A text to be kept. Raises RedactionError."""
-        redact = await self._redact(self.settings)
+        redact = await self.rules.redact(self.settings.redaction_failure)
         heavy = len(text) > self.settings.offload_bytes
         return (await self._work(_OURS, heavy, lambda: redact(text, ""))).text
 
@@ -566,17 +497,6 @@ class Engine:
             self._restoring = Restoring(self._stores.restorations, self._stores.decisions)
         return self._restoring
 
-    def _external_compressors(self) -> ExternalCompressors:
-        if self._compressors is None:
-            from penumbra.external.dispatch import Dispatcher, of_process
-            from penumbra.external.http import Http
-            from penumbra.external.selection import ExternalCompressors
-
-            shared = of_process(self.settings.calls_at_once, self.settings.calls_per_second)
-            dispatcher = Dispatcher(self._key, self._stores.compressed, self._metrics, shared)
-            self._compressors = ExternalCompressors(dispatcher, Http(self._listening))
-        return self._compressors
-
 
 def _shared(settings: EngineSettings, there: SharedStore | None) -> SharedStore | None:
     """The store that several proxies have in common; None: there is none."""
@@ -590,15 +510,3 @@ def _shared(settings: EngineSettings, there: SharedStore | None) -> SharedStore 
     made = SharedStore(settings.shared)
     made.begin()
     return made
-
-
-def _compiled(key: bytes, settings: EngineSettings) -> Redactor:
-    rules = ruleset.rules(settings.user_rules, only=settings.gitleaks_only)
-    allowed = ruleset.allowed(settings.secrets_allow, rules)
-    return Redactor(key, rules, limit=settings.redaction_max_bytes, allowed=allowed)
-
-
-def _report_broken_rules(redactor: Future[Redactor]) -> None:
-    """A rule that can't be used ends the start: no request could be sent."""
-    if (error := redactor.exception()) is not None:
-        _log.error("rules/secrets: %s", error)

@@ -96,7 +96,7 @@ class Explainer:
     def _made(self, make: Callable[..., list[Line]]) -> list[Line]:
         try:
             with self._lease() as lease:
-                search = Search(lease.engine.redact_now)
+                search = Search(lease.engine.rules.redact_now)
                 return make(search, shown_names(search.name))
         except NotJson:
             return [note("Penumbra: its body is no JSON.")]

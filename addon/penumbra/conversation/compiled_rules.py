@@ -1,0 +1,68 @@
+"""The rules of secrets, compiled while the proxy starts; who needs them earlier waits for what is missing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+
+from penumbra.compress.result import Redacted
+from penumbra.conversation.engine_settings import EngineSettings
+from penumbra.conversation.warm_up import warm_up
+from penumbra.conversation.workers import Workers
+from penumbra.redaction import ruleset
+from penumbra.redaction.redactor import Redactor, Scan
+from penumbra.redaction.shown_names import ShowName, shown_names
+from penumbra.redaction.unsearchable import Redact, forgiving
+
+_LONGEST_WAIT = 30.0
+"""Seconds."""
+_log = logging.getLogger(__name__)
+
+
+class CompiledRules:
+    """State: the redactor of one engine."""
+
+    def __init__(self, key: bytes, settings: EngineSettings, workers: Workers) -> None:
+        """`key` makes the names of placeholders."""
+        self._redactor: Future[Redactor] = workers.submit(partial(_compiled, key, settings))
+        self._redactor.add_done_callback(_report_broken_rules)
+        self._show: ShowName | None = None
+        workers.submit(partial(warm_up, self._redactor))
+
+    async def redactor(self) -> Redactor:
+        """Takes out secrets. Raises RedactionError if the rules can't be used."""
+        return await asyncio.wrap_future(self._redactor)
+
+    async def redact(self, failure: str) -> Redact:
+        """How texts are redacted; `failure`: what becomes of those that can't be searched."""
+        return forgiving((await self.redactor()).redact, failure)
+
+    async def show(self) -> ShowName:
+        """How names from outside are told."""
+        if self._show is None:
+            self._show = shown_names((await self.redactor()).redact)
+        return self._show
+
+    async def scan(self) -> Callable[[str, str], Scan]:
+        """Says where secrets stand."""
+        return (await self.redactor()).scan
+
+    def redact_now(self, text: str, hint: str = "") -> Redacted:
+        """A text to be shown, for who can't wait on the event loop: at the start it stands still until the
+        rules are compiled. Raises RedactionError."""
+        return self._redactor.result(_LONGEST_WAIT).redact(text, hint)
+
+
+def _compiled(key: bytes, settings: EngineSettings) -> Redactor:
+    rules = ruleset.rules(settings.user_rules, only=settings.gitleaks_only)
+    allowed = ruleset.allowed(settings.secrets_allow, rules)
+    return Redactor(key, rules, limit=settings.redaction_max_bytes, allowed=allowed)
+
+
+def _report_broken_rules(redactor: Future[Redactor]) -> None:
+    """A rule that can't be used ends the start: no request could be sent."""
+    if (error := redactor.exception()) is not None:
+        _log.error("rules/secrets: %s", error)
