@@ -10,7 +10,7 @@ from typing import Any
 from support.agents.callers import PHANTOM
 from support.upstream import Received, Response, ToolCall, turn
 
-CAP = "4096"
+CAP = "3584"
 """Results above this size (bytes) lose something in these tests."""
 
 
