@@ -17,7 +17,7 @@ from support.fleet.redis_server import RedisServer, Relay
 from support.mitm import Mitmdump, eventually, stop_all
 from support.upstream import Upstream
 
-CAP = "4096"
+CAP = "3584"
 """Results above this size lose something."""
 KEY = "5e" * 32
 
