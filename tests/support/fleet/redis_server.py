@@ -55,7 +55,7 @@ class RedisServer:
             "dir": str(self._folder),
             "save": "",
             "appendonly": "yes",
-            "appendfsync": "everysec",
+            "appendfsync": "always",
             "maxmemory-policy": "noeviction",
         }
         command = [program(), *(part for name, value in options.items() for part in (f"--{name}", value))]
