@@ -16,10 +16,13 @@ ALL_HELP = (
     "leave nothing to a sample: every cut of long streams, every input, every combination of parameters"
 )
 FAST_HELP = (
-    "only tests that start no proxy, with a third of the inputs, an eighth of the cuts and every fourth case"
+    "only tests that start no proxy, with a third of the inputs, an eighth of the cuts and every fourth case; "
+    "where neither files nor words are given, every third test of each file"
 )
 FAST_STEP = 4
 """Of the cases of a long table."""
+FAST_SAMPLE = 6
+"""The `--sample` of a fast run."""
 PROXY_FIXTURES = {"shared_proxies", "own_proxy", "signing_proxy"}
 
 
@@ -43,6 +46,10 @@ def add_options(parser: pytest.Parser) -> None:
 
 def configure(config: pytest.Config) -> None:
     fast = config.getoption("--fast")
+    names_some = config.args_source is not pytest.Config.ArgsSource.TESTPATHS or config.option.keyword
+    if fast and not (names_some or config.getoption("--all")):
+        # The processes that run the tests are told of it by this option.
+        config.option.sample = max(config.option.sample, FAST_SAMPLE)
     cuts.EVERYWHERE = examples.ALL = config.getoption("--all")
     cuts.FEW = examples.FEW = fast and not examples.ALL
     cases.ONLY, cases.STEP = config.getoption("--case"), config.getoption("--sample")

@@ -118,3 +118,10 @@ def test_a_token_that_a_terminal_broke_goes_whole(width: int) -> None:
         redacted = REDACTOR.redact("\n".join([*broken, "PORT=8080", ""])).text
         assert value[-12:] not in redacted
         assert redacted.endswith("\nPORT=8080\n")
+
+
+def test_what_stands_below_the_name_of_a_type_is_no_value_of_it() -> None:
+    digest = "9fceb02d0ae598e95dc970b74767f19372d61af8"
+    for declared in ("class UserPrivateKey:", "interface ApiKey:", "struct SecretKey:", "module AuthToken:"):
+        _check([declared, digest], {}, "\n")
+    _check(["private key:", digest], {1: digest}, "\n")

@@ -91,6 +91,8 @@ _NAME_ENDS = (b'"', b"'", b"\\", b" ", b"\t", b">")
 _NO_NAME_BEFORE = (b"/", b"#", b"?", b"&")
 """In front of the parts of an address."""
 _WORD_BEFORE = re.compile(rb"([A-Za-z]{1,24})[ ]\Z")
+_DECLARES_TYPE = re.compile(rb"(?<![\w.-])(?:class|struct|interface|enum|trait|protocol|namespace|module) \Z")
+"""What stands in front of a type's name: what follows is no value of it."""
 _TEST_NAME = re.compile(rb"[A-Za-z_]\w*(?:[/.:\[-][^\s\"']*)?(?=[\s\"'(\\]|\Z)")
 _JOINTS = re.compile(rb"[-_.]")
 _USER = re.compile(rb"(?i)user(?:[_-]?name)?[^\w\n]{1,12}\Z")
@@ -147,7 +149,7 @@ class Assignments:
                 strength = Strength.STRONG if loud else Strength.NONE
             if strength is Strength.HINT and quiet:
                 continue
-            if strength is Strength.NONE:
+            if strength is Strength.NONE or _DECLARES_TYPE.search(data, max(0, start - 11), start):
                 continue
             if strength <= Strength.WEAK and not _RANDOM.search(data, end, end + 160):
                 continue
