@@ -125,3 +125,4 @@ def test_what_stands_below_the_name_of_a_type_is_no_value_of_it() -> None:
     for declared in ("class UserPrivateKey:", "interface ApiKey:", "struct SecretKey:", "module AuthToken:"):
         _check([declared, digest], {}, "\n")
     _check(["private key:", digest], {1: digest}, "\n")
+    _check([f"namespace secret_key: {digest}"], {0: digest}, "\n")

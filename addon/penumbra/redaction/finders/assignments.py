@@ -92,7 +92,7 @@ _NO_NAME_BEFORE = (b"/", b"#", b"?", b"&")
 """In front of the parts of an address."""
 _WORD_BEFORE = re.compile(rb"([A-Za-z]{1,24})[ ]\Z")
 _DECLARES_TYPE = re.compile(rb"(?<![\w.-])(?:class|struct|interface|enum|trait|protocol|namespace|module) \Z")
-"""What stands in front of a type's name: what follows is no value of it."""
+"""What stands in front of a type's name."""
 _TEST_NAME = re.compile(rb"[A-Za-z_]\w*(?:[/.:\[-][^\s\"']*)?(?=[\s\"'(\\]|\Z)")
 _JOINTS = re.compile(rb"[-_.]")
 _USER = re.compile(rb"(?i)user(?:[_-]?name)?[^\w\n]{1,12}\Z")
@@ -149,12 +149,16 @@ class Assignments:
                 strength = Strength.STRONG if loud else Strength.NONE
             if strength is Strength.HINT and quiet:
                 continue
-            if strength is Strength.NONE or _DECLARES_TYPE.search(data, max(0, start - 11), start):
+            if strength is Strength.NONE:
                 continue
             if strength <= Strength.WEAK and not _RANDOM.search(data, end, end + 160):
                 continue
             for value in () if secrets else chain(values_after(data, start, end), typed(data, start, end)):
-                harmless = _says_passed(data, start, end, value) or _repeats(data, value, written)
+                harmless = (
+                    _says_passed(data, start, end, value)
+                    or _repeats(data, value, written)
+                    or _is_below_type(data, start, end, value)
+                )
                 span = None if harmless else _judged(data, value, name, strength, rests)
                 if span:
                     yield span
@@ -237,6 +241,13 @@ def _says_passed(data: bytes, start: int, end: int, value: Value) -> bool:
     if data[start:end] == b"PASS" and data[end : end + 1] == b":":
         return bool(_TEST_NAME.match(data, value.start))
     return value.style is Style.SPACED and _WORD_BEFORE.search(data, max(0, start - 24), start) is not None
+
+
+def _is_below_type(data: bytes, start: int, end: int, value: Value) -> bool:
+    """Whether the name is that of a type, and the value is what stands on the next line: none of it."""
+    if b"\n" not in data[end : value.start]:
+        return False
+    return _DECLARES_TYPE.search(data, max(0, start - 11), start) is not None
 
 
 def _repeats(data: bytes, value: Value, written: str) -> bool:
