@@ -120,6 +120,10 @@ class Turns:
         flow.metadata["penumbra_asked"] = [_asked(answered) for answered in looped.answered]
         _log.info(f"Penumbra: {destination.shown(flow)}: {note}")
 
+    def taken(self, turn: TurnRecord) -> None:
+        """Something of a response has come that no status says anything of."""
+        self._journal.taken(turn)
+
     def bill(self, turn: TurnRecord, loop: ToolLoop) -> None:
         """The bill of a response, with all its turns."""
         if loop.turns:

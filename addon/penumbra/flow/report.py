@@ -16,12 +16,13 @@ from mitmproxy import http
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.explain.result_facts import ResultFacts, ResultMemory, listed
 from penumbra.flow import destination, journal_entry
+from penumbra.flow import state as states
 from penumbra.flow.engines import Lease
 from penumbra.flow.page.texts import Texts
 from penumbra.flow.state import FlowState
 from penumbra.metrics import events, kept_reasons
 from penumbra.metrics.request_totals import Totals
-from penumbra.metrics.sessions import ResultRecord
+from penumbra.metrics.sessions import ResultRecord, TurnRecord
 from penumbra.metrics.summary import Summary
 from penumbra.metrics.totals import Metrics
 
@@ -92,6 +93,7 @@ class Reports:
             self._metrics.add(rewritten.shown)
             # Nobody has waited.
             turn = self._metrics.journal.sent(replace(entry, milliseconds=0.0, is_observed=True))
+            self._await_response(flow, turn)
             results = turn.results
             if lease.settings.page_originals == "on":
                 self._texts.keep(lease, accepted, results)
@@ -100,6 +102,15 @@ class Reports:
         self._remember(session, accepted, new, results, is_observed=True)
         flow.metadata["penumbra_would"] = {**summary.metadata(), "session": session, "new": listed(new)}
         self._event(flow, incoming, accepted, is_observed=True)
+
+    def _await_response(self, flow: http.HTTPFlow, turn: TurnRecord) -> None:
+        """Whether the provider takes a request that has not waited for us, its response says: it may have."""
+        if (state := states.of(flow)) is not None:
+            state.turn = turn
+        elif flow.error is None and flow.response is not None:
+            self._metrics.journal.responded(turn, flow.response.status_code, ())
+        else:
+            self._metrics.journal.failed(turn, flow.response.status_code if flow.response else None)
 
     def _event(
         self, flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted, *, is_observed: bool = False

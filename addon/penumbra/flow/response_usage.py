@@ -45,7 +45,7 @@ class ResponseUsage(Step):
     async def failed(self, flow: http.HTTPFlow, state: FlowState) -> None:
         """A flow has ended before its response."""
         if state.turn is not None and flow.websocket is None:
-            self._journal.failed(state.turn)
+            self._journal.failed(state.turn, flow.response.status_code if flow.response is not None else None)
 
 
 def _figures(flow: http.HTTPFlow, state: FlowState) -> Mapping[str, int]:

@@ -182,6 +182,8 @@ class WebSockets:
             shown = frame
         if waiting.sending is not None:
             waiting.sending.take(envelope, shown)
+            if waiting.sending.says and waiting.turn is not None:
+                self._turns.taken(waiting.turn)
         waiting.shown |= bool(shown)
         asked_from = waiting.sending.asked_from if waiting.sending is not None else ""
         if shown and (envelope.ends or envelope.type in NAMING) and (socket.names or asked_from):

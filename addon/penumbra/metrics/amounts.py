@@ -59,12 +59,12 @@ class Amounts:
     dollars: float = 0.0
     """Of the bill, at list prices, as far as they are known."""
     dollars_saved: float = 0.0
-    """By smaller results."""
+    """By smaller results, in requests that the provider has taken; so with the two others."""
     dollars_spent: float = 0.0
     """For all that `declared`, `put_back`, `hidden_tokens` and `read_again` count."""
     dollars_missed: float = 0.0
     unpriced: int = 0
-    """Requests that were made smaller, of models whose price is not known."""
+    """Requests that were made smaller and were taken, of models whose price is not known."""
     misses: Counter[str] = field(default_factory=Counter)
     """By cause."""
     secrets: Counter[str] = field(default_factory=Counter)

@@ -27,6 +27,8 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 _MOST_LISTED = 200
 """New results of one turn."""
 _BYTES_A_TOKEN = 4
+_LEAST_ERROR = 400
+"""The lowest status with which a provider says that it has not taken a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,7 @@ class Journal:
     # What happens
 
     def sent(self, request: SentRequest) -> TurnRecord:
-        """A request goes to the provider."""
+        """A request goes to the provider, which may not take it: no dollars are counted yet."""
         turn = self._turn(request)
         session = self.sessions.begin_turn(turn)
         self._open.put(replace(request.prompt, model=label(request.prompt.model)), turn.number)
@@ -128,18 +130,26 @@ class Journal:
             turn.amounts.files_again += bool(new.file) and session.read(new.file)
             if len(results) < _MOST_LISTED:
                 results.append(result)
-        turn.amounts.dollars_spent += turn.amounts.read_again_tokens * turn.rates.written
+        turn.owed = _owed(request, turn.amounts)
         self.sessions.list_results(turn, tuple(results))
         seconds = request.milliseconds / 1000
         self.seconds[next((end for end in SECONDS if seconds <= end), float("inf"))] += 1
         self._add(turn, turn.amounts)
         return turn
 
+    def taken(self, turn: TurnRecord) -> None:
+        """The provider has taken a request: what that saves and costs counts, once."""
+        if turn.owed is not None:
+            owed, turn.owed = turn.owed, None
+            self._add(turn, owed)
+
     def responded(self, turn: TurnRecord, status: int, figures: Sequence[Mapping[str, int]]) -> None:
         """The response to a request is complete. `figures`: of each of its turns, the client's last."""
+        if status < _LEAST_ERROR:
+            self.taken(turn)
         more, first = Amounts(), not turn.status
         turn.status = str(status)
-        if first and status >= 400:
+        if first and status >= _LEAST_ERROR:
             more.errors[turn.status] += 1
         billed = [tokens for each in figures if (tokens := BilledTokens.of(each)) is not None]
         if billed and not turn.is_billed:
@@ -152,8 +162,10 @@ class Journal:
         """So long after a request its response was complete."""
         self._add(turn, Amounts(waited=seconds))
 
-    def failed(self, turn: TurnRecord) -> None:
-        """A request has got no response, or not all of it."""
+    def failed(self, turn: TurnRecord, status: int | None) -> None:
+        """A request has got no response, or not all of it. `status`: of what has come; None: nothing has."""
+        if status is not None and status < _LEAST_ERROR:
+            self.taken(turn)
         if not turn.status:
             turn.status = "broken off"
             self._add(turn, Amounts(errors=Counter({"broken off": 1})))
@@ -205,11 +217,8 @@ class Journal:
             sent_after=totals.tokens_after,
             declared=request.declared // _BYTES_A_TOKEN,
             put_back=request.put_back // _BYTES_A_TOKEN,
-            dollars_saved=request.dollars_saved or 0.0,
-            unpriced=int(request.dollars_saved is None),
             secrets=Counter(request.secrets),
         )
-        amounts.dollars_spent = (amounts.declared + amounts.put_back) * request.rates.cached
         return TurnRecord(
             number=self._number,
             time=self._clock(),
@@ -309,6 +318,16 @@ class Journal:
         for target in targets:
             target.add(parts)
         self._changed()
+
+
+def _owed(request: SentRequest, amounts: Amounts) -> Amounts:
+    """What a request saves and costs in dollars, once it is taken."""
+    again = amounts.read_again_tokens * request.rates.written
+    return Amounts(
+        dollars_saved=request.dollars_saved or 0.0,
+        dollars_spent=(amounts.declared + amounts.put_back) * request.rates.cached + again,
+        unpriced=int(request.dollars_saved is None),
+    )
 
 
 def _of(sums: dict[str, Amounts], name: str) -> Amounts:

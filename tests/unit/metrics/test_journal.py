@@ -82,6 +82,30 @@ def test_what_it_takes_is_taken_off(journal: Journal) -> None:
     assert advice.advice(journal)[0].about == "net"
 
 
+@pytest.mark.parametrize("is_observed", [False, True])
+def test_a_request_that_is_not_taken_saves_and_costs_nothing(journal: Journal, is_observed: bool) -> None:
+    more = {"put_back": 80, "arm": "shortened", "unit": "01", "is_observed": is_observed}
+    for status in (400, 429, 503, 529):
+        journal.responded(journal.sent(request(result(), **more)), status, [])
+    for broken_off in (None, 502):
+        journal.failed(journal.sent(request(result(), **more)), broken_off)
+    sums = journal.amounts
+    assert sums.requests == sums.errors.total() == 6
+    assert (sums.dollars_saved, sums.dollars_spent, sums.unpriced) == (0, 0, 0)
+    before = journal.take().all
+    turn = journal.sent(request(result(), **more))
+    journal.failed(turn, 200)
+    journal.responded(turn, 200, [usage(written=5_000)])
+    journal.taken(turn)
+    assert turn.amounts.dollars_saved == sums.dollars_saved == 0.001
+    # The results are the same as before: read again.
+    assert turn.amounts.dollars_spent == sums.dollars_spent == pytest.approx(120 * 1e-7 + 100 * 1.25e-6)
+    pending = journal.take()
+    kept = [pending.all, *pending.conversations.values(), *pending.arms.values(), *journal.arms.values()]
+    assert [each.dollars_saved for each in kept] == ([0] if is_observed else [0.001] * 4)
+    assert before.dollars_saved == 0
+
+
 def test_sums_by_project(journal: Journal) -> None:
     journal.sent(request(result(), project="shop (3f2a)"))
     journal.sent(request(result(), project="shop (3f2a)"))
@@ -96,7 +120,9 @@ def test_sums_by_project(journal: Journal) -> None:
 
 
 def test_what_is_not_known_is_not_nothing(journal: Journal) -> None:
-    journal.sent(request(result(), dollars_saved=None, rates=Rates()))
+    turn = journal.sent(request(result(), dollars_saved=None, rates=Rates()))
+    assert journal.amounts.unpriced == 0
+    journal.responded(turn, 200, [])
     shares = overview.overview(journal)["amounts"]["shares"]
     assert (shares["input"], shares["bill"]) == (None, None)
     assert shares["results"] is not None

@@ -250,7 +250,7 @@
         ["secrets", (row) => number(sum(row.amounts.secrets))], ["errors", (row) => number(sum(row.amounts.errors) + (row.amounts.refused || 0))],
       ];
       return [
-        el("h1", {}, "Days"), el("p", { class: "soft" }, "Of all proxies that share this store, over restarts. Sizes and counts only."),
+        el("h1", {}, "Days"), el("p", { class: "soft" }, "Of all proxies whose database is the same file of this machine, over restarts. Sizes and counts only."),
         days.length ? bars("Tokens saved, net, on each day; the table says the same", days.map((day) => ({ name: day.day, value: day.amounts.net })), tokens) : "",
         table("The last 30 days that had requests", [["day", (row) => row.day, "plain"], ...sums, ...shares], rows),
         el("h2", {}, "Conversations"), table("Those of these days; the largest saving first", [["conversation", (row) => row.id, "plain"], ["day", (row) => row.day, "plain"], ["agent", (row) => row.agent, "plain"], ["project", (row) => row.project || "", "plain"], ...sums], conversations.slice(0, 300)),
@@ -265,7 +265,7 @@
         el("h1", {}, "With and without"),
         el("p", {}, compared.holdout ? `${part(compared.holdout)} of the conversations that begin go through as they come, without secrets, and are compared with the others here.`
           : "No new conversations are held out. With penumbra_holdout=10%, one in ten goes through as it comes, to be compared with the others."),
-        el("p", { class: "soft" }, `Conversations that had a tool result, of all proxies that share this store: ${counts}.`),
+        el("p", { class: "soft" }, `Conversations that had a tool result, of all proxies whose database is the same file of this machine: ${counts}.`),
         arms.measures.length ? sides("Means of a conversation, shortened and held out", arms) : few(`Too few for a number: ${least} of each are needed.`),
         el("h2", {}, "What chance does"),
         el("p", { class: "soft" }, "The same between two halves of those held out: nothing was done to either, so what differs here is chance."),

@@ -1,0 +1,114 @@
+"""When a request counts as taken by the provider: by its response, also where nobody has waited for us."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from mitmproxy.test import tflow, tutils
+
+from penumbra.apis import responses_socket
+from penumbra.apis.formats import FORMATS
+from penumbra.apis.socket_history import Said
+from penumbra.expand.loop import ToolLoop
+from penumbra.flow import state as states
+from penumbra.flow.loop_turns import Turns
+from penumbra.flow.report import Reports
+from penumbra.flow.response_usage import ResponseUsage
+from penumbra.flow.state import FlowState
+from penumbra.flow.websocket import WebSockets
+from penumbra.flow.websocket_lanes import Lane, Socket, Waiting
+from penumbra.flow.websocket_retry import Sending
+from penumbra.metrics.amounts import Amounts
+from penumbra.metrics.asked_originals import ExpansionMetrics
+from penumbra.metrics.totals import Metrics
+
+Steps = tuple[Metrics, ResponseUsage, Any]
+
+
+@pytest.fixture
+def steps() -> Steps:
+    metrics, nothing = Metrics(), SimpleNamespace()
+    reports: Any = Reports(metrics, nothing, nothing, lambda event: None)  # type: ignore[arg-type]
+    return metrics, ResponseUsage(metrics.journal), reports
+
+
+def begun() -> Any:
+    return SimpleNamespace(
+        owed=Amounts(dollars_saved=1.0), amounts=Amounts(), status="", session="s", agent="a", project="p",
+        arm="", unit="", is_observed=True, is_billed=False,
+    )  # fmt: skip
+
+
+def ended(status: int | None, *, broken_off: bool) -> Any:
+    response = tutils.tresp(status_code=status) if status is not None else None
+    return tflow.tflow(resp=response or False, err=broken_off)
+
+
+ENDINGS = [(200, False, 1.0), (200, True, 1.0), (429, False, 0.0), (529, True, 0.0), (None, True, 0.0)]
+
+
+@pytest.mark.parametrize(("status", "broken_off", "dollars"), ENDINGS)
+@pytest.mark.parametrize("is_worked_out", ["before the response", "behind it"])
+def test_a_request_counts_when_its_response_is_no_error(
+    steps: Steps, status: int | None, broken_off: bool, dollars: float, is_worked_out: str
+) -> None:
+    metrics, usage, reports = steps
+    turn, flow = begun(), ended(status, broken_off=broken_off)
+
+    async def go() -> None:
+        if is_worked_out == "behind it":
+            reports._await_response(flow, turn)
+            return
+        lease: Any = SimpleNamespace(end=lambda: None)
+        state: FlowState = states.begin(flow, lease)
+        reports._await_response(flow, turn)
+        assert metrics.journal.amounts.dollars_saved == 0
+        await (usage.failed(flow, state) if broken_off else usage.complete(flow, state, flow.response))
+        states.forget(flow)
+
+    asyncio.run(go())
+    assert metrics.journal.amounts.dollars_saved == dollars
+    assert turn.status
+
+
+CREATED = b'{"type":"response.created","response":{"id":"resp_1"}}'
+SAYS = b'{"type":"response.output_text.delta","delta":"So"}'
+FAILED = (
+    b'{"type":"response.failed","response":{"id":"resp_1","error":{"code":"server_error","message":"m"}}}'
+)
+
+
+@pytest.mark.parametrize(
+    ("frames", "dollars"),
+    [((CREATED,), 0.0), ((CREATED, FAILED), 0.0), ((CREATED, SAYS), 1.0), ((CREATED, SAYS, FAILED), 1.0)],
+)
+def test_over_websocket_it_counts_when_something_of_the_response_has_come(
+    steps: Steps, frames: tuple[bytes, ...], dollars: float
+) -> None:
+    metrics, nothing = steps[0], SimpleNamespace()
+    turns = Turns(ExpansionMetrics(), metrics.journal, lambda event: None)
+    given: Any = nothing
+    sockets = WebSockets(given, given, given, turns, given)
+    wire, lease = FORMATS["openai_responses_socket"], SimpleNamespace(end=lambda: None)
+    accepted: Any = SimpleNamespace(caller=None)
+
+    async def no_retry(*_: Any) -> bool:
+        return False
+
+    async def go() -> None:
+        sockets._retry.smaller = no_retry  # type: ignore[method-assign]
+        made: Any = lease
+        sending = Sending(Said(b"{}", None), accepted, made)
+        waiting = Waiting(accepted, made, ToolLoop(wire, wire.stream(""), b"{}"), None, sending, turn=begun())
+        socket = Socket(given, {"": Lane(deque([waiting]))})
+        for frame in frames:
+            envelope = responses_socket.envelope(frame)
+            assert envelope is not None
+            assert await sockets._received(tflow.twebsocketflow(), socket, frame, envelope) == frame
+
+    asyncio.run(go())
+    assert metrics.journal.amounts.dollars_saved == dollars
