@@ -22,6 +22,7 @@ T = TypeVar("T")
 _INLINE = 20
 """Values that are packed or unpacked at once on the event loop."""
 _MOST_DOUBTFUL = 10_000
+_LEAST_PRUNED = 1_000
 _EMPTY_SECONDS = 5.0
 """So long a table is taken for empty that was."""
 
@@ -43,7 +44,8 @@ class SharedTable(KeyedValues[V]):
         self._doubtful: LRUCache[bytes, None] = LRUCache(_MOST_DOUBTFUL)
         """Keys whose values nobody knows to be written or not: what holds has to take their place."""
         self._unwritten: set[bytes] = set()
-        """Keys of what is in memory and was not written at once: another proxy may be first."""
+        """Keys of what is in memory and was not written at once: another proxy may be first. What has left
+        memory leaves here too, in time."""
         store.on_return(self._return)
 
     async def get(self, keys: Iterable[bytes], *, latest: bool = False) -> dict[bytes, V]:
@@ -83,7 +85,7 @@ class SharedTable(KeyedValues[V]):
             if written is not None:
                 self._store.filled.add(self._name)
             if written is None:
-                self._unwritten.update(values)
+                self._late(values)
                 self._store.owe(put, over=True)
 
     async def add(self, values: Mapping[bytes, V]) -> None:
@@ -108,7 +110,7 @@ class SharedTable(KeyedValues[V]):
         rows = dict(zip(values, await self._rows(values), strict=True))
         if unasked and not self._store.is_whole:
             self.note(values)
-            self._unwritten.update(values)
+            self._late(values)
             doubtful = [key for key in values if key in over or key in self._doubtful]
             self._store.owe([*(rows[key] for key in doubtful), *self._mark()], over=True)
             self._store.owe([rows[key] for key in values if key not in doubtful], over=False)
@@ -175,6 +177,13 @@ class SharedTable(KeyedValues[V]):
         self._doubtful.update(dict.fromkeys(values))
         held = {key: self._memory[key].value for key in values if key in self._memory}
         self._store.owe(await self._rows(held), over=True)
+
+    def _late(self, keys: Iterable[bytes]) -> None:
+        """What was put into memory under these keys is not written yet."""
+        self._unwritten.update(keys)
+        if len(self._unwritten) > 2 * len(self._memory) + _LEAST_PRUNED:
+            # What is not in memory is read from the store, whoever was first.
+            self._unwritten = {key for key in self._unwritten if key in self._memory}
 
     def _return(self) -> None:
         """What holds is in the store now, whoever was first."""
