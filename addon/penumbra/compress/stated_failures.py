@@ -76,9 +76,15 @@ _PASSED = re2.compile(
     rb"|ran [0-9]+ tests? |[0-9]+ (?:examples|tests|specs)?,? ?0 fail)"
 )
 _EXIT = r"(?i:\bexit(?:ed)?(?: with)?(?: code| status)?[ :=]+-?[1-9])"
+_COUNTED = r"^[ =\t]*(?i:tests?:? +|test [a-z]+:? +|errors?:? +|.{0,80}\bpass(?:ed|ing)\b.{0,80}?)?"
+_OF_TOOLS = (
+    r"[:)] (?:fatal )?error(?: [A-Z]{1,10}-?[0-9]+)?: |^error(?:\[[\w-]+\]: |: could not compile )"
+    r"|^npm (?:ERR!|error) |^\W*(?i:unhandled (?:errors?|rejections?|exceptions?))\b"
+)
+"""What compilers, package managers and runners say themselves: no test prints that of its own."""
 _FAILED = re2.compile(
     (
-        rf"(?m)^[ =\t]*(?:tests?:? +|test [a-z]+:? +)?(?:{SOME_FAILED}|[1-9][0-9]* fail\b)"
+        rf"(?m){_COUNTED}(?:{SOME_FAILED}|[1-9][0-9]* fail\b)|{_OF_TOOLS}"
         rf"|\bFAIL(?:ED|URES?)?\b|^(?:FATAL|ERROR)\b|\(fail\)|\bnot ok\b|[✗✘❌✖]|{_EXIT}"
         r"|(?i:panic|segmentation fault)"
     ).encode()

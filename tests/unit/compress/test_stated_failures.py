@@ -71,6 +71,24 @@ def test_errors_that_passing_tests_print_are_none(end: str) -> None:
     assert not stated_failures.none(text.encode())
 
 
+@each(
+    "line",
+    [
+        "     Errors  1 error",
+        "=== 400 passed, 1 error in 0.12s ===",
+        "⎯⎯⎯ Unhandled Rejection ⎯⎯⎯",
+        "src/a.ts(12,5): error TS2345: Argument of type 'string' is not assignable.",
+        "src/a.c:12:5: error: expected ';'",
+        "error[E0308]: mismatched types",
+        "error: could not compile `ledger` (lib) due to 1 previous error",
+        "npm error code ELIFECYCLE",
+    ],
+)
+def test_what_failed_besides_the_tests_is_listed(line: str) -> None:
+    text = "\n".join(RUN.format(n=n) for n in range(40))
+    assert not stated_failures.none(f"{text}\n{line}\nTests: 40 passed, 40 total".encode())
+
+
 def test_a_passing_run_lists_no_failures() -> None:
     text = "bun test v1.3.5\n" + "\n".join(RUN.format(n=n) for n in range(400))
     assert HEADING not in shown("bun test", text + "\n 400 pass\n 0 fail\nRan 400 tests across 9 files.")
