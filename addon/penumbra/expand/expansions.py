@@ -25,7 +25,7 @@ from penumbra.apis.parts import is_telling
 from penumbra.apis.prefix_hash import Chain
 from penumbra.compress.size import size
 from penumbra.errors import place
-from penumbra.expand import hidden_exchanges
+from penumbra.expand import hidden_exchanges, reference
 from penumbra.expand import query as expand
 from penumbra.expand import tool as injected_tool
 from penumbra.expand.caller import Caller
@@ -235,6 +235,8 @@ class Expansions:
             sent = len(text.encode("utf-8", "surrogatepass"))
             limit = None if limit is None else max(0, limit - sent)
             tool, family = (original.tool, original.family) if original else ("", "")
+            # The model may ask for anything, and this is written down.
+            ref = ref if reference.is_ref(ref) else ""
             answered.append(Answered(ref, original is not None, sent, prepared.show(tool), family))
         return texts, answered
 

@@ -100,6 +100,7 @@ class Answered:
     """One call of the injected tool and its response, for figures."""
 
     ref: str
+    """Empty if it asked for something that is no reference."""
     found: bool
     sent: int
     """Size of the response, UTF-8 bytes."""

@@ -27,8 +27,6 @@ from penumbra.redaction import RedactionError
 from penumbra.retry import portions, refusals
 
 MOST_RETRIES = 2
-_LONGEST_REFERENCE = 60
-"""Characters: the model may ask for anything."""
 _log = logging.getLogger(__name__)
 
 
@@ -152,7 +150,7 @@ class Turns:
 
 def _asked(answered: Answered) -> str:
     """A call of the injected tool, and what came of it."""
-    name = one_line(answered.ref[:_LONGEST_REFERENCE]) or "(nothing)"
+    name = answered.ref or "something that is no reference"
     return f"{name}, {answered.sent:,} bytes" if answered.found else f"{name}, which was not found"
 
 

@@ -10,6 +10,7 @@ from penumbra.expand.caller import Caller
 from penumbra.expand.expansions import Expansions
 from penumbra.expand.loop import Ask, Continue, Done, ToolLoop
 from penumbra.expand.prepared import Original, Prepared, Terms
+from penumbra.metrics.asked_originals import expansion_event
 from penumbra.store import exchanges, originals, tool_calls
 from penumbra.store.database import Database
 from penumbra.store.originals import Originals
@@ -18,6 +19,7 @@ from penumbra.store.tool_calls import ToolCallCache
 from penumbra.wire.document import Document
 from support.streams.anthropic_streams import MIXED, PHANTOM, call, end, start, text
 
+SECRET = "hunter2-and-more"
 TERMS = Terms(wanted=True, at_stake=True, hint=True)
 
 
@@ -45,6 +47,33 @@ async def prepared(expansions: Expansions, document: Document, opening: str) -> 
 
 async def nothing(ref: str) -> Original | None:
     return None
+
+
+def test_what_is_no_reference_is_written_down_nowhere() -> None:
+    """The model may give anything for one: what a file says that it reads, or what a user has told it."""
+
+    async def go() -> None:
+        expansions = made()
+        document = request({"type": "create"}, {"role": "user", "content": "hello"})
+        first = await prepared(expansions, document, "hello")
+        unknown = "shadow_" + "0" * 32
+        calls = [
+            call(number, PHANTOM, f"toolu_{number}", json.dumps({"id": name}))
+            for number, name in enumerate((f"the password is {SECRET}", f"<<<SHADOW:{unknown}>>>"))
+        ]
+        exchange = ToolLoop(first.wire, first.wire.stream(first.tool), document.render())
+        exchange.feed(start(1) + b"".join(calls) + end("tool_use", 1))
+        ask = exchange.end_turn()
+        assert isinstance(ask, Ask)
+        texts, answered = await expansions.texts(first, nothing, ask, set())
+        assert [each.ref for each in answered] == ["", unknown]
+        assert SECRET not in "".join(texts)
+        event = expansion_event(
+            flow_id="f", conversation=b"c", answered=answered, calls=1, tokens=[], sound=True
+        )
+        assert SECRET not in json.dumps(event)
+
+    asyncio.run(go())
 
 
 def test_a_thread_from_its_first_request_on() -> None:
