@@ -44,7 +44,7 @@ class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Choice:
-    """A mapping whose kind is wrong by which of these keys it has."""
+    """A mapping whose kind is told by which of these keys it has."""
 
     kinds: ClassVar[Mapping[str, type[Strict]]] = {}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from penumbra.redaction.redactor import Redactor
 
 LINES = r"""
@@ -103,3 +105,27 @@ def test_harmless_lines_stay(redactor: Redactor) -> None:
     assert [line for line in LINES if redactor.redact(line).text != line] == []
     whole = "\n".join(LINES)
     assert redactor.redact(whole).text == whole
+
+
+SECRETS = r"""
+interface password: ⟦hunter2Xq9!⟧
+the namespace key: ⟦Zk3vQ9xLm2TbN8rW4yHs6Dp1⟧
+class Password = "⟦Hunter2!xyz⟧"
+PASSWORD=⟦pass-wordHunter2xyz⟧
+password=⟦s-a-d-r-o⟧
+username="xkqzvbnmhill" password="⟦xkqzvbnm⟧"
+redis://:⟦my-app-secret⟧@prod-redis.acme.internal:6379/0
+postgres://app:⟦app_db_pass⟧@db.prod.acme.com:5432/app
+mysql://root:⟦testpass⟧@server.acme.com/shop
+amqp://client:⟦mysecret⟧@mq.test.acme.com
+""".strip("\n").split("\n")
+"""Beside lines that stay: what they begin or look like, and a secret all the same."""
+
+
+def test_what_is_like_a_harmless_line_does_not_hide_a_secret(redactor: Redactor) -> None:
+    for line in SECRETS:
+        before, _, rest = line.partition("⟦")
+        secret, _, behind = rest.partition("⟧")
+        redacted = redactor.redact(before + secret + behind).text
+        form = re.escape(before) + r"\[REDACTED:[^\[\]]+\]" + re.escape(behind)
+        assert re.fullmatch(form, redacted), line

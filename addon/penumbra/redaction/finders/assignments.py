@@ -93,6 +93,7 @@ _NO_NAME_BEFORE = (b"/", b"#", b"?", b"&")
 _WORD_BEFORE = re.compile(rb"([A-Za-z]{1,24})[ ]\Z")
 _DECLARES_TYPE = re.compile(rb"(?<![\w.-])(?:class|struct|interface|enum|trait|protocol|namespace|module) \Z")
 """What stands in front of a type's name."""
+_NEW_LINE = re.compile(rb"\n|\\n")
 _TEST_NAME = re.compile(rb"[A-Za-z_]\w*(?:[/.:\[-][^\s\"']*)?(?=[\s\"'(\\]|\Z)")
 _JOINTS = re.compile(rb"[-_.]")
 _USER = re.compile(rb"(?i)user(?:[_-]?name)?[^\w\n]{1,12}\Z")
@@ -243,27 +244,32 @@ def _says_passed(data: bytes, start: int, end: int, value: Value) -> bool:
     return value.style is Style.SPACED and _WORD_BEFORE.search(data, max(0, start - 24), start) is not None
 
 
-def _is_below_type(data: bytes, start: int, end: int, value: Value) -> bool:
-    """Whether the name is that of a type, and the value is what stands on the next line: none of it."""
-    if b"\n" not in data[end : value.start]:
-        return False
-    return _DECLARES_TYPE.search(data, max(0, start - 11), start) is not None
-
-
 def _repeats(data: bytes, value: Value, written: str) -> bool:
     """Whether the value says words of its name again, or its user's name, as what is set up for tests does:
     `POSTGRES_PASSWORD=postgres`, `LOCAL_PROXY_KEY=local-proxy`. It tells nothing that they do not."""
-    text = data[value.start : value.end][: len(written) + 1]
+    if value.end - value.start > len(written.encode()) + 1:
+        return False
+    text = data[value.start : value.end]
     if text == written.encode():
         return True
     name = written.lower().encode()
-    if all(word.isalpha() and word in name for word in _JOINTS.split(text.lower())):
+    if all(len(word) > 1 and word.isalpha() and word in name for word in _JOINTS.split(text.lower())):
         return True
-    if not text.isalpha() or not text.isascii() or len(text) < value.end - value.start:
+    if not text.isalpha():
         return False
     before = data[max(0, value.start - _USER_REACH) : value.start]
     at = before.rfind(text)
-    return at >= 0 and _USER.search(before[:at]) is not None
+    return at >= 0 and not before[at + len(text) :][:1].isalnum() and _USER.search(before[:at]) is not None
+
+
+def _is_below_type(data: bytes, start: int, end: int, value: Value) -> bool:
+    """Whether the name is a type's that is declared here, and the value stands on a line below it:
+    `class ApiKey:`. On the same line, `interface password: …` is one."""
+    return (
+        data[start : start + 1].isupper()
+        and _DECLARES_TYPE.search(data, max(0, start - 11), start) is not None
+        and _NEW_LINE.search(data, end, value.start) is not None
+    )
 
 
 def _judged(data: bytes, value: Value, name: Name, strength: Strength, rests: _Rests) -> Span | None:

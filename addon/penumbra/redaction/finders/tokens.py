@@ -59,9 +59,12 @@ _LOGIN_WORDS = re.compile(
     rb"|login|test|example|sample|aws|db|app|client)[ _.:@-]?)+"
 )
 _JOINT_OF_WORDS = re.compile(rb"\w[ _.:@-]\w")
+_LOGIN_USER = re.compile(rb"://([\w.-]{1,60}):\Z")
+_LONGEST_USER = 64
+_ANY_USER = (b"user", b"username")
 _PERCENT = re.compile(rb"%[0-9A-Fa-f]{2}")
 _NOBODYS_HOST = re.compile(
-    rb"@(?:[\w-]{1,63}\.){0,4}(?:example(?:\.[a-z]{2,6})?|invalid|test|localhost|127\.0\.0\.1|host(?:name)?|server|domain|yourdomain)(?![\w-])"
+    rb"@(?:[\w-]{1,63}\.){0,4}(?:example(?:\.[a-z]{2,6})?|invalid|test|localhost|127\.0\.0\.1|host(?:name)?|server|(?:your)?domain(?:\.[a-z]{2,6})?)(?![\w-]|\.\w)"
 )
 """What is kept for documents, and what stands there for a name."""
 _FILLER = compile_pattern(r"[xX]{6}|[*.]{4}|0{12}|your|YOUR|EXAMPLE\z")
@@ -250,12 +253,20 @@ def _repeats_user(data: bytes, start: int, end: int) -> bool:
 
 
 def _is_documented(data: bytes, start: int, end: int) -> bool:
-    """Whether a login only shows how one is written: words about logins with joints between them
-    (`aws_key:aws_secret@`), or, before a host that is nobody's, without joints: `foo:mypass@example.com`."""
+    """Whether a login only shows how one is written, in words about logins: before a host that is nobody's
+    (`foo:mypass@example.com`), or with joints between them, of a user who is called by such words or `user`
+    (`aws_key:aws_secret@`, `user:my_pass@`)."""
     text = _PERCENT.sub(b" ", data[start:end])
     if not _LOGIN_WORDS.fullmatch(text):
         return False
-    return _JOINT_OF_WORDS.search(text) is not None or bool(_NOBODYS_HOST.match(data, end))
+    if _NOBODYS_HOST.match(data, end):
+        return True
+    user = _LOGIN_USER.search(data, max(0, start - _LONGEST_USER), start)
+    if user is None or not _JOINT_OF_WORDS.search(text):
+        return False
+    if user[1].lower() in _ANY_USER:
+        return True
+    return bool(_LOGIN_WORDS.fullmatch(user[1]) and _JOINT_OF_WORDS.search(user[1]))
 
 
 def _place(rule: Rule, match: re.Match[bytes]) -> tuple[int, int]:
