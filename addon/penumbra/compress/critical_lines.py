@@ -61,11 +61,12 @@ SOME_FAILED = (
     r"(?:[^\w\s]| *$| (?:in|out of|and|found|generated|tests?|[0-9|])))"
 )
 """A count of what failed."""
-_FAILED_SOME = r"(?i:\b(?:failed|failing|failures?|errors?)\"?[:=] *[1-9])"
+FAILED_SOME = r"(?i:\b(?:failed|failing|failures?|errors?)\"?[:=] *[1-9])"
+"""The same, the count behind."""
 _PASSED = re2.compile((rf"^{_PREFIX}{_STARTED}|{_ENDED}\s*$").encode())
 _SOME_PASS = re2.compile(b"(?m)" + _PASSED.pattern)
 """Matches in a text if one of its lines says that something passed: most texts have none."""
-_FAILED_TOO = re2.compile(rf"[✗✘❌✖]|\bnot ok\b|{SOME_FAILED}|{_FAILED_SOME}".encode())
+_FAILED_TOO = re2.compile(rf"[✗✘❌✖]|\bnot ok\b|{SOME_FAILED}|{FAILED_SOME}".encode())
 _LINE_LIMIT = 4_000
 """Characters of a line that are looked at: a longer line is data, not a message."""
 _SEARCHES = 64
@@ -102,7 +103,7 @@ _FAILURE = re2.compile(
         r"|\bsegmentation fault|\bcore dumped|\bout of memory|\bnot ok\b|\bkilled\b"
         r"|\btraceback \(most recent)"
         r"|✗|✘|❌|✖|^\s*Failed \S+ \[|^\s*● .* › |^rspec \./"
-        rf"|{SOME_FAILED}|{_FAILED_SOME}"
+        rf"|{SOME_FAILED}|{FAILED_SOME}"
         r"|(?i:\b(?:exit(?:ed)?(?: with)?(?: code| status)?|returncode)[ :=]+-?[1-9])"
         r"|(?i:\"(?:status|conclusion|state|result|outcome)\" *: *\"(?:fail|error|crash|abort))"
         rf"|{LEVEL}(?:fatal|crit|emerg|alert|panic))"
@@ -129,7 +130,7 @@ _CALM = re2.compile(
     ).encode()
 )
 """A level that is none of an error."""
-_ENDING = re2.compile(rf"\b(?:FAILED|FAILURES?|FAIL)\b|{SOME_FAILED}|{_FAILED_SOME}".encode())
+_ENDING = re2.compile(rf"\b(?:FAILED|FAILURES?|FAIL)\b|{SOME_FAILED}|{FAILED_SOME}".encode())
 """How something ended; said at any level."""
 
 

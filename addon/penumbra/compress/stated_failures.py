@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re2
 
-from penumbra.compress.critical_lines import LEVEL, RUNNER, SOME_FAILED
+from penumbra.compress.critical_lines import FAILED_SOME, LEVEL, RUNNER, SOME_FAILED
 
 _NOT_LETTER = r"[^\w\n]{0,12}"
 _BEFORE = (
@@ -25,23 +25,28 @@ _END = r"(?:\W*$|\t|\\?\")"
 _CALLED = r"(?:fatal|error|err|failure|failed|panic|exception|critical|severe|uncaught|unhandled)"
 _CAPITALS = r"(?:FAILED|FAILURES?|FAIL|FATAL|CRITICAL|PANIC|EMERG|SEVERE|ABORTED|ERROR|ERR!|ERR)\b"
 _WHO = r"(?:[\w./@+-]{1,60}:? )?"
+_TOTALS = r"(?:tests?|test suites|test files|suites|summary|total|result|ran|found|[0-9]+ problems)"
 _STATEMENTS = (
     # A word for it that ends in a colon, or stands in capitals.
     rf"{_WHO}(?i:(?:[\w-]+ )?{_CALLED}(?: ?\[[\w-]+\]| [A-Z]{{0,10}}-?[0-9]+)?[\])]?:(?:\s|$))",
     rf"{_WHO}{_CAPITALS}",
+    rf"[\[(](?i:{_CALLED})[\])][:\s]",
+    r"(?i:error (?:(?:response )?(?:from|while|during) [^:\n]{1,80}: |code[:=]? *-?[1-9]|[0-9]+ \(\w+\): ))",
+    r"(?:[Ff]ailed|[Uu]nable) to \w+ \S",
     r"[EF]: ",
     rf"##\[(?i:{_CALLED})\]",
     # An exception by its name.
-    r"(?:Caused by: )?[\w.$:]*(?:[A-Z]\w*|\b)(?:Error|Exception)\b(?::|\(|$| in | at )",
+    r"(?:Caused by: )?[\w.$:]*(?:[A-Z]\w*|\b)(?:Error|Exception)\b(?: \[\w+\])?(?::|\(|$| in | at )",
     rf"(?i:traceback \(most recent|segmentation fault|killed{_END}|out of memory|core dumped)",
     r"(?i:(?:uncaught|unhandled) \w|thread '[^'\n]*' panicked|panicked at )",
     # A mark of something that failed.
     r"E {2,}\S|not ok\b|--- FAIL:|\(fail\) |● .* › |rspec \./|make(?:\[[0-9]+\])?: \*\*\* ",
     # How it ended.
     r"(?i:(?:\w+ ){0,4}exit(?:ed)?(?: with)?(?: code| status)?[ :=]+-?[1-9])",
-    rf"(?i:(?:(?:tests?|test suites|test files|suites|summary|total|result|ran)\b.{{0,60}})?{SOME_FAILED})",
+    rf"(?i:(?:{_TOTALS}\b.{{0,60}})?{SOME_FAILED})",
     # A place in a file, and what is said of it.
     r"\S+\.\w{1,8}[:(][0-9]+[:,][0-9]+\)?: \S",
+    r"\S+\.\w{1,8}:[0-9]+:in [`'].*\(\w+(?:Error|Exception)\)",
 )
 _PLACE = r"\S\.\w{1,8}[:(][0-9]+(?:[:,][0-9]+)?\)?:? +"
 _SYSTEMS = (
@@ -52,6 +57,10 @@ _ANYWHERE = (
     r"[✗✘❌✖]",
     rf"\bFAILED(?: +[\[(][^\])\n]{{0,20}}[\])])?{_END}",
     r"(?i:\bexit(?:ed)?(?: with)?(?: code| status)?[ :=]+-?[1-9][0-9]{0,2}\W*$)",
+    rf"\.\.\. *(?:FAIL|ERROR){_END}",
+    # A frame of a stack.
+    r"File \"[^\"\n]+\", line [0-9]+|^\s*at [\w.$<>/]+\(\w+\.(?:java|kt|scala):[0-9]+\)",
+    r"\bOut of memory: ",
     rf"{_PLACE}(?i:-? *(?:fatal )?(?:error|failed|failure)\b)",
     # How systems word it, at the end of a line.
     rf": {_SYSTEMS}{_END}",
@@ -59,6 +68,7 @@ _ANYWHERE = (
     rf"{LEVEL}(?:err|fatal|crit|emerg|alert|panic))",
     r"(?i:\"(?:status|conclusion|state|result|outcome)\" *: *\"(?:fail|error|crash|abort))",
     r"(?i:\"(?:fail(?:ed|ures?)?|errors?)\" *: *(?:[1-9]|\"[^\"]))",
+    FAILED_SOME,
     r"\b(?:\w*BackOff|OOMKilled|Evicted)\b",
 )
 _STATED = re2.compile("|".join([f"{_BEFORE}(?:{'|'.join(_STATEMENTS)})", *_ANYWHERE]).encode())

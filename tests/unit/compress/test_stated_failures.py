@@ -32,6 +32,19 @@ STATED = [
     "Process exited with code 1",
     "cp: cannot stat 'dist/a.tgz': No such file or directory",
     '      "fail": 1,',
+    "AssertionError [ERR_ASSERTION]: 3 == 4",
+    "cart.rb:14:in `total': undefined method `sum' for nil (NoMethodError)",
+    '  File "/app/cart.py", line 99, in total',
+    "\tat com.shop.Cart.total(Cart.java:14)",
+    "test_total (cart.Case) ... ERROR",
+    "[ 12.5] kernel: Out of memory: Killed process 1234 (node)",
+    "Error response from daemon: pull access denied for shop/cart",
+    "Error 1045 (28000): Access denied for user 'shop'",
+    "(error) ledger is locked",
+    "Failed to load config: no such key",
+    "Found 3 errors.",
+    "14 problems (2 errors, 12 warnings)",
+    "db-1 : ok=3 changed=0 unreachable=0 failed=1",
 ]
 
 
