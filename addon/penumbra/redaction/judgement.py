@@ -57,6 +57,8 @@ _TYPE = re.compile(r"(?:[A-Z][a-z]+)+(?:8|16|32|64|128|256|512)(?:[A-Z][a-z]+)*(
 """A type that says how wide its parts are: `Uint8Array`."""
 _SEALED = re.compile(r"Ag[A-D][A-Za-z0-9+/]{200}")
 """What `kubeseal` makes: only the cluster can read it."""
+_EXPONENT = re.compile(r"[-+]?\d+(?:\.\d+e[-+]?|e[-+])\d+$", re.IGNORECASE)
+"""A number that has letters and is none the less a number: `1.5e+16`."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=[^=]")
 _LETTERS = re.compile(r"[A-Za-z]+$")
 _DOTTED = re.compile(r"[a-z]+(?:[-_./][a-z]+)+$", re.IGNORECASE)
@@ -186,7 +188,7 @@ def _is_letter_password(value: str, style: Style) -> bool:
 
 
 def _is_password_in_code(value: str, style: Style) -> bool:
-    if _ASSIGNMENT.match(value):
+    if _ASSIGNMENT.match(value) or _EXPONENT.match(value):
         return False
     if is_identifier(value) and (is_wordy(value) or "." in value or "->" in value or "::" in value):
         return False
