@@ -56,6 +56,10 @@ _NUMBER = re.compile(rb"[0-9]+")
 _WORD_WITH_NUMBER = re.compile(rb"\w*[0-9]\w*")
 _NUMBERED = re.compile(rb"(?m)^ {2,10}[0-9]{1,4}\) \S[^\n]*")
 """How some test runners name what failed, where they say that something is failing."""
+_VERDICT = re.compile(rb"(?m)^ *--- FAIL: ")
+_REASON = re.compile(rb" {2,20}\S{1,200}\.go:[0-9]{1,8}: \S")
+"""What Go's tests print of a failure before they say that it is one, where they print all as it happens."""
+_REASONS = 3
 _DIGITS = b"0123456789"
 _KEYS = {how: how.to_bytes() for how in Severity}
 
@@ -118,6 +122,9 @@ class FailureLines:
             for named in _NUMBERED.finditer(data):
                 start, end = named.start(), min(named.end(), named.start() + _LONGEST)
                 failures._note(data[start:end], start, end, Severity.FAILURE, _kind(data[start:end]))
+        for start, end in _reasons(data):
+            if (line := data[start:end]) not in failures.lines:
+                failures._note(line, start, end, Severity.FAILURE, _kind(line))
         return failures
 
     def _add(self, data: bytes, start: int, end: int) -> None:
@@ -287,6 +294,18 @@ def write(
 
 _ATTEMPTS = 3
 """How often a text is written: each time with less room for all but its failure lines."""
+
+
+def _reasons(data: bytes) -> Iterator[Span]:
+    """The last lines above each verdict that say why."""
+    for verdict in _VERDICT.finditer(data):
+        end = verdict.start() - 1
+        for _ in range(_REASONS):
+            start = data.rfind(b"\n", 0, max(0, end)) + 1
+            if not _REASON.match(data, start, max(0, end)):
+                break
+            yield start, min(end, start + _LONGEST)
+            end = start - 1
 
 
 def _units(data: bytes) -> Iterator[Span]:

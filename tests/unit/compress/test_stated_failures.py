@@ -106,3 +106,19 @@ def test_a_passing_run_lists_no_failures() -> None:
     text = "bun test v1.3.5\n" + "\n".join(RUN.format(n=n) for n in range(400))
     assert HEADING not in shown("bun test", text + "\n 400 pass\n 0 fail\nRan 400 tests across 9 files.")
     assert HEADING in shown("bun test", text + "\n 399 pass\n 1 fail\nRan 400 tests across 9 files.")
+
+
+@each("command", ["go test -v ./...", "./ci"])
+def test_what_a_go_test_says_before_its_verdict_is_not_lost(command: str) -> None:
+    lines = [
+        line
+        for n in range(150)
+        for line in (
+            f"=== RUN   TestCart{n}",
+            f"    cart{n}_test.go:{n}: priced {n * 7919 % 1009}",
+            f"--- PASS: TestCart{n} (0.00s)",
+        )
+    ]
+    failed = ["=== RUN   TestTotal", "    total_test.go:14: want 3, got 4", "--- FAIL: TestTotal (0.00s)"]
+    text = "\n".join([*lines[:240], *failed, *lines[240:], "FAIL", "FAIL\texample.com/shop\t0.2s", "FAIL"])
+    assert "    total_test.go:14: want 3, got 4\n" in shown(command, text)
