@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 import argparse
+import statistics
 import sys
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from support.fleet import balancer, redis_server
 from support.fleet.conversations import Outcome
 from support.fleet.fleet import Fleet, running
 
+_PARTED = "part the store from all"
+_PARTED_SECONDS = 30.0
 _COLUMNS = {"conversations": 14, "turns": 7, "sent again": 12, "asked": 7, "wrong": 7, "broken": 8}
-_HEAD = f"{'fault':<28}" + "".join(f"{name:>{width}}" for name, width in _COLUMNS.items())
+_HEAD = f"{'fault':<32}" + "".join(f"{name:>{width}}" for name, width in _COLUMNS.items())
 
 
 def main() -> int:
     """Prints the table. Exit code 1 if a prefix broke, or what it takes is not installed."""
-    parser = argparse.ArgumentParser(prog="scripts/fleet")
-    parser.add_argument("--proxies", type=int, default=4)
-    parser.add_argument("--conversations", type=int, default=12)
-    parser.add_argument("--turns", type=int, default=9)
+    parser = argparse.ArgumentParser(prog="scripts/fleet", description=__doc__)
+    parser.add_argument(
+        "--proxies", type=int, default=4, help="so many on the one store; %(default)s unless said"
+    )
+    parser.add_argument(
+        "--conversations", type=int, default=12, help="so many at each fault; %(default)s unless said"
+    )
+    parser.add_argument("--turns", type=int, default=9, help="of each conversation; %(default)s unless said")
+    parser.add_argument(
+        "--parted",
+        type=float,
+        default=_PARTED_SECONDS,
+        help="seconds for which nobody reaches the store in the last row; %(default)s unless said",
+    )
+    parser.add_argument("words", nargs="*", help="only faults with one of these in their names")
     given = parser.parse_args()
     for program, missing in (
         (redis_server.program(), redis_server.MISSING),
@@ -33,28 +48,61 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="penumbra-fleet-"))
     with running(folder, given.proxies) as fleet:
         print(f"{given.proxies} proxies, one store\n\n{_HEAD}")
-        before = fleet.redis.info("commandstats")
+        before, busy = fleet.redis.info("commandstats"), fleet.busy()
         healthy = fleet.converse(given.conversations, given.turns)
-        load = _load(fleet, healthy, before)
+        load = _load(fleet, healthy, before, fleet.busy() - busy)
         outcomes = [_told("none", healthy)]
         for fault in Fleet.FAULTS:
-            made = fleet.converse(given.conversations, given.turns, getattr(fleet, fault))
-            outcomes.append(_told(fault.replace("_", " "), made))
+            if _is_asked(fault, given.words):
+                made = fleet.converse(given.conversations, given.turns, getattr(fleet, fault))
+                outcomes.append(_told(fault.replace("_", " "), made))
+        if _is_asked(_PARTED, given.words):
+            outcomes.append(_parted(fleet, given.conversations, given.turns, given.parted))
         print(f"\n{load}")
     return int(any(outcome.broken or outcome.wrong for outcome in outcomes))
 
 
 def _told(fault: str, made: Outcome) -> Outcome:
     print(
-        f"{fault:<28}{made.conversations:>14}{made.turns:>7}{made.retried:>12}{made.expansions:>7}"
+        f"{fault:<32}{made.conversations:>14}{made.turns:>7}{made.retried:>12}{made.expansions:>7}"
         f"{made.wrong:>7}{made.broken:>8}",
         flush=True,
     )
+    if made.broken:
+        print(f"    {', '.join(made.where[:8])}")
     return made
 
 
-def _load(fleet: Fleet, made: Outcome, before: Mapping[str, Mapping[str, float]]) -> str:
-    """What the store had to bear while nothing failed."""
+def _is_asked(fault: str, words: Sequence[str]) -> bool:
+    return not words or any(word in fault.replace("_", " ") for word in words)
+
+
+def _parted(fleet: Fleet, conversations: int, turns: int, seconds: float) -> Outcome:
+    """The store is away for longer than a breaker waits, and conversations go on all the time."""
+    times = [0.0, 0.0]
+
+    def fault() -> None:
+        times[0] = time.perf_counter()
+        fleet.part_the_store_from_all(seconds)
+        times[1] = times[0] + seconds
+
+    made = _told(f"{_PARTED}, {seconds:.0f} s", fleet.converse(conversations, turns, fault, pause=1.0))
+    parts = {
+        "before": [wait for begun, wait in made.waits if begun < times[0]],
+        "then": [wait for begun, wait in made.waits if times[0] <= begun < times[1]],
+        "after": [wait for begun, wait in made.waits if begun >= times[1]],
+    }
+    for name, waits in parts.items():
+        cuts = statistics.quantiles(waits, n=100) if len(waits) > 1 else [0.0] * 99
+        print(
+            f"    {name + ':':<8}{len(waits):>5} turns; half answered within {cuts[49] * 1000:.0f} ms, "
+            f"99 of 100 within {cuts[98] * 1000:.0f} ms"
+        )
+    return made
+
+
+def _load(fleet: Fleet, made: Outcome, before: Mapping[str, Mapping[str, float]], seconds: float) -> str:
+    """What the store had to bear while nothing failed, and the proxies, in `seconds` of their processors."""
     after = fleet.redis.info("commandstats")
     calls = {
         name.removeprefix("cmdstat_"): each["calls"] - before.get(name, {}).get("calls", 0)
@@ -71,7 +119,9 @@ def _load(fleet: Fleet, made: Outcome, before: Mapping[str, Mapping[str, float]]
     return (
         f"A turn, nothing failing: {commands}; {busy / made.turns:.0f} µs of the store's processor.\n"
         f"Rows of a conversation at the end of all: {len(rows) / fleet.begun:.0f}, "
-        f"{used / fleet.begun / 1024:.1f} KB of the store's memory."
+        f"{used / fleet.begun / 1024:.1f} KB of the store's memory.\n"
+        f"A proxy: {seconds / made.turns * 1000:.1f} ms of its processor for a turn, "
+        f"{made.turns / seconds:.0f} turns a second and core ({made.requests} requests, {made.turns} turns)."
     )
 
 

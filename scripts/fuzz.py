@@ -92,7 +92,7 @@ def _all(names: list[str], seconds: int, folder: str) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(prog="scripts/fuzz", description=__doc__)
     parser.add_argument("--seconds", type=int, default=70, help="for all targets together")
     parser.add_argument("--target", action="append", choices=TARGETS, help="only this one; may be repeated")
     parser.add_argument("--corpus", default="", help="folder that keeps what was interesting")

@@ -36,6 +36,7 @@ from penumbra.flow.page.texts import Texts
 from penumbra.flow.report import Reports
 from penumbra.flow.request import RequestWay
 from penumbra.flow.response import ResponseWay
+from penumbra.flow.tracing import Tracing
 from penumbra.flow.websocket_way import WebSocketWay
 from penumbra.metrics.asked_originals import ExpansionMetrics
 from penumbra.metrics.external_calls import ExternalMetrics
@@ -61,11 +62,13 @@ class Penumbra:
         self.texts = Texts()
         self.memory = ResultMemory()
         reports = Reports(self.metrics, self.texts, self.memory, self.events.write)
+        self.tracing = Tracing(lambda: self.settings.traces == "on")
         self.responses = ResponseWay(
             self.expansions,
             self.metrics.journal,
             self.events.write,
             lambda: self.settings.blank_flows,
+            self.tracing,
         )
         observing = Engines(ExternalMetrics(), listening.ports)
         self.observation = Observation(observing, lambda: self.current.made_with, reports)
@@ -150,11 +153,13 @@ class Penumbra:
         self.observation.close(at_once=ctx.master.should_exit.is_set())
         self.engines.close(at_once=ctx.master.should_exit.is_set())
         self.events.close()
+        self.tracing.close()
 
     def _applied(self) -> None:
         """Other settings are in force."""
         if self._running:
             self.events.follow()
+            self.tracing.follow()
             self._follow_page()
 
     def _follow_page(self) -> None:
@@ -242,9 +247,9 @@ class Penumbra:
             self.explainer.learn(flow)
         await self.requests.request(flow)
 
-    def responseheaders(self, flow: http.HTTPFlow) -> None:
+    async def responseheaders(self, flow: http.HTTPFlow) -> None:
         """Decide how a response is read."""
-        self.responses.headers(flow)
+        await self.responses.begins(flow)
 
     async def penumbra_refused(self, refused: Refused) -> None:
         """A response is there, and nothing of it has gone to the client."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from inspect import signature
 from typing import Any, ParamSpec, TypeVar, cast
 
 T = TypeVar("T")
@@ -24,13 +25,18 @@ def remembered(entries: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
         cached: Any = lru_cache(entries)(function)
         plain: Any = function
 
-        def call(*args: Any) -> Any:
+        def of_one(text: Any) -> Any:
+            return plain(text) if isinstance(text, str) and len(text) > LONGEST else cached(text)
+
+        def of_several(*args: Any) -> Any:
             for one in args:
                 if isinstance(one, str) and len(one) > LONGEST:
                     return plain(*args)
             return cached(*args)
 
-        call.cache_clear = cached.cache_clear  # type: ignore[attr-defined]
-        return cast(Callable[P, T], call)
+        # Most are of one text, and asked again and again.
+        call: Any = of_one if len(signature(function).parameters) == 1 else of_several
+        call.cache_clear = cached.cache_clear
+        return cast("Callable[P, T]", call)
 
     return of

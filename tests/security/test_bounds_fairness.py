@@ -112,3 +112,44 @@ def test_an_error_comes_back_to_its_caller_and_others_go_on():
 
     asyncio.run(both())
     workers.close()
+
+
+def _requests(callers: list[Caller], each: int) -> list[str]:
+    """The order in which requests of two pieces each are worked on, all of which arrive at once."""
+    log, workers = Log(), Workers(2)
+
+    async def request(caller: Caller, name: str) -> None:
+        await workers.run(caller, log.piece(f"{name} read"))
+        await workers.run(caller, log.piece(f"{name} rewritten"), begun=True)
+
+    async def all_of_it() -> None:
+        tasks = [
+            asyncio.ensure_future(request(caller, f"{caller.credential.decode()}{number}"))
+            for caller in callers
+            for number in range(each)
+        ]
+        await asyncio.sleep(0.05)
+        log.gate.set()
+        await asyncio.gather(*tasks)
+
+    try:
+        asyncio.run(all_of_it())
+    finally:
+        workers.close()
+    return log.order
+
+
+def test_a_request_that_is_begun_goes_on_before_others_begin():
+    order = _requests([Caller("192.0.2.1", name.encode()) for name in "abcdef"], 1)
+    ends = [order.index(f"{name}0 rewritten") for name in "abcdef"]
+    # One after the other, each two pieces behind the one before, but for one that begins meanwhile.
+    assert all(end <= 2 * number + 2 for number, end in enumerate(ends))
+
+
+def test_going_on_takes_no_turns_of_other_callers():
+    many, few = Caller("192.0.2.1", b"a"), Caller("192.0.2.1", b"b")
+    log = _requests([many, few], 20)
+    # Of twenty requests each, both callers have had about as many at any time.
+    for count in range(4, 40):
+        shares = [sum(one.startswith(name) for one in log[:count]) for name in "ab"]
+        assert abs(shares[0] - shares[1]) <= 4

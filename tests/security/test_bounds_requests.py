@@ -219,7 +219,7 @@ def test_what_is_nested_deeply_is_not_read_again_at_every_level():
         document = Document(begin * 900 + inner + end * 900)
         with pytest.raises(NotJson, match="nested too deeply"):
             list(string_values(document, document.root))
-        assert document._opened <= 60 * len(document.data)
+        assert document._parsed.opened <= 60 * len(document.data)
         # As deep as anybody writes, or deep and small.
         for count, value in ((30, inner), (900, b'"x"')):
             document = Document(begin * count + value + end * count)

@@ -6,8 +6,10 @@ import base64
 import json
 from typing import Any
 
+import pytest
+
 from penumbra import rules
-from penumbra.apis import recognise
+from penumbra.apis import recognise, result_blocks
 from penumbra.apis.result_blocks import find, values
 from penumbra.config.settings import Settings
 from penumbra.conversation import read, rewrite
@@ -172,3 +174,31 @@ def test_examples_of_the_rule_file(example: dict[str, Any]) -> None:
         if place is not None
     ]
     assert read == example["searched"]
+
+
+ODD = (
+    '{"role":"Tool","content":TEXT}',
+    '{"role":"to-ol_","content":TEXT}',
+    '{"role":"\\u0074ool","content":TEXT}',
+    '{"role":"user","content":[{"type":"MY_TOOL_RESULT_OF_SOME_KIND","content":TEXT}]}',
+    '{"role":"user","content":[{"type":"x_Output","content":TEXT}]}',
+    '{"role":"user","content":[{"type":"x\\u005foutput","content":TEXT}]}',
+    '{"role":"user","content":[{"type":"other","-Tool_Responses":TEXT}]}',
+    '{"role":"assistant","content":[{"type":"mcp_call","text":TEXT}]}',
+    '{"role":"user","content":[{"type":"\\u212a","std_OUT":TEXT}]}',
+)
+"""Messages with a result, spelled as no client does."""
+
+
+@each("number", range(len(ODD)))
+def test_a_result_is_seen_however_it_is_spelled(number: int) -> None:
+    message = ODD[number].replace("TEXT", json.dumps(f"the token is {GITHUB}")).encode()
+    document = Document(b'{"messages":[' + message + b"]}")
+    [value] = document.items(document.members(document.root)["messages"])
+    assert any(GITHUB in block.text for block in find(document, value, ()))
+
+
+def test_a_message_without_any_result_is_not_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    document = Document(b'{"role":"user","content":[{"type":"text","text":"what does the tool give?"}]}')
+    monkeypatch.setattr(result_blocks, "_results", None)
+    assert list(find(document, document.root, ())) == []

@@ -38,7 +38,7 @@ def bytes_below(folder: Path) -> bytes:
 
 
 def test_nothing_that_was_said_is_readable_on_the_disk(tmp_path: Path) -> None:
-    callers = Callers(database=database(tmp_path), redact_secrets=False)
+    callers = Callers(database=database(tmp_path), redact_secrets=False, expand_from=0)
     asked = begun(callers, APIS[1], {"authorization": "Bearer k"})
     refs = [entry.facts.ref for entry in asked.rewritten.shown]
     callers.close()
@@ -163,7 +163,7 @@ def test_what_is_not_ours_or_damaged_is_moved_aside_once_at_the_start(
 
 
 def test_damage_that_is_met_later_costs_no_request(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    callers = Callers(database=database(tmp_path))
+    callers = Callers(database=database(tmp_path), expand_from=0)
     try:
         begun(callers, APIS[1], {"authorization": "Bearer k"})
         path = Path(database(tmp_path))

@@ -30,13 +30,13 @@ def send(running: Any, upstream: Any) -> Iterator[Any]:
     connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=60)
 
     def send(target: str, body: bytes, *more: tuple[str, str], method: str = "POST") -> tuple[int, Any]:
+        earlier = len(upstream.requests)
         connection.putrequest(method, target)
         named = {name.lower() for name, _ in more}
         for name, value in [*((n, v) for n, v in KEYS.items() if n not in named), *more]:
             connection.putheader(name, value)
         connection.putheader("content-length", str(len(body)))
         connection.endheaders(body)
-        earlier = len(upstream.requests)
         answer = connection.getresponse()
         said = answer.read()
         arrived = upstream.requests[earlier:]

@@ -145,7 +145,8 @@ class Callers:
     """Requests through one engine."""
 
     def __init__(self, **settings: Any) -> None:
-        chosen = {"database": "memory", "max_output_bytes": 4_000, **settings}
+        # Conversations of tests are smaller than any agent's.
+        chosen = {"database": "memory", "max_output_bytes": 4_000, "expand_from": 0, **settings}
         self.settings = Settings(**chosen)
         self.engine = Engine(EngineSettings.of(self.settings))
 

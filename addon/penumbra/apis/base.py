@@ -91,6 +91,11 @@ class Turn:
     usage: Mapping[str, int] = field(default_factory=dict)
     """The provider's own token figures of this turn, flat, by the provider's names."""
 
+    @property
+    def is_refusal(self) -> bool:
+        """The provider has reported an error, and said nothing before it."""
+        return self.failed and self.message is None and not self.text
+
 
 class Response(Protocol):
     """One message for the client, made of one or more upstream turns. Never raises on odd input."""

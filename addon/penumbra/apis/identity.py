@@ -53,12 +53,21 @@ def identify(
     without credentials apart. `user`: what the request itself says about its user.
     """
     credentials = list(_credentials(host, headers, query))
+    scope = _scope(key, host, peer, credentials)
     if not credentials:
-        open_ = _hash(key, ("host", host), ("peer", peer))
-        return Identity(open_, open_, True)
-    scope = _hash(key, ("host", host), *((kind, name, value) for kind, name, value in credentials))
+        return Identity(scope, scope, True)
     lasting = [_lasting(kind, name, value, user) for kind, name, value in credentials]
     return Identity(scope, _hash(key, ("host", host), *lasting), False)
+
+
+def scope(key: bytes, host: str, peer: str, headers: Mapping[str, str], query: Mapping[str, str]) -> bytes:
+    """The scope alone, of the same."""
+    return _scope(key, host, peer, list(_credentials(host, headers, query)))
+
+
+def _scope(key: bytes, host: str, peer: str, credentials: list[tuple[str, str, str]]) -> bytes:
+    parts: list[tuple[str, ...]] = [*credentials] or [("peer", peer)]
+    return _hash(key, ("host", host), *parts)
 
 
 def credential_headers(headers: Mapping[str, str]) -> dict[str, str]:

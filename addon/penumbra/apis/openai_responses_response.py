@@ -9,7 +9,7 @@ the client knows. A stream keeps the id of its first turn, which the client has 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from msgspec import Raw
@@ -202,10 +202,12 @@ class ResponsesWhole(WholeTurns):
 
     def turn(self, document: Document) -> Turn:
         members = document.members(document.root)
+        has_error = bool(document.plain(members.get("error")))
         if "output" not in members:
-            return Turn(failed=bool(document.plain(members.get("error"))))
+            return Turn(failed=has_error)
         items = [document.source(item) for item in document.items(members["output"])]
-        return read_turn(items, document.plain(document.root), self.injected_tool)
+        turn = read_turn(items, document.plain(document.root), self.injected_tool)
+        return replace(turn, failed=has_error and not turn.finished)
 
     def hide_turn(self, document: Document) -> None:
         self._shown += visible_items(document, document.members(document.root), self.injected_tool)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -26,6 +26,8 @@ from penumbra.wire.json_values import NotJson, decode
 START = b""
 """The chain of a conversation of which nothing has been said."""
 _MODEL_ROLES = ("assistant", "model")
+_SPACE = bytes(code for code in range(128) if chr(code).isspace())
+_TRUE, _NOT, _NOTHING = (b"true",), (b"null", b"false"), (b"null", b"false", b'""', b"[]", b"{}")
 _STABLE = 100_000
 """Characters of a text in which changing parts are looked for; the rest counts as it is."""
 
@@ -67,9 +69,13 @@ class Links:
     _made: tuple[bytes, ...] = ()
     """What the response under way says and calls."""
 
+    def __len__(self) -> int:
+        """Hashes."""
+        return len(self._history) + len(self._calls)
+
     def copy(self) -> Links:
         """The same, which goes on by itself."""
-        return replace(self, _history=self._history.copy(), _calls=self._calls.copy())
+        return Links(self.referable, self._history.copy(), self._calls.copy(), self._text, self._made)
 
     def add(self, document: Document, message: Raw) -> bytes:
         """The next message; what calls stand in front of it."""
@@ -132,6 +138,8 @@ def answered(history: bytes, text: bytes, calls: Sequence[bytes]) -> bytes:
 
 def plain(text: str) -> bytes:
     """A text without white space."""
+    if text.isascii():
+        return text.encode("ascii").translate(None, _SPACE)
     return "".join(text.split()).encode("utf-8", "surrogatepass")
 
 
@@ -269,7 +277,7 @@ class _Words:
     document: Document
     digest: Any
     any: bool = False
-    _texts: list[str] = field(default_factory=list)
+    _texts: list[bytes] = field(default_factory=list)
 
     def read(self, value: Raw, loose: bool) -> None:
         """`loose`: texts are a user's own, in which parts may change from request to request."""
@@ -277,7 +285,7 @@ class _Words:
         if (text := document.string(value)) is not None:
             if loose and len(text) <= _STABLE:
                 text = stable(text)
-            self._texts.append("".join(text.split()))
+            self._texts.append(plain(text))
             return
         first = memoryview(value)[:1].tobytes()
         if first == b"[":
@@ -286,14 +294,15 @@ class _Words:
                     self.read(item, loose)
         elif first == b"{":
             self._object(value, loose)
-        elif (source := document.source(value)) not in (b"null", b"false"):
-            self._mark(source)
+        elif not document.says(value, _NOT):
+            self._mark(document.source(value))
 
     def _object(self, value: Raw, loose: bool) -> None:
         document, rule = self.document, _history_rules()
         members = document.members(value)
         type_ = document.string(members.get("type")) or ""
-        if type_ in rule.unseen_types or document.source(members.get("thought", value)) == b"true":
+        thought = members.get("thought")
+        if type_ in rule.unseen_types or (thought is not None and document.says(thought, _TRUE)):
             return
         if type_ and type_ not in rule.texts:
             loose = False
@@ -302,7 +311,7 @@ class _Words:
             held = members[name]
             if name in rule.transparent:
                 self.read(held, loose)
-            elif document.source(held) not in (b"null", b"false", b'""', b"[]", b"{}"):
+            elif not document.says(held, _NOTHING):
                 self._mark(b"{" + name.encode("utf-8", "surrogatepass"))
                 self.read(held, False)
                 self._mark(b"}")
@@ -314,7 +323,7 @@ class _Words:
 
     def flush(self) -> None:
         """Texts that stand side by side count as one."""
-        text = "".join(self._texts).encode("utf-8", "surrogatepass")
+        text = b"".join(self._texts)
         self._texts.clear()
         if text:
             self.any = True

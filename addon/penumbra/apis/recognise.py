@@ -103,6 +103,12 @@ def is_provider(host: str, extra: tuple[str, ...] = ()) -> bool:
     return _is_one(host, (*_hosts()[0], *extra))
 
 
+def provider(host: str) -> str:
+    """Whose host it is, by the name in the rule file; empty: nobody's that is known."""
+    named = rules.load_as("providers.yaml", Providers).providers
+    return next((name for name, hosts in named.items() if _is_one(host, tuple(hosts))), "")
+
+
 def _is_one(host: str, patterns: tuple[str, ...]) -> bool:
     host = host.lower().rstrip(".").strip("[]")
     return any(fnmatchcase(host, pattern.lower()) for pattern in patterns)

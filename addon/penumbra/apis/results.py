@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from penumbra.apis.parts import Conversation, OpenCalls, ResultText, ToolCall
 from penumbra.apis.prompt import Kind, Message, Part, Prompt
@@ -33,11 +33,15 @@ class Results:
     """The last two messages of the model."""
     _last_thinking: int = -1
 
+    def __len__(self) -> int:
+        """Calls that are known."""
+        return len(self._by_id)
+
     def copy(self) -> Results:
         """The same, which goes on by itself."""
         by_id, waiting = self._by_id.copy(), self._waiting
         waiting = waiting if self.pairing.named else waiting.copy()
-        return replace(self, _by_id=by_id, _waiting=waiting)
+        return Results(self.pairing, by_id, waiting, self._responses, self._last_thinking)
 
     def add(self, message: Message) -> list[ResultText]:
         """The next message; the texts of its results."""

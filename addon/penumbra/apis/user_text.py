@@ -78,6 +78,12 @@ def _rules() -> tuple[tuple[_Rule, ...], Any]:
     return found, re2.compile(known["commands"])
 
 
+@cache
+def _needed() -> tuple[str, ...]:
+    """Of these, one stands in each text that matters."""
+    return (_COMMAND, *(rule.needs for rule in _rules()[0]))
+
+
 @dataclass(slots=True)
 class Passages:
     """Finds the results in the user's texts of a conversation, message by message."""
@@ -124,8 +130,7 @@ def _said_in(document: Document, message: Raw) -> _Said:
     if role not in (None, "user"):
         return _Said.NOTHING
     texts = [document.string(one) or "" for one in _texts(document, message)]
-    needed = (_COMMAND, *(rule.needs for rule in _rules()[0]))
-    if any(need in text for text in texts for need in needed):
+    if any(need in text for text in texts for need in _needed()):
         return _Said.RESULTS
     return _Said.WORDS if texts else _Said.NOTHING
 

@@ -25,9 +25,12 @@ def asks_for(method: str, path: str, headers: Mapping[str, str]) -> Api | None:
 
 
 def is_socket(method: str, headers: Mapping[str, str]) -> bool:
-    """Whether a request asks for a WebSocket. Header names in lower case."""
+    """Whether a request asks for a WebSocket. Header names in lower case, or of a mapping that makes no
+    difference."""
+    if method.upper() != "GET":
+        return False
     asked = {name.strip().lower() for name in headers.get("upgrade", "").split(",")}
-    return method.upper() == "GET" and "websocket" in asked
+    return "websocket" in asked
 
 
 def refusal() -> bytes:

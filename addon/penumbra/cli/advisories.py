@@ -34,19 +34,44 @@ def holes() -> list[Hole]:
 
 def holes_of(package: str, version: str) -> list[Hole]:
     """Those of one version; none if it is not installed (empty)."""
-    usual = FOR_OLD_PYTHON if sys.version_info < (3, 12) else newer(("mitmproxy", package))
     return [
         Hole(
             package=package,
             version=version,
             id=entry["id"],
             what=entry["what"],
-            remedy=alone(entry["alone"]) if "alone" in entry else usual,
+            remedy=alone(entry["alone"]) if "alone" in entry else _usual(package, entry["fixed"]),
             shows_flows=entry.get("shows_flows", False),
         )
         for entry in rules.load("advisories.yaml")["holes"]
         if version and entry["package"] == package and _parts(version) < _parts(entry["fixed"])
     ]
+
+
+def _usual(package: str, fixed: str) -> str:
+    if sys.version_info < (3, 12):
+        return FOR_OLD_PYTHON
+    return _held_back(package, fixed) or newer(("mitmproxy", package))
+
+
+def _held_back(package: str, fixed: str) -> str:
+    """Why nothing brings the version that mends a hole; empty: something does."""
+    latest = next((found[1] for wanted in _wanted() if (found := _most(package, wanted))), "")
+    if not latest or _parts(latest) >= _parts(fixed):
+        return ""
+    return f"none yet: mitmproxy {version_of('mitmproxy')} takes no {package} later than {latest}"
+
+
+def _wanted() -> list[str]:
+    """What the installed mitmproxy asks for."""
+    try:
+        return metadata.requires("mitmproxy") or []
+    except metadata.PackageNotFoundError:
+        return []
+
+
+def _most(package: str, wanted: str) -> re.Match[str] | None:
+    return re.match(rf"{re.escape(package)}\b[^;]*<=\s*([\d.]+)", wanted)
 
 
 def version_of(package: str) -> str:

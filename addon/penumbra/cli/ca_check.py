@@ -78,7 +78,7 @@ def _trusted(folder: Path, environment: Mapping[str, str]) -> Iterator[Check]:
     led_to = {environment.get(name, "").removeprefix("http://") for name in ("HTTPS_PROXY", "https_proxy")}
     ours = {entry.get("proxy") for entry in running.running(running.folder(environment))}
     where, fix, tried = "in this shell", 'eval "$(penumbra wrap --print-env)"', dict(environment)
-    if not led_to & ours:
+    if not (led_to & ours) - {""}:
         trusted = certificates.Certificates(certificate_file(folder), folder / "penumbra-ca-bundle.pem")
         where, fix = "under `penumbra wrap`", ""
         tried |= agent_environment.variables("127.0.0.1:9", trusted, environment, is_llm_host=covers_llm_host)

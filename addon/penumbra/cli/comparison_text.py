@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from penumbra.cli.counts import counted
 from penumbra.metrics.comparison import Compared
 
 
@@ -11,7 +12,7 @@ def lines(compared: Compared) -> Iterator[str]:
     """What `comparison.compare` gave."""
     arms, halves, least = compared["arms"], compared["halves"], compared["least"]
     counts = zip(arms["conversations"], arms["names"], strict=True)
-    yield "compared    " + ", ".join(f"{count:,} conversations {name}" for count, name in counts)
+    yield "compared    " + ", ".join(f"{counted(count, 'conversation')} {name}" for count, name in counts)
     if not arms["measures"]:
         yield f"            too few for a number: {least} of each are needed"
         return

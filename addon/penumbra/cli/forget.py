@@ -67,7 +67,7 @@ def _files() -> Iterator[tuple[Path, str]]:
             # With its date: one that was damaged, or of a later release.
             yield from _there(sorted(state.glob(f"{path.name}.[0-9]*")), "an earlier store")
     yield from _there((state / "wrap.log", state / "wrap.old"), "logs of wrapped programs' proxies")
-    yield from _there(sorted((state / "running").glob("*")), "figures of a proxy that has ended")
+    yield from _there(sorted((state / "running").glob("*")), "figures of a proxy")
 
 
 def _there(paths: Sequence[Path] | Iterator[Path], what: str) -> Iterator[tuple[Path, str]]:

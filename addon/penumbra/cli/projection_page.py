@@ -13,8 +13,8 @@ _MOST_ROWS = 200
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'"
 _NOTE = (
     "A projection: the results as a proxy would have sent them. Tokens are estimates. System prompts and "
-    "declarations of tools are not in session logs; what the model would have asked back is not known. "
-    "Prices: list prices, with prompt caching."
+    "declarations of tools are in recorded requests, not in session logs; what the model would have asked "
+    "back is not known. Prices: list prices, with prompt caching."
 )
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --bar: #6a5acd66 }

@@ -28,8 +28,9 @@ def lines(figures: Figures, read: list[str]) -> Iterator[str]:
         yield ""
         yield from _largest(figures)
     yield ""
-    yield "Tokens are estimates. System prompts and declarations of tools are not in session logs; what the"
-    yield "model would have asked back is not known. Prices: list prices, with prompt caching."
+    yield "Tokens are estimates. System prompts and declarations of tools are in recorded requests, not in"
+    yield "session logs; what the model would have asked back is not known."
+    yield "Prices: list prices, with prompt caching."
 
 
 def headline(figures: Figures) -> Iterator[str]:

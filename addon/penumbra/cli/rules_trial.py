@@ -22,7 +22,7 @@ from penumbra.compress.calls.tools import tool_rules
 from penumbra.compress.families import shorten as family_steps
 from penumbra.compress.families.family import family
 from penumbra.compress.result import Loss, Mode, Policy, ToolOutput
-from penumbra.compress.size import size
+from penumbra.compress.size import line_count, size
 from penumbra.compress.stage import Trial
 from penumbra.compress.token_estimate import estimate
 from penumbra.config.settings import Settings
@@ -54,10 +54,6 @@ def policy_of(settings: Settings, mode: Mode, *, lossy: bool) -> Policy:
     )
 
 
-def _lines(text: str) -> int:
-    return len(text.removesuffix("\n").split("\n")) if text else 0
-
-
 def report(tool: str, line: str, text: str, policy: Policy) -> Iterator[str]:
     """The lines of the report."""
     arguments = {tool_rules().arguments.command[0]: line}
@@ -73,7 +69,7 @@ def report(tool: str, line: str, text: str, policy: Policy) -> Iterator[str]:
     # As its family sees it: without what a terminal would not show.
     seen = next((trial.before for trial in trials if trial.stage in _LOOKS), result.original)
     yield from _labelled("family", _family(call, split_envelope(seen)[1]))
-    yield from _labelled("text", f"{_measure(text)}, {_lines(text):,} lines")
+    yield from _labelled("text", f"{_measure(text)}, {line_count(text):,} lines")
     yield from _labelled("mode", f"{policy.mode}; lines {left_out}")
     yield ""
     yield from _stages(trials)

@@ -55,7 +55,6 @@ After=network-online.target
 
 [Service]
 ExecStart={line}
-Environment=PYTHONUNBUFFERED=1
 Restart=on-failure
 UMask=0077
 NoNewPrivileges=true

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import errno
+import io
 import logging
 import re
 import sys
@@ -20,7 +21,14 @@ from mitmproxy.tools import main as tools
 from mitmproxy.tools.web.master import WebMaster
 
 from penumbra.addon import Penumbra
-from penumbra.cli import FILTER_BEGINNINGS, I_KNOW, certificates, options_help, wrap_instead
+from penumbra.cli import (
+    FILTER_BEGINNINGS,
+    I_KNOW,
+    certificates,
+    options_help,
+    proxy_arguments,
+    wrap_instead,
+)
 from penumbra.cli.advisories import Hole, holes
 from penumbra.cli.failure import WRONG, Failure
 from penumbra.cli.hints import Server, hints
@@ -177,12 +185,15 @@ class _Face:
         parser.set_defaults(filter_args=[])
         try:
             # Here first, for an error is to be the last line, and help no failure.
-            parser.parse_args(self.given)
+            problem = proxy_arguments.problem(opts, parser.parse_args(self.given))
         except SystemExit as ended:
             raise _Done(ended.code) from None
+        if problem:
+            raise Failure(problem, code=WRONG)
         return parser
 
     def _refuse(self, message: str) -> NoReturn:
+        message = proxy_arguments.worded(message)
         raise Failure(f"{self.command}: {message} (`penumbra {self.command} --help` names all)", code=2)
 
     def settled(self, args: argparse.Namespace) -> dict[str, Any]:
@@ -234,6 +245,9 @@ class _Done(Exception):
 def start(command: str, given: Sequence[str], *, starter: Starter | None = None) -> int:
     """Runs mitmdump or mitmweb until it ends; the exit code. Raises Failure."""
     face = _Face(command, given, starter or User())
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # What is said stands in a file or a pipe when it is said, not once a few KB have come together.
+        sys.stdout.reconfigure(line_buffering=True)
 
     class Dump(dump.DumpMaster):
         def __init__(self, opts: options.Options) -> None:

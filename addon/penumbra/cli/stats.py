@@ -16,7 +16,7 @@ from penumbra.cli.failure import Failure
 from penumbra.cli.parser import Parser, settings
 from penumbra.config.settings import database_path
 from penumbra.errors import one_line
-from penumbra.metrics import comparison, running
+from penumbra.metrics import comparison, overview, running
 from penumbra.metrics.amounts import Amounts
 from penumbra.store import history, trial
 from penumbra.store.key_file import installation_key
@@ -29,7 +29,7 @@ What the proxies that run here have done since their start, and, from the store,
 last seven days: tokens and money saved net of what that took, cache misses, originals asked for, secrets.
 With penumbra_holdout, also what conversations came to that were shortened, beside those that were held out.
 
-  --json  the figures of the proxies that run, for programs
+  --json  the same for programs: proxies that run, days, and, with penumbra_holdout, what was compared
 
 Exit code 0, or 1 if no proxy runs here.
 """
@@ -42,14 +42,18 @@ def main(arguments: Sequence[str]) -> int:
     given = parser.read(arguments)
     # The links to pages are no figures.
     processes = [{**each, "page": ""} for each in running.running(running.folder())]
+    days = _kept(lambda path, key: history.read_file(path, key, 7))
+    conversations = _kept(trial.read_file)
+    compared = comparison.compare(conversations) if conversations else None
     if given.json:
-        print(orjson.dumps(processes, option=orjson.OPT_INDENT_2).decode())
+        found = {"proxies": processes, "days": overview.past(days), "compared": compared}
+        print(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
         return 0 if processes else 1
     parts = ["\n".join(_lines(process)) for process in processes] or ["Penumbra: no proxy is running here."]
-    if days := _kept(lambda path, key: history.read_file(path, key, 7)):
+    if days:
         parts.append("\n".join(_week(days)))
-    if conversations := _kept(trial.read_file):
-        parts.append("\n".join(comparison_text.lines(comparison.compare(conversations))))
+    if compared is not None:
+        parts.append("\n".join(comparison_text.lines(compared)))
     print("\n\n".join(parts))
     return 0 if processes else 1
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from penumbra.cli.checks import Check, State
 from penumbra.config.settings import Settings, database_path
+from penumbra.store import read_only
 from penumbra.store.database import VERSION
 
 _ABOUT = "store"
@@ -28,7 +29,7 @@ def store(settings: Settings, environment: Mapping[str, str]) -> Check:
             State.NOTE, _ABOUT, f"store {path} can't be written: all is kept in memory", _chown(path)
         )
     try:
-        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=2)) as connection:
+        with closing(read_only.connect(path)) as connection:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
     except (sqlite3.Error, ValueError) as error:
         return Check(State.NOTE, _ABOUT, f"store {path} can't be read ({error}); it is begun anew at a start")

@@ -145,7 +145,8 @@ def summary(totals: Mapping[str, Any]) -> str:
     parts = [counted(requests, "request")]
     if before > after:
         share = (before - after) / before
-        parts.append(f"about {before:,} -> {after:,} tokens of tool results (-{share:.0%})")
+        less = f"{share:.0%}" if share >= 0.01 else f"{share:.1%}"
+        parts.append(f"about {before:,} -> {after:,} tokens of tool results (-{less})")
     if (dollars := totals.get("dollars", 0.0) - totals.get("dollars_spent", 0.0)) >= 0.005:
         least = "at least " if totals.get("unpriced") else "about "
         parts.append(f"{least}${dollars:,.2f} saved at list prices")
@@ -187,7 +188,9 @@ def _upstream(environment: Mapping[str, str]) -> str:
 def _print(shell: str, environment: Mapping[str, str]) -> int:
     entry = proxy_process.joinable(environment)
     if entry is None:
-        raise Failure("no proxy of ours runs here: start `penumbra proxy` first, in another shell")
+        raise Failure(
+            "no proxy that HTTPS_PROXY could name runs here: start `penumbra proxy` first, in another shell"
+        )
     variables = _variables(proxy_process.Joined(entry), environment)
     print(agent_environment.for_shell(variables, shell))
     return 0

@@ -148,6 +148,7 @@ def _set_of(*patterns: Any) -> re2.Set:
 _SET_MEMORY = 1 << 25
 _MARKS = (_PASSED, _FAILED_TOO, _NOTHING, _CALM, _ENDING, _FAILURE, _ERROR, _COMPLAINT)
 _SET = _set_of(*_MARKS)
+_SET_OF_PASSING = _set_of(*_MARKS[:2])
 _HAS_PASSED, _HAS_FAILED, _IS_NOTHING, _IS_CALM, _IS_ENDING, _IS_FAILURE, _IS_ERROR, _IS_COMPLAINT = range(
     len(_MARKS)
 )
@@ -155,7 +156,8 @@ _HAS_PASSED, _HAS_FAILED, _IS_NOTHING, _IS_CALM, _IS_ENDING, _IS_FAILURE, _IS_ER
 
 def is_passing(line: bytes) -> bool:
     """Whether a line says that something passed, and not that something else failed."""
-    return bool(_PASSED.search(line)) and not _FAILED_TOO.search(line)
+    marks = _SET_OF_PASSING.Match(line)
+    return bool(marks) and _HAS_PASSED in marks and _HAS_FAILED not in marks
 
 
 def is_critical(line: str) -> bool:

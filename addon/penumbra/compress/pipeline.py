@@ -25,12 +25,12 @@ from penumbra.compress.shape import shape_of
 from penumbra.compress.size import exceeds, size
 from penumbra.compress.stage import Shape, Source, Stage, Trace, Trial, is_readable
 from penumbra.compress.stage_order import AFTER_FAMILY, STRUCTURE
-from penumbra.compress.stages import binary, terminal, truncate
+from penumbra.compress.stages import binary, own_code, terminal, truncate
 
 _RANK = {mode: rank for rank, mode in enumerate(Mode)}
 _OURS = re.compile(
     r"<<<SHADOW:shadow_[0-9a-f]{32}>>>|\[Forge (?:LZW|RePair) Dictionary\]\n|\[patterns; \"~A 1 2\""
-    r"|\[every 10th line is numbered\]\n|\[[^\n;]{1,400} in part; [0-9]+ bytes, |\[[0-9]+ lines of JSON; "
+    r"|\[every [12]0th line is numbered\]\n|\[[^\n;]{1,400} in part; [0-9]+ bytes, |\[[0-9]+ lines of JSON; "
     r"|(?:\{[^\n]{0,4000}\n)?\[table 1: [0-9]+ objects; "
 )
 """How texts begin that went through a pipeline before."""
@@ -69,6 +69,7 @@ def shorten(
     if policy.mode is Mode.DISABLED or run.unwrapped(ref):
         return run.result()
     run.open_envelope()
+    run.name_file()
     run.apply("binary", Loss.LOSSY, binary.suppress)
     if not run.text.startswith("[Binary output suppressed: ") or "\n" in run.text:
         run.structure(ref)
@@ -170,6 +171,12 @@ class _Run:
         if _RANK[self.policy.mode] >= _RANK[Mode.STANDARD] and (self.call.shell or not self.call.is_quoted):
             self.apply("envelope", Loss.NONE, partial(without_needless, is_quoted=self.call.is_quoted))
 
+    def name_file(self) -> None:
+        """Of what acknowledges an edit, say less of what its call has said: of short ones, too."""
+        is_edit = self.call.category in ("edit", "write") and not self.output.is_error
+        if is_edit and _RANK[self.policy.mode] >= _RANK[Mode.STANDARD]:
+            self.apply("own_path", Loss.REVERSIBLE, partial(own_code.with_name, path=self.call.path))
+
     def structure(self, ref: Callable[[str], str]) -> None:
         """The stages that the mode, the size and the call allow."""
         if _RANK[self.policy.mode] < _RANK[Mode.STANDARD]:
@@ -197,6 +204,7 @@ class _Run:
             shortened=lambda: len(self.stages) > stages,
             artifact=lambda: ref(self.original),
             mentioned=self.output.mentioned,
+            told=self.output.told,
             arguments=self.output.arguments,
         )
         # What is known about a command's JSON comes before what is known about JSON.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any
@@ -63,6 +63,16 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """What a conversation has shown before one of its results."""
+
+    facts: Container[bytes]
+    """The facts that earlier results show (see `new_facts`)."""
+    is_line: Callable[[str], bool]
+    """Whether a line, without the blanks around it, stands in an earlier result, or was given to a call."""
+
+
+@dataclass(frozen=True, slots=True)
 class ToolOutput:
     """One text of a tool result, with what is known about the call that produced it."""
 
@@ -75,6 +85,8 @@ class ToolOutput:
     is_error: bool = False
     mentioned: Callable[[], Mapping[str, float]] = dict
     """The names that were used in the conversation before, and how much each weighs."""
+    told: Callable[[], Told | None] = lambda: None
+    """What the conversation has shown before; None if nothing is known of that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Sizes in UTF-8 bytes, also of text with lone surrogates."""
+"""Sizes in UTF-8 bytes, also of text with lone surrogates, and in lines."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ from __future__ import annotations
 def size(text: str) -> int:
     """UTF-8 bytes of a text; a lone surrogate counts three."""
     return len(text) if text.isascii() else len(encode(text))
+
+
+def line_count(text: str) -> int:
+    """Lines of a text; a line end at its end begins no further one."""
+    return text.count("\n") + (text[-1:] not in ("", "\n"))
 
 
 def exceeds(text: str, limit: int) -> bool:

@@ -8,8 +8,8 @@ from enum import StrEnum
 from typing import Any
 
 from penumbra.compress.calls.classify import Call
-from penumbra.compress.result import Loss, Mode, Policy
-from penumbra.compress.size import size
+from penumbra.compress.result import Loss, Mode, Policy, Told
+from penumbra.compress.size import line_count, size
 
 LONGEST = 8_000_000
 """Characters of a text above which no stage that looks at its lines runs."""
@@ -47,6 +47,8 @@ class Source:
     """Whether a stage before this one changed the text."""
     mentioned: Callable[[], Mapping[str, float]] = dict
     """The names that were used in the conversation before, and how much each weighs."""
+    told: Callable[[], Told | None] = lambda: None
+    """What the conversation has shown before."""
     arguments: Any = None
     """Those of the call, decoded."""
 
@@ -58,7 +60,7 @@ class Source:
     @property
     def original_lines(self) -> int:
         """Lines of the original."""
-        return self.original.count("\n") + 1
+        return line_count(self.original)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,8 +42,8 @@ def _unless(*shapes: Shape) -> Callable[[Transform], Apply]:
 
 
 def _line_numbers(text: str, source: Source) -> str | None:
-    """Every tenth number where the model can ask for the original, all of them where it can't. Numbers may be
-    data: that they count lines, the call tells, or a sign that nothing else has."""
+    """Every twentieth number where the model can ask for the original, all of them where it can't. They
+    may be data: that they count lines, the call tells, or a sign that nothing else has."""
     numbered = source.call.is_numbered and _begins_where_asked(text, source)
     if not numbered and not (source.call.category == "other" and "→" in text):
         return None

@@ -35,6 +35,8 @@ _STATEMENTS = (
     r"(?:[Ff]ailed|[Uu]nable) to \w+ \S",
     r"[EF]: ",
     rf"##\[(?i:{_CALLED})\]",
+    # A package manager's level, which stands in front of each line of its message.
+    r"(?:npm|pnpm|yarn) error [^\n]*[a-z]{2} ",
     # An exception by its name.
     r"(?:Caused by: )?[\w.$:]*(?:[A-Z]\w*|\b)(?:Error|Exception)\b(?: \[\w+\])?(?::|\(|$| in | at )",
     rf"(?i:traceback \(most recent|segmentation fault|killed{_END}|out of memory|core dumped)",

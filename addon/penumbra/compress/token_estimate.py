@@ -11,11 +11,14 @@ non-negative least squares to o200k on tool results and on non-Latin samples.
 from __future__ import annotations
 
 import string
+from functools import lru_cache
 
 BYTES_PER_TOKEN = 3.6
 """Of a whole request, on average: where counting is not worth it."""
 _CHUNK = 32_768
 """Characters per step: the masks stay inside the processor's cache."""
+_SHORT = 200_000
+"""Characters of a text that is remembered for a while."""
 _CLASSES = (
     string.ascii_letters.encode(),
     string.ascii_uppercase.encode(),
@@ -52,8 +55,16 @@ def estimate(text: str) -> int:
     """Estimated tokens of a text: 0 for an empty one, at least 1 for any other."""
     if not text:
         return 0
+    return _remembered(text) if len(text) <= _SHORT else _estimate(text)
+
+
+def _estimate(text: str) -> int:
     total = sum(_weigh(text[start : start + _CHUNK]) for start in range(0, len(text), _CHUNK))
     return max(1, (total + 500) // 1000)
+
+
+_remembered = lru_cache(maxsize=16)(_estimate)
+"""Stages, what is told of them and references ask about the same texts, one after the other."""
 
 
 def _weigh(text: str) -> int:

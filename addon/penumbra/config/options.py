@@ -202,6 +202,12 @@ class Settings:
     enable_expand_context: bool = row(
         True, FLAG, "Let the model ask for the original of a shortened result.", pipe=True
     )
+    expand_from: int = row(
+        10 * 1024,
+        size(0),
+        "Size of a first request from which the model can ask from the start; in a smaller conversation once "
+        "that pays. 0: always from the start.",
+    )
     include_expand_hint: bool = row(
         True, FLAG, "Add one line to a shortened result that tells how to ask.", pipe=True
     )
@@ -404,6 +410,12 @@ class Settings:
         choice("off", "on"),
         "Whether the page, the view in mitmproxy and `penumbra.expand` show originals, without secrets: "
         "off or on (the latest, in memory).",
+    )
+    traces: str = row(
+        "off",
+        choice("off", "on"),
+        "Spans of LLM calls for OpenTelemetry, without any content: off, or on (sent to where the OTEL_ "
+        "variables of the environment say). Takes the extra `otel`.",
     )
 
     @property

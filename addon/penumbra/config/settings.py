@@ -32,6 +32,7 @@ from penumbra.store.store_key import SharedPlace
 _FILE_VARIABLE = f"{VARIABLE}CONFIG"
 _LONGEST_LINE = 2_000
 """Characters of an error; a list of all settings fits."""
+_EXPORTER = "opentelemetry-exporter-otlp-proto-http"
 
 
 def config_path(option: str, environment: Mapping[str, str] = os.environ) -> str:
@@ -78,6 +79,7 @@ def _load(
     settings = Settings(**values)
     _check_paths(settings, environment)
     _check_store(settings)
+    _check_traces(settings)
     if settings.mode is not Mode.DISABLED and (lacking := strategy_check.missing(settings)):
         raise SettingsError(lacking)
     return settings
@@ -99,6 +101,21 @@ def _check_store(settings: Settings) -> None:
             f"{shlex.quote(sys.executable)} -m pip install 'redis>=7.0'"
         )
     shared_place(settings)
+
+
+def _check_traces(settings: Settings) -> None:
+    if settings.traces == "on" and not _has_opentelemetry():
+        raise SettingsError(
+            f"penumbra_traces: needs the package {_EXPORTER}, which this Python lacks: "
+            f"{shlex.quote(sys.executable)} -m pip install '{_EXPORTER}>=1.30'"
+        )
+
+
+def _has_opentelemetry() -> bool:
+    try:
+        return find_spec("opentelemetry.exporter.otlp.proto.http") is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def shared_place(settings: Settings) -> SharedPlace | None:

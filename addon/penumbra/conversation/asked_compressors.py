@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from penumbra import errors
 from penumbra.apis import identity
 from penumbra.compress.result import Asked
-from penumbra.conversation import callers
 from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.conversation.incoming import Incoming
 from penumbra.conversation.model import Request
@@ -84,8 +83,7 @@ class AskedCompressors:
         if not request.settings.allow_captured_credentials:
             return None
         headers = identity.credential_headers(incoming.headers)
-        owner = callers.identified(self._key, incoming, request.document).scope
-        return Credential(incoming.host, headers, owner) if headers else None
+        return Credential(incoming.host, headers, request.scope) if headers else None
 
     def _compressors(self) -> ExternalCompressors:
         if self._made is None:

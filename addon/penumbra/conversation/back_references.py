@@ -23,13 +23,19 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from penumbra.compress import token_estimate
 from penumbra.compress.calls.classify import Call
 from penumbra.compress.calls.envelope import split_envelope
-from penumbra.compress.stages import line_numbers
+from penumbra.compress.result import Told
+from penumbra.compress.size import encode
+from penumbra.compress.stages import line_numbers, new_facts
+from penumbra.conversation import said_lines
 from penumbra.conversation.call_names import CallName, same_file
+from penumbra.conversation.edit_units import EditUnits
 from penumbra.conversation.named_calls import Name, NamedCalls
+from penumbra.conversation.said_lines import From, Said, SaidLines
 from penumbra.conversation.staying_lines import StayingLines
 
 _TELLING = 12
@@ -42,7 +48,10 @@ _MARGIN = 30
 """Lines of a file that stay on both sides of what is said by reference."""
 _HEADING = 2_000
 """Characters in which a thinned text says that it is thinned."""
-_MARKER = re.compile(r"\[[0-9]+ lines?: same as (?:in \S|above|lines? [0-9]+(?: to [0-9]+)? above\])")
+_MARKER = re.compile(
+    r"\[[0-9]+ lines?: same as (?:in \S|above|lines? [0-9]+(?: to [0-9]+)? above\])|"
+    + said_lines.MARKER.pattern
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +89,20 @@ class _Part:
         return self.earlier.numbers[self.place], self.earlier.numbers[self.place + self.length - 1]
 
 
-_Places = dict[str, list[tuple[Earlier, int]]]
-"""Where each telling line stands."""
+@dataclass(frozen=True, slots=True)
+class Referring:
+    """A text that says parts of it by reference."""
+
+    text: str
+    keys: frozenset[bytes]
+    """Of what is referred to."""
+    is_lossy: bool
+    """It does not say of all that is missing where it stands."""
+
+
+_Places = dict[str, tuple[Earlier | int, ...]]
+"""Where each telling line stands: text and position, text and position ..., one behind the other, since there
+are as many as there are lines in all conversations under way."""
 _Lines = tuple[Sequence[int], list[str], bool]
 """Numbers of lines, the lines without them, and whether the numbers only count the lines."""
 _ITSELF = CallName("", "")
@@ -95,6 +116,10 @@ class LineIndex:
 
     _places: _Places = field(default_factory=dict)
     _calls: NamedCalls = field(default_factory=NamedCalls)
+    _said: SaidLines = field(default_factory=SaidLines)
+    _told: set[bytes] = field(default_factory=set)
+    _untold: list[Sequence[str | None]] = field(default_factory=list)
+    """Of these texts it is not known yet what they tell."""
     _last: tuple[str, _Lines] | None = None
     """A file's text and its lines: what was just compared is mostly what is noted next."""
 
@@ -122,18 +147,29 @@ class LineIndex:
         numbers, lines, counted = self._read(text, is_file, first)
         shown: Sequence[str | None] = lines if original is None else _quoted(lines, original, is_file)
         _note(self._places, Earlier(key, call, is_file, is_given, numbers, counted, shown), shown)
+        self._said.note(key, shown)
+        if not is_given:
+            self._untold.append(shown)
         if not counted:
             self._calls.note_lines(call.name, min(filter(None, numbers)), max(numbers))
+
+    def told(self) -> Told:
+        """What the texts so far show."""
+        for lines in self._untold:
+            self._told.update(new_facts.facts_of(encode("\n".join(filter(None, lines)))))
+        self._untold = []
+        return Told(self._told, self._said.is_known)
 
     def named(self, key: bytes) -> Name | None:
         """How a reference names what was noted under this key; None if it can't be named."""
         return self._calls.name(key)
 
     def with_references(
-        self, text: str, path: str = "", call: Call = _NO_CALL
-    ) -> tuple[str, frozenset[bytes]] | None:
-        """The text with its repeated parts as references, and the keys of what is referred to; None if there
-        are none worth it. `call`: what printed it; `path`: the file that it is of, if it is of one."""
+        self, text: str, path: str = "", call: Call = _NO_CALL, name: str = "", *, lossy: bool = False
+    ) -> Referring | None:
+        """The text with its repeated parts as references; None if there are none worth it. `call`: what
+        printed it; `path`: the file that it is of, if it is of one; `name`: how references name the call;
+        `lossy`: lines that were said here and there may be left out."""
         if _MARKER.search(text):
             return None
         is_file = call.is_quoted
@@ -142,11 +178,30 @@ class LineIndex:
         lines = ["\x00" if line == line_numbers.LEGEND else line for line in lines]
         matcher = _Matcher.of(self._places, numbers, lines, call, path if is_file else None)
         named = [(part, self._name(part)) for part in matcher.parts()]
-        parts = [(part, name) for part, name in named if name is not None]
-        if not parts:
+        parts = [(part, meant) for part, meant in named if meant is not None]
+        said: list[Said] = []
+        # The lines above that a part counts and points at stay.
+        if lossy and all(part.earlier.key for part, _ in parts):
+            said = list(self._said_of(lines, _between(parts, len(lines)), matcher, name))
+        if not parts and not said:
             return None
-        written = _Writer(text, numbers if is_file else ()).write(parts)
-        return written, frozenset().union(*(name.keys for _, name in parts))
+        written = _Writer(text, numbers if is_file else ()).write(
+            sorted(
+                [(part.start, part.start + part.length, _marker(part, meant.name)) for part, meant in parts]
+                + [(one.start, one.end, one.marker) for one in said]
+            )
+        )
+        keys = [meant.keys for _, meant in parts] + [one.keys for one in said]
+        return Referring(written, frozenset().union(*keys), bool(said))
+
+    def _said_of(
+        self, lines: Sequence[str], gaps: Iterable[tuple[int, int]], matcher: _Matcher, name: str
+    ) -> Iterator[Said]:
+        """The lines in the gaps that were said before."""
+        known = said_lines.known_from(matcher.call)
+        last = self._calls.last(name) if known is From.LAST else None
+        if known is From.ANYWHERE or last is not None:
+            yield from self._said.stretches(lines, gaps, matcher.staying, last)
 
     def _read(self, text: str, is_file: bool, first: int = 0) -> _Lines:
         last, self._last = self._last, None
@@ -191,18 +246,32 @@ def _quoted(lines: Sequence[str], original: str, is_file: bool) -> list[str | No
     return [line if line.rstrip() in there else None for line in lines]
 
 
+def _between(parts: Sequence[tuple[_Part, Name]], count: int) -> Iterator[tuple[int, int]]:
+    """(start, end) of the lines between the parts, of `count` lines."""
+    position = 0
+    for part, _ in parts:
+        yield position, part.start
+        position = part.start + part.length
+    yield position, count
+
+
 def _note(places: _Places, text: Earlier, lines: Sequence[str | None]) -> None:
     """Add the places of the lines of a text that are worth looking up; None for those that are not."""
     for position, line in enumerate(lines):
-        if line is None or len(line) < _TELLING or not _is_telling(line):
+        # `_is_telling`, for every line of every text.
+        if line is None or len(line) < _TELLING or len(line.strip()) < _TELLING:
             continue
         found = places.get(line)
         if found is None:
-            places[line] = [(text, position)]
-            continue
-        found.append((text, position))
-        if len(found) > _PLACES:
-            del found[_PLACES // 2]
+            places[line] = text, position
+        elif len(found) < 2 * _PLACES:
+            places[line] = *found, text, position
+        else:
+            places[line] = *found[:_PLACES], *found[_PLACES + 2 :], text, position
+
+
+def _latest_first(places: tuple[Any, ...]) -> Iterator[tuple[Earlier, int]]:
+    return zip(places[-2::-2], places[::-2], strict=True)
 
 
 @dataclass(slots=True)
@@ -220,6 +289,7 @@ class _Matcher:
     path: str | None
     """The file that the text is of; None if it is of none."""
     _staying: StayingLines | None = None
+    _units: EditUnits | None = None
 
     @classmethod
     def of(
@@ -235,24 +305,21 @@ class _Matcher:
 
     def parts(self) -> Iterator[_Part]:
         """The repeated parts that become references, without the lines around them that stay, in order."""
-        position = covered = 0
-        while position < len(self.lines):
-            line = self.lines[position]
-            is_known = line in self.earlier or line in self.own
-            repeated = self._longest(position, covered) if is_known else None
-            if repeated is None:
-                position += 1
+        covered = 0
+        earlier, own = self.earlier, self.own
+        for position in [n for n, line in enumerate(self.lines) if line in earlier or line in own]:
+            if position < covered or (repeated := self._longest(position, covered)) is None:
                 continue
-            for part in self._within(repeated):
+            for part in [repeated] if self._is_whole(repeated) else self._within(repeated):
                 self.shown[part.start : part.start + part.length] = [None] * part.length
                 yield part
-            position = covered = repeated.start + repeated.length
+            covered = repeated.start + repeated.length
 
     def _places(self, line: str) -> Iterable[tuple[Earlier, int]]:
         """Where a line stands, the latest place first."""
         if self.path is None:
-            yield from reversed(self.own.get(line, ()))
-        for earlier, place in reversed(self.earlier.get(line, ())):
+            yield from _latest_first(self.own.get(line, ()))
+        for earlier, place in _latest_first(self.earlier.get(line, ())):
             if self.path is None or (earlier.is_file and same_file(earlier.call.path, self.path)):
                 yield earlier, place
 
@@ -282,19 +349,37 @@ class _Matcher:
             count += 1
         return count
 
+    def staying(self) -> StayingLines:
+        """Which lines stay."""
+        if self._staying is None:
+            self._staying = StayingLines.of(self.lines, self.call)
+        return self._staying
+
+    def _is_whole(self, part: _Part) -> bool:
+        """Whether nothing stays of a text that stands in an earlier one as a whole."""
+        if self.path is not None or part.length < len(self.lines) or not part.earlier.key:
+            return False
+        if token_estimate.estimate("\n".join(self.lines)) < _LEAST:
+            return False
+        return not self.staying().positions
+
     def _within(self, part: _Part) -> Iterator[_Part]:
         """What of a repeated part becomes references, in order.
 
         The lines at its borders stay, those of a file by wide margins, unless the text begins or ends there.
         """
         start, end = part.start, part.start + part.length
-        wide = _MARGIN if self.path is not None else 1
-        start += 1 if start == 0 else wide
-        end -= 1 if end == len(self.lines) else wide
-        if self._staying is None:
-            self._staying = StayingLines.of(self.lines, self.call)
-        for first, behind in self._staying.stretches(start, end):
-            for begin, stop in self._hidden(self._staying, first, behind):
+        is_first, is_last = start == 0, end == len(self.lines)
+        if self.path is None:
+            start, end = start + 1, end - 1
+        else:
+            if self._units is None:
+                self._units = EditUnits.of(self.lines)
+            start = 1 if is_first else max(start + 1, self._units.behind(start))
+            end = end - 1 if is_last else min(end - 1, self._units.before(end))
+        staying = self.staying()
+        for first, behind in staying.stretches(start, end):
+            for begin, stop in self._hidden(staying, first, behind):
                 yield _Part(begin, stop - begin, part.earlier, part.place + begin - part.start)
 
     def _hidden(self, staying: StayingLines, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -326,19 +411,20 @@ class _Writer:
     numbers: Sequence[int]
     """Of its lines; empty if they have none."""
 
-    def write(self, parts: Sequence[tuple[_Part, Name]]) -> str:
-        """The text with the lines of each part replaced."""
+    def write(self, parts: Sequence[tuple[int, int, str]]) -> str:
+        """The text with the lines of each part replaced: (start, position behind it, what stands for it)."""
         lines = self.text.split("\n")
         written: list[str] = []
         position = 0
-        for part, name in parts:
-            if part.start > position:
+        for start, end, marker in parts:
+            if start > position:
                 # The lines in front of a reference count up to it.
-                lines[part.start - 1] = self._numbered(lines[part.start - 1], part.start - 1)
-            written += lines[position : part.start]
-            written.append(_marker(part, name.name))
-            position = part.start + part.length
-            lines[position] = self._numbered(lines[position], position)
+                lines[start - 1] = self._numbered(lines[start - 1], start - 1)
+            written += lines[position:start]
+            written.append(marker)
+            position = end
+            if position < len(lines):
+                lines[position] = self._numbered(lines[position], position)
         written += lines[position:]
         return "\n".join(written)
 

@@ -13,8 +13,8 @@ from penumbra.wire.document import Document
 
 def whose_turn(incoming: Incoming) -> workers.Caller:
     """Whose turn the work for a request takes: nobody can take that of somebody else."""
-    who = identity.identify(b"", incoming.host, incoming.peer, incoming.headers, incoming.query)
-    return workers.Caller(incoming.peer, who.scope)
+    scope = identity.scope(b"", incoming.host, incoming.peer, incoming.headers, incoming.query)
+    return workers.Caller(incoming.peer, scope)
 
 
 def identified(key: bytes, incoming: Incoming, document: Document) -> Identity:
@@ -24,10 +24,10 @@ def identified(key: bytes, incoming: Incoming, document: Document) -> Identity:
     return identity.identify(key, incoming.host, incoming.peer, incoming.headers, incoming.query, user)
 
 
-def caller(key: bytes, incoming: Incoming, request: Request) -> Caller:
+def caller(incoming: Incoming, request: Request) -> Caller:
     """Who is asking, in which conversation."""
     wanted = request.settings.session_id
     named = session.identify(incoming.headers, request.document, request.conversation.opening)
-    who = identified(key, incoming, request.document)
-    renewable = who.possession if who.possession != who.scope else b""
-    return Caller(who.scope, named, renewable, who.open, f"session {wanted}" if wanted else "")
+    renewable = request.possession if request.possession != request.scope else b""
+    joined = f"session {wanted}" if wanted else ""
+    return Caller(request.scope, named, renewable, request.is_open, joined)

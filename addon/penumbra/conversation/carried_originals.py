@@ -11,6 +11,8 @@ from penumbra.expand.prepared import Original, Prepared
 from penumbra.redaction.unsearchable import Redact
 from penumbra.store.conversations import Conversations
 
+Renew = Callable[[Prepared, Collection[str]], Awaitable[Collection[str]]]
+"""Notes that what is kept under references is used; those under which nothing is."""
 Work = Callable[[Callable[[], str]], Awaitable[str]]
 """Does a caller's work away from the event loop, when it is its turn."""
 
@@ -47,14 +49,15 @@ class Carried:
         return Original(text, entry.item.tool, entry.facts.family)
 
     async def inherited(
-        self, conversations: Conversations, missing: Collection[str], prepared: Prepared
+        self, conversations: Conversations, renew: Renew, prepared: Prepared
     ) -> Mapping[str, str]:
-        """A request was accepted with references to originals that are missing where its next ones will look:
-        another login had them, another room, or it is long ago. What it carries itself is its own.
+        """A request was accepted with references to originals. Some may be missing where its next ones will
+        look: another login had them, another room, or it is long ago. What it carries itself is its own.
 
         The originals that only others' requests carried stay with the others.
         """
         if prepared.earlier:
             await conversations.inherit(prepared.earlier, prepared.caller.conversation())
+        missing = await renew(prepared, self.shown_before)
         originals = [(ref, await self.find(ref)) for ref in sorted(missing)]
         return {ref: original.text for ref, original in originals if original is not None}

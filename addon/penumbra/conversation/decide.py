@@ -20,7 +20,7 @@ from penumbra.compress.calls.classify import classify
 from penumbra.compress.calls.envelope import split_envelope, tells_failure
 from penumbra.compress.failure_lines import failing
 from penumbra.compress.result import Asked, Loss, Mode, Policy, Redacted, Shortened, ToolOutput
-from penumbra.compress.size import size
+from penumbra.compress.size import line_count, size
 from penumbra.conversation import adoption, dedup, dropped_history, earlier_texts, staying_lines
 from penumbra.conversation.earlier_texts import EarlierTexts
 from penumbra.conversation.items import Item
@@ -96,8 +96,10 @@ class Decider:
         can_refer = references is not None or dropped_history.keeps_results(request.document)
         self._refers = request.settings.dedup and can_refer
         self._cached = adoption.may_be_cached(request.document, request.api.cache)
-        turns = [item.result.turn for item in request.items if item.key in self.inputs.past]
-        self.last_decided = max(turns, default=-1)
+        past = self.inputs.past
+        self.last_decided = next(
+            (item.result.turn for item in reversed(request.items) if item.key in past), -1
+        )
 
     def decide(self, item: Item) -> tuple[Decision, bool]:
         """What becomes of an item, and whether that is new. Raises RedactionError."""
@@ -172,12 +174,14 @@ class Decider:
             policy, whole = Policy(mode=Mode.DISABLED), True
         asked = self.inputs.external.get(item.key)
         form = asked.form if asked is not None else None
+        if self._refers:
+            output = replace(output, told=self.earlier.told)
         shortened = form or self._shorten(item, output, policy)
         referents: tuple[str, ...] = ()
         if self._refers and not whole:
             if (duplicate := self._duplicate(item, output, shortened)) is not None:
                 return duplicate
-            shortened, referents = self._by_reference(item, shortened, policy)
+            shortened, referents = self._by_reference(item, output, shortened, policy)
         text, ref = shortened.text, ""
         if shortened.loss is Loss.LOSSY or dedup.BACK_REFERENCES in shortened.stages:
             text, ref = self._with_reference(shortened, text)
@@ -241,7 +245,7 @@ class Decider:
         return Decision(text, facts)
 
     def _by_reference(
-        self, item: Item, shortened: Shortened, policy: Policy
+        self, item: Item, output: ToolOutput, shortened: Shortened, policy: Policy
     ) -> tuple[Shortened, tuple[str, ...]]:
         """The text with what stands earlier by reference, and the keys of what is referred to."""
         if policy.mode not in (Mode.STANDARD, Mode.AGGRESSIVE):
@@ -249,13 +253,14 @@ class Decider:
         # A wish for results up to some size to stay as they are holds for this, too.
         if size(shortened.original) <= max(policy.min_bytes, earlier_texts.LEAST):
             return shortened, ()
-        made = self.earlier.by_reference(shortened.text, item)
+        made = self.earlier.by_reference(shortened.text, item, lossy=policy.lossy and not output.is_error)
         overhead = "" if shortened.loss is Loss.LOSSY else policy.overhead
-        if made is None or not _saves(overhead + made[0], shortened.text):
+        if made is None or not _saves(overhead + made.text, shortened.text):
             return shortened, ()
         stages = (*shortened.stages, dedup.BACK_REFERENCES)
-        loss = max(shortened.loss, Loss.REVERSIBLE)
-        return replace(shortened, text=made[0], loss=loss, stages=stages), made[1]
+        loss = max(shortened.loss, Loss.LOSSY if made.is_lossy else Loss.REVERSIBLE)
+        referents = tuple(sorted(key.hex() for key in made.keys))
+        return replace(shortened, text=made.text, loss=loss, stages=stages), referents
 
     def _with_reference(self, shortened: Shortened, text: str) -> tuple[str, str]:
         """A form of a text as it is forwarded, and the reference to its original."""
@@ -272,6 +277,14 @@ def _saves(text: str, than: str) -> bool:
     return size(text) < size(than) and token_estimate.estimate(text) < token_estimate.estimate(than)
 
 
+def _token_mark(text: str) -> int:
+    """How many tokens a result says that it had at first; 0 if it does not say so."""
+    if text.find(" token count: ", 0, _HEAD) < 0:
+        return 0
+    mark = _TOKEN_MARK.search(text, 0, _HEAD)
+    return int(mark[1]) if mark else 0
+
+
 def _facts(how: str, before: str, after: str, **more: Any) -> Facts:
     tokens_before = token_estimate.estimate(before)
     same = after == before
@@ -281,8 +294,8 @@ def _facts(how: str, before: str, after: str, **more: Any) -> Facts:
         bytes_before=bytes_before,
         bytes_after=bytes_before if same else size(after),
         characters_before=len(before),
-        lines_before=before.count("\n") + 1,
-        token_mark=int(mark[1]) if (mark := _TOKEN_MARK.search(before, 0, _HEAD)) else 0,
+        lines_before=line_count(before),
+        token_mark=_token_mark(before),
         tokens_before=tokens_before,
         tokens_after=tokens_before if same else token_estimate.estimate(after),
         **more,

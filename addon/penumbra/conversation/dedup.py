@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penumbra.compress.result import Loss
 from penumbra.store.decisions import Facts
@@ -46,6 +46,8 @@ class Seen:
     _calls: set[bytes] = field(default_factory=set)
     _ambiguous: set[bytes] = field(default_factory=set)
     """Keys of results whose id has come again: what refers to them goes on doing so, nothing new does."""
+    _new: list[tuple[bytes, bytes]] = field(default_factory=list)
+    """Digests and keys of the texts that got their form in this request."""
 
     @classmethod
     def of(cls, call_ids: Iterable[str]) -> Seen:
@@ -55,9 +57,14 @@ class Seen:
         return cls(unique)
 
     def copy(self) -> Seen:
-        """Another one, which goes on by itself."""
-        copied = (self._by_digest.copy(), self._by_key.copy(), self._calls.copy(), self._ambiguous.copy())
-        return Seen(self.unique, *copied)
+        """Another one, for a later request: nothing in it is new."""
+        by_digest, by_key = self._by_digest.copy(), self._by_key.copy()
+        for digest, key in self._new:
+            if key in by_key:
+                by_key[key] = replace(by_key[key], is_new=False)
+            if digest in by_digest:
+                by_digest[digest] = replace(by_digest[digest], is_new=False)
+        return Seen(self.unique, by_digest, by_key, self._calls.copy(), self._ambiguous.copy())
 
     def note(
         self, digest: bytes, key: bytes, call_id: str, tool: str, facts: Facts, is_new: bool = False
@@ -73,6 +80,8 @@ class Seen:
         elif lasting:
             self._by_digest.setdefault(digest, earlier)
         self._by_key[key] = earlier
+        if is_new:
+            self._new.append((digest, key))
 
     def drop(self) -> None:
         """The provider drops all texts so far: none of them stands earlier than the next."""

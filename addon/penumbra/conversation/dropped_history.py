@@ -21,6 +21,10 @@ _NESTED = "additionalModelRequestFields"
 
 def keeps_results(document: Document) -> bool:
     """Whether the provider drops no result of a history by itself, as far as the request says."""
+    return document.once(_keeps_results)
+
+
+def _keeps_results(document: Document) -> bool:
     top = document.members(document.root)
     return all(_keeps(document, place) for place in (top, document.members(top.get(_NESTED))))
 
@@ -32,11 +36,15 @@ def keeps_all(document: Document, messages: Raw | None) -> bool:
 
 def last_compaction(document: Document, messages: Raw | None) -> int:
     """Index of the last message with a compaction; -1 if there is none."""
-    if not any(map(document.contains, _BEGINNINGS)):
+    if not document.once(_may_be_compacted):
         return -1
     listed = document.items(messages)
     places = range(len(listed) - 1, -1, -1)
     return next((place for place in places if document.about(listed[place], _is_compaction)), -1)
+
+
+def _may_be_compacted(document: Document) -> bool:
+    return any(map(document.contains, _BEGINNINGS))
 
 
 def _keeps(document: Document, members: dict[str, Raw]) -> bool:

@@ -4,7 +4,7 @@ the arguments of calls."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import Raw
@@ -13,12 +13,12 @@ from penumbra.apis import arguments, prefix_hash
 from penumbra.apis.parts import ResultText
 from penumbra.compress.calls.classify import Call, classify
 from penumbra.compress.calls.envelope import is_cut
-from penumbra.compress.result import Loss
+from penumbra.compress.result import Loss, Told
 from penumbra.conversation import dedup, dropped_history
-from penumbra.conversation.back_references import LineIndex
+from penumbra.conversation.back_references import LineIndex, Referring
 from penumbra.conversation.call_names import CallName, Clean, call_name
 from penumbra.conversation.items import Item
-from penumbra.conversation.line_index import LineIndexes
+from penumbra.conversation.line_index import Beginnings, LineIndexes
 from penumbra.conversation.model import Request
 from penumbra.conversation.named_calls import Name
 from penumbra.store.decisions import Facts
@@ -60,13 +60,23 @@ class TextsSoFar:
     """What was noted of the first messages."""
 
     seen: dedup.Seen
+    beginnings: Beginnings
+    """Of the texts."""
     texts: list[_Text] = field(default_factory=list)
     turn: int = -1
     """Index of the message of the last result so far."""
 
     def copy(self) -> TextsSoFar:
-        """Another one, which goes on by itself."""
-        return TextsSoFar(self.seen.copy(), self.texts.copy(), self.turn)
+        """Another one, for a later request."""
+        _take_in(self.beginnings, self.texts)
+        return TextsSoFar(self.seen.copy(), self.beginnings.copy(), self.texts.copy(), self.turn)
+
+
+def _take_in(beginnings: Beginnings, texts: Sequence[_Text]) -> None:
+    """Have the beginnings be those of all texts."""
+    for position in range(len(beginnings.hashes), len(texts)):
+        text = texts[position]
+        beginnings.take_in(text.mark, text.size)
 
 
 @dataclass(slots=True)
@@ -86,6 +96,7 @@ class EarlierTexts:
     """What may be shown of a tool's name."""
     _seen: dedup.Seen = field(init=False)
     _texts: list[_Text] = field(default_factory=list)
+    _beginnings: Beginnings = field(init=False)
     _line_index: LineIndex | None = None
     _indexed: int = 0
     """How many of the texts are in the line index."""
@@ -104,6 +115,7 @@ class EarlierTexts:
         self._compaction = dropped_history.last_compaction(document, messages)
         if self._compaction >= 0:
             self._front, _ = document.place(document.items(messages)[self._compaction])
+        self._beginnings = Beginnings(self.request.scope)
         self._seen = dedup.Seen.of(item.result.call_id for item in self.request.items)
         for result in self.held:
             name = result.name
@@ -120,16 +132,18 @@ class EarlierTexts:
 
     def so_far(self) -> TextsSoFar:
         """What was noted, to go on from."""
-        return TextsSoFar(self._seen, self._texts, self._turn)
+        return TextsSoFar(self._seen, self._beginnings, self._texts, self._turn)
 
     def go_on_from(self, so_far: TextsSoFar) -> None:
         """The first messages were noted already."""
         so_far.seen.unique = self._seen.unique
-        self._seen, self._texts, self._turn = so_far.seen, so_far.texts, so_far.turn
+        self._seen, self._beginnings = so_far.seen, so_far.beginnings
+        self._texts, self._turn = so_far.texts, so_far.turn
 
-    def tells_apart_as(self, so_far: TextsSoFar, call_ids: set[str]) -> bool:
+    def tells_apart_as(self, so_far: TextsSoFar, call_ids: Sequence[str]) -> bool:
         """Whether the same of these ids name a result in this request."""
-        return call_ids & so_far.seen.unique == call_ids & self._seen.unique
+        then, now = (list(map(seen.unique.__contains__, call_ids)) for seen in (so_far.seen, self._seen))
+        return then == now
 
     def note_call(self, result: ResultText) -> None:
         """What the call said can be referred to, from its own result on, which comes next."""
@@ -153,6 +167,7 @@ class EarlierTexts:
         if self._turn < turn and self._turn <= self._compaction <= turn and self._compaction >= 0:
             self._seen.drop()
             self._texts, self._line_index, self._indexed = [], None, 0
+            self._beginnings = Beginnings(self.request.scope)
         self._turn = turn
 
     def note(self, item: Item, text: str, facts: Facts, *, new: bool) -> None:
@@ -186,27 +201,28 @@ class EarlierTexts:
         """How a reference names an earlier result; None if it can't."""
         return self._index().named(earlier.key)
 
-    def by_reference(self, text: str, item: Item) -> tuple[str, tuple[str, ...]] | None:
-        """The text of an item with what stands earlier by reference, and the keys of what that is; None
-        if there is too little."""
+    def told(self) -> Told:
+        """What the texts so far show."""
+        return self._index().told()
+
+    def by_reference(self, text: str, item: Item, *, lossy: bool) -> Referring | None:
+        """The text of an item with what stands earlier by reference; None if there is too little. `lossy`:
+        what was said here and there may be left out."""
         name, call = self._call(item.result)
-        short = self._index().with_references(text, name.path, call)
-        return None if short is None else (short[0], tuple(sorted(key.hex() for key in short[1])))
+        return self._index().with_references(text, name.path, call, name.name, lossy=lossy)
 
     def give_back(self) -> None:
         """Keep the line index for the next turn."""
-        if self._line_index is not None:
-            indexed = self._texts[: self._indexed]
-            size = sum(text.size for text in indexed)
-            self.line_indexes.give(
-                self.request.scope, [text.mark for text in indexed], self._line_index, size
-            )
+        if self._line_index is not None and self._indexed:
+            _take_in(self._beginnings, self._texts)
+            noted, last = self._beginnings, self._indexed - 1
+            self.line_indexes.give(noted.hashes[last], self._line_index, noted.characters[last])
 
     def _index(self) -> LineIndex:
         """What the texts so far say, line by line; asked for only where a new text may repeat them."""
         if self._line_index is None:
-            marks = [text.mark for text in self._texts]
-            self._line_index, self._indexed = self.line_indexes.take(self.request.scope, marks)
+            _take_in(self._beginnings, self._texts)
+            self._line_index, self._indexed = self.line_indexes.take(self._beginnings.hashes)
         for position in range(self._indexed, len(self._texts)):
             self._note(self._line_index, position)
         self._indexed = len(self._texts)

@@ -14,24 +14,20 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from penumbra import errors
-from penumbra.apis import session
-from penumbra.apis.recognise import claims_json, model_in
 from penumbra.compress.result import Mode
 from penumbra.config.per_request import OverrideError
 from penumbra.config.settings import Settings
 from penumbra.conversation import (
-    ambiguity,
     bound_thinking,
     callers,
     compose,
     held_results,
-    holdout,
     injected_tool,
+    late_declaration,
     message_threads,
-    read,
     room,
     shown_texts,
     usage_scale,
@@ -39,22 +35,23 @@ from penumbra.conversation import (
 )
 from penumbra.conversation.asked_compressors import AskedCompressors
 from penumbra.conversation.call_names import ShownTexts
-from penumbra.conversation.carried_originals import Carried
+from penumbra.conversation.carried_originals import Carried, Work
 from penumbra.conversation.compiled_rules import CompiledRules
 from penumbra.conversation.decide import Inputs
 from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.conversation.line_index import LineIndexes
-from penumbra.conversation.model import Plan, Request, Shown
+from penumbra.conversation.model import Plan, Request, Rewritten, Shown
 from penumbra.conversation.projects import Projects
 from penumbra.conversation.refused import Refused, unsearched
-from penumbra.errors import RedactionError, Unreadable
+from penumbra.conversation.request_reader import Arrived, RequestReader
+from penumbra.conversation.restored_values import RestoredValues
+from penumbra.errors import RedactionError
 from penumbra.expand.caller import Caller
 from penumbra.expand.expansions import Expansions
-from penumbra.expand.prepared import Prepared
+from penumbra.expand.prepared import Prepared, Terms
 from penumbra.metrics.external_calls import ExternalMetrics
 from penumbra.redaction.other_bodies import Body, OtherBodies, Searched
-from penumbra.redaction.outside_results import OutsideResults
 from penumbra.redaction.unsearchable import Redact
 from penumbra.store import history, trial
 from penumbra.store.conversations import ConversationState, LearnedLimits
@@ -63,12 +60,8 @@ from penumbra.store.decisions import Decision
 from penumbra.store.key_file import installation_key
 from penumbra.store.stores import Stores
 from penumbra.store.tool_calls import ToolCallCache
-from penumbra.wire.document import Document
-from penumbra.wire.json_values import NotJson
-from penumbra.wire.value_memory import ValueMemory
 
 if TYPE_CHECKING:
-    from penumbra.redaction.restore.restoration import Restoration, Restoring
     from penumbra.store.shared_store import SharedStore
 
 T = TypeVar("T")
@@ -76,6 +69,26 @@ T = TypeVar("T")
 
 class StoreAway(Exception):
     """The store can't be reached, and the operator wants no request sent then."""
+
+
+class _Known(NamedTuple):
+    """A request that was read, and what is remembered of its conversation."""
+
+    request: Request
+    caller: Caller
+    conversation: bytes
+    state: ConversationState
+    keys: Collection[bytes]
+    """Of its results."""
+    past: dict[bytes, Decision]
+    """What was decided about them."""
+    redact: Redact
+
+
+class _Works(Protocol):
+    """Does a piece of work where and when it is its turn."""
+
+    async def __call__(self, work: Callable[[], T], /) -> T: ...
 
 
 class _Unsettled:
@@ -119,17 +132,15 @@ class Engine:
             self._key, stores.exchanges, stores.originals, self.tool_calls, settings.page_bytes
         )
         database.begin()
-        self._values: ValueMemory | None = ValueMemory()
-        """Of messages; None: each is read again in every turn."""
         self._line_indexes = LineIndexes()
         self._shown_texts = ShownTexts()
         self._projects = Projects(self._key)
-        self._outside_results = OutsideResults()
         self._other_bodies = OtherBodies()
-        self._restoring: Restoring | None = None
         self._workers = workers.Workers()
         self.rules = CompiledRules(self._key, settings, self._workers)
         self._compressors = AskedCompressors(self._key, stores, settings, metrics, listening)
+        self._restored = RestoredValues(stores, self.rules)
+        self._reader = RequestReader(self._key, stores, self.rules, self.tool_calls, self._restored)
 
     def close(self) -> None:
         """Finish and close everything."""
@@ -161,7 +172,7 @@ class Engine:
             return unsearched(incoming.api, error)
         if accepted is None:
             return None
-        accepted = replace(accepted, restoration=await self._restoration(incoming, accepted))
+        accepted = replace(accepted, restoration=await self._restored.of_response(incoming, accepted))
         return replace(accepted, milliseconds=(time.perf_counter() - started) * 1000)
 
     async def retry(
@@ -196,6 +207,10 @@ class Engine:
         if accepted.prepared is not None:
             await self.expansions.keep(accepted.prepared, plan.originals)
         await self._stores.conversations.learn(accepted.conversation, plan.limits)
+
+    async def written(self) -> None:
+        """Returns when all that was decided so far is safe from a restart. No response begins before."""
+        await self._stores.written()
 
     async def search(self, body: Body, settings: Settings, caller: workers.Caller) -> Searched:
         """A body that is no LLM call, as it may be sent. Raises RedactionError."""
@@ -243,13 +258,17 @@ class Engine:
         What the store did not say, or what another proxy has decided meanwhile, is looked up again. After
         some times it is sent as if there were no store.
         """
+        refuses = settings.store_away == "refuse"
         for turn in range(_TRIES):
             failures, whole = self._stores.failures, self._stores.is_whole and turn < _TRIES - 1
-            if settings.store_away == "refuse" and self._stores.is_away:
+            if refuses and self._stores.is_away:
                 raise StoreAway
             accepted = await self._send_once(incoming, settings, retry, whole=whole)
-            if isinstance(accepted, Accepted | None) and (not whole or failures == self._stores.failures):
+            is_known = failures == self._stores.failures or not (whole or refuses)
+            if isinstance(accepted, Accepted | None) and is_known:
                 return accepted
+        if refuses:
+            raise StoreAway
         raise RuntimeError("the store says something else each time")
 
     async def _send_once(
@@ -257,69 +276,32 @@ class Engine:
     ) -> Accepted | _Unsettled | None:
         """`whole`: what is decided can be remembered."""
         settings = settings if whole else settings.recomputable()
-        work = partial(self._work, callers.whose_turn(incoming), len(incoming.body) > settings.offload_bytes)
-        if (came := await work(partial(self._read, incoming, settings))) is None:
+        arrived = await self._reader.arrived(incoming, settings, self._work)
+        if arrived is None:
             return None
-        redact = await self.rules.redact(settings.redaction_failure)
-        came = await self._in_its_arm(incoming, came)
-        request = await self._conceal(incoming, came)
-        hidden: Mapping[str, int] = {}
-        if request.settings.redact_scope == "all" and request.settings.redact_secrets:
-            request, hidden = await work(partial(self._redact_outside, request, redact))
-        caller = callers.caller(self._key, incoming, request)
-        request = await self._with_calls(request, caller)
-        conversation = caller.conversation()
-        state = await self._stores.conversations.past(conversation)
-        keys = compose.keys(request, state)
-        self._stores.follow(conversation, state, keys)
-        past = await self._stores.decisions.get(keys)
-        redact = self._also_known_values(request, caller, redact)
-        if self._stores.is_recent and state.idle is None:
-            # Most conversations have had the injected tool from their first request on.
-            request = replace(request, settings=replace(request.settings, adopt="compress"))
-        prepared = await self._prepare(incoming, request, state, caller, past)
-        held = held_results.before(request, prepared)
-        limits = state.limits if retry is None else state.limits.learned(retry.limits)
-        betas = self._without_unbound(incoming, request, prepared) if limits.drop else ""
-        references, show = prepared.references if prepared else None, await self.rules.show()
-        heavy_work = partial(self._work, callers.whose_turn(incoming), True)
-        external = await self._compressors.forms(
-            incoming, request, past, redact, references, heavy_work, show
+        known = await self._known(incoming, arrived)
+        terms, waits = await self._terms(incoming, known)
+        prepared = await self._prepare(incoming, known.request, known.caller, terms)
+        limits = known.state.limits if retry is None else known.state.limits.learned(retry.limits)
+        betas = self._without_unbound(incoming, known.request, prepared) if limits.drop else ""
+        inputs = await self._inputs(incoming, known, prepared, whole=whole)
+        rewritten, line = await self._works(incoming, settings)(
+            partial(compose.compose, inputs, known.state, retry, self._line_indexes, incoming.head)
         )
-        if external:
-            # While they were waited for, another request may have decided.
-            past |= await self._stores.decisions.get(external)
-        unsaid = self._stores.unsaid(state, past, keys, whole=whole)
-        inputs = Inputs(request, past, redact, references, external, held=held, show=show, unsaid=unsaid)
-        rewritten, line = await work(
-            partial(compose.compose, inputs, state, retry, self._line_indexes, incoming.head)
-        )
-        learn = partial(self._stores.conversations.learn, conversation)
-        accepted = Accepted(
-            request,
-            rewritten,
-            0.0,
-            conversation=conversation,
-            caller=caller,
-            decided={**past, **rewritten.decisions},
-            line=line,
-            hidden=hidden,
-            betas=betas,
-            usage_scale=usage_scale.scale(request, rewritten, limits, incoming.head),
-            room=room.of_request(request, limits, incoming.head, learn),
-            model=show(request.conversation.model),
-            project=self._projects.name(conversation, request, show),
-        )
+        if waits and prepared is not None:
+            line = "; ".join(filter(None, (late_declaration.LINE, line)))
+        accepted = self._accepted(incoming, known, inputs, rewritten, limits)
+        accepted = replace(accepted, line=line, hidden=arrived.hidden, betas=betas)
         if incoming.api.kind != "messages":
             return accepted
         if prepared is not None:
-            # Values that are put back are a matter of the conversation.
-            remembered = None if request.settings.restores_secrets else self._shown_texts
-            behind = partial(held_results.behind, request, held, rewritten, inputs.clean, show, remembered)
-            prepared = replace(prepared, held=await work(behind) if prepared.threaded else (), show=show)
-        if not await self._record(accepted, state, past, prepared, retry, whole=whole):
+            prepared = await self._behind(incoming, inputs, rewritten, prepared)
+        state, past = known.state, inputs.past
+        if not await self._record(accepted, state, past, prepared, retry, waits=waits, whole=whole):
             return _UNSETTLED
-        return accepted if prepared is None else await self._watched(incoming, accepted, prepared, redact)
+        if prepared is None:
+            return accepted
+        return self._watched(accepted, prepared, known.redact, self._works(incoming))
 
     async def _record(
         self,
@@ -329,6 +311,7 @@ class Engine:
         prepared: Prepared | None,
         retry: Plan | None,
         *,
+        waits: bool,
         whole: bool,
     ) -> bool:
         """What was decided is final, but for what depends on whether the provider takes it this time. False
@@ -339,111 +322,119 @@ class Engine:
         if not await self._stores.decisions.settle(new, over, unasked=not whole):
             return False
         tool = prepared.tool if prepared else ""
-        await self._stores.conversations.sent(accepted.conversation, tool, revised=bool(over))
+        await self._stores.conversations.sent(
+            accepted.conversation, tool, waits=waits and not tool, revised=bool(over)
+        )
         if accepted.request.settings.tool_compaction.arguments and not state.limits.arguments:
             await self._stores.conversations.learn(accepted.conversation, LearnedLimits(arguments=True))
         if prepared is not None:
             await self.expansions.keep(prepared, rewritten.originals)
         return True
 
-    async def _watched(
-        self, incoming: Incoming, accepted: Accepted, prepared: Prepared, redact: Redact
-    ) -> Accepted:
+    def _watched(self, accepted: Accepted, prepared: Prepared, redact: Redact, work: Work) -> Accepted:
         """The request, whose model may ask for originals: what it carries itself is found without a store."""
-        work = partial(self._work, callers.whose_turn(incoming), True)
         carried = Carried(accepted.request, accepted.rewritten, redact, work)
-        missing = await self.expansions.renew(prepared, carried.shown_before)
-        if prepared.earlier or missing:
-            inherit = partial(carried.inherited, self._stores.conversations, missing)
+        if prepared.earlier or carried.shown_before:
+            inherit = partial(carried.inherited, self._stores.conversations, self.expansions.renew)
             prepared = replace(prepared, inherit=inherit)
         return replace(accepted, prepared=prepared, find=carried.find)
 
     # Steps of it
 
-    def _read(self, incoming: Incoming, settings: Settings) -> Request | None:
-        try:
-            document = Document(incoming.body)
-            if incoming.api.format == "anthropic":
-                message_threads.check(document, settings.threads, incoming.headers.get("user-agent", ""))
-            who = callers.identified(self._key, incoming, document)
-            request = read.read(
-                document,
-                incoming.api,
-                settings,
-                who.scope,
-                incoming.threshold,
-                who.possession,
-                self._values,
-            )
-            if request and ambiguity.says_twice(request):
-                raise Unreadable("its body says something twice on the way to a tool's result")
-            return request and read.with_model(request, model_in(incoming.path))
-        except NotJson:
-            # What says that it is no JSON is no call; what is empty says nothing.
-            is_call = claims_json(incoming.headers.get("content-type", "")) and bool(incoming.body.strip())
-            if is_call and settings.must_search:
-                raise Unreadable("its body is no JSON that can be read") from None
-            return None
+    async def _known(self, incoming: Incoming, arrived: Arrived) -> _Known:
+        """The request with what is remembered of its conversation."""
+        request = arrived.request
+        caller = callers.caller(incoming, request)
+        conversation = caller.conversation()
+        state = await self._stores.conversations.past(conversation)
+        keys = compose.keys(request, state)
+        self._stores.follow(conversation, state, keys)
+        past = await self._stores.decisions.get(keys)
+        redact = self._restored.redacting(request, caller, arrived.redact)
+        if self._stores.is_recent and state.idle is None:
+            # Most conversations have had the injected tool from their first request on.
+            request = replace(request, settings=replace(request.settings, adopt="compress"))
+        return _Known(request, caller, conversation, state, keys, past, redact)
 
-    async def _in_its_arm(self, incoming: Incoming, request: Request) -> Request:
-        """The request by the settings of the arm that its conversation is in."""
-        if not request.settings.holdout and await self._stores.arms.is_empty():
-            return request
-        together = session.together(incoming.headers, request.document, request.conversation.opening)
-        caller = callers.caller(self._key, incoming, request)
-        stores = self._stores
-        tables = (stores.arms, stores.conversations)
-        request = await holdout.in_its_arm(
-            request, caller, together, self._key, *tables, is_whole=stores.is_whole
+    async def _terms(self, incoming: Incoming, known: _Known) -> tuple[Terms | None, bool]:
+        """On what terms the request may have the injected tool, and whether it has none yet because its
+        conversation began small."""
+        request, state, past = known.request, known.state, known.past
+        waits = late_declaration.may_wait(incoming, request, state)
+        due = partial(late_declaration.is_due, request, state, past, known.redact)
+        is_due = waits and await self._works(incoming, request.settings)(due)
+        return injected_tool.terms(incoming, request, state, past, waits=waits, is_due=is_due), waits
+
+    async def _inputs(
+        self, incoming: Incoming, known: _Known, prepared: Prepared | None, *, whole: bool
+    ) -> Inputs:
+        """What the results are decided by. Raises OverrideError, RedactionError."""
+        request, past, redact = known.request, known.past, known.redact
+        held = held_results.before(request, prepared)
+        references, show = prepared.references if prepared else None, await self.rules.show()
+        external = await self._compressors.forms(
+            incoming, request, past, redact, references, self._works(incoming), show
         )
-        if not request.arm.is_held_out:
-            return request
-        heavy = len(incoming.body) > request.settings.offload_bytes
-        return await self._work(callers.whose_turn(incoming), heavy, partial(holdout.as_it_came, request))
+        if external:
+            # While they were waited for, another request may have decided.
+            past = past | await self._stores.decisions.get(external)
+        unsaid = self._stores.unsaid(known.state, past, known.keys, whole=whole)
+        return Inputs(request, past, redact, references, external, held=held, show=show, unsaid=unsaid)
 
-    async def _conceal(self, incoming: Incoming, request: Request) -> Request:
-        """The request with placeholders where values were put back into earlier responses."""
-        on = request.settings.restores_secrets
-        if not on and await self._stores.restorations.is_empty():
-            return request
-        scan = await self.rules.scan() if on else None
-        conversation = callers.caller(self._key, incoming, request).possessed()
-        if not await self._restored().conceal(request, conversation, scan):
-            return request
-        heavy = len(incoming.body) > request.settings.offload_bytes
-        return await self._work(callers.whose_turn(incoming), heavy, partial(read.again, request))
+    def _accepted(
+        self,
+        incoming: Incoming,
+        known: _Known,
+        inputs: Inputs,
+        rewritten: Rewritten,
+        limits: LearnedLimits,
+    ) -> Accepted:
+        """What is to be sent, for those who send it and read its response."""
+        request, conversation = known.request, known.conversation
+        learn = partial(self._stores.conversations.learn, conversation)
+        return Accepted(
+            request,
+            rewritten,
+            0.0,
+            conversation=conversation,
+            caller=known.caller,
+            decided={**inputs.past, **rewritten.decisions},
+            usage_scale=usage_scale.scale(request, rewritten, limits, incoming.head),
+            room=room.of_request(request, limits, incoming.head, learn),
+            model=inputs.show(request.conversation.model),
+            project=self._projects.name(conversation, request, inputs.show),
+        )
 
-    def _redact_outside(self, request: Request, redact: Redact) -> tuple[Request, Mapping[str, int]]:
-        """The request without the secrets that stand outside of tool results, and how many were new. Raises
-        RedactionError."""
-        document = request.document
-        texts = list(request.api.wire.outside_results(document))
-        found = self._outside_results.redact(document, texts, redact, request.scope)
-        return read.again(request) if found.amended else request, found.counts
-
-    async def _with_calls(self, request: Request, caller: Caller) -> Request:
-        """The request, in which results know the calls that only the provider has."""
-        if not (missing := read.missing_calls(request)):
-            return request
-        calls = await self.tool_calls.of_ids(caller.scope, missing)
-        return read.with_calls(request, calls) if calls else request
-
-    def _also_known_values(self, request: Request, caller: Caller, redact: Redact) -> Redact:
-        """`redact`, after which values that are put back are gone everywhere else."""
-        if not request.settings.restores_secrets:
-            return redact
-        return self._restored().redacting(request, caller.possessed(), redact)
+    async def _behind(
+        self, incoming: Incoming, inputs: Inputs, rewritten: Rewritten, prepared: Prepared
+    ) -> Prepared:
+        """With the results that the provider has when it has answered, where it keeps the history."""
+        if not prepared.threaded:
+            return replace(prepared, held=(), show=inputs.show)
+        # Values that are put back are a matter of the conversation.
+        remembered = None if inputs.request.settings.restores_secrets else self._shown_texts
+        behind = partial(
+            held_results.behind,
+            inputs.request,
+            inputs.held,
+            rewritten,
+            inputs.clean,
+            inputs.show,
+            remembered,
+        )
+        return replace(
+            prepared, held=await self._works(incoming, inputs.request.settings)(behind), show=inputs.show
+        )
 
     async def _prepare(
         self,
         incoming: Incoming,
         request: Request,
-        state: ConversationState,
         caller: Caller,
-        past: Mapping[bytes, Decision],
+        terms: Terms | None,
     ) -> Prepared | None:
         """The injected tool and hidden exchanges, where the request may have them."""
-        if (terms := injected_tool.terms(incoming, request, state, past)) is None:
+        if terms is None:
             return None
         format_name = incoming.api.format + ("_socket" if incoming.socket else "")
         saved = request.document.saved()
@@ -462,21 +453,6 @@ class Engine:
         host = incoming.host.rpartition(":")[0]
         return bound_thinking.drop(request.document, incoming.headers, host, dropped)
 
-    async def _restoration(self, incoming: Incoming, accepted: Accepted) -> Restoration | None:
-        """What may be put back into the response to a request."""
-        request = accepted.request
-        if incoming.api.kind != "messages" or not request.settings.restores_secrets:
-            return None
-        try:
-            restoring = self._restored()
-            decided = [(shown.item, shown.facts) for shown in accepted.rewritten.shown]
-            conversation = callers.caller(self._key, incoming, request).possessed()
-            restoring.learn(request, conversation, decided, await self.rules.scan())
-            return restoring.of_response(request, conversation)
-        except Exception as error:
-            _log.warning("Penumbra puts nothing back into a response: %s", errors.place(error))
-            return None
-
     # What they use
 
     async def cleaned(self, text: str) -> str:
@@ -485,17 +461,21 @@ class Engine:
         heavy = len(text) > self.settings.offload_bytes
         return (await self._work(_OURS, heavy, lambda: redact(text, ""))).text
 
-    async def _work(self, caller: workers.Caller, heavy: bool, work: Callable[[], T]) -> T:
-        return await self._workers.run(caller, work) if heavy else work()
+    def _works(self, incoming: Incoming, settings: Settings | None = None) -> _Works:
+        """Does the work of a request that has begun, away from the event loop where its body is heavy.
+        Without `settings`: always away, as if it had not begun."""
+        heavy = settings is None or len(incoming.body) > settings.offload_bytes
+        caller, begun = callers.whose_turn(incoming), settings is not None
 
-    # What is off by default is not imported until it is switched on.
+        async def do(work: Callable[[], T]) -> T:
+            return await self._work(caller, heavy, work, begun=begun)
 
-    def _restored(self) -> Restoring:
-        if self._restoring is None:
-            from penumbra.redaction.restore.restoration import Restoring
+        return do
 
-            self._restoring = Restoring(self._stores.restorations, self._stores.decisions)
-        return self._restoring
+    async def _work(
+        self, caller: workers.Caller, heavy: bool, work: Callable[[], T], *, begun: bool = False
+    ) -> T:
+        return await self._workers.run(caller, work, begun=begun) if heavy else work()
 
 
 def _shared(settings: EngineSettings, there: SharedStore | None) -> SharedStore | None:

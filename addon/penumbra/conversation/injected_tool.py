@@ -13,9 +13,16 @@ from penumbra.store.decisions import Decision
 
 
 def terms(
-    incoming: Incoming, request: Request, state: ConversationState, past: Mapping[bytes, Decision]
+    incoming: Incoming,
+    request: Request,
+    state: ConversationState,
+    past: Mapping[bytes, Decision],
+    *,
+    waits: bool,
+    is_due: bool,
 ) -> Terms | None:
-    """The terms on which it may; None: it may not have it at all. `past`: decisions of the past."""
+    """The terms on which it may; None: it may not have it at all. `past`: decisions of the past; `waits`: it
+    has none yet because it began small, and whether it `is_due` now."""
     settings, conversation = request.settings, request.conversation
     if incoming.api.kind not in ("messages", "count_tokens"):
         return None
@@ -26,9 +33,10 @@ def terms(
     at_stake = (settings.adopt == "auto" and not state.tool) and (
         conversation.last_thinking >= 0 or adoption.may_be_cached(request.document, request.api.cache)
     )
+    may_have = settings.enable_expand_context and settings.shortens and (is_due or not waits)
     return Terms(
-        wanted=(settings.enable_expand_context and settings.shortens) or _is_held(request, state, past),
-        at_stake=settings.adopt == "raw" or at_stake,
+        wanted=may_have or _is_held(request, state, past),
+        at_stake=not waits and (settings.adopt == "raw" or at_stake),
         hint=settings.include_expand_hint,
         betas=incoming.headers.get("anthropic-beta", ""),
         counting=incoming.api.kind == "count_tokens",

@@ -6,7 +6,7 @@ What was read of the first messages a turn ago is gone on from: nothing in here 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -25,6 +25,8 @@ from penumbra.conversation.items import Item, Keys
 from penumbra.wire.document import Document
 from penumbra.wire.stand_ins import Fold
 
+_ENTRY_BYTES = 200
+"""What a thing that was read takes, roughly."""
 MakeItem = Callable[[ResultText], Item | None]
 
 
@@ -52,6 +54,18 @@ class _SoFar:
         self.items += filter(None, map(make, said))
         self.passages += (passage for passage in passages if not passage.certain)
         return texts
+
+    def weigh(self) -> int:
+        """Bytes that it takes, roughly."""
+        parts: tuple[Sized, ...] = (
+            self.texts,
+            self.items,
+            self.blocks,
+            self.passages,
+            self.results,
+            self.links,
+        )
+        return _ENTRY_BYTES * (len(parts) + sum(map(len, parts)))
 
     def copy(self) -> _SoFar:
         return _SoFar(

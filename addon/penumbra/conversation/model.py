@@ -55,6 +55,8 @@ class Request:
     """Keyed hash of who is asking."""
     possession: bytes = b""
     """Keys every hash of an item: who has to send the same again to be known."""
+    is_open: bool = False
+    """Nothing tells who is asking but where he is."""
     chain: Chain = field(default_factory=Chain)
     arm: Arm = field(default_factory=Arm)
 

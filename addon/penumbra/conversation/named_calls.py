@@ -54,6 +54,11 @@ class NamedCalls:
         """The last call of this name shows these lines of a file."""
         self._calls[name][-1].shown.append((first, last))
 
+    def last(self, name: str) -> bytes | None:
+        """The key of the text that the last call of this name showed; None if there is none."""
+        calls = self._calls.get(name)
+        return calls[-1].text if calls else None
+
     def name(self, key: bytes) -> Name | None:
         """How a whole result is named; None if it can't be."""
         name, place = self._places[key]

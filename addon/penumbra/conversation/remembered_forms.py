@@ -6,17 +6,17 @@ results, with the very decisions of the past that they had.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from operator import is_
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import attrgetter, is_
 
 from penumbra.conversation.earlier_texts import EarlierTexts, TextsSoFar
 from penumbra.conversation.items import Item
 from penumbra.conversation.model import Shown
 from penumbra.store.decisions import Decision
-from penumbra.wire.document import Document
 from penumbra.wire.edits import Edit
 
+_CALL_ID = attrgetter("result.call_id")
 _ITEM_BYTES = 1_000
 """What a result takes here, roughly, beside its form."""
 
@@ -30,28 +30,27 @@ class Forms:
     keys: list[bytes] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     shown: list[Shown] = field(default_factory=list)
-    edits: list[tuple[int, Edit]] = field(default_factory=list)
-    """Each with the index of its message, and its place within that."""
-    messages: int = 0
-    """How many there were."""
-    from_past: bool = True
-    """Every form was decided in the past."""
+    edits: list[Edit] = field(default_factory=list)
+    turns: list[int] = field(default_factory=list)
+    """Of the edits: in which message each is."""
+    starts: list[int] = field(default_factory=list)
+    """Where the messages stood when the edits were made."""
     size: int = 0
     """Bytes of the edits, roughly."""
     unedited: int = 0
     """How many of the edits are not made in the document yet: those that were remembered."""
 
     def copy(self) -> Forms:
-        """Another one, for another document."""
+        """Another one, for a later request: nothing in it is new."""
         return Forms(
             self.texts.copy(),
             self.items.copy(),
             self.keys.copy(),
             self.decisions.copy(),
-            self.shown.copy(),
+            [replace(shown, new=False) if shown.new else shown for shown in self.shown],
             self.edits.copy(),
-            self.messages,
-            self.from_past,
+            self.turns.copy(),
+            self.starts.copy(),
             self.size,
             len(self.edits),
         )
@@ -64,29 +63,34 @@ class Forms:
         """Whether a request with these results would come to the same."""
         count = len(self.items)
         return (
-            self.from_past
-            and len(items) >= count
+            len(items) >= count
             and all(map(is_, items, self.items))
-            and (len(items) == count or items[count].result.turn >= self.messages)
+            and (len(items) == count or items[count].result.turn >= len(self.starts))
             and all(map(is_, map(past.get, self.keys), self.decisions))
-            and texts.tells_apart_as(self.texts, {item.result.call_id for item in self.items})
+            and texts.tells_apart_as(self.texts, list(map(_CALL_ID, self.items)))
         )
 
-    def edit(self, document: Document, starts: Callable[[int], int]) -> None:
-        """Make the edits that were remembered. `starts`: where a message begins, by its index."""
-        for index, edit in self.edits[: self.unedited]:
-            start = starts(index)
-            document.edits.append(Edit(start + edit.start, start + edit.end, edit.data))
+    def edit(self, edits: list[Edit], starts: Sequence[int]) -> None:
+        """Make the edits that were remembered. `starts`: where the messages begin."""
+        if not self.unedited:
+            return
+        count = len(self.starts)
+        if (now := list(starts[:count])) != self.starts:
+            moved = [new - old for new, old in zip(now, self.starts, strict=True)]
+            self.edits = [
+                Edit(start + moved[turn], end + moved[turn], data)
+                for turn, (start, end, data) in zip(self.turns, self.edits, strict=True)
+            ]
+            self.starts = now
+        edits += self.edits
         self.unedited = 0
 
-    def note(self, item: Item, decision: Decision, shown: Shown, edits: list[Edit], start: int) -> None:
-        """The next result. `edits`: those that gave it its form; `start`: where its message begins."""
+    def note(self, item: Item, decision: Decision, shown: Shown, edits: list[Edit]) -> None:
+        """The next result. `edits`: those that gave it its form."""
         self.items.append(item)
         self.keys.append(item.key)
         self.decisions.append(decision)
         self.shown.append(shown)
-        self.from_past = self.from_past and not shown.new
-        for edit in edits:
-            place = Edit(edit.start - start, edit.end - start, edit.data)
-            self.edits.append((item.result.turn, place))
-            self.size += 2 * len(edit.data)
+        self.edits += edits
+        self.turns += [item.result.turn] * len(edits)
+        self.size += 2 * sum(len(edit.data) for edit in edits)

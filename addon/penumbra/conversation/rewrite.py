@@ -66,13 +66,14 @@ def _remembered(inputs: Inputs, decider: Decider) -> list[Shown]:
         return []
 
     def step(forms: Forms, turn: int) -> None:
-        forms.edit(document, starts.__getitem__)
+        forms.edit(document.edits, starts)
         earlier.go_on_from(forms.texts)
+        forms.starts.append(starts[turn])
         while len(forms.items) < len(items) and items[len(forms.items)].result.turn == turn:
             item, before = items[len(forms.items)], len(document.edits)
             decision, shown = _put(inputs, decider, item)
-            forms.note(item, decision, shown, document.edits[before:], starts[turn])
-        forms.texts, forms.messages = earlier.so_far(), turn + 1
+            forms.note(item, decision, shown, document.edits[before:])
+        forms.texts = earlier.so_far()
 
     fold = Fold(
         lambda: Forms(earlier.so_far()),
@@ -82,7 +83,7 @@ def _remembered(inputs: Inputs, decider: Decider) -> list[Shown]:
         lambda forms: forms.fits(items, inputs.past, earlier),
     )
     forms = document.folded(messages, len(starts), fold, step)
-    forms.edit(document, starts.__getitem__)
+    forms.edit(document.edits, starts)
     earlier.go_on_from(forms.texts)
     return forms.shown
 

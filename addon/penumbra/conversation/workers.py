@@ -3,6 +3,9 @@
 A caller never has more than one piece of work under way, and callers at one address never have all
 threads: whoever has little to do waits for nobody who has a lot, whatever credentials he makes up. The
 order of one caller's work is that in which it came.
+
+A turn is a request, which may be several pieces of work: once it is begun, the others come next. If all
+requests went forward piece by piece together, all of them would be done at the very end.
 """
 
 from __future__ import annotations
@@ -70,11 +73,17 @@ class Workers:
         """Work of nobody, at once."""
         return self._threads.submit(work)
 
-    async def run(self, caller: Caller, work: Callable[[], T]) -> T:
-        """Do a caller's work when it is its turn."""
+    async def run(self, caller: Caller, work: Callable[[], T], *, begun: bool = False) -> T:
+        """Do a caller's work when it is its turn. `begun`: it is the rest of a request that had its turn."""
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         peer = self._peers.setdefault(caller.peer, _Peer())
-        peer.waiting.setdefault(caller.credential, deque()).append(_Piece(work, done))
+        queue = peer.waiting.setdefault(caller.credential, deque())
+        if begun:
+            queue.appendleft(_Piece(work, done))
+            peer.waiting.move_to_end(caller.credential, last=False)
+            self._peers.move_to_end(caller.peer, last=False)
+        else:
+            queue.append(_Piece(work, done))
         self._begin()
         return await done
 

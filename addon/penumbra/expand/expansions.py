@@ -277,11 +277,12 @@ class Expansions:
         return None
 
     async def remember(self, prepared: Prepared, done: Done) -> None:
-        """Keep a response, as it will look in the next request."""
+        """Keep a response, as it will look in the next request. When that is safe from a restart,
+        `Stores.written` tells."""
         caller, owner, behind = prepared.caller, prepared.owner, prepared.replayed.behind
         if done.orphans:
             orphans = (orphan_key(caller.owner, known_by) for known_by in ("", *done.orphans))
-            await self._exchanges.put(dict.fromkeys(orphans, PastResponse("", "")))
+            await self._exchanges.put(dict.fromkeys(orphans, PastResponse("", "")), behind=True)
         begun, before = prepared.history.begun, prepared.history.front
         calls = begun.calls + done.calls if begun is not None else done.calls
         text = begun.text + done.text if begun is not None else done.text
@@ -293,8 +294,8 @@ class Expansions:
             behind += (key,)
         if done.signature and behind:
             bound = PastResponse(prepared.tool, "", behind)
-            await self._exchanges.put({signature_key(owner, done.signature): bound})
-        await self._exchanges.put(dict.fromkeys((key, *others), response))
+            await self._exchanges.put({signature_key(owner, done.signature): bound}, behind=True)
+        await self._exchanges.put(dict.fromkeys((key, *others), response), behind=True)
         if prepared.threaded and done.ids:
             await self._tool_calls.record(caller.scope, done.made)
             await self._remember_id(prepared, done)
@@ -303,7 +304,8 @@ class Expansions:
         if done.calls and not done.sound:
             # Of a response that broke off, clients keep the text and not the calls.
             words = replace(visible, calls=(), tokens=())
-            await self._exchanges.put({exchange_key(owner, words, before): replace(response, hidden=None)})
+            spoken = {exchange_key(owner, words, before): replace(response, hidden=None)}
+            await self._exchanges.put(spoken, behind=True)
         if done.sound and prepared.inherit is not None:
             await self.keep(prepared, await prepared.inherit(prepared))
 
@@ -332,7 +334,8 @@ class Expansions:
                 history=history,
                 held=prepared.held,
             )
-            await self._exchanges.put({exchange_key(caller.elsewhere(response_id), visible): response})
+            key = exchange_key(caller.elsewhere(response_id), visible)
+            await self._exchanges.put({key: response}, behind=True)
 
 
 def _latest(history: History, past: Mapping[bytes, PastResponse]) -> PastResponse | None:

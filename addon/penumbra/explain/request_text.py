@@ -202,7 +202,8 @@ def _outline(
         for text in part.texts:
             words = document.string(text) or ""
             shown.append(note(f"system, {len(words):,} characters: {search.beginning(words, 120)}"))
-    if tools := list(api.wire.tools(document).names):
+    # The provider's own tools have none.
+    if tools := [name for name in api.wire.tools(document).names if name]:
         more = " …" if len(tools) > _MOST_TOOLS else ""
         shown.append(note(f"tools: {', '.join(map(show, tools[:_MOST_TOOLS]))}{more}"))
     messages = prompt.messages

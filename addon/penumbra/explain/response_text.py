@@ -44,7 +44,11 @@ def lines(
         return [*wrapped(head, context.line), note(TOO_MUCH_TO_READ)]
     reader = wire.stream("") if stream else wire.body("")
     reader.feed(body)
-    turn = reader.end_turn()
+    return of_turn(wire, reader.end_turn(), context, search, show)
+
+
+def of_turn(wire: ApiFormat, turn: Turn, context: ResponseContext, search: Search, show: Show) -> list[Line]:
+    """The same of a response that has been read."""
     shown = wrapped(head, context.line)
     shown += [line for each in context.hidden for line in wrapped(note, each)]
     message = _message(wire, turn, search, show, context.injected_tool)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,7 @@ from penumbra.apis.formats import FORMATS
 from penumbra.apis.recognise import Api
 from penumbra.config.settings import Settings
 from penumbra.errors import place
-from penumbra.explain import request_text, response_text
+from penumbra.explain import frame_text, request_text, response_text
 from penumbra.explain.request_text import RequestContext, ResultContext
 from penumbra.explain.response_text import ResponseContext
 from penumbra.explain.result_facts import ResultMemory, read_all
@@ -31,6 +32,8 @@ from penumbra.wire.json_values import NotJson
 _NO_ORIGINALS = "Originals are shown where penumbra_page_originals=on; here stands what was sent."
 PRIORITY = 3.0
 """That of JSON is 1, that of GraphQL 2."""
+_OWN_FRAME = "Penumbra: a frame of its own: the client has not sent it, and does not see it."
+_HIDDEN_FRAME = "Penumbra: this frame is hidden from the client."
 _WOULD = "penumbra_would"
 """Metadata of what is only observed."""
 NOT_OURS = -2.0
@@ -61,6 +64,8 @@ class Explainer:
         """The text. `body`: of the message, without content coding. Never raises."""
         if not isinstance(flow, http.HTTPFlow) or (api := _api(flow)) is None:
             return [note("Penumbra: this is no call of an LLM.")]
+        if isinstance(message, WebSocketMessage):
+            return self._frame(flow, api, message, body)
         if not isinstance(message, http.Response):
             return self._made(partial(request_text.lines, api, body, self._request_context(flow)))
         if (wire := _reader(api)) is None:
@@ -68,18 +73,39 @@ class Explainer:
         stream = framing.is_stream(message.headers.get("content-type", ""), flow.request.path)
         return self._made(partial(response_text.lines, wire, body, _response_context(flow), stream=stream))
 
+    def _frame(self, flow: http.HTTPFlow, api: Api, message: WebSocketMessage, body: bytes) -> list[Line]:
+        if message.from_client:
+            context = self._request_context(flow)
+            context = replace(context, line=_OWN_FRAME) if message.injected else context
+            return self._made(partial(request_text.lines, api, body, context))
+        if message.dropped:
+            return [note(_HIDDEN_FRAME)]
+        return self._made(partial(frame_text.lines, body, _earlier(flow, message)))
+
     def of_flow(self, flow: http.HTTPFlow) -> list[Line]:
-        """Its request and its response."""
+        """Its request and its response; of a WebSocket the latest ones."""
+        if flow.websocket is not None:
+            return self._of_socket(flow, flow.websocket.messages)
         shown = self.lines(flow, flow.request, _content(flow.request))
         if flow.response is not None and self._is_ours(flow, flow.response):
             shown += [said(""), head("RESPONSE"), *self.lines(flow, flow.response, _content(flow.response))]
+        return shown
+
+    def _of_socket(self, flow: http.HTTPFlow, messages: Sequence[WebSocketMessage]) -> list[Line]:
+        shown: list[Line] = []
+        for message in reversed(messages):
+            is_end = not message.from_client and not message.dropped and frame_text.is_end(message.content)
+            if is_end and not shown:
+                shown = [said(""), head("RESPONSE"), *self.lines(flow, message, message.content)]
+            elif message.from_client and not message.injected and frame_text.is_request(message.content):
+                return [*self.lines(flow, message, message.content), *shown]
         return shown
 
     def _is_ours(self, flow: http.HTTPFlow, message: object) -> bool:
         if (api := _api(flow)) is None or not self._is_llm(flow):
             return False
         if isinstance(message, WebSocketMessage):
-            return message.from_client
+            return message.from_client or frame_text.is_shown(message.content)
         if isinstance(message, http.Response):
             is_sound = message.status_code == 200 and flow.websocket is None
             return is_sound and _reader(api) is not None
@@ -139,6 +165,15 @@ def _api(flow: http.HTTPFlow) -> Api | None:
     if flow.websocket is not None:
         return websocket_upgrade.asks_for(line.method, line.path, headers_of(line))
     return recognise.by_request_line(line.method, line.path)
+
+
+def _earlier(flow: http.HTTPFlow, message: WebSocketMessage) -> Iterator[bytes]:
+    """What the provider sent before a frame, and the client got, the latest first."""
+    messages = iter(reversed(flow.websocket.messages if flow.websocket is not None else ()))
+    for each in messages:
+        if each is message:
+            break
+    return (each.content for each in messages if not each.from_client and not each.dropped)
 
 
 def _reader(api: Api) -> ApiFormat | None:

@@ -17,6 +17,7 @@ from penumbra.flow.page.texts import Texts
 
 _EVERYTHING = "everything"
 _TABLES = ("days", "conversations", "compared", "turns", "results")
+_NONE_HELD = "none is, and there are some only where penumbra_page_originals=on, of results since then"
 _log = logging.getLogger(__name__)
 
 
@@ -55,12 +56,14 @@ class FlowCommands:
         return sorted(ref for ref, number in numbers.items() if self._texts.get(number) is not None)
 
     @command.command("penumbra.expand")
-    @command.argument("reference", type=types.Choice("penumbra.references"))
     def expand(self, reference: str) -> Sequence[str]:
         """The original behind a reference, without its secrets."""
+        # No choice of mitmproxy's: of another one it says nothing but that it is none.
         pair = self._texts.get(self._memory.references().get(reference, 0))
         if pair is None:
-            raise exceptions.CommandError(f"{reference} is not held any more")
+            held = len(self.references())
+            where = f"penumbra.references lists the {held:,} that are" if held else _NONE_HELD
+            raise exceptions.CommandError(f"no original is held for {one_line(reference)!r}: {where}")
         return [one_line(line.replace("\t", "    ")) for line in pair[0].split("\n")]
 
     @command.command("penumbra.tables")

@@ -28,30 +28,33 @@ _ON_REQUEST = ("anthropic", "bedrock", "bedrock_invoke")
 """Formats in which the client says what is to be cached."""
 
 
-def of(flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted, *, changed: bool) -> SentRequest:
-    """The entry of a request that is sent on."""
-    request, shown = accepted.request, accepted.rewritten.shown
+def of(
+    flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted, totals: Totals, *, changed: bool
+) -> SentRequest:
+    """The entry of a request that is sent on. `totals`: of its results."""
+    request, new = accepted.request, [entry for entry in accepted.rewritten.shown if entry.new]
     model = request.conversation.model
     prices = cache_price.of_request(incoming.api.format, model, request.document)
-    rates, totals = _rates(model, prices), Totals.of(shown)
+    rates = _rates(model, prices)
     prepared = accepted.prepared
     return SentRequest(
         conversation=accepted.conversation,
-        model=model,
+        model=accepted.model,
         agent=agent(incoming.headers.get("user-agent", "")),
+        is_turn=incoming.api.kind == "messages",
         project=accepted.project,
         host=destination.shown(flow),
         api=incoming.api.id,
         note=accepted.line,
         totals=totals,
-        new=[_new(request, entry) for entry in shown if entry.new],
+        new=[_new(request, entry) for entry in new],
         secrets=accepted.hidden,
         changed=changed,
         body=(len(incoming.body), len(accepted.rewritten.body)),
         milliseconds=accepted.milliseconds,
         prompt=_prompt(incoming, accepted, prices),
         rates=rates,
-        dollars_saved=_dollars(incoming, accepted, totals, rates),
+        dollars_saved=_dollars(incoming, totals, Totals.of(new), rates),
         declared=_declared(prepared.tool) if prepared is not None else 0,
         put_back=_put_back(accepted),
         arm=request.arm.name if request.arm.is_counted else "",
@@ -106,14 +109,13 @@ def _rates(model: str, prices: Prices) -> Rates:
     return Rates(once, once * prices.read, once * prices.write, known.output / list_prices.MILLION)
 
 
-def _dollars(incoming: Incoming, accepted: Accepted, totals: Totals, rates: Rates) -> float | None:
+def _dollars(incoming: Incoming, totals: Totals, new: Totals, rates: Rates) -> float | None:
     """What the request costs less by what its results are smaller; None: the model's price is not known."""
     saved = totals.tokens_before - totals.tokens_after
     if saved <= 0 or incoming.api.kind != "messages":
         return 0.0
     if not rates.input:
         return None
-    new = Totals.of(entry for entry in accepted.rewritten.shown if entry.new)
     saved_new = new.tokens_before - new.tokens_after
     return saved_new * rates.written + (saved - saved_new) * rates.cached
 

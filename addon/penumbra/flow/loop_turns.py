@@ -61,9 +61,11 @@ class Turns:
         return request
 
     async def keep(self, looped: LoopedResponse, done: Done) -> None:
-        """Keep a response. The client gets its end when the next request can be understood."""
+        """Keep a response. The client gets its end when the next request can be understood, after a restart
+        too."""
         if done.hidden is not None or done.orphans or (done.sound and looped.prepared.threaded):
             await _remember(looped, done)
+            await looped.lease.engine.written()
         elif done.sound or done.text or done.calls:
             self.later(_remember(looped, done), looped.lease)
 
@@ -125,7 +127,8 @@ class Turns:
     def bill(self, turn: TurnRecord, loop: ToolLoop) -> None:
         """The bill of a response, with all its turns."""
         if loop.turns:
-            self._journal.responded(turn, 200, [each.usage for each in loop.turns])
+            figures = [each.usage for each in loop.turns]
+            self._journal.responded(turn, 200, figures, is_refusal=loop.turns[0].is_refusal)
 
     def recovered(self, flow: http.HTTPFlow, rule: str, level: int) -> None:
         """Figures, event and comment of a request that was refused and then taken in its `level`-th form."""

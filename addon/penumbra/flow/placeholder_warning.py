@@ -13,8 +13,7 @@ from penumbra.flow import destination, response_bodies
 from penumbra.flow.report import add_note
 from penumbra.flow.state import FlowState
 from penumbra.flow.step import Step
-from penumbra.redaction import written_placeholders
-from penumbra.redaction.placeholder import PATTERN_BYTES
+from penumbra.redaction import placeholder, written_placeholders
 
 MARK = ":warning:"
 METADATA = "penumbra_placeholders_written"
@@ -28,7 +27,7 @@ class PlaceholderWarning(Step):
     def sent(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
         """Only a model that sees placeholders can write them."""
         format_name = incoming.api.format
-        if format_name in FORMATS and PATTERN_BYTES.search(accepted.rewritten.body):
+        if format_name in FORMATS and placeholder.stands_in(accepted.rewritten.body):
             state.placeholder_format = format_name
 
     async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:

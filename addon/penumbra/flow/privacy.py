@@ -15,7 +15,7 @@ from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.flow import state as states
 from penumbra.flow.state import FlowState
 from penumbra.flow.step import Step
-from penumbra.redaction.placeholder import PATTERN_BYTES
+from penumbra.redaction import placeholder
 
 
 class FlowPrivacy(Step):
@@ -27,7 +27,7 @@ class FlowPrivacy(Step):
 
     def sent(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
         """Remember whether there is anything to hide."""
-        if PATTERN_BYTES.search(accepted.rewritten.body):
+        if placeholder.stands_in(accepted.rewritten.body):
             state.has_placeholders = True
 
     async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:

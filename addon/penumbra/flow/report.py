@@ -8,14 +8,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain, repeat
 from typing import Any
 
 from mitmproxy import http
 
+from penumbra import errors
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.explain.result_facts import ResultFacts, ResultMemory, listed
-from penumbra.flow import destination, journal_entry
+from penumbra.flow import afterwards, destination, journal_entry
 from penumbra.flow import state as states
 from penumbra.flow.engines import Lease
 from penumbra.flow.page.texts import Texts
@@ -50,20 +52,61 @@ class Reports:
         self._memory = memory
         self._write = write
 
-    def accepted(self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
-        """A request, or a frame of a socket, is sent on."""
-        host, rewritten, prepared = destination.shown(flow), accepted.rewritten, accepted.prepared
-        if accepted.line:
-            _log.info(f"Penumbra: {host}: {accepted.line}")
+    def accepted(
+        self, flow: http.HTTPFlow, state: FlowState, lease: Lease, incoming: Incoming, accepted: Accepted
+    ) -> None:
+        """A request, or a frame of a socket, is sent on. `lease`: by which it was rewritten; that of a
+        socket's flow has ended. Never raises: what can't be shown is sent all the same."""
+        try:
+            self._tell(flow, state, lease, incoming, accepted)
+        except Exception as error:
+            _log.error("Penumbra: what was done to a request can't be shown: %s", errors.place(error))
+
+    def _tell(
+        self, flow: http.HTTPFlow, state: FlowState, lease: Lease, incoming: Incoming, accepted: Accepted
+    ) -> None:
+        rewritten, prepared = accepted.rewritten, accepted.prepared
+        totals = Totals.of(rewritten.shown)
         summary = Summary.of(
             rewritten.shown,
             accepted.hidden,
             declared=prepared.tool if prepared else "",
             put_back=len(prepared.replayed.exchanges) if prepared else 0,
+            totals=totals,
         )
-        new = self._count(flow, state, incoming, accepted)
         changed = rewritten.body is not incoming.body
+        new = [
+            ResultFacts.of(entry, kept_reasons.reason(entry.tool, entry.facts, accepted.request.settings))
+            for entry in rewritten.shown
+            if entry.new
+        ]
         self._show(flow, state, incoming, accepted, summary, changed, new)
+        # The flow says so at once. What only counts and logs can wait until the request is on its way; of a
+        # frame it says whose response the next frames are.
+        account = partial(self._account, flow, state, lease.share(), incoming, accepted, totals, summary, new)
+        if incoming.socket:
+            account()
+        else:
+            afterwards.do(account)
+
+    def _account(
+        self,
+        flow: http.HTTPFlow,
+        state: FlowState,
+        lease: Lease,
+        incoming: Incoming,
+        accepted: Accepted,
+        totals: Totals,
+        summary: Summary,
+        new: list[ResultFacts],
+    ) -> None:
+        """Count and log a request. Ends the lease."""
+        with lease:
+            self._count(flow, state, lease, incoming, accepted, totals, new)
+        host, rewritten = destination.shown(flow), accepted.rewritten
+        if accepted.line:
+            _log.info(f"Penumbra: {host}: {accepted.line}")
+        changed = rewritten.body is not incoming.body
         if changed and not (summary.changed or summary.secrets):
             _log.debug(f"Penumbra: {host} {incoming.api.id}: {summary.line()}")
         elif changed:
@@ -73,12 +116,12 @@ class Reports:
                 f"{len(incoming.body):,} -> {len(rewritten.body):,} bytes, {accepted.milliseconds:.1f} ms"
             )
         if summary.results or summary.secrets or accepted.line:
-            self._event(flow, incoming, accepted)
+            self._event(flow, incoming, accepted, totals)
 
     def observed(self, flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted, lease: Lease) -> None:
         """What would have become of a request that was sent on as it came. `lease`: by which it was found."""
-        rewritten = accepted.rewritten
-        summary = Summary.of(rewritten.shown, accepted.hidden)
+        rewritten, totals = accepted.rewritten, Totals.of(accepted.rewritten.shown)
+        summary = Summary.of(rewritten.shown, accepted.hidden, totals=totals)
         of_new = Summary.of((entry for entry in rewritten.shown if entry.new), accepted.hidden)
         _log.info(
             f"Penumbra would: {destination.shown(flow)} {incoming.api.id}: {summary.line(of_new)}, "
@@ -87,7 +130,7 @@ class Reports:
         add_note(flow, f"would: {summary.line()}")
         results: Sequence[ResultRecord] = ()
         changed = summary.changed > 0 or bool(accepted.hidden)
-        entry = journal_entry.of(flow, incoming, accepted, changed=changed)
+        entry = journal_entry.of(flow, incoming, accepted, totals, changed=changed)
         if accepted.request.settings.observe:
             self._metrics.observed += 1
             self._metrics.add(rewritten.shown)
@@ -101,7 +144,7 @@ class Reports:
         session = accepted.conversation.hex()[:8]
         self._remember(session, accepted, new, results, is_observed=True)
         flow.metadata["penumbra_would"] = {**summary.metadata(), "session": session, "new": listed(new)}
-        self._event(flow, incoming, accepted, is_observed=True)
+        self._event(flow, incoming, accepted, totals, is_observed=True)
 
     def _await_response(self, flow: http.HTTPFlow, turn: TurnRecord) -> None:
         """Whether the provider takes a request that has not waited for us, its response says: it may have."""
@@ -113,7 +156,13 @@ class Reports:
             self._metrics.journal.failed(turn, flow.response.status_code if flow.response else None)
 
     def _event(
-        self, flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted, *, is_observed: bool = False
+        self,
+        flow: http.HTTPFlow,
+        incoming: Incoming,
+        accepted: Accepted,
+        totals: Totals,
+        *,
+        is_observed: bool = False,
     ) -> None:
         rewritten, settings = accepted.rewritten, accepted.request.settings
         self._write(
@@ -127,7 +176,7 @@ class Reports:
                 mode=str(settings.mode),
                 strategy=settings.strategy,
                 note=accepted.line,
-                totals=Totals.of(rewritten.shown),
+                totals=totals,
                 shown=rewritten.shown,
                 outside=accepted.hidden,
                 body_before=len(incoming.body),
@@ -137,19 +186,23 @@ class Reports:
         )
 
     def _count(
-        self, flow: http.HTTPFlow, state: FlowState, incoming: Incoming, accepted: Accepted
-    ) -> list[ResultFacts]:
-        """Count a request; its new results, for those who look at it."""
-        shown = accepted.rewritten.shown
-        self._metrics.add(shown)
-        changed = Totals.of(shown).changed > 0 or bool(accepted.hidden)
-        entry = journal_entry.of(flow, incoming, accepted, changed=changed)
+        self,
+        flow: http.HTTPFlow,
+        state: FlowState,
+        lease: Lease,
+        incoming: Incoming,
+        accepted: Accepted,
+        totals: Totals,
+        new: list[ResultFacts],
+    ) -> None:
+        """Count a request, and keep its new results for those who look at it."""
+        self._metrics.add(accepted.rewritten.shown)
+        changed = totals.changed > 0 or bool(accepted.hidden)
+        entry = journal_entry.of(flow, incoming, accepted, totals, changed=changed)
         state.turn = self._metrics.journal.sent(entry)
-        if state.lease.settings.page_originals == "on":
-            self._texts.keep(state.lease, accepted, state.turn.results)
-        new = [ResultFacts.of(result.shown, result.kept) for result in entry.new]
+        if lease.settings.page_originals == "on":
+            self._texts.keep(lease, accepted, state.turn.results)
         self._remember(state.turn.session, accepted, new, state.turn.results)
-        return new
 
     def _remember(
         self,

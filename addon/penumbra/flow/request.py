@@ -102,6 +102,7 @@ class RequestWay:
         """The request goes on byte for byte."""
         settings = state.lease.settings
         flow.request.headers.pop(SWITCH_HEADER, None)
+        state.is_untouched = api is not None
         if api is None or settings.pause:
             return
         try:
@@ -158,17 +159,17 @@ class RequestWay:
         """The request goes on, changed or not."""
         request, body = flow.request, accepted.rewritten.body
         changed = body is not incoming.body
-        headers = headers_of(request)
+        fields = request.headers.fields
         request.headers.pop(THRESHOLD_HEADER, None)
         if accepted.betas:
             request.headers[bound_thinking.HEADER] = accepted.betas
         if changed:
             await request_bodies.put(request, body)
         self._response_way.sent(flow, state, incoming, accepted)
-        if changed or headers != headers_of(request):
+        if changed or fields != request.headers.fields:
             # Behind everything that may change a header, for headers are signed too.
             signing.sign(request, state.lease.settings)
-        self._reports.accepted(flow, state, incoming, accepted)
+        self._reports.accepted(flow, state, state.lease, incoming, accepted)
 
     # WebSockets
 
@@ -177,9 +178,11 @@ class RequestWay:
         request, settings = flow.request, state.lease.settings
         if settings.websocket == "pass":
             return False
+        if not websocket_upgrade.is_socket(request.method, request.headers):
+            return False
         api = websocket_upgrade.asks_for(request.method, request.path, headers_of(request))
         if api is None:
-            if settings.redact_secrets and websocket_upgrade.is_socket(request.method, headers_of(request)):
+            if settings.redact_secrets:
                 is_provider = llm_hosts.is_provider(flow, settings.hosts)
                 state.searched_socket = SearchedSocket.at(request.path, is_provider=is_provider)
             return False
@@ -207,8 +210,10 @@ class RequestWay:
             else:
                 incoming = described(flow, api, frame, socket=True)
                 outcome = await lease.engine.process(incoming, settings)
+                # On a socket no event says that its response begins.
+                await lease.engine.written()
             if isinstance(outcome, Accepted) and (state := states.of(flow)) is not None:
-                self._reports.accepted(flow, state, incoming, outcome)
+                self._reports.accepted(flow, state, lease, incoming, outcome)
         except Exception as error:
             outcome = refusal.of_failure(flow, api, error, settings)
         if isinstance(outcome, Refused):

@@ -24,6 +24,7 @@ from penumbra.flow.secret_restoration import SecretRestoration
 from penumbra.flow.state import FlowState
 from penumbra.flow.step import Step
 from penumbra.flow.tool_loop import ToolLoopStep
+from penumbra.flow.tracing import Tracing
 from penumbra.flow.usage_scaling import UsageScaling
 from penumbra.flow.websocket_opening import WebSocketOpening
 from penumbra.metrics.asked_originals import ExpansionMetrics
@@ -37,10 +38,16 @@ class ResponseWay:
     """State: none but the steps' own; what is known of a flow stands in its state."""
 
     def __init__(
-        self, metrics: ExpansionMetrics, journal: Journal, write: WriteEvent, blank_flows: Callable[[], str]
+        self,
+        metrics: ExpansionMetrics,
+        journal: Journal,
+        write: WriteEvent,
+        blank_flows: Callable[[], str],
+        tracing: Tracing,
     ) -> None:
         """`write` takes an event; `blank_flows` is the setting in force."""
         self.turns = Turns(metrics, journal, write)
+        self.tracing = tracing
         self.tool_loop = ToolLoopStep(self.turns, self._filtered)
         self.privacy = FlowPrivacy(blank_flows)
         usage_scaling = UsageScaling()
@@ -57,6 +64,8 @@ class ResponseWay:
             usage_scaling,
             # Behind the tool loop, which counts the turns that it reads.
             ResponseUsage(journal),
+            # Behind what counts.
+            tracing,
             # Behind restoration: a placeholder that has got its value is not warned of.
             PlaceholderWarning(),
             # Behind all that read what the flow holds of its bodies: it may be emptied here.
@@ -70,8 +79,14 @@ class ResponseWay:
         for step in self._steps:
             step.sent(flow, state, incoming, accepted)
 
+    async def begins(self, flow: http.HTTPFlow) -> None:
+        """A response begins. What was decided about its request is final once the client has any of it."""
+        if (state := states.of(flow)) is not None:
+            await _run(state.lease.engine.written())
+        self.headers(flow)
+
     def headers(self, flow: http.HTTPFlow) -> None:
-        """A response begins."""
+        """How a response is read."""
         if (state := states.of(flow)) is None or flow.response is None:
             return
         for step in self._steps:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 from mitmproxy import http
 
 from penumbra import errors
+from penumbra.apis.base import Turn
 from penumbra.apis.formats import FORMATS
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.flow import response_bodies
@@ -37,9 +39,11 @@ class ResponseUsage(Step):
         if turn is None or flow.websocket is not None:
             return
         figures: list[Mapping[str, int]] = []
+        is_refusal = False
         if not turn.is_billed and response.status_code == 200 and state.response_format in FORMATS:
-            figures = [_figures(flow, state)]
-        self._journal.responded(turn, response.status_code, figures)
+            read = _read(flow, state)
+            figures, is_refusal = [read.usage], read.is_refusal
+        self._journal.responded(turn, response.status_code, figures, is_refusal=is_refusal)
         self._journal.waited(turn, time.monotonic() - state.begun)
 
     async def failed(self, flow: http.HTTPFlow, state: FlowState) -> None:
@@ -48,17 +52,19 @@ class ResponseUsage(Step):
             self._journal.failed(state.turn, flow.response.status_code if flow.response is not None else None)
 
 
-def _figures(flow: http.HTTPFlow, state: FlowState) -> Mapping[str, int]:
-    """Those of a whole response; what its client is told differently counts as the provider said it."""
+def _read(flow: http.HTTPFlow, state: FlowState) -> Turn:
+    """A whole response, with its figures; what its client is told differently counts as the provider said
+    it."""
     try:
         body = response_bodies.content(flow)
         if len(body) > _MOST_BYTES:
-            return {}
+            return Turn()
         wire = FORMATS[state.response_format]
         response = wire.stream("") if response_bodies.is_stream(flow) else wire.body("")
         response.feed(body)
         real = state.usage_scaling.usage.real if state.usage_scaling is not None else {}
-        return {**response.end_turn().usage, **real}
+        turn = response.end_turn()
+        return replace(turn, usage={**turn.usage, **real})
     except Exception as error:
         _log.debug("Penumbra could not read the figures of a response: %s", errors.place(error))
-        return {}
+        return Turn()

@@ -27,7 +27,7 @@ class Signing:
 
     def forbids_changes(self, request: http.Request, settings: Settings) -> bool:
         """Whether a signature forbids every change; said once for each host."""
-        if not sigv4.covers_body(headers_of(request)):
+        if not sigv4.covers_body(request.headers):
             return False
         keys = _keys(settings)
         if keys is not None and keys.made(_signable(request)):
@@ -46,7 +46,7 @@ class Signing:
 def sign(request: http.Request, settings: Settings, date: str = "") -> None:
     """Sign a changed request with the keys that the client has signed its own with. `date`: empty for that
     of the client's signature."""
-    if sigv4.covers_body(headers_of(request)) and (keys := _keys(settings)) is not None:
+    if sigv4.covers_body(request.headers) and (keys := _keys(settings)) is not None:
         request.headers.update(keys.sign(_signable(request), date))
 
 

@@ -51,6 +51,8 @@ class FlowState:
     """The same where frames are only searched for secrets."""
     observed: Settings | None = None
     """By which settings it is worked out what would have become of the request."""
+    is_untouched: bool = False
+    """A call of an LLM that went as it came: so does its response."""
     threshold: str | None = None
     """What a WebSocket's opening said about all of its frames."""
     frames: Summary = field(default_factory=Summary)

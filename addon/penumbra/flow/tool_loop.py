@@ -91,7 +91,7 @@ class ToolLoopStep(Step):
         looped, is_stream = state.tool_loop, response_bodies.is_stream(flow)
         stream = response.status_code == 200 and is_stream
         if looped is None:
-            if stream and "penumbra" in flow.metadata:
+            if stream and (state.is_untouched or "penumbra" in flow.metadata):
                 response_bodies.pass_live(response)
             return
         if response.status_code != 200 or not (stream or "json" in response.headers.get("content-type", "")):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from mitmproxy import http
 
@@ -33,6 +33,7 @@ from penumbra.flow.placeholder_warning import look_at_message
 from penumbra.flow.websocket_frames import inject
 from penumbra.flow.websocket_lanes import Lane, Socket, Waiting
 from penumbra.flow.websocket_retry import Describe, Sending, WebSocketRetry
+from penumbra.metrics.sessions import TurnRecord
 from penumbra.redaction import RedactionError
 from penumbra.retry.portions import Portions
 
@@ -40,6 +41,8 @@ _log = logging.getLogger(__name__)
 
 Process = Callable[[http.HTTPFlow, Api, bytes, Lease], Awaitable[Accepted | Refused | None]]
 """What becomes of a frame that asks for a response; None: it is left alone."""
+Trace = Callable[[TurnRecord, Mapping[str, str]], None]
+"""The turn has ended; the headers are those of the request that it belongs to."""
 Search = Callable[[http.HTTPFlow, bytes], Awaitable[bytes]]
 """What becomes of any other frame of the client. Raises RedactionError."""
 
@@ -48,13 +51,20 @@ class WebSockets:
     """State: none; what is known of a connection is its flow's."""
 
     def __init__(
-        self, process: Process, search: Search, lease: Callable[[], Lease], turns: Turns, describe: Describe
+        self,
+        process: Process,
+        search: Search,
+        lease: Callable[[], Lease],
+        turns: Turns,
+        describe: Describe,
+        trace: Trace,
     ) -> None:
         """`lease`: what a request that begins now works with."""
         self._process = process
         self._search = search
         self._lease = lease
         self._turns = turns
+        self._trace = trace
         self._retry = WebSocketRetry(describe, turns.recovered)
 
     def start(self, flow: http.HTTPFlow, socket: Socket) -> None:
@@ -92,6 +102,8 @@ class WebSockets:
             for waiting in lane.waiting:
                 if waiting.looped is not None:
                     self._turns.interrupted(flow, waiting.looped, waiting.turn)
+                if waiting.turn is not None:
+                    self._trace(waiting.turn, flow.request.headers)
                 waiting.lease.end()
 
     # From the client
@@ -232,6 +244,8 @@ class WebSockets:
             self._turns.report(flow, waiting.looped, waiting.turn)
         elif waiting.turn is not None:
             self._turns.bill(waiting.turn, waiting.loop)
+        if waiting.turn is not None:
+            self._trace(waiting.turn, flow.request.headers)
         try:
             if step.sound:
                 await self._remember(flow, waiting)

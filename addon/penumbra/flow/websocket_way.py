@@ -22,7 +22,9 @@ class WebSocketWay:
     def __init__(self, lease: Callable[[], Lease], requests: RequestWay, responses: ResponseWay) -> None:
         """`lease`: what a request that begins now works with."""
         frame = partial(described, socket=True)
-        self._calls = WebSockets(requests.frame, requests.other_frame, lease, responses.turns, frame)
+        self._calls = WebSockets(
+            requests.frame, requests.other_frame, lease, responses.turns, frame, responses.tracing.ended
+        )
         self._others = OtherWebSockets(requests.others)
         self._privacy = responses.privacy
 

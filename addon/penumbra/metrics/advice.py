@@ -131,7 +131,7 @@ def _troubles(sums: Amounts) -> Iterator[Advice]:
             "becomes of such requests.",
         )
     for status, count in sums.errors.most_common(5):
-        if status.isdigit():
+        if status[:1].isdigit():
             text = f"{counted(count, 'response')} with status {status}"
             yield Advice("look", "errors", text, "Its own words went to the client as they came.")
 

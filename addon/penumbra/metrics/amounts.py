@@ -20,6 +20,8 @@ class Amounts:
 
     requests: int = 0
     changed: int = 0
+    turns: int = 0
+    """Requests for a message that the provider has taken; no counting of tokens, no tries that failed."""
     refused: int = 0
     """Not sent, because they can't be searched for secrets."""
     responses: int = 0

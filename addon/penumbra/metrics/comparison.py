@@ -44,7 +44,7 @@ def _sum(*names: str) -> Callable[[Record], float]:
 
 
 MEASURES = (
-    Measure("turns", _sum("requests")),
+    Measure("turns", _sum("turns"), "turns"),
     Measure("input tokens", _sum("uncached", "cached", "written"), "responses"),
     Measure("of these, from the cache", _sum("cached"), "responses"),
     Measure("output tokens", _sum("output"), "responses"),
@@ -53,8 +53,8 @@ MEASURES = (
     Measure("files read again", _sum("files_again")),
     Measure("seconds waited", _sum("waited"), "waited"),
 )
-SUMS = ("requests", "responses", "uncached", "cached", "written", "output", "dollars", "asked", "files_again",
-        "waited", "new_results")  # fmt: skip
+SUMS = ("requests", "turns", "responses", "uncached", "cached", "written", "output", "dollars", "asked",
+        "files_again", "waited", "new_results")  # fmt: skip
 """What is kept of a conversation."""
 
 

@@ -29,6 +29,8 @@ _MOST_LISTED = 200
 _BYTES_A_TOKEN = 4
 _LEAST_ERROR = 400
 """The lowest status with which a provider says that it has not taken a request."""
+_REFUSED_WITHIN = "{}, but an error"
+"""What stands for the status of a response that is no error by its status, and holds nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class SentRequest:
     """Bytes of the injected tool's declaration."""
     put_back: int
     """Bytes of hidden exchanges."""
+    is_turn: bool = True
+    """It asks for a message: no counting of tokens, no compaction."""
     project: str = ""
     """A short name of it, without its path; empty if it is not known."""
     is_observed: bool = False
@@ -143,14 +147,25 @@ class Journal:
             owed, turn.owed = turn.owed, None
             self._add(turn, owed)
 
-    def responded(self, turn: TurnRecord, status: int, figures: Sequence[Mapping[str, int]]) -> None:
-        """The response to a request is complete. `figures`: of each of its turns, the client's last."""
-        if status < _LEAST_ERROR:
+    def responded(
+        self,
+        turn: TurnRecord,
+        status: int,
+        figures: Sequence[Mapping[str, int]],
+        *,
+        is_refusal: bool = False,
+    ) -> None:
+        """The response to a request is complete. `figures`: of each of its turns, the client's last;
+        `is_refusal`: whatever its status, it holds an error and nothing else."""
+        more = Amounts()
+        if is_refusal:
+            turn.owed = None
+            self._count_error(turn, _REFUSED_WITHIN.format(status), more)
+        elif status >= _LEAST_ERROR:
+            self._count_error(turn, str(status), more)
+        else:
             self.taken(turn)
-        more, first = Amounts(), not turn.status
-        turn.status = str(status)
-        if first and status >= _LEAST_ERROR:
-            more.errors[turn.status] += 1
+            turn.status = turn.status or str(status)
         billed = [tokens for each in figures if (tokens := BilledTokens.of(each)) is not None]
         if billed and not turn.is_billed:
             turn.is_billed = True
@@ -205,6 +220,11 @@ class Journal:
         return pending
 
     # Steps
+
+    @staticmethod
+    def _count_error(turn: TurnRecord, error: str, more: Amounts) -> None:
+        more.errors.update([error] if not turn.status else ())
+        turn.status = error
 
     def _turn(self, request: SentRequest) -> TurnRecord:
         self._number += 1
@@ -321,9 +341,10 @@ class Journal:
 
 
 def _owed(request: SentRequest, amounts: Amounts) -> Amounts:
-    """What a request saves and costs in dollars, once it is taken."""
+    """What counts once a request is taken: that it was, what it saves and costs in dollars."""
     again = amounts.read_again_tokens * request.rates.written
     return Amounts(
+        turns=int(request.is_turn),
         dollars_saved=request.dollars_saved or 0.0,
         dollars_spent=(amounts.declared + amounts.put_back) * request.rates.cached + again,
         unpriced=int(request.dollars_saved is None),

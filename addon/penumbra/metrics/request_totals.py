@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from penumbra.metrics.shown import ShownResult
 
+SAME = ("kept", "adopted")
+"""How results came to the form that they had."""
+
 
 @dataclass(frozen=True, slots=True)
 class Totals:
@@ -23,13 +26,15 @@ class Totals:
     @classmethod
     def of(cls, shown: Iterable[ShownResult]) -> Totals:
         """The sums over a request's results, past decisions included."""
-        facts = [entry.facts for entry in shown]
-        return cls(
-            results=len(facts),
-            changed=sum(entry.how not in ("kept", "adopted") for entry in facts),
-            bytes_before=sum(entry.bytes_before for entry in facts),
-            bytes_after=sum(entry.bytes_after for entry in facts),
-            tokens_before=sum(entry.tokens_before for entry in facts),
-            tokens_after=sum(entry.tokens_after for entry in facts),
-            redactions=sum(sum(entry.redactions.values()) for entry in facts),
-        )
+        results = changed = bytes_before = bytes_after = tokens_before = tokens_after = redactions = 0
+        for entry in shown:
+            facts = entry.facts
+            results += 1
+            changed += facts.how not in SAME
+            bytes_before += facts.bytes_before
+            bytes_after += facts.bytes_after
+            tokens_before += facts.tokens_before
+            tokens_after += facts.tokens_after
+            if facts.redactions:
+                redactions += sum(facts.redactions.values())
+        return cls(results, changed, bytes_before, bytes_after, tokens_before, tokens_after, redactions)

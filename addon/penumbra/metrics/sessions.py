@@ -89,7 +89,7 @@ class TurnRecord:
     rates: Rates
     amounts: Amounts = field(default_factory=Amounts)
     owed: Amounts | None = None
-    """What it saves and costs in dollars, until the provider has taken it."""
+    """What counts once the provider has taken it."""
     status: str = ""
     """Empty: nothing has come back yet."""
     miss: Miss | None = None

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from penumbra.errors import one_line
-from penumbra.metrics.request_totals import Totals
+from penumbra.metrics.request_totals import SAME, Totals
 from penumbra.metrics.shown import ShownResult
 
 _MOST_NAMES = 8
@@ -43,27 +43,35 @@ class Summary:
         outside: Mapping[str, int],
         declared: str = "",
         put_back: int = 0,
+        totals: Totals | None = None,
     ) -> Summary:
-        """`outside`: secrets that were found outside of tool results, by rule."""
+        """`outside`: secrets that were found outside of tool results, by rule; `totals`: of these results, if
+        they are known."""
         shown = list(shown)
-        totals = Totals.of(shown)
+        totals = totals or Totals.of(shown)
         tools: Counter[str] = Counter()
         stages: Counter[str] = Counter()
         secrets = Counter(outside)
         for entry in shown:
-            secrets.update(entry.facts.redactions)
-            if entry.facts.how in ("kept", "adopted"):
+            facts = entry.facts
+            if facts.redactions:
+                secrets.update(facts.redactions)
+            if facts.how in SAME:
                 continue
-            tools[_name(entry.tool) or "(unknown)"] += 1
+            tools[entry.tool] += 1
             # What was decided about whole calls has no stage.
-            named = entry.facts.stages or (entry.facts.how,)
-            stages.update(name for name in named if name != "shortened")
+            for name in facts.stages or (facts.how,):
+                stages[name] += 1
+        stages.pop("shortened", None)
+        named: Counter[str] = Counter()
+        for name, count in tools.items():
+            named[_name(name) or "(unknown)"] += count
         return cls(
             totals.results,
             totals.changed,
             totals.tokens_before,
             totals.tokens_after,
-            tools,
+            named,
             stages,
             secrets,
             _name(declared),

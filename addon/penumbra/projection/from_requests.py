@@ -57,7 +57,7 @@ class RequestProjection:
         conversation = projected.accepted.conversation
         before = self._sizes.get(conversation)
         self.figures.conversations += before is None
-        size = self._sizes[conversation] = int(len(incoming.body) / BYTES_PER_TOKEN)
+        size = self._sizes[conversation] = _tokens(incoming, projected)
         held = min(before or 0, size)
         return Requests(
             count=1,
@@ -67,3 +67,10 @@ class RequestProjection:
             declared_dollars=projected.declared * (cache.write if before is None else cache.read) * dollars,
             unpriced=int(not is_priced),
         )
+
+
+def _tokens(incoming: Incoming, projected: Projected) -> int:
+    """Of a request: of results as they are estimated, for what is saved is a part of them; else by bytes."""
+    results = [form.facts for form in projected.forms if form.is_result]
+    rest = max(0, len(incoming.body) - sum(facts.bytes_before for facts in results))
+    return int(rest / BYTES_PER_TOKEN) + sum(facts.tokens_before for facts in results)

@@ -31,10 +31,11 @@ def settings_of(settings: Settings, *, adopts: bool) -> Settings:
     """A proxy's settings where nothing is sent, kept or waited for.
 
     `adopts`: conversations begin without Penumbra in the middle, as they may in what was recorded; false:
-    each is taken as if it had been there from its first request on.
+    each is taken as if it had been there from its first request on, which logs don't show all of.
     """
     return replace(
         settings,
+        expand_from=settings.expand_from if adopts else 0,
         database="memory",
         store="",
         database_max_bytes=_MEMORY_BYTES,

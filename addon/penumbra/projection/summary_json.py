@@ -8,7 +8,7 @@ from penumbra.projection.figures import Figures, LargeResult, Requests, Sums
 
 NOTE = (
     "A projection: the results as a proxy would have sent them. System prompts and declarations of tools are "
-    "not in session logs; what the model would have asked back is not known."
+    "in recorded requests, not in session logs; what the model would have asked back is not known."
 )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 import orjson
 
@@ -55,7 +54,7 @@ def _cut(data: bytes, spans: list[Span]) -> Iterator[Span]:
         while string is not None and string.end(1) <= span.start:
             string = next(strings, None)
         if span.quote and (string is None or string.start() >= span.end):
-            yield replace(span, quote=b'"')
+            yield span._replace(quote=b'"')
             continue
         while string is not None and string.start(1) < span.end:
             start, end = max(span.start, string.start(1)), min(span.end, string.end(1))
@@ -63,7 +62,7 @@ def _cut(data: bytes, spans: list[Span]) -> Iterator[Span]:
                 start, end = _whole_escapes(data, string.start(1), start, end)
                 # A number of a document inside of a string has escaped quotes.
                 quote = span.quote if span.quote[:1] == b"\\" else b""
-                yield replace(span, start=start, end=end, quote=quote)
+                yield span._replace(start=start, end=end, quote=quote)
             if string.end(1) >= span.end:
                 break
             string = next(strings, None)

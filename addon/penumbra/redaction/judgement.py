@@ -40,6 +40,7 @@ _COMMON = frozenset(_SPEC["common_passwords"].split())
 _VERDICTS = re.compile("|".join(_SPEC["verdicts"].split()))
 _STEMS = tuple(_SPEC["stems"].split())
 _BASES = frozenset(_SPEC["password_bases"].split())
+_OF_PROGRAMS = frozenset(_SPEC["program_words"].split())
 _UNLEET = str.maketrans("01345789@$!", "oieastbgasi")
 _SIGNS = re.compile(r"[!@#$%^&*+?~]")
 _SPOILS = re.compile(r"[\d!@#$%^&*]")
@@ -48,7 +49,11 @@ _COMPOUND = re2.compile(r"[a-z]{1,14}\d{0,4}(?:[-_./:][a-z]{0,14}\d{0,4}[a-z]{0,
 _HYPHENED = re2.compile(r"[A-Za-z]+\d{0,4}(?:-[A-Za-z]+\d{0,4}|-\d{1,4})+$")
 """Words with hyphens between them: no program calls anything so."""
 _PHRASE = re.compile(r"[a-z]{4,}(?:-[a-z]{4,}){2,}$")
-_YEAR = re.compile(r"^[A-Za-z]{4,}\d{2,4}$")
+_YEAR = re.compile(r"^[A-Za-z]{4,}[-_.]?\d{2,4}$")
+_FIGURES = re.compile(r"\d{2}$")
+"""How a person ends a password, and a program no name of a variable."""
+_COUNTED = re.compile(r"[A-Za-z]+[-_]\d{1,3}$")
+"""One thing of several: `identifier_12`."""
 _NUMBERED = re.compile(
     r"(?:oauth|v|utf|sha|md|base|x|ed|p|aes|rs|hs|es|ps|eddsa|http|hmac|rsa|secp|curve|s|ec|k|type|part|step"
     r"|level|tier)[-_]?\d{1,4}\w{0,8}$"
@@ -60,13 +65,26 @@ _SEALED = re.compile(r"Ag[A-D][A-Za-z0-9+/]{200}")
 _EXPONENT = re.compile(r"[-+]?\d+(?:\.\d+e[-+]?|e[-+])\d+$", re.IGNORECASE)
 """A number that has letters and is none the less a number: `1.5e+16`."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=[^=]")
+_NAMED = re.compile(r"[a-z_-]{0,24}(?:key|secret|token|user|name|id)=[^=]", re.IGNORECASE)
+"""A value with a name of its own: `accessKey=…`."""
 _LETTERS = re.compile(r"[A-Za-z]+$")
 _DOTTED = re.compile(r"[a-z]+(?:[-_./][a-z]+)+$", re.IGNORECASE)
-_LETTER_RUNS = re.compile(r"[a-z]+")
+_SPOKEN = re.compile(r"[A-Za-z]+(?:_[A-Za-z]+)+$")
+"""A variable's name."""
+_VARIABLE = re.compile(r"[A-Z]+(?:_[A-Z]+)+$")
+_PORT = re.compile(r"\d[\d.:]*(?:/\w+)?$")
+_HOST = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+\.[a-z]{2,10}$")
 _JOINTS = re.compile(r"[-_.]")
 _CALLED = frozenset(_SPEC["stop"].split()) | {"my", "the", "a"}
 _PART = re.compile(r"[^A-Za-z0-9@$!]+")
 _RANDOM = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+_DEPLOYED = re.compile(
+    r"(?:change-?_?me|changeit|letmein|welcome|qwerty)[-_.]?(?:prod|production|staging|live)\d{0,4}$"
+)
+"""What was to be filled in, and went out with the name of where it is used."""
+_FREE_PHRASE = re.compile(r"(?:[A-Z][a-z]{3,13}){3,6}$|[a-z]{4,14}(?:_[a-z]{4,14}){2,5}$")
+"""`CopperFalconMeadow`, `copper_falcon_meadow`."""
 _LOOK = 256
 
 
@@ -106,10 +124,10 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
         return False
     if strength is Strength.PASSWORD:
         return _is_password(value, style)
-    if _COMPOUND.match(value) and not is_uuid(value):
-        return False
     if strength is Strength.STRONG:
         return _is_machine_made(value, style)
+    if _COMPOUND.match(value) and not is_uuid(value):
+        return False
     if strength is Strength.HINT:
         return style in (Style.QUOTED, Style.ENV) and _is_nothing_else(value)
     return style not in (Style.CODE, Style.APART, Style.PROSE) and _is_certain(value)
@@ -126,6 +144,8 @@ def is_favourite(value: str) -> bool:
     plain = low.translate(_UNLEET)
     if plain in _COMMON or (plain in _BASES and low not in _BASES and not low.isalpha()):
         return True
+    if _DEPLOYED.match(low):
+        return True
     base = _TAIL.sub("", low)
     if not _SPOILS.search(low[len(base) :]):
         return False
@@ -134,6 +154,8 @@ def is_favourite(value: str) -> bool:
 
 def _is_password(value: str, style: Style) -> bool:
     low = value.lower()
+    if _VARIABLE.match(value):
+        return False
     letters = bool(_LETTERS.match(value))
     in_code = style in (Style.CODE, Style.APART)
     if any(stem in low for stem in _STEMS) and (letters or in_code or not _is_spoilt(value)):
@@ -151,7 +173,9 @@ def _is_password(value: str, style: Style) -> bool:
     if _HYPHENED.match(value):
         return len(value) >= 8
     if _COMPOUND.match(value):
-        return style in (Style.ENV, Style.QUOTED) and not any(sign in value for sign in "./:")
+        if style is Style.CONFIG:
+            return "_" in value and (bool(_FIGURES.search(value)) or _is_free_phrase(value))
+        return not any(sign in value for sign in "./:")
     if style is Style.CONFIG and is_identifier(value) and not has_digit(value):
         return any(len(part) > 6 and not is_wordy(part) for part in value.split("."))
     if has_digit(value):
@@ -164,20 +188,39 @@ def _is_password(value: str, style: Style) -> bool:
 
 def _is_spoilt(value: str) -> bool:
     """A word with signs, figures or changed letters in it that no name of a thing has."""
-    if _SIGNS.search(value[1:]) or not is_wordy(value):
+    if _SIGNS.search(value[1:]) or not (is_wordy(value) or _SPOKEN.match(value)):
         return True
     return any(stem in value.lower().translate(_UNLEET) and stem not in value.lower() for stem in _STEMS)
 
 
 def _is_password_in_prose(value: str) -> bool:
     if _PHRASE.match(value):
-        return True
-    if not has_digit(value) or (is_identifier(value) and "." in value):
+        return not any(map(_is_of_programs, value.split("-")))
+    if not has_digit(value) or _is_name_like(value) or _HOST.match(value) or _PORT.match(value):
         return False
-    return any(char in "!@#$%&*_" for char in value) or not is_wordy(value) or bool(_YEAR.search(value))
+    if kinds(value) == 3 and len(value) >= 8:
+        return True
+    if is_identifier(value) and "." in value:
+        return False
+    if any(char in "!@#$%&*_" for char in value) or not is_wordy(value) or _YEAR.search(value):
+        return True
+    return len(value) >= 10 and sum(map(str.isdigit, value)) >= 2
+
+
+def _is_free_phrase(value: str) -> bool:
+    """Three words or more as a programmer joins them, none of which a programmer calls things by."""
+    if not _FREE_PHRASE.match(value):
+        return False
+    return not any(_is_of_programs(word.lower()) for word in _WORD.findall(value))
+
+
+def _is_of_programs(word: str) -> bool:
+    return word in _OF_PROGRAMS or (word[-1] == "s" and word[:-1] in _OF_PROGRAMS)
 
 
 def _is_letter_password(value: str, style: Style) -> bool:
+    if _is_free_phrase(value):
+        return True
     if ends_as_word(value) or len(value) < 8:
         return False
     if style is Style.QUOTED:
@@ -188,8 +231,10 @@ def _is_letter_password(value: str, style: Style) -> bool:
 
 
 def _is_password_in_code(value: str, style: Style) -> bool:
-    if _ASSIGNMENT.match(value) or _EXPONENT.match(value):
+    if _is_assignment(value) or _EXPONENT.match(value):
         return False
+    if style is Style.CODE and (_PHRASE.match(value) or (_YEAR.match(value) and not _is_name_like(value))):
+        return True
     if is_identifier(value) and (is_wordy(value) or "." in value or "->" in value or "::" in value):
         return False
     if not has_digit(value) or not has_letter(value):
@@ -199,8 +244,18 @@ def _is_password_in_code(value: str, style: Style) -> bool:
     return len(value) >= 6
 
 
+def _is_assignment(value: str) -> bool:
+    """Whether it is an argument with its name: `n=1`."""
+    name = value.partition("=")[0]
+    return _ASSIGNMENT.match(value) is not None and (len(name) < 4 or is_wordy(name))
+
+
 def _is_machine_made(value: str, style: Style) -> bool:
     if len(value) < 8:
+        return False
+    if _COMPOUND.match(value) and not is_uuid(value):
+        return _is_slogan(value, style)
+    if _NAMED.match(value):
         return False
     if is_number(value):
         return value.isdigit() and len(value) >= 12 and style in (Style.QUOTED, Style.ENV)
@@ -211,6 +266,24 @@ def _is_machine_made(value: str, style: Style) -> bool:
     if is_opaque(value, 12):
         return True
     return _is_chosen(value, style)
+
+
+def _is_slogan(value: str, style: Style) -> bool:
+    """Three words or two and figures, with joints between them: `winter-river-42`. What things are called by
+    looks the same but for the words that say what they are."""
+    if style in (Style.CODE, Style.APART, Style.PROSE):
+        return False
+    if style is Style.CONFIG and not _FIGURES.search(value):
+        return False
+    if any(sign in value for sign in "./:") or _is_called_secret(value):
+        return False
+    low = value.lower()
+    if any(stem in low for stem in _STEMS) or _VERDICTS.search(low) or ends_as_word(value):
+        return False
+    words = [word for word in _JOINTS.split(value) if word.isalpha()]
+    return all(len(word) > 3 for word in words if word != "my") and (
+        len(words) > 2 or bool(_FIGURES.search(value))
+    )
 
 
 def _is_called_secret(value: str) -> bool:
@@ -224,7 +297,7 @@ def _is_name_like(value: str) -> bool:
     low = value.lower()
     if any(stem in low for stem in _STEMS) and is_wordy(value):
         return not _SIGNS.search(value[1:])
-    return bool(_NUMBERED.match(low) or (_TYPE.match(value) and is_wordy(value)))
+    return bool(_NUMBERED.match(low) or _COUNTED.match(value) or (_TYPE.match(value) and is_wordy(value)))
 
 
 def _is_chosen(value: str, style: Style) -> bool:

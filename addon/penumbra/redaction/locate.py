@@ -23,8 +23,7 @@ class Anchors(Generic[Owner]):
             list(owners) or [b"\x00"], implementation=kinds.ContiguousNFA if brief else kinds.DFA
         )
 
-    def find(self, low: bytes) -> list[tuple[Owner, int]]:
-        """(owner, start) for every place of every anchor in a text in lower case."""
-        owners = self._owners
-        places = self._automaton.find_matches_as_indexes(low, overlapping=True)
-        return [(owners[index], start) for index, start, _ in places]
+    def find(self, low: bytes) -> tuple[list[Owner], list[tuple[int, int, int]]]:
+        """The owners; and for every place of every anchor in a text in lower case which of them is its own,
+        its start and its end."""
+        return self._owners, self._automaton.find_matches_as_indexes(low, overlapping=True)

@@ -41,7 +41,13 @@ _NOTHING = Name(Strength.NONE)
 _MISSPELT = ("password", "passwords", "secret")
 """Words that are told by themselves with one slip in them."""
 _WORKING_DIRECTORY = ("$PWD", "$OLDPWD", "OLDPWD")
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\x00-\x7f]+")
+_ACCENTED = [chr(code) for code in range(0xC0, 0x250) if chr(code).isalpha()]
+_CAPITAL = "A-Z" + "".join(filter(str.isupper, _ACCENTED))
+_SMALL = "a-z" + "".join(letter for letter in _ACCENTED if not letter.isupper())
+_WORD = re.compile(
+    rf"[{_CAPITAL}]+(?![{_SMALL}])|[{_CAPITAL}]?[{_SMALL}]+|[0-9]+|[^\x00-\x7f{''.join(_ACCENTED)}]+"
+)
+"""Letters with accents belong to a Latin word (`contraseña`); other scripts make words of their own."""
 
 
 def _words(spec: str) -> frozenset[str]:
@@ -96,6 +102,13 @@ class Names:
         texts = {word for word in words if word.isascii()}
         return sorted(text for text in texts if not any(part in text for part in texts - {text}))
 
+    def spelt_in_other_letters(self) -> list[str]:
+        """The words for passwords with letters beyond ASCII, as bytes in Latin-1, small and capital."""
+        words = {form(word) for word in self._passwords for form in (str.lower, str.upper, str.capitalize)}
+        # Of ASCII letters, a text's are small wherever names are looked for.
+        written = {word.encode().lower().decode("latin-1") for word in words if not word.isascii()}
+        return sorted(re.escape(word) for word in written)
+
     def labels(self) -> frozenset[str]:
         """Kinds of secrets that names tell of."""
         return frozenset(self._heads.values()) | {"key", "password-hash", "credential"}
@@ -119,6 +132,8 @@ class Names:
         if name in _WORKING_DIRECTORY:
             return _NOTHING
         words = [word.lower() for word in _WORD.findall(name)]
+        if words[-1:] and words[-1].isdigit() and "".join(words[-2:]) in self._hashes:
+            words[-2:] = ["".join(words[-2:])]
         if words[-2:] == ["secret", "id"]:
             return Name(Strength.STRONG, "secret")
         if self._is_hash(words):
@@ -134,6 +149,8 @@ class Names:
             head, before = self._unglue(_spelt(head), before)
         if head == "key":
             return self._key(before)
+        if head == "keys" and before in self._key_kinds:
+            return Name(Strength.STRONG, "key")
         label = self._heads.get(head)
         if label is None:
             return self._hint(words)

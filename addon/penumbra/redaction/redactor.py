@@ -25,17 +25,20 @@ from penumbra.redaction.finders.prefixed import prefixed_tokens
 from penumbra.redaction.finders.records import RECORDS
 from penumbra.redaction.finders.spread import elsewhere
 from penumbra.redaction.finders.sql_rows import SQL_ROWS
-from penumbra.redaction.finders.tokens import Glance, around, at_anchor, begins_word, everywhere
+from penumbra.redaction.finders.tokens import MAY_GO_ON, Glance, around, at_anchor, begins_word, everywhere
+from penumbra.redaction.finders.transcripts import TRANSCRIPTS
 from penumbra.redaction.json_text import inside_strings, is_json
 from penumbra.redaction.locate import Anchors
 from penumbra.redaction.rule import Rule, read
 from penumbra.redaction.signs import Sign, signs
 from penumbra.redaction.span import Finder, Rank, Span
-from penumbra.redaction.view import View, joined, undisguised, without
+from penumbra.redaction.view import View, joined, undisguised, unquoted, without
 
 _PASSES = 6
 _WRAPPINGS = 2
 """How often a text may be base64 of another that is looked into."""
+_MOST_TOLD = 8
+"""Rules without anchors that the pass over the text for its signs asks for: it is to stay a small one."""
 _ESCAPE = re.compile(rb"u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrtbf]")
 
 
@@ -62,6 +65,8 @@ class _Stands:
     """It stands somewhere in what they match."""
     bounded: bool
     """What it begins matters only where no word runs into it."""
+    begins_words: bool
+    """It does nothing else, as most do."""
 
     @classmethod
     def of(cls, owners: list[Rule | Finder]) -> _Stands:
@@ -73,7 +78,7 @@ class _Stands:
             else:
                 begins.append(owner)
         bounded = all(rule.boundary and not rule.group and not rule.checksum for rule in begins)
-        return cls(tuple(begins), tuple(around), bounded)
+        return cls(tuple(begins), tuple(around), bounded, bounded and not around)
 
     @cached_property
     def glance(self) -> Glance:
@@ -93,7 +98,7 @@ def _owners(everyone: Iterable[Rule | Finder]) -> dict[bytes, list[Rule | Finder
 @cache
 def _of_finders() -> dict[bytes, tuple[list[Rule | Finder], _Stands]]:
     """The anchors that no rules change, made once for all sets of rules."""
-    owners = _owners((*FINDERS, KEYS, *KEY_FORMATS, COLUMNS, RECORDS, SQL_ROWS, *NAMED_APART))
+    owners = _owners((*FINDERS, KEYS, *KEY_FORMATS, COLUMNS, RECORDS, SQL_ROWS, TRANSCRIPTS, *NAMED_APART))
     return {anchor: (those, _Stands.of(those)) for anchor, those in owners.items()}
 
 
@@ -130,7 +135,11 @@ class Redactor:
         self._limit = limit
         self._allowed = allowed
         rules = tuple(read() if rules is None else rules)
-        self._global = tuple(rule for rule in rules if not rule.anchors)
+        whole = [rule for rule in rules if not rule.anchors]
+        told = [rule for rule in whole if rule.beginning][:_MOST_TOLD]
+        self._told = tuple(told)
+        self._told_by = tuple(rule.regex.encode() for rule in told)
+        self._untold = tuple(rule for rule in whole if rule not in told)
         self._anchors = _anchors(rules)
         self._assignments = Assignments()
 
@@ -191,14 +200,17 @@ class Redactor:
 
     def _shown(self, data: bytes, hint: Hint, depth: int = _WRAPPINGS) -> list[Span]:
         """What the text shows as it is, and without disguises."""
-        shown = signs(data)
+        shown = self._signs(data)
         found = self._seen(data, hint, shown)
         view = undisguised(data) if Sign.DISGUISE in shown else None
         if view is not None:
-            found += _back(view, self._seen(view.data, hint, signs(view.data)))
+            found += _back(view, self._seen(view.data, hint, self._signs(view.data)))
+        plain = unquoted(data) if Sign.QUOTED in shown else None
+        if plain is not None:
+            found += _back(plain, self._seen(plain.data, hint, self._signs(plain.data)))
         halves = joined(data) if Sign.JOINT in shown else None
         if halves is not None:
-            found += _across(*halves, self._seen(halves[0].data, hint, signs(halves[0].data)))
+            found += _across(*halves, self._seen(halves[0].data, hint, self._signs(halves[0].data)))
         if depth and not hint.quiet and Sign.ENCODED in shown:
 
             def holds_secrets(text: bytes) -> bool:
@@ -216,12 +228,17 @@ class Redactor:
         found = [span for span in self._shown(view.data, hint) if gaps.concern(span)]
         return _back(view, [gaps.whole(span, view.data) for span in found])
 
+    def _signs(self, data: bytes) -> frozenset[int]:
+        return signs(data, self._told_by)
+
     def _seen(self, data: bytes, hint: Hint, shown: frozenset[int]) -> list[Span]:
         low = data.lower()
-        found = [span for rule in self._global if rule.beginning in data for span in everywhere(rule, data)]
+        rules = [rule for rule in self._untold if rule.beginning in data]
+        rules += [rule for number, rule in enumerate(self._told, len(Sign)) if number in shown]
+        found = [span for rule in rules for span in everywhere(rule, data)]
         found += _cut_at_lines(data, list(self._anchored(data, low)))
-        flags = Sign.FLAG in shown
-        found += self._assignments.find(data, low, loud=hint.loud, quiet=hint.quiet, flags=flags)
+        flags, tags = Sign.FLAG in shown, Sign.TAG in shown
+        found += self._assignments.find(data, low, loud=hint.loud, quiet=hint.quiet, flags=flags, tags=tags)
         if not hint.quiet and Sign.PREFIXED in shown:
             found += prefixed_tokens(data)
         if hint.loud:
@@ -233,24 +250,29 @@ class Redactor:
     def _anchored(self, data: bytes, low: bytes) -> Iterator[Span]:
         """What the rules and finders see around their anchors."""
         done: dict[str, int] = {}
+        # Where what an anchor's rules have found ends for all of them.
+        over: dict[int, int] = {}
         places: dict[str, tuple[Rule | Finder, list[int]]] = {}
-        for stands, start in self._anchors.find(low):
-            for owner in stands.around:
-                places.setdefault(owner.id, (owner, []))[1].append(start)
-            if not stands.begins or (stands.bounded and not begins_word(data, start)):
+        owners, found = self._anchors.find(low)
+        for number, start, _ in found:
+            if number in over and start < over[number]:
                 continue
-            glance = stands.glance
-            if not glance.may_match(data, start):
-                continue
-            begun: list[Span] = []
-            wraps = glance.may_wrap(data, start)
-            for rule in stands.begins:
-                if start >= done.get(rule.id, 0) and (span := at_anchor(rule, data, start, wraps)):
-                    done[rule.id] = span.end
-                    begun.append(span)
-            # What is whole in its line to one rule does not go on in the next one for another.
-            whole = [span for span in begun if b"\n" not in data[span.start : span.end]]
-            yield from whole or begun
+            stands = owners[number]
+            if stands.begins_words:
+                if start and MAY_GO_ON[low[start - 1]] and not begins_word(data, start):
+                    continue
+            else:
+                for owner in stands.around:
+                    if owner.id in places:
+                        places[owner.id][1].append(start)
+                    else:
+                        places[owner.id] = owner, [start]
+                if not stands.begins or (stands.bounded and not begins_word(data, start)):
+                    continue
+            if stands.glance.may_match(data, start) and (begun := _begun(stands.glance, data, start, done)):
+                yield from begun
+                if stands.begins_words:
+                    over[number] = min(done.get(rule.id, 0) for rule in stands.begins)
         for owner, starts in places.values():
             if isinstance(owner, Finder):
                 yield from owner.find(data, low, starts)
@@ -271,6 +293,19 @@ class Redactor:
             at = span.end
         pieces.append(data[at:])
         return b"".join(pieces)
+
+
+def _begun(glance: Glance, data: bytes, start: int, done: dict[str, int]) -> list[Span]:
+    """The secrets that begin with an anchor. `done`: where those end that each rule has found; kept up."""
+    rules, wraps = glance.chosen(data, start)
+    begun: list[Span] = []
+    for rule in rules:
+        if start >= done.get(rule.id, 0) and (span := at_anchor(rule, data, start, wraps)):
+            done[rule.id] = span.end
+            begun.append(span)
+    # What is whole in its line to one rule does not go on in the next one for another.
+    whole = [span for span in begun if b"\n" not in data[span.start : span.end]]
+    return whole or begun
 
 
 def _cut_at_lines(data: bytes, spans: list[Span]) -> list[Span]:

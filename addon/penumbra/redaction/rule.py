@@ -11,6 +11,8 @@ from typing import Any
 import re2
 
 from penumbra import rules
+from penumbra.redaction import fronts
+from penumbra.redaction.openings import opening
 from penumbra.redaction.span import Rank
 from penumbra.rule_schemas.schema import RuleError, entries, reason
 from penumbra.rule_schemas.secret_rules import SecretRule
@@ -124,6 +126,11 @@ class Rule:
         false anchors fail."""
         return _least(self.regex, self.characters) if self.characters else None
 
+    @cached_property
+    def opening(self) -> bytes:
+        """A pattern of `re` that matches wherever the regex does; empty if there is none that pays."""
+        return opening(self.regex).encode()
+
 
 @rules.cached
 def read() -> tuple[Rule, ...]:
@@ -152,7 +159,8 @@ def parse(name: str, content: Any, *, check: bool = True) -> Iterator[Rule]:
 
 def of(rule: SecretRule, label: str) -> Rule:
     """One rule; `label` is what its file calls its secrets."""
-    regex = _behind(rule.beside, rule.regex) if rule.beside else rule.regex
+    regex = rule.regex.replace(_LINE, fronts.BREAK.decode())
+    regex = _behind(rule.beside, regex) if rule.beside else regex
     return Rule(
         id=rule.id,
         label=rule.label or label,
@@ -173,6 +181,10 @@ def of(rule: SecretRule, label: str) -> Rule:
         value=rule.value or "",
         checksum=rule.checksum is not None,
     )
+
+
+_LINE = "{LINE}"
+"""In a pattern of a rule: a line ends, and the next one begins."""
 
 
 def _first_group(regex: str) -> int:

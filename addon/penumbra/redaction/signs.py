@@ -6,13 +6,15 @@ A search is left out only where its own pattern matches nowhere.
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import lru_cache
+from typing import Any
 
 import re2
 
-from penumbra.redaction.finders.assignments import FLAGS
-from penumbra.redaction.finders.encoded import RUN
+from penumbra.redaction.finders.assignments import FLAGS, TAG_ENDS
+from penumbra.redaction.finders.encoded import TEXTS
 from penumbra.redaction.finders.prefixed import TAIL
-from penumbra.redaction.view import DISGUISE, JOINTS
+from penumbra.redaction.view import DISGUISE, JOINTS, QUOTED
 
 _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
@@ -28,22 +30,32 @@ class Sign(IntEnum):
     ENCODED = 2
     PREFIXED = 3
     FLAG = 4
+    TAG = 5
+    QUOTED = 6
 
 
 _PATTERNS = {
     Sign.DISGUISE: DISGUISE.pattern,
     Sign.JOINT: JOINTS.pattern,
-    Sign.ENCODED: RUN.pattern,
+    Sign.ENCODED: TEXTS,
     Sign.PREFIXED: TAIL.pattern,
     # It is searched in small letters.
     Sign.FLAG: b"(?i)" + FLAGS.pattern,
+    Sign.TAG: TAG_ENDS,
+    Sign.QUOTED: QUOTED.pattern,
 }
-_SET = re2.Set.SearchSet(_OPTIONS)
-for _pattern in _PATTERNS.values():
-    _SET.Add(_pattern)
-_SET.Compile()
 
 
-def signs(data: bytes) -> frozenset[int]:
-    """The signs that a text shows, as members of Sign."""
-    return frozenset(_SET.Match(data) or ())
+@lru_cache(maxsize=4)
+def _set(others: tuple[bytes, ...]) -> Any:
+    found = re2.Set.SearchSet(_OPTIONS)
+    for pattern in (*_PATTERNS.values(), *others):
+        found.Add(pattern)
+    found.Compile()
+    return found
+
+
+def signs(data: bytes, others: tuple[bytes, ...] = ()) -> frozenset[int]:
+    """The signs that a text shows, as members of Sign; and which of `others`, patterns of RE2, match in it,
+    numbered from `len(Sign)` on."""
+    return frozenset(_set(others).Match(data) or ())

@@ -280,7 +280,7 @@ class _Item:
 
 
 def _moved(edit: Edit, by: int) -> Edit:
-    return replace(edit, start=edit.start + by, end=edit.end + by)
+    return Edit(edit.start + by, edit.end + by, edit.data)
 
 
 def _weight(outcome: _Outcome) -> int:

@@ -6,10 +6,12 @@ import math
 import re
 from collections import Counter
 from enum import Enum
+from functools import lru_cache
 
 import ahocorasick_rs
 
 from penumbra import rules
+from penumbra.short_texts import remembered
 
 
 class Style(Enum):
@@ -41,12 +43,15 @@ _PARTS = ahocorasick_rs.AhoCorasick(_SPEC["placeholder_parts"].split())
 _ENDINGS = tuple(_SPEC["word_endings"].split())
 
 _REFERENCE = re.compile(
-    r"[$@#%]?\{|\$\(|\$[A-Z_][A-Z0-9_]*\b|\$[A-Za-z_]\w*(?:$|->|[.\[:/(])|%\(|%[A-Za-z_]+%|%[sdvqr]$|<[^>]{0,80}>?$|!(?:Ref|Sub|GetAtt|Join|vault|secret|env|ENV|encrypted|Import|sops|reference)\b|&\w+$|\*(?:[A-Za-z_.]+|[\w.]{1,15})$|@\w+@|@[A-Za-z][\w.]*\(|__\w+__$|\[\w+\]$"
+    r"[$@#%]?\{|\$\(|\$[A-Z_][A-Z0-9_]*\b|\$[A-Za-z_]\w*(?:$|->|[.\[:/(])|%\(|%[A-Za-z_]+%|%[sdvqr]$|<[^>]{0,80}>?$|!(?:Ref|Sub|GetAtt|Join|vault|secret|env|ENV|encrypted|Import|sops|reference)\b|@\w+@|@[A-Za-z][\w.]*\(|__\w+__$|\[\w+\]$"
+    r"|&lt;[^&]{0,80}(?:&gt;?)?$|(?:&(?:quot|apos|#x27|#39|#34);?){2}$|/\^|\[\w+=\w+$"
     r"|(?:op|vault|ref\+\w+|arn|ssm|secretsmanager|awssm|gcpsm|azurekv|keyvault|file|env|data|projects|kms|sops"
     r"|secretref|secret|bitwarden|akv|chamber|doppler|infisical|keyring)(?::|://|/)"
     r"|ENC\[|(?:os|process|sys|system|config|settings|env|environment|secrets|var|vars|local|module|self|this"
     r"|request|req|params|props|ctx|context|args|options|opts|app|import|std|data|random_password|credentials)\.[A-Za-z_]"
 )
+_POINTER = re.compile(r"[&*][\w.]+$")
+"""`&config`, `*alias`: what C and YAML write of a thing that stands elsewhere."""
 _SCOPED = re.compile(r"[A-Za-z_]\w{0,80}::[A-Za-z_<{*]")
 """`module::function` of Rust, C++, Ruby and PHP."""
 _CALL = re.compile(r"[A-Za-z_$][\w$.:>-]{0,80}!?[(\[{]")
@@ -79,6 +84,7 @@ _COPY = re.compile(
 """A file's copy: `config.json.bak.20240301`."""
 _AT_HOST = re.compile(
     r"[A-Za-z][\w.-]{0,40}@(?:\d{1,3}(?:\.\d{1,3}){3}|[A-Za-z0-9-]{1,40}(?:\.[A-Za-z0-9-]{2,40})+)$"
+    r"|@[A-Za-z0-9-]{1,40}(?:\.[A-Za-z0-9-]{1,40}){1,6}(?::\d{1,5})?/"
 )
 _ACCESS_SCOPE = re.compile(r"[A-Z0-9]{8,}/\d{8}/")
 """What a signature of AWS names as its credential: an id, a date, a region."""
@@ -99,6 +105,7 @@ _NUMBER = re.compile(r"[-+]?\d[\d_,.]*(?:e[-+]?\d+)?[a-zA-Z]{0,2}$")
 _DIGIT = re.compile(r"\d")
 _LETTER = re.compile(r"[^\W\d_]")
 _JOINT = re.compile(r"[-./:]")
+_SHORT = 256
 
 
 def has_digit(value: str) -> bool:
@@ -116,10 +123,25 @@ def kinds(value: str) -> int:
     return has_digit(value) + (value.lower() != value) + (value.upper() != value)
 
 
+@remembered(2_048)
 def entropy(value: str) -> float:
     """Shannon entropy in bits per character."""
     total = len(value)
-    return -sum(n / total * math.log2(n / total) for n in Counter(value).values())
+    if total > _SHORT:
+        return -sum([_bits(count, total) for count in Counter(value).values()])
+    # Of a short text, counting each character apart is faster.
+    bits = _bits_by_count(total)
+    return -sum([bits[value.count(char)] for char in dict.fromkeys(value)])
+
+
+@lru_cache(maxsize=_SHORT + 1)
+def _bits_by_count(total: int) -> tuple[float, ...]:
+    return (0.0, *(_bits(count, total) for count in range(1, total + 1)))
+
+
+def _bits(count: int, total: int) -> float:
+    """What a character that is so many of all adds to their entropy, below zero."""
+    return count / total * math.log2(count / total)
 
 
 def is_reference(value: str, *, quoted: bool = False) -> bool:
@@ -128,6 +150,8 @@ def is_reference(value: str, *, quoted: bool = False) -> bool:
     match = _REFERENCE.match(value) or _CHAIN.match(value)
     if match is None and (not quoted or value[-1:] in "()[]") and not is_crossed(value):
         match = _CALL.match(value)
+    if match is None and not quoted and _POINTER.match(value):
+        return len(value) < 10 or not is_opaque(value[1:])
     return bool(match or _SCOPED.match(value) or _TEMPLATE.search(value))
 
 
@@ -136,6 +160,7 @@ def is_crossed(value: str) -> bool:
     return _CROSSED.search(value) is not None
 
 
+@remembered(2_048)
 def is_placeholder(value: str) -> bool:
     """Stands for a secret that somebody is to fill in."""
     low = value.lower()
@@ -194,6 +219,7 @@ def is_plain_url(value: str) -> bool:
     return not any(is_opaque(part, 16) and has_digit(part) for part in rest.split("/"))
 
 
+@remembered(2_048)
 def is_wordy(value: str) -> bool:
     """Made of words: letters that can be spoken, humps or separators between them, few digits."""
     humps = _HUMPS.findall(value)

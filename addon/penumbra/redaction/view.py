@@ -44,13 +44,18 @@ _ENTITIES = {
 """What entities of HTML stand for."""
 _ANY = rb"(?:" + _NO_WIDTH + rb"|" + _TERMINAL + rb")|" + _LETTER
 DISGUISE = re2.compile(_ANY, _OPTIONS)
-_DISGUISES = re.compile(_ANY.replace(rb"\\+", rb"\\{1,31}"))
+_DISGUISES = re.compile(_ANY.replace(rb"\\+", rb"\\++"))
 """The same for texts that are full of them, to be tried where `_BEGIN` matches: faster at each."""
-_BEGIN = re.compile(rb"[\x1b\\%&\xe2\xef\xc2\xcd\xd8\xe1\x08]")
-_BACKSPACE = 0x08
+_BEGIN = re.compile(
+    rb"\x1b|\x08|\\(?=[\\0eux])|%(?=[2-7])|&(?=[#aglq])"
+    rb"|\xe2(?=[\x80\x81])|\xef(?=[\xb8\xbb])|\xc2(?=\xad)|\xcd(?=\x8f)|\xd8(?=\x9c)|\xe1(?=\xa0)"
+)
+"""How a disguise begins, or a backspace: with what follows, for other scripts have many such bytes."""
+_BACKSPACE, _BACKSLASH = 0x08, 0x5C
+_BACKSLASHES = re.compile(rb"\\+")
 _LONGEST_LETTER = 40
-_FULL = 64
-"""So many bytes of a text for each character that may begin a disguise."""
+_FULL, _SAMPLE = 64, 32
+"""A text is full of disguises if a sample of so many takes less than so many bytes for each."""
 _LETTERS = re.compile(_LETTER)
 _KEPT = b'"\\'
 """Letters that stay escaped: bare, they would end the string that they stand in."""
@@ -84,16 +89,27 @@ def undisguised(data: bytes) -> View | None:
     """The view of a text; None if it wears no disguise."""
     if DISGUISE.search(data) is None:
         return None
-    begins = sum(map(data.count, (b"\x1b", b"\\", b"%", b"&", b"\xe2", b"\xef", b"\xc2", b"\x08")))
-    return _build(data, _many(data) if begins * _FULL > len(data) else DISGUISE.finditer(data))
+    return _build(data, _disguises(data))
 
 
-def _many(data: bytes) -> Iterator[re.Match[bytes]]:
-    """The disguises of a text that is full of them."""
-    at = 0
-    for begin in _BEGIN.finditer(data):
+def _disguises(data: bytes) -> Iterator[re.Match[bytes]]:
+    at = sampled = 0
+    for number, match in enumerate(DISGUISE.finditer(data), 1):
+        yield match
+        at = match.end()
+        if not number % _SAMPLE:
+            if at - sampled < _SAMPLE * _FULL:
+                yield from _many(data, at)
+                return
+            sampled = at
+
+
+def _many(data: bytes, at: int = 0) -> Iterator[re.Match[bytes]]:
+    """The disguises behind `at`, of a text that is full of them."""
+    run = at
+    for begin in _BEGIN.finditer(data, at):
         start = begin.start()
-        if start < at:
+        if start < at or start < run:
             continue
         # A backspace ends its disguise.
         first = max(at, start - 1) if data[start] == _BACKSPACE else start
@@ -103,6 +119,10 @@ def _many(data: bytes) -> Iterator[re.Match[bytes]]:
         if match is not None:
             yield match
             at = match.end()
+        elif data[start] == _BACKSLASH:
+            # What does not follow all of the backslashes follows none.
+            backslashes = _BACKSLASHES.match(data, start)
+            run = backslashes.end() if backslashes else start
 
 
 def without(data: bytes, pattern: re.Pattern[bytes]) -> View | None:
@@ -203,10 +223,17 @@ JOINTS = re2.compile(
 _AROUND_JOINT = 300
 
 
+def _is_of_one_depth(joint: bytes) -> bool:
+    """Whether both quotes are escaped alike: else one of them stands within the text that the other ends."""
+    closing = len(joint) - len(joint.lstrip(b"\\"))
+    behind = joint[:-1]
+    return closing == len(behind) - len(behind.rstrip(b"\\"))
+
+
 def joined(data: bytes) -> tuple[View, list[int]] | None:
     """The view of what stands around halves that a program puts together, in one piece; and where in the view
     they meet. None if there are none."""
-    joints = [joint.span() for joint in JOINTS.finditer(data)]
+    joints = [joint.span() for joint in JOINTS.finditer(data) if _is_of_one_depth(joint[0])]
     if not joints:
         return None
     made = _Making(data)
@@ -232,3 +259,36 @@ _WRAP = re.compile(
 def flat(data: bytes) -> bytes:
     """A text without the line breaks inside of words."""
     return _WRAP.sub(b"", data)
+
+
+QUOTED = re2.compile(
+    rb"%0[aA][^\s%]|%22(?:[^\s%]{1,60})%22|%3[aAdD]%20|%20%3[aAdD]|%3[dD]%22|%3[aA]%22|%3[dD]%27|%27%3[aA]",
+    _OPTIONS,
+)
+"""What a text shows that was quoted for an address, and is none itself: lines' ends, quotes, blanks."""
+_QUOTED_RUN = re.compile(rb"(?:[A-Za-z0-9_.~!*()'+/-]|%[0-9A-Fa-f]{2}){16,}")
+_QUOTED_PIECE = re.compile(rb"%[0-9A-Fa-f]{2}|\+|[^%+]+")
+
+
+def unquoted(data: bytes) -> View | None:
+    """The view of a text with what was quoted for an address read as it was; None if nothing was."""
+    made = _Making(data)
+    at = 0
+    for run in _QUOTED_RUN.finditer(data):
+        if QUOTED.search(run[0]) is None:
+            continue
+        made.stretch(at, run.start())
+        plus = b"+" if b"%20" in run[0] else b" "
+        for piece in _QUOTED_PIECE.finditer(run[0]):
+            start = run.start() + piece.start()
+            if piece[0][:1] == b"%":
+                made.piece(bytes((int(piece[0][1:], 16),)), start, 3)
+            elif piece[0] == b"+":
+                made.piece(plus, start, 1)
+            else:
+                made.piece(piece[0], start, 0)
+        at = run.end()
+    if not at:
+        return None
+    made.stretch(at, len(data))
+    return made.view()

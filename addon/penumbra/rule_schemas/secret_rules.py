@@ -26,7 +26,9 @@ class SecretRule(Strict, frozen=True):
     id: str
     """Unique; a rule of this id in the user's folder takes the place of ours."""
     regex: Regex
-    """The secret, or with a group in it what the secret stands in."""
+    """The secret, or with a group in it what the secret stands in. `{LINE}` in it is the end of a line with
+    what tools put in front of the next one (numbers, times, signs of a diff); what has it begins at an anchor
+    or says `before`."""
     anchors: tuple[Anchor, ...] = ()
     """Of these texts (any case, three characters at least) one is in every match: the pattern is tried there
     only. Without them it is tried on the whole text."""
@@ -153,6 +155,7 @@ class Values(Strict, frozen=True):
     stop: str
     placeholder_parts: str
     word_endings: str
+    program_words: str
     stems: str
     verdicts: str
     password_bases: str

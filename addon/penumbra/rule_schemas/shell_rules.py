@@ -120,6 +120,8 @@ class LogRules(Strict, frozen=True):
     """Globs for a file's name, or for its path where they hold a slash."""
     data: tuple[str, ...]
     """The same of other files that nobody edits."""
+    installed: tuple[str, ...]
+    """The same of code that nobody edits."""
     unclear: tuple[str, ...]
     """Extensions, and none, with which the content decides."""
     lines: tuple[Regex, ...]

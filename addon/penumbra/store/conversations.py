@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import orjson
 
 from penumbra.store.keyed_values import KeyedValues, News, Schema
+from penumbra.store.steady_time import Clock
 
 _MEMORY = 4_000
 """Conversations."""
@@ -61,6 +62,8 @@ class ConversationState:
     """Name of the injected tool that its last request declared; empty if it declared none."""
     revision: str = ""
     """Another one each time that decisions took the place of earlier ones."""
+    waits: bool = False
+    """It has no injected tool yet because it began small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,33 +77,42 @@ class Entry:
     """When it was written to the database last."""
     revision: str = ""
     """See `ConversationState`."""
+    waits: bool = False
+    """See there."""
 
 
 class Conversations:
     """Lessons and times by conversation."""
 
-    def __init__(self, table: KeyedValues[Entry], clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, table: KeyedValues[Entry], clock: Clock = time.time, steady: Clock | None = None
+    ) -> None:
+        """`steady`: what it goes by that a conversation has rested; None: by the same clock."""
         self._table = table
         self._clock = clock
+        self._steady = steady or clock
 
     async def past(self, key: bytes) -> ConversationState:
         """What is known of a conversation."""
         entry = await self._entry(key, latest=True)
         if entry is None:
             return ConversationState()
-        idle = max(0.0, self._clock() - entry.seen)
-        return ConversationState(idle, entry.limits, entry.tool, entry.revision)
+        idle = max(0.0, self._steady() - entry.seen)
+        return ConversationState(idle, entry.limits, entry.tool, entry.revision, entry.waits)
 
-    async def sent(self, key: bytes, tool: str = "", *, revised: bool = False) -> None:
-        """A request of this conversation goes out, with this injected tool. Written at most once a minute,
-        and when it is `revised`: decisions took the place of earlier ones."""
+    async def sent(self, key: bytes, tool: str = "", *, waits: bool = False, revised: bool = False) -> None:
+        """A request of this conversation goes out, with this injected tool, or without one for which it
+        `waits`. Written at most once a minute; each time while it waits, when that is another than before,
+        and when it is `revised`: decisions took the place of earlier ones. When that is safe from a restart,
+        `Stores.written` tells."""
         now = self._clock()
         entry = await self._entry(key) or Entry(now)
-        due = revised or now - entry.written > _WRITE_SECONDS or tool != entry.tool
+        changed = (tool, waits) != (entry.tool, entry.waits)
+        due = revised or waits or changed or now - entry.written > _WRITE_SECONDS
         revision = secrets.token_hex(8) if revised else entry.revision
-        entry = Entry(now, entry.limits, tool, now if due else entry.written, revision)
+        entry = Entry(now, entry.limits, tool, now if due else entry.written, revision, waits)
         if due:
-            await self._table.put({key: entry})
+            await self._table.put({key: entry}, behind=True)
         else:
             self._table.note({key: entry})
 
@@ -124,7 +136,7 @@ class Conversations:
 def _pack(entry: Entry) -> bytes:
     lesson = asdict(entry.limits)
     record = {"seen": entry.seen, "lesson": lesson, "tool": entry.tool, "revision": entry.revision}
-    return orjson.dumps(record)
+    return orjson.dumps({**record, "waits": True} if entry.waits else record)
 
 
 def _unpack(record: bytes) -> Entry:
@@ -134,7 +146,16 @@ def _unpack(record: bytes) -> Entry:
     limits = {name: value for name, value in written["lesson"].items() if name in names}
     seen = float(written["seen"])
     revision = str(written.get("revision", ""))
-    return Entry(seen, LearnedLimits(**limits), str(written["tool"]), seen, revision)
+    waits = bool(written.get("waits"))
+    return Entry(seen, LearnedLimits(**limits), str(written["tool"]), seen, revision, waits)
 
 
-SCHEMA = Schema("conversations", _pack, _unpack, _MEMORY, news=lambda entry: News.VALUE)
+SCHEMA = Schema(
+    "conversations",
+    _pack,
+    _unpack,
+    _MEMORY,
+    news=lambda entry: News.VALUE,
+    # Another proxy may have declared the tool, which then stays.
+    passes=lambda entry: entry.waits,
+)

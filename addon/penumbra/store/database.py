@@ -1,27 +1,34 @@
 """One SQLite file, one thread that uses it, and what happens when the disk fails.
 
 The file is opened at the start, in the database's own thread, so the event loop never waits for a disk.
-When it can't be opened or written, the same tables live in memory from then on, and one warning with a
-constant id says so. A file that is damaged, or not ours, is moved aside and a new one begun. The file
-and its folder are the user's alone.
+While it can't be opened or written, the same tables live in memory, what it has is read from it, and one
+warning with a constant id says so; once it can, what is new is written. A file that is damaged, or not ours,
+is moved aside and a new one begun; where one was removed, too. What is asked for moves over to the new one.
+The file and its folder are the user's alone.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import sqlite3
+import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TypeVar
 
+from penumbra import errors
+from penumbra.store import older_rows
 from penumbra.store.eviction import COLUMNS, Eviction, Lifetime, pragma, tables
+from penumbra.store.older_rows import Merge, OlderRows
 from penumbra.store.private_file import make_private, open_private
 from penumbra.store.seal import Seal
+from penumbra.store.write_behind import WriteBehind
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -36,9 +43,20 @@ _SEALED = 1
 APPLICATION = 0x50454E55
 """What a file of ours says in SQLite's `application_id`."""
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-_BUSY_MILLISECONDS = 5_000
+_BUSY_MILLISECONDS = 2_000
+"""So long another program may write."""
+_BUSY_AWAY_MILLISECONDS = 50
+"""The same when that was too long already."""
+_BUSY_START = 5.0
 _BUSY_PAUSE = 0.02
 """Seconds."""
+_FIRST_PAUSE = 0.5
+_LONGEST_PAUSE = 30.0
+"""Seconds from a failure until the file is tried again."""
+_LONGEST_WRITE = 10.0
+"""Seconds. More than another program that writes, or the first opening, can take."""
+_AWAY_BYTES = 64_000_000
+"""So much is kept in memory while there is no file."""
 _CHECKED_BYTES = 32_000_000
 """Files up to this size are read through at the start; of larger ones damage is found when it is met."""
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -52,6 +70,10 @@ class _Foreign(Exception):
     """The file is an SQLite database, and none of ours."""
 
 
+class _Readable(_Foreign):
+    """It is ours, damaged or a later release's: what can be read of it holds."""
+
+
 class Database:
     """Runs pieces of work on one connection, one after the other, each in a transaction of its own.
 
@@ -63,17 +85,33 @@ class Database:
         self.path = path
         self.key = key
         self._eviction = Eviction(max_bytes)
-        self._tables: list[str] = []
+        self._tables: dict[str, Merge | None] = {}
         self._created: set[str] = set()
         self._connection: sqlite3.Connection | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="penumbra-database")
         self._is_closing = False
         self.failed = False
-        """The file was given up; everything lives in memory."""
+        """The file can't be used now; what is new lives in memory."""
+        self.older: OlderRows | None = None
+        """Where to look for what is not there."""
+        self.files = 0
+        """How many have been removed or damaged, each with another one in its place."""
+        self._file: sqlite3.Connection | None = None
+        """While it can't be written."""
+        self._inode: tuple[int, int] | None = None
+        self._tried, self._pause = 0.0, _FIRST_PAUSE
+        self._is_returning = False
+        self._forgotten: set[str] = set()
+        """Tables whose rows in the file nobody is to find again."""
         self._moved = False
         self._holders = 1
         self.filled: set[str] = set()
         """The tables that something was put into since the file was opened, whoever did it."""
+        self.patience = _LONGEST_WRITE
+        """Seconds that whoever waits for what is written waits at most."""
+        self._overdue: Future[None] | None = None
+        """What was waited for that long: until it is done, nothing behind it is."""
+        self._behind = WriteBehind(lambda works: self._thread.submit(self._write, works))
 
     def share(self, max_bytes: int) -> None:
         """Somebody else uses it too, and will close it. To be called on the event loop, as `close`.
@@ -83,11 +121,13 @@ class Database:
         self._holders += 1
         self._eviction.max_bytes = max_bytes
 
-    def add(self, table: str, lifetime: Lifetime) -> None:
-        """Have a table of this name, which is made when it is first used."""
+    def add(self, table: str, lifetime: Lifetime, merge: Merge | None = None) -> None:
+        """Have a table of this name, which is made when it is first used.
+
+        `merge`: what holds where the file and memory have a record each; else it is that of memory.
+        """
         self._eviction.add(table, lifetime)
-        if table not in self._tables:
-            self._tables.append(table)
+        self._tables[table] = merge
 
     def seal(self, table: str) -> Seal:
         """What the records of a table are sealed with."""
@@ -99,11 +139,29 @@ class Database:
 
     def submit(self, work: Work[T]) -> Future[T]:
         """Like `run`, for callers outside of the event loop."""
+        self._behind.begin()
         return self._thread.submit(self._run, work)
+
+    def later(self, work: Work[object]) -> None:
+        """Have a piece of work done that nobody waits for, in one transaction with others that come soon.
+        Whatever is run or submitted later finds it done."""
+        self._behind.add(work)
+
+    async def written(self) -> None:
+        """Returns when what was to be done later so far is done, or the disk takes too long to wait for."""
+        writing = self._behind.begin()
+        if writing is None or writing.done() or not (self._overdue is None or self._overdue.done()):
+            return
+        # Whoever waits no longer takes nothing from the others: `wait` cancels nothing.
+        _, waiting = await asyncio.wait([asyncio.wrap_future(writing)], timeout=self.patience)
+        if waiting:
+            self._overdue = writing
+            _log.warning("%s: %s: the disk does not answer; nobody waits for it now", WARNING_ID, self.path)
 
     def forget(self, kept: Collection[str]) -> None:
         """Let go all rows but those of some tables, so that nothing of them can be read any more."""
         self.filled.intersection_update(kept)
+        self._behind.begin()
         self._thread.submit(self._forget, [name for name in self._tables if name not in kept])
 
     def begin(self) -> None:
@@ -117,7 +175,8 @@ class Database:
         if self._holders:
             return
         self._is_closing = True
-        self._thread.submit(self._close)
+        self._behind.begin()
+        self._thread.submit(self._end)
         self._thread.shutdown(wait=True)
 
     def _forget(self, names: list[str]) -> None:
@@ -125,6 +184,9 @@ class Database:
             for name in names:
                 connection.execute(f"DELETE FROM {name}")
 
+        if self.failed:
+            self._forgotten.update(names)
+        self._drop_older()
         self._run(lambda connection: connection.execute("PRAGMA secure_delete = ON"))
         self._run(delete)
         # Somebody else may be reading: what is deleted is overwritten all the same.
@@ -133,21 +195,47 @@ class Database:
             self._connected().execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _run(self, work: Work[T]) -> T:
+        self._look_after()
         try:
             return self._transact(self._connected(), work)
         except (sqlite3.DatabaseError, OSError, _Foreign) as error:
             if self.path is None or self.failed:
                 raise
-            if (why := _unusable(error)) and not self._moved and self._move_aside(self.path, why):
+            if _unusable(error) and not self._moved and self._move_aside(self.path, error):
                 return self._run(work)
-            self._give_up(error)
+            self._go_away(error)
             return self._transact(self._connected(), work)
+
+    def _write(self, works: Sequence[Work[object]]) -> None:
+        """Work that nobody waits for. Never raises: one that fails leaves the others to theirs."""
+
+        def all_of_it(connection: sqlite3.Connection) -> None:
+            for work in works:
+                try:
+                    work(connection)
+                except (sqlite3.DatabaseError, OSError):
+                    raise
+                except Exception as error:
+                    _log.error("penumbra: something could not be remembered: %s", errors.place(error))
+
+        try:
+            self._run(all_of_it)
+        except Exception as error:
+            _log.error("penumbra: something could not be remembered: %s", errors.place(error))
+
+    def _look_after(self) -> None:
+        """Whether the file is still there, or is there again."""
+        if self.failed:
+            if time.monotonic() >= self._tried + self._pause:
+                self._come_back()
+        elif self.path is not None and self._inode is not None and self._inode != _inode(self.path):
+            self._was_removed(self.path)
 
     def _transact(self, connection: sqlite3.Connection, work: Work[T]) -> T:
         before = connection.total_changes
         with connection:
             result = work(connection)
-            more = connection.total_changes != before and self._eviction.run(connection)
+            more = connection.total_changes != before and self._evicted(connection)
         if more:
             self._evict_later()
         return result
@@ -158,12 +246,16 @@ class Database:
             return
         try:
             with connection:
-                more = self._eviction.run(connection)
+                more = self._evicted(connection)
         except (sqlite3.DatabaseError, OSError):
             # The next piece of work will meet it, and knows what to do.
             return
         if more:
             self._evict_later()
+
+    def _evicted(self, connection: sqlite3.Connection) -> bool:
+        """Let go a step of what has to. Whether there is more."""
+        return self._eviction.run(connection, _AWAY_BYTES if self.failed else None)
 
     def _evict_later(self) -> None:
         if not self._is_closing:
@@ -180,7 +272,7 @@ class Database:
 
     def _opened(self) -> sqlite3.Connection:
         """SQLite waits for nobody where the kind of journal changes, as two first starts at once do it."""
-        limit = time.monotonic() + _BUSY_MILLISECONDS / 1000
+        limit = time.monotonic() + (0 if self._is_returning else _BUSY_START)
         while True:
             try:
                 return self._open()
@@ -191,13 +283,17 @@ class Database:
 
     def _open(self) -> sqlite3.Connection:
         if self.path is None or self.failed:
-            connection = sqlite3.connect(":memory:", check_same_thread=False)
-        else:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = open_private(self.path, os.O_CREAT | os.O_RDWR)
-            make_private(descriptor)
-            os.close(descriptor)
-            connection = sqlite3.connect(self.path, check_same_thread=False)
+            return self._prepared(sqlite3.connect(":memory:", check_same_thread=False))
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = open_private(self.path, os.O_CREAT | os.O_RDWR)
+        make_private(descriptor)
+        os.close(descriptor)
+        connection = self._prepared(sqlite3.connect(self.path, check_same_thread=False))
+        self._inode = _inode(self.path)
+        return connection
+
+    def _prepared(self, connection: sqlite3.Connection) -> sqlite3.Connection:
+        """As it has to be, with what is in it looked at. Closed, where that raises."""
         try:
             connection.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
@@ -207,9 +303,12 @@ class Database:
             log = min(_LOG_BYTES, self._eviction.max_bytes // _LOG_SHARE)
             connection.execute(f"PRAGMA journal_size_limit = {log}")
             connection.execute(f"PRAGMA wal_autocheckpoint = {log // pragma(connection, 'page_size')}")
-            with connection:
-                connection.execute(f"PRAGMA application_id = {APPLICATION}")
-                connection.execute(f"PRAGMA user_version = {VERSION}")
+            marks = (("application_id", APPLICATION), ("user_version", VERSION))
+            # Somebody else may be writing.
+            if any(pragma(connection, name) != value for name, value in marks):
+                with connection:
+                    for name, value in marks:
+                        connection.execute(f"PRAGMA {name} = {value}")
         except BaseException:
             connection.close()
             raise
@@ -217,7 +316,7 @@ class Database:
 
     def _create(self, connection: sqlite3.Connection) -> None:
         with connection:
-            for name in tuple(self._tables):
+            for name in (*self._tables,):
                 connection.execute(
                     f"CREATE TABLE IF NOT EXISTS {name} "
                     "(key BLOB PRIMARY KEY, used INTEGER NOT NULL, record BLOB NOT NULL) WITHOUT ROWID"
@@ -232,10 +331,10 @@ class Database:
         application, version = (pragma(connection, name) for name in ("application_id", "user_version"))
         there = tables(connection)
         connection.rollback()
-        if application not in (0, APPLICATION) or (application == 0 and not there <= set(self._tables)):
+        if application not in (0, APPLICATION) or (application == 0 and not there <= self._tables.keys()):
             raise _Foreign("it is another program's")
         if version > VERSION:
-            raise _Foreign("it is a later release's")
+            raise _Readable("it is a later release's")
         if there and version < _SEALED:
             _empty(connection, there)
         elif version < VERSION:
@@ -243,36 +342,120 @@ class Database:
         if pragma(connection, "page_count") * pragma(connection, "page_size") <= _CHECKED_BYTES:
             (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             if verdict != "ok":
-                raise _Foreign("it is damaged")
+                raise _Readable("it is damaged")
 
-    def _move_aside(self, path: Path, why: str) -> bool:
+    def _move_aside(self, path: Path, error: Exception) -> bool:
         """Whether the file is out of the way, so that a new one can be begun."""
         self._close()
         self._moved = True
         aside = path.with_name(f"{path.name}.{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}")
         try:
-            if not os.path.lexists(aside):
-                for end in ("", "-wal", "-shm"):
-                    if os.path.lexists(f"{path}{end}"):
-                        os.rename(f"{path}{end}", f"{aside}{end}")
-                _log.warning("%s: %s: %s; it is %s now, and a new one begins", MOVED_ID, path, why, aside)
-                return True
-        except OSError as error:
-            _log.warning("%s: %s: %s", WARNING_ID, path, error)
-        return False
+            if os.path.lexists(aside):
+                return False
+            for end in ("", "-wal", "-shm"):
+                if os.path.lexists(f"{path}{end}"):
+                    os.rename(f"{path}{end}", f"{aside}{end}")
+        except OSError as failure:
+            _log.warning("%s: %s: %s", WARNING_ID, path, failure)
+            return False
+        why = _unusable(error)
+        _log.warning("%s: %s: %s; it is %s now, and a new one begins", MOVED_ID, path, why, aside)
+        if not isinstance(error, _Foreign) or isinstance(error, _Readable):
+            with closing(sqlite3.connect(aside)) as file:
+                self.older = OlderRows.copied(file)
+        self.files += 1
+        return True
 
-    def _give_up(self, error: Exception) -> None:
+    def _was_removed(self, path: Path) -> None:
+        """The file that is open has gone. There may be another one in its place, whose log SQLite would take
+        along (with Python 3.11 it does)."""
+        connection, self._connection, self._inode = self._connection, None, None
+        self._created = set()
+        self._drop_older()
+        if connection is not None:
+            self.older = OlderRows.copied(connection)
+            if sys.version_info >= (3, 12):
+                connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE)
+            connection.close()
+        self.files += 1
+        _log.warning("%s: %s: it was removed; a new one begins", MOVED_ID, path)
+
+    def _go_away(self, error: Exception) -> None:
+        """Memory takes over. The file is tried again, unless it will never be of use."""
+        self._file, self._connection = self._connection, None
+        self._created = set()
         self.failed = True
-        self._close()
+        self._tried, self._pause = time.monotonic(), math.inf if _unusable(error) else _FIRST_PAUSE
+        # Of one that was removed, and no other came in its place, the copy goes on being read.
+        if self._file is not None:
+            self._drop_older()
+            self.older = OlderRows(self._file)
+        elif self.older is None and self.path is not None and not _unusable(error):
+            self.older = OlderRows.lying(self.path)
         _log.warning(
-            "%s: %s: %s; decisions live in memory until the next start", WARNING_ID, self.path, error
+            "%s: %s: %s; what is new lives in memory until it can be written", WARNING_ID, self.path, error
         )
 
+    def _come_back(self) -> None:
+        """Write what is new into the file, if that can be done again."""
+        memory, created = self._connected(), self._created
+        self.failed, self._connection, self._created = False, self._file, set()
+        self._is_returning = True
+        try:
+            count = self._write_new(memory, created)
+        except (sqlite3.DatabaseError, OSError, _Foreign):
+            self._file, self._connection, self._created = self._connection, memory, created
+            self.failed = True
+            self._tried, self._pause = time.monotonic(), min(2 * self._pause, _LONGEST_PAUSE)
+            if self._file is not None and not self._forgotten:
+                self._drop_older()
+                self.older = OlderRows(self._file)
+            return
+        finally:
+            self._is_returning = False
+        memory.close()
+        self._drop_older()
+        self._file = None
+        self._forgotten.clear()
+        _log.warning("%s: %s: it can be written again, and %s rows were", WARNING_ID, self.path, f"{count:,}")
+
+    def _write_new(self, memory: sqlite3.Connection, created: Collection[str]) -> int:
+        """Into the file. How many rows."""
+        file = self._connected()
+        file.execute(f"PRAGMA busy_timeout = {_BUSY_AWAY_MILLISECONDS}")
+        with file:
+            for name in self._forgotten:
+                file.execute(f"DELETE FROM {name}")
+            count = older_rows.carry_over(memory, file, {name: self._tables[name] for name in created})
+        file.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
+        return count
+
+    def _drop_older(self) -> None:
+        if self.older is not None:
+            self.older.close()
+        self.older = None
+
+    def _end(self) -> None:
+        if self.failed:
+            self._come_back()
+        self._close()
+
     def _close(self) -> None:
-        if self._connection is not None:
-            connection, self._connection = self._connection, None
-            self._created.clear()
-            connection.close()
+        self._drop_older()
+        for connection in (self._connection, self._file):
+            if connection is not None:
+                connection.close()
+        self._connection = self._file = self._inode = None
+        self._created = set()
+
+
+def _inode(path: Path) -> tuple[int, int] | None:
+    """Which file it is; None: there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _unusable(error: Exception) -> str:

@@ -41,12 +41,16 @@ class Eviction:
         """Watch a table from now on. Without that its rows leave only beyond the size."""
         self._lifetimes[table] = lifetime
 
-    def run(self, connection: sqlite3.Connection) -> bool:
-        """Let go what has to, in one step, within the transaction under way. Whether there is more."""
+    def run(self, connection: sqlite3.Connection, at_most: int | None = None) -> bool:
+        """Let go what has to, in one step, within the transaction under way. Whether there is more.
+
+        `at_most`: bytes that may stay, if less than usual.
+        """
         expired = [
             self._expire(connection, table, lifetime) for table, lifetime in tuple(self._lifetimes.items())
         ]
-        return self._shrink(connection) or _STEP_ROWS in expired
+        most = self.max_bytes if at_most is None else min(self.max_bytes, at_most)
+        return self._shrink(connection, most) or _STEP_ROWS in expired
 
     @staticmethod
     def _expire(connection: sqlite3.Connection, table: str, lifetime: Lifetime) -> int:
@@ -54,9 +58,9 @@ class Eviction:
         begin = int(lifetime.begin())
         return connection.execute(f"DELETE FROM {table} WHERE key IN ({rows})", (begin,)).rowcount
 
-    def _shrink(self, connection: sqlite3.Connection) -> bool:
+    def _shrink(self, connection: sqlite3.Connection, max_bytes: int) -> bool:
         size = pragma(connection, "page_size")
-        most, pages = self.max_bytes // size, pragma(connection, "page_count")
+        most, pages = max_bytes // size, pragma(connection, "page_count")
         if pages <= most:
             return False
         removed = 0

@@ -6,10 +6,11 @@ sums, whatever their names, so that a release can write sums that another one do
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from functools import partial
@@ -19,9 +20,11 @@ from typing import Any
 import orjson
 import zstandard
 
+from penumbra.store import read_only
 from penumbra.store.database import Database
 from penumbra.store.eviction import Lifetime
 from penumbra.store.seal import Seal
+from penumbra.store.steady_time import Clock
 from penumbra.store.table import compress, decompress
 
 TABLE = "history"
@@ -38,13 +41,14 @@ Tree = dict[str, Any]
 
 
 class History:
-    """Rows by day. `clock` gives seconds since 1970."""
+    """Rows by day. `steady`: by what rows grow old; None: by the same clock."""
 
-    def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, database: Database, clock: Clock = time.time, steady: Clock | None = None) -> None:
         self._database = database
         self._seal = database.seal(TABLE)
         self._clock = clock
-        database.add(TABLE, Lifetime(lambda: clock() - DAYS * _SECONDS_A_DAY, leaves_last=True))
+        now = steady or clock
+        database.add(TABLE, Lifetime(lambda: now() - DAYS * _SECONDS_A_DAY, leaves_last=True), self._merged)
 
     def today(self) -> str:
         """The day as rows name it: the user's own."""
@@ -58,7 +62,27 @@ class History:
     def last(self, count: int) -> Future[dict[str, Tree]]:
         """The records of the last days that have one, by day, the latest last."""
         names = days(self._clock(), count)
-        return self._database.submit(lambda connection: read(connection, self._database.key, names))
+        return self._database.submit(partial(self._last, names))
+
+    def _last(self, names: Sequence[str], connection: sqlite3.Connection) -> dict[str, Tree]:
+        older = self._database.older
+        days = read(connection, self._database.key, names)
+        before: dict[str, Tree] = (
+            older.read(lambda file: read(file, self._database.key, names), {}) if older is not None else {}
+        )
+        both = {name: added_up(before.get(name, {}), days.get(name, {})) for name in names}
+        return {name: record for name, record in both.items() if record}
+
+    def _merged(self, key: bytes, first: bytes, second: bytes) -> bytes:
+        """The records of a day, of which the second was written while the file could not be."""
+        trees = [
+            orjson.loads(decompress(data))
+            for record in (first, second)
+            if (data := self._seal.open(key, record)) is not None
+        ]
+        record = functools.reduce(added_up, trees, Tree())
+        _bound(record.setdefault("conversations", {}))
+        return self._seal.close(key, compress(orjson.dumps(record)))
 
     def _add(self, day: str, more: Tree, connection: sqlite3.Connection) -> None:
         # To wait for another process here, and not to fail where it has written in between.
@@ -87,7 +111,7 @@ def read(connection: sqlite3.Connection, key: bytes, names: Sequence[str]) -> di
 def read_file(path: Path, key: bytes, count: int) -> dict[str, Tree]:
     """The records of the last days in a database that this process does not have open. Raises
     sqlite3.Error."""
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=2)) as connection:
+    with closing(read_only.connect(path)) as connection:
         return read(connection, key, days(time.time(), count))
 
 

@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
-from cachetools import LRUCache
+from penumbra.store.recent_values import RecentValues
 
 V = TypeVar("V")
 _REFRESH_SECONDS = 3_600.0
@@ -39,14 +39,9 @@ class Schema(Generic[V]):
     leaves_last: bool = False
     """Beyond the size of the database, the rows of all other tables go first."""
     news: Callable[[V], News] = lambda value: News.NOTHING
-
-
-class Entry(NamedTuple, Generic[V]):
-    """What is in memory of a value."""
-
-    value: V
-    used: float
-    """When its last use was written."""
+    passes: Callable[[V], bool] = lambda value: False
+    """Of a value in memory: whether another proxy on the same file may well have put another one since. It is
+    read again where the latest is asked for."""
 
 
 class KeyedValues(ABC, Generic[V]):
@@ -60,7 +55,7 @@ class KeyedValues(ABC, Generic[V]):
         self._clock = clock
         self.refresh = min(_REFRESH_SECONDS, ttl / _REFRESHES_PER_TTL)
         """Seconds after which a use is written again."""
-        self._memory: LRUCache[bytes, Entry[V]] = LRUCache(schema.memory, self._weight)
+        self._memory: RecentValues[V] = RecentValues(schema.memory, schema.weigh)
 
     @abstractmethod
     async def get(self, keys: Iterable[bytes], *, latest: bool = False) -> dict[bytes, V]:
@@ -68,12 +63,14 @@ class KeyedValues(ABC, Generic[V]):
         another one since."""
 
     @abstractmethod
-    async def put(self, values: Mapping[bytes, V]) -> None:
-        """Keep values in the place of those that were there; returns when they are safe from a restart."""
+    async def put(self, values: Mapping[bytes, V], *, behind: bool = False) -> None:
+        """Keep values in the place of those that were there; returns when they are safe from a restart.
+        `behind`: whoever asks for them finds them at once, and when they are safe, `Stores.written` tells."""
 
     @abstractmethod
     async def add(self, values: Mapping[bytes, V]) -> None:
-        """Keep values where there is none; what is there stays, and was used. For what is not in memory."""
+        """Keep values where there is none; what is there stays, and was used. For what is not in memory. When
+        they are safe from a restart, `Stores.written` tells."""
 
     @abstractmethod
     async def settle(
@@ -81,8 +78,9 @@ class KeyedValues(ABC, Generic[V]):
     ) -> bool:
         """Keep values where nobody else was first; those of `over` take the place of what was there.
 
-        Whether all of them hold. If not, what holds under these keys is found by `get`. `unasked`: they were
-        made for a time in which nobody can be asked: they hold where nothing can be written, too.
+        Whether all of them hold. If not, what holds under these keys is found by `get`. When they are safe
+        from a restart, `Stores.written` tells. `unasked`: they were made for a time in which nobody can be
+        asked: they hold where nothing can be written, too.
         """
 
     @abstractmethod
@@ -104,12 +102,7 @@ class KeyedValues(ABC, Generic[V]):
     def forget(self, keys: Iterable[bytes]) -> None:
         """Others have put other values under these keys: nothing in memory holds."""
         for key in keys:
-            self._memory.pop(key, None)
+            self._memory.pop(key)
 
     def _remember(self, key: bytes, value: V, used: float) -> None:
-        if self._schema.memory:
-            self._memory[key] = Entry(value, used)
-
-    def _weight(self, entry: Entry[V]) -> int:
-        # A larger one than all of the memory is kept too, as the only one.
-        return min(self._schema.weigh(entry.value), self._schema.memory)
+        self._memory.put(key, value, used)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
-_FIRST_PAUSE = 0.25
+_FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 5.0
 _HEARING = 1.5
 """Seconds after which every proxy hears again what others tell."""

@@ -14,7 +14,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-_NONCE_BYTES = 12
+NONCE_BYTES = 12
+"""Random ones, with which a sealed record begins."""
 
 
 class Seal:
@@ -27,13 +28,13 @@ class Seal:
 
     def close(self, row: bytes, record: bytes) -> bytes:
         """A record as it is written into a row."""
-        nonce = os.urandom(_NONCE_BYTES)
+        nonce = os.urandom(NONCE_BYTES)
         return nonce + self._cipher.encrypt(nonce, record, self._bound(row))
 
     def open(self, row: bytes, data: bytes) -> bytes | None:
         """The record in a row; None if it was not written there with this key."""
         try:
-            return self._cipher.decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], self._bound(row))
+            return self._cipher.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], self._bound(row))
         except (InvalidTag, ValueError, TypeError):
             return None
 

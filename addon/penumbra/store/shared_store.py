@@ -12,7 +12,7 @@ import hashlib
 import logging
 import time
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
@@ -26,7 +26,7 @@ from redis.backoff import NoBackoff
 
 from penumbra.errors import one_line
 from penumbra.store.outage import Outage, Reach
-from penumbra.store.seal import Seal
+from penumbra.store.seal import NONCE_BYTES, Seal
 from penumbra.store.store_key import SharedPlace
 from penumbra.store.store_news import Rows, StoreNews
 
@@ -46,6 +46,16 @@ _MOST_OWED = 64_000_000
 """Bytes; beyond it the oldest are forgotten."""
 _PAID_AT_ONCE = 200
 _ROW_BYTES = 100
+_SECONDS_BEHIND = 0.005
+_TAKE_BACK = """
+for number, name in ipairs(KEYS) do
+  local nonce, former = ARGV[2 * number], ARGV[2 * number + 1]
+  if redis.call('GETRANGE', name, 0, #nonce - 1) == nonce then
+    if former == '' then redis.call('DEL', name) else redis.call('SET', name, former, 'PX', ARGV[1]) end
+  end
+end
+"""
+"""Each record begins with random bytes of its own: another proxy's is never taken for it."""
 _FAILURES = (exceptions.RedisError, OSError, TimeoutError, EOFError)
 _log = logging.getLogger(__name__)
 Command = tuple[Any, ...]
@@ -89,6 +99,8 @@ class _Batch:
 
     done: asyncio.Future[list[Any] | None]
     commands: list[Command] = field(default_factory=list)
+    behind: list[Command] = field(default_factory=list)
+    """What goes out behind them if no answer comes."""
 
 
 class SharedStore:
@@ -198,18 +210,30 @@ class SharedStore:
         return await self._ask([("PEXPIRE", name, milliseconds) for name in names])
 
     async def write(
-        self, *, put: Sequence[Row] = (), add: Sequence[Row] = (), news: Rows = ()
+        self,
+        *,
+        put: Sequence[Row] = (),
+        add: Sequence[Row] = (),
+        news: Rows = (),
+        former: Mapping[bytes, bytes] | None = None,
     ) -> list[bool] | None:
         """Put rows in the place of those that are there, and add those that are not. Of the latter, whether.
 
-        None: it could not be done, or nobody knows. `news`: what other proxies are told.
+        None: it could not be done, or nobody knows. `news`: what other proxies are told. `former`: it is to
+        hold only if that is known; if not, it is taken back, and where rows were put, these records by name
+        stand again.
         """
         publish = [self.news.command(news)] if news else []
         if not self.is_whole:
             # A full store still tells.
             await self._ask(publish)
             return None
-        replies = await self._ask([*(row.add() for row in add), *(row.put() for row in put), *publish])
+        behind = []
+        if former is not None and (back := [*add, *(row for row in put if row.name in former)]):
+            behind = [_taking_back(back, former), self.news.retraction([name for name, _ in news])]
+        replies = await self._ask(
+            [*(row.add() for row in add), *(row.put() for row in put), *publish], behind
+        )
         return None if replies is None else [reply is not None for reply in replies[: len(add)]]
 
     def owe(self, rows: Sequence[Row], *, over: bool) -> None:
@@ -230,8 +254,9 @@ class SharedStore:
 
     # Asking
 
-    async def _ask(self, commands: Sequence[Command]) -> list[Any] | None:
-        """A reply for each; None if there is none for one of them."""
+    async def _ask(self, commands: Sequence[Command], behind: Sequence[Command] = ()) -> list[Any] | None:
+        """A reply for each; None if there is none for one of them. Then the store is told what stands
+        `behind`, if it was told the commands."""
         if self.outage.reach is Reach.AWAY:
             return None
         if not commands:
@@ -244,11 +269,15 @@ class SharedStore:
         batch = self._waiting[-1]
         start = len(batch.commands)
         batch.commands += commands
+        batch.behind += behind
         replies = await asyncio.shield(batch.done)
         if replies is None:
             return None
         own = replies[start : start + len(commands)]
-        return None if any(isinstance(reply, Exception) for reply in own) else own
+        if not any(isinstance(reply, Exception) for reply in own):
+            return own
+        await self._ask(behind)
+        return None
 
     def _flush(self) -> None:
         while self._waiting and self._lanes < _LANES:
@@ -258,7 +287,7 @@ class SharedStore:
     async def _send(self, batch: _Batch) -> None:
         replies = None
         try:
-            replies = await self._replies(batch.commands)
+            replies = await self._replies(batch.commands, behind=batch.behind)
         except _FAILURES as error:
             self._fail(Reach.AWAY, _why(error))
         finally:
@@ -267,7 +296,9 @@ class SharedStore:
                 batch.done.set_result(replies)
             self._flush()
 
-    async def _replies(self, commands: Sequence[Command], seconds: float = SECONDS) -> list[Any]:
+    async def _replies(
+        self, commands: Sequence[Command], seconds: float = SECONDS, behind: Sequence[Command] = ()
+    ) -> list[Any]:
         """Raises what `_FAILURES` says."""
         sent = sum(len(part) for command in commands for part in command if isinstance(part, bytes))
         seconds += sent * _SECONDS_A_BYTE + len(commands) * _SECONDS_A_COMMAND
@@ -275,7 +306,14 @@ class SharedStore:
         pipe = self._client.pipeline(transaction=False)
         for command in commands:
             pipe.execute_command(*command)
-        replies: list[Any] = await _within(seconds, pipe.execute(raise_on_error=False))
+        task: asyncio.Task[list[Any]] = asyncio.ensure_future(pipe.execute(raise_on_error=False))
+        try:
+            replies = await _within(seconds, task)
+        except TimeoutError:
+            await _send_behind(pipe.connection, behind)
+            raise
+        finally:
+            task.cancel()
         figures = self.figures
         figures.round_trips += 1
         figures.commands += len(commands)
@@ -363,18 +401,32 @@ class SharedStore:
         task.add_done_callback(self._tasks.discard)
 
 
-async def _within(seconds: float, work: Awaitable[T]) -> T:
+async def _within(seconds: float, task: asyncio.Task[T]) -> T:
     """Raises TimeoutError. Time in which this process did not come to look does not count."""
-    task = asyncio.ensure_future(work)
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
-    try:
-        for _ in range(_TICKS):
-            done, _pending = await asyncio.wait({task}, timeout=seconds / _TICKS)
-            if done:
-                return task.result()
-    finally:
-        task.cancel()
+    for _ in range(_TICKS):
+        done, _pending = await asyncio.wait({task}, timeout=seconds / _TICKS)
+        if done:
+            return task.result()
     raise TimeoutError(f"no answer within {seconds * 1000:.0f} ms")
+
+
+async def _send_behind(connection: Any, commands: Sequence[Command]) -> None:
+    """On the connection that did not answer, which is closed then: what was sent on it before is done before
+    them, whenever that is, and nothing is if that is not."""
+    if not commands or connection is None or not connection.is_connected:
+        return
+    sending = connection.send_packed_command(connection.pack_commands(commands), check_health=False)
+    with suppress(*_FAILURES):
+        await asyncio.wait_for(sending, _SECONDS_BEHIND)
+
+
+def _taking_back(rows: Sequence[Row], former: Mapping[bytes, bytes]) -> Command:
+    """Away with these very records, whatever else is there by then."""
+    milliseconds = max((row.milliseconds for row in rows), default=0)
+    pairs = ((row.record[:NONCE_BYTES], former.get(row.name, b"")) for row in rows)
+    parts = (part for pair in pairs for part in pair)
+    return "EVAL", _TAKE_BACK, len(rows), *(row.name for row in rows), milliseconds, *parts
 
 
 def _is_strange(reply: Any) -> bool:

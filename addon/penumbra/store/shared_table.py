@@ -52,31 +52,26 @@ class SharedTable(KeyedValues[V]):
         """See `KeyedValues.get`. While the store can't be reached, what memory has."""
         now = self._clock()
         keys = list(dict.fromkeys(keys))
-        found = {key: entry.value for key in keys if (entry := self._memory.get(key)) is not None}
-        stale = [key for key in found if now - self._memory[key].used > self.refresh]
+        memory = self._memory.find(keys)
+        found = {key: entry.value for key, entry in memory.items()}
+        stale = [key for key, entry in memory.items() if now - entry.used > self.refresh]
         asked = keys if latest else list({*stale, *(key for key in keys if key not in found)})
         records = await self._store.read([self._named(key) for key in asked], self._milliseconds)
         if records is None:
-            published = (
-                (key, self._store.news.record(self._named(key))) for key in asked if key not in found
-            )
-            return found | self._unpacked({key: record for key, record in published if record})
+            told = {key: self._told(key) for key in asked if key not in found}
+            return found | self._unpacked({key: record for key, record in told.items() if record})
         there = {key: record for key, record in zip(asked, records, strict=True) if record is not None}
         # A full store has not got what other proxies have told.
         for key in asked:
-            if (
-                key not in there
-                and key not in found
-                and (record := self._store.news.record(self._named(key)))
-            ):
+            if key not in there and key not in found and (record := self._told(key)):
                 there[key] = record
         for key, value in (await self._worked(len(there), lambda: self._unpacked(there))).items():
             found[key] = value
             self._remember(key, value, now)
         return found
 
-    async def put(self, values: Mapping[bytes, V]) -> None:
-        """See `KeyedValues.put`; what can't be written now is owed."""
+    async def put(self, values: Mapping[bytes, V], *, behind: bool = False) -> None:
+        """See `KeyedValues.put`: never behind, for others may ask; what can't be written now is owed."""
         if values:
             self.note(values)
             rows = await self._rows(values)
@@ -108,7 +103,10 @@ class SharedTable(KeyedValues[V]):
             return True
         first = [key for key in values if key not in over]
         rows = dict(zip(values, await self._rows(values), strict=True))
-        if unasked and not self._store.is_whole:
+        former = {row.name: row.record for row in await self._held(over)}
+        if not self._store.is_whole:
+            if not unasked:
+                return False
             self.note(values)
             self._late(values)
             doubtful = [key for key in values if key in over or key in self._doubtful]
@@ -119,9 +117,12 @@ class SharedTable(KeyedValues[V]):
             add=[rows[key] for key in first],
             put=[*(rows[key] for key in values if key in over), *self._mark()],
             news=self._news(values, rows.values()),
+            former=former,
         )
         if added is None:
-            await self._doubt(values)
+            # It may have been written, and won't be sent: what memory has under a key is what holds.
+            self._doubtful.update(dict.fromkeys(values))
+            self._store.owe(await self._held(values), over=True)
             return False
         self._store.filled.add(self._name)
         self.note({key: value for key, value in values.items() if key in over})
@@ -138,11 +139,7 @@ class SharedTable(KeyedValues[V]):
 
     def elsewhere(self, keys: Iterable[bytes]) -> frozenset[bytes]:
         """See `KeyedValues.elsewhere`."""
-        return frozenset(
-            key
-            for key in keys
-            if key not in self._memory and self._store.news.record(self._named(key)) is not None
-        )
+        return frozenset(key for key in keys if key not in self._memory and self._told(key) is not None)
 
     def note(self, values: Mapping[bytes, V]) -> None:
         """See `KeyedValues.note`."""
@@ -172,11 +169,9 @@ class SharedTable(KeyedValues[V]):
         self._store.figures.conflicts += len(lost)
         return not lost
 
-    async def _doubt(self, values: Mapping[bytes, V]) -> None:
-        """It may have been written, and won't be sent: what memory has under a key is what holds."""
-        self._doubtful.update(dict.fromkeys(values))
-        held = {key: self._memory[key].value for key in values if key in self._memory}
-        self._store.owe(await self._rows(held), over=True)
+    async def _held(self, keys: Iterable[bytes]) -> list[Row]:
+        """What memory has."""
+        return await self._rows({key: entry.value for key, entry in self._memory.find(keys).items()})
 
     def _late(self, keys: Iterable[bytes]) -> None:
         """What was put into memory under these keys is not written yet."""
@@ -190,6 +185,10 @@ class SharedTable(KeyedValues[V]):
         self.forget(self._unwritten)
         self._unwritten.clear()
         self._doubtful.clear()
+
+    def _told(self, key: bytes) -> bytes | None:
+        """What proxies have told of a key; our own words too, which we took back."""
+        return None if key in self._doubtful else self._store.news.record(self._named(key))
 
     def _news(self, values: Mapping[bytes, V], rows: Iterable[Row]) -> list[tuple[bytes, bytes]]:
         """What other proxies are told of it."""

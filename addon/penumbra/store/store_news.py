@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -23,6 +23,7 @@ _ROW_BYTES = 200
 _LONGEST_NAME = 100
 """Bytes; ours are shorter."""
 _PAUSE = 1.0
+_RETRACTED = b"-"
 _DECODER = msgspec.msgpack.Decoder(list[tuple[bytes, bytes]])
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -39,10 +40,16 @@ class StoreNews:
         """What tells others."""
         return "PUBLISH", self._channel, _encode(rows)
 
+    def retraction(self, names: Iterable[bytes]) -> tuple[Any, ...]:
+        """What tells others that it is not so."""
+        return self.command([(name, _RETRACTED) for name in names])
+
     def note(self, rows: Rows) -> None:
         """Remember it here."""
         for name, record in rows:
-            if len(name) <= _LONGEST_NAME and _ROW_BYTES + len(record) < _MEMORY_BYTES:
+            if record == _RETRACTED:
+                self._rows.pop(name, None)
+            elif len(name) <= _LONGEST_NAME and _ROW_BYTES + len(record) < _MEMORY_BYTES:
                 self._rows[name] = record
 
     def record(self, name: bytes) -> bytes | None:

@@ -31,6 +31,7 @@ from penumbra.store.keyed_values import KeyedValues, Schema
 from penumbra.store.originals import Originals
 from penumbra.store.outage import Reach
 from penumbra.store.restorations import Restorations
+from penumbra.store.steady_time import STEADY
 from penumbra.store.table import Table
 from penumbra.store.trial import Trial
 
@@ -73,15 +74,19 @@ class Stores:
         self.exchanges: KeyedValues[PastResponse] = self._table(exchanges.SCHEMA, ttl)
         self.tool_calls: KeyedValues[MadeCall] = self._table(tool_calls.SCHEMA, ttl)
         self.restorations: Restorations = self._table(restorations.SCHEMA, ttl)
-        self.conversations = Conversations(self._table(conversations.SCHEMA, ttl))
+        self.conversations = Conversations(self._table(conversations.SCHEMA, ttl), time.time, STEADY)
         self.compressed: Compressed = self._table(compressed.SCHEMA, compressed_ttl)
         self.originals = Originals(
             self._table(originals.SCHEMA, originals_ttl),
             self._table(originals.CARRIED, carried_originals_ttl),
         )
         self.arms: Arms = self._table(arms.SCHEMA, ttl)
-        self.history = History(database)
-        self.trial = Trial(database)
+        self.history = History(database, time.time, STEADY)
+        self.trial = Trial(database, time.time, STEADY)
+
+    async def written(self) -> None:
+        """Returns when all that was put so far is safe from a restart."""
+        await self.database.written()
 
     @property
     def is_whole(self) -> bool:
@@ -126,7 +131,7 @@ class Stores:
 
     def _table(self, schema: Schema[V], ttl: float) -> KeyedValues[V]:
         if self.shared is None:
-            return Table(self.database, schema, ttl, time.time)
+            return Table(self.database, schema, ttl, time.time, STEADY)
         from penumbra.store.shared_table import SharedTable
 
         return SharedTable(self.shared, schema, ttl, time.time)

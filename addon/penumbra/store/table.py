@@ -8,21 +8,26 @@ reverse are done in the database's thread.
 from __future__ import annotations
 
 import sqlite3
+import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import TypeVar
 
 import msgspec
 import zstandard
 
+from penumbra.store import older_rows
 from penumbra.store.database import Database
 from penumbra.store.eviction import Lifetime
-from penumbra.store.keyed_values import Entry, KeyedValues, Schema
+from penumbra.store.keyed_values import KeyedValues, Schema
+from penumbra.store.older_rows import Row
+from penumbra.store.recent_values import Entry
+from penumbra.store.steady_time import Clock
 
 V = TypeVar("V")
-_BATCH = 400
-"""Keys of one look-up."""
+_VALUE, _USED = map(attrgetter, ("value", "used"))
 UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, zstandard.ZstdError, msgspec.MsgspecError)
 """What `Schema.unpack` raises of broken data."""
 
@@ -31,57 +36,82 @@ class Table(KeyedValues[V]):
     """On the database of this machine."""
 
     def __init__(
-        self, database: Database, schema: Schema[V], ttl: float, clock: Callable[[], float] = time.time
+        self,
+        database: Database,
+        schema: Schema[V],
+        ttl: float,
+        clock: Clock = time.time,
+        steady: Clock | None = None,
     ) -> None:
-        """`ttl`: seconds since the last use after which a value is gone."""
+        """`ttl`: seconds since the last use after which a value is gone, by `steady`; None: by `clock`.
+
+        `clock` says when a value is used.
+        """
         super().__init__(schema, ttl, clock)
         self._database = database
         self._seal = database.seal(schema.name)
+        self._files = database.files
         self._was_empty: bool | None = None
         """When the database was asked; None: it was not."""
-        database.add(schema.name, Lifetime(lambda: clock() - ttl, schema.leaves_last))
+        self._steady = steady or clock
+        database.add(schema.name, Lifetime(self._begin, schema.leaves_last))
 
     async def get(self, keys: Iterable[bytes], *, latest: bool = False) -> dict[bytes, V]:
-        """See `KeyedValues.get`: of proxies on one file, each goes by what it has in memory."""
+        """See `KeyedValues.get`: of proxies on one file, each goes by what it has in memory, but for what
+        passes."""
         now = self._clock()
-        found: dict[bytes, V] = {}
-        missing: list[bytes] = []
+        if self._files != self._database.files:
+            # Another file is in the place of the one that had what memory has.
+            self._files = self._database.files
+            known = {key: entry.value for key, entry in self._memory.items()}
+            self._database.submit(partial(self._write, known, now))
+        keys = list(dict.fromkeys(keys))
+        held = self._memory.find(keys)
+        passing: dict[bytes, Entry[V]] = {}
+        if latest:
+            passing = {key: entry for key, entry in held.items() if self._schema.passes(entry.value)}
+            held = {key: entry for key, entry in held.items() if key not in passing}
+        found: dict[bytes, V] = dict(zip(held, map(_VALUE, held.values()), strict=True))
+        missing = [key for key in keys if key not in held] if len(held) < len(keys) else []
         stale: list[bytes] = []
-        for key in dict.fromkeys(keys):
-            if (entry := self._memory.get(key)) is None:
-                missing.append(key)
-                continue
-            found[key] = entry.value
-            if now - entry.used > self.refresh:
-                self._memory[key] = Entry(entry.value, now)
-                stale.append(key)
+        if now - min(map(_USED, held.values()), default=now) > self.refresh:
+            stale = [key for key, entry in held.items() if now - entry.used > self.refresh]
+            for key in stale:
+                self._remember(key, found[key], now)
         if missing or stale:
             read = await self._database.run(partial(self._read, missing, stale, now))
-            for key, value in read.items():
+            for key in missing:
                 # Somebody may have put another one meanwhile.
                 newer = self._memory.get(key)
-                found[key] = value if newer is None else newer.value
-                if newer is None:
-                    self._remember(key, value, now)
+                if key in read and newer is passing.get(key):
+                    found[key] = read[key]
+                    self._remember(key, read[key], now)
+                elif newer is not None:
+                    found[key] = newer.value
         return found
 
-    async def put(self, values: Mapping[bytes, V]) -> None:
+    async def put(self, values: Mapping[bytes, V], *, behind: bool = False) -> None:
         """See `KeyedValues.put`."""
-        if values:
-            self.note(values)
-            await self._database.run(partial(self._write, dict(values), self._clock()))
+        if not values:
+            return
+        self.note(values)
+        write = partial(self._write, dict(values), self._clock())
+        if behind:
+            self._database.later(write)
+        else:
+            await self._database.run(write)
 
     async def add(self, values: Mapping[bytes, V]) -> None:
         """See `KeyedValues.add`."""
         if values:
             self._database.filled.add(self._name)
-            await self._database.run(partial(self._write_new, dict(values), self._clock()))
+            self._database.later(partial(self._write_new, dict(values), self._clock()))
 
     async def settle(
         self, values: Mapping[bytes, V], over: Collection[bytes] = (), *, unasked: bool = False
     ) -> bool:
         """See `KeyedValues.settle`."""
-        await self.put(values)
+        await self.put(values, behind=True)
         return True
 
     async def touch(self, keys: Sequence[bytes]) -> set[bytes]:
@@ -101,43 +131,58 @@ class Table(KeyedValues[V]):
     async def is_empty(self) -> bool:
         """See `KeyedValues.is_empty`."""
         if self._was_empty is None:
-            query = f"SELECT 1 FROM {self._name} LIMIT 1"
-            row = await self._database.run(lambda connection: connection.execute(query).fetchone())
-            self._was_empty = row is None
+            self._was_empty = not await self._database.run(self._has_rows)
         # Another table of the name on the same database may have been filled since.
         return self._was_empty and self._name not in self._database.filled
 
     # In the database's thread
+
+    def _begin(self) -> float:
+        """What was used before that is gone."""
+        return self._steady() - self._ttl
+
+    def _has_rows(self, connection: sqlite3.Connection) -> bool:
+        def look(connection: sqlite3.Connection) -> bool:
+            return connection.execute(f"SELECT 1 FROM {self._name} LIMIT 1").fetchone() is not None
+
+        older = self._database.older
+        return look(connection) or (older is not None and older.read(look, False))
 
     def _read(
         self, missing: Sequence[bytes], stale: Sequence[bytes], now: float, connection: sqlite3.Connection
     ) -> dict[bytes, V]:
         values: dict[bytes, V] = {}
         used = [(int(now), key) for key in stale]
-        for start in range(0, len(missing), _BATCH):
-            batch = missing[start : start + _BATCH]
-            marks = ",".join("?" * len(batch))
-            query = f"SELECT key, used, record FROM {self._name} WHERE used >= ? AND key IN ({marks})"
-            for key, last, record in connection.execute(query, (now - self._ttl, *batch)).fetchall():
-                try:
-                    if (data := self._seal.open(key, record)) is None:
-                        continue
-                    values[key] = self._schema.unpack(data)
-                except UNREADABLE:
+        there = list(older_rows.find(connection, self._name, missing, self._begin()))
+        for key, last, record in [*there, *self._moved(missing, there, connection)]:
+            try:
+                if (data := self._seal.open(key, record)) is None:
                     continue
-                if now - last > self.refresh:
-                    used.append((int(now), key))
+                values[key] = self._schema.unpack(data)
+            except UNREADABLE:
+                continue
+            if now - last > self.refresh:
+                used.append((int(now), key))
         if used:
             connection.executemany(f"UPDATE {self._name} SET used = ? WHERE key = ?", used)
         return values
 
+    def _moved(
+        self, keys: Sequence[bytes], there: Sequence[Row], connection: sqlite3.Connection
+    ) -> list[Row]:
+        """What an older file has of that which is not there: it is from now on."""
+        if self._database.older is None or len(there) == len(keys):
+            return []
+        known = {key for key, _, _ in there}
+        rest = [key for key in keys if key not in known]
+        rows = self._database.older.find(self._name, rest, self._begin())
+        older_rows.write(connection, self._name, rows)
+        return rows
+
     def _touch(self, keys: Sequence[bytes], now: float, connection: sqlite3.Connection) -> set[bytes]:
-        there: dict[bytes, float] = {}
-        for start in range(0, len(keys), _BATCH):
-            batch = keys[start : start + _BATCH]
-            marks = ",".join("?" * len(batch))
-            query = f"SELECT key, used FROM {self._name} WHERE used >= ? AND key IN ({marks})"
-            there.update(connection.execute(query, (now - self._ttl, *batch)).fetchall())
+        rows = list(older_rows.find(connection, self._name, keys, self._begin(), "''"))
+        rows += self._moved(keys, rows, connection)
+        there = {key: used for key, used, _ in rows}
         stale = [(int(now), key) for key, used in there.items() if now - used > self.refresh]
         if stale:
             connection.executemany(f"UPDATE {self._name} SET used = ? WHERE key = ?", stale)
@@ -145,14 +190,14 @@ class Table(KeyedValues[V]):
 
     def _write(self, values: Mapping[bytes, V], now: float, connection: sqlite3.Connection) -> None:
         rows = [(key, int(now), self._packed(key, value)) for key, value in values.items()]
-        connection.executemany(f"INSERT OR REPLACE INTO {self._name} VALUES (?, ?, ?)", rows)
+        older_rows.write(connection, self._name, rows)
 
     def _write_new(self, values: Mapping[bytes, V], now: float, connection: sqlite3.Connection) -> None:
         touch = f"UPDATE {self._name} SET used = ? WHERE key = ? AND used >= ?"
         new = {
             key: value
             for key, value in values.items()
-            if not connection.execute(touch, (int(now), key, now - self._ttl)).rowcount
+            if not connection.execute(touch, (int(now), key, self._begin())).rowcount
         }
         self._write(new, now, connection)
 
@@ -160,14 +205,25 @@ class Table(KeyedValues[V]):
         return self._seal.close(key, self._schema.pack(value))
 
 
+class _Codecs(threading.local):
+    """Of one thread: to make one costs more than most texts."""
+
+    def __init__(self) -> None:
+        self.compressor = zstandard.ZstdCompressor(level=3)
+        self.decompressor = zstandard.ZstdDecompressor()
+
+
+_codecs = _Codecs()
+
+
 def compress(data: bytes) -> bytes:
     """For `pack`: zstd's default level."""
-    return zstandard.ZstdCompressor(level=3).compress(data)
+    return _codecs.compressor.compress(data)
 
 
 def decompress(data: bytes) -> bytes:
     """For `unpack`. Raises zstandard.ZstdError."""
-    return zstandard.ZstdDecompressor().decompress(data)
+    return _codecs.decompressor.decompress(data)
 
 
 def pack_text(text: str) -> bytes:

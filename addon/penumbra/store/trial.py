@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import closing
 from functools import partial
@@ -15,10 +15,12 @@ from pathlib import Path
 
 import orjson
 
+from penumbra.store import read_only
 from penumbra.store.database import Database
 from penumbra.store.eviction import Lifetime
 from penumbra.store.history import DAYS, Tree, added_up
 from penumbra.store.seal import Seal
+from penumbra.store.steady_time import Clock
 
 TABLE = "trial"
 MOST = 4_000
@@ -27,13 +29,14 @@ _SECONDS_A_DAY = 86_400.0
 
 
 class Trial:
-    """A row for each conversation, by a hash of it. `clock` gives seconds since 1970."""
+    """A row for each conversation, by a hash of it. `steady`: by what rows grow old; None: by `clock`."""
 
-    def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, database: Database, clock: Clock = time.time, steady: Clock | None = None) -> None:
         self._database = database
         self._seal = database.seal(TABLE)
         self._clock = clock
-        database.add(TABLE, Lifetime(lambda: clock() - DAYS * _SECONDS_A_DAY, leaves_last=True))
+        now = steady or clock
+        database.add(TABLE, Lifetime(lambda: now() - DAYS * _SECONDS_A_DAY, leaves_last=True), self._merged)
 
     def add(self, conversations: Mapping[bytes, Tree]) -> Future[None]:
         """Add to what they have come to: numbers are added, of texts the latest stays."""
@@ -41,7 +44,21 @@ class Trial:
 
     def all(self) -> Future[dict[bytes, Tree]]:
         """Every row."""
-        return self._database.submit(lambda connection: read(connection, self._database.key))
+        return self._database.submit(self._all)
+
+    def _all(self, connection: sqlite3.Connection) -> dict[bytes, Tree]:
+        older, key, before = self._database.older, self._database.key, dict[bytes, Tree]()
+        if older is not None:
+            before = older.read(lambda file: read(file, key), before)
+        now = read(connection, key)
+        return {name: added_up(before.get(name, {}), now.get(name, {})) for name in sorted({*before, *now})}
+
+    def _merged(self, key: bytes, first: bytes, second: bytes) -> bytes:
+        """The records of a conversation, of which the second was written while the file could not be."""
+        trees = dict(_opened([(key, first)], self._seal)).get(key, {})
+        return self._seal.close(
+            key, orjson.dumps(added_up(trees, dict(_opened([(key, second)], self._seal)).get(key, {})))
+        )
 
     def _add(self, conversations: Mapping[bytes, Tree], connection: sqlite3.Connection) -> None:
         # To wait for another process here, and not to fail where it has written in between.
@@ -67,12 +84,12 @@ def read(connection: sqlite3.Connection, key: bytes) -> dict[bytes, Tree]:
 
 def read_file(path: Path, key: bytes) -> dict[bytes, Tree]:
     """The same of a database that this process does not have open. Raises sqlite3.Error."""
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=2)) as connection:
+    with closing(read_only.connect(path)) as connection:
         return read(connection, key)
 
 
-def _opened(rows: sqlite3.Cursor, seal: Seal) -> Iterator[tuple[bytes, Tree]]:
-    for key, sealed in rows.fetchall():
+def _opened(rows: Iterable[tuple[bytes, bytes]], seal: Seal) -> Iterator[tuple[bytes, Tree]]:
+    for key, sealed in rows:
         data = seal.open(key, sealed)
         try:
             record = orjson.loads(data) if data is not None else None

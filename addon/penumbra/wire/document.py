@@ -18,11 +18,9 @@ bytes that was read before, and what was made of it is not made again (`about`).
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -30,32 +28,18 @@ from msgspec import Raw
 
 from penumbra.wire.edits import Edit, Edits, edited
 from penumbra.wire.json_values import NotJson, decode, encode
-from penumbra.wire.raw_values import (
-    BRACE,
-    BRACKET,
-    QUOTE,
-    address_of,
-    following,
-    items_of,
-    known_value,
-    members_of,
-    starts_of,
-    value_of,
-)
+from penumbra.wire.parsed_text import ParsedText, arrays_of, known_beginning, objects_of
+from penumbra.wire.raw_values import BRACE, BRACKET, QUOTE, items_of, members_of
 from penumbra.wire.spelling import are_all_members, member_of, spelled
-from penumbra.wire.stand_ins import Fold, StandIn, StandIns, stepped
-from penumbra.wire.value_memory import KnownValue, ValueMemory
+from penumbra.wire.stand_ins import Fold, stepped
+from penumbra.wire.value_memory import Known, ValueMemory
 
 S = TypeVar("S")
 T = TypeVar("T")
 C = TypeVar("C", dict[str, Raw], list[Raw])
+_SHORT = 16
+"""Bytes."""
 _STRING = msgspec.json.Decoder(str)
-_objects_of, _arrays_of = attrgetter("objects"), attrgetter("arrays")
-_SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
-_MOST_LEVELS = 50
-"""How often the bytes of a document may be read, on average; its values lie so many levels deep."""
-_LEAST_OPENED = 8_000_000
-"""Bytes that may be read of any document, however small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,50 +59,42 @@ class Document:
 
     data: bytes
     edits: Edits = field(default_factory=Edits)
+    known: Known | None = field(default=None, repr=False)
+    """Values that are not read: `begun`."""
+    _parsed: ParsedText = field(init=False, repr=False)
     _structure: bytes = field(init=False, repr=False)
-    _base: int = field(init=False, repr=False)
     root: Raw = field(init=False, repr=False)
     _objects: dict[int, tuple[Raw, dict[str, Raw]]] = field(init=False, repr=False, default_factory=dict)
     _arrays: dict[int, tuple[Raw, list[Raw]]] = field(init=False, repr=False, default_factory=dict)
     """What was opened, by the identity of its value: a request is gone through more than once."""
-    _opened: int = field(init=False, repr=False, default=0)
-    """Bytes of all that was opened."""
     _made: dict[Callable[[Document], Any], Any] = field(init=False, repr=False, default_factory=dict)
-    _stand_ins: StandIns | None = field(init=False, repr=False, default=None)
     _remembered: Raw | None = field(init=False, repr=False, default=None)
-    """The array whose items they stand for."""
+    """The array whose items are read by a memory."""
     _amended: dict[int, tuple[int, Document]] = field(init=False, repr=False, default_factory=dict)
     """By the place where a value begins: where it ends, and what it reads as."""
 
-    def __post_init__(self) -> None:
+    @classmethod
+    def begun(cls, data: bytes, name: str, memory: ValueMemory | None, scope: bytes) -> Document:
+        """A document whose array of this name, at its top, may begin as one that a memory knows: then only
+        the rest is read, and it is remembered. Raises NotJson."""
+        known = None if memory is None else known_beginning(data, memory, scope)
+        if memory is None or known is None:
+            return cls(data)
         try:
-            self.data.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise NotJson(str(error)) from None
-        try:
-            self._open(self.data)
-        except msgspec.DecodeError as error:
-            # msgspec refuses escapes of lone surrogates, which JavaScript clients do send. They are
-            # masked with escapes of the same length, so that every place stays where it is.
-            masked, count = _SURROGATE_ESCAPE.subn(rb"\\uff", self.data)
-            if not count:
-                raise NotJson(str(error)) from None
-            try:
-                self._open(masked)
-            except msgspec.DecodeError as masked_error:
-                raise NotJson(str(masked_error)) from None
-        except RecursionError:
-            raise NotJson("nested too deeply") from None
+            document = cls(data, known=known)
+        except NotJson:
+            return cls(data)
+        array = document.members(document.root).get(name)
+        # Something has to stand behind the last comma.
+        if array is not None and document.items(array) and document.place(array)[0] == known.start - 1:
+            document.remember(array, memory, scope)
+        return document if document._parsed.stand_ins is not None else cls(data)
 
-    def _open(self, structure: bytes) -> None:
-        self._structure = structure
-        self._base = address_of(structure)
-        if structure[:1] == b"{" and structure[-1:] == b"}":
-            # Reading its members shows whether it is an object at all.
-            self.root = Raw(structure)
-            self.members(self.root)
-        else:
-            self.root = value_of(structure)
+    def __post_init__(self) -> None:
+        parsed = self._parsed = ParsedText(self.data, self.known)
+        self.root, self._structure = parsed.root, parsed.structure
+        if parsed.members is not None:
+            self._objects[id(self.root)] = (self.root, parsed.members)
 
     # Reading
 
@@ -135,32 +111,19 @@ class Document:
 
         To be called before the array is read.
         """
-        if array is None or self._structure is not self.data or self._amended:
+        if array is None or self._structure is not self.data or self._amended or array is self._remembered:
             return
-        start, end = self._own_place(array)
-        first, at = memory.first(scope, self.data, start + 1) if self.data[start] == BRACKET else ((), 0)
-        if first:
-            # Only what stands behind them is read.
-            rest = b"[" + self.data[at:end]
-            items, base, shift = items_of(rest), address_of(rest), at - 1
-        else:
-            items, rest, base, shift = self.items(array), self.data, self._base, 0
-        if not 0 < len(first) + len(items) <= memory.longest:
-            return
-        self._opened += end - start if first else 0
-        sources = [*(value.data for value in first), *map(bytes, items)]
-        starts = [*following(start + 1, first), *(shift + place for place in starts_of(items, rest, base))]
-        values, known_before = memory.of(scope, sources, known_value, first)
-        self._stand_ins = StandIns(values, starts, known_before, memory)
-        self._opened += sum([value.opened for value in values])
-        self._remembered = array
-        self._arrays[id(array)] = (array, [value.root for value in values])
+        roots = self._parsed.remember(array, memory, scope, self.items)
+        if roots is not None:
+            self._remembered = array
+            self._arrays[id(array)] = (array, roots)
 
     def starts(self, array: Raw | None) -> Sequence[int] | None:
         """Where the items of an array stand that a fold may go on with; None: it begins anew each time."""
-        if self._stand_ins is None or self._amended or array is not self._remembered:
+        stand_ins = self._parsed.stand_ins
+        if stand_ins is None or self._amended or array is not self._remembered:
             return None
-        return self._stand_ins.starts
+        return stand_ins.starts
 
     def folded(self, array: Raw | None, count: int, fold: Fold[S], step: Callable[[S, int], None]) -> S:
         """What a fold makes of the `count` items of an array. Where they are remembered it goes on from where
@@ -168,7 +131,7 @@ class Document:
 
         No places of the document may be in it.
         """
-        stand_ins = None if self._amended or array is not self._remembered else self._stand_ins
+        stand_ins = None if self._amended or array is not self._remembered else self._parsed.stand_ins
         if stand_ins is None or count != len(stand_ins.values):
             return stepped(fold.begin(), step, 0, count)
         return stand_ins.folded(fold, step)
@@ -178,18 +141,20 @@ class Document:
 
         What it makes is shared between requests: not to be changed. No places of the document may be in it.
         """
-        stand_ins = self._stand_ins
+        stand_ins = self._parsed.stand_ins
         if stand_ins is None:
             return make(self, value)
         known, key = stand_ins.by_root.get(id(value)), cast("Hashable", make)
-        if known is None and (stand_in := self._stand_in(value)) is not None:
+        if known is None and (stand_in := self._parsed.stand_in(value)) is not None:
             known, key = stand_in.known, (make, id(value))
         if known is None or id(known.root) in stand_ins.changed:
             return make(self, value)
-        if key in known.made:
-            made: T = known.made[key]
+        kept = known.made
+        if key in kept:
+            made: T = kept[key][1]
             return made
-        made = known.made.setdefault(key, make(self, value))
+        # With the value itself, so that its identity can't become another's.
+        made = kept.setdefault(key, (value, make(self, value)))[1]
         stand_ins.memory.grown(known)
         return made
 
@@ -204,7 +169,7 @@ class Document:
             return read[0].members(read[1])
         known = self._objects.get(id(value))
         if known is None:
-            known = self._objects[id(value)] = self._opened_in(value, _objects_of, members_of)
+            known = self._objects[id(value)] = self._parsed.open(value, objects_of, members_of)
         return known[1]
 
     def items(self, value: Raw | None) -> list[Raw]:
@@ -218,7 +183,7 @@ class Document:
             return read[0].items(read[1])
         known = self._arrays.get(id(value))
         if known is None:
-            known = self._arrays[id(value)] = self._opened_in(value, _arrays_of, items_of)
+            known = self._arrays[id(value)] = self._parsed.open(value, arrays_of, items_of)
         return known[1]
 
     def listed(self, value: Raw | None) -> list[Raw]:
@@ -241,33 +206,6 @@ class Document:
         pairs = json.loads(self.source(value), object_pairs_hook=list)
         return frozenset(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
 
-    def _opened_in(
-        self, value: Raw, kept: Callable[[KnownValue], dict[int, tuple[Raw, C]]], decode: Callable[[Raw], C]
-    ) -> tuple[Raw, C]:
-        """A container and what is in it, read: all of it, at every level that it lies at.
-
-        With the container itself, so that its identity can't become another's. Raises NotJson where that
-        would be far more than the document.
-        """
-        view = memoryview(value)
-        size = len(view)
-        # What is no container of this kind is not opened here, and what is empty holds nothing to remember.
-        if view[0] != (BRACE if kept is _objects_of else BRACKET) or size == 2:
-            return value, decode(value)
-        stand_in = self._stand_in(value)
-        opened = None if stand_in is None else kept(stand_in.known)
-        if opened is not None and id(value) in opened:
-            return opened[id(value)]
-        self._opened += size
-        if self._opened > max(_MOST_LEVELS * len(self.data), _LEAST_OPENED):
-            raise NotJson("nested too deeply")
-        if self._stand_ins is None or stand_in is None or opened is None:
-            return value, decode(value)
-        stand_in.known.opened += size
-        read = opened.setdefault(id(value), (value, decode(value)))
-        self._stand_ins.memory.grown(stand_in.known, len(read[1]))
-        return read
-
     def string(self, value: Raw | None) -> str | None:
         """The text of a string value; None if the value is absent or no string."""
         if value is None or not self.is_string(value):
@@ -283,11 +221,18 @@ class Document:
         """The value as Python objects, None if absent. For reading only: big numbers may lose digits."""
         return None if value is None else decode(self.source(value))
 
+    def says(self, value: Raw, short: Collection[bytes]) -> bool:
+        """Whether the bytes of a value, as `source`, are one of some short ones."""
+        if self._amended:
+            return self.source(value) in short
+        view = memoryview(value)
+        return len(view) <= _SHORT and bytes(view) in short
+
     def source(self, value: Raw) -> bytes:
         """The bytes of a value as they stand in the document, amended where something was."""
         if self._amended and (read := self._read_in(value))[0] is not self:
             return read[0].source(read[1])
-        start, end = self._own_place(value)
+        start, end = self._parsed.place(value)
         return self._as_amended(start, end) if self._amended else self.data[start:end]
 
     def contains(self, text: bytes) -> bool:
@@ -295,7 +240,7 @@ class Document:
 
         In items that are remembered it is looked for once.
         """
-        stand_ins = self._stand_ins
+        stand_ins = self._parsed.stand_ins
         if stand_ins is None or self._amended:
             return text in self.text()
         first, last = stand_ins.span
@@ -308,38 +253,23 @@ class Document:
     def place(self, value: Raw) -> tuple[int, int]:
         """Where a value stands: offsets of its first byte and of the byte after its last. What is part of an
         amended value stands where that stood."""
-        start, end = self._own_place(value)
+        start, end = self._parsed.place(value)
         if self._amended and not self._holds(start):
             return next((begin, stop) for begin, (stop, inner) in self._amended.items() if inner.has(value))
         return start, end
 
     def has(self, value: Raw) -> bool:
         """Whether a value is this document's."""
-        return self._holds(self._own_place(value)[0]) or any(
+        return self._holds(self._parsed.place(value)[0]) or any(
             inner.has(value) for _, inner in self._amended.values()
         )
 
     def _holds(self, start: int) -> bool:
         return 0 <= start < len(self.data)
 
-    def _own_place(self, value: Raw) -> tuple[int, int]:
-        address = address_of(value)
-        start = address - self._base
-        if not self._holds(start) and self._stand_ins is not None:
-            found = self._stand_ins.at(address)
-            if found is not None:
-                start = found.start + address - found.known.address
-        return start, start + len(memoryview(value))
-
-    def _stand_in(self, value: Raw) -> StandIn | None:
-        """The value of a memory whose bytes a value is made of; None: of no such."""
-        if self._stand_ins is None or self._holds((address := address_of(value)) - self._base):
-            return None
-        return self._stand_ins.at(address)
-
     def _read_in(self, value: Raw) -> tuple[Document, Raw]:
         """The document that a value is read in, and what it is there."""
-        start, _ = self._own_place(value)
+        start, _ = self._parsed.place(value)
         if not self._holds(start):
             owner = self._owner(value)
             return (self, value) if owner is self else owner._read_in(value)
@@ -348,7 +278,7 @@ class Document:
 
     def _owner(self, value: Raw) -> Document:
         """The document whose bytes a value is made of."""
-        if self._amended and not self._holds(self._own_place(value)[0]):
+        if self._amended and not self._holds(self._parsed.place(value)[0]):
             for _, inner in self._amended.values():
                 if inner.has(value):
                     return inner._owner(value)
@@ -400,9 +330,10 @@ class Document:
         """
         self._made.clear()
         owner = self._owner(value)
-        start, end = owner._own_place(value)
-        if owner._stand_ins is not None and (stand_in := owner._stand_in(value)) is not None:
-            owner._stand_ins.changed.add(id(stand_in.known.root))
+        start, end = owner._parsed.place(value)
+        stand_ins, stand_in = owner._parsed.stand_ins, owner._parsed.stand_in(value)
+        if stand_ins is not None and stand_in is not None:
+            stand_ins.changed.add(id(stand_in.known.root))
         inner = Document(data)
         for begin in [begin for begin in owner._amended if start < begin < end]:
             del owner._amended[begin]
@@ -444,7 +375,7 @@ class Document:
     def rewrite(self, value: Raw, data: bytes) -> None:
         """Put other JSON in the place of a value."""
         owner = self._owner(value)
-        owner.edits.append(Edit(*owner._own_place(value), data))
+        owner.edits.append(Edit(*owner._parsed.place(value), data))
 
     def append(self, array: Raw, item: bytes) -> None:
         """Add one item, already JSON, behind the last of an array."""
@@ -483,7 +414,7 @@ class Document:
     def remove_member(self, value: Raw) -> None:
         """Take out the member of an object that has this value, with its key and one comma."""
         owner = self._owner(value)
-        owner.edits.append(Edit(*member_of(owner._structure, *owner._own_place(value)), b""))
+        owner.edits.append(Edit(*member_of(owner._structure, *owner._parsed.place(value)), b""))
 
     def render(self) -> bytes:
         """The document with its edits; the very same object if there are none."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable
-from dataclasses import dataclass
+from operator import itemgetter
+from typing import NamedTuple
+
+_PLACE = itemgetter(0, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(NamedTuple):
     """Bytes `start` to `end` of the document become `data`. Equal start and end: an insertion."""
 
     start: int
@@ -46,12 +48,12 @@ class Edits(list[Edit]):
 
 def edited(data: bytes, edits: Iterable[Edit]) -> bytes:
     """A text with edits, in any order. Raises ValueError if some overlap."""
-    pieces: list[bytes] = []
-    at = 0
-    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
-        if edit.start < at:
-            raise ValueError(f"edits overlap at byte {edit.start}")
-        pieces += (data[at : edit.start], edit.data)
-        at = edit.end
-    pieces.append(data[at:])
+    pieces: list[bytes | memoryview] = []
+    at, text = 0, memoryview(data)
+    for start, end, new in sorted(edits, key=_PLACE):
+        if start < at:
+            raise ValueError(f"edits overlap at byte {start}")
+        pieces += (text[at:start], new)
+        at = end
+    pieces.append(text[at:])
     return b"".join(pieces)

@@ -41,11 +41,13 @@ def starts_of(items: list[Raw], data: bytes, base: int) -> Iterator[int]:
         at = start + len(memoryview(item))
 
 
-def following(start: int, values: Sequence[KnownValue]) -> Iterator[int]:
+def following(start: int, values: Sequence[KnownValue]) -> list[int]:
     """Where values stand of which the first does here, with a comma between two."""
+    starts: list[int] = []
     for value in values:
-        yield start
+        starts.append(start)
         start += len(value.data) + 1
+    return starts
 
 
 def known_value(key: Key) -> KnownValue:

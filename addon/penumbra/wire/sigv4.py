@@ -36,7 +36,8 @@ class Signable:
 
 
 def covers_body(headers: Mapping[str, str]) -> bool:
-    """Whether a request is signed in a way that forbids to change its body."""
+    """Whether a request is signed in a way that forbids to change its body. Names in lower case, or of a
+    mapping that makes no difference."""
     signed = headers.get("authorization", "").startswith("AWS4-")
     return signed and headers.get(_PAYLOAD) != _FREE
 

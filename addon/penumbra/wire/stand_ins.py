@@ -5,11 +5,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
 from penumbra.wire.value_memory import KnownValue, ValueMemory
 
 S = TypeVar("S")
+_LAST = 8
+_ROOT, _ADDRESS = attrgetter("root"), attrgetter("address")
 
 
 class StandIn(NamedTuple):
@@ -44,33 +47,58 @@ class StandIns:
         """`starts`: of the items; `known_before`: how many of the first values the memory had."""
         self.memory = memory
         self.values = tuple(values)
-        self.by_root = {id(value.root): value for value in values}
+        self.by_root = dict(zip(map(id, map(_ROOT, self.values)), self.values, strict=True))
         self.changed: set[int] = set()
         """Identities of roots that were amended since, and read differently."""
         self.starts = starts
         self.span = (starts[0], starts[-1] + len(values[-1].data))
         """Where they stand in the document."""
-        self._by_address: list[StandIn] = []
+        count = len(self.values)
+        self._often: tuple[int, ...] = (*range(min(2, count)), *range(max(2, count - _LAST), count))
+        """Indexes of the values that are looked at in every request: how it begins, and how it ends."""
+        self._order: list[int] = []
+        """Indexes of all, by address; empty: not needed so far."""
         self._addresses: list[int] = []
         self._old, self._new = memory.beginnings(self.values, known_before)
-        self._reading = len(self._old.values) if self._old is not None else 0
-        """Index of the value that was looked at last."""
+        reading = max(0, len(self._old.values) - 1) if self._old is not None else 0
+        self._reading = StandIn(self.values[reading], starts[reading])
+        """What was looked at last; at first, the last that was there a turn ago."""
+        self._next = reading + 1
+        """Index of the value behind it."""
+
+    def follow(self, head: bytes) -> None:
+        """Note what stands in front of all of them."""
+        if self._new is not None:
+            self.memory.keep_head(self._new, head)
 
     def at(self, address: int) -> StandIn | None:
         """Whose bytes an address is within; None: it is none of these."""
         # What is read is read in order, mostly from the first that is new.
-        for index in range(self._reading, min(self._reading + 2, len(self.values))):
-            if self.values[index].holds(address):
-                self._reading = index
-                return StandIn(self.values[index], self.starts[index])
-        if not self._by_address:
-            both = map(StandIn, self.values, self.starts)
-            self._by_address = sorted(both, key=lambda each: each.known.address)
-            self._addresses = [each.known.address for each in self._by_address]
-        place = bisect_right(self._addresses, address) - 1
-        if place < 0 or not (found := self._by_address[place]).known.holds(address):
+        reading = self._reading
+        if 0 <= address - reading.known.address < len(reading.known.data):
+            return reading
+        index = self._index(address)
+        if index is None:
             return None
-        return found
+        self._next = index + 1
+        self._reading = StandIn(self.values[index], self.starts[index])
+        return self._reading
+
+    def _index(self, address: int) -> int | None:
+        values, index = self.values, self._next
+        if index < len(values) and values[index].holds(address):
+            return index
+        for index in self._often:
+            if values[index].holds(address):
+                return index
+        if not self._order:
+            addresses = list(map(_ADDRESS, values))
+            self._order = sorted(range(len(addresses)), key=addresses.__getitem__)
+            self._addresses = sorted(addresses)
+        place = bisect_right(self._addresses, address) - 1
+        if place < 0 or not values[index := self._order[place]].holds(address):
+            return None
+        return index
 
     def folded(self, fold: Fold[S], step: Callable[[S, int], None]) -> S:
         """What a fold makes of all of them; it goes on where it stood behind the same values before. `step`

@@ -4,31 +4,47 @@ Clients send their whole conversation again with every request, so nearly every 
 What is remembered is a function of the bytes alone: without it all is the same, and slower. No scope meets
 what another one has sent, and what was not used for the longest time goes first. No scope takes more than
 half of the room, and no value more than an eighth: who sends a lot leaves room for the others.
+
+What was made of the first values together is enough to go on from; what was opened in each of them is looked
+at when they are new. So that goes first, and the values themselves only after all of it.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import time
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
+from operator import attrgetter
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import ref
 
 from msgspec import Raw
 
 _MOST = 64_000_000
-_ENTRY_BYTES = 8_000
-"""What an entry takes at least beside its bytes: its values, opened, and what was made of them."""
+_ENTRY_BYTES = 1_500
+"""What an entry takes beside its bytes."""
 _CONTAINER_BYTES = 300
 """What a container takes that was opened, or what was made of a value."""
-_VALUE_BYTES = 100
+_VALUE_BYTES = 200
 """What a value takes in a container, or a thing in a state."""
 _MOST_BEGINNINGS = 16
 """Of one scope."""
+_LAST = 3
+"""Of values that were never seen together, so many at the end may be others in the next document: clients
+move the marks of a cache from message to message."""
 _MOST_STATES = 2
 """Of what one fold makes of one beginning, given different things."""
 
+_IDLE_SECONDS = 1_800.0
+"""What nobody has used for so long goes: a conversation that has rested is read anew when it goes on."""
+_MARK_SECONDS = 60.0
+_MOST_LET_GO = 100
+"""Values at once, so that no request waits."""
+
+_COMMA = ord(",")
+_DATA, _KEPT, _KEY, _USED = map(attrgetter, ("data", "kept", "key", "used"))
 Key = tuple[bytes, bytes, int]
 """Scope, bytes, and how many values with these bytes stood in front of it."""
 
@@ -47,7 +63,9 @@ class KnownValue:
     arrays: dict[int, tuple[Raw, list[Raw]]] = field(default_factory=dict)
     """What was opened, by the identity of its value."""
     opened: int = 0
-    """Bytes of all that was opened."""
+    """Bytes of all that was ever opened; a container counts once."""
+    open: int = 0
+    """The same of what is there."""
     inside: int = 0
     """Bytes that all of it and what was made of it take, roughly."""
     made: dict[Hashable, Any] = field(default_factory=dict)
@@ -60,6 +78,18 @@ class KnownValue:
     """Of which it is the last."""
     next: ref[KnownValue] | None = None
     """What stood behind it the last time."""
+
+    def note_opened(self, size: int) -> int:
+        """A container of so many bytes is opened; how many more than ever before that makes."""
+        self.open += size
+        more = max(0, self.open - self.opened)
+        self.opened += more
+        return more
+
+    def close(self) -> None:
+        """Let go what was opened, and what was made. Who is reading it goes on with what he has."""
+        self.objects, self.arrays, self.made = {}, {}, {}
+        self.open = self.inside = 0
 
     def holds(self, address: int) -> bool:
         """Whether bytes are its own."""
@@ -77,10 +107,22 @@ class Beginning:
     """By what makes them: what was given beside the values, and the state, which is as it was behind the last
     of the values, and stays so."""
     weight: int = 0
+    head: bytes = b""
+    """What stood in front of the first value the last time; empty if that was long."""
 
     def state(self, key: Hashable, given: Hashable) -> Any:
         """None: there is none."""
         return next((state for of, state in self.states.get(key, ()) if of == given), None)
+
+
+class Known(NamedTuple):
+    """Known values that stand in a text one after the other, each with a comma behind."""
+
+    values: tuple[KnownValue, ...]
+    start: int
+    """Where the first begins."""
+    end: int
+    """Where the last comma ends."""
 
 
 @dataclass(slots=True)
@@ -89,6 +131,8 @@ class _Scope:
 
     known: OrderedDict[Key, KnownValue] = field(default_factory=OrderedDict)
     """What was used last stands last."""
+    opened: OrderedDict[Key, KnownValue] = field(default_factory=OrderedDict)
+    """Those in which something is, in the order in which it was put there."""
     beginnings: list[Beginning] = field(default_factory=list)
     """What was used last stands last."""
     bytes: int = 0
@@ -97,7 +141,7 @@ class _Scope:
 class ValueMemory:
     """Known values of all scopes. Safe between threads."""
 
-    def __init__(self, most: int = _MOST) -> None:
+    def __init__(self, most: int = _MOST, clock: Callable[[], float] = time.monotonic) -> None:
         """`most`: bytes that it may take, roughly."""
         self._most = most
         self.longest = most // 2 // _ENTRY_BYTES
@@ -106,7 +150,24 @@ class ValueMemory:
         self._scopes: dict[bytes, _Scope] = {}
         self._bytes = 0
         self._uses = 0
+        self._clock = clock
+        self._marks = deque[tuple[float, int]]()
+        """How many uses there had been at a time."""
         self._lock = Lock()
+
+    def begun(self, scope: bytes, data: bytes) -> Known | None:
+        """The known values that a text has behind the very bytes that stood in front of them before."""
+        with self._lock:
+            held = self._scopes.get(scope)
+            heads = (
+                {} if held is None else {each.head: None for each in reversed(held.beginnings) if each.head}
+            )
+        for head in heads:
+            if data.startswith(head):
+                values, end = self.first(scope, data, len(head))
+                if values:
+                    return Known(values, len(head), end)
+        return None
 
     def first(self, scope: bytes, data: bytes, at: int) -> tuple[tuple[KnownValue, ...], int]:
         """Known values that stand in a text one after the other from an offset on, each with a comma behind,
@@ -115,11 +176,12 @@ class ValueMemory:
             held = self._scopes.get(scope)
             listed = [] if held is None else [beginning.values for beginning in reversed(held.beginnings)]
         best: tuple[tuple[KnownValue, ...], int] = ((), at)
+        size, stands = len(data), data.startswith
         for values in listed:
             count, end = 0, at
-            for value in values:
-                behind = end + len(value.data)
-                if data[behind : behind + 1] != b"," or not data.startswith(value.data, end):
+            for text in map(_DATA, values):
+                behind = end + len(text)
+                if behind >= size or data[behind] != _COMMA or not stands(text, end):
                     break
                 count, end = count + 1, behind + 1
             if count > len(best[0]):
@@ -143,10 +205,8 @@ class ValueMemory:
         numbers = dict[bytes, int]()
         with self._lock:
             self._uses += 1
-            values: list[KnownValue] = [*first] if all(value.kept for value in first) else []
-            for known in values:
-                self._touch(known)
-                known.used = self._uses
+            values: list[KnownValue] = [*first] if all(map(_KEPT, first)) else []
+            self._touch_all(scope, values)
             used, known_before = set(map(id, values)), len(sources)
             previous: KnownValue | None = values[-1] if values else None
             for source in sources[len(values) :]:
@@ -168,22 +228,25 @@ class ValueMemory:
                 values.append(value)
                 previous = value
             self._trim(scope)
+            self._let_go_idle()
         return values, known_before
 
     def beginnings(
         self, values: tuple[KnownValue, ...], known_before: int
     ) -> tuple[Beginning | None, Beginning | None]:
         """The longest beginning of values that something was made of before; and the one that later
-        documents will most likely have too, the same where it is as long: what two had is not changed.
+        documents will most likely have too, the same where it is as long: what two had is not changed. Where
+        hardly any were known, all but the last.
         """
+        likely = known_before if 2 * known_before >= len(values) else max(known_before, len(values) - _LAST)
         with self._lock:
             old = _longest(values)
             if old is not None:
                 self._use(old)
-            if not known_before or (old is not None and len(old.values) >= known_before):
+            if likely <= 0 or (old is not None and len(old.values) >= known_before):
                 return old, old
-            first = values[:known_before]
-            if not all(value.kept for value in first):
+            first = values[:likely]
+            if not all(map(_KEPT, first)):
                 return old, None
             if old is not None:
                 self._drop(old)
@@ -210,21 +273,43 @@ class ValueMemory:
             self._count(scope, grown)
             self._trim(scope)
 
+    def keep_head(self, beginning: Beginning, head: bytes) -> None:
+        """Note what stands in front of a beginning."""
+        if beginning.head == head:
+            return
+        with self._lock:
+            if beginning.values[-1].beginning is not beginning:
+                return
+            grown = len(head) - len(beginning.head)
+            beginning.head = head
+            beginning.weight += grown
+            scope = beginning.values[0].key[0]
+            self._count(scope, grown)
+            self._trim(scope)
+
     def grown(self, value: KnownValue, count: int = 0) -> None:
         """More was made of a value: a container was opened that holds `count`, or something else was made."""
+        more = _CONTAINER_BYTES + count * _VALUE_BYTES
         with self._lock:
-            before = _weight(value)
-            value.inside += _CONTAINER_BYTES + count * _VALUE_BYTES
-            if value.kept:
-                self._count(value.key[0], _weight(value) - before)
-                if _weight(value) > self._most // 8:
-                    self._forget(value)
-                self._trim(value.key[0])
+            value.inside += more
+            if not value.kept:
+                return
+            key = value.key
+            held = self._scopes[key[0]]
+            held.opened[key] = value
+            held.opened.move_to_end(key)
+            held.bytes += more
+            self._bytes += more
+            if _weight(value) > self._most // 8:
+                self._forget(value)
+            # Asked here, since this is done for everything that is opened.
+            if held.bytes > self._most // 2 or self._bytes > self._most:
+                self._trim(key[0])
 
     def _use(self, beginning: Beginning) -> None:
         """Note that a beginning was used; the one that was not for the longest time goes for another one."""
         scope = beginning.values[0].key[0]
-        beginning.used = min(value.used for value in beginning.values)
+        beginning.used = min(map(_USED, beginning.values))
         listed = self._scope(scope).beginnings
         if beginning in listed:
             listed.remove(beginning)
@@ -255,9 +340,40 @@ class ValueMemory:
     def _trim(self, scope: bytes) -> None:
         """Make room, after a scope has taken some."""
         while (held := self._scopes.get(scope)) and held.bytes > self._most // 2 and held.known:
-            self._forget(next(iter(held.known.values())))
+            if held.opened:
+                self._close(next(iter(held.opened.values())))
+            else:
+                self._forget(next(iter(held.known.values())))
         while self._bytes > self._most and self._known:
-            self._forget(next(iter(self._known.values())))
+            oldest = next(iter(self._known.values()))
+            opened = self._scope(oldest.key[0]).opened
+            if opened:
+                self._close(next(iter(opened.values())))
+            else:
+                self._forget(oldest)
+
+    def _let_go_idle(self) -> None:
+        """Some of what was not used for long."""
+        now = self._clock()
+        if not self._marks or now - self._marks[-1][0] >= _MARK_SECONDS:
+            self._marks.append((now, self._uses))
+        while len(self._marks) > 1 and now - self._marks[1][0] > _IDLE_SECONDS:
+            self._marks.popleft()
+        begun, uses = self._marks[0]
+        if now - begun <= _IDLE_SECONDS:
+            return
+        for _ in range(_MOST_LET_GO):
+            oldest = next(iter(self._known.values()), None)
+            if oldest is None or oldest.used > uses:
+                return
+            self._forget(oldest)
+
+    def _close(self, value: KnownValue) -> None:
+        """What is in a value makes room."""
+        before = _weight(value)
+        value.close()
+        del self._scope(value.key[0]).opened[value.key]
+        self._count(value.key[0], _weight(value) - before)
 
     def _put(self, value: KnownValue) -> KnownValue:
         if _weight(value) <= self._most // 8:
@@ -265,6 +381,16 @@ class ValueMemory:
             value.kept = True
             self._count(value.key[0], _weight(value))
         return value
+
+    def _touch_all(self, scope: bytes, values: Sequence[KnownValue]) -> None:
+        """Values that are kept were used last."""
+        if not values:
+            return
+        keys = list(map(_KEY, values))
+        deque(map(self._known.move_to_end, keys), 0)
+        deque(map(self._scopes[scope].known.move_to_end, keys), 0)
+        for value in values:
+            value.used = self._uses
 
     def _touch(self, value: KnownValue) -> None:
         """A value was used last."""
@@ -293,6 +419,7 @@ class ValueMemory:
             if beginning.used <= value.used and value in beginning.values:
                 self._drop(beginning)
         del self._known[value.key], held.known[value.key]
+        held.opened.pop(value.key, None)
         value.kept = False
         self._count(scope, -_weight(value))
 
@@ -301,7 +428,8 @@ class ValueMemory:
 
 
 def _weight(value: KnownValue) -> int:
-    return max(_ENTRY_BYTES, value.inside) + 2 * len(value.data)
+    # What was read of a value, and is in a state then, may be as large as its bytes again.
+    return _ENTRY_BYTES + 2 * len(value.data) + value.inside
 
 
 def _longest(values: tuple[KnownValue, ...]) -> Beginning | None:

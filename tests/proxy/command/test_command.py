@@ -16,8 +16,11 @@ from support.mitm import eventually
 
 ROOT = Path(__file__).resolve().parents[3]
 ENVIRONMENT = {
-    name: value for name, value in os.environ.items() if not name.startswith(("PENUMBRA_", "FORGE_", "XDG_"))
-} | {"PYTHONPATH": str(ROOT / "addon"), "PYTHONUNBUFFERED": "1", "COLUMNS": "100"}
+    name: value
+    for name, value in os.environ.items()
+    if not name.startswith(("PENUMBRA_", "FORGE_", "XDG_", "PYTHONUNBUFFERED"))
+} | {"PYTHONPATH": str(ROOT / "addon"), "COLUMNS": "100"}
+"""Without `PYTHONUNBUFFERED`: what is said has to be in the log by itself when it is said."""
 MANY = """
 import contextlib, io, json, logging, os, sys
 from penumbra.cli import main
@@ -109,7 +112,12 @@ def refusals(taken):
             2,
             "penumbra_filter: got '~nonsense ('",
         ),
-        "mitmproxy's own option": (["--set", "listen_port=x"], {}, 2, "ot an integer: x"),
+        "mitmproxy's own option": (
+            ["--set", "listen_port=x"],
+            {},
+            2,
+            "listen_port: got 'x', allowed: a whole number",
+        ),
         "an unknown flag": (
             ["--foo"],
             {},
@@ -126,7 +134,7 @@ def refusals(taken):
             ["--mode", "reverse:x:y"],
             {},
             2,
-            "Invalid proxy mode specification: reverse:x:y",
+            "mode: got 'reverse:x:y' (",
         ),
         "no folder for the CA": (
             ["-p", "0"],

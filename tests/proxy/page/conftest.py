@@ -40,7 +40,7 @@ class Page:
 
     def __init__(self, proxy: Mitmdump, client: Any, upstream: Any, key: str) -> None:
         self.proxy, self._client, self._upstream = proxy, client, upstream
-        self._headers = {
+        self.headers = {
             "x-api-key": key,
             "anthropic-version": "2023-06-01",
             "user-agent": "claude-cli/2.1 (x)",
@@ -89,18 +89,23 @@ class Page:
         self._messages.append({"role": "assistant", "content": self._send(model)["content"]})
         self._messages.append({"role": "user", "content": "Go on."})
 
+    def asks(self) -> int:
+        """The status of the answer to a first question."""
+        body = {"model": "claude-sonnet-4-5", "max_tokens": 9, "tools": [TOOL], "messages": self._messages}
+        return int(self._client.request(*REQUEST, json=body, headers=self.headers).status_code)
+
     def says(self, tools: int = 1) -> None:
         """The model answers; the client declares so many tools, and marks its newest words for the cache."""
         text = [{"type": "text", "text": "Go on. " * 900, "cache_control": {"type": "ephemeral"}}]
         messages = [*self._messages, {"role": "user", "content": text}]
         declared = [{**TOOL, "name": f"Bash{number}"} for number in range(tools)]
         body = {"model": "claude-sonnet-4-5", "max_tokens": 9, "tools": declared, "messages": messages}
-        response = self._client.request(*REQUEST, json=body, headers=self._headers)
+        response = self._client.request(*REQUEST, json=body, headers=self.headers)
         assert response.status_code == 200, response.text
 
     def _send(self, model: str) -> Any:
         body = {"model": model, "max_tokens": 9, "tools": [TOOL], "messages": self._messages}
-        response = self._client.request(*REQUEST, json=body, headers=self._headers)
+        response = self._client.request(*REQUEST, json=body, headers=self.headers)
         assert response.status_code == 200, response.text
         return response.json()
 

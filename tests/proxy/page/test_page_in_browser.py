@@ -57,7 +57,10 @@ def test_it_is_live_is_led_by_keys_and_runs_nothing(page, browser):
     browser.until(f"({DRAWN}) === 'What to act on now'")
     assert "token" not in browser.run("location.href + document.cookie")
     browser.until("document.getElementById('live').textContent.startsWith('live')")
-    assert "No requests yet." in browser.run("document.querySelector('main').textContent")
+    shown_first = browser.run("document.querySelector('main').textContent")
+    assert "No requests yet." in shown_first
+    assert "no tool results yet" in shown_first
+    assert "unknown of" not in shown_first
 
     # It says by itself what happens meanwhile; names and texts stay text.
     shown.tool_prints()

@@ -1,11 +1,13 @@
 """Only looking: requests go through byte for byte, and what would have become of them is shown."""
 
 import json
+import threading
 
 import pytest
 
+from support.agents.apis import APIS
 from support.mitm import eventually
-from support.upstream.script import ToolCall, turn
+from support.upstream.script import Text, ToolCall, turn
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
 LOG = "\n".join(f"2026-01-01 00:00:{n % 60:02d} INFO worker idle, nothing to do" for n in range(200))
@@ -54,6 +56,22 @@ def test_nothing_is_changed_and_what_would_have_been_is_shown(own_proxy, send, u
     got, came = send(proxy, "b", LOG, **{"X-Penumbra": "observe"})
     assert got.raw_body == came
     assert not any(name.lower() == "x-penumbra" for name, _ in got.headers)
+
+
+def test_a_stream_arrives_as_it_is_made(own_proxy, clients, api_key, upstream):
+    """Also that of the first request, which is worked out long after, and in a pause."""
+    proxy = own_proxy(penumbra_observe="true")
+    for pause in ("false", "true"):
+        proxy.set("penumbra_pause", pause)
+        gate = threading.Event()
+        upstream.answers(turn(Text("One. Two.", deltas=("One. ", "Two.")), hold={APIS[0].lead + 1: gate}))
+        got = b""
+        with APIS[0].opened(clients.http(proxy), api_key) as response:
+            for chunk in response.iter_raw():
+                got += chunk
+                if b"One. " in got:
+                    gate.set()
+        assert b"Two." in got
 
 
 def test_one_request_may_be_looked_at_and_goes_without_its_secrets(own_proxy, send, upstream, tmp_path):

@@ -207,7 +207,11 @@ def test_a_shell_can_ask_what_was_done(own_proxy: Any, clients: Any, upstream: A
     assert eventually(lambda: shell_stats(proxy).returncode == 0)
     assert "no LLM requests yet" in shell_stats(proxy).stdout
     agent("anthropic", clients, proxy).say("Hello.")
-    assert eventually(lambda: json.loads(shell_stats(proxy, "--json").stdout)[0]["totals"]["requests"] == 1)
+
+    def requests() -> int:
+        return int(json.loads(shell_stats(proxy, "--json").stdout)["proxies"][0]["totals"]["requests"])
+
+    assert eventually(lambda: requests() == 1)
     folder = proxy.state / "penumbra" / "running"
     assert [path.stat().st_mode & 0o777 for path in folder.iterdir()] == [0o600]
     proxy.stop()

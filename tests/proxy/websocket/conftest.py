@@ -21,8 +21,8 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def running(proxy: Any) -> Any:
-    """A proxy that rewrites frames, and in whose results something gets lost."""
-    return proxy("reverse", penumbra_max_output_bytes=CAP)
+    """A proxy that rewrites frames, in whose results something gets lost, and that keeps texts for its page."""
+    return proxy("reverse", penumbra_max_output_bytes=CAP, penumbra_page_originals="on")
 
 
 @pytest.fixture

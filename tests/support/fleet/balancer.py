@@ -1,8 +1,9 @@
-"""haproxy in front of several proxies: each request lands on any of them."""
+"""haproxy: in front of several proxies, so that each request lands on any of them, and between them and their store."""
 
 from __future__ import annotations
 
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -35,6 +36,16 @@ backend by_client
     hash-type consistent
 {servers}
 """
+_PASSAGE = """\
+defaults
+    mode tcp
+    timeout connect 2s
+    timeout client 600s
+    timeout server 600s
+listen store
+    bind 127.0.0.1:{port}
+    server store 127.0.0.1:{to}
+"""
 
 
 def program() -> str:
@@ -42,24 +53,20 @@ def program() -> str:
     return shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin") or ""
 
 
-class Balancer:
-    """At `port` a request lands on any proxy, at `sticky_port` on the one of its client, while that is there."""
+class _Haproxy:
+    """One that listens at `port`."""
 
-    def __init__(self, folder: Path, ports: Sequence[int]) -> None:
-        self.port, self.sticky_port = free_port(), free_port()
+    def __init__(self, folder: Path, port: int, config: str) -> None:
+        self.port = port
         folder.mkdir(parents=True, exist_ok=True)
-        servers = "\n".join(
-            f"    server proxy{number} 127.0.0.1:{port} check inter 100ms fall 2 rise 1"
-            for number, port in enumerate(ports)
-        )
-        config = folder / "haproxy.cfg"
-        config.write_text(_CONFIG.format(port=self.port, sticky_port=self.sticky_port, servers=servers))
+        file = folder / "haproxy.cfg"
+        file.write_text(config)
         with (folder / "log").open("wb") as log:
-            self._process = subprocess.Popen([program(), "-db", "-f", str(config)], stdout=log, stderr=log)
+            self._process = subprocess.Popen([program(), "-db", "-f", str(file)], stdout=log, stderr=log)
         limit = time.monotonic() + 10
         while True:
             try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
                 return
             except OSError:
                 assert time.monotonic() < limit, (folder / "log").read_text()
@@ -68,3 +75,31 @@ class Balancer:
     def close(self) -> None:
         self._process.kill()
         self._process.wait()
+
+
+class Balancer(_Haproxy):
+    """At `port` a request lands on any proxy, at `sticky_port` on the one of its client, while that is there."""
+
+    def __init__(self, folder: Path, ports: Sequence[int]) -> None:
+        port, self.sticky_port = free_port(), free_port()
+        servers = "\n".join(
+            f"    server proxy{number} 127.0.0.1:{port} check inter 100ms fall 2 rise 1"
+            for number, port in enumerate(ports)
+        )
+        super().__init__(
+            folder, port, _CONFIG.format(port=port, sticky_port=self.sticky_port, servers=servers)
+        )
+
+
+class Passage(_Haproxy):
+    """The way to a store. Cut, it forwards nothing either way, and tells nobody: what was sent arrives later."""
+
+    def __init__(self, folder: Path, to: int) -> None:
+        port = free_port()
+        super().__init__(folder, port, _PASSAGE.format(port=port, to=to))
+
+    def cut(self) -> None:
+        self._process.send_signal(signal.SIGSTOP)
+
+    def mend(self) -> None:
+        self._process.send_signal(signal.SIGCONT)

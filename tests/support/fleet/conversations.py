@@ -72,7 +72,8 @@ class Conversation:
     attempts: list[int] = field(default_factory=list)
     """By turn: the attempt that was answered."""
     failed: int = 0
-    seconds: list[float] = field(default_factory=list)
+    waits: list[tuple[float, float]] = field(default_factory=list)
+    """By turn: when it began, and how long its answer took, in seconds."""
 
     def say(self, number: int) -> None:
         """The next turn."""
@@ -82,7 +83,7 @@ class Conversation:
             started = time.perf_counter()
             content = self._asked(number, attempt)
             if content is not None:
-                self.seconds.append(time.perf_counter() - started)
+                self.waits.append((started, time.perf_counter() - started))
                 self.attempts.append(attempt)
                 break
             self.failed += 1
@@ -142,10 +143,20 @@ class Outcome:
     """Requests in which what was sent before was not the same."""
     where: tuple[str, ...] = ()
     """Of the broken ones: conversation and turn."""
+    waits: tuple[tuple[float, float], ...] = ()
+    """Of each turn: when it began, and how long its answer took, in seconds."""
 
 
-def run(conversations: Sequence[Conversation], turns: int, threads: int = 4) -> None:
-    """So many further turns of each, several at once."""
+def run(
+    conversations: Sequence[Conversation],
+    turns: int,
+    threads: int = 4,
+    *,
+    pause: float = 0.0,
+    over: threading.Event | None = None,
+) -> None:
+    """So many further turns of each, several at once. `pause`: seconds behind each turn; `over`: until when
+    they go on, however many turns that takes."""
     waiting = iter(conversations)
     lock = threading.Lock()
     errors: list[BaseException] = []
@@ -157,8 +168,10 @@ def run(conversations: Sequence[Conversation], turns: int, threads: int = 4) -> 
             if one is None:
                 return
             try:
-                for _ in range(turns):
+                limit = len(one.attempts) + turns
+                while len(one.attempts) < limit or (over is not None and not over.is_set()):
                     one.say(len(one.attempts))
+                    time.sleep(pause)
             except BaseException as error:
                 errors.append(error)
 
@@ -206,6 +219,7 @@ def outcome(conversations: Sequence[Conversation], requests: Sequence[Received])
         wrong,
         len(broken),
         tuple(broken),
+        tuple(wait for one in conversations for wait in one.waits),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from support.fleet import conversations
-from support.fleet.balancer import Balancer
+from support.fleet.balancer import Balancer, Passage
 from support.fleet.conversations import Conversation, Outcome
 from support.fleet.redis_server import RedisServer, Relay
 from support.mitm import Mitmdump, eventually, stop_all
@@ -36,6 +37,7 @@ class Fleet:
     def __post_init__(self) -> None:
         self.redis = RedisServer(self.folder / "redis")
         self.relay = Relay(self.redis.port)
+        self.passage = Passage(self.folder / "passage", self.redis.port)
         (self.folder / "conf").mkdir(exist_ok=True)
         self.proxies = [self._proxy(number) for number in range(self.count)]
         for proxy in self.proxies:
@@ -47,7 +49,7 @@ class Fleet:
 
     def _proxy(self, number: int) -> Mitmdump:
         # The first one reaches the store through the relay: it alone can be cut off.
-        store = self.relay.url if number == 0 else self.redis.url
+        store = f"redis://127.0.0.1:{self.relay.port if number == 0 else self.passage.port}/0"
         options = {
             "penumbra_store": store,
             "penumbra_store_key": KEY,
@@ -65,9 +67,11 @@ class Fleet:
 
     def close(self) -> None:
         self.redis.go_on_if_paused()
+        self.passage.mend()
         stop_all(self.proxies)
         self.balancer.close()
         self.relay.close()
+        self.passage.close()
         self.redis.close()
 
     def __enter__(self) -> Fleet:
@@ -78,11 +82,14 @@ class Fleet:
 
     # Traffic
 
-    def converse(self, count: int, turns: int, fault: Callable[[], None] | None = None) -> Outcome:
+    def converse(
+        self, count: int, turns: int, fault: Callable[[], None] | None = None, pause: float = 0.0
+    ) -> Outcome:
         """So many new conversations; the fault happens once a third of their turns is done.
 
         Those of every second one land on the same proxy while that is there, and ask for originals; all others
         land anywhere: what is asked at the very moment when the store fails, other proxies can't know.
+        `pause`: seconds between the turns of each; with one, they go on until all is as it was.
         """
         made = []
         for number in range(self.begun, self.begun + count):
@@ -91,14 +98,32 @@ class Fleet:
             made.append(Conversation(name, self.balancer.sticky_port if sticks else self.balancer.port))
         self.begun += count
         number = len(self.upstream.requests)
-        worker = threading.Thread(target=conversations.run, args=(made, turns))
+        over = threading.Event()
+        more = {"threads": count, "pause": pause, "over": over} if pause else {}
+        worker = threading.Thread(target=conversations.run, args=(made, turns), kwargs=more)
         worker.start()
         if fault is not None:
             third = count * turns // 3
             eventually(lambda: sum(len(one.attempts) for one in made) >= third, 120)
+            began = time.monotonic()
             fault()
+            length = time.monotonic() - began
+            if not pause:
+                worker.join()
+            # From then on every proxy shortens new results again.
+            time.sleep(min(5.0, 2 * length) + 2.0)
+        over.set()
         worker.join()
         return conversations.outcome(made, self.upstream.requests[number:])
+
+    def busy(self) -> float:
+        """Seconds that the proxies' processes have computed so far."""
+        ticks = 0
+        for proxy in self.proxies:
+            assert proxy.process is not None
+            fields = Path(f"/proc/{proxy.process.pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     # Faults
 
@@ -128,6 +153,35 @@ class Fleet:
         for proxy in self.proxies:
             proxy.set("penumbra_store_away", "go_on")
 
+    def hold_replies_to_a_proxy(self) -> None:
+        """What it asks for is done, and it hears so too late, again and again."""
+        for proxy in self.proxies:
+            proxy.set("penumbra_store_away", "refuse")
+        for _ in range(5):
+            self.relay.hold_replies()
+            time.sleep(0.15)
+            self.relay.mend()
+            self.settled()
+        for proxy in self.proxies:
+            proxy.set("penumbra_store_away", "go_on")
+
+    def let_the_store_stutter(self) -> None:
+        """Moments in which nobody is answered, again and again."""
+        for _ in range(5):
+            self.redis.pause()
+            time.sleep(0.15)
+            self.redis.go_on()
+            self.settled()
+
+    def part_the_store_from_all(self, seconds: float = 2.0) -> None:
+        """Nothing is closed or refused: what is sent arrives when that is over."""
+        self.relay.cut()
+        self.passage.cut()
+        time.sleep(seconds)
+        self.passage.mend()
+        self.relay.mend()
+        self.settled()
+
     def stop_the_store_for_a_while(self) -> None:
         self.redis.pause()
         time.sleep(1)
@@ -144,7 +198,10 @@ class Fleet:
         "kill_a_proxy",
         "restart_the_store",
         "cut_off_a_proxy",
+        "hold_replies_to_a_proxy",
         "stop_the_store_for_a_while",
+        "let_the_store_stutter",
+        "part_the_store_from_all",
         "fill_the_store",
     )
 

@@ -106,12 +106,12 @@ class RedisServer:
 
 
 class Relay:
-    """Forwards bytes to a port, until it is told not to: then they stay where they are."""
+    """Forwards bytes to a port, until it is told not to: then they stay where they are, and nobody is told."""
 
     def __init__(self, port: int) -> None:
         self._to = port
-        self._open = threading.Event()
-        self._open.set()
+        self._open, self._back = threading.Event(), threading.Event()
+        self.mend()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         threading.Thread(target=self._accept, daemon=True).start()
@@ -122,9 +122,15 @@ class Relay:
 
     def cut(self) -> None:
         self._open.clear()
+        self._back.clear()
+
+    def hold_replies(self) -> None:
+        """What is asked for is done all the same."""
+        self._back.clear()
 
     def mend(self) -> None:
         self._open.set()
+        self._back.set()
 
     def close(self) -> None:
         self.mend()
@@ -146,13 +152,13 @@ class Relay:
             client.close()
             return
         server.settimeout(None)
-        for one, other in ((client, server), (server, client)):
-            threading.Thread(target=self._forward, args=(one, other), daemon=True).start()
+        for one, other, way in ((client, server, self._open), (server, client, self._back)):
+            threading.Thread(target=self._forward, args=(one, other, way), daemon=True).start()
 
-    def _forward(self, source: socket.socket, sink: socket.socket) -> None:
+    def _forward(self, source: socket.socket, sink: socket.socket, way: threading.Event) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
-                self._open.wait()
+                way.wait()
                 sink.sendall(data)
         for each in (source, sink):
             with contextlib.suppress(OSError):

@@ -142,6 +142,8 @@ class Mitmdump:
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONPATH": str(ADDON.parent) if self.script != ADDON else "",
             "UPSTREAM_PORTS": f"{self.upstream.port},{self.upstream.tls_port}",
+            # Conversations of tests are smaller than any agent's.
+            "PENUMBRA_EXPAND_FROM": "0",
             **self.environment,
         }
         if self.starter is not None and self.addon:

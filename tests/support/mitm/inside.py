@@ -5,13 +5,18 @@ mitmproxy command: `POST /.command` with the command as body, to any host.
 """
 
 import asyncio
+import collections
+import gc
 import json
 import os
 import sys
+import threading
 
+from cachetools import Cache
 from mitmproxy import command, ctx, exceptions, http
 
 COMMAND_PATH = "/.command"
+_LARGE = 1_000_000
 PAUSE = 0.02
 """Seconds between two tries of a hidden call that failed; a user's proxy takes longer."""
 
@@ -71,6 +76,38 @@ class Inside:
         """Forget the flows, and the lag."""
         self.flows.clear()
         self.lag = 0.0
+
+    @command.command("tests.left")
+    def what_is_left(self) -> str:
+        """What is known of requests on their way, threads and open files."""
+        # Pools start their threads when they need them: those of one pool don't count, of another pool they do.
+        threads = [thread.name for thread in threading.enumerate()]
+        pool = {name for name in threads if name.startswith(("asyncio_", "penumbra"))}
+        states = getattr(sys.modules.get("penumbra.flow.state"), "_STATES", ())
+        files = len(os.listdir("/proc/self/fd"))
+        return json.dumps({"threads": len(threads) - len(pool), "files": files, "states": len(states)})
+
+    @command.command("tests.held")
+    def what_is_held(self) -> str:
+        """Flows, and streams of a connection, that are in memory."""
+        self.flows.clear()
+        gc.collect()
+        names = {"HTTPFlow": "flows", "SpliceStream": "streams"}
+        kinds = collections.Counter(names.get(type(each).__name__) for each in gc.get_objects())
+        return json.dumps({name: kinds[name] for name in names.values()})
+
+    @command.command("tests.caches")
+    def what_is_remembered(self) -> str:
+        """Of all caches that are bounded in bytes or characters: how full they are, and how full they may be."""
+        # What the start has made is hidden from the collector.
+        gc.unfreeze()
+        filled = most = 0
+        for each in gc.get_objects():
+            if isinstance(each, Cache) and each.maxsize >= _LARGE:
+                filled, most = filled + each.currsize, most + each.maxsize
+            elif type(each).__name__ == "ValueMemory":
+                filled, most = filled + each._bytes, most + each._most
+        return json.dumps({"filled": filled, "most": most})
 
     @command.command("tests.lag")
     def longest_lag(self) -> str:

@@ -10,6 +10,7 @@ Each API is one module with the interface of `api.Api`; the server knows nothing
 from support.upstream.api import Received
 from support.upstream.encodings import decode, encode
 from support.upstream.script import (
+    Cut,
     Delivery,
     Fault,
     Hangup,
@@ -25,6 +26,7 @@ from support.upstream.script import (
 from support.upstream.server import Upstream
 
 __all__ = [
+    "Cut",
     "Delivery",
     "Fault",
     "Hangup",

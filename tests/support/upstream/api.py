@@ -37,6 +37,8 @@ class Received:
     done: threading.Event = field(default_factory=threading.Event)
     cancelled: bool = False
     """The client went away before the answer was complete. Wait for `done` first."""
+    sent: int = 0
+    """Bytes of a stream that its connection has taken."""
 
     @property
     def path(self) -> str:

@@ -7,6 +7,8 @@ body cut at any byte, connections that die in mid-stream, and word of a client t
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -36,6 +38,10 @@ class Incoming:
     body: bytes
 
 
+class Died(ConnectionError):
+    """The connection was to die here."""
+
+
 class Reply(ABC):
     """Where the answer to one request goes."""
 
@@ -53,6 +59,10 @@ class Reply(ABC):
     async def abort(self) -> None:
         """Die at once: the connection with HTTP/1.1, the stream with HTTP/2."""
 
+    @abstractmethod
+    def dies(self, before: bytes, reset: bool) -> None:
+        """From now on the connection dies in front of these bytes: by a reset, or it is closed."""
+
 
 Handler = Callable[[Incoming, Reply], Awaitable[None]]
 """Answers one request. It is cancelled when the client goes away."""
@@ -68,10 +78,20 @@ class Peer:
     writer: asyncio.StreamWriter
     number: int
     tls: bool
+    dies: tuple[bytes, bool] | None = None
+    """In front of what it dies, and whether by a reset."""
 
     async def write(self, data: bytes) -> None:
-        self.writer.write(data)
+        """Raises OSError when the connection has died."""
+        before, reset = self.dies or (b"", False)
+        end = data.find(before) if self.dies is not None else -1
+        self.writer.write(data[:end] if end >= 0 else data)
         await self.writer.drain()
+        if end >= 0:
+            if reset and (end_point := self.writer.get_extra_info("socket")) is not None:
+                end_point.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.writer.transport.abort()
+            raise Died
 
 
 async def serve(peer: Peer, handler: Handler, upgraded: Upgraded) -> None:
@@ -105,6 +125,9 @@ class _Http1Reply(Reply):
 
     async def abort(self) -> None:
         self._peer.writer.transport.abort()
+
+    def dies(self, before: bytes, reset: bool) -> None:
+        self._peer.dies = (before, reset)
 
     async def _send(self, event: h11.Response | h11.Data | h11.EndOfMessage) -> None:
         await self._peer.write(self._connection.send(event) or b"")
@@ -218,10 +241,13 @@ class _Http2Reply(Reply):
         self._owner.machine.reset_stream(self._stream, h2.errors.ErrorCodes.INTERNAL_ERROR)
         await self._owner.flush()
 
+    def dies(self, before: bytes, reset: bool) -> None:
+        self._owner.peer.dies = (before, reset)
+
 
 class _Http2:
     def __init__(self, peer: Peer, handler: Handler) -> None:
-        self._peer = peer
+        self.peer = peer
         self._handler = handler
         self._streams: dict[int, _Stream] = {}
         self._window = asyncio.Event()
@@ -229,7 +255,7 @@ class _Http2:
         self.machine = h2.connection.H2Connection(config)
 
     async def flush(self) -> None:
-        await self._peer.write(self.machine.data_to_send())
+        await self.peer.write(self.machine.data_to_send())
 
     async def window_opened(self) -> None:
         self._window.clear()
@@ -240,7 +266,7 @@ class _Http2:
         self.machine.increment_flow_control_window(16 * 1024 * 1024)
         await self.flush()
         try:
-            while data := await self._peer.reader.read(262_144):
+            while data := await self.peer.reader.read(262_144):
                 for event in self.machine.receive_data(data):
                     self._take(event)
                 await self.flush()
@@ -269,9 +295,9 @@ class _Http2:
         stream = self._streams[number]
         pseudo = dict(stream.headers)
         incoming = Incoming(
-            self._peer.number,
+            self.peer.number,
             "2",
-            self._peer.tls,
+            self.peer.tls,
             pseudo.get(":method", ""),
             pseudo.get(":path", ""),
             stream.headers,

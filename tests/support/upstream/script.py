@@ -115,4 +115,15 @@ class Hangup:
     """The connection dies before a byte of the answer."""
 
 
-Response = Turn | Fault | Raw | Hangup
+@dataclass(frozen=True)
+class Cut:
+    """A turn whose connection dies in mid-answer, whatever else is under way on it."""
+
+    turn: Turn
+    before: bytes
+    """It dies in front of the first of these bytes that would go out."""
+    reset: bool = True
+    """By a reset; else it is closed."""
+
+
+Response = Turn | Fault | Raw | Hangup | Cut

@@ -20,12 +20,12 @@ from support.upstream.bedrock import Bedrock
 from support.upstream.encodings import DecodeError, StreamEncoder, accepted, decode, encode
 from support.upstream.framing import CONTENT_TYPES, write_end, write_piece
 from support.upstream.gemini import Gemini
-from support.upstream.http import Headers, Incoming, Peer, Reply, serve
+from support.upstream.http import Died, Headers, Incoming, Peer, Reply, serve
 from support.upstream.ollama import Ollama
 from support.upstream.openai_chat import OpenAIChat
 from support.upstream.openai_responses import OpenAIResponses
 from support.upstream.responses_socket import Conversation
-from support.upstream.script import Delivery, Fault, Hangup, Raw, Response, Turn, turn
+from support.upstream.script import Cut, Delivery, Fault, Hangup, Raw, Response, Turn, turn
 from support.upstream.websocket import Socket
 
 Script = Callable[[Received], Response]
@@ -150,6 +150,8 @@ class Upstream:
         received = self._record(incoming)
         try:
             await self._deliver(received, reply)
+        except Died:
+            raise
         except (asyncio.CancelledError, OSError):
             received.cancelled = True
             raise
@@ -229,6 +231,9 @@ class Upstream:
             document = api.fault(answer.status, answer.message)
             await self._send_document(received, reply, answer.status, document, list(answer.headers))
         else:
+            if isinstance(answer, Cut):
+                reply.dies(answer.before, answer.reset)
+                answer = answer.turn
             await self._send_turn(received, reply, answer, api.render(received, body, answer))
 
     # -- answers on the wire
@@ -274,7 +279,7 @@ class Upstream:
         headers = [("content-type", CONTENT_TYPES[made.framing]), ("cache-control", "no-cache")]
         headers += [("content-encoding", encoding)] if encoding else []
         await reply.start(200, [*headers, *made.headers])
-        outlet = _Outlet(reply, StreamEncoder(encoding), delivery)
+        outlet = _Outlet(received, reply, StreamEncoder(encoding), delivery)
         await outlet.put(made.ping.encode() * delivery.pings)
         for number, event in enumerate(made.events):
             if delivery.cut_after == number:
@@ -293,7 +298,8 @@ class Upstream:
 class _Outlet:
     """Hands a stream's bytes on in the pieces that the test asked for."""
 
-    def __init__(self, reply: Reply, encoder: StreamEncoder, delivery: Delivery) -> None:
+    def __init__(self, received: Received, reply: Reply, encoder: StreamEncoder, delivery: Delivery) -> None:
+        self._received = received
         self._reply = reply
         self._encoder = encoder
         self._delivery = delivery
@@ -329,4 +335,5 @@ class _Outlet:
 
     async def _send(self, data: bytes) -> None:
         await self._reply.send(self._encoder.feed(data))
+        self._received.sent += len(data)
         await asyncio.sleep(0)

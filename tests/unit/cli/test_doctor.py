@@ -4,12 +4,14 @@ import json
 import os
 import sqlite3
 import sys
+from contextlib import closing
 from importlib import metadata
 
 import pytest
 
 from penumbra import rules, user_rules
 from penumbra.cli import (
+    ca_check,
     certificates,
     doctor,
     environment_check,
@@ -24,6 +26,7 @@ from penumbra.cli.checks import State
 from penumbra.cli.doctor import checks
 from penumbra.cli.failure import Failure
 from penumbra.config.settings import Settings
+from penumbra.metrics import running
 from support.cases import each
 
 RULES = rules.load("advisories.yaml")
@@ -40,7 +43,7 @@ def test_every_hole_says_what_to_do_and_none_is_listed_twice():
     for entry in RULES["holes"]:
         (found,) = [hole for hole in holes_of(entry["package"], "0.1") if hole.id == entry["id"]]
         assert found.remedy
-        assert any(word in found.remedy for word in ("Python 3.12", "install", "scripts/run"))
+        assert any(word in found.remedy for word in ("Python 3.12", "install", "scripts/run", "none yet"))
     assert holes_of("mitmproxy", "") == []
 
 
@@ -139,12 +142,14 @@ def test_the_store_is_looked_at_and_not_changed(tmp_path):
     settings = Settings(database=str(path))
     assert "is made at the first start" in store_check.store(settings, {}).told
     path.parent.mkdir()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA user_version = 99")
     before = path.read_bytes()
     check = store_check.store(settings, {})
     assert (check.state, "made by a later release" in check.told) == (State.NOTE, True)
     assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
     path.write_text("no database at all, and long enough to be looked at as if it were one" * 20)
     assert "can't be read" in store_check.store(settings, {}).told
     assert store_check.store(Settings(database="memory"), {}).state is State.NOTE
@@ -162,6 +167,29 @@ def test_clients_trust_what_they_are_told_to_trust(tmp_path):
     strangers = dict(trust_check.families(folder, {"PATH": os.environ["PATH"]}))
     assert set(strangers) == set(told)
     assert all(strangers.values())
+
+
+@each(
+    ("led_to", "proxy", "where"),
+    [
+        ("", "", "under `penumbra wrap`"),
+        ("http://127.0.0.1:8080", "", "under `penumbra wrap`"),
+        ("", "127.0.0.1:8080", "under `penumbra wrap`"),
+        ("http://127.0.0.1:8080", "127.0.0.1:8080", "in this shell"),
+    ],
+)
+def test_a_shell_is_asked_for_its_trust_only_if_it_is_led_to_a_proxy(
+    led_to, proxy, where, tmp_path, monkeypatch
+):
+    """One in reverse mode has no place that `HTTPS_PROXY` could name: its entry says so by an empty one."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    environment = {"HOME": str(tmp_path)} | ({"HTTPS_PROXY": led_to} if led_to else {})
+    own_ca.make(folder := certificates.folder_in_use(environment=environment))
+    certificates.with_bundle(certificate_file(folder))
+    monkeypatch.setattr(running, "running", lambda _: iter([{"proxy": proxy}]))
+    monkeypatch.setattr(trust_check, "families", lambda *_: iter([("Python", "")]))
+    told = [check.told for check in ca_check.certificate(environment)]
+    assert told[-1] == f"Python trusts the CA certificate {where}"
 
 
 def test_newer_packages_come_by_what_has_installed_these(tmp_path):
@@ -201,3 +229,14 @@ def test_what_a_start_would_say_is_said_here_too(variable, value, words, tmp_pat
     monkeypatch.setenv("HOME", str(tmp_path))
     told = [str(check) for check in checks({variable: value})]
     assert [line for line in told if line.startswith(words)], told
+
+
+def test_a_hole_that_nothing_mends_yet_says_so(monkeypatch):
+    asked = ["tornado<=6.5.5,>=6.5.0", "h2>=4.3.0,<=4.9; python_version > '3'"]
+    monkeypatch.setattr("penumbra.cli.advisories.metadata.requires", lambda package: asked)
+    monkeypatch.setattr("penumbra.cli.advisories.metadata.version", lambda package: "12.2.3")
+    monkeypatch.setattr("penumbra.cli.advisories.sys.version_info", (3, 13))
+    assert {hole.remedy for hole in holes_of("tornado", "6.5.5")} == {
+        "none yet: mitmproxy 12.2.3 takes no tornado later than 6.5.5"
+    }
+    assert not any(hole.remedy.startswith("none yet") for hole in holes_of("h2", "4.3.0"))

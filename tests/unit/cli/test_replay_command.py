@@ -92,6 +92,21 @@ def test_a_har_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "pytest" in (tmp_path / "page.html").read_text()
 
 
+def test_a_request_has_no_fewer_tokens_than_its_results(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of digits there are more tokens than of as many bytes of words."""
+    body = _body(1)
+    body["messages"][-1]["content"][0]["content"] = "2026-01-01 00:00:00.123456 0.98\n" * 400
+    with (tmp_path / "flows").open("wb") as file:
+        FlowWriter(file).add(_flow(URL, json.dumps(body).encode()))
+    assert replay.main(["--json", str(tmp_path / "flows")]) == 0
+    said = json.loads(capsys.readouterr().out)
+    before, after = said["results"]["tokens"]
+    assert after < before / 2
+    assert said["requests"]["input_tokens"] > before
+
+
 def test_files_without_a_call(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "empty").write_bytes(b"")
     assert replay.main([str(tmp_path / "empty")]) == 1

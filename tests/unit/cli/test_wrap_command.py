@@ -152,6 +152,9 @@ def test_one_line_about_the_time_of_a_program():
         "3 requests, about 10,000 -> 2,000 tokens of tool results (-80%), at least $0.46 saved at list prices, "
         "3 secrets kept back, 1 refused, 1.5 s added"
     )
+    assert "10,000 -> 9,960 tokens of tool results (-0.4%)" in wrap.summary(
+        {"requests": 1, "sent_tokens": [10_000, 9_960]}
+    )
     assert wrap.summary(proxy_process.difference(now, now)) == ""
     assert wrap.summary({}) == ""
 

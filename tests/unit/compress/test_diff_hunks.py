@@ -11,7 +11,7 @@ from support.examples import examples
 
 MORE = re.compile(r"\[(\d+) more lines? of this hunk left out: \+(\d+) -(\d+)\]")
 WHOLE = re.compile(
-    r"\[(?:\d+ of \d+ hunks|(?P<name>\S+): \d+ hunks) left out: \+(\d+) -(\d+)(?:; @@ [^\n]*)?\]"
+    r"\[(?:\d+ of \d+ hunks|(?P<name>\S+): (?:1 hunk|(?!1 )\d+ hunks)) left out: \+(\d+) -(\d+)(?:; @@ [^\n]*)?\]"
 )
 
 

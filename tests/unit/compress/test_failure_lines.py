@@ -6,6 +6,7 @@ import json
 import random
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from penumbra import rules
 from penumbra.compress import failure_lines
-from penumbra.compress.calls.log_files import is_log
+from penumbra.compress.calls.log_files import is_log, is_unedited
 from penumbra.compress.critical_lines import Severity, is_critical, severity
 from penumbra.compress.failure_lines import HEADING, FailureLines
 from penumbra.compress.pipeline import shorten
@@ -401,8 +402,10 @@ def test_a_failure_in_the_middle_of_a_long_line_stands() -> None:
 
 
 @each("example", rules.load("logs.yaml")["examples"], ids=str)
-def test_which_files_are_logs(example: dict[str, str]) -> None:
+def test_which_files_are_logs(example: dict[str, Any]) -> None:
     assert is_log(example["path"], example.get("text", "")) is example["log"]
+    if "data" in example:
+        assert is_unedited(example["path"]) is example["data"]
 
 
 def test_code_that_someone_edits_has_no_failures() -> None:

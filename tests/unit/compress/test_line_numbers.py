@@ -15,17 +15,31 @@ def numbered(lines: list[str], first: int = 1, separator: str = "→", width: in
     return "\n".join(f"{first + i:>{width}}{separator}{line}" for i, line in enumerate(lines))
 
 
-def test_every_tenth_and_both_ends_keep_their_numbers() -> None:
-    text = numbered([f"    code {n}" for n in range(1, 24)])
+def test_every_twentieth_and_both_ends_keep_their_numbers() -> None:
+    text = numbered([f"    code {n}" for n in range(1, 44)])
     thinned = thin(text)
     assert thinned is not None
     lines = thinned.split("\n")
     assert lines[0] == LEGEND
     assert lines[1] == "1→    code 1"
     assert lines[2] == "    code 2"
-    assert lines[10] == "10→    code 10"
-    assert lines[23] == "23→    code 23"
+    assert lines[20] == "20→    code 20"
+    assert lines[43] == "43→    code 43"
     assert sum("→" in line for line in lines) == 4
+
+
+def test_behind_a_bare_colon_every_blank_is_of_the_code() -> None:
+    code = ["    {", "        return x", "", "}", *["    y"] * 20]
+    window = "[File: /src/a.c (90 lines total)]\n" + numbered(code, 36, ":", 0) + "\n(31 more lines below)"
+    thinned = thin(window)
+    assert thinned is not None
+    assert thinned.split("\n")[2:7] == ["36:     {", "        return x", "", "}", "40:     y"]
+    assert split(window)[1][1:-1] == split(thinned)[1][2:-1] == code
+
+
+def test_stripped_empty_lines_are_no_bare_colons() -> None:
+    text = numbered(["", "", *["a"] * 20], 1, ": ", 0).replace(": \n", ":\n")
+    assert line_numbers.separator_of(text.split("\n")) == ": "
 
 
 def test_text_around_the_code_does_not_join_it() -> None:

@@ -55,3 +55,8 @@ def test_an_excerpt_names_nothing_that_stands_in_it() -> None:
     ).text.partition(", among others: ")
     assert all(name not in shown for name in told.rstrip("]").split(", "))
     assert len(told) <= 400
+
+
+def test_what_an_earlier_result_shows_is_not_named_again() -> None:
+    text = "src/a.py src/b.py src/c.py src/d.py"
+    assert names_left_out.line(text, "", 400, {b"src/a.py", b"src/c.py"}).endswith(": src/b.py, src/d.py]")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penumbra.compress import windows
 from penumbra.compress.pipeline import shorten
-from penumbra.compress.result import Mode, Policy, Redacted, ToolOutput
+from penumbra.compress.result import Mode, Policy, Redacted, Told, ToolOutput
 from penumbra.compress.size import encode
 from penumbra.compress.stages import excerpt, new_facts, row_sample, search_hits
 
@@ -125,3 +125,77 @@ def test_what_is_missing_at_the_end_is_counted() -> None:
     assert windows.assemble(data, [(2, 4)], partial(excerpt._gap, data)) == (
         "[1 line left out]\nb\n[2 lines left out]"
     )
+
+
+def screen(first: int, last: int) -> list[str]:
+    words = ("wrote", "reads", "moves", "checks", "drops")
+    return [
+        f"{words[n % 5]} {words[n % 3]}-{n * n} of out/part-{n}.bin {'x' * (n % 9)}"
+        for n in range(first, last)
+    ]
+
+
+def told_of(lines: list[str]) -> Told:
+    facts = frozenset(new_facts.facts_of(encode("\n".join(lines))))
+    return Told(facts, frozenset(lines).__contains__)
+
+
+def watched(lines: list[str], told: Told | None, command: str = "./watch") -> str:
+    output = ToolOutput(text="\n".join(lines), tool="Bash", arguments={"command": command}, told=lambda: told)
+    return shorten(output, STANDARD, Redacted, lambda text: "").text
+
+
+def test_what_earlier_results_show_comes_behind_what_they_do_not() -> None:
+    before = screen(0, 150)
+    text = [*before[:75], *screen(900, 910), *before[75:]]
+    facts = new_facts.Lines.of(encode("\n".join(text)), {}, told=told_of(before).facts)
+    kept = windows.assemble(encode("\n".join(text)), facts.choose(2_000, []), lambda start, end: "[…]")
+    assert all(line in kept for line in screen(900, 910))
+
+
+def test_the_less_of_an_output_is_new_the_less_is_told_of_it() -> None:
+    before = screen(0, 150)
+    later = [*before, *screen(900, 910)]
+    whole, short = watched(later, None), watched(later, told_of(before))
+    assert len(short) < len(whole) / 2
+    assert all(line in short for line in screen(900, 910))
+    # Where nothing was shown before, all is new; failures are told whatever was.
+    assert watched(later, told_of([])) == whole
+    failed = [*before, "Error: disk full at store-9", *before]
+    assert "Error: disk full at store-9" in watched(failed, told_of(failed))
+
+
+def test_lines_without_facts_are_new_until_they_were_shown() -> None:
+    prose = [f"the {word} goes along the river and thinks of nothing" for word in ("fox", "owl", "hen")]
+    assert new_facts.share_new("\n".join(prose), told_of([])) == 1
+    assert new_facts.share_new("\n".join(prose), told_of(prose)) == 0
+    assert 0.3 < new_facts.share_new("\n".join(prose), told_of(prose[:2])) < 0.4
+
+
+def test_a_file_is_told_whatever_was_shown() -> None:
+    code = [f"    value_{n} = compute({n})" for n in range(60)]
+    read = {"tool": "Read", "arguments": {"file_path": "a.py"}}
+    texts = [
+        shorten(
+            ToolOutput(text="\n".join(code), told=lambda told=told: told, **read),  # type: ignore[arg-type]
+            STANDARD,
+            Redacted,
+            lambda text: "",
+        ).text
+        for told in (None, told_of(code))
+    ]
+    assert texts == ["\n".join(code)] * 2
+
+
+def test_of_a_text_that_any_limit_holds_nobody_asks_what_is_new() -> None:
+    def told() -> Told:
+        asked.append(1)
+        return told_of([])
+
+    asked: list[int] = []
+    for size in (1_100, 12_000):
+        text = "\n".join(screen(0, 400))[:size]
+        shorten(
+            ToolOutput(text, "Bash", {"command": "./watch"}, told=told), STANDARD, Redacted, lambda text: ""
+        )
+        assert bool(asked) == (size == 12_000)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Loss, Mode, Policy, Redacted, ToolOutput
 
@@ -34,6 +36,30 @@ def test_of_a_whole_file_one_line_stays_at_each_end() -> None:
         "[58 lines: as the call has written them]",
         *(CODE[-1], "1 error in a.py:7"),
     ]
+
+
+def test_an_edited_file_is_told_by_its_name() -> None:
+    path = "/srv/app/src/reader.py"
+    for text, told in (
+        (f"The file {path} has been updated.", "The file reader.py has been updated."),
+        (f"Updated '{path}':\n1 {path} = 2", f"Updated 'reader.py':\n1 {path} = 2"),
+    ):
+        assert run("Edit", {"file_path": path}, text) == told
+    windows = "C:\\app\\src\\reader.py"
+    assert run("Write", {"file_path": windows}, f"Created: {windows}") == "Created: reader.py"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Error: /srv/app/src/reader.py was not found",
+        "The file /srv/app/src/reader.py.bak has been updated.",
+        "Copied /srv/app/src/reader.py over /srv/app/src/reader.py",
+        "Updated:\n/srv/app/src/reader.py",
+    ],
+)
+def test_other_paths_and_failures_stay_whole(text: str) -> None:
+    assert run("Edit", {"file_path": "/srv/app/src/reader.py"}, text) == text
 
 
 def test_numbers_in_front_make_no_difference() -> None:

@@ -68,7 +68,7 @@ LINES = st.sampled_from(
         "x" * 300,
         "[the line above 3 more times]",
         "[Tool output capped: 5 bytes removed]",
-        "[every 10th line is numbered]",
+        "[every 20th line is numbered]",
         "~A 1 2",
     ]
 )
@@ -183,7 +183,7 @@ def test_a_diff_names_every_file_and_counts_every_change() -> None:
     result = run(text, ("Bash", {"command": "./show-changes"}), Mode.STANDARD)
     assert "excerpt" in result.stages
     shown = len(re.findall(r"^\+new", result.text, re.MULTILINE))
-    missing = sum(map(int, re.findall(r"hunks left out: \+([0-9]+)", result.text)))
+    missing = sum(map(int, re.findall(r"hunks? left out: \+([0-9]+)", result.text)))
     assert shown + missing == 12 * 6 * 2
     for n in range(12):
         assert f"f{n}.py" in result.text
@@ -254,6 +254,15 @@ def test_a_long_read_keeps_definitions_with_their_numbers() -> None:
     assert "\n3000→def function_3000(x):\n" in result.text
     assert size(result.text) + size(PREFIX) <= 65_536
     assert result.text.endswith("4000→def function_4000(x):")
+
+
+def test_data_gets_a_smaller_account_than_files() -> None:
+    rows = "id,name,town\n" + "".join(f"{n},name_{n},town_{n * 7 % 900}\n" for n in range(1_500))
+    result = run(rows, ("Read", {"file_path": "/p/people.csv"}), Mode.STANDARD)
+    assert result.text.startswith("[data /p/people.csv in part; ")
+    assert "\nid,name,town\n" in result.text
+    assert size(result.text) < 9_000
+    assert run(rows, ("Read", {"file_path": "/p/people.md"}), Mode.STANDARD).text == rows
 
 
 def test_the_guard_sees_what_is_missing() -> None:

@@ -218,6 +218,11 @@ def test_tables_lose_their_padding() -> None:
         "+----+-------+\n| id | name  |\n+----+-------+\n|  1 | a     |\n+----+-------+"
     ) == ("+---+---+\n| id | name |\n+---+---+\n| 1 | a |\n+---+---+")
     assert tables.tighten("│ a   │ b   │\n├─────┼─────┤\n│ 1   │ 2   │") == "│ a │ b │\n├───┼───┤\n│ 1 │ 2 │"
+    # Numbers of lines stay as they are in front of a row.
+    assert (
+        tables.tighten("| a    | b |\n|------|---|\n40\t| 1    | 2 |")
+        == "| a | b |\n|---|---|\n40\t| 1 | 2 |"
+    )
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ SPOKEN = [
     "agent eval assert <grader> --output x",
     "- Clean focused rerun passed: 394 pass, 0 fail across all of them",
     "**Zero the key when navigation fails.**",
+    "See what npm error codes mean",
 ]
 STATED = [
     "fatal: not a git repository (or any of the parent directories): .git",
@@ -45,6 +46,7 @@ STATED = [
     "Found 3 errors.",
     "14 problems (2 errors, 12 warnings)",
     "db-1 : ok=3 changed=0 unreachable=0 failed=1",
+    "2026-06-18T08:57:55.4473004Z npm error 404  'shop@4.41' could not be found, or you may not read it.",
 ]
 
 

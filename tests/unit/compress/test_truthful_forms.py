@@ -9,9 +9,10 @@ import pytest
 
 from penumbra.compress.calls.classify import classify
 from penumbra.compress.calls.envelope import with_cut_noted
-from penumbra.compress.calls.log_files import is_data
+from penumbra.compress.calls.log_files import is_data, is_unedited
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
+from penumbra.compress.size import line_count
 from penumbra.compress.stages import binary, diff_hunks
 from penumbra.compress.stages.outline import outline
 from penumbra.compress.stages.terminal import render
@@ -22,6 +23,15 @@ PREFIX = f"<<<SHADOW:shadow_{'0' * 32}>>>\n"
 def run(text: str, tool: str = "Bash", /, **arguments: object) -> Shortened:
     policy = Policy(mode=Mode.STANDARD, lossy=True, overhead=PREFIX)
     return shorten(ToolOutput(text, tool, arguments), policy, Redacted, lambda _: "shadow_" + "0" * 32)
+
+
+# --- sizes --------------------------------------------------------------------------------------
+def test_an_excerpt_says_how_many_lines_there_were() -> None:
+    """A line end at the end begins no further line, for the expansion's numbers neither."""
+    for end in ("", "\n"):
+        text = "\n".join(f"{n} a line of its own, {n * 7919 % 1000}" for n in range(3000)) + end
+        assert f"; {len(text)} bytes, 3000 lines" in run(text, command="cat numbers").text
+    assert [line_count(text) for text in ("", "\n", "a", "a\n", "a\n\n", "a\nb")] == [0, 1, 1, 1, 2, 2]
 
 
 # --- binaries -----------------------------------------------------------------------------------
@@ -136,9 +146,12 @@ def test_white_space_goes_from_what_a_known_program_prints_only() -> None:
     "path", ["app.log", "/r/package-lock.json", "rows.csv", "/r/node_modules/a.js", "a.min.js"]
 )
 def test_nobody_edits_logs_and_what_is_built(path: str) -> None:
-    assert is_data(path)
+    assert is_unedited(path)
+    assert is_data(path) == ("node_modules" not in path)
     assert not classify("Read", {"file_path": path}).is_quoted
     assert not classify("Bash", {"command": f"tail -50 {path}"}).is_quoted
+    assert not classify("Bash", {"command": f"head {path} && tail -50 {path}"}).is_quoted
+    assert classify("Bash", {"command": f"head {path} && cat src/a.py"}).is_quoted
 
 
 def test_a_log_that_is_read_folds() -> None:

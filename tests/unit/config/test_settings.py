@@ -372,3 +372,9 @@ def test_a_key_of_the_wrong_shape_is_not_shown(config):
     with pytest.raises(SettingsError) as error:
         load({}, {}, config("pipes: {tool_output: {api: {api_key: [hunter2]}}}"))
     assert str(error.value) == "pipes.tool_output.api.api_key: got (hidden), allowed: text"
+
+
+def test_traces_without_their_package_end_the_start(monkeypatch):
+    monkeypatch.setattr("penumbra.config.settings.find_spec", lambda name: None)
+    with pytest.raises(SettingsError, match=r"^penumbra_traces: needs the package opentelemetry-exporter"):
+        load({"traces": "on"}, {})

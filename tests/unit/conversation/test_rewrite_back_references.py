@@ -73,7 +73,7 @@ def test_a_reference_whose_referent_has_gone_is_replaced_by_the_text():
     assert contents(again) == [LOG]
 
 
-SOURCE = "\n".join(f"    value_{number} = compute({number}, other={number * 7})" for number in range(160))
+SOURCE = "\n".join(f"    value_{number} = compute({number}, other={number * 7})" for number in range(240))
 
 
 EDITED = SOURCE.replace("compute(80,", "compute_differently(80,")
@@ -99,9 +99,9 @@ def test_what_stands_earlier_is_said_by_reference():
 
 
 def test_lines_are_those_of_the_file_where_the_call_tells_them():
-    asked = {"command": "sed -n '3000,3200p' src/a.py"}
+    asked = {"command": "sed -n '3000,3300p' src/a.py"}
     first = [use("toolu_1", "Bash", **asked)]
-    for cut, where in (("", r"lines 3111 to 3158\]"), ("\n…900 tokens truncated…", r"of its output\]")):
+    for cut, where in (("", r"lines 3121 to 3238\]"), ("\n…900 tokens truncated…", r"of its output\]")):
         messages = [*first, answer("toolu_1", SOURCE + cut), *reads(EDITED)]
         messages[2]["content"][0]["id"] = messages[3]["content"][0]["tool_use_id"] = "toolu_2"
         messages[2]["content"][0]["input"] = {"file_path": "src/a.py"}
@@ -155,7 +155,8 @@ RUN = "\n".join(
 
 def test_what_a_shortened_result_shows_is_said_by_reference_too():
     texts = [
-        RUN + "\n" + "\n".join(f"{end} {n} and {n * n} of it" for n in range(400)) for end in ("one", "two")
+        RUN + "\n" + "\n".join(f"one {n} and {n * n} of it" for n in range(400)),
+        "\n".join([*RUN.split("\n")[:10], "that was it"]),
     ]
     settings = Settings(dedup=True)
     rewritten = go(body(*runs(*texts)), settings=settings, references=References())
@@ -233,3 +234,23 @@ def test_what_refers_to_a_result_whose_id_comes_again_keeps_its_form():
         # What comes later does not refer to it.
         more = [*again, use("toolu_9"), answer("toolu_9", LOG)]
         assert "duplicate" not in how(go(body(*more), known=first.decisions, settings=safe))[-1:]
+
+
+def test_of_a_screen_that_was_shown_before_what_is_new_stays():
+    def screen(first, last):
+        words = ("wrote", "reads", "moves", "checks", "drops")
+        return [
+            f"{words[n % 5]} {words[n % 3]}-{n * n} of out/part-{n}.bin {'x' * (n % 9)}"
+            for n in range(first, last)
+        ]
+
+    before, new = screen(0, 100), screen(900, 906)
+    again = "\n".join([*before[40:], *new[:3], *before[:45], *new[3:]])
+    messages = []
+    for number, text in enumerate(("\n".join(before), again)):
+        asked = use(f"toolu_{number}", "Bash", command=f"./watch {number}")
+        messages += [asked, answer(f"toolu_{number}", text)]
+    alone = contents(go(body(*messages[2:]), references=References()))[0]
+    second = contents(go(body(*messages), references=References()))[1]
+    assert all(line in second for line in new)
+    assert len(second) < len(alone) / 2

@@ -85,7 +85,7 @@ def test_who_refers_to_a_shortened_text_stands_for_itself(later: str) -> None:
 def test_whoever_refers_to_one_that_refers_follows_too() -> None:
     third = EDITED.replace("value_7 ", "worth_7 ")
     decided, before = written(SOURCE, EDITED, third)
-    given = smaller(decided, Need(bytes=2000), SOURCE, EDITED, third)
+    given = smaller(decided, Need(bytes=5000), SOURCE, EDITED, third)
     _, after = written(SOURCE, EDITED, third, known=decided, given=given.decisions)
     assert "same as in " in before[2]
     assert not any("same as in " in text for text in after)

@@ -144,7 +144,8 @@ def test_what_is_only_observed_is_told(explainer: Explainer) -> None:
     assert "would have been shortened by terminal" in told
 
 
-def test_frames_of_a_client_are_requests(explainer: Explainer) -> None:
+def test_frames_of_a_websocket(explainer: Explainer) -> None:
+    """A client's are requests; the last of a response shows the message that all of them make."""
     flow = tflow.tflow(
         req=http.Request.make(
             "GET",
@@ -154,14 +155,49 @@ def test_frames_of_a_client_are_requests(explainer: Explainer) -> None:
         )
     )
     flow.server_conn.address = None
-    frame = {"type": "response.create", "model": "m", "input": [{"role": "user", "content": "Begin."}]}
-    sent = WebSocketMessage(1, True, json.dumps(frame).encode())
-    received = WebSocketMessage(1, False, b'{"type": "response.created"}')
-    flow.websocket = WebSocketData(messages=[sent, received])
+    asks = {"type": "response.create", "model": "m", "input": [{"role": "user", "content": "Begin."}]}
+    item = {
+        "type": "message",
+        "id": "i",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": "So."}],
+    }
+    usage = {"input_tokens": 7, "output_tokens": 2}
+    events: list[dict[str, Any]] = [
+        {"type": "response.created", "response": {"id": "r"}},
+        {"type": "response.output_item.added", "output_index": 0, "item": item | {"content": []}},
+        {"type": "response.output_text.delta", "delta": "So."},
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
+        {"type": "response.completed", "response": {"id": "r", "output": [item], "usage": usage}},
+    ]
+    sent = WebSocketMessage(1, True, json.dumps(asks).encode())
+    other = {"type": "response.created", "stream_id": "2", "response": {"id": "other"}}
+    received = [
+        WebSocketMessage(1, False, json.dumps(each).encode()) for each in (*events[:4], other, events[4])
+    ]
+    flow.websocket = WebSocketData(messages=[sent, *received])
     name, told = seen(sent, flow)
     assert name == "Penumbra"
     assert "    Begin." in told
-    assert seen(received, flow)[0] != "Penumbra"
+    assert seen(received[2], flow) == (
+        "Penumbra",
+        "response.output_text.delta: a part of a response; its last frame shows the message.",
+    )
+    name, told = seen(received[-1], flow)
+    assert (name, told.count("So.")) == ("Penumbra", 1)
+    assert "tokens: input_tokens 7, output_tokens 2" in told
+    text = [line.text for line in explainer.of_flow(flow)]
+    assert text.index("    Begin.") < text.index("RESPONSE") < text.index("So.")
+
+    # What the client has not got, or not sent, is marked; errors say best themselves what they are.
+    received[1].drop()
+    assert "hidden from the client" in seen(received[1], flow)[1]
+    own = WebSocketMessage(1, True, sent.content)
+    own.injected = True
+    assert "Penumbra: a frame of its own" in seen(own, flow)[1]
+    failed = WebSocketMessage(1, False, b'{"type": "error", "error": {"message": "Begin again."}}')
+    assert seen(failed, flow)[0] != "Penumbra"
+    assert seen(WebSocketMessage(1, False, b"\xff"), flow)[0] != "Penumbra"
 
 
 def test_a_reload_makes_no_second_view(explainer: Explainer) -> None:

@@ -1,4 +1,4 @@
-"""What `:penumbra.export` says where a file can't be written."""
+"""What `:penumbra.export` says where a file can't be written, and `:penumbra.expand` where there is no original."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from mitmproxy import types
+from mitmproxy import exceptions, types
 
 from penumbra.explain.result_facts import ResultMemory
 from penumbra.flow.explainer import Explainer
@@ -38,3 +38,16 @@ def test_a_full_disk_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
         asyncio.run(export())
     assert [record.levelname for record in caplog.records if "Penumbra" in record.message] == ["ERROR"]
     assert "compared is not written to /dev/full: OSError" in caplog.text
+
+
+def test_a_reference_without_an_original_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory, texts = ResultMemory(), Texts()
+    contents = cast(Contents, Figures())
+    commands = FlowCommands(cast(Explainer, None), memory, texts, contents, lambda: None)
+    with pytest.raises(exceptions.CommandError, match=r"^no original is held for 'shadow_0': none is, .*=on"):
+        commands.expand("shadow_0")
+    monkeypatch.setattr(memory, "references", lambda: {"shadow_1": 1})
+    monkeypatch.setattr(texts, "get", {1: ("one\ttwo\nthree", "one")}.get)
+    assert commands.expand("shadow_1") == ["one    two", "three"]
+    with pytest.raises(exceptions.CommandError, match=r"penumbra.references lists the 1 that are$"):
+        commands.expand("nope")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import deque
 from types import SimpleNamespace
 from typing import Any
@@ -41,6 +42,61 @@ def begun() -> Any:
         owed=Amounts(dollars_saved=1.0), amounts=Amounts(), status="", session="s", agent="a", project="p",
         arm="", unit="", is_observed=True, is_billed=False,
     )  # fmt: skip
+
+
+OVERLOADED = b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"m"}}\n\n'
+STARTED = b'event: message_start\ndata: {"type":"message_start","message":{"id":"m","role":"assistant","content":[]}}\n\n'
+SAID = (
+    b"event: content_block_start\n"
+    b'data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":"So"}}\n\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "dollars"),
+    [
+        (OVERLOADED, 0.0),
+        (STARTED + OVERLOADED, 0.0),
+        (STARTED + SAID + OVERLOADED, 1.0),
+        (STARTED + SAID, 1.0),
+    ],
+)
+@pytest.mark.parametrize("is_looped", [False, True])
+def test_a_stream_that_holds_an_error_and_nothing_else_is_none(
+    steps: Steps, body: bytes, dollars: float, is_looped: bool
+) -> None:
+    metrics, usage, _ = steps
+    turn, flow = begun(), ended(200, broken_off=False)
+    flow.response.headers["content-type"] = "text/event-stream"
+    flow.response.content = body
+    lease: Any = SimpleNamespace(end=lambda: None)
+    state: FlowState = states.begin(flow, lease)
+    state.turn, state.response_format = turn, "anthropic"
+    if is_looped:
+        response = FORMATS["anthropic"].stream("")
+        response.feed(body)
+        loop: Any = SimpleNamespace(turns=[response.end_turn()])
+        Turns(ExpansionMetrics(), metrics.journal, lambda event: None).bill(turn, loop)
+    asyncio.run(usage.complete(flow, state, flow.response))
+    states.forget(flow)
+    assert metrics.journal.amounts.dollars_saved == dollars
+    assert turn.status == ("200" if dollars else "200, but an error")
+    assert metrics.journal.amounts.errors == ({} if dollars else {"200, but an error": 1})
+
+
+def test_a_document_that_failed_is_none(steps: Steps) -> None:
+    metrics, usage, _ = steps
+    for status, error, dollars in (("failed", {"code": "server_error"}, 0.0), ("completed", None, 1.0)):
+        body = {"id": "r", "status": status, "error": error, "output": []}
+        turn, flow = begun(), ended(200, broken_off=False)
+        flow.response.headers["content-type"] = "application/json"
+        flow.response.content = json.dumps(body).encode()
+        lease: Any = SimpleNamespace(end=lambda: None)
+        state: FlowState = states.begin(flow, lease)
+        state.turn, state.response_format = turn, "openai_responses"
+        asyncio.run(usage.complete(flow, state, flow.response))
+        states.forget(flow)
+        assert metrics.journal.amounts.dollars_saved == dollars
 
 
 def ended(status: int | None, *, broken_off: bool) -> Any:
@@ -92,7 +148,7 @@ def test_over_websocket_it_counts_when_something_of_the_response_has_come(
     metrics, nothing = steps[0], SimpleNamespace()
     turns = Turns(ExpansionMetrics(), metrics.journal, lambda event: None)
     given: Any = nothing
-    sockets = WebSockets(given, given, given, turns, given)
+    sockets = WebSockets(given, given, given, turns, given, lambda turn, headers: None)
     wire, lease = FORMATS["openai_responses_socket"], SimpleNamespace(end=lambda: None)
     accepted: Any = SimpleNamespace(caller=None)
 
@@ -112,3 +168,9 @@ def test_over_websocket_it_counts_when_something_of_the_response_has_come(
 
     asyncio.run(go())
     assert metrics.journal.amounts.dollars_saved == dollars
+
+
+def test_what_cannot_be_shown_is_sent_all_the_same(steps: Steps, caplog: pytest.LogCaptureFixture) -> None:
+    reports, nothing = steps[2], SimpleNamespace()
+    reports.accepted(tflow.tflow(), nothing, nothing, nothing, nothing)
+    assert "what was done to a request can't be shown: AttributeError at report.py" in caplog.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.flow import state as states
 from penumbra.flow.engines import Engines
 from penumbra.flow.response import ResponseWay
+from penumbra.flow.tracing import Tracing
 from penumbra.metrics.asked_originals import ExpansionMetrics
 from penumbra.metrics.external_calls import ExternalMetrics
 from penumbra.metrics.journal import Journal
@@ -32,14 +34,20 @@ def lease(engines: Engines) -> Any:
 
 
 @pytest.mark.parametrize("ending", ["complete", "failed"])
-@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("number", range(7))
 def test_a_step_that_fails_leaves_the_others_to_their_work(
     number: int, ending: str, engines: Engines, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def go() -> None:
-        way = ResponseWay(ExpansionMetrics(), Journal(lambda: None), lambda event: None, lambda: "all")
+        way = ResponseWay(
+            ExpansionMetrics(),
+            Journal(lambda: None),
+            lambda event: None,
+            lambda: "all",
+            Tracing(lambda: False),
+        )
         steps = way._steps
-        assert steps.index(way.privacy) == 6
+        assert steps.index(way.privacy) == 7
 
         async def broken(*_: Any) -> None:
             raise ZeroDivisionError("hunter2")
@@ -57,6 +65,60 @@ def test_a_step_that_fails_leaves_the_others_to_their_work(
     (line,) = [one.getMessage() for one in caplog.records]
     assert "ZeroDivisionError at test_response_way.py:" in line
     assert "hunter2" not in line
+
+
+def test_a_response_begins_when_what_was_decided_is_on_disk(engines: Engines) -> None:
+    free = threading.Event()
+
+    async def go() -> None:
+        way = ResponseWay(
+            ExpansionMetrics(),
+            Journal(lambda: None),
+            lambda event: None,
+            lambda: "all",
+            Tracing(lambda: False),
+        )
+        flow = tflow.tflow(resp=tutils.tresp())
+        states.begin(flow, held := lease(engines))
+        held.engine.database.later(lambda connection: free.wait(30))
+        begun = asyncio.ensure_future(way.begins(flow))
+        await asyncio.sleep(0.05)
+        assert not begun.done()
+        free.set()
+        await asyncio.wait_for(begun, 10)
+        states.forget(flow)
+
+    try:
+        asyncio.run(go())
+    finally:
+        free.set()
+
+
+def test_a_response_is_read_though_nothing_can_be_written(
+    engines: Engines, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At the end of the proxy, its engines close while responses begin."""
+
+    async def go() -> None:
+        way = ResponseWay(
+            ExpansionMetrics(),
+            Journal(lambda: None),
+            lambda event: None,
+            lambda: "all",
+            Tracing(lambda: False),
+        )
+        seen: list[Any] = []
+        way._steps[0].headers = lambda *told: seen.append(told)  # type: ignore[method-assign]
+        flow = tflow.tflow(resp=tutils.tresp())
+        states.begin(flow, held := lease(engines))
+        held.engine.database.close()
+        held.engine.database.later(lambda connection: None)
+        await way.begins(flow)
+        states.forget(flow)
+        assert len(seen) == 1
+
+    asyncio.run(go())
+    assert "RuntimeError" in caplog.text
 
 
 def test_no_number_of_flows_takes_the_state_of_one_under_way(

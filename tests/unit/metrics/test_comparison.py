@@ -21,7 +21,7 @@ def conversations(arm: str, count: int, scale: float = 1.0, **more: Any) -> dict
     """Heavy-tailed ones."""
     return {
         DRAW.randbytes(8): {
-            "arm": arm, "new_results": 3, "requests": 5, "responses": 5, "dollars": scale * DRAW.lognormvariate(0, 1),
+            "arm": arm, "new_results": 3, "requests": 9, "turns": 5, "responses": 5, "dollars": scale * DRAW.lognormvariate(0, 1),
             "uncached": 100, "cached": 1_000 * scale, "output": 50, "waited": 2.5, **more,
         }
         for _ in range(count)
@@ -39,6 +39,7 @@ def test_a_difference_is_seen_and_chance_is_not() -> None:
     low, high = dollars["interval"]
     assert low < dollars["change"] < high < 0
     assert low < -0.4 < high
+    assert measured(both["arms"], "turns")["means"] == [5, 5]
     cached = measured(both["arms"], "of these, from the cache")
     assert cached["medians"] == [600, 1_000]
     assert round(cached["interval"][0], 6) == round(cached["interval"][1], 6) == -0.4

@@ -98,6 +98,7 @@ def test_a_request_that_is_not_taken_saves_and_costs_nothing(journal: Journal, i
     journal.responded(turn, 200, [usage(written=5_000)])
     journal.taken(turn)
     assert turn.amounts.dollars_saved == sums.dollars_saved == 0.001
+    assert (sums.requests, sums.turns) == (7, 1)
     # The results are the same as before: read again.
     assert turn.amounts.dollars_spent == sums.dollars_spent == pytest.approx(120 * 1e-7 + 100 * 1.25e-6)
     pending = journal.take()

@@ -21,7 +21,7 @@ def test_what_begins_with_an_anchor_is_worth_a_look() -> None:
             each = by_id[written.id]
             if not each.anchors or each.before or each.whole:
                 continue
-            glance = Glance.of((each,))
+            glance, several = Glance.of((each,)), Glance.of((each, each))
             for data in (
                 text for example in written.examples.match for text in _texts(plain(example).encode())
             ):
@@ -29,7 +29,9 @@ def test_what_begins_with_an_anchor_is_worth_a_look() -> None:
                     if at_anchor(each, data, at, wraps=True) is not None:
                         seen += 1
                         assert glance.may_match(data, at), (each.id, data)
-                        assert at_anchor(each, data, at, glance.may_wrap(data, at)), (each.id, data)
+                        assert each in several.chosen(data, at)[0], (each.id, data)
+                        _, wraps = glance.chosen(data, at)
+                        assert at_anchor(each, data, at, wraps), (each.id, data)
     assert seen > 500
 
 
@@ -64,10 +66,20 @@ def test_a_text_full_of_disguises_shows_the_same() -> None:
             b"m",
             b"\x1b]8;;x\x07",
             b"\xef\xbb\xbf",
+            b"\xef\xbf\xbd",
+            40 * b"\\",
+            b"u0041",
         ),
     )
     drawn = random.Random(7)
     for _ in range(2_000):
         data = b"".join(drawn.choices(pieces, k=drawn.randint(1, 14)))
         found = [match.span() for match in view._many(data)]
-        assert found == [match.span() for match in view._DISGUISES.finditer(data)], data
+        assert found == [match.span() for match in view.DISGUISE.finditer(data)], data
+
+
+def test_it_makes_no_difference_how_full_of_disguises_a_text_is() -> None:
+    full, plain = 40 * b"\\u0041,", 40 * b"a b c d e f " + 9 * b"%41,"
+    for data in (full + plain + full, plain + full + plain, 40 * b"\\" + b"u0041" + full, full):
+        found = [match.span() for match in view._disguises(data)]
+        assert found == [match.span() for match in view.DISGUISE.finditer(data)], data

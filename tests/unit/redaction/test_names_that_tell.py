@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penumbra import rules
 from penumbra.redaction.names import Names, Strength
 from penumbra.redaction.redactor import Redactor
 
@@ -57,3 +58,12 @@ def test_crossed_brackets_are_no_program(redactor: Redactor, text: str) -> None:
     value = "k{{e}y)o${f]the(gate[opens>-_$#wide}}"
     assert redactor.redact(text.format(value)).text.count("REDACTED") == 1
     assert "gate" not in redactor.redact(text.format(value)).text
+
+
+def test_a_password_is_named_in_any_language_and_case(redactor: Redactor) -> None:
+    words = rules.load("secrets/words/names.yaml")["passwords"].split()
+    forms = [form(word) for word in words for form in (str.lower, str.upper, str.capitalize)]
+    for line in ("{}: Tr1cky-Word9\n", '"{}": "Tr1cky-Word9"', "db_{}=Tr1cky-Word9"):
+        kept = [name for name in forms if "Tr1cky" in redactor.redact(line.format(name)).text]
+        # `PASS: name` is what tests say.
+        assert set(kept) <= {"PASS"}

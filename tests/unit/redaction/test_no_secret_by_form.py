@@ -54,6 +54,20 @@ password: {cipher}682bc583f4641835fa2db009355293665d2647dade3375c0ee201de2a49f7b
 password: 请输入密码
 password: "Введите пароль"
 "password": "パスワードを入力してください\"""",
+    "names of things": """\
+if token == "identifier_12":
+$password | ConvertTo-SecureString -AsPlainText -Force
+X-ApiKeys: accessKey=$ACCESS; secretKey=$SECRET
+connect(password, retries=3, token, n=1)
+the password has to be changed to something with 12 characters
+LoadCredential=firstboot.locale
+| Azure OpenAI | `AZURE_OPENAI_API_KEY` | `azure-openai-responses` |
+self.ftp_password = smb_password
+| `--db-password` | `SUDO_PASS` | none |
+secrets: [shop-db-v2, shop-tls-2031]
+existingSecret: shop-tls-2031
+credentials:
+Host: db-prod-001.internal.example.com""",
     "nothing": """\
 password: not-set
 SECRET_KEY: (not set)

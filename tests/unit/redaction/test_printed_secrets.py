@@ -123,3 +123,40 @@ def test_a_long_command_line_says_the_same_each_time() -> None:
     line = "cat /srv/.env " + "# remark " * 200
     assert read_hint(line) == read_hint(line)
     assert read_hint(line).loud == read_hint("cat /srv/.env").loud
+
+
+FRONTS = ["", "    12\t", "> ", "web-1  | ", "2026-11-01T10:00:00.123Z "]
+PROMPTS = ["$ ", "bob@mac shop % ", "[root@db1 ~]# ", "(venv) bob@mac:~/shop$ ", "PS C:\\shop> "]
+
+
+@each(
+    "example", [one for one in LONE if one["command"].partition(" ")[1]], ids=lambda one: one["command"][:60]
+)
+def test_in_a_transcript(example: dict[str, Any]) -> None:
+    command, secret = example["command"], example["secrets"][0]
+    for front in FRONTS:
+        for prompt in PROMPTS:
+            lines = [f"{prompt}{command}", secret, f"{prompt}ls", "tr0ub4dor2"]
+            text = "".join(f"{front}{line}\n" for line in lines)
+            # A command with escapes of its own has deeper ones in a string.
+            strings = [] if "\\" in command else [json.dumps({"output": text})]
+            for around in (text, text.replace("\n", "\r\n"), *strings):
+                clean = PATTERN.sub("⟦⟧", REDACTOR.redact(around).text)
+                spelt = json.dumps(secret)[1:-1] if around[:1] == "{" else secret
+                gap = f"{front}⟦⟧"
+                assert clean == around.replace(f"{front}{spelt}", gap, 1), (front, prompt)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "$ git config user.name\ntr0ub4dor\n$ cat README.md\nhello2you\n",
+        "$ pass show web/db\nError: web/db is not in the password store.\n",
+        "# op read op://dev/db/password\nDB_HOST=db2\n",
+        "$ gh auth token --help\ntr0ub4dor\n",
+        "$ ls /run/secrets\ndb_password2\n",
+        "> terraform output -raw password\nmain.tf2\n",
+    ],
+)
+def test_other_lines_of_a_transcript_stay(text: str) -> None:
+    assert REDACTOR.redact(text).text == text

@@ -81,6 +81,18 @@ def test_unescaping_does_not_bring_it_back(form: str) -> None:
     assert TOKEN[:12] not in inner.encode().decode("unicode_escape")
 
 
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_what_goes_to_the_end_of_its_line_ends_with_its_string(redactor: Redactor, depth: int) -> None:
+    text = "    Key Content            : letmein"
+    for _ in range(depth):
+        text = json.dumps([text, "Cost settings"])
+    text = redactor.redact(text).text
+    assert "letmein" not in text
+    for _ in range(depth):
+        text, rest = json.loads(text)
+        assert rest == "Cost settings"
+
+
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])
 def test_json_in_json(depth: int) -> None:
     text = json.dumps({"password": PASSWORD, "n": [1, {"api_key": TOKEN}]})
@@ -268,6 +280,8 @@ HOSTILE = [
         "Cookie: a=b; ",
         "kind: Secret\ndata:\n  a: YWJjZGVm\n",
         "$ cat token\n",
+        "$ op read x\n",
+        '"$ ',
         "- name: password\n  value: ",
     ),
     *(
@@ -279,6 +293,7 @@ HOSTILE = [
         "A" * 40 + "\n",
         "ab_" + "q8Zk2m" * 5 + "-",
     ),
+    *("password='Zt7#q\\\"w9x' ", "password='Zt7#q\\\\\\\"w9x' ", "password=`Zt7#q\\u0022='x` \\\\n"),
     *("\x1b[", "\x1b]8;;", "\\u0067", "a\u200b", "<password ", "<a password>", "[REDACTED:password:abcdef] "),
 ]
 
@@ -310,6 +325,37 @@ def test_no_pattern_tries_every_way_to_read_a_text(text: str, redactor: Redactor
 def test_a_quote_in_a_string_of_json_ends_the_string(said: str) -> None:
     redacted = redact(json.dumps([json.dumps({"token": said})]))
     assert json.loads(json.loads(redacted)[0]).keys() == {"token"}
+
+
+@pytest.mark.parametrize("lead", [0, 300, 5_000])
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("behind", ["", "\x1b[31m}", '"b'])
+def test_a_value_ends_with_its_string_however_long_that_is(behind: str, depth: int, lead: int) -> None:
+    said = f"{'word ' * (lead // 5)}--password '{PASSWORD}{behind}"
+    text = said
+    for _ in range(depth):
+        text = json.dumps([text, "it's"])
+    for written in (text, text.replace('\\"', "\\u0022")):
+        inner = redact(written)
+        assert PASSWORD not in inner
+        for _ in range(depth):
+            inner, other = json.loads(inner)
+            assert other == "it's"
+        assert inner.startswith(f"{'word ' * (lead // 5)}--password '[REDACTED:password:")
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2, 3])
+def test_a_deeper_quote_is_of_the_value(depth: int) -> None:
+    before, behind = 'say "hello"\n' + 60 * "more ", " and more"
+    said = f"{before}--password '{PASSWORD}\"x7'{behind}"
+    text = said
+    for _ in range(depth):
+        text = json.dumps([text])
+    redacted = redact(text)
+    for _ in range(depth):
+        (redacted,) = json.loads(redacted)
+    assert redacted.startswith(f"{before}--password '[REDACTED:password:")
+    assert depth == 0 or redacted.endswith(f"]'{behind}")
 
 
 def test_json_with_half_a_surrogate_pair_stays_json() -> None:

@@ -16,6 +16,7 @@ REDACTOR = Redactor(LIBRARY_KEY)
 PASSWORDS = ("db_password", "admin_pwd", "smtp_pass", "keystore_passphrase")
 KEYS = ("api_key", "client_secret", "access_token", "encryption_key", "shared_secret", "webhook_secret")
 CHOSEN = ("Sommer2031!", "Tr1cky-W0rd", "Zebra-Crossing42", "k1ngf1sher7")
+SLOGANS = ("correct-horse-battery", "lantern_walnut_590", "Winter.Heron.34", "falcon-1987", "cobaltmaple77")
 PLAIN_ONLY = ("box kv", "openapi example", "xml setting", "smart quotes")
 """What is read plain, but not within strings of JSON."""
 
@@ -45,6 +46,40 @@ def test_value_beside_its_name(form: str) -> None:
 def test_password_that_somebody_chose(form: str) -> None:
     for at, value in enumerate(CHOSEN):
         _only_the_value_goes(contexts.fill(APART[form], value, PASSWORDS[at]), value)
+
+
+def test_words_with_joints_beside_names_of_secrets() -> None:
+    for value in SLOGANS:
+        for name in ("db_password", "shared_secret", "hub_key"):
+            for form in ("{n}={v}\n", '"{n}": "{v}"', "{n} = '{v}'\n"):
+                _only_the_value_goes(form.format(n=name, v=value), value)
+        _only_the_value_goes(f"the password is {value}\n", value)
+
+
+TOLD = {
+    "variable": "I set DB_PASSWORD to {v} in the env.",
+    "now": "the staging db password is now {v}",
+    "aside": "ssh root@web1 (password: {v})",
+    "in parentheses": "The password (`{v}`) is hardcoded in config.py",
+    "pair": "DB creds -> bob:{v}",
+    "from": 'Changed the admin password from "{v}" to something else.',
+    "go-spew": ' Password: (string) (len=16) "{v}",',
+    "last of a string": '{"stdout":"user,db_password\\nbob,{v}","exit_code":0}',
+    "optional member": '  dbPassword?: string = "{v}";',
+    "fallback behind a pipe": "{{ env.DB_PASSWORD | default('{v}') }}",
+}
+
+
+@each("form", TOLD)
+def test_told_in_words(form: str) -> None:
+    for value in ("Sommer2031!", "Zebra-Crossing42", "Winter.Heron.34"):
+        _only_the_value_goes(TOLD[form].replace("{v}", value), value)
+
+
+def test_sign_of_equality_in_a_random_value() -> None:
+    for value in ("GQIBep=+w6W3emSBYMLU*U", "Ctb=6ggfCv43fbmf", "VXI=Un6E8StFA3RPVSj1"):
+        _only_the_value_goes(f'"signing_key": "{value}"', value)
+        _only_the_value_goes(f"auth_token = {value}\n", value)
 
 
 @each("form", PLACES)

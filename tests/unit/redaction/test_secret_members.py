@@ -80,6 +80,12 @@ def test_members_that_are_no_secrets_stay(redactor: Redactor) -> None:
     assert [text for text in (*HARMLESS, *BLOCKS) if redactor.redact(text).text != text] == []
 
 
+def test_quotes_of_different_depth_join_nothing(redactor: Redactor) -> None:
+    """The one stands within the text that the other ends: JSON within JSON stays valid."""
+    inner = json.dumps({"token": '\\"&q8Zk2mVt41Lx9RwPz0-\\"&'})
+    json.loads(json.loads(redactor.redact(json.dumps([inner])).text)[0])
+
+
 @pytest.mark.parametrize(
     "joint",
     [

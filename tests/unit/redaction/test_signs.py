@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+import base64
+import random
 
-from penumbra.redaction.finders.assignments import FLAGS
-from penumbra.redaction.finders.encoded import RUN
+import pytest
+import re2
+
+from penumbra.redaction.finders.assignments import FLAGS, TAG_ENDS
+from penumbra.redaction.finders.encoded import TEXTS as ENCODED
+from penumbra.redaction.finders.encoded import encoded_texts
 from penumbra.redaction.finders.prefixed import TAIL
 from penumbra.redaction.redactor import Redactor
 from penumbra.redaction.signs import Sign, signs
@@ -18,7 +23,9 @@ TEXTS = {
     "a b\n" + "QUJD" * 20: {Sign.ENCODED},
     "ab_" + "q8Zk2mVt41" * 3: {Sign.PREFIXED},
     "--PassWord Tr0ub4dor": {Sign.FLAG},
-    "x" * 300_000 + " --token \u001b[0mabcd" + "é" * 9: {Sign.DISGUISE, Sign.ENCODED},
+    "<b>nothing</b>": {Sign.TAG},
+    '{"a": "<b>nothing<\\/b>"}': {Sign.TAG},
+    "x" * 300_000 + " --token \u001b[0mabcd" + "é" * 9: {Sign.DISGUISE},
 }
 
 
@@ -28,11 +35,26 @@ def test_signs_are_what_the_searches_find(text: str) -> None:
     searched = {
         Sign.DISGUISE: DISGUISE.search(data),
         Sign.JOINT: JOINTS.search(data),
-        Sign.ENCODED: RUN.search(data),
+        Sign.ENCODED: re2.search(ENCODED, data),
         Sign.PREFIXED: TAIL.search(data),
         Sign.FLAG: FLAGS.search(data.lower()),
+        Sign.TAG: re2.search(TAG_ENDS, data),
     }
     assert signs(data) == {sign for sign, found in searched.items() if found} == TEXTS[text]
+
+
+def test_no_text_in_base64_is_without_its_sign() -> None:
+    drawn = random.Random(3)
+    for _ in range(2_000):
+        text = bytes(drawn.choices(b"\t\n\r" + bytes(range(32, 127)), k=drawn.randint(33, 60)))
+        data = drawn.choice((b"", b" ", b"\\n")) + base64.b64encode(text)
+        if list(encoded_texts(data, lambda _: True)):
+            assert Sign.ENCODED in signs(data), data
+
+
+def test_other_patterns_are_told_beside_the_signs() -> None:
+    others = (rb"://[a-z]+@", rb"://[0-9]+@")
+    assert signs(b"--password http://4711@host", others) == {Sign.FLAG, len(Sign) + 1}
 
 
 def test_an_anchor_that_begins_one_secret_may_stand_in_another(redactor: Redactor) -> None:

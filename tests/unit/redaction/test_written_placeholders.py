@@ -9,7 +9,7 @@ import pytest
 
 from penumbra.apis.formats import FORMATS, REQUESTS
 from penumbra.expand import tool
-from penumbra.redaction import written_placeholders
+from penumbra.redaction import placeholder, written_placeholders
 from penumbra.redaction.placeholder import PATTERN, make
 
 MARK = make("password", b"k", b"v")
@@ -61,3 +61,15 @@ def test_calls_of_every_api_are_looked_into(name: str) -> None:
     assert written_placeholders.within(REQUESTS[name], json.dumps(message).encode()) == 1
     words = {"type": "message", "role": "assistant", "content": f"I see {MARK}."}
     assert written_placeholders.within(REQUESTS[name], json.dumps(words).encode()) == 0
+
+
+def test_a_body_holds_a_placeholder_or_only_what_looks_like_one() -> None:
+    real = placeholder.make("github", b"key", b"value").encode()
+    for body, there in (
+        (b"", False),
+        (real, True),
+        (b"[REDACTED:github:1]" + real, True),
+        (b"[" + real[1:-1], False),
+        (b"[REDACTED:" * 9 + real[1:], False),
+    ):
+        assert placeholder.stands_in(body) == there == bool(placeholder.spans(body)), body

@@ -1,6 +1,7 @@
 """The JSON editor: what nobody edits stays as it was, to the byte."""
 
 import json
+import tracemalloc
 
 import pytest
 from hypothesis import given, settings
@@ -191,3 +192,14 @@ def test_repeats_agrees_with_a_reader_of_pairs(text):
     pairs = json.loads(text, object_pairs_hook=lambda found: ("object", found))
     names = [name for name, _ in pairs[1]] if isinstance(pairs, tuple) else []
     assert document.repeats(document.root) is (len(set(names)) < len(names))
+
+
+def test_what_is_encoded_takes_no_more_memory_than_its_bytes():
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        encoded = encode("a line of text\n" * 1000)
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 1.1 * len(encoded)

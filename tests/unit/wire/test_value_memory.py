@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
+import pytest
 from msgspec import Raw
 
+from penumbra.wire import parsed_text
 from penumbra.wire.document import Document
+from penumbra.wire.json_values import NotJson
 from penumbra.wire.stand_ins import Fold
 from penumbra.wire.value_memory import ValueMemory
 
@@ -80,6 +86,27 @@ def test_a_beginning_goes_with_any_of_its_values() -> None:
     assert fold(memory, ["a", "b", "c"]) == [0, 1, 2]
 
 
+def test_what_nobody_uses_for_long_is_let_go_little_by_little() -> None:
+    now = [0.0]
+    memory = ValueMemory(clock=lambda: now[0])
+    resting, busy = [f"resting {n}" for n in range(150)], ["a", "b", "c"]
+    for values in (resting, resting, busy, busy):
+        fold(memory, values)
+    for now[0] in range(0, 1_860, 60):
+        assert fold(memory, busy) == []
+        assert len(memory) == 153, "half an hour is not over"
+    full = memory._bytes
+    for now[0], left in ((1_900, 53), (1_901, 3), (4_000, 3)):
+        assert fold(memory, busy) == []
+        assert len(memory) == left
+    assert memory._bytes < full / 10
+    assert len(memory._marks) < 40
+    assert fold(memory, resting) == list(range(150)), "it is read anew"
+    fold(memory, resting)
+    now[0] = 9_000
+    assert fold(memory, resting) == [], "what goes on is not let go of in that moment"
+
+
 def test_no_value_takes_more_than_an_eighth() -> None:
     memory = ValueMemory(most=1_000_000)
     remembered(memory, ["x" * 70_000, "small"])
@@ -91,8 +118,35 @@ def test_no_value_takes_more_than_an_eighth() -> None:
         # As if more and more were made of it.
         document.about(value, lambda document, value: None)
     assert [key[1] for key in memory._known] == [b'"small"', b'"other"']
-    assert memory._bytes == sum(scope.bytes for scope in memory._scopes.values()) == 2 * 8_000 + 2 * 14
+    assert memory._bytes == sum(scope.bytes for scope in memory._scopes.values()) == 2 * 1_500 + 2 * 14
     assert len(document.items(value)) == 100
+
+
+def test_what_was_opened_goes_first_and_is_read_again() -> None:
+    """A fold goes on where it stood, though nothing that it was made of is open any more."""
+    memory = ValueMemory(most=200_000)
+    values = [{"n": number, "deep": [{"x": [number]}] * 9} for number in range(20)]
+
+    def read(document: Document, array: Raw) -> Document:
+        for item in document.items(array):
+            for deep in document.items(document.members(item)["deep"]):
+                assert document.about(deep, lambda document, value: len(document.members(value))) == 1
+        return document
+
+    for count in (18, 19, 20):
+        document, array = remembered(memory, values[:count])
+        read(document, array)
+        document.folded(array, count, Fold(list, list.copy, "key"), lambda state, index: state.append(index))
+        assert len(memory) == count
+        assert memory._bytes <= 100_000
+    known = list(memory._scopes[b"scope"].known.values())
+    assert not known[0].objects
+    assert known[-1].objects
+    alone = Document(document.data)
+    read(alone, alone.members(alone.root)["m"])
+    # Nothing counts twice of what was read twice.
+    assert document._parsed.opened == alone._parsed.opened
+    assert fold(memory, [*values, "and more"]) == [19, 20]
 
 
 def test_no_scope_takes_more_than_half() -> None:
@@ -124,6 +178,78 @@ def test_what_begins_as_before_is_read_as_without_it() -> None:
         wanted = alone.items(alone.members(alone.root)["m"])
         assert list(map(document.place, items)) == list(map(alone.place, wanted))
         assert list(map(document.source, items)) == list(map(alone.source, wanted))
-        assert document._opened == alone._opened
+        assert document._parsed.opened == alone._parsed.opened
         document.folded(array, len(items), Fold(list, list.copy, "key"), lambda state, index: None)
     assert found > 30
+
+
+HEADS = ('{"m":[', '{"a":"é", "m": [', '{"m":[9],"m":[', '{"x":[3],"o":{"m":[', '{"m":7,"n":[', "[")
+ARRAYS = ('1,"ü",{"a":[1,{}]},"x"', '1,"ü",{"a":[1,{}]},"x","y"', '1,"ü",{"a":[1,{}]},"x" , "z",[3]', "1")
+TAILS = (
+    '],"x":[5,{"y":"é"}]}',
+    "] }",
+    '],"m":[1,"ü",{"a":[1,{}]},"other"]}',
+    '],"m":8}',
+    "]}}",
+    "]",
+    ']"x"}',
+    '],"x":"\\ud800"}',
+    ",]}",
+)
+
+
+def edited(document: Document) -> tuple[list[Any], bytes]:
+    """Everything that can be said of a document, and what it is when all of it was edited."""
+    root, seen = document.root, list[Any]()
+    for name, value in document.members(root).items():
+        items = document.items(value)
+        seen += [name, document.place(value), document.source(value), document.plain(value)]
+        seen += [(document.place(item), document.source(item), document.string(item)) for item in items]
+        for item in items:
+            for inner in document.members(item).values():
+                document.append(inner, b"0")
+        if items:
+            document.insert(value, len(items) // 2, b'"in"')
+            document.rewrite(items[0], b'"first"')
+            document.append(value, b'"last"')
+        elif document.is_string(value):
+            document.remove_member(value)
+    if document.members(root):
+        document.add_member(root, "new", b"1")
+    seen += [document.repeats(root), document.source(root), document._parsed.opened]
+    return seen, document.render()
+
+
+def made(make: Callable[[], Document]) -> Any:
+    try:
+        return edited(make())
+    except NotJson:
+        return None
+
+
+def test_what_is_known_before_it_is_read_is_as_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parsed_text, "_LEAST_SPARED", 0)
+    memory, begun = ValueMemory(), 0
+    whole = [head + array + tail for head in HEADS for array in ARRAYS for tail in TAILS]
+    for text in [*whole, *whole, *reversed(whole)]:
+        for data in (text.encode(), text.encode().replace(b"\xc3", b"\xff", 1)):
+            wanted, document = made(partial(Document, data)), None
+            with suppress(NotJson):
+                document = Document.begun(data, "m", memory, b"scope")
+            found = None if document is None else made(lambda document=document: document)
+            if document is None or document.known is None:
+                assert found == wanted, data
+                with suppress(NotJson):
+                    plain = Document(data)
+                    array = plain.members(plain.root).get("m")
+                    plain.remember(array, memory, b"scope")
+                    plain.folded(array, len(plain.items(array)), Fold(list, list.copy, "key"), nothing)
+                continue
+            begun += 1
+            assert wanted is not None, data
+            assert found == wanted, data
+    assert begun > 40
+
+
+def nothing(state: list[int], index: int) -> None:
+    """Makes nothing of an item."""

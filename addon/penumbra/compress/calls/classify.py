@@ -7,7 +7,7 @@ it contradicts. Nothing here raises, whatever the arguments are.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -65,7 +65,20 @@ class Call:
     @property
     def is_quoted(self) -> bool:
         """The result is text of files that someone may edit, and is quoted then."""
-        return self.category in _QUOTED and not (self.category == "read" and log_files.is_data(self.path))
+        return self.category in _QUOTED and not self._shows(log_files.is_unedited)
+
+    @property
+    def shows_data(self) -> bool:
+        """The result is of logs, data and the like: no text that people write."""
+        return self._shows(log_files.is_data)
+
+    def _shows(self, is_one: Callable[[str], bool]) -> bool:
+        """Whether each file that is read is one of these."""
+        if self.category != "read":
+            return False
+        printing = printing_parts(self.parts)
+        paths = [self.path] if self.path or not printing else [part.path for part in printing]
+        return all(map(is_one, paths))
 
     @property
     def shows_files(self) -> bool:
@@ -96,7 +109,7 @@ class Call:
     def is_numbered(self) -> bool:
         """The numbers in front of the result's lines are known to be line numbers."""
         if self.shell:
-            return any(part.numbers for part in self.parts)
+            return self.category == "edit" or any(part.numbers for part in self.parts)
         return self.category in _QUOTED
 
 

@@ -55,8 +55,11 @@ def split_envelope(text: str) -> tuple[str, str, str]:
         if not ending or ending.start() == len(window):
             break
         end -= len(window[ending.start() :].decode("utf-8", "surrogatepass"))
-    notice = last.search(text, max(start, end - TAIL_WINDOW), end)
-    end = notice.start() if notice else end
+    else:
+        window = encode(text[max(start, end - TAIL_WINDOW) : end])
+    if _may_say_cut(window):
+        notice = last.search(text, max(start, end - TAIL_WINDOW), end)
+        end = notice.start() if notice else end
     return text[:start], text[start:end], text[end:]
 
 
@@ -136,10 +139,12 @@ def with_cut_noted(text: str, whole: str, room: int, around: str = "") -> str:
 
 def is_cut(text: str) -> bool:
     """Whether a text says that the agent has cut it."""
+    return _may_say_cut(encode(text)) and _cut().search(text) is not None
+
+
+def _may_say_cut(data: bytes) -> bool:
     sign = _sign_of_cut()
-    if sign is not None and sign.search(encode(text)) is None:
-        return False
-    return _cut().search(text) is not None
+    return sign is None or sign.search(data) is not None
 
 
 @rules.cached

@@ -23,6 +23,8 @@ _LOOKED_AT = 240
 class _Rules:
     names: Sequence[str]
     data: Sequence[str]
+    """Those of logs, too."""
+    installed: Sequence[str]
     unclear: frozenset[str]
     line: Any
     beginning: int
@@ -35,7 +37,8 @@ def _rules() -> _Rules:
     pattern = "|".join(f"(?:{line})" for line in read.lines)
     return _Rules(
         read.names,
-        read.data,
+        (*read.names, *read.data),
+        read.installed,
         frozenset(read.unclear),
         re2.compile(pattern.encode()),
         read.beginning,
@@ -60,11 +63,20 @@ def is_log(path: str, text: str) -> bool:
 @rules.until_changed
 @remembered(1_024)
 def is_data(path: str) -> bool:
-    """Whether nobody edits the file of this path: a log, a data dump, what is built, vendored or locked."""
-    table = _rules()
+    """Whether the file of this path is no text that people write: a log, a dump, what is built or locked."""
+    return _is_one(path, _rules().data)
+
+
+@rules.until_changed
+@remembered(1_024)
+def is_unedited(path: str) -> bool:
+    """Whether nobody edits the file of this path: data, and code that is installed."""
+    return is_data(path) or _is_one(path, _rules().installed)
+
+
+def _is_one(path: str, globs: Sequence[str]) -> bool:
     path = path.replace("\\", "/").lower()
     name = path.rsplit("/", 1)[-1]
-    globs = (*table.names, *table.data)
     return bool(path) and any(fnmatchcase(f"/{path}" if "/" in glob else name, glob) for glob in globs)
 
 

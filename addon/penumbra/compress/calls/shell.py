@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import islice
 
+from penumbra import rules
 from penumbra.compress.calls.lexer import Kind, Lexer, Token
 from penumbra.compress.calls.programs import (
     effect,
@@ -30,6 +32,10 @@ _MOST_FED = 16
 """Commands in front of a pipe that are remembered."""
 MAX_TOKENS = 5_000
 """Words and operators of a command line that are looked at."""
+_REMEMBERED = 64
+"""Command lines whose commands are remembered."""
+_SHORT_LINE = 4_000
+"""Characters of a command line that may be remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +90,18 @@ _TERMINALS = {"/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/fd/1", "/dev/fd/2"
 
 def parse(line: str, depth: int = 0) -> tuple[Part, ...]:
     """The commands of `line` whose output is shown, in order, `echo` included."""
+    return _remembered(line) if not depth and len(line) <= _SHORT_LINE else _parse(line, depth)
+
+
+def _parse(line: str, depth: int = 0) -> tuple[Part, ...]:
     if depth > MAX_DEPTH:
         return ()
     parser = _Parser(list(islice(Lexer(line).tokens(), MAX_TOKENS)))
     return tuple(_Resolver(depth).of_pipelines(parser.pipelines(None, 0)))
+
+
+_remembered = rules.until_changed(lru_cache(maxsize=_REMEMBERED)(_parse))
+"""What shortens a result and what searches it for secrets ask for the same line, one after the other."""
 
 
 def parse_argv(argv: Sequence[str]) -> tuple[Part, ...]:

@@ -169,7 +169,8 @@ def _begin(hunks: list[tuple[_File, _Hunk]], room: int) -> None:
 def _shown(file: _File) -> list[str]:
     missing = [hunk for hunk in file.hunks if not hunk.shown]
     if file.hunks and len(missing) == len(file.hunks):
-        return [f"[{file.name}: {len(missing)} hunks left out: {_counts(missing)}]"]
+        count = f"{len(missing)} {'hunk' if len(missing) == 1 else 'hunks'}"
+        return [f"[{file.name}: {count} left out: {_counts(missing)}]"]
     lines = list(file.header)
     for is_shown, hunks in groupby(file.hunks, key=lambda hunk: hunk.shown > 0):
         if is_shown:

@@ -12,7 +12,7 @@ is bounded by the limit, whatever the size of the result. What is missing is cou
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property, partial
 
@@ -48,6 +48,7 @@ class Kind(StrEnum):
     DIFF = "diff"
     JSON = "JSON"
     FILE = "file"
+    DATA = "data"
     REPORT = "report"
     OTHER = "output"
 
@@ -60,17 +61,26 @@ _LIMITS = {
     Kind.HITS: (8_000, 60),
     Kind.DIFF: (5_000, 25),
     Kind.JSON: (7_000, 55),
+    Kind.DATA: (8_000, 40),
     Kind.REPORT: (32_000, 0),
     Kind.OTHER: (4_500, 30),
 }
 """Bytes of an account, heading included, in standard mode: the least, and what the root of the original's
 bytes is multiplied by. Of a text four times as large twice as much may be told. Where it is too large for
 its lines to be compared, room is taken blindly, so that it falls again."""
+_LEAST_NEW = 1_000
+"""Bytes of a text below which it is not asked how much of it is new."""
+_OF_FILES = (Kind.FILE, Kind.DATA)
 _MOST = 24_000
 """Bytes above which no account grows."""
 _FILE = 5 / 8
 """Part of the hard limit that a file may have: what is larger is read for a part of it, and the rest can be
 asked for."""
+_AS_NEW = {Kind.COMMAND: (_LEAST_NEW, 0.15), Kind.OTHER: (_LEAST_NEW, 0.15)}
+_AS_NEW_OTHERS = (2 * _LEAST_NEW, 0.4)
+"""Bytes that an account may have, and the part of its limit, where nothing of the text is new."""
+_WHATEVER_SAID = (Kind.FILE, Kind.REPORT)
+"""Kinds of what is told in full."""
 _SHARE = 0.75
 """Part of an account that failure lines may have, whatever else there is."""
 _SHARE_OF_QUOTED = 0.25
@@ -89,9 +99,9 @@ _TELLING_KEY = re.compile(rb"(?i)err|fail|exception|trace|stdout|stderr|output|l
 """Keys of texts that programs wrote."""
 _HEADINGS = 8
 """Part of an account, as a divisor, that is set aside for headings where its lines are not compared."""
-_WORTH_IT = 0.75
+_WORTH_IT = 0.85
 """Part of a text that its account is at most: a turn in which the model asks for the rest costs more than the
-last quarter of most texts."""
+last of most texts."""
 _LEAST = 1_000
 """No wish for a smaller result makes an account smaller than this many bytes."""
 _LONGEST_PATH = 400
@@ -120,6 +130,7 @@ def excerpt(text: str, source: Source) -> str | None:
     if kind in (Kind.WEB, Kind.OTHER) and exceeds(text, limit_of(kind, source)) and _lists_hits(text, source):
         kind = Kind.HITS
     limit = limit_of(kind, source)
+    limit = _as_new(limit, text, kind, source)
     if not exceeds(text, limit) or not _is_worth_it(text, kind, limit, source.policy):
         return None
     heading = _heading(kind, source)
@@ -139,8 +150,29 @@ def excerpt(text: str, source: Source) -> str | None:
     written = failure_lines.write(
         found, room - names, body, weakest, least=windows.LEAST, more=more, share=share
     )
-    told = names_left_out.line(text, written, names) if names else ""
-    return f"{heading}\n{written}{told}"
+    named = names_left_out.line(text, written, names, _told(source)) if names else ""
+    return f"{heading}\n{written}{named}"
+
+
+def _told(source: Source) -> Container[bytes]:
+    """The facts that earlier results show."""
+    told = source.told()
+    return () if told is None else told.facts
+
+
+def _as_new(limit: int, text: str, kind: Kind, source: Source) -> int:
+    """The limit, smaller where less of the text is new to the conversation."""
+    if kind in _WHATEVER_SAID or source.is_error or source.policy.target_ratio is not None:
+        return limit
+    least, part = _AS_NEW.get(kind, _AS_NEW_OTHERS)
+    smallest = min(limit, max(least, int(limit * part)))
+    if not exceeds(text, smallest) or not _is_worth_it(text, kind, smallest, source.policy):
+        # It is within any limit, and nobody need ask for what was told.
+        return limit
+    if not exceeds(text, _LEAST_NEW) or len(text) > new_facts.LONGEST or (told := source.told()) is None:
+        return limit
+    share = new_facts.share_new(text, told)
+    return min(limit, max(least, int(limit * (part + (1 - part) * share))))
 
 
 def _is_worth_it(text: str, kind: Kind, limit: int, policy: Policy) -> bool:
@@ -167,8 +199,8 @@ def _is_list(text: str) -> bool:
 
 def _tells_failures(kind: Kind, text: str, source: Source) -> bool:
     """Whether what looks like a failure in this text may be one: in files that someone edits it is code."""
-    if kind in (Kind.FILE, Kind.SEARCH, Kind.WEB, Kind.HITS):
-        return log_files.is_log(source.call.path if kind is Kind.FILE else "", text)
+    if kind in (*_OF_FILES, Kind.SEARCH, Kind.WEB, Kind.HITS):
+        return log_files.is_log(source.call.path if kind in _OF_FILES else "", text)
     return kind is not Kind.DIFF and (source.is_error or prints(source.call.family) != "texts")
 
 
@@ -205,6 +237,8 @@ def _unless_telling(match: re.Match[bytes]) -> bytes:
 def kind_of(source: Source) -> Kind:
     """The kind of a result: the call decides, the shape only tells JSON from text."""
     kind = _BY_CATEGORY.get(source.call.category, Kind.OTHER)
+    if kind is Kind.FILE and source.call.shows_data:
+        kind = Kind.DATA
     if source.shape is Shape.JSON and kind is not Kind.FILE:
         return Kind.JSON
     if source.shape is Shape.DIFF and kind is Kind.COMMAND:
@@ -219,13 +253,15 @@ def kind_of(source: Source) -> Kind:
 def limit_of(kind: Kind, source: Source) -> int:
     """Bytes that a result of this kind may have: less in aggressive mode, more for an error."""
     policy = source.policy
-    least, growth = _LIMITS.get(kind, (int(policy.max_output_bytes * _FILE), 0))
+    of_file = int(policy.max_output_bytes * _FILE)
+    least, growth = _LIMITS.get(kind, (of_file, 0))
     if kind is Kind.COMMAND:
         least = excerpt_sizes().get(source.call.family, least)
     told_of = source.original_bytes
     if told_of > new_facts.LONGEST:
         told_of = new_facts.LONGEST**2 // told_of
     limit = max(least, min(_MOST, int(growth * told_of**0.5)))
+    limit = min(limit, of_file) if kind is Kind.DATA else limit
     if kind is not Kind.FILE:
         limit = limit // 2 if policy.mode is Mode.AGGRESSIVE else limit
         limit = limit * 2 if source.is_error else limit
@@ -235,11 +271,12 @@ def limit_of(kind: Kind, source: Source) -> int:
 
 
 def _heading(kind: Kind, source: Source) -> str:
-    facts = [f"{kind} in part", f"{source.original_bytes} bytes, {source.original_lines} lines"]
+    lines = source.original_lines
+    facts = [f"{kind} in part", f"{source.original_bytes} bytes, {lines} {'line' if lines == 1 else 'lines'}"]
     if source.shortened():
         facts.append("counts below are of its shortened form")
-    if kind is Kind.FILE and source.call.path:
-        facts[0] = f"file {source.call.path} in part"
+    if kind in _OF_FILES and source.call.path:
+        facts[0] = f"{kind} {source.call.path} in part"
     if not source.policy.overhead and (artifact := source.artifact()):
         facts.append(f"artifact {artifact}")
     return f"[{'; '.join(facts)}]"
@@ -265,7 +302,8 @@ class _Parts:
 
     @cached_property
     def _lines(self) -> new_facts.Lines:
-        return new_facts.Lines.of(self._data, self._source.mentioned(), self._headings, self.asked)
+        source = self._source
+        return new_facts.Lines.of(self._data, source.mentioned(), self._headings, self.asked, _told(source))
 
     def chosen(self, room: int, failures: Sequence[windows.Span]) -> str:
         """Those that fit into `room` bytes, with what is said about the others."""
@@ -294,7 +332,7 @@ def _body(text: str, kind: Kind, room: int, source: Source, found: FailureLines,
         sample = row_sample.sample(text, room, source.mentioned()) or json_prune.prune(text, room)
     elif kind is Kind.DIFF:
         sample = diff_hunks.sample(text, room)
-    elif kind in (Kind.COMMAND, Kind.OTHER):
+    elif kind in (Kind.COMMAND, Kind.OTHER, Kind.DATA):
         sample = row_sample.sample_separated(text, room, source.mentioned())
     return parts.chosen(room, found.ranked()) if sample is None else sample
 

@@ -1,10 +1,10 @@
-"""Numbered lines of a file, with every tenth number kept.
+"""Numbered lines of a file, with every twentieth number kept.
 
-    [every 10th line is numbered]
+    [every 20th line is numbered]
     1→import os
     import sys
     ...
-    10→def main():
+    20→def main():
 
 Read tools put a number in front of each line, which costs about a fifth of the tokens of a read.
 Lines between two numbered ones count up, so nothing is lost, and the text of a line is exactly
@@ -17,23 +17,27 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from operator import sub
 
-LEGEND = "[every 10th line is numbered]"
-_STEP = 10
+_STEP = 20
+LEGEND = f"[every {_STEP}th line is numbered]"
 _SHORTEST = 8
 """Numbered lines below which nothing is done."""
 _HEADER = 40
 """Lines in which the first numbers must stand."""
-_PREFIX = re.compile(r"[ \t]{0,8}([0-9]{1,7})(→|\t|: |\| |\|)")
+_PREFIX = re.compile(r"[ \t]{0,8}([0-9]{1,7})(→|\t|: |\| |\||:)")
 _PREFIXES = {
     separator: re.compile(
         rf"[ \t]{{0,8}}([0-9]{{1,7}}){re.escape(separator)}{'(?! )' if separator == '|' else ''}"
     )
-    for separator in ("→", "\t", ": ", "| ", "|")
+    for separator in ("→", "\t", ": ", "| ", "|", ":")
 }
 _STARTS = {separator: re.compile("\n" + prefix.pattern) for separator, prefix in _PREFIXES.items()}
+_SHORT_HEAD = 16_000
+"""Characters of the first lines of a text whose separator is remembered."""
+_COLONS = {":": ": ", ": ": ":"}
 _DECIMALS = tuple(map(str, range(10_000)))
 """Numbers as most lines spell them: comparing is less work than reading."""
 _NONE = -9
@@ -50,7 +54,7 @@ class Numbered:
 
 
 def thin(text: str) -> str | None:
-    """The text with every tenth line number; None if its lines are not numbered.
+    """The text with every twentieth line number; None if its lines are not numbered.
 
     None, too, where the numbers could not be told back: lines that look numbered without being
     so, numbers that jump over as many lines as stand there without one.
@@ -69,6 +73,8 @@ def thin(text: str) -> str | None:
     if 2 * len(kept) > count:
         return None
     thinned = numbers.contents.copy()
+    # A bare colon in front of a few lines would leave open whether a blank behind it is theirs.
+    separator = ": " if separator == ":" else separator
     for position in kept:
         thinned[position] = f"{numbers.numbers[position]}{separator}{thinned[position]}"
     whole = "\n".join([LEGEND + numbers.head, *thinned])
@@ -138,11 +144,12 @@ def _read(spelled: list[str]) -> Sequence[int]:
 
 def _numbered(lines: list[str], separator: str) -> tuple[list[int], list[str]]:
     """(numbers, contents) of the lines; a line without a number has `_NONE`."""
-    matches = list(map(_PREFIXES[separator].match, lines))
-    numbers = [_NONE if match is None else int(match[1]) for match in matches]
-    contents = [
-        line if match is None else line[match.end() :] for line, match in zip(lines, matches, strict=True)
-    ]
+    numbers, contents = [_NONE] * len(lines), lines.copy()
+    match_in = _PREFIXES[separator].match
+    # Of a thinned text, few lines have what stands behind a number.
+    for position in [n for n, line in enumerate(lines) if separator in line]:
+        if (match := match_in(lines[position])) is not None:
+            numbers[position], contents[position] = int(match[1]), match.string[match.end() :]
     return numbers, contents
 
 
@@ -196,28 +203,39 @@ def split(text: str) -> tuple[list[int], list[str]]:
 
 def parse(line: str, separator: str = "") -> Numbered | None:
     """The line's number and content; None if it has no number with that separator (empty: any)."""
-    match = _PREFIX.match(line)
-    if match is None or (separator and match[2] != separator):
-        return None
-    return Numbered(int(match[1]), match[2], line[match.end() :])
+    match = (_PREFIXES[separator] if separator else _PREFIX).match(line)
+    return None if match is None else Numbered(int(match[1]), separator or match[2], line[match.end() :])
 
 
 def separator_of(lines: list[str]) -> str:
     """What stands between number and content; empty if the lines are not numbered.
 
     Two of the first lines must have numbers that are as far apart as the lines are; below the
-    legend one number is enough.
+    legend one number is enough. Behind a bare colon, only some contents begin with a blank.
     """
+    head = "\n".join(lines[:_HEADER])
+    return _remembered(head) if len(head) <= _SHORT_HEAD else _separator(head)
+
+
+def _separator(head: str) -> str:
     offsets: dict[str, int] = {}
-    for position, match in enumerate(map(_PREFIX.match, lines[:_HEADER])):
-        if match is None:
+    found = ""
+    lines = head.split("\n")
+    for position, match in enumerate(map(_PREFIX.match, lines)):
+        if match is None or (match[2] == ":" and match.end() == len(match.string)):
             continue
         number, separator = match.groups()
         offset = int(number) - position
-        if offsets.get(separator) == offset:
-            return separator
+        if offset == offsets.get(_COLONS.get(separator, "")):
+            return ":"
+        if offsets.get(separator) == offset and not found:
+            found = separator
         offsets[separator] = offset
-    return next(iter(offsets), "") if LEGEND in lines[:_HEADER] else ""
+    return found or (next(iter(offsets), "") if LEGEND in lines else "")
+
+
+_remembered = lru_cache(maxsize=16)(_separator)
+"""Each numbered text is asked about more than once, and so is what is made of it."""
 
 
 def _restored(lines: list[str], separator: str) -> list[str]:

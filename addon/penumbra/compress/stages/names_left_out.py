@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
-from penumbra.compress.size import size
+from penumbra.compress.size import encode, size
 
 MOST = 12
 """Names."""
@@ -35,17 +35,19 @@ def room(of: int) -> int:
     return min(_ROOM, of // _SHARE)
 
 
-def line(text: str, shown: str, most: int) -> str:
+def line(text: str, shown: str, most: int, told: Container[bytes] = ()) -> str:
     """`[what is left out names, among others: src/a.py, https://…]`, with the line end in front of it.
 
-    `shown`: what is shown of the text; `most`: bytes. Empty if it shows all such names.
+    `shown`: what is shown of the text; `most`: bytes; `told`: what earlier results show. Empty if all such
+    names are shown.
     """
     names: list[str] = []
     left = most - len(_FORM)
     for name in dict.fromkeys(_names(text[:_SEARCHED])):
         if len(names) == MOST or left < 0:
             break
-        if len(name) <= _LONGEST and size(name) + 2 <= left and name not in shown:
+        is_short = len(name) <= _LONGEST and size(name) + 2 <= left
+        if is_short and name not in shown and encode(name) not in told:
             names.append(name)
             left -= size(name) + 2
     # A single name says too little for its line.

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from penumbra.compress import time_budget, windows
+from penumbra.compress.result import Told
+from penumbra.compress.size import encode
 from penumbra.compress.windows import Span
 
 LONGEST = 200_000
@@ -45,6 +47,8 @@ _WEIGHT = 100
 """Of a fact that stands once and that nobody has said."""
 _SAID = 30
 """Per cent that a fact weighs whose names were all said before."""
+_TOLD = 20
+"""The same of one that an earlier result shows."""
 _MISSES = 40
 """Units that may not fit before no more are tried."""
 _RARE = 20
@@ -65,9 +69,16 @@ class Facts:
     """By unit, what it is worth besides its facts: how near it is to what was said, and its words."""
 
     @classmethod
-    def of(cls, texts: Sequence[bytes], mentioned: Mapping[str, float], asked: Container[str] = ()) -> Facts:
+    def of(
+        cls,
+        texts: Sequence[bytes],
+        mentioned: Mapping[str, float],
+        asked: Container[str] = (),
+        told: Container[bytes] = (),
+    ) -> Facts:
         """The facts of units. `mentioned`: the names used in the conversation before, with their weights.
-        `asked`: those that the call itself looks for: where they stand is what it was made to tell."""
+        `asked`: those that the call itself looks for: where they stand is what it was made to tell. `told`:
+        the facts that earlier results show."""
         units = _facts_in(texts)
         counts = Counter(fact for unit in units for fact in unit)
         said = {name.encode("utf-8", "surrogatepass"): weight for name, weight in mentioned.items()}
@@ -84,7 +95,11 @@ class Facts:
             said = {
                 name: weight for name, weight in said.items() if name.decode("utf-8", "replace") not in asked
             }
-        return cls(units, {fact: _weight(fact, count, said) for fact, count in counts.items()}, worth)
+        weights = {
+            fact: _weight(fact, count, said) * (_TOLD if fact in told else 100) // 100
+            for fact, count in counts.items()
+        }
+        return cls(units, weights, worth)
 
     def value(self, unit: int, stated: Container[bytes]) -> int:
         """What a unit is worth where some facts are told already."""
@@ -129,10 +144,11 @@ class Lines:
         mentioned: Mapping[str, float],
         headings: Mapping[int, int] = _NONE,
         asked: Container[str] = (),
+        told: Container[bytes] = (),
     ) -> Lines:
         """The lines of a text. `headings`: by number of a line, that of the line it must not be without."""
         spans = list(_units(data))
-        facts = Facts.of([data[start:end] for start, end in spans], mentioned, asked)
+        facts = Facts.of([data[start:end] for start, end in spans], mentioned, asked, told)
         return cls(spans, facts, _by_unit(data, spans, headings) if headings else headings)
 
     def choose(self, room: int, failures: Sequence[Span]) -> list[Span]:
@@ -190,6 +206,23 @@ def _facts_in(texts: Iterable[bytes]) -> list[list[bytes]]:
                 unit.append(word)
         units.append(unit)
     return units
+
+
+def share_new(text: str, told: Told) -> float:
+    """The part of a text, by its characters, in lines that tell something that nobody said before."""
+    lines = [line for line in map(str.strip, text.split("\n")) if line]
+    units = _facts_in(map(encode, lines))
+    new = sum(
+        len(line)
+        for line, facts in zip(lines, units, strict=True)
+        if not (told.is_line(line) or (facts and all(fact in told.facts for fact in facts)))
+    )
+    return new / max(1, sum(map(len, lines)))
+
+
+def facts_of(text: bytes) -> list[bytes]:
+    """The facts that a text tells, each of them once."""
+    return _facts_in([text])[0]
 
 
 def _weight(fact: bytes, count: int, said: Mapping[bytes, float]) -> int:

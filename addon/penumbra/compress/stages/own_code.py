@@ -8,6 +8,8 @@
 
 The first and the last lines of each run stay, so that what an edit quotes where old code meets new is whole.
 Of a call that has written the whole file there is no old code: one line at each end shows where a run stands.
+
+Where the file lies, its call has said as well: its name alone says which one was edited.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from penumbra.compress.calls.tools import tool_rules
+from penumbra.compress.failure_lines import failing
 from penumbra.compress.stages import line_numbers
 
 _MARGIN, _MARGIN_OF_WHOLE = 6, 1
@@ -24,6 +27,10 @@ _MORE = 8
 """Lines of a run besides them that are worth it."""
 _SHORTEST = 200
 """Characters of an argument that may be code."""
+_LONGEST = 800
+"""Characters of the line that says which file was edited."""
+_AROUND = ("", " ", '"', "'", "`", "(", ")", ":", ",", "\n")
+"""What may stand beside a path that is whole."""
 _PLACES = 4
 """Places of an argument where a line is looked for: blank lines and brackets are everywhere."""
 _MOST = 20_000
@@ -59,6 +66,19 @@ def without(text: str, arguments: Any, is_whole: bool = False) -> str | None:
         kept += lines[position + run - margin : position + run]
         position += run
     return "\n".join(kept) if len(kept) < len(lines) else None
+
+
+def with_name(text: str, path: str) -> str | None:
+    """The acknowledgement of an edit with the file's name instead of the path that its call has given; None
+    if it does not begin with a line that names that once, or tells of a failure."""
+    end = text.find("\n") + 1 or len(text)
+    start = text.find(path, 0, end) if path else -1
+    if start < 0 or end > _LONGEST or text.find(path, start + 1, end) >= 0 or failing([text[:end]]):
+        return None
+    behind = start + len(path)
+    if text[start - 1 : start] not in _AROUND or text[behind : behind + 1] not in _AROUND:
+        return None
+    return text[:start] + path.replace("\\", "/").rstrip("/").rpartition("/")[2] + text[behind:]
 
 
 def _written(arguments: Any) -> Iterator[str]:

@@ -80,9 +80,13 @@ def _row(line: str, bar: str) -> str:
     """One row with at most one blank on each side of a bar."""
     ending = "\r" if line.endswith("\r") else ""
     cells = line[: len(line) - len(ending)].split(bar)
-    indent = cells[0][: len(cells[0]) - len(cells[0].lstrip())] if not cells[0].strip() else ""
+    first = cells[0]
     tight = [_cell(cell) for cell in cells]
-    tight[0] = indent or tight[0].rstrip(" ") + (" " if cells[0].strip() else "")
+    if first.strip():
+        # A line number may stand in front of the first bar: nothing is put beside it.
+        tight[0] = " " * first.startswith(" ") + first.strip(" ") + " " * first.endswith(" ")
+    else:
+        tight[0] = first
     tight[-1] = tight[-1].rstrip(" ")
     return bar.join(tight) + ending
 

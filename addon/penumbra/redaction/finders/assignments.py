@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 
 import re2
 
+from penumbra.redaction import placeholder
 from penumbra.redaction.finders.containers import contained
 from penumbra.redaction.finders.forms import (
     LOOK,
@@ -31,27 +34,27 @@ _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
 _OPTIONS.max_mem = 64 << 20
 
+_OTHER_SCRIPTS = "|".join(Names().spelt_in_other_letters())
 _STEM = (
-    r"(?:(?:pa?ss?w(?:or[dt]|r?d)s?|passphrase|passcode|pwd|secrets?|credentials?|creds"
-    r"|kennwort|contrase(?:n|\xc3\xb1)a|wachtwoord|motdepasse|mot de passe"
-    r"|(?:^|[^a-z])(?:pass|psw|pw|mnemonic|psk|senha|clave|has(?:l|\xc5\x82)o|heslo|salasana|parola|p/w)|[a-z](?:pass|pw)"
-    r"|\xd0\xbf\xd0\xb0\xd1\x80\xd0\xbe\xd0\xbb\xd1\x8c|\xe5\xaf\x86\xe7\xa0\x81|\xe5\xaf\x86\xe7\xa2\xbc"
-    r"|\xe3\x83\x91\xe3\x82\xb9\xe3\x83\xaf\xe3\x83\xbc\xe3\x83\x89"
-    r"|\xeb\xb9\x84\xeb\xb0\x80\xeb\xb2\x88\xed\x98\xb8|\xeb\xb9\x84\xeb\xb2\x88|\xec\x95\x94\xed\x98\xb8"
-    r"|\xed\x8c\xa8\xec\x8a\xa4\xec\x9b\x8c\xeb\x93\x9c)[a-z0-9_.\-]*"
-    r"|(?:keys?|tokens?|(?:^|[^a-z])(?:auth|authorization|authentication|jwt|pat|bearer|otp|pin|api|salt|pepper))"
-    r"(?:(?:[_.\-0-9]|val|str|b64|base64|hex|prod|dev|test|live|staging)[a-z0-9_.\-]*)?)"
+    r"(?:(?:pa?ss?w(?:or[dt]|r?d)s?|passw|pwrd|passphrase|passcode|pwd|secrets?|credentials?|creds"
+    r"|kennwort|contrasena|wachtwoord|adgangskode|motdepasse|mot de passe"
+    r"|(?:^|[^a-z])(?:pass|psw|pw|mnemonic|psk|senha|clave|haslo|heslo|salasana|parola|p/w)|[a-z](?:pass|pw)"
+    r"|" + _OTHER_SCRIPTS + r")[a-z0-9_.\-]*"
+    r"|(?:keys?|tokens?|tkn|tok|private|(?:^|[^a-z])(?:auth|authorization|authentication|jwt|pat|bearer|otp|pin|api|salt|pepper"
+    r"|sk|seed|kek|dek)"
+    r"|(?:hash|token|session|cookie|auth)(?:salt|pepper))"
+    r"(?:(?:[_.\-0-9]|val|str|b64|base64|hex|prod|dev|test|live|staging|backup|old|material|bytes)[a-z0-9_.\-]*)?)"
 )
 # No counted repeats: each would multiply the states of the automaton. What follows is bounded by
 # the line, or read again with bounds in `forms`.
 _FOLLOWERS = (
     r"(?:(?: ?\[[0-9a-z_*]*\])?[\\\"'`\])>*}]*(?:\xe2\x80[\x99\x9d])?(?: [0-9]+)?[ \t]*"
-    r"(?:[=:|]|[.?+&!]+=|<<?-|\xe2\x94[\x82\x83]|\xef\xbc[\x9a\x9d]|uff1[ad]"  # assignment
+    r"(?:\??[=:|]|[.?+&!]+=|<<?-|\xe2\x94[\x82\x83]|\xef\xbc[\x9a\x9d]|uff1[ad]"  # assignment
     r"|%(?:25)?(?:22%(?:25)?)?3[ad])"
     r"|[: ](?:as |: ?)?[&*]?(?:'static )?(?:optional\[)?(?:string|str|text|char|varchar|any|bytes)\b"
     r"[\[\]<>?!*&|: ]*(?:[a-z0-9_]+[\[\]<>?!*&|: ]*)?="  # typed
     r"|[\\\"'`]+(?:[ \t]*,|(?:\n|\\+n)[ \t]*[0-9]+\) )"  # argument, list, reply of Redis
-    r"|[\\\"]+(?:(?:\r|\\+r)?(?:\n|\\+n)){2}[!-~]{4}"  # part of a form
+    r"|[\\\"]+(?:(?:\r|\\+r)?(?:\n|\\+n)[+>-]?){2}[!-~]{4}"  # part of a form
     r"|[\\\"'`]+[ \t]*(?:value|content|data-value)="  # XML attributes
     r"|,[^\s,]{6}|, *(?:<<)?[\\]*[\"'][!-~]{4}"  # CSV, arguments behind a bare name
     r"|[\\\"'`]+ [\\\"'`]+[!-~]{6}"  # two texts side by side
@@ -60,8 +63,9 @@ _FOLLOWERS = (
     r"|[ ]?</[a-z]"  # element that a sibling follows
     r"|\([^\s()]{6}"
     r"|(?:  +|\t+ *|\\+t)[!-~]{6}"  # table
-    r"| (?:is|was) [!-~]{4}|\\*[`\"'] (?:is|was|to|as) [!-~]{4}"
-    r"| [!-~]*[0-9@!#$^&*~+]"  # neighbour
+    r"| (?:is|was):? (?:now |set to )?[!-~]{4}| to [!-~]*[0-9]"
+    r"|\\*[`\"'] (?:is (?:now |set to )?|was |to |as )[!-~]{4}"
+    r"| [!-~]*[0-9@!#$^&*~+]| [a-z]+[-_][a-z]+[-_][a-z]"  # neighbour
     r"| @?[\\]*[\"'][!-~]{6}"
     r"|[\\\"']*,?(?:\s|\\+[nrt]|[0-9:|+>-]|\xe2\x86\x92|\x1b\[[0-9;]*m|[\nn][a-z0-9_./-]+:[0-9]+[:-])*"
     r"[\\\"'-]*value[\\\"']*\s*[:=])"  # pair
@@ -74,18 +78,24 @@ _TAGS = re2.compile(
 )
 _STEMS = re2.compile(_STEM.encode("latin-1"), _OPTIONS)
 FLAGS = re2.compile(
-    rb"-[a-z\-]*(?:pass(?:word|wd|phrase)?|pwd|pw|psk|secret|token|key|auth|credentials?)"
+    rb"-[a-z.\-]*(?:pass(?:word|wd|phrase)?|pwd|pw|psk|secret|token|key|auth|credentials?)"
     rb"(?:[ ]+|[\\\"']+,\s*[\\\"']+|[\\\"']*(?:\n|\\+n)[ \t]*- [\\\"']*)[!-~]{4}",
     _OPTIONS,
 )
+TAG_ENDS = rb"<\\?/"
+"""A pattern that matches wherever a tag holds anything."""
 _NAME_BYTES = re.compile(
     rb"(?:[A-Za-z0-9_.\-$\x80-\xe1\xe3-\xee\xf0-\xff]|\xe2(?!\x80[\x98-\x9f])|\xef(?!\xbc[\x9a\x9d])){0,80}"
 )
 """All but printed quotes, and the full-width colon and sign of equality."""
+_ASCII_NAME = re.compile(rb"[A-Za-z0-9_.\-$]{0,80}")
+_NO_NAME = bytes(byte for byte in range(0x80) if not chr(byte).isalnum())
 _NAME_CHARACTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-$"
 _REST = re.compile(rb"[A-Za-z0-9+/=_.~%-]*")
 _LONGEST_REST = 65536
 _RANDOM = re.compile(rb"[A-Za-z0-9+/=_-]{16}")
+_REPLACED = re.compile(placeholder.ALONE)
+"""What has nothing but a placeholder for its value: there is no more to read."""
 _NAME_ENDS = (b'"', b"'", b"\\", b" ", b"\t", b">")
 """What may stand behind a name in a tag."""
 _NO_NAME_BEFORE = (b"/", b"#", b"?", b"&")
@@ -95,13 +105,15 @@ _DECLARES_TYPE = re.compile(rb"(?<![\w.-])(?:class|struct|interface|enum|trait|p
 """What stands in front of a type's name."""
 _NEW_LINE = re.compile(rb"\n|\\n")
 _TEST_NAME = re.compile(rb"[A-Za-z_]\w*(?:[/.:\[-][^\s\"']*)?(?=[\s\"'(\\]|\Z)")
+_SLUG = re.compile(rb"[a-z]+(?:-[a-z]+)*")
 _JOINTS = re.compile(rb"[-_.]")
 _USER = re.compile(rb"(?i)user(?:[_-]?name)?[^\w\n]{1,12}\Z")
+_LONGEST_SLOGAN = 80
 _USER_REACH = 160
 """Bytes in front of a password in which its user may stand."""
 _OPTION = re.compile(r"[a-z_]+:|--?[a-z]|.*passw", re.IGNORECASE)
 """What a list beside `password` may hold that is none: `min:8`, `--stdin`, `password_confirmation`."""
-_DASHES = re.compile(rb"--?[A-Za-z0-9-]{2,60}")
+_DASHES = re.compile(rb"--?[A-Za-z0-9.-]{2,60}")
 
 
 class _Rests:
@@ -122,71 +134,79 @@ class _Rests:
         return min(self._stop, at + _LONGEST_REST)
 
 
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What a name says by itself."""
+
+    written: str
+    name: Name
+    members: Name
+    """What it says of the members of the list or map that it names."""
+    plural: bool
+    bare_key: bool
+    """The word in front of it tells what it is."""
+
+
 class Assignments:
     """Finds values beside telling names."""
 
     def __init__(self) -> None:
         self._names = Names()
+        # A name is cut where it gets long, so that what is remembered is bounded.
+        self._said = lru_cache(8_192)(self._ask)
+
+    def _ask(self, identifier: bytes) -> _Said:
+        written = identifier.decode("utf-8", "replace")
+        name = self._names.judge(written)
+        bare_key = name.label == "key" and identifier.lower() in (b"key", b"keys")
+        return _Said(written, name, *self._names.of_members(written), bare_key)
 
     def find(
-        self, data: bytes, low: bytes, *, loud: bool = False, quiet: bool = False, flags: bool = True
+        self,
+        data: bytes,
+        low: bytes,
+        *,
+        loud: bool = False,
+        quiet: bool = False,
+        flags: bool = True,
+        tags: bool = True,
     ) -> Iterator[Span]:
         """Spans of secrets; `low` is `data` in lower case.
 
         `loud` texts are known to hold secrets: weak names count as strong ones. `quiet` ones are
-        known to hold hashes: weak names don't count. `flags`: `FLAGS` matches somewhere.
+        known to hold hashes: weak names don't count. `flags`, `tags`: `FLAGS`, `TAG_ENDS` matches somewhere.
         """
         rests = _Rests(data)
         read_to = 0
         for start, end in _telling_names(data, low):
-            written = data[start:end].decode("utf-8", "replace")
-            members = list(self._members(data, end, written)) if start >= read_to else []
-            read_to = members[-1][0].end if members else read_to
-            secrets = [span for _, span in members if span]
-            yield from secrets
-            name = self._in_context(data, start, end, self._names.judge(written))
+            said = self._said(data[start:end])
+            secrets: list[Span] = []
+            if said.members.strength > Strength.HINT and start >= read_to:
+                members = _members(data, end, said)
+                read_to = members[-1][0].end if members else read_to
+                secrets = [span for _, span in members if span]
+                yield from secrets
+            name = self._in_context(data, start) if said.bare_key else None
+            name = name or said.name
             strength = name.strength
             if strength is Strength.WEAK and (loud or quiet):
                 strength = Strength.STRONG if loud else Strength.NONE
-            if strength is Strength.HINT and quiet:
+            if secrets or strength is Strength.NONE or (strength is Strength.HINT and quiet):
                 continue
-            if strength is Strength.NONE:
+            if _REPLACED.match(data, end):
                 continue
             if strength <= Strength.WEAK and not _RANDOM.search(data, end, end + 160):
                 continue
-            for value in () if secrets else chain(values_after(data, start, end), typed(data, start, end)):
-                harmless = (
-                    _says_passed(data, start, end, value)
-                    or _repeats(data, value, written)
-                    or _is_below_type(data, start, end, value)
-                )
-                span = None if harmless else _judged(data, value, name, strength, rests)
-                if span:
-                    yield span
-                if (changed := changed_value(data, value)) and (
-                    later := _judged(data, changed, name, strength, rests)
-                ):
-                    yield later
-                if span:
-                    break
+            yield from _values(data, start, end, said.written, name, strength, rests)
         if flags:
             yield from self._flagged(data, low, rests)
-        if b"</" in low or b"<\\/" in low:
+        if tags:
             yield from self._tagged(data, low, rests)
 
-    def _members(self, data: bytes, end: int, written: str) -> Iterator[tuple[Value, Span | None]]:
-        """The members of the list or map whose name ends at `end`, and what of them is secret."""
-        name, plural = self._names.of_members(written)
-        if name.strength > Strength.HINT:
-            for value in contained(data, end, plural=plural):
-                yield value, _judged_member(data, value, name, plural)
-
-    def _in_context(self, data: bytes, start: int, end: int, name: Name) -> Name:
-        """What a name says where it stands: of a bare `key` the word in front of it tells."""
-        if name.label != "key" or data[start:end].lower() not in (b"key", b"keys"):
-            return name
+    def _in_context(self, data: bytes, start: int) -> Name | None:
+        """What the word in front of a bare `key` makes of it; None if there is none."""
         before = _WORD_BEFORE.search(data, max(0, start - 24), start)
-        return name if before is None else self._names.of_key(before[1].decode("ascii"))
+        return self._names.of_key(before[1].decode("ascii")) if before else None
 
     def _tagged(self, data: bytes, low: bytes, rests: _Rests) -> Iterator[Span]:
         """`<string name="password">value</string>`."""
@@ -216,19 +236,52 @@ class Assignments:
                     yield span
 
 
+def _members(data: bytes, end: int, said: _Said) -> list[tuple[Value, Span | None]]:
+    """The members of the list or map whose name ends at `end`, and what of them is secret."""
+    return [
+        (value, _judged_member(data, value, said.members, said.plural))
+        for value in contained(data, end, plural=said.plural)
+    ]
+
+
+def _values(
+    data: bytes, start: int, end: int, written: str, name: Name, strength: Strength, rests: _Rests
+) -> Iterator[Span]:
+    """What is secret of the value that belongs to the name at `start` to `end`."""
+    for value in chain(values_after(data, start, end), typed(data, start, end)):
+        span = _judged(data, value, name, strength, rests)
+        if span and (
+            _says_passed(data, start, end, value)
+            or _repeats(data, value, written)
+            or _is_below_type(data, start, end, value)
+        ):
+            span = None  # Harmless, whatever it looks like.
+        if span:
+            yield span
+        changed = changed_value(data, value)
+        if changed and (later := _judged(data, changed, name, strength, rests)):
+            yield later
+        if span:
+            break
+
+
 def _telling_names(data: bytes, low: bytes) -> Iterator[tuple[int, int]]:
     """Where the identifiers stand that may have a value behind them."""
     match = _NAMES.search(low)
     while match:
         found, stop = match.span()
         start, end = _name(data, found)
-        # `AWS::IAM::AccessKey` names a type, `checksum/secret` says that something has changed.
-        typed = data[start - 2 : start] == b"::" and data[start - 3 : start - 2].isalpha()
-        typed = typed and not data[start : start + 1].islower()
-        if not typed and data[start - 9 : start] != b"checksum/":
+        if not start or data[start - 1] not in b":/" or not _is_other_name(data, start):
             yield start, end
         # What follows a name may be the next name; but what took long to match is not read twice.
         match = _NAMES.search(low, max(end, found + 1) if stop < end + 256 else stop)
+
+
+def _is_other_name(data: bytes, start: int) -> bool:
+    """`AWS::IAM::AccessKey` names a type, `checksum/secret` says that something has changed."""
+    if data[start - 2 : start] == b"::" and data[start - 3 : start - 2].isalpha():
+        return not data[start : start + 1].islower()
+    return data[start - 9 : start] == b"checksum/"
 
 
 def _is_option(data: bytes, at: int) -> bool:
@@ -236,24 +289,30 @@ def _is_option(data: bytes, at: int) -> bool:
 
 
 def _says_passed(data: bytes, start: int, end: int, value: Value) -> bool:
-    """Whether `pass` is a verb: `PASS: TestName/with_part`, "all files pass `lint`"."""
+    """Whether `pass` is a verb: `PASS: TestName/with_part`, `PASS event-api`, "all files pass `lint`"."""
     if data[start:end].lower() != b"pass":
         return False
     if data[start:end] == b"PASS" and data[end : end + 1] == b":":
         return bool(_TEST_NAME.match(data, value.start))
+    if value.style is Style.PROSE and _SLUG.fullmatch(data, value.start, value.end):
+        return True
     return value.style is Style.SPACED and _WORD_BEFORE.search(data, max(0, start - 24), start) is not None
 
 
 def _repeats(data: bytes, value: Value, written: str) -> bool:
     """Whether the value says words of its name again, or its user's name, as what is set up for tests does:
     `POSTGRES_PASSWORD=postgres`, `LOCAL_PROXY_KEY=local-proxy`. It tells nothing that they do not."""
-    if value.end - value.start > len(written.encode()) + 1:
-        return False
     text = data[value.start : value.end]
+    name = written.lower().encode()
+    words = _JOINTS.split(text[:_LONGEST_SLOGAN].lower())
+    own = [len(word) > 3 and word.isalpha() and word in name for word in words]
+    if len(words) > 2 and (sum(own) > 1 or (own[0] and all(word.isalpha() for word in words))):
+        return True
+    if len(text) > len(name) + 1:
+        return False
     if text == written.encode():
         return True
-    name = written.lower().encode()
-    if all(len(word) > 1 and word.isalpha() and word in name for word in _JOINTS.split(text.lower())):
+    if all(len(word) > 1 and word.isalpha() and word in name for word in words):
         return True
     if not text.isalpha():
         return False
@@ -310,10 +369,13 @@ def _judged_member(data: bytes, value: Value, name: Name, plural: bool) -> Span 
 
 def _name(data: bytes, at: int) -> tuple[int, int]:
     """The whole identifier around the telling part of it that was found at `at`."""
-    if not (chr(data[at]).isalnum() or data[at] >= 0x80):
+    if data[at] in _NO_NAME:
         at += 1
-    match = _NAME_BYTES.match(data, at)
+    match = _ASCII_NAME.match(data, at)
     end = match.end() if match else at
+    if end < len(data) and data[end] >= 0x80:
+        match = _NAME_BYTES.match(data, at)
+        end = match.end() if match else at
     start = at - 48 if at > 48 else 0
     start += len(data[start:at].rstrip(_NAME_CHARACTERS))
     # "\nDB_PASSWORD" in a JSON string, "\x1b[32mDB_PASSWORD".

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 
 from penumbra.redaction.finders.forms import LEAD, QUOTE, Value, read
 from penumbra.redaction.values import Style
@@ -19,7 +20,7 @@ _LINE_BREAK = rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)" + LEAD
 _OPEN = re.compile(
     rb"[\\\"'`\])]{0,40}(?:[ \t]{0,8}:[ \t]{0,4}[A-Za-z][\w<>\[\], .]{0,40}(?==))?"
     rb"[ \t]{0,8}(?:[:=]=?|=>)[ \t]{0,8}"
-    rb"((?:new |&)?(?:\[[0-9]{0,4}\])?[A-Za-z_][\w.:]{0,40}!?(?:<[\w, ]{0,40}>)?(?:\[\])?[ ]?|%w)?"
+    rb"((?:new |&)?(?:\[[0-9]{0,4}\])?[A-Za-z_][\w.:]{0,40}+!?(?:<[\w, ]{0,40}>)?(?:\[\])?[ ]?|%w)?"
     rb"([\[({])"
 )
 _WORDS_FOLLOW = (b"=(", b"%w[", b"%w(")
@@ -68,11 +69,11 @@ def contained(data: bytes, end: int, *, plural: bool) -> Iterator[Value]:
     """The members of the list behind the name that ends at `end`; of the map, if the name is a plural."""
     if opening := _OPEN.match(data, end):
         bare = Style.LISTED if opening[0].endswith(_WORDS_FOLLOW) else None if opening[1] else Style.CODE
-        yield from _bracketed(data, opening.end(), opening[2], bare, plural=plural)
-    elif below := _BELOW.match(data, end):
-        yield from _lines(data, below.end(), _ITEM)
-        if plural:
-            yield from _lines(data, below.end(), _ENTRY)
+        return _bracketed(data, opening.end(), opening[2], bare, plural=plural)
+    if below := _BELOW.match(data, end):
+        items = _lines(data, below.end(), _ITEM)
+        return chain(items, _lines(data, below.end(), _ENTRY)) if plural else items
+    return iter(())
 
 
 def _bracketed(data: bytes, at: int, bracket: bytes, bare: Style | None, *, plural: bool) -> Iterator[Value]:

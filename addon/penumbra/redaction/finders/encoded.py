@@ -17,6 +17,25 @@ _SAMPLE = 48
 """Characters that tell a text from a picture."""
 _LONGEST = 1 << 20
 _TEXT = frozenset((*b"\t\n\r", *range(32, 127)))
+_ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+
+def _of_text() -> bytes:
+    """A pattern that matches in each run whose beginning says a text: three bytes of one are four characters,
+    of which a byte's first bits leave few. The last four of the sample may be cut by the run's end."""
+    firsts = {byte >> 2 for byte in _TEXT}, {byte >> 4 for byte in _TEXT}, {byte >> 6 for byte in _TEXT}
+    characters = (
+        _ALPHABET,
+        (_ALPHABET[index] for index in firsts[0]),
+        (_ALPHABET[index] for index in range(64) if index & 15 in firsts[1]),
+        (_ALPHABET[index] for index in range(64) if index & 3 in firsts[2]),
+    )
+    classes = [b"[%b]" % bytes(sorted(each)) for each in characters]
+    return b"(?:%b){%d}" % (b"".join((*classes[1:], classes[0])), _SAMPLE // 4 - 1)
+
+
+TEXTS = _of_text()
+"""A pattern of RE2 that matches wherever `encoded_texts` may find anything."""
 
 
 def encoded_texts(data: bytes, holds_secrets: Callable[[bytes], bool]) -> Iterator[Span]:

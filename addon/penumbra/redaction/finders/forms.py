@@ -8,29 +8,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
+from penumbra.redaction import fronts
+from penumbra.redaction.finders.nested_strings import end_of_string
 from penumbra.redaction.values import Style, is_crossed
 
 QUOTE = rb"(?:\\{0,31}[\"'`])"
 _BREAK = (
-    rb"(?>(?:\n|\\{1,31}n)[\w./-]{1,80}:[0-9]{1,7}[:-]"
+    rb"(?>(?:\n|\\{1,31}n)(?:" + fronts.SAYING + rb"|[\w./-]{1,80}:[0-9]{1,7}[:-])"
     rb"|\s|\\{1,31}[nrt]|[0-9:|+>-]|\xe2\x86\x92|\x1b\[[0-9;]{0,8}m)"
 )
 """White space between lines, with what tools put in front of lines."""
-LEAD = rb"(?:[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t)|[\w./-]{1,80}[:-][0-9]{1,7}[:-]|[+>-])?"
-"""What tools put in front of lines."""
+LEAD = rb"(?:" + fronts.ANY + rb")?"
 _WRAPPER = (
     rb"(?:(?:Some|Just|String::from|Secret(?:Str|String)?(?:::new|::from)?|Optional)[( ]\s?"
-    rb"|[\w.]{0,40}(?:unsafePlainText|GuardedString|PlainText|[Ff]ield)\((?:default=)?"
+    rb"|(?=[\w.]{0,60}+\()[\w.]{0,40}(?:unsafePlainText|GuardedString|PlainText|[Ff]ield)\((?:default=)?"
     rb"|0x[0-9a-f]{1,16} "
     rb"|ConvertTo-SecureString (?:-String )?"
-    rb"|[\w.$]{1,80}(?:[\[(]" + QUOTE + rb"[\w.-]{1,80}" + QUOTE + rb"[\])])? (?:\|\||\?\?|or) "
+    rb"|[\w.$]{1,80}+(?:[\[(]" + QUOTE + rb"[\w.-]{1,80}" + QUOTE + rb"[\])])? (?:\|\||\?\?|or) "
+    rb"|\([\w.\[\]]{1,30}\) (?:\(len=[0-9]{1,7}\) )?"
     rb"|string\([0-9]{1,6}\) )?"
 )
 """What prints, or makes, a text, or has it for want of another: `Some("value")`, `string(5) "value"`."""
 _TYPED = (
-    rb"(?:: ?|[ ](?:As )?)(?:&(?:'static )?|\*)?(?:const )?"
+    rb"(?:\??: ?|[ ](?:As )?)(?:&(?:'static )?|\*)?(?:const )?"
     rb"(?:(?:string|String|str|Text|text|char|varchar|NSString|SecretStr|any|bytes|\[\]byte)\b|(?:Optional|Final|Annotated)\[str\])"
     rb"[^=\n\"'`,;(){}]{0,24}"
 )
@@ -42,7 +44,7 @@ _CLOSE = (
 )
 _OPERATOR = (
     rb"(={1,3}>?|<<<|:[-=](?=[^ \t:=])|:{1,3}=?|[.?+|&:!]{1,3}={1,2}|<<?-|\|{1,2}|\xe2\x94[\x82\x83]"
-    rb"|\xef\xbc[\x9a\x9d]|u(?:ff|FF)1[aAdD]|%(?:25)?3[aAdD](?:%(?:25)?22)?)"
+    rb"|\xef\xbc[\x9a\x9d]|u(?:ff|FF)1[aAdD]|%(?:25)?3[aAdD]\+?(?:%(?:25)?22)?)"
 )
 _ASSIGN = re.compile(
     _CLOSE + rb"([ \t]{0,40}(?:" + _TYPED + rb")?)" + _OPERATOR + rb"(\*{1,3}[ \t]{1,4}|[ \t]{0,40})"
@@ -56,7 +58,7 @@ _BLOCK = re.compile(
 )
 """The rest of a line of YAML whose value is the block below it."""
 _LINE_BREAK = re.compile(rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)" + LEAD + rb"[ \t]{0,64}")
-_ELEMENT = re.compile(rb"[^<>\n]{0,80}>\s{0,40}(<!\[CDATA\[)?")
+_ELEMENT = re.compile(rb"[^<>\n]{0,240}>\s{0,40}(<!\[CDATA\[)?")
 _ARGUMENT = re.compile(
     QUOTE
     + rb"(?:[ \t]{0,4},[ \t]{0,4}|(?:\r?\n|\\{1,31}n)[ \t]{0,8}[0-9]{1,6}\) )[bru]?(?:<<)?'?("
@@ -87,7 +89,8 @@ _NESTED = re.compile(
     rb"\s{0,3}[:=]\s{0,3}(" + QUOTE + rb")"
 )
 _APART = re.compile(
-    rb"(\\{0,31}[`\"'][ ](?:is |was |to |as |(?=\\{0,31}[\"']))|[ ](?:is |was |are )"
+    rb"(\\{0,31}[`\"'][ ](?:is (?:now |set to )?|was |to |as |(?=\\{0,31}[\"']))"
+    rb"|[ ](?:is:? |was:? |are:? |to (?=[^ \n]{0,60}[0-9]))(?:now |set to )?"
     rb"|(?:[ \t]|\\{1,31}t){1,60}(?:is |was |: ?|= ?|REG_(?:EXPAND_)?SZ[ \t]{1,20})?)"
     rb"@?(" + QUOTE + rb")?"
 )
@@ -103,10 +106,11 @@ _PUT = re.compile(
     rb"[ \t]{1,4})\Z",
     re.IGNORECASE,
 )
+_BEGINS_LINE = re.compile(rb"(?:\A|\n|\\n)" + LEAD + rb"[ \t]{0,20}\Z")
 _YAML_TAG = re.compile(rb"(?:!!(?:str|binary) |&[\w-]{1,40} )(" + QUOTE + rb")?")
 _PRINTED = re.compile(rb"[}\]]|[ ][A-Za-z_]\w{0,60}[:=]|, ?[A-Za-z_][\w.]{0,60}=")
 """What follows a member of something that a program prints: `{Host:db1 Pass:value Port:1}`."""
-_MULTIPART = re.compile(rb"\\{0,31}\"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n){2}")
+_MULTIPART = re.compile(rb"\\{0,31}\"(?:(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)" + LEAD + rb"){2}")
 _SETTER = re.compile(
     rb"(?:(?:set|with)_?)?[a-z]{0,16}_?(?:pass(?:word|wd|phrase)?|pwd|secret|token|key)\Z", re.IGNORECASE
 )
@@ -147,16 +151,15 @@ _RUN_ELEMENT = re.compile(rb"[^\s<>\\\x1b\x00\"']{1,512}")
 _RUN_DEFAULT = re.compile(rb"[^\s\"'`<>\\\x1b\x00{}$]{1,512}")
 _RUN_CSV = re.compile(rb"[^\s\"'`<>\\\x1b\x00,]{1,512}")
 _PERCENT_END = re.compile(
-    rb"%(?:25)?(?:26|0[aAdD]|22|20|3[bB]|2[cC])|&amp;|\xe2\x80[\x99\x9d]|\xe3\x80[\x81\x82]|\xef\xbc[\x8c\x9b]"
+    rb"%(?:25)?(?:26|0[aAdD]|22|20|29|3[bB]|2[cC]|5[dD]|7[dD])|&amp;|\xe2\x80[\x99\x9d]|\xe3\x80[\x81\x82]|\xef\xbc[\x8c\x9b]"
 )
 """What ends a value within its run: signs of an address, an entity, full-width commas and full stops."""
 _INSIDE = {q: re.compile(rb"(?:[^\"" + q + rb"\\\r\n]|\\[^\r\n]){0,512}") for q in (b'"', b"'", b"`")}
-_INSIDE_STRING = {q: re.compile(rb"(?:[^\"" + q + rb"\\\r\n]|\\[^\r\n\"]){0,512}") for q in (b"'", b"`")}
-"""Within a string of JSON, whose own escaped quote ends what other quotes begin."""
 _INSIDE_ESCAPED = re.compile(rb"(?:[^\\\"\r\n]|\\{1,31}u00(?:2[1346-9a-f]|3[c-e]|26))" + rb"{0,512}")
 _END_OF_LINE = re.compile(
     rb"[ \t]*(?:\r?\n|\Z|(?<=[ \t]);[ \t]|;(?:\r?\n|\\{1,31}[nr])|\\{1,31}[nr]"
-    rb"|\x1b\[|\\{1,31}\"|#|//|</?[a-z])"
+    rb"|\x1b\[|\\{1,31}\"|\"(?:[}\]]|, ?\"|\Z)|#|//|</?[a-z]"
+    rb"|[ \t]{1,60}(?:\||\*|\xe2\x94[\x82\x83]|\xe2\x95\x91)[ \t]*(?:\r?\n|\Z))"
 )
 _NUMBER = re.compile(rb"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,4})?(?=[\s,}\]]|\\|\Z)")
 _UPPER = re.compile(rb"[A-Z][A-Z0-9_]*\Z")
@@ -166,8 +169,7 @@ _TRIM = b".,;:"
 _QUERY = (b"?", b"&")
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """Where a value stands and how it is written."""
 
     start: int
@@ -189,7 +191,7 @@ def values_after(data: bytes, begin: int, end: int) -> Iterator[Value]:
     if (value := tagged_value(data, begin, end)) is not None:
         yield value
     if follows in _QUOTE_BEGINS and (part := _MULTIPART.match(data, end)) is not None:
-        value = read(data, part.end(), b"", Style.CONFIG)
+        value = read(data, part.end(), b"", Style.ENV)
         if value is not None:
             yield value
     if follows in _ARGUMENT_BEGINS and (value := _argument(data, begin, end)) is not None:
@@ -232,7 +234,8 @@ def _assigned(data: bytes, begin: int, end: int) -> Value | None:
     if operator == b":" and not gap and not after and data[begin - 1 : begin] == b":":
         return None  # A part of a longer name: "arn:aws:x:secret:name".
     if operator in (b"|", b"\xe2\x94\x82", b"\xe2\x94\x83"):
-        return read(data, match.end(), b"", Style.CONFIG) if gap and after else None
+        piped = operator == b"|" and data[begin : begin + 1] == b"$"
+        return read(data, match.end(), b"", Style.CONFIG) if gap and after and not piped else None
     if data[match.end() : match.end() + 3] in _SMART:
         return read(data, match.end() + 3, b"", Style.QUOTED)
     if operator == b"<<<":
@@ -290,7 +293,14 @@ def _loose(data: bytes, begin: int, at: int, close: bytes, operator: bytes) -> V
     short = read(data, at, b"", Style.CODE, _RUN_CODE)
     if short and short.end == value.end and data[short.end : short.end + 1] == b" " and operator == b":":
         return Value(short.start, short.end, Style.CODE)
+    if short and operator == b":" and data[short.end : short.end + 1] == b")" and _is_aside(data, begin):
+        return short._replace(style=Style.PROSE)
     return short
+
+
+def _is_aside(data: bytes, begin: int) -> bool:
+    """Whether the name begins what stands in brackets behind a word: `ssh web1 (password: …)`."""
+    return data[begin - 2 : begin] == b" ("
 
 
 def _printed(data: bytes, begin: int, value: Value) -> Value | None:
@@ -366,7 +376,7 @@ def _argument(data: bytes, begin: int, end: int) -> Value | None:
         return _no_name(data, read(data, match.end(), match[1], Style.QUOTED))
     if match := _ARGUMENT.match(data, end):
         value = _no_name(data, read(data, match.end(), match[1], Style.QUOTED))
-        return value and replace(value, style=Style.LISTED) if _is_listed(data, begin, value) else value
+        return value and value._replace(style=Style.LISTED) if _is_listed(data, begin, value) else value
     match = _CSV.match(data, end)
     if match and (match[2] or not match[1]):
         style = Style.QUOTED if match[2] else Style.ENV if _UPPER.match(data[begin:end]) else Style.APART
@@ -376,7 +386,7 @@ def _argument(data: bytes, begin: int, end: int) -> Value | None:
         value = read(data, match.end(), match[1] or b"", Style.APART, _RUN_CODE)
         given = match[1] and (_is_given_to(data, begin, end) or _is_declared(data, begin))
         if value and given and _ONLY_ARGUMENT.match(data, value.end):
-            return replace(value, style=Style.QUOTED)
+            return value._replace(style=Style.QUOTED)
         return value
     return None
 
@@ -433,7 +443,7 @@ def _apart(data: bytes, begin: int, end: int) -> Value | None:
     style = Style.APART
     if match[2]:
         style = Style.SPACED if not gap.strip() else Style.QUOTED
-    elif gap[-3:-1] == b"is" or gap[-4:-1] == b"was":
+    elif gap.rstrip(b": ").endswith((b" is", b" was")):
         style = Style.PROSE
     elif _ends_line(data, begin, value.end):
         if _PUT.search(data[max(0, begin - 20) : begin]):
@@ -441,6 +451,8 @@ def _apart(data: bytes, begin: int, end: int) -> Value | None:
         table = len(gap) >= 2 or gap == b"\t"
         if table or b"_" in data[begin:end]:
             style = Style.CONFIG
+        elif _BEGINS_LINE.search(data, max(0, begin - 60), begin):
+            style = Style.PROSE
     return Value(value.start, value.end, style)
 
 
@@ -456,10 +468,10 @@ def read(data: bytes, at: int, opener: bytes, style: Style, run: re.Pattern[byte
             end -= 1
         return Value(at, end, style) if end > at else None
     inside = _INSIDE_ESCAPED if opener.startswith(b"\\") else _INSIDE[opener[-1:]]
-    if opener[-1:] in _INSIDE_STRING and data.rfind(b'\\"', max(0, at - 200), at) >= 0:
-        inside = _INSIDE_STRING[opener[-1:]]
     match = inside.match(data, at)
     end = match.end() if match else at
+    if opener[-1:] != b'"':
+        end = end_of_string(data, at, end, closed=data[end : end + 1] == opener[-1:])
     if data[end : end + 2] == b'\\"':
         # The backslashes in front belong to the quote.
         end = at + len(data[at:end].rstrip(b"\\"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from penumbra.redaction import fronts
 from penumbra.redaction.span import Finder, Rank, Span
 
 _QUOTE = rb"\\{0,31}[\"']"
@@ -20,7 +21,7 @@ _MEMBER = re.compile(
 _REACH = 8_192
 """Bytes on either side of a key's kind in which its members stand."""
 _BREAK = rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)"
-_LEAD = rb"(?:[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t)|[\w./-]{1,80}[:-][0-9]{1,7}[:-]|[+>-])?[ \t]{0,40}"
+_LEAD = rb"(?:" + fronts.ANY + rb")?[ \t]{0,40}"
 _NUMBER = re.compile(
     rb"(?:privateexponent|prime[12]|exponent[12]|coefficient|priv):[ \t]{0,4}"
     + _BREAK

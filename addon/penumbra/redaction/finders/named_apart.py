@@ -33,7 +33,7 @@ _FALLBACK = re.compile(
     + rb")"
 )
 _STATEMENT = re.compile(rb"[;\n]|\\{1,31}n")
-_NAMED = re.compile(rb"([A-Za-z_][\w.-]{1,79})(?=" + QUOTE + rb"|[ \t]{0,8}[:=]|[ \t]{0,4}\Z)")
+_NAMED = re.compile(rb"([A-Za-z_][\w.-]{1,79})(?=" + QUOTE + rb"|[ \t]{0,8}[:=|]|[ \t]{0,4}\Z)")
 _QUOTES = ('"', "'", "\\")
 
 
@@ -102,6 +102,7 @@ NAMED_APART = (
         "fallbacks",
         (
             *(anchor for word in _WORDS["fallbacks"].split() for anchor in _ends(word, "(", "=", " ")),
+            *_ends("default", ": "),
             *_ends("defaultvalue", ": ", "=", " = "),
             *_ends("??", " ", ""),
         ),

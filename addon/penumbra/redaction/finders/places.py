@@ -58,7 +58,7 @@ _DATA_END = re.compile(
     rb"\}|(?:\n|\\n)[^A-Za-z\n]{0,24}(?:[\w./-]{0,60}[:\t|-][ ]{0,4})?(?:\x1b\[[0-9;]{0,8}m)?"
     rb"(?:apiVersion|kind|metadata|type|immutable|stringData|data|items|---)\b"
 )
-_KEY = rb"[A-Za-z0-9_.-]{1,80}([\\\"']{0,40})[ \t]{0,4}:[ \t]{0,4}([\\\"']{0,40})"
+_KEY = rb"[A-Za-z0-9_.-]([\\\"']{0,40})[ \t]{0,4}:[ \t]{0,4}([\\\"']{0,40})"
 _ENTRY = re.compile(_KEY + rb"([^\s\"'\\\x1b{}\[\]|>]{4,65536})")
 _BREAK = rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)"
 _ENCODED_ENTRY = re.compile(
@@ -127,35 +127,11 @@ def _logins(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
                 yield Span(*line.span(1), "password", "login-list", Rank.STRUCTURE)
 
 
-# A prompt whose command prints a secret, and the lone line that it printed.
-_PROMPT = re.compile(
-    rb"(?i)[$#>%] (?:sudo )?[^\n\\]{0,120}"
-    rb"(?:token|secret|passw|credential|api.?key|\.key\b|netrc|pgpass|auth|rand\b|id_rsa|genkey|genpsk)"
-    rb"[^\n\\]{0,120}(?:\r?\n|\\{1,31}n)"
-)
-_LONE = re.compile(
-    rb"(?:[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t)|[\w./-]{1,80}[:-][0-9]{1,7}[:-]|[+> ]{1,3})?"
-    rb"(?:\x1b\[[0-9;]{0,8}m)?([A-Za-z0-9+/=_.~:-]{16,4096})(?=\s|\\|\"|\x1b|\Z)"
-)
-
-
-def _printed(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
-    for place in places:
-        prompt = _PROMPT.match(data, place)
-        lone = _LONE.match(data, prompt.end()) if prompt else None
-        if lone and is_opaque(lone[1].decode("latin-1"), 16) and any(48 <= byte < 58 for byte in lone[1]):
-            yield Span(*lone.span(1), "credential", "printed-credential", Rank.STRUCTURE)
-
-
 _LONE_LINE = re.compile(
     rb"(?m)^(?:[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t)|[+> ]{1,3})?"
     rb"([A-Za-z0-9+/=_.~:-]{16,4096})[ \t\r]{0,8}$"
 )
 _NAME = re.compile(rb"[A-Za-z_][\w.-]{0,80}=(?=[^=])")
-_PRINTERS = (
-    "cat echo gh vault op pass openssl aws gcloud az kubectl printenv less head security doppler heroku npm"
-    " wg"
-)
 
 
 def lone_lines(data: bytes) -> Iterator[Span]:
@@ -177,12 +153,4 @@ FINDERS = (
     Finder("cookie", (b"cookie",), _cookies),
     Finder("kubernetes-secret", (b"kind",), _kubernetes_secrets),
     Finder("login-list", (b"chpasswd",), _logins),
-    Finder(
-        "printed-credential",
-        (
-            *(b"$ " + printer.encode() + b" " for printer in _PRINTERS.split()),
-            *(b"# cat ", b"% cat ", b"> cat ", b"> type ", b"> get-content "),
-        ),
-        _printed,
-    ),
 )

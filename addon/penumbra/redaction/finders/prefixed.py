@@ -18,7 +18,8 @@ from penumbra.redaction.values import entropy, is_placeholder, kinds
 _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
 TAIL = re2.compile(
-    rb"[_-]([A-Za-z0-9]{28,})|\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27}|[0-9a-f]{32}\.[A-Za-z0-9]{16}|[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}",
+    rb"[_-]([A-Za-z0-9]{28,})|\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27}|[0-9a-f]{32}\.[A-Za-z0-9]{16}|[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}"
+    rb"|pat[A-Za-z0-9]{14}\.[0-9a-f]{64}|\.[A-Za-z0-9_-]{6}:[A-Za-z0-9_-]{43}",
     _OPTIONS,
 )
 _DOTTED = (
@@ -28,10 +29,17 @@ _DOTTED = (
     ),
     # An id and a secret: of Zhipu and its like.
     re.compile(rb"(?<![\w.+/-])[0-9a-f]{32}\.(?=[A-Za-z]{0,15}[0-9])[A-Za-z0-9]{16}(?![\w.+/-])"),
+    # An id and a digest: of Airtable.
+    re.compile(rb"(?<![\w.+/-])pat[A-Za-z0-9]{14}\.[0-9a-f]{64}(?![\w.+/-])"),
+    # An application, a key of it and its secret: of Ably.
+    re.compile(rb"(?<![\w.+/-])[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{6}:[A-Za-z0-9_-]{43}(?![\w.+/-])"),
     # Three numbers: of Mailgun.
     re.compile(rb"(?<![\w.+/-])[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}(?![\w.+/-])"),
 )
 """Tokens in parts with points between them that nothing else is written like."""
+_AROUND = re.compile(rb"\(\?(?:<!|!|=)[^)]*\)")
+_MAY_BE_DOTTED = tuple(re2.compile(_AROUND.sub(b"", pattern.pattern), _OPTIONS) for pattern in _DOTTED)
+"""The same, whatever stands around them: a quick question that most texts fail."""
 _PART = rb"(?:[a-z0-9]{1,14}|[A-Z0-9]{1,14}|[A-Z][a-z]{1,14})"
 _PREFIX = re.compile(
     rb"(?:[a-z][a-z0-9]{1,14}|[A-Z][A-Z0-9]{1,14}|[A-Z][a-z]{1,14})(?:[_-]" + _PART + rb"){0,3}"
@@ -62,8 +70,8 @@ def prefixed_tokens(data: bytes) -> Iterator[Span]:
         if _END.match(data, end) or not _is_random(match[1], prefix.decode("ascii").lower()):
             continue
         yield Span(start, end, "token", "prefixed-token", Rank.STRUCTURE, sure=True)
-    for pattern in _DOTTED if dotted else ():
-        for match in pattern.finditer(data):
+    for pattern, may_be in zip(_DOTTED, _MAY_BE_DOTTED, strict=True) if dotted else ():
+        for match in pattern.finditer(data) if may_be.search(data) else ():
             if pattern is _DOTTED[-1] or kinds(match[0].decode("ascii")) == 3:
                 yield Span(*match.span(), "token", "dotted-token", Rank.GENERIC, sure=True)
 

@@ -165,6 +165,21 @@ def values(data: bytes, what: Printed) -> Iterator[Span]:
             yield Span(*match.span(1), what.name.label, "printed-secret", Rank.STRUCTURE)
 
 
+def programs() -> frozenset[str]:
+    """The programs that may print a bare secret, by their names."""
+    known = _knowledge()
+    lines = (*known["commands"], *known["naming"])
+    first = (line.split()[0] for line in lines)
+    return frozenset(known["readers"]) | {
+        name for word in first for name in word.split("|") if "*" not in name
+    }
+
+
+def is_lone_secret(raw: bytes, name: Name) -> bool:
+    """Whether what stands alone in a line, where a command prints a secret of that name, is one."""
+    return _is_value(raw, name, sure=True, in_json=False)
+
+
 def _is_value(raw: bytes, name: Name, sure: bool, in_json: bool) -> bool:
     text = raw.decode("utf-8", "replace")
     _, never = _patterns()

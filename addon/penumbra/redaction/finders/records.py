@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import re2
 
 from penumbra import rules
+from penumbra.redaction import fronts
 from penumbra.redaction.finders.forms import Value, read
 from penumbra.redaction.judgement import is_secret, is_unmistakable
 from penumbra.redaction.names import Name, Names, Strength
@@ -23,6 +24,8 @@ _REACH = 600
 """Bytes on either side of a value in which its name stands."""
 _LINES = 10
 _QUOTE = rb"\\{0,31}[\"'`]"
+_QUOTES = b"\"'\\`"
+_LETTERS = bytes(byte for byte in range(256) if chr(byte).isalpha())
 _BREAK = re.compile(rb"\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n")
 _WORDS = rules.load("secrets/words/records.yaml")
 
@@ -94,7 +97,7 @@ _HOLDER = re.compile(
     + rb")?[ \t]{0,4}[:=])[ \t]{0,4}\Z"
 )
 _LINE = re.compile(
-    rb"(?:[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t)|[\w./-]{1,80}[:-][0-9]{1,7}[:-]|[+>](?= ))?"
+    rb"(?:" + fronts.WORDS + rb"|[+>](?= ))?"
     rb"[ \t]{0,80}(-[ \t]{1,4})?"
 )
 _HEAD = re.compile(rb"(?:" + _QUOTE + rb")?([A-Za-z_][\w.-]{1,79})(?:" + _QUOTE + rb")?:[ \t]*\Z")
@@ -113,11 +116,11 @@ _WHERE = re.compile(
 
 def _records(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
     for place in places:
-        start = place
-        while place - start < 12 and start > 0 and chr(data[start - 1]).isalpha():
-            start -= 1
-        quoted = data[max(0, start - 32) : start]
-        start -= len(quoted) - len(quoted.rstrip(b"\"'\\`"))
+        start = max(0, place - 12)
+        start += len(data[start:place].rstrip(_LETTERS))
+        if start and data[start - 1] in _QUOTES:
+            quoted = data[max(0, start - 32) : start]
+            start -= len(quoted) - len(quoted.rstrip(_QUOTES))
         match = _VALUE.match(data, start)
         if match is None or bool(match[1]) != bool(match[3]):
             continue

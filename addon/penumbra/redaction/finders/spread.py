@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 import ahocorasick_rs
 
@@ -24,6 +23,9 @@ def elsewhere(data: bytes, spans: Iterable[Span]) -> Iterator[Span]:
             values.setdefault(data[span.start : span.end], span)
     if not values:
         return
+    if len(values) == 1:
+        yield from _others(data, *values.items())
+        return
     values_found = list(values)
     automaton = ahocorasick_rs.BytesAhoCorasick(
         values_found,
@@ -32,7 +34,18 @@ def elsewhere(data: bytes, spans: Iterable[Span]) -> Iterator[Span]:
     )
     for index, start, end in automaton.find_matches_as_indexes(data):
         if not _is_part(data, start, end):
-            yield replace(values[values_found[index]], start=start, end=end, quote=b"")
+            yield values[values_found[index]]._replace(start=start, end=end, quote=b"")
+
+
+def _others(data: bytes, found: tuple[bytes, Span]) -> Iterator[Span]:
+    """All places of one value: to build what looks for many would take longer than to look."""
+    value, span = found
+    start = data.find(value)
+    while start >= 0:
+        end = start + len(value)
+        if not _is_part(data, start, end):
+            yield span._replace(start=start, end=end, quote=b"")
+        start = data.find(value, end)
 
 
 def _is_part(data: bytes, start: int, end: int) -> bool:

@@ -7,13 +7,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from penumbra.redaction import fronts
 from penumbra.redaction.judgement import is_secret, is_unmistakable
 from penumbra.redaction.names import Name, Names, Strength
 from penumbra.redaction.span import Finder, Rank, Span
 from penumbra.redaction.values import Style
 
 _LINE_END = rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)"
-_LEAD = rb"(?:[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t)|[\w./-]{1,80}[:-][0-9]{1,7}[:-]|[+>-](?=[ (]))?"
+_LEAD = rb"(?:" + fronts.WORDS + rb"|[+>-](?=[ (]))?"
 _GAP = rb"(?:[ \t]|\\{1,31}[tr]|" + _LINE_END + _LEAD + rb"){0,40}+"
 _QUOTE = rb"(?:\\{0,31}[\"`\[\]])?"
 _TABLE = _QUOTE + rb"(?:[\w$]{1,64}" + _QUOTE + rb"\." + _QUOTE + rb"){0,2}([\w$]{1,64})" + _QUOTE

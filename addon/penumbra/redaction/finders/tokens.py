@@ -10,9 +10,13 @@ import base64
 import re
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
 
-from penumbra.redaction import placeholder
+import re2
+
+from penumbra.redaction import fronts, placeholder
 from penumbra.redaction.judgement import is_favourite, is_secret
 from penumbra.redaction.names import Strength
 from penumbra.redaction.rule import Allow, Rule, compile_pattern
@@ -31,7 +35,7 @@ from penumbra.redaction.wrapping import begins_with, wrapped_end
 
 _WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 _BASE62 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_NO_DIGIT = frozenset(b"ghijklmnopqrstuvwxyzGHIJKLMNOPQRSTUVWXYZ")
+_WITHIN_ESCAPE = frozenset(b"\\0123456789abcdefABCDEF[;")
 _BACKSLASH = b"\\"
 _ESCAPE_BEFORE = re.compile(
     rb"(?:\\[nrtbfv0]|%[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}|(?:\\033|\\e)\[[A-Za-z])\Z"
@@ -47,6 +51,14 @@ _WRAPS = re.compile(
     rb"[A-Za-z0-9+/_.-]{4,}+={0,2}(?:\\?\r?\n|=\r?\n|\\{1,31}n)[ \t>|+]{0,12}[A-Za-z0-9+/_.-]{4}"
 )
 """A word at the end of a line, and one that the next begins with: where a token may be broken."""
+_WRAPS_SIMPLY = _WRAPS.pattern.replace(b",}+", b",}")
+"""The same without what RE2 has no need of."""
+_PIECE = re.compile(r"\\.|[^\\]", re.DOTALL)
+_WORD_ENDS = ("\\b", "\\B")
+_LINE_BEGIN = re.compile(r"(?<!\[)\^")
+"""What asks of a pattern's match where it stands."""
+_MEMORY = 8 << 20
+"""Bytes that a pattern of RE2 may take."""
 _BEHIND_WRAP = 64
 """Bytes of that behind the end of the word, at most."""
 _JOINTS = tuple(bytes((byte,)) for byte in b"_-")
@@ -69,6 +81,8 @@ _NOBODYS_HOST = re.compile(
 """What is kept for documents, and what stands there for a name."""
 _FILLER = compile_pattern(r"[xX]{6}|[*.]{4}|0{12}|your|YOUR|EXAMPLE\z")
 _DIGITS = b"0123456789"
+_FRONT = re.compile(fronts.FILE)
+"""What `grep` puts in front of a line is nothing of it."""
 _IDENTIFIER = re.compile("[a-z0-9]+(?:[_-]+[a-z0-9]+)+")
 _JOINT = re.compile("[_-]+")
 _WORDS_OF_IDENTIFIER = 3
@@ -95,10 +109,11 @@ def _within(rule: Rule, data: bytes, start: int, end: int) -> Iterator[Span]:
             yield span
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Glance:
     """Cheap questions about an anchor, asked once for all rules whose it is: nearly all anchors fail them."""
 
+    rules: tuple[Rule, ...]
     matches: re.Pattern[bytes] | None
     """None: it can't be asked."""
     reach: int
@@ -108,20 +123,69 @@ class Glance:
     def of(cls, rules: Sequence[Rule]) -> Glance:
         """`rules`: those whose secrets begin with the anchor."""
         reach = max(rule.window for rule in rules) + _BEHIND_WRAP
-        pieces = [rule.least.pattern for rule in rules if rule.least is not None and not rule.checksum]
+        looks = (_look(rule) for rule in rules)
+        pieces = [look for look in looks if look]
         if len(pieces) < len(rules):
-            return cls(None, reach)
+            return cls(tuple(rules), None, reach)
         if any(map(_may_be_wrapped, rules)):
             pieces.append(_WRAPS.pattern)
-        return cls(re.compile(b"|".join(dict.fromkeys(pieces))), reach)
+        return cls(tuple(rules), re.compile(b"|".join(dict.fromkeys(pieces))), reach)
+
+    @cached_property
+    def _choice(self) -> Any:
+        """The set of what the rules match, in their order, all if a set can't tell; and of `_WRAPS`."""
+        return _choice(tuple(map(_whatever_is_around, self.rules)))
 
     def may_match(self, data: bytes, anchor: int) -> bool:
         """Whether one of the rules may find its secret at an anchor."""
         return self.matches is None or self.matches.match(data, anchor, anchor + self.reach) is not None
 
-    def may_wrap(self, data: bytes, anchor: int) -> bool:
-        """Whether a token at an anchor may be broken by the end of its line."""
-        return _WRAPS.match(data, anchor, anchor + self.reach) is not None
+    def chosen(self, data: bytes, anchor: int) -> tuple[Sequence[Rule], bool]:
+        """Of the rules those that may find their secret at an anchor; and whether a token there may be broken
+        by the end of its line."""
+        if len(self.rules) == 1:
+            # A set would take as long to say what the rule's own pattern says.
+            return self.rules, _WRAPS.match(data, anchor, anchor + self.reach) is not None
+        found = self._choice.Match(data[anchor : anchor + self.reach])
+        if not found:
+            return (), False
+        wraps = len(self.rules) in found
+        return [
+            rule
+            for number, rule in enumerate(self.rules)
+            if number in found or (wraps and _may_be_wrapped(rule))
+        ], wraps
+
+
+def _look(rule: Rule) -> bytes:
+    """A pattern of `re` that matches wherever the rule finds anything; empty if there is none."""
+    if rule.checksum:
+        return b""
+    return rule.opening or (rule.least.pattern if rule.least is not None else b"")
+
+
+def _whatever_is_around(rule: Rule) -> str:
+    """What a rule matches and more: a set sees nothing of what stands around a match, nor of checksums."""
+    if rule.checksum:
+        return ""
+    regex = _PIECE.sub(lambda piece: "" if piece[0] in _WORD_ENDS else piece[0], rule.regex)
+    return "" if _LINE_BEGIN.search(regex) else regex
+
+
+@lru_cache(maxsize=4_096)
+def _choice(regexes: tuple[str, ...]) -> Any:
+    """The set of the patterns, each at the beginning of what is looked at, and of `_WRAPS`."""
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1
+    options.log_errors = False
+    # Each has twice as much as it has alone: where memory runs out, a set says that nothing matches.
+    options.max_mem = _MEMORY * 2 * len(regexes)
+    made = re2.Set.MatchSet(options)
+    for regex in regexes:
+        made.Add(regex.encode("utf-8"))
+    made.Add(_WRAPS_SIMPLY)
+    made.Compile()
+    return made
 
 
 def _may_be_wrapped(rule: Rule) -> bool:
@@ -129,7 +193,7 @@ def _may_be_wrapped(rule: Rule) -> bool:
 
 
 def at_anchor(rule: Rule, data: bytes, anchor: int, wraps: bool) -> Span | None:
-    """The rule's secret that begins with the anchor at `anchor`. `wraps`: what `Glance.may_wrap` says."""
+    """The rule's secret that begins with the anchor at `anchor`. `wraps`: as `Glance.chosen` says."""
     if rule.checksum and (end := _checked_end(data, anchor)):
         return Span(anchor, end, rule.label, rule.id, rule.rank)
     # Nearly all anchors stand inside of longer words: worth a look before the pattern.
@@ -166,7 +230,7 @@ def _continued(rule: Rule, data: bytes, span: Span) -> Span:
     alone = not data[data.rfind(b"\n", max(0, span.start - rule.window), span.start) + 1 : span.start].strip()
     if end == span.end and not alone and _is_rest(rest[1]):
         end = rest.end(1)
-    return replace(span, end=end) if end > span.end and _joined(rule, data, span.start, end) else span
+    return span._replace(end=end) if end > span.end and _joined(rule, data, span.start, end) else span
 
 
 def _wrapped(rule: Rule, data: bytes, anchor: int) -> Span | None:
@@ -208,15 +272,26 @@ def everywhere(rule: Rule, data: bytes) -> Iterator[Span]:
             yield span
 
 
+_BEGINS, _GOES_ON, _DEPENDS = range(3)
+_BEHIND = bytes(_GOES_ON if byte in _WORD else _DEPENDS if byte == 0x5D else _BEGINS for byte in range(256))
+"""For each byte whether what stands behind it begins a word: behind the bracket that ends a placeholder, it
+may go on."""
+MAY_GO_ON = bytes(behind != _BEGINS for behind in _BEHIND)
+"""For each byte whether a word may run into what stands behind it."""
+
+
 def begins_word(data: bytes, start: int) -> bool:
     """No word runs into what begins at `start`; an escape in front of it is no word.
 
     A placeholder stands for what it replaced: mostly a word.
     """
-    if start == 0 or data[start - 1] not in _WORD:
-        return data[start - 1 : start] != b"]" or not placeholder.ends(data, start)
-    # The letter in front of the last one of an escape is a hexadecimal digit, if it is a letter at all.
-    if start > 1 and data[start - 2] in _NO_DIGIT:
+    if start == 0:
+        return True
+    behind = _BEHIND[data[start - 1]]
+    if behind != _GOES_ON:
+        return behind == _BEGINS or not placeholder.ends(data, start)
+    # What an escape has in front of its last sign.
+    if start == 1 or data[start - 2] not in _WITHIN_ESCAPE:
         return False
     before = data[max(0, start - 6) : start]
     if (_BACKSLASH in before or b"%" in before) and _ESCAPE_BEFORE.search(before):
@@ -233,6 +308,8 @@ def _accept(rule: Rule, data: bytes, match: re.Match[bytes]) -> Span | None:
     if rule.boundary and not begins_word(data, start):
         return None
     if rule.exact and end < len(data) and data[end] in _WORD:
+        return None
+    if rule.value and data[start - 1 : start] == b"\n" and _FRONT.match(data, start):
         return None
     if not _fits(rule, data[start:end]) or (rule.boundary and _is_in_blob(data, start, end)):
         return None

@@ -25,7 +25,10 @@
   const number = (value) => count.format(Math.round(value || 0));
   const tokens = (value) => (Math.abs(value || 0) < 10000 ? number(value) : short.format(value));
   const part = (value) => (value === null || value === undefined ? "unknown" : `${(value * 100).toFixed(1)} %`);
-  const dollars = (value) => `${value < 0 ? "−" : ""}$${Math.abs(value || 0).toFixed(Math.abs(value) < 1 ? 3 : 2)}`;
+  const dollars = (value) => {
+    const shown = Math.abs(value || 0).toFixed(Math.abs(value) < 1 ? 3 : 2);
+    return `${value < 0 && Number(shown) ? "−" : ""}$${shown}`;
+  };
   const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString();
   const soon = (seconds) => (Date.now() - seconds * 1000 < 43200000 ? clock(seconds) : new Date(seconds * 1000).toLocaleDateString());
   const when = (seconds) => new Date(seconds * 1000).toLocaleString();
@@ -109,10 +112,10 @@
   }
 
   function saved(amounts) {
-    const shares = amounts.shares, known = amounts.responses > 0;
+    const shares = amounts.shares, known = shares.input !== null && shares.input !== undefined;
     return [
       card("Tokens saved, net", tokens(amounts.net), [
-        `${part(shares.results)} of ${tokens(amounts.sent_before)} tokens of tool results`,
+        amounts.sent_before ? `${part(shares.results)} of ${tokens(amounts.sent_before)} tokens of tool results` : "no tool results yet",
         known ? `${part(shares.input)} of ${tokens(amounts.input + amounts.net)} input tokens` : "part of input tokens unknown: no figures yet",
         `${tokens(amounts.saved)} less ${tokens(amounts.overhead)} overhead`], amounts.net < 0 ? "bad" : "good"),
       card("Money saved, net", money(amounts), [

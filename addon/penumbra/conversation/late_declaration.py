@@ -1,0 +1,133 @@
+"""When a small conversation gets the injected tool.
+
+Its declaration is part of every request. Of a small conversation it is most of what we cost, and may never
+be of use. So where a conversation begins small, nothing that needs the tool is done until that is free or
+brings in more than it costs: tools come first in the prefix that the provider has cached, so a tool that
+comes later costs all of it once.
+
+Elsewhere the tool is there from the first request on: where reasoning is bound to the prefix, where the
+provider keeps the history, where the model has to know what its description says, and where others shorten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+
+from penumbra.compress import pipeline, token_estimate
+from penumbra.compress.calls import tools
+from penumbra.compress.result import Loss, Redacted
+from penumbra.conversation import cache_price, repack
+from penumbra.conversation.bound_thinking import binds
+from penumbra.conversation.incoming import Incoming
+from penumbra.conversation.items import Item
+from penumbra.conversation.model import Request
+from penumbra.conversation.result_text import cleaner, tool_output
+from penumbra.conversation.shrunk_request import request_facts
+from penumbra.expand.reference import prefix
+from penumbra.expand.tool import NAMES, name_for, tool
+from penumbra.store.conversations import ConversationState
+from penumbra.store.decisions import Decision
+
+LINE = "rewrote the tools: from now on originals can be asked for"
+"""What logs say of it, and of the cache that it costs."""
+_LITTLE = 1_024
+"""Tokens. A prefix below that costs little to write again, whatever a provider caches."""
+_MOST_BYTES_PER_TOKEN = 8
+"""Of any text; what is larger than that need not be counted to be known to be large."""
+
+
+def may_wait(incoming: Incoming, request: Request, state: ConversationState) -> bool:
+    """Whether the conversation has no injected tool yet because it began small."""
+    settings, declared = request.settings, request.wire.tools(request.document)
+    if request.conversation.last_response >= 0 or name_for(declared) is None:
+        # What is asked beside it, as for a title, is no first request of another one.
+        return state.waits and not state.tool
+    if binds(request.format, request.conversation.model):
+        return False
+    if incoming.socket or declared.threaded:
+        return False
+    if settings.lossy == "on" or settings.external_strategy or settings.restores_secrets:
+        return False
+    if settings.session_id:
+        # References of its other conversations can be asked for here.
+        return False
+    return len(request.document.text()) < settings.expand_from
+
+
+def is_due(
+    request: Request,
+    state: ConversationState,
+    past: Mapping[bytes, Decision],
+    redact: Callable[[str, str], Redacted],
+) -> bool:
+    """Whether a conversation that waits gets the tool with this request. `past`: decisions of the past.
+    Raises RedactionError."""
+    conversation = request.conversation
+    if conversation.last_response < 0:
+        return False
+    if binds(request.format, conversation.model) and conversation.last_thinking >= 0:
+        return False
+    price = cache_price.of_request(request.format, conversation.model, request.document)
+    if state.idle is not None and state.idle > price.cold:
+        return True
+    begin, end, whole = *_unseen(request), request.document.text()
+    last = conversation.last_response
+    sent = [request_facts(past, item) for item in request.items if item.result.turn <= last]
+    gone = sum(facts.tokens_before - facts.tokens_after for facts in sent)
+    least_cached = max(price.minimum, _LITTLE)
+    seen = _tokens(whole[:begin] + whole[end:], least_cached) - gone
+    if seen < least_cached:
+        # Nothing is cached yet: it costs nothing to wait for the first request that will be.
+        return seen + _tokens(whole[begin:end], least_cached) >= least_cached
+    once = seen * (price.write - price.read) + _declaration() * price.write
+    unread = [item for item in request.items if item.result.turn > last and item.key not in past]
+    least = cache_price.table()["margin"] * once / price.write
+    return _may_save(unread, least) and _saved(request, unread, redact) > least
+
+
+def _unseen(request: Request) -> tuple[int, int]:
+    """Where the messages stand that the provider has not seen: offsets of their first byte and behind their
+    last."""
+    *_, last = request.document.items(request.conversation.messages)
+    return repack.end_of_seen(request), request.document.place(last)[1]
+
+
+def _tokens(text: bytes, most: int) -> int:
+    """Estimated tokens; of what is clearly more than `most`, roughly."""
+    if len(text) > most * _MOST_BYTES_PER_TOKEN:
+        return int(len(text) / token_estimate.BYTES_PER_TOKEN)
+    return token_estimate.estimate(text.decode("utf-8", "replace"))
+
+
+@cache
+def _declaration() -> int:
+    """Estimated tokens of the declaration, a little less than any API makes of it."""
+    made = tool(NAMES[0])
+    return token_estimate.estimate(f"{made.name} {made.description} {made.parameters.decode()}")
+
+
+def _may_save(items: Sequence[Item], least: float) -> bool:
+    """Whether results could save so many tokens at all, for what it costs to find out."""
+    return sum(len(item.text) for item in items) > least
+
+
+def _saved(request: Request, items: Sequence[Item], redact: Callable[[str, str], Redacted]) -> int:
+    """Estimated tokens that results would have fewer if the model could ask for their originals."""
+    settings = request.settings
+    overhead = prefix("shadow_" + "0" * 32, NAMES[0], settings.include_expand_hint)
+    without, by_asking = (settings.policy(can_expand=can_expand) for can_expand in (False, True))
+    by_asking = replace(by_asking, overhead=overhead)
+    saved = 0
+    for item in items:
+        if tools.skips(item.tool, settings.skip_tools):
+            continue
+        output = tool_output(request, item)
+        clean = cleaner(request, item, output, redact)
+        whole, smaller = (
+            pipeline.shorten(output, policy, clean, lambda original: "") for policy in (without, by_asking)
+        )
+        sent = f"{overhead if smaller.loss is Loss.LOSSY else ''}{smaller.text}"
+        saved += max(0, token_estimate.estimate(whole.text) - token_estimate.estimate(sent))
+    return saved

@@ -1,0 +1,146 @@
+"""A request as it is decided about: read, by the settings of its arm, with placeholders where they belong,
+and with the calls that its results answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple, Protocol, TypeVar
+
+from penumbra.apis import identity, session
+from penumbra.apis.recognise import claims_json, model_in
+from penumbra.config.settings import Settings
+from penumbra.conversation import ambiguity, callers, holdout, message_threads, read, workers
+from penumbra.conversation.compiled_rules import CompiledRules
+from penumbra.conversation.incoming import Incoming
+from penumbra.conversation.model import Request
+from penumbra.conversation.restored_values import RestoredValues
+from penumbra.errors import Unreadable
+from penumbra.redaction.outside_results import OutsideResults
+from penumbra.redaction.unsearchable import Redact
+from penumbra.store.stores import Stores
+from penumbra.store.tool_calls import ToolCallCache
+from penumbra.wire.document import Document
+from penumbra.wire.json_values import NotJson
+from penumbra.wire.value_memory import ValueMemory
+
+T = TypeVar("T")
+_LONG = 100_000
+"""Bytes of a body, from which on it pays to look for what is known of it before it is read."""
+
+
+class Work(Protocol):
+    """Does a caller's work, away from the event loop where it is heavy."""
+
+    async def __call__(self, caller: workers.Caller, heavy: bool, work: Callable[[], T], /) -> T: ...
+
+
+class Arrived(NamedTuple):
+    """A request that was read, and how its texts are redacted."""
+
+    request: Request
+    redact: Redact
+    hidden: Mapping[str, int]
+    """How many secrets outside of tool results were new, by kind."""
+
+
+class RequestReader:
+    """State: what was read of messages before."""
+
+    def __init__(
+        self,
+        key: bytes,
+        stores: Stores,
+        rules: CompiledRules,
+        tool_calls: ToolCallCache,
+        restored: RestoredValues,
+    ) -> None:
+        """`key`: the installation's."""
+        self._key, self._stores, self._rules = key, stores, rules
+        self._tool_calls, self._restored = tool_calls, restored
+        self._outside_results = OutsideResults()
+        self.values: ValueMemory | None = ValueMemory()
+        """Of messages; None: each is read again in every turn."""
+
+    async def arrived(self, incoming: Incoming, settings: Settings, work: Work) -> Arrived | None:
+        """The request in a body; None: it is no request of its API. Raises OverrideError, RedactionError,
+        ThreadRefused."""
+        turn = callers.whose_turn(incoming)
+        heavy = len(incoming.body) > settings.offload_bytes
+        came = await work(turn, heavy, partial(self._read, incoming, settings))
+        if came is None:
+            return None
+        redact = await self._rules.redact(settings.redaction_failure)
+        request = await self._in_its_arm(incoming, came, work)
+        if await self._restored.conceal(incoming, request):
+            is_large = len(incoming.body) > request.settings.offload_bytes
+            request = await work(turn, is_large, partial(read.again, request))
+        hidden: Mapping[str, int] = {}
+        if request.settings.redact_scope == "all" and request.settings.redact_secrets:
+            request, hidden = await work(turn, heavy, partial(self._redact_outside, request, redact))
+        return Arrived(await self._with_calls(request), redact, hidden)
+
+    def _read(self, incoming: Incoming, settings: Settings) -> Request | None:
+        try:
+            document = self._document(incoming)
+            if incoming.api.format == "anthropic":
+                message_threads.check(document, settings.threads, incoming.headers.get("user-agent", ""))
+            who = callers.identified(self._key, incoming, document)
+            request = read.read(
+                document,
+                incoming.api,
+                settings,
+                who.scope,
+                incoming.threshold,
+                who.possession,
+                self.values,
+            )
+            if request and ambiguity.says_twice(request):
+                raise Unreadable("its body says something twice on the way to a tool's result")
+            return request and replace(read.with_model(request, model_in(incoming.path)), is_open=who.open)
+        except NotJson:
+            # What says that it is no JSON is no call; what is empty says nothing.
+            is_call = claims_json(incoming.headers.get("content-type", "")) and bool(incoming.body.strip())
+            if is_call and settings.must_search:
+                raise Unreadable("its body is no JSON that can be read") from None
+            return None
+
+    def _document(self, incoming: Incoming) -> Document:
+        """The body, of which only what is new is read."""
+        if len(incoming.body) < _LONG:
+            return Document(incoming.body)
+        whose = incoming.host, incoming.peer, incoming.headers, incoming.query
+        scope = identity.scope(self._key, *whose)
+        return Document.begun(incoming.body, incoming.api.wire.messages, self.values, scope)
+
+    async def _in_its_arm(self, incoming: Incoming, request: Request, work: Work) -> Request:
+        """The request by the settings of the arm that its conversation is in."""
+        stores = self._stores
+        if not request.settings.holdout and await stores.arms.is_empty():
+            return request
+        together = session.together(incoming.headers, request.document, request.conversation.opening)
+        caller = callers.caller(incoming, request)
+        tables = (stores.arms, stores.conversations)
+        request = await holdout.in_its_arm(
+            request, caller, together, self._key, *tables, is_whole=stores.is_whole
+        )
+        if not request.arm.is_held_out:
+            return request
+        heavy = len(incoming.body) > request.settings.offload_bytes
+        return await work(callers.whose_turn(incoming), heavy, partial(holdout.as_it_came, request))
+
+    def _redact_outside(self, request: Request, redact: Redact) -> tuple[Request, Mapping[str, int]]:
+        """The request without the secrets that stand outside of tool results, and how many were new. Raises
+        RedactionError."""
+        document = request.document
+        texts = list(request.api.wire.outside_results(document))
+        found = self._outside_results.redact(document, texts, redact, request.scope)
+        return read.again(request) if found.amended else request, found.counts
+
+    async def _with_calls(self, request: Request) -> Request:
+        """The request, in which results know the calls that only the provider has."""
+        if not (missing := read.missing_calls(request)):
+            return request
+        calls = await self._tool_calls.of_ids(request.scope, missing)
+        return read.with_calls(request, calls) if calls else request

@@ -1,0 +1,114 @@
+"""Spans of LLM calls for OpenTelemetry, whose packages are imported once somebody wants them.
+
+Where spans go, and how many of them, is said by OpenTelemetry's own variables of the environment.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from mitmproxy import http
+
+from penumbra import __version__, errors
+from penumbra.errors import one_line
+from penumbra.flow.state import FlowState
+from penumbra.flow.step import Step
+from penumbra.metrics import span_attributes
+from penumbra.metrics.sessions import TurnRecord
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+
+_NAME = "penumbra"
+_NAMELESS = "unknown_service"
+_LAST_SECONDS = 1.0
+_SECOND = 1_000_000_000
+_log = logging.getLogger(__name__)
+
+
+class Tracing(Step):
+    """State: what sends the spans, while they are wanted."""
+
+    def __init__(self, is_on: Callable[[], bool]) -> None:
+        """`is_on` is the setting in force."""
+        self._is_on = is_on
+        self._provider: TracerProvider | None = None
+        self._is_broken = False
+        """It could not be begun, and is not tried again until it was off."""
+
+    async def complete(self, flow: http.HTTPFlow, state: FlowState, response: http.Response) -> None:
+        """A response is complete."""
+        await self.failed(flow, state)
+
+    async def failed(self, flow: http.HTTPFlow, state: FlowState) -> None:
+        """A flow has ended, with a response or without."""
+        if state.turn is not None and state.response_format and flow.websocket is None:
+            self.ended(state.turn, flow.request.headers)
+
+    def ended(self, turn: TurnRecord, headers: Mapping[str, str]) -> None:
+        """A request of the client, with all its hidden ones, has come to its end. Nothing waits for its span,
+        and what fails here fails alone."""
+        self.follow()
+        if self._provider is None or turn.is_observed:
+            return
+        try:
+            self._record(self._provider, turn, headers)
+        except Exception as error:
+            _log.error("penumbra: a span could not be made: %s", errors.place(error))
+
+    def follow(self) -> None:
+        """Begin or end what sends the spans, as the setting says."""
+        if not self._is_on():
+            self.close()
+            self._is_broken = False
+        elif self._provider is None and not self._is_broken:
+            try:
+                self._provider = _provider()
+            except Exception as error:
+                self._is_broken = True
+                _log.error(
+                    "penumbra: spans can't be sent: %s: %s", type(error).__name__, one_line(str(error))
+                )
+
+    def close(self) -> None:
+        """Send what is waiting; a collector that takes nothing is waited for a moment."""
+        provider, self._provider = self._provider, None
+        if provider is not None:
+            ending = threading.Thread(target=provider.shutdown, name="penumbra-traces", daemon=True)
+            ending.start()
+            ending.join(_LAST_SECONDS)
+
+    @staticmethod
+    def _record(provider: TracerProvider, turn: TurnRecord, headers: Mapping[str, str]) -> None:
+        from opentelemetry.trace import SpanKind, StatusCode
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        lower = {key.lower(): value for key, value in headers.items()}
+        span = provider.get_tracer(_NAME, __version__).start_span(
+            span_attributes.name(turn),
+            TraceContextTextMapPropagator().extract(span_attributes.parent(lower)),
+            SpanKind.CLIENT,
+            span_attributes.attributes(turn),
+            start_time=int(turn.time * _SECOND),
+        )
+        if span_attributes.error(turn):
+            span.set_status(StatusCode.ERROR)
+        span.end(time.time_ns())
+
+
+def _provider() -> TracerProvider:
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    resource = Resource.create({"service.version": __version__})
+    if str(resource.attributes.get(SERVICE_NAME, _NAMELESS)).startswith(_NAMELESS):
+        resource = resource.merge(Resource({SERVICE_NAME: _NAME}))
+    made = TracerProvider(resource=resource, shutdown_on_exit=False)
+    made.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    return made

@@ -1,0 +1,86 @@
+"""A call of an LLM as OpenTelemetry's conventions for generative AI name its parts. Counts, never content.
+
+https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from penumbra.apis import recognise
+from penumbra.metrics.sessions import TurnRecord
+
+Value = str | int | float | tuple[str, ...]
+_PROVIDERS = {
+    "azure-openai": "azure.ai.openai",
+    "google": "gcp.gen_ai",
+    "aws-bedrock": "aws.bedrock",
+    "mistral": "mistral_ai",
+    "xai": "x_ai",
+}
+"""Where the conventions have another name than `rules/providers.yaml`."""
+_FAMILIES = {"gemini": "gcp.gen_ai", "bedrock": "aws.bedrock"}
+"""The same of an API's family, for hosts that are no provider's."""
+_BROKEN_OFF = "broken off"
+
+
+def operation(turn: TurnRecord) -> str:
+    """The conventions' word for what a request asks for."""
+    return "generate_content" if turn.api.startswith("gemini") else "chat"
+
+
+def name(turn: TurnRecord) -> str:
+    """The span's."""
+    return f"{operation(turn)} {turn.model}".rstrip()
+
+
+def error(turn: TurnRecord) -> str:
+    """What went wrong, as `error.type` has it; empty: nothing did."""
+    if turn.status == _BROKEN_OFF:
+        return "broken_off"
+    if turn.status.isdigit():
+        return turn.status if int(turn.status) >= 400 else ""
+    return "error_in_response" if turn.status else ""
+
+
+def attributes(turn: TurnRecord) -> dict[str, Value]:
+    """Those of the conventions, and our own below `penumbra.`; what is not known is left out."""
+    amounts = turn.amounts
+    found: dict[str, Value] = {
+        "gen_ai.operation.name": operation(turn),
+        "gen_ai.provider.name": _provider(turn),
+        "gen_ai.request.model": turn.model,
+        "server.address": turn.host,
+        "error.type": error(turn),
+        "penumbra.agent": turn.agent,
+        "penumbra.tool_results": turn.carried,
+        "penumbra.tool_results.new": amounts.new_results,
+        "penumbra.tool_results.tokens_before": amounts.sent_before,
+        "penumbra.tool_results.tokens_after": amounts.sent_after,
+        "penumbra.secrets": sum(amounts.secrets.values()),
+        "penumbra.secrets.rules": tuple(sorted(amounts.secrets)),
+        "penumbra.originals_asked": amounts.asked,
+        "penumbra.hidden_requests": amounts.hidden_calls,
+        "penumbra.added_seconds": round(amounts.seconds, 4),
+    }
+    if turn.is_billed:
+        found |= {
+            "gen_ai.usage.input_tokens": amounts.input,
+            "gen_ai.usage.output_tokens": amounts.output,
+            "gen_ai.usage.cache_read.input_tokens": amounts.cached,
+            "gen_ai.usage.cache_creation.input_tokens": amounts.written,
+        }
+    return {key: value for key, value in found.items() if value not in ("", ())}
+
+
+def _provider(turn: TurnRecord) -> str:
+    known = recognise.provider(turn.host)
+    if known:
+        return _PROVIDERS.get(known, known)
+    family = turn.api.partition("-")[0]
+    return _FAMILIES.get(family, family)
+
+
+def parent(headers: Mapping[str, str]) -> dict[str, str]:
+    """What a client says of the trace that its request belongs to."""
+    return {key: headers[key] for key in ("traceparent", "tracestate") if key in headers}

@@ -1,0 +1,35 @@
+"""What tools put in front of lines: numbers, files, signs of diffs and comments, times, who says it."""
+
+from __future__ import annotations
+
+NUMBERED = rb"[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t)"
+FILE = rb"[\w./-]{1,80}[:-][0-9]{1,7}[:-]"
+_TIME = (
+    rb"\[?[0-9]{4}-[01][0-9]-[0-3][0-9][T ][0-9:.,]{5,20}(?:Z|[+-][0-9]{2}:?[0-9]{2})?\]?[ \t]"
+    rb"(?:(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL)[ ]{1,3})?(?:\[[\w.:/-]{1,40}\] ){0,3}"
+)
+_SYSLOG = (
+    rb"[A-Z][a-z]{2} [ 0-3][0-9] [0-9]{2}:[0-9]{2}:[0-9]{2} [\w.-]{1,60} [\w./@-]{1,60}(?:\[[0-9]{1,8}\])?: "
+)
+_SERVICE = rb"[\w.-]{1,60} {1,40}\| "
+_POD = rb"\[[a-z]{1,12}/[\w./-]{1,120}\][ ]"
+_JOB = rb"[^\t\n\\]{1,60}\t[^\t\n\\]{1,60}\t(?=[0-9]{4}-)"
+"""What `gh run view --log` puts in front of the time."""
+_BLAME = (
+    rb"\^?[0-9a-f]{7,40} \([^()\n]{2,60} "
+    rb"[0-9]{4}-[01][0-9]-[0-3][0-9] [0-9:]{8} [+-][0-9]{4} {1,7}[0-9]{1,7}\)[ ]"
+)
+_COMMENT = rb"(?:#|//|--|;)[ ]"
+
+SAYING = rb"|".join((rb"(?:" + _JOB + rb")?" + _TIME, _SYSLOG, _SERVICE, _POD, _BLAME, _COMMENT))
+"""What says when, by whom or that nobody runs a line."""
+WORDS = rb"|".join((NUMBERED, SAYING, FILE))
+"""All but the sign of a diff or a quotation."""
+ANY = WORDS + rb"|(?:> ?){2,8}|[+>-]"
+
+BREAK = (
+    rb"(?:[ \t]{0,8}(?:\r?\n|\\{1,31}(?:r\\{1,31})?n)(?:[ \t]{0,8}(?:"
+    + rb"|".join((NUMBERED, _TIME, _SYSLOG, _SERVICE, _COMMENT, FILE, rb"[+>-]"))
+    + rb")){0,2}[ \t]{0,8})"
+)
+"""The end of a line with what stands in front of the next one; for RE2, too. `{LINE}` in a rule's pattern."""

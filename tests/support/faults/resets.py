@@ -1,0 +1,129 @@
+"""Providers whose connections die, at every phase of a response, and in hidden turns."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from support.agents.callers import hidden_results
+from support.agents.model import expand, log
+from support.faults.arena import Arena, left, words
+from support.faults.clients import Ending, Http2, Question, Server, ask
+from support.faults.counted import Counted, compared, total
+from support.upstream import Received, Response, Text, turn
+from support.upstream.script import Cut
+
+STREAMED = {
+    "before the head": b"",
+    "in the head": b"content-type",
+    "behind the head": b"event: message_start",
+    "before the first words": b"event: content_block_delta",
+    "in an event": b'"text_delta"',
+    "between events": b".7 ",
+    "before the last event": b"event: message_stop",
+    "before the end": b"0\r\n\r\n",
+}
+"""Phases of a streamed response, by the bytes in front of which the connection dies."""
+WHOLE = {"before the head": b"", "in the head": b"content-type", "in the document": b'"stop_reason"'}
+_ONE_MOMENT = "One moment. "
+_ALONE = Ending(502, whole=True)
+"""What mitmproxy alone makes of all of them."""
+Phase = tuple[str, bytes, bool, bool]
+"""Its name, where it dies, by a reset or not, in a stream or not."""
+
+
+def phases(http2: bool = False) -> list[Phase]:
+    """HTTP/2 has no bytes in a head or behind a body that could be found."""
+    hidden = {"in the head", "before the end"} if http2 else set()
+    streams = [(name, before, True) for name, before in STREAMED.items() if name not in hidden]
+    documents = [(name, before, False) for name, before in WHOLE.items() if name not in hidden]
+    return [
+        (f"{name}, {'reset' if reset else 'closed'}", before, reset, stream)
+        for (name, before, stream), reset in itertools.product([*streams, *documents], (True, False))
+    ]
+
+
+def provider_dies(arena: Arena, http2: bool = False) -> Counted:
+    """In the first request, as mitmproxy alone shows it, and one that is answered behind each."""
+
+    def script(name: str, phase: Phase) -> Callable[[Received], Response]:
+        return lambda received: Cut(_spoken(words(name)), phase[1], phase[2])
+
+    mode = "reverse-tls" if http2 else "reverse"
+    servers = [arena.proxy(mode), arena.upstream]
+    if arena.shared is None:
+        servers.append(arena.proxy(mode, addon=False))
+    return _row(arena, servers, phases(http2), http2, script)
+
+
+def hidden_turn_dies(arena: Arena, http2: bool = False) -> Counted:
+    """The model has asked for an original, and what it says then does not arrive: an error of the API's own,
+    behind what was said before."""
+
+    def script(name: str, phase: Phase) -> Callable[[Received], Response]:
+        def answer(received: Received) -> Response:
+            if not hidden_results(received):
+                return turn(_ONE_MOMENT, expand("shadow_1"))
+            return Cut(_spoken(words(name)), phase[1], phase[2])
+
+        return answer
+
+    return _row(arena, [arena.proxy("reverse-tls" if http2 else "reverse")], phases(http2), http2, script)
+
+
+def _spoken(text: str) -> Response:
+    pieces = [f"{piece} " for piece in text.split(" ")]
+    pieces[-1] = pieces[-1][:-1]
+    return turn(Text(text, deltas=tuple(pieces)))
+
+
+def _row(
+    arena: Arena,
+    servers: Sequence[Any],
+    phases: Sequence[Phase],
+    http2: bool,
+    script: Callable[[str, Phase], Callable[[Received], Response]],
+) -> Counted:
+    names = [f"r{number}" for number in range(len(phases))]
+    arena.answers.update({name: script(name, phase) for name, phase in zip(names, phases, strict=True)})
+    asyncio.run(_asked(servers[0], [Question("warm"), Question("up")], http2))
+    before = arena.there(servers[0])
+    questions = [
+        Question(name, log(name), stream=phase[3]) for name, phase in zip(names, phases, strict=True)
+    ]
+    behind = [Question(f"behind-{name}") for name in names]
+    endings = [asyncio.run(_asked(server, [*questions, *behind], http2)) for server in servers]
+    rows = []
+    for number, (name, phase) in enumerate(zip(names, phases, strict=True)):
+        ours = endings[0][number]
+        others = [each[number] for each in endings[1:]] or [_told(ours, phase[3])]
+        others += [_ALONE] if len(endings) == 2 else []
+        expected = words(name) if len(endings) > 1 else _ONE_MOMENT + words(name)
+        kind = phase[0] + (", stream" if phase[3] else "")
+        rows.append(compared(kind, ours, others, expected, to_the_word=not phase[2]))
+    rows += [
+        compared(f"behind {name}", ending, (), words(f"behind-{name}"))
+        for name, ending in zip(names, endings[0][len(names) :], strict=True)
+    ]
+    return total([*rows, left(servers[0], before)])
+
+
+def _told(ours: Ending, stream: bool) -> Ending:
+    """How a failed hidden turn has to look: a whole response that says so."""
+    if stream and ours.error:
+        return Ending(200, ours.body, True)
+    return Ending(502, ours.body, True) if not stream and ours.error else Ending()
+
+
+async def _asked(server: Server, questions: Sequence[Question], http2: bool) -> list[Ending]:
+    """Each on a connection of its own; with HTTP/2 too, since it is the provider's connection that dies."""
+    found = []
+    for question in questions:
+        if not http2:
+            found.append(await ask(server, question))
+            continue
+        async with Http2.opened(server) as client:
+            found.append(await client.ask(question))
+    return found

@@ -1,0 +1,148 @@
+"""What a store has to bear for so many proxies, from what conversations asked of it through two.
+
+What a proxy writes is the same wherever turns land. What it reads is not: of a row that another proxy has put
+since it saw the conversation last, it has nothing in memory.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from support.fleet.store_traffic import Asked, Turns, on_the_wire
+
+_NAME = len("penumbra:") + len(":") + 16
+_LATEST = "conversations"
+"""The table that every turn reads anew."""
+_ROW = 150
+"""Bytes that a Redis takes for a row beside its name and value: its entries in two tables, and what its
+allocator rounds up to."""
+_MESSAGE = 120
+"""Bytes of what a subscriber gets, beside what was told."""
+CONNECTIONS = 3
+"""Of a proxy: two for commands, one for what others tell."""
+COMMANDS = ("getex", "pexpire", "set", "publish")
+
+
+@dataclass
+class Load:
+    """Of a number of turns, altogether."""
+
+    turns: int = 0
+    commands: Counter[str] = field(default_factory=Counter)
+    received: int = 0
+    """Bytes that the store gets."""
+    sent: int = 0
+    """Bytes that it sends."""
+    rows: int = 0
+    kept: int = 0
+    """Bytes of its memory, all rows together."""
+    trips: list[int] = field(default_factory=list)
+    """Commands of each round trip, roughly: what a turn asks between two waits."""
+
+    def a_turn(self) -> dict[str, float]:
+        """Figures that a store can be asked for, too."""
+        counts = {name: self.commands[name] / self.turns for name in COMMANDS}
+        return {**counts, "bytes in": self.received / self.turns, "bytes out": self.sent / self.turns}
+
+
+def simulated(
+    recorded: Sequence[Turns], conversations: int, proxies: int, *, sticky: float = 0.0, seed: int = 1
+) -> Load:
+    """So many conversations, each like one of the recorded ones. `sticky`: the share of turns that land where
+    the one before did; all others land anywhere."""
+    chance, load = random.Random(seed), Load()
+    parts = [_Parted.of(turns) for turns in recorded]
+    for number in range(conversations):
+        one = parts[number % len(parts)]
+        put: dict[int, Asked] = {}
+        seen: list[set[int]] = [set() for _ in range(proxies)]
+        where = chance.randrange(proxies)
+        for turn in one.turns:
+            if chance.random() >= sticky:
+                where = chance.randrange(proxies)
+            foreign = [each for row, each in put.items() if row not in seen[where]]
+            more = [
+                *(_read(each) for each in foreign if each.row in one.read),
+                *(_use(each) for each in foreign if each.row in one.used),
+            ]
+            _add(load, [*turn, *more], put, proxies)
+            seen[where].update(put)
+        load.rows += len(put)
+        load.kept += sum(each.value + _NAME + len(each.table) + _ROW for each in put.values())
+    return load
+
+
+@dataclass(frozen=True)
+class _Parted:
+    """A recorded conversation: what its turns ask wherever they land, and the rows that a proxy asks for, or
+    says of that they are used, once another one has put them."""
+
+    turns: list[list[Asked]]
+    read: set[int]
+    used: set[int]
+
+    @classmethod
+    def of(cls, turns: Turns) -> _Parted:
+        made = cls([], set(), set())
+        put: set[int] = set()
+        for turn in turns:
+            base = []
+            for each in turn:
+                if each.row not in put or each.table == _LATEST or each.command == "SET":
+                    base.append(each)
+                elif each.command in ("GETEX", "PEXPIRE"):
+                    (made.read if each.command == "GETEX" else made.used).add(each.row)
+            put |= {each.row for each in turn if each.command == "SET"}
+            made.turns.append(base)
+        return made
+
+
+def _add(load: Load, asked: Sequence[Asked], put: dict[int, Asked], proxies: int) -> None:
+    """One turn."""
+    load.turns += 1
+    for each in asked:
+        load.commands[each.command.lower()] += 1
+        load.received += each.sent
+        there = put.get(each.row)
+        if each.command == "GETEX":
+            load.sent += 5 if there is None else there.value + 5 + len(str(there.value))
+        elif each.command == "PUBLISH":
+            load.sent += 4 + proxies * (each.value + _MESSAGE)
+        else:
+            load.sent += 5 if each.command == "SET" else 4
+        if each.command == "SET":
+            put[each.row] = each
+    load.trips += _trips(asked)
+
+
+def _read(row: Asked) -> Asked:
+    return Asked("GETEX", row.table, row.row, on_the_wire([5, _NAME + len(row.table), 2, 10]))
+
+
+def _use(row: Asked) -> Asked:
+    return Asked("PEXPIRE", row.table, row.row, on_the_wire([7, _NAME + len(row.table), 10]))
+
+
+def _trips(asked: Sequence[Asked]) -> Iterator[int]:
+    """Reads of a table go together, and so do writes."""
+    kinds = [(each.table if each.command == "GETEX" else each.command != "GETEX") for each in asked]
+    starts = [0, *(at + 1 for at, (one, other) in enumerate(pairwise(kinds)) if one != other), len(asked)]
+    return (end - start for start, end in pairwise(starts) if end > start)
+
+
+def p99_wait(load: Load, commands_a_second: float, service: float, seed: int = 1) -> float:
+    """Seconds that 99 of 100 round trips wait at most behind others, where a command takes `service` seconds
+    and round trips come when they come; infinite beyond what one thread can do."""
+    if not load.trips or commands_a_second * service >= 1:
+        return float("inf")
+    chance = random.Random(seed)
+    between = sum(load.trips) / len(load.trips) / commands_a_second
+    waits, wait = [], 0.0
+    for _ in range(50_000):
+        wait = max(0.0, wait + chance.choice(load.trips) * service - chance.expovariate(1 / between))
+        waits.append(wait)
+    return sorted(waits)[int(0.99 * len(waits))]

@@ -1,0 +1,46 @@
+"""`penumbra stats` where no proxy runs: what the store has, as text and for programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from penumbra.cli import stats
+from penumbra.metrics.comparison import LEAST
+from penumbra.store.arms import HELD_OUT, SHORTENED
+from penumbra.store.database import Database
+from penumbra.store.history import History
+from penumbra.store.key_file import installation_key
+from penumbra.store.trial import Trial
+
+
+def test_programs_are_told_the_same_as_people(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.delenv("PENUMBRA_DATABASE", raising=False)
+    assert stats.main(["--json"]) == 1
+    assert json.loads(capsys.readouterr().out) == {"proxies": [], "days": [], "compared": None}
+
+    path = tmp_path / "penumbra" / "penumbra.sqlite"
+    path.parent.mkdir()
+    database = Database(path, 10_000_000, installation_key(path.with_suffix(".key")))
+    database.begin()
+    History(database).add({"requests": 3}, {"abcd": {"requests": 3, "agent": "codex"}}).result()
+    rows = {b"%d" % n: {"arm": SHORTENED, "new_results": 1, "turns": 4} for n in range(LEAST)}
+    rows |= {b"held %d" % n: {"arm": HELD_OUT, "new_results": 1, "turns": 8} for n in range(LEAST)}
+    rows[b"alone"] = {"arm": HELD_OUT, "new_results": 0}
+    Trial(database).add(rows).result()
+    database.close()
+
+    assert stats.main(["--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert [day["amounts"]["requests"] for day in told["days"]] == [3]
+    turns = told["compared"]["arms"]["measures"][0]
+    assert (turns["name"], turns["means"], turns["change"]) == ("turns", [4, 8], -0.5)
+    assert stats.main([]) == 1
+    text = capsys.readouterr().out
+    assert f"compared    {LEAST} conversations shortened, {LEAST} conversations held out\n" in text
+    assert "-50.0%" in text

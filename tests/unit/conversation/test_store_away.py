@@ -1,0 +1,59 @@
+"""A store that fails while a request is under way, where the operator wants none sent without one."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("redis")
+
+from penumbra.apis.recognise import apis
+from penumbra.config.settings import Settings
+from penumbra.conversation.engine import Engine
+from penumbra.conversation.engine_settings import EngineSettings
+from penumbra.conversation.incoming import Accepted, Incoming
+from penumbra.conversation.refused import Refused
+from support.engines import APIS
+from support.fleet import redis_server
+from support.fleet.redis_server import RedisServer, Relay
+
+pytestmark = pytest.mark.skipif(not redis_server.program(), reason=redis_server.MISSING)
+API = APIS[0]
+LOG = "\n".join(f"{number:05} worker idle, nothing to do" for number in range(300))
+
+
+@pytest.mark.parametrize("policy", ["refuse", "go_on"])
+def test_a_request_in_which_the_store_fails_is_refused_too(policy: str, tmp_path: Path) -> None:
+    redis = RedisServer(tmp_path / "redis")
+    relay = Relay(redis.port)
+    settings = Settings(database="memory", store=relay.url, store_key="5e" * 32, store_away=policy)
+    known = next(one for one in apis() if one.id == API.id)
+    body = API.body([("user", "Why?"), ("call", "toolu_1", "docker logs worker"), ("result", "toolu_1", LOG)])
+    incoming = Incoming(known, body, {**API.credential("k")}, {}, "10.0.0.1", API.host, API.path)
+
+    async def test() -> None:
+        engine = Engine(EngineSettings.of(settings))
+        assert engine.shared is not None
+        assert isinstance(await engine.process(incoming, settings), Accepted)
+        relay.cut()
+        assert isinstance(await engine.process(incoming, settings), Refused) is (policy == "refuse")
+        relay.mend()
+        while not engine.shared.is_whole:
+            await asyncio.sleep(0.01)
+        # It is back, but others may not know it yet: nothing new is shortened.
+        assert not engine.shared.outage.is_settled
+        relay.hold_replies()
+        again = replace(incoming, body=body.replace(b"toolu_1", b"toolu_2"))
+        assert isinstance(await engine.process(again, settings), Refused) is (policy == "refuse")
+        relay.mend()
+        engine.close()
+        await asyncio.sleep(0.01)
+
+    try:
+        asyncio.run(test())
+    finally:
+        relay.close()
+        redis.close()

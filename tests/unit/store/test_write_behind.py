@@ -1,0 +1,193 @@
+"""What nobody waits for is written in one transaction, found at once, and there when somebody does wait."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penumbra.store import originals
+from penumbra.store.conversations import SCHEMA as CONVERSATIONS
+from penumbra.store.conversations import Conversations
+from penumbra.store.database import WARNING_ID, Database
+from penumbra.store.decisions import SCHEMA, Decision, Facts
+from penumbra.store.originals import Originals
+from penumbra.store.recent_values import RecentValues
+from penumbra.store.table import Table
+
+KEPT = Decision("text", Facts())
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    made = Database(tmp_path / "penumbra.sqlite", 1 << 26)
+    yield made
+    made.close()
+
+
+def rows(database: Database) -> int:
+    """As another program finds them."""
+    with sqlite3.connect(f"file:{database.path}?mode=ro", uri=True) as other:
+        found: int = other.execute("SELECT count(*) FROM decisions").fetchone()[0]
+    return found
+
+
+def test_a_turn_is_one_transaction(database: Database) -> None:
+    said: list[str] = []
+
+    async def go() -> None:
+        decisions = Table(database, SCHEMA, 60)
+        conversations = Conversations(Table(database, CONVERSATIONS, 60))
+        kept = Originals(Table(database, originals.SCHEMA, 60))
+        await database.run(lambda connection: connection.set_trace_callback(said.append))
+        await conversations.sent(b"c", "tool")
+        said.clear()
+        assert await decisions.settle({b"a": KEPT})
+        await kept.put(b"o" * 32, {"ref": "text"})
+        await decisions.put({b"b": KEPT}, behind=True)
+        assert "COMMIT" not in said
+        assert (await decisions.get([b"a", b"b"])).keys() == {b"a", b"b"}
+        await database.written()
+        assert said.count("COMMIT") == 1
+        assert rows(database) == 2
+        await database.written()
+        # Without anybody who waits it is written, too.
+        await decisions.put({b"c": KEPT}, behind=True)
+        for _ in range(500):
+            if rows(database) == 3:
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError("it is never written")
+
+    asyncio.run(go())
+
+
+def test_what_memory_has_no_room_for_is_found_behind_its_writing(database: Database) -> None:
+    async def go() -> None:
+        kept = Originals(Table(database, originals.SCHEMA, 60))
+        await kept.put(b"o" * 32, {"ref": "text"})
+        assert await kept.get(b"o" * 32, "ref") == "text"
+
+    asyncio.run(go())
+
+
+def test_closing_writes_what_waits(tmp_path: Path) -> None:
+    database = Database(tmp_path / "penumbra.sqlite", 1 << 26)
+    decisions = Table(database, SCHEMA, 60)
+    asyncio.run(decisions.put({b"a": KEPT}, behind=True))
+    database.close()
+    assert rows(database) == 1
+
+
+def test_one_that_fails_leaves_the_others(database: Database, caplog: pytest.LogCaptureFixture) -> None:
+    def fail(connection: sqlite3.Connection) -> None:
+        raise ValueError("with somebody's text")
+
+    async def go() -> None:
+        decisions = Table(database, SCHEMA, 60)
+        database.later(fail)
+        await decisions.put({b"a": KEPT}, behind=True)
+        await database.written()
+
+    with caplog.at_level(logging.ERROR):
+        asyncio.run(go())
+    assert rows(database) == 1
+    assert "ValueError" in caplog.text
+    assert "somebody" not in caplog.text
+
+
+def test_who_puts_does_not_wait_and_who_asks_does(database: Database) -> None:
+    free = threading.Event()
+
+    async def go() -> None:
+        decisions = Table(database, SCHEMA, 60)
+        database.submit(lambda connection: free.wait(30))
+        await asyncio.wait_for(decisions.settle({b"a": KEPT}), 10)
+        written = asyncio.ensure_future(database.written())
+        await asyncio.sleep(0.05)
+        assert not written.done()
+        free.set()
+        await asyncio.wait_for(written, 10)
+
+    try:
+        asyncio.run(go())
+    finally:
+        free.set()
+    assert rows(database) == 1
+
+
+def test_who_waits_no_longer_takes_nothing_from_others(database: Database) -> None:
+    """Neither what was to be written, nor that it was."""
+    free = threading.Event()
+
+    async def go() -> None:
+        decisions = Table(database, SCHEMA, 60)
+        database.submit(lambda connection: free.wait(30))
+        await decisions.settle({b"a": KEPT})
+        gone, stays = (asyncio.ensure_future(database.written()) for _ in range(2))
+        await asyncio.sleep(0.05)
+        gone.cancel()
+        await asyncio.wait([gone])
+        free.set()
+        await asyncio.wait_for(stays, 10)
+
+    try:
+        asyncio.run(go())
+    finally:
+        free.set()
+    assert rows(database) == 1
+
+
+def test_a_disk_that_does_not_answer_is_not_waited_for(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    free = threading.Event()
+
+    async def go() -> None:
+        decisions = Table(database, SCHEMA, 60)
+        database.submit(lambda connection: free.wait(30))
+        database.patience = 0.05
+        await decisions.settle({b"a": KEPT})
+        await asyncio.wait_for(database.written(), 10)
+        # Others don't even wait that long.
+        database.patience = 60.0
+        await decisions.settle({b"b": KEPT})
+        await asyncio.wait_for(database.written(), 10)
+        free.set()
+        await database.run(lambda connection: None)
+        await decisions.settle({b"c": KEPT})
+        await database.written()
+
+    try:
+        with caplog.at_level(logging.WARNING):
+            asyncio.run(go())
+    finally:
+        free.set()
+    assert rows(database) == 3
+    assert caplog.text.count(WARNING_ID) == 1
+
+
+def test_values_that_were_not_used_make_room() -> None:
+    held: RecentValues[str] = RecentValues(10, len)
+    for name in "abc":
+        held.put(name.encode(), name * 3, 1.0)
+    assert held.get(b"a") is not None
+    held.put(b"d", "ddd", 1.0)
+    assert list(held) == [b"c", b"a", b"d"]
+    assert list(held.find([b"a", b"x", b"c"])) == [b"a", b"c"]
+    held.put(b"e", "e" * 99, 1.0)
+    assert list(held) == [b"e"]
+    held.put(b"e", "e", 2.0)
+    held.put(b"f", "f" * 9, 2.0)
+    assert list(held) == [b"e", b"f"]
+    held.pop(b"e")
+    held.pop(b"e")
+    assert len(held) == 1
+    nothing: RecentValues[str] = RecentValues(0, len)
+    nothing.put(b"a", "", 1.0)
+    assert b"a" not in nothing
