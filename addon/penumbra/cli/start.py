@@ -213,7 +213,8 @@ class _Face:
             raise Failure(_too_open(shown[0]), code=2)
         self.addon.configure(set(ctx.options.keys()))
         greeting = _Greeting(self.starter, self._certificates(), self.addon.settings.hosts)
-        _add_behind(ctx.master, "proxyserver", greeting)
+        # What it says is believed at once: the figures of this process must be there by then.
+        _add_behind(ctx.master, "penumbra", greeting)
         expression = " ".join(words)
         names = ("save_stream_filter", "readfile_filter", "dumper_filter") if words else ()
         return dict.fromkeys(names, expression)

@@ -275,7 +275,10 @@ class Running:
         return self._log.read_text()
 
     def __enter__(self):
-        assert eventually(lambda: "is active" in self.log() or self.process.poll() is not None, 120)
+        words = ("is active", "CA certificate:")
+        assert eventually(
+            lambda: all(each in self.log() for each in words) or self.process.poll() is not None, 120
+        )
         assert self.process.poll() is None, self.log()
         return self
 

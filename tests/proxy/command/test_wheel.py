@@ -87,7 +87,7 @@ def test_it_starts_mitmdump_with_the_addon(wheel):
     try:
         for line in process.stdout:
             lines.append(line)
-            if "Penumbra is active" in line or time.monotonic() > deadline:
+            if "for Python SDKs." in line or time.monotonic() > deadline:
                 break
     finally:
         process.terminate()
