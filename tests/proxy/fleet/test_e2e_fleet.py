@@ -39,10 +39,17 @@ def check(outcome: Outcome) -> None:
 
 
 def test_prefixes_hold_on_any_proxy_whatever_fails(fleet: Fleet, request: pytest.FixtureRequest) -> None:
-    healthy = fleet.converse(CONVERSATIONS, TURNS)
-    check(healthy)
-    assert healthy.expansions >= CONVERSATIONS
-    assert len({proxy.port for proxy in fleet.proxies if "hidden exchange put back" in proxy.log()}) > 1
+    # Nothing new is shortened while the store answers late, as it may beside other tests: more turns, then.
+    expansions = 0
+    for _ in range(10):
+        healthy = fleet.converse(CONVERSATIONS, TURNS)
+        check(healthy)
+        expansions += healthy.expansions
+        put_back = [proxy for proxy in fleet.proxies if "hidden exchange put back" in proxy.log()]
+        if expansions >= CONVERSATIONS and len(put_back) > 1:
+            break
+    else:
+        raise AssertionError(f"{expansions} expansions, put back by {len(put_back)} proxies")
     faults = Fleet.FAULTS if request.config.getoption("--all") else Fleet.FAULTS[:2]
     for fault in faults:
         check(fleet.converse(CONVERSATIONS, TURNS, getattr(fleet, fault)))
