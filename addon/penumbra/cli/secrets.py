@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +11,7 @@ from penumbra import rules
 from penumbra.cli.failure import WRONG, Failure
 from penumbra.cli.parser import Parser, action, piped_text, print_left_out, use_rules
 from penumbra.cli.parser import settings as read_settings
-from penumbra.config.settings import database_path, shared_place
+from penumbra.config.settings import Settings, database_path, shared_place
 from penumbra.errors import one_line
 from penumbra.redaction import RedactionError, RuleError, placeholder, ruleset
 from penumbra.redaction.redactor import Redactor, Scan
@@ -18,7 +19,7 @@ from penumbra.redaction.rule import Rule
 from penumbra.redaction.span import Rank
 from penumbra.rule_schemas.schema import entries
 from penumbra.rule_schemas.secret_rules import SecretRule
-from penumbra.store.key_file import installation_key
+from penumbra.store.key_file import existing_key
 
 USAGE = """\
 usage: penumbra secrets try [--from PATH OR COMMAND LINE] [--text] < text
@@ -50,7 +51,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--from", dest="hint", default="", metavar="PATH OR COMMAND LINE")
     parser.add_argument("--text", action="store_true")
     given = parser.read(rest)
-    redactor, known = _redactor()
+    settings = read_settings()
+    key = _key(settings)
+    redactor, known = _redactor(settings, key or secrets.token_bytes(32))
     text = piped_text("text")
     try:
         scan = redactor.scan(text, given.hint)
@@ -59,14 +62,20 @@ def main(arguments: Sequence[str]) -> int:
     if given.text:
         sys.stdout.write(scan.text)
         return 0
-    for line in _report(scan, known, _files()):
+    for line in _report(scan, known, _files(), is_lasting=key is not None):
         print(one_line(line))
     return 0
 
 
-def _redactor() -> tuple[Redactor, Mapping[str, Rule]]:
+def _key(settings: Settings) -> bytes | None:
+    """The proxy's, if there is one. A trial makes none: it leaves nothing behind."""
+    shared = shared_place(settings)
+    path = database_path(settings)
+    return shared.installation_key() if shared else existing_key(path.with_suffix(".key") if path else None)
+
+
+def _redactor(settings: Settings, key: bytes) -> tuple[Redactor, Mapping[str, Rule]]:
     """As the proxy makes it, and its rules by id."""
-    settings = read_settings()
     print_left_out(use_rules(settings.rules))
     try:
         loaded = ruleset.user_rules(settings.gitleaks_config, only=settings.gitleaks_only)
@@ -74,10 +83,6 @@ def _redactor() -> tuple[Redactor, Mapping[str, Rule]]:
         allowed = ruleset.allowed(settings.secrets_allow, in_force)
     except RuleError as error:
         raise Failure(str(error), code=WRONG) from None
-    path = database_path(settings)
-    shared = shared_place(settings)
-    own = path.with_suffix(".key") if path else None
-    key = shared.installation_key() if shared else installation_key(own)
     redactor = Redactor(key, in_force, limit=settings.redaction_max_bytes, allowed=allowed)
     return redactor, {rule.id: rule for rule in in_force}
 
@@ -93,8 +98,11 @@ def _files() -> dict[str, str]:
     return files
 
 
-def _report(scan: Scan, known: Mapping[str, Rule], files: Mapping[str, str]) -> Iterator[str]:
-    """Where each placeholder stands in what would leave; never a value."""
+def _report(
+    scan: Scan, known: Mapping[str, Rule], files: Mapping[str, str], *, is_lasting: bool
+) -> Iterator[str]:
+    """Where each placeholder stands in what would leave; never a value. `is_lasting`: a proxy gives the
+    placeholders the same ends."""
     counts: Counter[str] = Counter()
     for number, line in enumerate(scan.text.split("\n"), 1):
         for match in placeholder.PATTERN.finditer(line):
@@ -112,10 +120,10 @@ def _report(scan: Scan, known: Mapping[str, Rule], files: Mapping[str, str]) -> 
     total = counts.total()
     told = ", ".join(f"{rule} {count:,}" for rule, count in sorted(counts.items()))
     yield f"{total:,} {'secret' if total == 1 else 'secrets'}: {told}"
-    yield (
-        "To leave one alone: penumbra_secrets_allow=id:… (the end of its placeholder), rule:… or path:…, "
-        "as in docs/options.md"
-    )
+    by_id = "id:… (the end of its placeholder), " if is_lasting else ""
+    yield f"To leave one alone: penumbra_secrets_allow={by_id}rule:… or path:…, as in docs/options.md"
+    if not is_lasting:
+        yield "The ends of placeholders are this trial's own: they last once a proxy has made its key."
 
 
 def _why(identifier: str, known: Mapping[str, Rule]) -> str:

@@ -41,6 +41,14 @@ def installation_key(path: Path | None) -> bytes:
         return secrets.token_bytes(_BYTES)
 
 
+def existing_key(path: Path | None) -> bytes | None:
+    """The key that is there, for who only looks: nothing is made or replaced. None where there is none."""
+    try:
+        return _read(path) if path is not None else None
+    except OSError:
+        return None
+
+
 def _read(path: Path) -> bytes:
     with os.fdopen(open_private(path, os.O_RDONLY), "rb") as file:
         if others_may_use(file.fileno()):

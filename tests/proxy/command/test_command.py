@@ -187,6 +187,43 @@ def told(home, taken):
     return dict(zip(cases, answers, strict=True))
 
 
+def test_who_only_looks_leaves_nothing_behind(tmp_path):
+    """No key, no folder, no cache: in an empty home there is nothing afterwards."""
+    lines = (
+        *(
+            "stats",
+            "doctor",
+            "discover",
+            "replay nothing.flows",
+            "secrets try",
+            "rules try ls",
+            "rules check",
+        ),
+        *(
+            "ca",
+            "page",
+            "forget",
+            "service",
+            "pause",
+            "wrap --print-env",
+            "--help",
+            "proxy --help",
+            "--version",
+        ),
+    )
+    cases = [{"arguments": line.split(), "environment": {}} for line in lines]
+    ran = subprocess.run(
+        [sys.executable, "-c", MANY],
+        env={**ENVIRONMENT, "HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"},
+        input=json.dumps(cases),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert ran.stdout.count("\n[") == len(lines) - 1, ran.stdout + ran.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("case", refusals((1, 2)))
 def test_a_start_that_fails_ends_with_one_line_that_says_why(case, told, taken):
     *_, wanted, words = refusals(taken)[case]

@@ -14,6 +14,7 @@ import pytest
 from penumbra import user_rules
 from penumbra.cli import secrets as command
 from penumbra.cli.failure import Failure
+from penumbra.store.key_file import installation_key
 
 TOKEN = "gh" + "p_lqcPuQybgKxtzX17jVL0GAPxirppHx92KGBZ"
 TEXT = f"one\nGITHUB_TOKEN={TOKEN}\nDB_PASSWORD=n0t-a-Real1\n"
@@ -44,6 +45,20 @@ def test_each_replacement_is_named(tried: Any) -> None:
     assert out[1].endswith("for 11 characters, by name-password: stands behind a name that says so")
     assert out[2] == "2 secrets: github-token 1, name-password 1"
     assert TOKEN not in "".join(out)
+
+
+def test_a_trial_leaves_nothing_behind_and_gives_ends_that_last_where_there_is_a_key(
+    tried: Any, tmp_path: Path
+) -> None:
+    first = tried(TEXT)
+    assert list(tmp_path.iterdir()) == []
+    assert "allow=rule:… or path:…," in first
+    assert first.endswith("are this trial's own: they last once a proxy has made its key.\n")
+    installation_key(tmp_path / "penumbra.key")
+    second = tried(TEXT)
+    assert "allow=id:… (the end of its placeholder), rule:" in second
+    assert tried(TEXT) == second
+    assert "this trial's own" not in second
 
 
 def test_the_text_as_it_would_leave_and_what_is_allowed(tried: Any) -> None:

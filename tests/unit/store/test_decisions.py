@@ -13,7 +13,7 @@ import pytest
 from penumbra.store.database import MOVED_ID, WARNING_ID, Database
 from penumbra.store.decisions import SCHEMA, Decision, Facts
 from penumbra.store.key_file import WARNING_ID as KEY_WARNING_ID
-from penumbra.store.key_file import installation_key
+from penumbra.store.key_file import existing_key, installation_key
 from penumbra.store.table import Table
 
 DAY = 86_400.0
@@ -200,6 +200,18 @@ def test_the_installation_key_is_made_once_and_is_the_users_alone(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [file.name for file in path.parent.iterdir()] == ["p.key"]
     assert installation_key(None) != installation_key(None)
+
+
+def test_who_only_looks_makes_and_replaces_no_key(tmp_path):
+    path = tmp_path / "state" / "p.key"
+    assert existing_key(None) is None
+    assert existing_key(path) is None
+    assert list(tmp_path.iterdir()) == []
+    key = installation_key(path)
+    assert existing_key(path) == key
+    path.chmod(0o644)
+    assert existing_key(path) is None
+    assert path.read_bytes() == key
 
 
 def test_a_key_that_cannot_be_kept_is_told(tmp_path, caplog):
