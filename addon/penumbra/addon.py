@@ -58,7 +58,7 @@ class Penumbra:
         self.engines = Engines(self.metrics.strategies, listening.ports)
         self.events = EventFile(lambda: self.settings.events)
         self.stats_file = StatsFile(own_file(), self._stats)
-        self.history = HistoryWriter(self.metrics.journal, self._lease)
+        self.history = HistoryWriter(self.metrics.journal, self._lease, self.stats_file.changed)
         self.texts = Texts()
         self.memory = ResultMemory()
         reports = Reports(self.metrics, self.texts, self.memory, self.events.write)
@@ -80,7 +80,7 @@ class Penumbra:
         # Addons of their own: what they do has nothing to do with the flows of LLM calls.
         commands = Commands(self.metrics, self.expansions, self._counted, lambda: self.settings.pause)
         self.explainer = Explainer(self.memory, self.texts, self._lease, lambda: self.settings)
-        contents = Contents(self.metrics, self.texts, self._process, self._lease)
+        contents = Contents(self.metrics, self.texts, self._process, self._lease, self.history.write)
         about_flows = FlowCommands(self.explainer, self.memory, self.texts, contents, self._forget)
         self.page = PageServer(contents, commands.switch)
         self.addons = [
@@ -146,9 +146,9 @@ class Penumbra:
 
     def done(self) -> None:
         """Write what is waiting and close the database."""
-        self.stats_file.close()
         self.page.close()
         self.history.write()
+        self.stats_file.close()
         # A reload of the script ends this addon, and no flow.
         self.observation.close(at_once=ctx.master.should_exit.is_set())
         self.engines.close(at_once=ctx.master.should_exit.is_set())
@@ -213,6 +213,8 @@ class Penumbra:
             "ca": os.path.join(os.path.expanduser(ctx.options.confdir), "mitmproxy-ca-cert.pem"),
             "hosts": self.settings.hosts,
             "is_wrapped": self.is_wrapped,
+            "written": time.time(),
+            "not_in_history": self.metrics.journal.pending_requests,
             "figures": self.metrics.lines(),
             "expansions": self.expansions.lines(),
             "totals": self.metrics.totals(),

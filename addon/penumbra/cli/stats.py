@@ -19,7 +19,7 @@ from penumbra.errors import one_line
 from penumbra.metrics import comparison, overview, running
 from penumbra.metrics.amounts import Amounts
 from penumbra.store import history, trial
-from penumbra.store.key_file import installation_key
+from penumbra.store.key_file import existing_key
 
 T = TypeVar("T")
 USAGE = """\
@@ -27,6 +27,7 @@ usage: penumbra stats [--json]
 
 What the proxies that run here have done since their start, and, from the store, what was done on each of the
 last seven days: tokens and money saved net of what that took, cache misses, originals asked for, secrets.
+A proxy says when its latest change was, and what it has not added to the days yet.
 With penumbra_holdout, also what conversations came to that were shortened, beside those that were held out.
 
   --json  the same for programs: proxies that run, days, and, with penumbra_holdout, what was compared
@@ -51,7 +52,8 @@ def main(arguments: Sequence[str]) -> int:
         return 0 if processes else 1
     parts = ["\n".join(_lines(process)) for process in processes] or ["Penumbra: no proxy is running here."]
     if days:
-        parts.append("\n".join(_week(days)))
+        late = sum(process.get("not_in_history", 0) for process in processes)
+        parts.append("\n".join([*_week(days), *_still_to_come(late)]))
     if compared is not None:
         parts.append("\n".join(comparison_text.lines(compared)))
     print("\n\n".join(parts))
@@ -62,9 +64,9 @@ def _kept(read: Callable[[Path, bytes], dict[T, Any]]) -> dict[T, Any]:
     """What the store has; nothing where it can't be read, or lies elsewhere."""
     try:
         path = database_path(settings())
-        if path is None or not path.exists() or not path.with_suffix(".key").exists():
+        if path is None or not path.exists() or (key := existing_key(path.with_suffix(".key"))) is None:
             return {}
-        return read(path, installation_key(path.with_suffix(".key")))
+        return read(path, key)
     except (Failure, sqlite3.Error, OSError):
         return {}
 
@@ -78,6 +80,11 @@ def _week(days: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         week.add(sums.parts())
         yield _day(one_line(day), sums)
     yield _day("together", week)
+
+
+def _still_to_come(requests: int) -> list[str]:
+    """What the days lack of what the processes have told: a proxy writes its history every few seconds."""
+    return [f"{counted(requests, 'request')} of these processes not in it yet"] if requests else []
 
 
 def _day(name: str, sums: Amounts) -> str:
@@ -100,4 +107,6 @@ def _lines(found: dict[str, Any]) -> list[str]:
     mode = "paused" if found.get("is_paused") else f"mode {found.get('mode')}"
     mode += ", only observed" if found.get("is_observing") else ""
     head = f"process     {found.get('pid')}, port {ports}, {mode}, for {counted(minutes, 'minute')}"
+    if written := found.get("written"):
+        head += f", latest change {time.strftime('%H:%M:%S', time.localtime(written))}"
     return [head, *(one_line(line) for key in ("figures", "expansions") for line in found.get(key, ()))]

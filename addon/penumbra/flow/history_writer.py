@@ -19,9 +19,11 @@ _log = logging.getLogger(__name__)
 class HistoryWriter:
     """State: when it is written next."""
 
-    def __init__(self, journal: Journal, lease: Callable[[], Lease]) -> None:
+    def __init__(self, journal: Journal, lease: Callable[[], Lease], written: Callable[[], None]) -> None:
+        """`written` is called when something was handed to the store."""
         self._journal = journal
         self._lease = lease
+        self._written = written
         self._due: asyncio.TimerHandle | None = None
 
     def changed(self) -> None:
@@ -54,6 +56,7 @@ class HistoryWriter:
             lease.engine.history.add(sums, conversations).add_done_callback(_report)
             if compared:
                 lease.engine.trial.add(compared).add_done_callback(_report)
+        self._written()
 
 
 def _report(written: Future[None]) -> None:

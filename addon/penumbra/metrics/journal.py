@@ -219,6 +219,11 @@ class Journal:
         pending, self._pending = self._pending, Pending()
         return pending
 
+    @property
+    def pending_requests(self) -> int:
+        """Requests that were added since."""
+        return self._pending.all.requests
+
     # Steps
 
     @staticmethod

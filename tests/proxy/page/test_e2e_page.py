@@ -50,6 +50,9 @@ def test_it_shows_what_was_done_to_those_with_the_link_and_after_a_restart(page)
     assert [row["conversation"] for row in rows] == [session["id"]] * 2
     assert f"penumbra_requests_total {sums['requests']}" in shown.get("/metrics")[1].decode()
 
+    # The days have what is not written down yet.
+    assert [day["amounts"]["requests"] for day in shown.json("/data/past")] == [2]
+
     link = shown.link
     shown.proxy.stop()
     shown.proxy.start()

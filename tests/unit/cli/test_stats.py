@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 
 import pytest
 
 from penumbra.cli import stats
 from penumbra.metrics.comparison import LEAST
+from penumbra.metrics.running import StatsFile
 from penumbra.store.arms import HELD_OUT, SHORTENED
 from penumbra.store.database import Database
 from penumbra.store.history import History
@@ -44,3 +47,29 @@ def test_programs_are_told_the_same_as_people(
     text = capsys.readouterr().out
     assert f"compared    {LEAST} conversations shortened, {LEAST} conversations held out\n" in text
     assert "-50.0%" in text
+
+
+def test_it_is_said_when_a_process_wrote_and_what_the_days_lack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.delenv("PENUMBRA_DATABASE", raising=False)
+    path = tmp_path / "penumbra" / "penumbra.sqlite"
+    path.parent.mkdir()
+    database = Database(path, 10_000_000, installation_key(path.with_suffix(".key")))
+    database.begin()
+    History(database).add({"requests": 3}, {}).result()
+    database.close()
+    written = time.mktime((2026, 11, 23, 11, 29, 2, 0, 0, -1))
+    told = {"pid": os.getpid(), "written": written, "not_in_history": 2}
+    file = StatsFile(tmp_path / "penumbra" / "running" / f"{os.getpid()}.json", lambda: told)
+    file.start()
+    assert stats.main([]) == 0
+    text = capsys.readouterr().out
+    assert ", latest change 11:29:02\n" in text
+    assert text.endswith("\n2 requests of these processes not in it yet\n")
+    told["not_in_history"] = 0
+    file.start()
+    assert stats.main([]) == 0
+    assert "not in it yet" not in capsys.readouterr().out
+    file.close()

@@ -41,7 +41,9 @@ def of_turns(count):
     compared.set_result({b"\x01": {"arm": "held out", "requests": 3}})
     trial = SimpleNamespace(all=lambda: compared)
     lease = nullcontext(SimpleNamespace(engine=SimpleNamespace(history=history, trial=trial)))
-    return Contents(metrics, Texts(), lambda: {"mode": "standard", "holdout": 0.1}, lambda: lease)
+    return Contents(
+        metrics, Texts(), lambda: {"mode": "standard", "holdout": 0.1}, lambda: lease, lambda: None
+    )
 
 
 async def turns_of_others(asked):

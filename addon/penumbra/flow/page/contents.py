@@ -24,12 +24,14 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """`process`: what is said of the proxy itself; `lease`: where its store is."""
+    """`process`: what is said of the proxy itself; `lease`: where its store is; `write` writes down there
+    what has not been yet."""
 
     metrics: Metrics
     texts: Texts
     process: Callable[[], Record]
     lease: Callable[[], Lease]
+    write: Callable[[], None]
 
     def now(self) -> Record:
         """The first screen."""
@@ -50,7 +52,8 @@ class Contents:
             return None if shared is None else shared.samples()
 
     async def past(self) -> list[Record]:
-        """The days of the history."""
+        """The days of the history, up to now."""
+        self.write()
         with self.lease() as lease:
             days = await asyncio.wrap_future(lease.engine.history.last(HISTORY_DAYS))
         return await asyncio.to_thread(overview.past, days)
@@ -100,7 +103,8 @@ class Contents:
         return await asyncio.to_thread(lambda: _csv(rows(records)))
 
     async def _compared(self) -> dict[bytes, Record]:
-        """What compared conversations have come to, over restarts."""
+        """What compared conversations have come to, over restarts, up to now."""
+        self.write()
         with self.lease() as lease:
             return await asyncio.wrap_future(lease.engine.trial.all())
 
