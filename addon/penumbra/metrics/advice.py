@@ -54,7 +54,10 @@ def _all(journal: Journal) -> Iterator[Advice]:
     yield from _asked_back(journal)
     yield from _troubles(sums)
     if sums.secrets:
-        top = ", ".join(f"{rule} {count:,}" for rule, count in sums.secrets.most_common(5))
+        listed = sums.secrets.most_common(5)
+        rest = sums.secrets.total() - sum(count for _, count in listed)
+        listed += [("others", rest)] if rest else []
+        top = ", ".join(f"{rule} {count:,}" for rule, count in listed)
         yield Advice(
             "look",
             "secrets",

@@ -26,6 +26,7 @@
   const tokens = (value) => (Math.abs(value || 0) < 10000 ? number(value) : short.format(value));
   const part = (value) => (value === null || value === undefined ? "unknown" : `${(value * 100).toFixed(1)} %`);
   const dollars = (value) => {
+    if (!value) return "$0";
     const shown = Math.abs(value || 0).toFixed(Math.abs(value) < 1 ? 3 : 2);
     return `${value < 0 && Number(shown) ? "−" : ""}$${shown}`;
   };
@@ -57,17 +58,21 @@
 
   // Columns: [title, what stands there, is it words]. A row's first cell leads somewhere if it has a link.
   function table(caption, columns, rows, link) {
-    const head = columns.map(([title, , words]) => el("th", { scope: "col", class: words ? "words" : null }, title));
+    // On a narrow screen a row of many columns stands as a block, each cell with its column's title.
+    const isWide = columns.length > 3;
+    const role = (name) => (isWide ? name : null);
+    const head = columns.map(([title, , words]) => el("th", { scope: "col", role: role("columnheader"), class: words ? "words" : null }, title));
     const body = rows.map((row) => {
-      const cells = columns.map(([, cell, words], index) => {
+      const cells = columns.map(([title, cell, words], index) => {
         const value = cell(row);
         const inner = index === 0 && link && link(row) ? el("a", { href: link(row), "data-row": "" }, value) : value;
-        return el("td", { class: words ? `words ${words}` : null }, inner);
+        return el("td", { class: words ? `words ${words}` : null, role: role("cell"), "data-title": title }, inner);
       });
-      return el("tr", {}, ...cells);
+      return el("tr", { role: role("row") }, ...cells);
     });
-    const empty = rows.length ? "" : el("tr", {}, el("td", { class: "words", colspan: columns.length }, "Nothing yet."));
-    const grid = el("table", {}, el("caption", {}, caption), el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...body, empty));
+    const empty = rows.length ? "" : el("tr", { role: role("row") }, el("td", { class: "words", role: role("cell"), colspan: columns.length }, "Nothing yet."));
+    const grid = el("table", { class: isWide ? "wide" : null, role: role("table") }, el("caption", {}, caption),
+      el("thead", { role: role("rowgroup") }, el("tr", { role: role("row") }, ...head)), el("tbody", { role: role("rowgroup") }, ...body, empty));
     return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, grid);
   }
 
@@ -148,7 +153,7 @@
   }
 
   const sessionColumns = [
-    ["session", (row) => row.id, "plain"], ["agent", (row) => row.agent, "plain"], ["project", (row) => row.project, "plain"], ["model", (row) => row.model, "plain"], ["last", (row) => soon(row.last), "plain"],
+    ["session", (row) => row.id, "plain"], ["agent", (row) => row.agent, "plain"], ["project", (row) => row.project, "broken"], ["model", (row) => row.model, "broken"], ["last", (row) => soon(row.last), "plain"],
     ["turns", (row) => number(row.turns)],
     ["saved, net", (row) => tokens(row.amounts.net)], ["of input", (row) => part(row.amounts.shares.input)], ["money, net", (row) => money(row.amounts)],
     ["misses", (row) => number(sum(row.amounts.misses))], ["asked", (row) => number(row.amounts.asked)], ["secrets", (row) => number(sum(row.amounts.secrets))],
@@ -218,12 +223,13 @@
       const rows = result.rows;
       return [
         el("h1", {}, `Result ${result.number}: ${result.tool}`),
-        el("p", {}, `${result.kept ? `Not shortened: ${result.kept}.` : `${result.how}${result.stages.length ? `, by ${result.stages.join(", ")}` : ""}.`} ` +
+        el("p", {}, `${result.kept ? `Not shortened: ${result.kept}.` : `${result.how.charAt(0).toUpperCase()}${result.how.slice(1)}${result.stages.length ? `, by ${result.stages.join(", ")}` : ""}.`} ` +
           `${number(result.bytes[0])} → ${number(result.bytes[1])} bytes, ${number(result.tokens[0])} → ${number(result.tokens[1])} tokens (estimated).`),
         el("p", { class: "soft" }, [result.family ? `Family ${result.family}.` : "", result.loss === 2 ? " Something was left out; the model can ask for it." : "",
           sum(result.secrets) ? ` Secrets: ${list(result.secrets)}.` : "", result.asked ? ` Asked back ${noun(result.asked, "time")}.` : "",
           result.read_again ? " Fetched again, since something had been left out of it." : ""].join("")),
-        rows ? difference(rows, result.is_cut) : el("p", {}, "Its text is not kept. With penumbra_page_originals=on, the latest results are shown here before and after, without secrets."),
+        rows && sum(result.secrets) && rows.every((row) => row[0] === "gap") ? el("p", {}, "Nothing but secrets was replaced, and the original is shown without them: both texts are the same here.")
+          : rows ? difference(rows, result.is_cut) : el("p", {}, "Its text is not kept. With penumbra_page_originals=on, the latest results are shown here before and after, without secrets."),
       ];
     },
     async by() {
