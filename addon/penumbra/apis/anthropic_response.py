@@ -12,6 +12,7 @@ from penumbra.apis.anthropic import SIGNATURES
 from penumbra.apis.base import Failure, MadeCall, Said, Turn
 from penumbra.apis.call_arguments import BlockArguments, Made, edit_value
 from penumbra.apis.content_blocks import Block, BlockTurns, Kind, WholeBlocks, object_or_empty
+from penumbra.apis.ending import EndingTable
 from penumbra.apis.event import Event
 from penumbra.apis.responses import Responses
 from penumbra.apis.stream import Framing
@@ -31,6 +32,7 @@ USAGE = UsageTable(
     within=("message", ""),
     repeated=_FROM_LAST_CALL,
 )
+ENDS = EndingTable(reasons=(("stop_reason",), ("delta", "stop_reason")))
 _KEEP_ALIVE = b'event: ping\ndata: {"type": "ping"}\n\n'
 _KINDS = {
     "message_start": Kind.START,
@@ -126,6 +128,7 @@ class AnthropicTurns(BlockTurns):
     """A stream of server-sent events."""
 
     usage = USAGE
+    ends = ENDS
     index = "index"
     begins = "content_block"
     new_block = AnthropicBlock
@@ -165,6 +168,7 @@ class AnthropicWhole(WholeBlocks):
     """One JSON document."""
 
     usage = USAGE
+    ends = ENDS
 
     def content(self, document: Document) -> Raw | None:
         return document.members(document.root).get("content")

@@ -16,6 +16,7 @@ from typing import Protocol
 
 import msgspec
 
+from penumbra.apis.ending import Ending
 from penumbra.apis.event import Filter
 
 
@@ -90,6 +91,8 @@ class Turn:
     """The id of the last item that the client sees, where requests may refer to items by their ids."""
     usage: Mapping[str, int] = field(default_factory=dict)
     """The provider's own token figures of this turn, flat, by the provider's names."""
+    ending: Ending = field(default_factory=Ending)
+    """Which model wrote it, and why it stopped."""
 
     @property
     def is_refusal(self) -> bool:

@@ -16,6 +16,7 @@ from penumbra.apis.bedrock import error, said
 from penumbra.apis.bedrock_block import ConverseBlock
 from penumbra.apis.call_arguments import BlockArguments, Made
 from penumbra.apis.content_blocks import BlockTurns, Kind, WholeBlocks
+from penumbra.apis.ending import EndingTable
 from penumbra.apis.event import Event
 from penumbra.apis.responses import Responses
 from penumbra.apis.stream import Framing
@@ -35,6 +36,7 @@ USAGE = UsageTable(
     in_total=_INPUTS,
     beside={"metrics": ("latencyMs",)},
 )
+ENDS = EndingTable(reasons=(("stopReason",),))
 _KINDS = {
     "messageStart": Kind.START,
     "contentBlockStart": Kind.BLOCK_BEGINS,
@@ -56,6 +58,7 @@ class ConverseTurns(BlockTurns):
     """An event stream."""
 
     usage = USAGE
+    ends = ENDS
     index = "contentBlockIndex"
     begins = "start"
     new_block = ConverseBlock
@@ -89,6 +92,7 @@ class ConverseWhole(WholeBlocks):
     """One JSON document."""
 
     usage = USAGE
+    ends = ENDS
 
     def content(self, document: Document) -> Raw | None:
         output = document.members(document.root).get("output")

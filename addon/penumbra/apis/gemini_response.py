@@ -14,6 +14,7 @@ from msgspec import Raw
 
 from penumbra.apis.base import Failure, InjectedCall, Turn
 from penumbra.apis.call_arguments import Made, WholeArguments
+from penumbra.apis.ending import EndingTable
 from penumbra.apis.event import Event
 from penumbra.apis.gemini import call_token, member
 from penumbra.apis.message_pieces import Noted, PieceTurns, Reading, Seam
@@ -43,6 +44,7 @@ USAGE = UsageTable(
     total="totalTokenCount",
     in_total=("promptTokenCount", "toolUsePromptTokenCount"),
 )
+ENDS = EndingTable(reasons=(("finishReason",),), model="modelVersion", choices="candidates")
 _CONTINUABLE = ("", "STOP")
 _EMPTY = b'[{"text":""}]'
 _STATUS = {400: "INVALID_ARGUMENT", 403: "PERMISSION_DENIED", 429: "RESOURCE_EXHAUSTED", 503: "UNAVAILABLE"}
@@ -169,6 +171,7 @@ class GeminiTurns(PieceTurns):
     """A stream of responses with some parts each."""
 
     usage = USAGE
+    ends = ENDS
 
     def __init__(self, injected_tool: str, framing: GeminiFraming) -> None:
         self._framing = framing
@@ -223,6 +226,7 @@ class GeminiWhole(WholeTurns):
     """One JSON document."""
 
     usage = USAGE
+    ends = ENDS
 
     def __init__(self, injected_tool: str) -> None:
         super().__init__(injected_tool)

@@ -13,6 +13,7 @@ from msgspec import Raw
 
 from penumbra.apis.base import Failure, InjectedCall, Turn
 from penumbra.apis.call_arguments import Made, WholeArguments
+from penumbra.apis.ending import EndingTable
 from penumbra.apis.event import Event
 from penumbra.apis.message_pieces import Noted, PieceTurns, Reading, Seam, take_out_calls
 from penumbra.apis.ollama import call_token
@@ -32,6 +33,7 @@ USAGE = UsageTable(
     holders=("",),
     names=("eval_count", "eval_duration", "prompt_eval_count", "total_duration", "load_duration"),
 )
+ENDS = EndingTable(reasons=(("done_reason",),))
 _KEPT = ("model", "created_at", "message")
 """What of a last line goes on where the turn does not end with it."""
 
@@ -89,6 +91,7 @@ class OllamaTurns(PieceTurns):
     """A stream of lines."""
 
     usage = USAGE
+    ends = ENDS
 
     def new_reading(self) -> Reading:
         return OllamaReading(self.injected_tool)
@@ -121,6 +124,7 @@ class OllamaWhole(WholeTurns):
     """One JSON document."""
 
     usage = USAGE
+    ends = ENDS
 
     def __init__(self, injected_tool: str) -> None:
         super().__init__(injected_tool)

@@ -19,6 +19,7 @@ from typing import Any
 from msgspec import Raw
 
 from penumbra.apis.base import Failure, InjectedCall, Turn
+from penumbra.apis.ending import EndingTable
 from penumbra.apis.event import Event
 from penumbra.apis.message_pieces import Seam, take_out_calls
 from penumbra.apis.openai_call_arguments import ChatArguments
@@ -40,6 +41,7 @@ USAGE = UsageTable(
     total="total_tokens",
     in_total=("prompt_tokens",),
 )
+ENDS = EndingTable(reasons=(("finish_reason",),), choices="choices")
 _KEEP_ALIVE = b": keep-alive\n\n"
 _DONE = b"[DONE]"
 _HEAD = ("id", "created")
@@ -50,6 +52,7 @@ class ChatTurns(Turns):
     """A stream of chunks."""
 
     usage = USAGE
+    ends = ENDS
 
     def __init__(self, injected_tool: str) -> None:
         self._head: dict[str, bytes] = {}
@@ -280,6 +283,7 @@ class ChatWhole(WholeTurns):
     """One JSON document."""
 
     usage = USAGE
+    ends = ENDS
 
     def __init__(self, injected_tool: str) -> None:
         super().__init__(injected_tool)

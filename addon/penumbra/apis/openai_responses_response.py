@@ -15,6 +15,7 @@ from typing import Any
 from msgspec import Raw
 
 from penumbra.apis.base import ENDED_IN_AN_ERROR, Failure, InjectedCall, MadeCall, Turn
+from penumbra.apis.ending import EndingTable
 from penumbra.apis.event import Event
 from penumbra.apis.openai_call_arguments import ResponsesArguments
 from penumbra.apis.openai_responses import CALLS, TEXTS, call_id, kind, reasoning_name
@@ -37,6 +38,7 @@ USAGE = UsageTable(
     total="total_tokens",
     in_total=("input_tokens",),
 )
+ENDS = EndingTable(reasons=(("incomplete_details", "reason"), ("status",)))
 _KEEP_ALIVE = b": keep-alive\n\n"
 _BEGINS = ("response.created", "response.in_progress", "response.queued")
 _ENDS = ("response.completed", "response.incomplete")
@@ -61,6 +63,7 @@ class ResponsesTurns(Turns):
     """A stream of events."""
 
     usage = USAGE
+    ends = ENDS
 
     def __init__(self, injected_tool: str, before: str, piece: Callable[[str, bytes], Piece]) -> None:
         """`before`: the id by which the client named the response that it goes on from.
@@ -191,6 +194,7 @@ class ResponsesWhole(WholeTurns):
     """One JSON document."""
 
     usage = USAGE
+    ends = ENDS
 
     def __init__(self, injected_tool: str, before: str) -> None:
         super().__init__(injected_tool)

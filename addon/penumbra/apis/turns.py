@@ -25,6 +25,7 @@ from typing import ClassVar
 from msgspec import Raw
 
 from penumbra.apis.base import ENDED_IN_AN_ERROR, Failure, Turn
+from penumbra.apis.ending import EndingReader, EndingTable
 from penumbra.apis.event import Event
 from penumbra.apis.usage import Metrics, UsageTable, together
 from penumbra.wire.document import Document
@@ -46,6 +47,7 @@ class Turns(ABC):
     """One response for the client. Never raises on odd input."""
 
     usage: ClassVar[UsageTable]
+    ends: ClassVar[EndingTable]
 
     def __init__(self, injected_tool: str) -> None:
         self.injected_tool = injected_tool
@@ -81,7 +83,8 @@ class Turns(ABC):
         if self.state is State.HOLDING:
             self.state = State.ASKING
         usage = self.usage.of_turn(self.metrics)
-        return replace(self.turn(), failed=self.failed, failure=self.failure, usage=usage)
+        ending = self.ending.ending()
+        return replace(self.turn(), failed=self.failed, failure=self.failure, usage=usage, ending=ending)
 
     def go_on(self) -> list[Event]:
         """A continuation follows: what of the held events the client gets all the same."""
@@ -97,6 +100,7 @@ class Turns(ABC):
         self.state = self._reading()
         self.held: list[Event] = []
         self.metrics: Metrics = {}
+        self.ending = EndingReader(self.ends)
         self.finished = False
         """The provider said that the turn is over."""
         self.failed = False
@@ -127,7 +131,8 @@ class Turns(ABC):
         return ()
 
     def note_usage(self, document: Document, owner: Raw | None) -> None:
-        """Keep the figures that an object of an event has."""
+        """Keep the figures that an object of an event has, and what it says of the response."""
+        self.ending.note(document, owner)
         for holder, metrics in self.usage.read(document, owner).items():
             self.metrics.setdefault(holder, {}).update(metrics)
 

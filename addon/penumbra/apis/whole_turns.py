@@ -11,6 +11,7 @@ from typing import ClassVar
 from msgspec import Raw
 
 from penumbra.apis.base import Failure, Turn
+from penumbra.apis.ending import Ending, EndingReader, EndingTable
 from penumbra.apis.event import Filter
 from penumbra.apis.usage import Metrics, UsageTable, together
 from penumbra.errors import place
@@ -24,6 +25,7 @@ class WholeTurns(ABC):
     """What of an API's documents the client does not see."""
 
     usage: ClassVar[UsageTable]
+    ends: ClassVar[EndingTable]
 
     def __init__(self, injected_tool: str) -> None:
         self.injected_tool = injected_tool
@@ -88,8 +90,11 @@ class WholeResponse:
             return Turn()
         turn = self._turns.turn(document)
         self._touched |= bool(turn.injected)
-        metrics = self._turns.usage.read(document, self._turns.owner(document))
-        return replace(turn, usage=self._turns.usage.of_turn(metrics))
+        owner = self._turns.owner(document)
+        metrics, said = self._turns.usage.read(document, owner), EndingReader(self._turns.ends)
+        said.note(document, owner)
+        ending = said.ending() if turn.finished else Ending(said.ending().model)
+        return replace(turn, usage=self._turns.usage.of_turn(metrics), ending=ending)
 
     def go_on(self) -> bytes:
         if self._turns is not None and self._document is not None:

@@ -128,7 +128,8 @@ class Turns:
         """The bill of a response, with all its turns."""
         if loop.turns:
             figures = [each.usage for each in loop.turns]
-            self._journal.responded(turn, 200, figures, is_refusal=loop.turns[0].is_refusal)
+            refused, ending = loop.turns[0].is_refusal, loop.turns[-1].ending
+            self._journal.responded(turn, 200, figures, is_refusal=refused, ending=ending)
 
     def recovered(self, flow: http.HTTPFlow, rule: str, level: int) -> None:
         """Figures, event and comment of a request that was refused and then taken in its `level`-th form."""

@@ -39,11 +39,13 @@ class ResponseUsage(Step):
         if turn is None or flow.websocket is not None:
             return
         figures: list[Mapping[str, int]] = []
-        is_refusal = False
+        read = Turn()
         if not turn.is_billed and response.status_code == 200 and state.response_format in FORMATS:
             read = _read(flow, state)
-            figures, is_refusal = [read.usage], read.is_refusal
-        self._journal.responded(turn, response.status_code, figures, is_refusal=is_refusal)
+            figures = [read.usage]
+        self._journal.responded(
+            turn, response.status_code, figures, is_refusal=read.is_refusal, ending=read.ending
+        )
         self._journal.waited(turn, time.monotonic() - state.begun)
 
     async def failed(self, flow: http.HTTPFlow, state: FlowState) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from penumbra.apis.billed_tokens import BilledTokens
+from penumbra.apis.ending import NOT_READ, Ending
 from penumbra.expand.prepared import Answered
 from penumbra.metrics import cache_miss
 from penumbra.metrics.amounts import Amounts
@@ -154,10 +155,13 @@ class Journal:
         figures: Sequence[Mapping[str, int]],
         *,
         is_refusal: bool = False,
+        ending: Ending = NOT_READ,
     ) -> None:
         """The response to a request is complete. `figures`: of each of its turns, the client's last;
-        `is_refusal`: whatever its status, it holds an error and nothing else."""
+        `is_refusal`: whatever its status, it holds an error and nothing else; `ending`: of its last turn."""
         more = Amounts()
+        if ending != NOT_READ:
+            turn.ending = ending
         if is_refusal:
             turn.owed = None
             self._count_error(turn, _REFUSED_WITHIN.format(status), more)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from penumbra.apis.ending import NOT_READ, Ending
 from penumbra.metrics.amounts import Amounts
 from penumbra.metrics.cache_miss import Miss
 
@@ -93,6 +94,7 @@ class TurnRecord:
     status: str = ""
     """Empty: nothing has come back yet."""
     miss: Miss | None = None
+    ending: Ending = NOT_READ
     is_billed: bool = False
     is_observed: bool = False
     arm: str = ""

@@ -5,10 +5,12 @@ https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from penumbra.apis import recognise
 from penumbra.metrics.sessions import TurnRecord
+from penumbra.redaction import placeholder
 
 Value = str | int | float | tuple[str, ...]
 _PROVIDERS = {
@@ -21,6 +23,8 @@ _PROVIDERS = {
 """Where the conventions have another name than `rules/providers.yaml`."""
 _FAMILIES = {"gemini": "gcp.gen_ai", "bedrock": "aws.bedrock"}
 """The same of an API's family, for hosts that are no provider's."""
+_NAME = re.compile(r"[\w./:@+-]{1,100}", re.ASCII)
+"""Of models and reasons. What looks otherwise is none, and may say anything."""
 _BROKEN_OFF = "broken off"
 
 
@@ -50,6 +54,8 @@ def attributes(turn: TurnRecord) -> dict[str, Value]:
         "gen_ai.operation.name": operation(turn),
         "gen_ai.provider.name": _provider(turn),
         "gen_ai.request.model": turn.model,
+        "gen_ai.response.model": _response_model(turn),
+        "gen_ai.response.finish_reasons": tuple(filter(_NAME.fullmatch, turn.ending.reasons)),
         "server.address": turn.host,
         "error.type": error(turn),
         "penumbra.agent": turn.agent,
@@ -71,6 +77,12 @@ def attributes(turn: TurnRecord) -> dict[str, Value]:
             "gen_ai.usage.cache_creation.input_tokens": amounts.written,
         }
     return {key: value for key, value in found.items() if value not in ("", ())}
+
+
+def _response_model(turn: TurnRecord) -> str:
+    """Providers repeat what they were asked for: nothing, where that was not fit to be told."""
+    model = turn.ending.model
+    return model if _NAME.fullmatch(model) and not placeholder.PATTERN.search(turn.model) else ""
 
 
 def _provider(turn: TurnRecord) -> str:

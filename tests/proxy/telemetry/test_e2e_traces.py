@@ -25,6 +25,8 @@ def test_a_call_is_a_span_of_the_clients_trace_and_holds_no_content(traced, rece
     assert said["gen_ai.provider.name"] == "anthropic"
     assert said["server.address"] == "api.anthropic.com"
     assert said["gen_ai.usage.input_tokens"] > 0
+    assert said["gen_ai.response.model"] == "claude-sonnet-4-5"
+    assert said["gen_ai.response.finish_reasons"] == ["end_turn"]
     assert (said["penumbra.tool_results.new"], said["penumbra.secrets.rules"]) == (1, ["github-token"])
     assert 0 < said["penumbra.tool_results.tokens_after"] < said["penumbra.tool_results.tokens_before"]
     for content in (SECRET, "worker idle", "cat worker.log", "Which job"):

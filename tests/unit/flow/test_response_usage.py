@@ -12,6 +12,7 @@ import pytest
 from mitmproxy.test import tflow, tutils
 
 from penumbra.apis import responses_socket
+from penumbra.apis.ending import NOT_READ
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.socket_history import Said
 from penumbra.expand.loop import ToolLoop
@@ -40,7 +41,7 @@ def steps() -> Steps:
 def begun() -> Any:
     return SimpleNamespace(
         owed=Amounts(dollars_saved=1.0), amounts=Amounts(), status="", session="s", agent="a", project="p",
-        arm="", unit="", is_observed=True, is_billed=False,
+        arm="", unit="", is_observed=True, is_billed=False, ending=NOT_READ,
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from penumbra.apis.ending import Ending
 from penumbra.metrics import span_attributes
 from penumbra.metrics.amounts import Amounts
 from penumbra.metrics.sessions import Rates, TurnRecord
@@ -61,3 +62,15 @@ def test_what_is_not_known_is_not_said():
     said = span_attributes.attributes(billed)
     assert (said["gen_ai.usage.input_tokens"], said["gen_ai.usage.cache_read.input_tokens"]) == (6, 2)
     assert (said["penumbra.secrets"], said["penumbra.secrets.rules"]) == (2, ("jwt",))
+
+
+def test_the_model_that_answered_and_why_it_stopped_are_names_or_nothing():
+    said = span_attributes.attributes(turn(ending=Ending("m-20261101", ("stop", "length"))))
+    assert said["gen_ai.response.model"] == "m-20261101"
+    assert said["gen_ai.response.finish_reasons"] == ("stop", "length")
+    for other in (
+        turn(),
+        turn(ending=Ending("what the worker said", ("it had no more to say",))),
+        turn(model="[REDACTED:github-token:abcdef]", ending=Ending("what-was-replaced")),
+    ):
+        assert not [name for name in span_attributes.attributes(other) if ".response." in name]
