@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penumbra.cli.failure import Failure
@@ -23,14 +23,23 @@ def main(given: Sequence[str]) -> int:
     """Prints them. Exit code 0, or 1 if there is none. Raises Failure."""
     Parser("page").read(given)
     entries = [entry for entry in running.running(running.folder()) if entry.get("page")]
-    for entry in entries:
+    reached = [entry for entry in entries if entry.get("proxy") or not _is_through_proxy(entry)]
+    for entry in reached:
         print(_line(entry))
     if not entries:
         raise Failure("no proxy with a page is running here")
+    if not reached:
+        raise Failure(
+            "no browser can go through the proxy that runs here, by its mode: start it with "
+            "--set penumbra_page=8765 for a page of its own"
+        )
     return 0
 
 
-def _line(entry: dict[str, Any]) -> str:
-    link = one_line(str(entry["page"]))
-    through = f"  (through the proxy at {one_line(str(entry.get('proxy')))})"
-    return link + (through if link.startswith("http://penumbra.local/") else "")
+def _is_through_proxy(entry: Mapping[str, Any]) -> bool:
+    return str(entry["page"]).startswith("http://penumbra.local/")
+
+
+def _line(entry: Mapping[str, Any]) -> str:
+    through = f"  (through the proxy at {one_line(str(entry['proxy']))})" if _is_through_proxy(entry) else ""
+    return one_line(str(entry["page"])) + through

@@ -51,9 +51,9 @@ def main(arguments: Sequence[str]) -> int:
         print(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
         return 0 if processes else 1
     parts = ["\n".join(_lines(process)) for process in processes] or ["Penumbra: no proxy is running here."]
-    if days:
-        late = sum(process.get("not_in_history", 0) for process in processes)
-        parts.append("\n".join([*_week(days), *_still_to_come(late)]))
+    week = [*(_week(days) if days else ()), *_still_to_come(processes)]
+    if week:
+        parts.append("\n".join(week))
     if compared is not None:
         parts.append("\n".join(comparison_text.lines(compared)))
     print("\n\n".join(parts))
@@ -82,9 +82,10 @@ def _week(days: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     yield _day("together", week)
 
 
-def _still_to_come(requests: int) -> list[str]:
+def _still_to_come(processes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """What the days lack of what the processes have told: a proxy writes its history every few seconds."""
-    return [f"{counted(requests, 'request')} of these processes not in it yet"] if requests else []
+    if requests := sum(process.get("not_in_history", 0) for process in processes):
+        yield f"{counted(requests, 'request')} of these processes still to be added to the days"
 
 
 def _day(name: str, sums: Amounts) -> str:

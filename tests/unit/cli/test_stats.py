@@ -67,9 +67,9 @@ def test_it_is_said_when_a_process_wrote_and_what_the_days_lack(
     assert stats.main([]) == 0
     text = capsys.readouterr().out
     assert ", latest change 11:29:02\n" in text
-    assert text.endswith("\n2 requests of these processes not in it yet\n")
+    assert text.endswith("\n2 requests of these processes still to be added to the days\n")
     told["not_in_history"] = 0
     file.start()
     assert stats.main([]) == 0
-    assert "not in it yet" not in capsys.readouterr().out
+    assert "still to be added" not in capsys.readouterr().out
     file.close()
