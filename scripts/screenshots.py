@@ -107,7 +107,10 @@ def take(address: str, folder: Path) -> None:
                 browser.press("t")
             before = browser.run("document.querySelector('main').getAttribute('data-drawn')")
             browser.run(f"location.hash = '{picture.view}'; dispatchEvent(new Event('hashchange')); 0")
-            browser.until(f"document.querySelector('main').getAttribute('data-drawn') !== '{before}'")
+            browser.until(
+                f"document.querySelector('main').getAttribute('data-drawn') !== '{before}'"
+                f" && document.querySelector('main').getAttribute('data-view') === '{picture.view}'"
+            )
             browser.run("scrollTo(0, 0)")
             file = folder / f"{picture.name}.png"
             browser.picture(file, whole=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import urllib.request
@@ -50,8 +51,14 @@ class Page:
     @property
     def running(self) -> dict[str, Any]:
         """What the proxy says of itself to `penumbra page`."""
-        (file,) = eventually(lambda: list(self.proxy.home.rglob("running/*.json")))
-        return dict(json.loads(file.read_text()))
+        return dict(eventually(self._written))
+
+    def _written(self) -> dict[str, Any]:
+        for file in self.proxy.home.rglob("running/*.json"):
+            # It goes and comes with a reload.
+            with contextlib.suppress(FileNotFoundError):
+                return dict(json.loads(file.read_text()))
+        return {}
 
     @property
     def link(self) -> str:

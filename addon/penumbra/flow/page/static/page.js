@@ -353,6 +353,7 @@
       if (link.hash === `#${tab}`) link.setAttribute("aria-current", "page"); else link.removeAttribute("aria-current");
     }
     document.title = `${main.querySelector("h1").textContent} – Penumbra`;
+    main.setAttribute("data-view", name === undefined ? view : `${view}/${name}`);
     main.setAttribute("data-drawn", String(mine));
   }
 
