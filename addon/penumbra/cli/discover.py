@@ -52,11 +52,11 @@ class _Log:
 def main(arguments: Sequence[str]) -> int:
     """Prints the figures. Exit code 0, or 1 if there is no log."""
     parser = Parser("discover")
-    parser.add_argument("--since", type=_age, default=0.0)
-    parser.add_argument("--agent", type=word_of(*agents.NAMES))
+    parser.add_argument("--since", type=_age, default=0.0, metavar="TIME")
+    parser.add_argument("--agent", type=word_of(*agents.NAMES), metavar="NAME")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--html", type=Path)
-    parser.add_argument("paths", nargs="*", type=Path)
+    parser.add_argument("--html", type=Path, metavar="FILE")
+    parser.add_argument("paths", nargs="*", type=Path, metavar="PATH")
     given = parser.read(arguments)
     page = writable("discover", given.html)
     since = time.time() - given.since if given.since else 0.0

@@ -46,8 +46,8 @@ def main(arguments: Sequence[str]) -> int:
     """Prints the figures. Exit code 0, or 1 if there is no call of an LLM."""
     parser = Parser("replay")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--html", type=Path)
-    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("--html", type=Path, metavar="FILE")
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     given = parser.read(arguments)
     page = writable("replay", given.html)
     files = [path.expanduser() for path in given.files]
