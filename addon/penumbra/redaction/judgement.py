@@ -85,12 +85,15 @@ _DEPLOYED = re.compile(
 """What was to be filled in, and went out with the name of where it is used."""
 _FREE_PHRASE = re.compile(r"(?:[A-Z][a-z]{3,13}){3,6}$|[a-z]{4,14}(?:_[a-z]{4,14}){2,5}$")
 """`CopperFalconMeadow`, `copper_falcon_meadow`."""
+_FRAMING = "-<>[{($%#/*="
+"""What a condition, a template or an option begins with."""
 _LOOK = 256
 
 
 @remembered(4_096)
 def is_unmistakable(value: str, strength: Strength) -> bool:
     """Whether a secret can be nothing else, wherever else it stands."""
+    value = value[:_LOOK]
     if is_opaque(value, 16):
         return has_digit(value)
     if strength is not Strength.PASSWORD or len(value) < 8 or is_wordy(value):
@@ -109,7 +112,9 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
         return True
     if is_placeholder(value) or is_reference(value, quoted=style is Style.QUOTED):
         return False
-    if " " in value or "\t" in value or is_address(value):
+    if " " in value or "\t" in value:
+        return strength is Strength.PASSWORD and style is Style.QUOTED and _is_mixed_phrase(value)
+    if is_address(value):
         return False
     if style is Style.LISTED:
         if not has_digit(value) and not _HYPHENED.match(value):
@@ -212,6 +217,20 @@ def _is_free_phrase(value: str) -> bool:
     if not _FREE_PHRASE.match(value):
         return False
     return not any(_is_of_programs(word.lower()) for word in _WORD.findall(value))
+
+
+def _is_mixed_phrase(value: str) -> bool:
+    """`Velvet Otter 42!`: words, figures and a sign. What a form says of a password has words of programs."""
+    words = value.split(" ")
+    if "\t" in value or not 2 <= len(words) <= 6 or not all(words) or kinds(value) < 3:
+        return False
+    if not _SIGNS.search(value) or value[0] in _FRAMING or is_reference(value):
+        return False
+    low = value.lower()
+    if any(stem in low for stem in _STEMS) or _VERDICTS.search(low):
+        return False
+    plain = [word.strip(".,:;!?()'") for word in low.split(" ")]
+    return all(plain) and not any(map(_is_of_programs, plain))
 
 
 def _is_of_programs(word: str) -> bool:

@@ -69,6 +69,8 @@ _IDENTIFIER = re.compile(
 )
 _HASH = re.compile(r"(?:sha\d{1,3}|md5|blake\w{1,4}|h1)[-:=]")
 _EXAMPLE = re.compile(r"example(?:key|token|secret|password|id|=)?=?$")
+_LEFT_FOR = re.compile(r"[_-]here[\W_]*$")
+"""`key-here`: where something is to be put. Words may stand behind a `here` of a person's own."""
 _SHORTENED = re.compile(r"[A-Za-z0-9_-]{1,12}(?:\.{3}|…)[A-Za-z0-9_=-]{0,8}$")
 """What a program shows of a secret: `AIzaS...xSFh8`."""
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$")
@@ -168,6 +170,7 @@ def is_placeholder(value: str) -> bool:
         low in _STOP
         or low.strip(_FRAME) in _STOP
         or _EXAMPLE.search(low)
+        or _LEFT_FOR.search(low)
         or _SHORTENED.match(value)
         or (low[:1] in "<[{(" and low[-1:] in ">]})")
     ):

@@ -269,7 +269,17 @@ def work(redactor: Redactor, text: str) -> int:
 
 
 HOSTILE = [
-    *('password="x ', "key=", "token ", "secret a ", "pass:", "://a:", "password((((", "--password a "),
+    *(
+        'password="x ',
+        "key=",
+        "bearer=",
+        "token ",
+        "secret a ",
+        "pass:",
+        "://a:",
+        "password((((",
+        "--password a ",
+    ),
     *(
         "-----BEGIN RSA PRIVATE KEY-----\n",
         "-----END RSA PRIVATE KEY-----\n",

@@ -82,6 +82,61 @@ def test_sign_of_equality_in_a_random_value() -> None:
         _only_the_value_goes(f"auth_token = {value}\n", value)
 
 
+IN_PAGES = (
+    "master_password = {q}{v}{q}\n",
+    "Config{{Addr: {q}db:5432{q}, User: {q}app{q}, Password: {q}{v}{q}}}\n",
+    "When I log in as {q}bob{q} with password {q}{v}{q}\n",
+    "Environment={q}APP_PASSWORD={v}{q}\n",
+)
+
+
+@each("quote", ("&quot;", "&#39;"))
+def test_quotes_that_a_page_writes_as_entities_stay(quote: str) -> None:
+    for value in (*CHOSEN, "tango-heron-81"):
+        for form in IN_PAGES:
+            _only_the_value_goes(form.format(q=quote, v=value), value)
+
+
+KEPT_AROUND = {
+    "sign in a parameter": "jdbc:postgresql://pg:5432/app?user=app&password=M0untain#Bike&sslmode=require",
+    "name of a user that tells": "index-url = https://__token__:M0untain-Bike77@pypi.example.net/simple\n",
+    "file and line": "conf/app.txt:12:shop:M0untain#Bike@tcp(10.0.0.5:3306)/shop\n",
+    "file, line and fields": "conf/app.txt:12:db1:5432:shop:app:M0untain#Bike\n",
+    "dollar at the end": 'ConvertTo-SecureString "M0untain$" -AsPlainText\n',
+}
+
+
+@each("form", KEPT_AROUND)
+def test_nothing_around_the_value_goes(form: str) -> None:
+    text = KEPT_AROUND[form]
+    value = next(value for value in ("M0untain#Bike", "M0untain-Bike77", "M0untain$") if value in text)
+    _only_the_value_goes(text, value)
+
+
+def test_words_and_figures_with_spaces_between_them() -> None:
+    for form in (
+        'password: "{v}"\n',
+        "db_password = '{v}'\n",
+        '{{"password": "{v}"}}',
+        'DB_PASSWORD="{v}"\n',
+    ):
+        _only_the_value_goes(form.format(v="Velvet Otter 42!"), "Velvet Otter 42!")
+        for said in (
+            "Must be 8 Characters or more!",
+            "Enter the 2nd Password!",
+            "8 characters",
+            "Go to step 2",
+        ):
+            text = form.format(v=said)
+            assert REDACTOR.redact(text).text == text
+
+
+def test_here_within_a_password() -> None:
+    _only_the_value_goes("password = Winter_Is_Here9\n", "Winter_Is_Here9")
+    for text in ("password = put-it-here\n", "api_key: KEY_GOES_HERE\n", "password=<secret_here>\n"):
+        assert REDACTOR.redact(text).text == text
+
+
 @each("form", PLACES)
 def test_password_in_its_slot(form: str) -> None:
     for value in (contexts.values(47)["base62"], *CHOSEN[:2], CHOSEN[3]):

@@ -136,7 +136,7 @@ _FLAG = re.compile(
 )
 _CHANGED = re.compile(QUOTE + rb"?[ \t]{1,4}(?:->|\xe2\x86\x92)[ \t]{1,4}(" + QUOTE + rb")")
 """From the value that was to the one that is: `token: "old" -> "new"`."""
-_QUOTE_ENTITY = re.compile(rb"&(?:#x27|#39|#34|quot);")
+_QUOTE_ENTITY = re.compile(rb"&(?:#x27|#39|#34|quot|apos);")
 _MARKED_UP = re.compile(rb"<(?:code|b|tt|kbd|samp|span|strong|em|i)(?: [^<>]{0,60})?>")
 _SMART = (b"\xe2\x80\x9c", b"\xe2\x80\x98")
 
@@ -146,12 +146,14 @@ _RUN = re.compile(rb"[^\s\"'`<>\\\x1b\x00]{1,512}")
 _RUN_ODD = re.compile(rb"[^\s\"'`\\\x1b\x00]{1,512}")
 _RUN_CODE = re.compile(rb"[^\s\"'`<>\\\x1b\x00,;&|(){}\[\]]{1,512}")
 _RUN_QUERY = re.compile(rb"[^\s\"'`<>\\\x1b\x00&#,;)]{1,512}")
+_NO_FRAGMENT = re.compile(rb"#[^\s\"'`<>\\\x1b\x00&#,;)=]{1,64}(?=&(?:amp;)?[A-Za-z][\w.-]{0,40}=)")
+"""A fragment ends an address: where a parameter follows, it is still the value of the one before."""
 _RUN_LIST = re.compile(rb"[^\s\"'`<>\\\x1b\x00&,;)]{1,512}")
 _RUN_ELEMENT = re.compile(rb"[^\s<>\\\x1b\x00\"']{1,512}")
 _RUN_DEFAULT = re.compile(rb"[^\s\"'`<>\\\x1b\x00{}$]{1,512}")
 _RUN_CSV = re.compile(rb"[^\s\"'`<>\\\x1b\x00,]{1,512}")
 _PERCENT_END = re.compile(
-    rb"%(?:25)?(?:26|0[aAdD]|22|20|29|3[bB]|2[cC]|5[dD]|7[dD])|&amp;|\xe2\x80[\x99\x9d]|\xe3\x80[\x81\x82]|\xef\xbc[\x8c\x9b]"
+    rb"%(?:25)?(?:26|0[aAdD]|22|20|29|3[bB]|2[cC]|5[dD]|7[dD])|&(?:amp|quot|apos|#39|#34|#x27);|\xe2\x80[\x99\x9d]|\xe3\x80[\x81\x82]|\xef\xbc[\x8c\x9b]"
 )
 """What ends a value within its run: signs of an address, an entity, full-width commas and full stops."""
 _INSIDE = {q: re.compile(rb"(?:[^\"" + q + rb"\\\r\n]|\\[^\r\n]){0,512}") for q in (b'"', b"'", b"`")}
@@ -231,8 +233,8 @@ def _assigned(data: bytes, begin: int, end: int) -> Value | None:
         opener = opener[len(opener.rstrip(b"\\\"'`")) :]
         below = _LINE_BREAK.match(data, match.end()) if len(opener) >= 3 else None
         return read(data, below.end() if below else match.end(), opener, Style.QUOTED)
-    if operator == b":" and not gap and not after and data[begin - 1 : begin] == b":":
-        return None  # A part of a longer name: "arn:aws:x:secret:name".
+    if operator == b":" and not gap and not after and data[begin - 3 : begin].endswith((b":", b"://")):
+        return None  # A part of a longer name, "arn:aws:x:secret:name", or the user of an address.
     if operator in (b"|", b"\xe2\x94\x82", b"\xe2\x94\x83"):
         piped = operator == b"|" and data[begin : begin + 1] == b"$"
         return read(data, match.end(), b"", Style.CONFIG) if gap and after and not piped else None
@@ -261,6 +263,13 @@ def _assigned(data: bytes, begin: int, end: int) -> Value | None:
     if tag:
         return read(data, tag.end(), tag[1] or b"", Style.QUOTED if tag[1] else Style.CONFIG)
     return _loose(data, begin, match.end(), close, operator)
+
+
+def _between_entities(data: bytes, opener: re.Match[bytes]) -> Value | None:
+    """`&quot;value&quot;`: what a page shows between quotes."""
+    stop = data.find(opener[0], opener.end(), opener.end() + LOOK)
+    inside = b"\n" not in data[opener.end() : stop]
+    return Value(opener.end(), stop, Style.QUOTED) if stop > opener.end() and inside else None
 
 
 def _is_empty(data: bytes, begin: int, close: bytes, gap: bytes, opener: bytes) -> bool:
@@ -330,7 +339,9 @@ def _ends_line(data: bytes, begin: int, at: int) -> bool:
 def _tight(data: bytes, begin: int, end: int, at: int) -> Value | None:
     """`NAME=value` without spaces and quotes: where it ends depends on what it stands in."""
     if data[begin - 1 : begin] in _QUERY or data[begin - 3 : begin] in (b"%3F", b"%26", b"%3f"):
-        return read(data, at, b"", Style.ENV, _RUN_QUERY)
+        value = read(data, at, b"", Style.ENV, _RUN_QUERY)
+        goes_on = _NO_FRAGMENT.match(data, value.end) if value else None
+        return value._replace(end=goes_on.end()) if value and goes_on else value
     if _UPPER.match(data[begin:end]) or data[begin : begin + 2] == b"--":
         return read(data, at, b"", Style.ENV)
     value = read(data, at, b"", Style.ENV, _RUN_LIST)
@@ -459,6 +470,8 @@ def _apart(data: bytes, begin: int, end: int) -> Value | None:
 def read(data: bytes, at: int, opener: bytes, style: Style, run: re.Pattern[bytes] = _RUN) -> Value | None:
     """The value that begins at `at`, behind the quotes `opener`; without quotes, it is a `run`."""
     if not opener:
+        if entity := _QUOTE_ENTITY.match(data, at):
+            return _between_entities(data, entity)
         match = run.match(data, at)
         if match is None:
             return None

@@ -86,6 +86,9 @@ _FRONT = re.compile(fronts.FILE)
 _IDENTIFIER = re.compile("[a-z0-9]+(?:[_-]+[a-z0-9]+)+")
 _JOINT = re.compile("[_-]+")
 _WORDS_OF_IDENTIFIER = 3
+_QUOTE_ENTITY = re.compile(rb"&(?:#x27|#39|#34|quot|apos);")
+_LOOK = 256
+"""How much of a value is read to judge it: a longer look at each of many would make hostile texts slow."""
 
 
 def around(rule: Rule, data: bytes, anchors: list[int]) -> Iterator[Span]:
@@ -301,6 +304,8 @@ def begins_word(data: bytes, start: int) -> bool:
 
 def _accept(rule: Rule, data: bytes, match: re.Match[bytes]) -> Span | None:
     start, end = _place(rule, match)
+    if rule.group and rule.value:
+        start, end = _between_entities(data, start, end)
     while end > start and data[end - 1] in _STOPS:
         end -= 1
     if end <= start:
@@ -318,6 +323,16 @@ def _accept(rule: Rule, data: bytes, match: re.Match[bytes]) -> Span | None:
     if rule.allows and any(_is_allowed(allow, data, match, start, end) for allow in rule.allows):
         return None
     return Span(start, end, rule.label, rule.id, rule.rank, rule.sure)
+
+
+def _between_entities(data: bytes, start: int, end: int) -> tuple[int, int]:
+    """What stands between the quotes that a page writes as `&quot;`: they are none of the value."""
+    opener = _QUOTE_ENTITY.match(data, start, end)
+    if opener is None:
+        return start, end
+    # The semicolon of the last one may be no part of what the rule has matched.
+    stop = data.find(opener[0][:-1], opener.end(), end)
+    return opener.end(), stop if stop >= 0 else end
 
 
 def _repeats_user(data: bytes, start: int, end: int) -> bool:
@@ -412,6 +427,7 @@ def _is_told(text: str) -> bool:
 
 
 def _is_random(text: str) -> bool:
+    text = text[:_LOOK]
     if len(text) < 16 and kinds(text) < 3:
         return False
     return not is_placeholder(text) and not is_reference(text) and is_opaque(text, 12)
@@ -422,6 +438,7 @@ def _is_sure(text: str) -> bool:
 
 
 def _is_given(text: str) -> bool:
+    text = text[:_LOOK]
     return is_favourite(text) or not (is_placeholder(text) or is_reference(text))
 
 
