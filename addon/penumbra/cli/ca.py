@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import textwrap
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -70,7 +71,9 @@ def _show() -> int:
     whose = "Penumbra's own" if folder == own_folder() else "mitmproxy's"
     print(f"certificate  {certificate_file(folder)} ({whose})")
     print(f"key          {ca_file(folder)}")
-    print(f"signs for    {', '.join(ca.names) or 'any host'}")
+    # Names first, then ranges of addresses.
+    names = ", ".join(sorted(ca.names, key=lambda name: "/" in name)) or "any host"
+    print(textwrap.fill(f"signs for    {names}", 100, subsequent_indent=" " * 13, break_on_hyphens=False))
     print(f"valid until  {ca.until:%Y-%m-%d}")
     print(f"SHA-256      {ca.fingerprint}")
     return 0
