@@ -242,6 +242,8 @@ def _is_letter_password(value: str, style: Style) -> bool:
         return True
     if ends_as_word(value) or len(value) < 8:
         return False
+    if len(value) >= 12 and len(_WORD.findall(value)) > len(value) / 3:
+        return True  # Capitals and small letters as they fell: the words of a name are longer.
     if style is Style.QUOTED:
         return value.islower() or not is_wordy(value)
     if style is Style.ENV:

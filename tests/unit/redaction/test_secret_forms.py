@@ -102,6 +102,7 @@ KEPT_AROUND = {
     "name of a user that tells": "index-url = https://__token__:M0untain-Bike77@pypi.example.net/simple\n",
     "file and line": "conf/app.txt:12:shop:M0untain#Bike@tcp(10.0.0.5:3306)/shop\n",
     "file, line and fields": "conf/app.txt:12:db1:5432:shop:app:M0untain#Bike\n",
+    "bracket of a map": "db: {host: db1, user: app, password: M0untain#Bike}\n",
     "dollar at the end": 'ConvertTo-SecureString "M0untain$" -AsPlainText\n',
 }
 
@@ -129,6 +130,25 @@ def test_words_and_figures_with_spaces_between_them() -> None:
         ):
             text = form.format(v=said)
             assert REDACTOR.redact(text).text == text
+
+
+def test_letters_as_they_fell() -> None:
+    for value in ("ErQHQwjyaxErPZ", "OABWUgexSDxcMQ"):
+        for form in ("userPassword: {v}\n", "password: `{v}`\n", "user,password,role\nbob,{v},admin\n"):
+            _only_the_value_goes(form.format(v=value), value)
+    for text in (
+        "password: MySQLConnectionPool\n",
+        "pwd: LoginPageTextBox\n",
+        "password = getUserLoginForm\n",
+    ):
+        assert REDACTOR.redact(text).text == text
+
+
+def test_key_that_things_are_found_by() -> None:
+    digest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b"
+    for text in (f'{{"key": "{digest}", "name": "Button"}}', json.dumps({"out": f'{{"key": "{digest}"}}'})):
+        assert REDACTOR.redact(text).text == text
+    _only_the_value_goes(f'{{"api_key": "{digest}"}}', digest)
 
 
 def test_here_within_a_password() -> None:

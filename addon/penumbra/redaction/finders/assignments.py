@@ -108,6 +108,7 @@ _TEST_NAME = re.compile(rb"[A-Za-z_]\w*(?:[/.:\[-][^\s\"']*)?(?=[\s\"'(\\]|\Z)")
 _SLUG = re.compile(rb"[a-z]+(?:-[a-z]+)*")
 _JOINTS = re.compile(rb"[-_.]")
 _USER = re.compile(rb"(?i)user(?:[_-]?name)?[^\w\n]{1,12}\Z")
+_SHA1 = re.compile(rb"[0-9a-f]{40}")
 _LONGEST_SLOGAN = 80
 _USER_REACH = 160
 """Bytes in front of a password in which its user may stand."""
@@ -254,6 +255,7 @@ def _values(
             _says_passed(data, start, end, value)
             or _repeats(data, value, written)
             or _is_below_type(data, start, end, value)
+            or _is_content_key(data, start, end, value)
         ):
             span = None  # Harmless, whatever it looks like.
         if span:
@@ -329,6 +331,13 @@ def _is_below_type(data: bytes, start: int, end: int, value: Value) -> bool:
         and _DECLARES_TYPE.search(data, max(0, start - 11), start) is not None
         and _NEW_LINE.search(data, end, value.start) is not None
     )
+
+
+def _is_content_key(data: bytes, start: int, end: int, value: Value) -> bool:
+    """Whether a member that is called `key` and no more holds a SHA-1: what things are found by, as
+    `"key": "…"` of a component or of a cache."""
+    bare = data[start:end] == b"key" and data[end : end + 1] in (b'"', b"\\")
+    return bare and value.style is Style.QUOTED and _SHA1.fullmatch(data, value.start, value.end) is not None
 
 
 def _judged(data: bytes, value: Value, name: Name, strength: Strength, rests: _Rests) -> Span | None:

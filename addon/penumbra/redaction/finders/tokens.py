@@ -87,6 +87,9 @@ _IDENTIFIER = re.compile("[a-z0-9]+(?:[_-]+[a-z0-9]+)+")
 _JOINT = re.compile("[_-]+")
 _WORDS_OF_IDENTIFIER = 3
 _QUOTE_ENTITY = re.compile(rb"&(?:#x27|#39|#34|quot|apos);")
+_BRACKETS = {b"}": b"{", b"]": b"[", b")": b"("}
+_LINE_REACH = 300
+"""Bytes in front of a value in which its line may open a bracket."""
 _LOOK = 256
 """How much of a value is read to judge it: a longer look at each of many would make hostile texts slow."""
 
@@ -308,6 +311,8 @@ def _accept(rule: Rule, data: bytes, match: re.Match[bytes]) -> Span | None:
         start, end = _between_entities(data, start, end)
     while end > start and data[end - 1] in _STOPS:
         end -= 1
+    if rule.value and _closes_earlier(data, start, end):
+        end -= 1
     if end <= start:
         return None
     if rule.boundary and not begins_word(data, start):
@@ -333,6 +338,16 @@ def _between_entities(data: bytes, start: int, end: int) -> tuple[int, int]:
     # The semicolon of the last one may be no part of what the rule has matched.
     stop = data.find(opener[0][:-1], opener.end(), end)
     return opener.end(), stop if stop >= 0 else end
+
+
+def _closes_earlier(data: bytes, start: int, end: int) -> bool:
+    """Whether a value ends with the bracket that closes what was opened in front of it, in its line."""
+    bracket = data[end - 1 : end]
+    opening = _BRACKETS.get(bracket)
+    if opening is None or opening in data[start:end]:
+        return False
+    line = data[max(data.rfind(b"\n", max(0, start - _LINE_REACH), start) + 1, start - _LINE_REACH) : start]
+    return line.count(opening) > line.count(bracket)
 
 
 def _repeats_user(data: bytes, start: int, end: int) -> bool:
