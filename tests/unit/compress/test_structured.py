@@ -260,7 +260,7 @@ def test_python_library_frames_are_counted() -> None:
     text = "Traceback (most recent call last):\n" + body + "KeyError: 'k'\n"
     folded = traces.fold(text)
     assert folded is not None
-    assert "  [5 library frames left out]\n" in folded
+    assert "  [10 lines of library frames left out]\n" in folded
     for kept in ("/app/main.py", "work(x)", "raise KeyError(k)", "KeyError: 'k'"):
         assert kept in folded
     assert "step1" not in folded
@@ -276,7 +276,7 @@ def test_java_causes_stay() -> None:
         + "\tat com.acme.Main.main(Main.java:9)\nCaused by: java.io.IOException: disk\n\tat com.acme.Disk.read(Disk.java:5)\n\t... 12 more\n"
     )
     folded = traces.fold(text)
-    assert folded == text.replace(line_index, "\t[6 library frames left out]\n")
+    assert folded == text.replace(line_index, "\t[6 lines of library frames left out]\n")
 
 
 def test_javascript_frames() -> None:
@@ -285,7 +285,7 @@ def test_javascript_frames() -> None:
         for n, where in enumerate(["node:internal/x", "/p/node_modules/e/l.js"] * 2)
     )
     text = "TypeError: x\n    at mine (/p/src/a.js:1:2)\n" + line_index + "    at main (/p/src/b.js:3:4)\n"
-    assert traces.fold(text) == text.replace(line_index, "    [4 library frames left out]\n")
+    assert traces.fold(text) == text.replace(line_index, "    [4 lines of library frames left out]\n")
 
 
 def test_own_frames_are_never_folded() -> None:
@@ -399,7 +399,7 @@ def test_go_frames_of_two_lines() -> None:
     )
     folded = traces.fold(text)
     assert folded is not None
-    assert "[6 library frames left out]" in folded
+    assert "[12 lines of library frames left out]" in folded
     for kept in (
         "/srv/shop/cart.go:41",
         "/srv/shop/main.go:12 +0x9a",

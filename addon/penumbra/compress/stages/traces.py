@@ -129,4 +129,6 @@ def _run(lines: Sequence[str], run: Sequence[Frame]) -> list[str]:
     if len(run) < _LEAST:
         return [line for frame in run for line in lines[frame[0] : frame[1]]]
     indent = lines[run[0][0]][: len(lines[run[0][0]]) - len(lines[run[0][0]].lstrip())]
-    return [f"{indent}[{len(run)} library frames left out]"]
+    # Of lines, since what is one frame to a reader may be several here.
+    count = sum(end - start for start, end, _ in run)
+    return [f"{indent}[{count} lines of library frames left out]"]
