@@ -60,6 +60,8 @@ _NUMBERED = re.compile(
 )
 _TYPE = re.compile(r"(?:[A-Z][a-z]+)+(?:8|16|32|64|128|256|512)(?:[A-Z][a-z]+)*(?:\[\])*\??$")
 """A type that says how wide its parts are: `Uint8Array`."""
+_MACHINE_TYPE = re.compile(r"(?:Big)?(?:U?[Ii]nt|Float)(?:8|16|32|64|128)(?:[A-Z][a-z]+)*(?:\[\])*\??$")
+"""A machine's number, or several: whatever it is the type of, it is nobody's password."""
 _SEALED = re.compile(r"Ag[A-D][A-Za-z0-9+/]{200}")
 """What `kubeseal` makes: only the cluster can read it."""
 _EXPONENT = re.compile(r"[-+]?\d+(?:\.\d+e[-+]?|e[-+])\d+$", re.IGNORECASE)
@@ -126,6 +128,8 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
             return False
         style = Style.QUOTED
     if _SEALED.match(value) or (not value.isascii() and is_written(value)):
+        return False
+    if style is not Style.QUOTED and _MACHINE_TYPE.match(value):
         return False
     if strength is Strength.PASSWORD:
         return _is_password(value, style)

@@ -14,6 +14,8 @@ from support.cases import each
 REDACTOR = Redactor(LIBRARY_KEY)
 LINES = r"""
   userPrivateKey: Uint8Array,
+  password: Uint8Array,
+  oldPassword: UInt8ArrayBuffer,
   private readonly apiKey: string;
   password: string | undefined;
   secretKey?: CryptoKey;
