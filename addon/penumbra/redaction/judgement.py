@@ -14,6 +14,7 @@ import re2
 
 from penumbra import rules
 from penumbra.redaction.names import Strength
+from penumbra.redaction.program_names import is_program_name
 from penumbra.redaction.values import (
     Style,
     ends_as_word,
@@ -74,7 +75,7 @@ _DOTTED = re.compile(r"[a-z]+(?:[-_./][a-z]+)+$", re.IGNORECASE)
 _SPOKEN = re.compile(r"[A-Za-z]+(?:_[A-Za-z]+)+$")
 """A variable's name."""
 _VARIABLE = re.compile(r"[A-Z]+(?:_[A-Z]+)+$")
-_PORT = re.compile(r"\d[\d.:]*(?:/\w+)?$")
+_PORT = re.compile(r"\d[\d.:-]*(?:/\w+)?$")
 _HOST = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+\.[a-z]{2,10}$")
 _JOINTS = re.compile(r"[-_.]")
 _CALLED = frozenset(_SPEC["stop"].split()) | {"my", "the", "a"}
@@ -118,6 +119,10 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
         return strength is Strength.PASSWORD and style is Style.QUOTED and _is_mixed_phrase(value)
     if is_address(value):
         return False
+    # Between quotes, and in capitals in front of a sign of equality, a password may be any words.
+    own = style is Style.ENV or (style is Style.QUOTED and strength is not Strength.STRONG)
+    if not own and is_program_name(value):
+        return False
     if style is Style.LISTED:
         if not has_digit(value) and not _HYPHENED.match(value):
             return False
@@ -133,6 +138,8 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
         return False
     if strength is Strength.PASSWORD:
         return _is_password(value, style)
+    if ends_as_word(value) and (is_wordy(value) or (is_identifier(value) and "." in value)):
+        return False  # `ed25519.Ed25519PrivateKey`, `GooglePrivacyV2CryptoKey`
     if strength is Strength.STRONG:
         return _is_machine_made(value, style)
     if _COMPOUND.match(value) and not is_uuid(value):
@@ -156,8 +163,9 @@ def is_favourite(value: str) -> bool:
     if _DEPLOYED.match(low):
         return True
     base = _TAIL.sub("", low)
-    if not _SPOILS.search(low[len(base) :]):
-        return False
+    tail = low[len(base) :]
+    if not _SPOILS.search(tail) or not tail.strip("*:"):
+        return False  # `Password*` is a field that must be filled in.
     return base in _BASES or base.translate(_UNLEET) in _BASES
 
 

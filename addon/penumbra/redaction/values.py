@@ -43,7 +43,7 @@ _PARTS = ahocorasick_rs.AhoCorasick(_SPEC["placeholder_parts"].split())
 _ENDINGS = tuple(_SPEC["word_endings"].split())
 
 _REFERENCE = re.compile(
-    r"[$@#%]?\{|\$\(|\$[A-Z_][A-Z0-9_]*\b|\$[A-Za-z_]\w*(?:$|->|[.\[:/(])|%\(|%[A-Za-z_]+%|%[sdvqr]$|<[^>]{0,80}>?$|!(?:Ref|Sub|GetAtt|Join|vault|secret|env|ENV|encrypted|Import|sops|reference)\b|@\w+@|@[A-Za-z][\w.]*\(|__\w+__$|\[\w+\]$"
+    r"[$@#%]?\{|\$\(|\$[A-Z_][A-Z0-9_]*\b|\$[A-Za-z_]\w*(?:$|->|[.\[:/(])|%\(|%[A-Za-z_]+%|%[sdvqr](?:$|.{0,3}%[sdvqr])|<[^>]{0,80}>?$|!(?:Ref|Sub|GetAtt|Join|vault|secret|env|ENV|encrypted|Import|sops|reference)\b|@\w+@|@[A-Za-z][\w.]*\(|__\w+__$|\[\w+\]$"
     r"|&lt;[^&]{0,80}(?:&gt;?)?$|(?:&(?:quot|apos|#x27|#39|#34);?){2}$|/\^|\[\w+=\w+$"
     r"|(?:op|vault|ref\+\w+|arn|ssm|secretsmanager|awssm|gcpsm|azurekv|keyvault|file|env|data|projects|kms|sops"
     r"|secretref|secret|bitwarden|akv|chamber|doppler|infisical|keyring)(?::|://|/)"
@@ -54,7 +54,7 @@ _POINTER = re.compile(r"[&*][\w.]+$")
 """`&config`, `*alias`: what C and YAML write of a thing that stands elsewhere."""
 _SCOPED = re.compile(r"[A-Za-z_]\w{0,80}::[A-Za-z_<{*]")
 """`module::function` of Rust, C++, Ruby and PHP."""
-_CALL = re.compile(r"[A-Za-z_$][\w$.:>-]{0,80}!?[(\[{]")
+_CALL = re.compile(r"[&*]{0,2}[A-Za-z_$][\w$.:>-]{0,80}!?[(\[{]")
 _CROSSED = re.compile(r"\([^()\[\]{}]*[\]}]|\[[^()\[\]{}]*[)}]|\{[^()\[\]{}]*[\])]")
 _TEMPLATE = re.compile(
     r"\$\{\s*[A-Za-z_$!@(][\w$]*(?:\s|[}:?/.#%,(\[^|=&*!<>+-]|$)(?!\])|\{\{\s*[\w.$#>|'\"(-][^{}]*(?:\}\}|$)|<%=|#\{\w|\{[A-Za-z_][\w.]{2,40}\}"
@@ -78,7 +78,7 @@ _PATH = re.compile(
     r"(?:~|\.{1,2})?/[\w.@-]{1,60}/|[A-Za-z]:\\|\\{1,2}[\w.-]{2,60}\\{1,2}[\w.-]{2,60}\\|~/|\.{1,2}/|/[\w.-]+\.\w{2,4}$|(?:https?|ftp|file|s3|gs|wss?)://"
 )
 _FILE = re.compile(
-    r"[\w./-]{1,80}\.(?:pem|key|crt|cer|p12|pfx|jks|json|ya?ml|txt|js|ts|py|go|rb|java|php|env|html?|conf|cfg|ini|xml|md|sh|jpg|png|svg|css)$"
+    r"[\w./-]{1,80}\.(?:pem|key|crt|cer|p12|pfx|jks|json|ya?ml|txt|js|ts|py|go|rb|java|php|env|html?|conf|cfg|ini|xml|md|sh|jpg|png|svg|css|bin|der|csr|pub|asc|gpg|jwk|dat|toml|lock|csv|cpp|hpp|cs|kt|tsx|jsx|vue|scss|ps1|bat|tf|sql)$"
 )
 _COPY = re.compile(
     r"[\w./-]{1,80}\.(?:json|ya?ml|toml|env|conf|cfg|ini|log|db|sqlite3?)\.(?:bak|old|orig|tmp|swp|gz|\d)[\w.]*$"
@@ -88,6 +88,14 @@ _AT_HOST = re.compile(
     r"[A-Za-z][\w.-]{0,40}@(?:\d{1,3}(?:\.\d{1,3}){3}|[A-Za-z0-9-]{1,40}(?:\.[A-Za-z0-9-]{2,40})+)$"
     r"|@[A-Za-z0-9-]{1,40}(?:\.[A-Za-z0-9-]{1,40}){1,6}(?::\d{1,5})?/"
 )
+_STANDARD = re.compile(
+    r"(?:[A-Za-z_]{2,8}\.)?(?:RFC|ISO|IEC|IEEE|CVE|CWE|CAPEC|FIPS|ECMA|PEP|ANSI|UTF|CP)[-_]?\d[\d.:-]*[a-z]?$"
+    r"|(?:[A-Za-z]{2,10}[-_])?(?:sha|SHA|md|MD|hmac|HMAC)[-_]?\d{1,3}(?:[-_][A-Za-z]{2,8})?$"
+)
+"""What standards, and what they define, are called: `RFC4519`, `sk_SK.ISO8859-2`, `scram-sha-256`."""
+_PORT = re.compile(r"\d{1,5}/(?:tcp|udp|sctp)$|localhost:\d{1,5}$")
+_CHARACTERS = re.compile(r"(?:A-Z|a-z|0-9).{0,8}(?:A-Z|a-z|0-9)")
+"""Ranges of characters, as a pattern has them."""
 _ACCESS_SCOPE = re.compile(r"[A-Z0-9]{8,}/\d{8}/")
 """What a signature of AWS names as its credential: an id, a date, a region."""
 _SITE = re.compile(
@@ -95,15 +103,17 @@ _SITE = re.compile(
 )
 """A place on the web without its scheme: `k8s.io/client-go`."""
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,20}$")
-_SHORT_HEX = re.compile(r"0[xX][0-9a-fA-F]{1,8}$")
+_SHORT_HEX = re.compile(r"0[xX][0-9a-fA-F]{1,8}[uUlL]{0,3}$")
 _BASE64_KEY = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}$")
 _HEX = re.compile(r"(?:0x)?[0-9a-fA-F]+$")
 _LETTERS = re.compile(r"[A-Za-z]+$")
 _HUMPS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _CONSONANTS = re.compile(r"[bcdfghjklmnpqrstvwxz]{5,}", re.IGNORECASE)
-_VERSION = re.compile(r"[v^~<>=]*\d+(?:\.\d+)+(?:[-+.][\w.+-]+)?(?:/go\.mod)?$")
+_VERSION = re.compile(r"(?:[A-Z]|[v^~<>=]*)\d+(?:\.\d+)+(?:[-+.][\w.+-]+)?(?:/go\.mod)?$")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]|$)|\d\d:\d\d(?::\d\d)?$")
 _NUMBER = re.compile(r"[-+]?\d[\d_,.]*(?:e[-+]?\d+)?[a-zA-Z]{0,2}$")
+_UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2}")
+"""Letters of scripts that write no spaces, or sentences within words."""
 _DIGIT = re.compile(r"\d")
 _LETTER = re.compile(r"[^\W\d_]")
 _JOINT = re.compile(r"[-./:]")
@@ -154,7 +164,7 @@ def is_reference(value: str, *, quoted: bool = False) -> bool:
         match = _CALL.match(value)
     if match is None and not quoted and _POINTER.match(value):
         return len(value) < 10 or not is_opaque(value[1:])
-    return bool(match or _SCOPED.match(value) or _TEMPLATE.search(value))
+    return bool(match or _SCOPED.match(value) or _TEMPLATE.search(value) or _CHARACTERS.search(value))
 
 
 def is_crossed(value: str) -> bool:
@@ -211,6 +221,8 @@ def is_address(value: str) -> bool:
         return not _BASE64_KEY.match(value)
     if _OBJECT.match(value) or _SITE.match(value) or _ACCESS_SCOPE.match(value) or _SHORT_HEX.match(value):
         return True
+    if _STANDARD.match(value) or _PORT.match(value):
+        return True
     return bool(_HASH.match(value) or _VERSION.match(value) or _DATE.match(value))
 
 
@@ -255,7 +267,10 @@ def is_written(value: str) -> bool:
     """Words of another script than Latin: what a form says of a field."""
     letters = [char for char in value if char.isalpha()]
     foreign = sum(not char.isascii() for char in letters)
-    return not has_digit(value) and 2 * foreign > len(letters)
+    if 2 * foreign <= len(letters):
+        return False
+    # Where no spaces part words, a sentence is one of them, and has figures as well.
+    return not has_digit(value) or _UNSPACED.search(value) is not None
 
 
 def is_slug(value: str) -> bool:

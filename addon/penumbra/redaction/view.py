@@ -220,6 +220,8 @@ JOINTS = re2.compile(
     _OPTIONS,
 )
 """Between the halves of a text that a program puts together: a sign that joins, or a line's end alone."""
+_KEY = re.compile(rb"[^\"'\\\n]{1,80}\\*[\"']:")
+"""What is no second half but the name of a member, as behind the `+` of a diff."""
 _AROUND_JOINT = 300
 
 
@@ -233,7 +235,11 @@ def _is_of_one_depth(joint: bytes) -> bool:
 def joined(data: bytes) -> tuple[View, list[int]] | None:
     """The view of what stands around halves that a program puts together, in one piece; and where in the view
     they meet. None if there are none."""
-    joints = [joint.span() for joint in JOINTS.finditer(data) if _is_of_one_depth(joint[0])]
+    joints = [
+        joint.span()
+        for joint in JOINTS.finditer(data)
+        if _is_of_one_depth(joint[0]) and not _KEY.match(data, joint.end())
+    ]
     if not joints:
         return None
     made = _Making(data)

@@ -148,6 +148,56 @@ Use superpowers:subagent-driven-development (recommended) or start_line: 1031 to
 the user list has been redirected >output.log
 | id | password | type |
 # TEST_LOGIN_SECRET=e2e-test-secret-do-not-use-in-production
+pwd=XMLHttpRequestUpload
+pwd: Base64String
+password: ComponentFactoryResolver2
+pwd=getpwnam_r_v2
+password=kUTF8StringEncoding
+password: "Password*"
+"password": "密码至少8位!",
+password: "パスワードは8文字以上"
+"invalid password": AuthenticationError,
+Replace "username" and/or "password" with "userinfo".
+# Return with login / password login_i = 0 if _netrc[0] else 1
+ AND the name contains the string "test_db" * The operation's metadata
+#define SSL_TXT_DHE "DHE" /* same as "kDHE:-ADH" */
+smtp.add_feature("AUTH CRAM-MD5")
+'2.5.4.35': ('2.5.4.35', OID_ATTRIBUTE_TYPE, 'userPassword', 'RFC4519'),
+'sk': 'sk_SK.ISO8859-2',
+ADDITIONAL_CLOUD_CREDENTIALS: T1098.001
+Gost28147_89_EncryptedKey = rfc4357.Gost28147_89_EncryptedKey
+MLKEM768X25519PrivateKey = rust_openssl.hpke.MLKEM768X25519PrivateKey
+cryptoKey = _messages.MessageField('GooglePrivacyDlpV2CryptoKey', 2)
+token = r"[-!#$%&'*+.^_`|~0-9a-zA-Z]+"
+_BEARER_ACCESS_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+"pattern":"[a-zA-Z0-9_.-]+",
+To generate valid datetimes, pass `dtype="datetime64[ns]"`
+Pass 'package_name' to disambiguate.
+guessed %r container type (pass `asn1Spec` to guide)
+- Breaking: Properties `chaos_secondary_pass`, `coherence_non_latin` and `w_counter`
+The timeout in seconds to pass to httplib2.  This is the socket timeout
+@unittest.skipUnless(hasattr(pwd, 'getpwall'), 'no pwd')
+return (getattr(credentials, 'service_account_email', None) or
+if not hasattr(self.passwd, 'is_authenticated'):
+def add_password(self, realm, uri, user, passwd, is_authenticated=False):
+('http', 'user/name', 'password', 'localhost:22')
+# METHOD can be "trust", "reject", "md5", "password", "scram-sha-256", "gss"
+kpasswd		464/tcp
+xmlsec1 encrypt --deskey deskey.bin --binary-data binary.dat
+#define CKF_CLOCK_ON_TOKEN 0x00000040UL
+#define TLS1_RT_CRYPTO_KEY (TLS1_RT_CRYPTO | 0x6)
+#define OBJ_userPassword                OBJ_X509,35L
+#define SN_kx_ecdhe_psk         "KxECDHE-PSK"
+P11_KIT_URI_FOR_OBJECT_ON_TOKEN | P11_KIT_URI_FOR_MODULE,
+SRP_user_pwd *SRP_user_pwd_new(void);
+extern const SEC_ASN1Template SEC_PointerToPKCS12X509CertCRLTemplate_OLD[];
+int gnutls_x509_crq_get_challenge_password(gnutls_x509_crq_t crq, char *pass);
+if -debug-pass=Executions or higher is specified.
+the triad of machine name, user id, and password are present in
+perldoc -opod Some::Modulename
+'X-Amz-Credential': '%s/%s/%s/%s/aws4_request' % (
+The temporary password expires.</p> <p>Range: 900-3600. Default: 900.</p>
+task_token, 'Cancelling!')
 """
 
 
@@ -166,3 +216,29 @@ def test_beside_a_telling_name_a_value_still_goes() -> None:
     """What makes the lines above harmless hides no secret."""
     for line in ("password: hunter2x9!", "PASS=q8Zk2mVt41", 'token "q8Zk2mVt41Lp0xWn7Rtb"', "pwd=Zk2!mVt41q"):
         assert REDACTOR.redact(line).counts
+
+
+LISTINGS = (
+    """    names = (
+        "auth_param", "login", "cache_peer", "password", "cache_swap",
+        "cache_swap_high", "cache_swap_log", "cache_swap_low", "client_db", "connect_timeout",
+    )
+""",
+    """            if mode == "basic":
+                curl.setopt(pycurl.USERPWD, userpwd)
+                curl.setopt(pycurl.PROXYAUTH, pycurl.HTTPAUTH_BASIC)
+""",
+    """    def __init__(self, host, proxy_pass,
+                 user, proxy_port, proxy_password,
+                 debug, path=path, https_connection_factory=None):
+""",
+    """              mail_user, smtp_password, mail_enable_sendmail,
+              mail_show_mail_body, mail_allow_tls, search_index_path,
+              user_login_url, user_logout_url, default_gcs_bucket_name,
+""",
+)
+
+
+@each("text", LISTINGS)
+def test_lists_of_names_are_no_tables(text: str) -> None:
+    assert REDACTOR.redact(text).text == text

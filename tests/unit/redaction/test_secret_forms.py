@@ -10,7 +10,9 @@ from penumbra.redaction.redactor import Redactor
 from support import examples
 from support import secret_contexts as contexts
 from support.cases import each
-from support.secret_forms import APART, PLACES
+from support.forms_apart import APART
+from support.forms_in_slots import SLOTS
+from support.forms_told import TOLD
 
 REDACTOR = Redactor(LIBRARY_KEY)
 PASSWORDS = ("db_password", "admin_pwd", "smtp_pass", "keystore_passphrase")
@@ -56,7 +58,7 @@ def test_words_with_joints_beside_names_of_secrets() -> None:
         _only_the_value_goes(f"the password is {value}\n", value)
 
 
-TOLD = {
+IN_SENTENCES = {
     "variable": "I set DB_PASSWORD to {v} in the env.",
     "now": "the staging db password is now {v}",
     "aside": "ssh root@web1 (password: {v})",
@@ -70,10 +72,10 @@ TOLD = {
 }
 
 
-@each("form", TOLD)
+@each("form", IN_SENTENCES)
 def test_told_in_words(form: str) -> None:
     for value in ("Sommer2031!", "Zebra-Crossing42", "Winter.Heron.34"):
-        _only_the_value_goes(TOLD[form].replace("{v}", value), value)
+        _only_the_value_goes(IN_SENTENCES[form].replace("{v}", value), value)
 
 
 def test_sign_of_equality_in_a_random_value() -> None:
@@ -155,6 +157,9 @@ def test_here_within_a_password() -> None:
     _only_the_value_goes("password = Winter_Is_Here9\n", "Winter_Is_Here9")
     for text in ("password = put-it-here\n", "api_key: KEY_GOES_HERE\n", "password=<secret_here>\n"):
         assert REDACTOR.redact(text).text == text
+
+
+PLACES = SLOTS | TOLD
 
 
 @each("form", PLACES)

@@ -16,15 +16,9 @@ import re2
 
 from penumbra.redaction import placeholder
 from penumbra.redaction.finders.containers import contained
-from penumbra.redaction.finders.forms import (
-    LOOK,
-    Value,
-    changed_value,
-    flag_value,
-    tagged_value,
-    values_after,
-)
+from penumbra.redaction.finders.forms import changed_value, flag_value, tagged_value, values_after
 from penumbra.redaction.finders.typed_passwords import typed
+from penumbra.redaction.finders.value_reading import LOOK, Value
 from penumbra.redaction.judgement import is_secret, is_unmistakable
 from penumbra.redaction.names import Name, Names, Strength
 from penumbra.redaction.span import Rank, Span
@@ -34,7 +28,8 @@ _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
 _OPTIONS.max_mem = 64 << 20
 
-_OTHER_SCRIPTS = "|".join(Names().spelt_in_other_letters())
+_NAMES_SAID = Names()
+_OTHER_SCRIPTS = "|".join(_NAMES_SAID.spelt_in_other_letters())
 _STEM = (
     r"(?:(?:pa?ss?w(?:or[dt]|r?d)s?|passw|pwrd|passphrase|passcode|pwd|secrets?|credentials?|creds"
     r"|kennwort|contrasena|wachtwoord|adgangskode|motdepasse|mot de passe"
@@ -112,8 +107,14 @@ _SHA1 = re.compile(rb"[0-9a-f]{40}")
 _LONGEST_SLOGAN = 80
 _USER_REACH = 160
 """Bytes in front of a password in which its user may stand."""
+_NAMED_AGAIN = re.compile(rb"[(\[{]{0,4}([A-Za-z_][\w.-]{1,40})[=:]")
+_USER_OF_LOGIN = re.compile(rb"([a-z][a-z0-9_]{2,31})[:/]")
+_LEAST_PASSWORD = 6
 _OPTION = re.compile(r"[a-z_]+:|--?[a-z]|.*passw", re.IGNORECASE)
 """What a list beside `password` may hold that is none: `min:8`, `--stdin`, `password_confirmation`."""
+_LINE_NUMBER = re.compile(rb"[:-][0-9]{1,6}[:-](?=[^\s:-])")
+_LONGEST_PATH = 120
+_PATH_CHARACTERS = _NAME_CHARACTERS + b"/"
 _DASHES = re.compile(rb"--?[A-Za-z0-9.-]{2,60}")
 
 
@@ -152,7 +153,7 @@ class Assignments:
     """Finds values beside telling names."""
 
     def __init__(self) -> None:
-        self._names = Names()
+        self._names = _NAMES_SAID
         # A name is cut where it gets long, so that what is remembered is bounded.
         self._said = lru_cache(8_192)(self._ask)
 
@@ -258,6 +259,8 @@ def _values(
             or _is_content_key(data, start, end, value)
         ):
             span = None  # Harmless, whatever it looks like.
+        if span and name.label == "auth":
+            span = _behind_user(data, span)
         if span:
             yield span
         changed = changed_value(data, value)
@@ -273,7 +276,8 @@ def _telling_names(data: bytes, low: bytes) -> Iterator[tuple[int, int]]:
     while match:
         found, stop = match.span()
         start, end = _name(data, found)
-        if not start or data[start - 1] not in b":/" or not _is_other_name(data, start):
+        other = start and data[start - 1] in b":/" and _is_other_name(data, start)
+        if not other and not _is_file(data, start, end):
             yield start, end
         # What follows a name may be the next name; but what took long to match is not read twice.
         match = _NAMES.search(low, max(end, found + 1) if stop < end + 256 else stop)
@@ -286,6 +290,14 @@ def _is_other_name(data: bytes, start: int) -> bool:
     return data[start - 9 : start] == b"checksum/"
 
 
+def _is_file(data: bytes, start: int, end: int) -> bool:
+    """Whether the name is of the file that a line is of, as `grep` puts it in front: `.pgpass:3:`."""
+    if not _LINE_NUMBER.match(data, end):
+        return False
+    before = data[max(0, start - _LONGEST_PATH) : start].rstrip(_PATH_CHARACTERS)
+    return not before or before[-1:] in b"\n\"'"
+
+
 def _is_option(data: bytes, at: int) -> bool:
     return at == 0 or data[at - 1] in b" \t\n\"'[,="
 
@@ -296,6 +308,12 @@ def _says_passed(data: bytes, start: int, end: int, value: Value) -> bool:
         return False
     if data[start:end] == b"PASS" and data[end : end + 1] == b":":
         return bool(_TEST_NAME.match(data, value.start))
+    if (
+        data[start - 3 : start] == b"to "
+        or data[start:end] == b"Pass"
+        or data[value.start - 1 : value.start] == b"`"
+    ):
+        return value.style in (Style.SPACED, Style.APART)
     if value.style is Style.PROSE and _SLUG.fullmatch(data, value.start, value.end):
         return True
     return value.style is Style.SPACED and _WORD_BEFORE.search(data, max(0, start - 24), start) is not None
@@ -305,7 +323,7 @@ def _repeats(data: bytes, value: Value, written: str) -> bool:
     """Whether the value says words of its name again, or its user's name, as what is set up for tests does:
     `POSTGRES_PASSWORD=postgres`, `LOCAL_PROXY_KEY=local-proxy`. It tells nothing that they do not."""
     text = data[value.start : value.end]
-    name = written.lower().encode()
+    name = _JOINTS.sub(b"", written.lower().encode())
     words = _JOINTS.split(text[:_LONGEST_SLOGAN].lower())
     own = [len(word) > 3 and word.isalpha() and word in name for word in words]
     if len(words) > 2 and (sum(own) > 1 or (own[0] and all(word.isalpha() for word in words))):
@@ -341,7 +359,7 @@ def _is_content_key(data: bytes, start: int, end: int, value: Value) -> bool:
 
 
 def _judged(data: bytes, value: Value, name: Name, strength: Strength, rests: _Rests) -> Span | None:
-    if strength is Strength.NONE:
+    if strength is Strength.NONE or (value.style is not Style.QUOTED and _is_named_again(data, value)):
         return None
     text = data[value.start : value.end].decode("utf-8", "replace")
     if not is_secret(text[:256], strength, value.style):
@@ -351,6 +369,20 @@ def _judged(data: bytes, value: Value, name: Name, strength: Strength, rests: _R
         end = rests.end(end)
     sure = strength > Strength.WEAK and is_unmistakable(text, strength)
     return Span(value.start, end, name.label, f"name-{name.label}", Rank.GENERIC, sure, value.bare)
+
+
+def _is_named_again(data: bytes, value: Value) -> bool:
+    """Whether the value begins with a name that has a value of its own: `--root-password password:…`."""
+    named = _NAMED_AGAIN.match(data, value.start, value.end)
+    return named is not None and _NAMES_SAID.judge(named[1].decode("ascii")).strength is Strength.PASSWORD
+
+
+def _behind_user(data: bytes, span: Span) -> Span:
+    """The span without the user in front of the password: `NEO4J_AUTH=neo4j/…`."""
+    user = _USER_OF_LOGIN.match(data, span.start, span.end)
+    if user is None or span.end - user.end() < _LEAST_PASSWORD or is_opaque(user[1].decode("ascii"), 5):
+        return span
+    return span.at(user.end(), span.end)
 
 
 def _judged_member(data: bytes, value: Value, name: Name, plural: bool) -> Span | None:

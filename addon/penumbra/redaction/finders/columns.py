@@ -77,9 +77,10 @@ _RULE = re.compile(rb"(?:[-+|=: ]|\xe2[\x94\x95][\x80-\xbf]|\\{1,31}u25[0-9a-f]{
 _STRING_END = re.compile(rb"\\{0,31}\"(?:[}\]]|, ?\\{0,31}\"\w{1,60}\\{0,31}\" ?:)")
 """The end of a string of JSON that a table is the last of."""
 _BLANKS = re.compile(rb" {2,}")
+_COMMA = re.compile(rb",")
 _DELIMITERS = (
     re.compile(_BAR),
-    re.compile(rb","),
+    _COMMA,
     re.compile(rb"\t|\\{1,31}t"),
     re.compile(rb";"),
     _BLANKS,
@@ -153,6 +154,9 @@ def _head(
 ) -> tuple[int, dict[int, tuple[Strength, str]]] | None:
     """How many cells a head has, and which of its columns hold secrets; None if it is no head."""
     cells = _cells(data, start, end, delimiter)
+    first, last = cells[-1] if cells else (start, end)
+    if data[start : start + 1] in (b" ", b"\t") and delimiter is _COMMA and not data[first:last].strip():
+        return None  # A list of a program that goes on in the next line.
     named = 0
     telling: dict[int, tuple[Strength, str]] = {}
     for number, (first, last) in enumerate(cells):
@@ -238,6 +242,8 @@ def _cell(data: bytes, cell: tuple[int, int], strength: Strength, label: str) ->
 
 
 def _is_secret(text: str, strength: Strength) -> bool:
+    if text.rstrip(":,;{")[-1:] == ")" and "(" not in text:
+        return False  # What ends a call of a program.
     # Of letters alone, a cell says of a password what a form does: `required`.
     style = Style.CONFIG if text.isalpha() or strength is Strength.STRONG else Style.QUOTED
     return is_secret(text, strength, style)

@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 
-from penumbra.redaction.finders.forms import LEAD, QUOTE, Value, read
+from penumbra.redaction.finders.forms import LEAD
+from penumbra.redaction.finders.value_reading import QUOTE, Value, read
 from penumbra.redaction.values import Style
 
 _MOST = 200

@@ -8,13 +8,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from penumbra.redaction import fronts
-from penumbra.redaction.finders.nested_strings import end_of_string
+from penumbra.redaction.finders.value_reading import (
+    LOOK,
+    QUOTE,
+    RUN_CODE,
+    RUN_CSV,
+    RUN_DEFAULT,
+    RUN_ELEMENT,
+    RUN_LIST,
+    RUN_ODD,
+    RUN_QUERY,
+    Value,
+    read,
+)
+from penumbra.redaction.program_names import is_program_name
+from penumbra.redaction.value_ends import QUOTE_ENTITY
 from penumbra.redaction.values import Style, is_crossed
 
-QUOTE = rb"(?:\\{0,31}[\"'`])"
 _BREAK = (
     rb"(?>(?:\n|\\{1,31}n)(?:" + fronts.SAYING + rb"|[\w./-]{1,80}:[0-9]{1,7}[:-])"
     rb"|\s|\\{1,31}[nrt]|[0-9:|+>-]|\xe2\x86\x92|\x1b\[[0-9;]{0,8}m)"
@@ -67,6 +79,10 @@ _ARGUMENT = re.compile(
 )
 _PAIR_BEGINS = re.compile(rb"\([ \t]{0,4}[bru]?" + QUOTE + rb"[-\w./]{0,30}\Z")
 _LIST_GOES_ON = re.compile(QUOTE + rb"[ \t]{0,4},")
+_LIST_BEGAN = re.compile(
+    rb"[=(][ \t]{0,4}[\[(]" + QUOTE + rb"\w{1,40}" + QUOTE + rb",[ \t]{0,4}" + QUOTE + rb"\Z"
+)
+_IS_LAST = re.compile(QUOTE + rb"\s{0,4}[\])]")
 _NAMES_NEXT = re.compile(QUOTE + rb"\s{0,4}(?::|=>)")
 _ATTRIBUTE = re.compile(QUOTE + rb"[ \t]{0,4}(?:value|content|data-value)=(" + QUOTE + rb")")
 _CSV = re.compile(rb",( {0,2})(?:<<)?(" + QUOTE + rb")?")
@@ -134,51 +150,24 @@ _FLAG = re.compile(
     + QUOTE
     + rb")?"
 )
+_SOURCE = re.compile(rb"(?:locked:)?pass(?:word)?:")
 _CHANGED = re.compile(QUOTE + rb"?[ \t]{1,4}(?:->|\xe2\x86\x92)[ \t]{1,4}(" + QUOTE + rb")")
 """From the value that was to the one that is: `token: "old" -> "new"`."""
-_QUOTE_ENTITY = re.compile(rb"&(?:#x27|#39|#34|quot|apos);")
 _MARKED_UP = re.compile(rb"<(?:code|b|tt|kbd|samp|span|strong|em|i)(?: [^<>]{0,60})?>")
 _SMART = (b"\xe2\x80\x9c", b"\xe2\x80\x98")
 
-LOOK = 512
-"""Characters of a value that are read before it is judged."""
-_RUN = re.compile(rb"[^\s\"'`<>\\\x1b\x00]{1,512}")
-_RUN_ODD = re.compile(rb"[^\s\"'`\\\x1b\x00]{1,512}")
-_RUN_CODE = re.compile(rb"[^\s\"'`<>\\\x1b\x00,;&|(){}\[\]]{1,512}")
-_RUN_QUERY = re.compile(rb"[^\s\"'`<>\\\x1b\x00&#,;)]{1,512}")
-_NO_FRAGMENT = re.compile(rb"#[^\s\"'`<>\\\x1b\x00&#,;)=]{1,64}(?=&(?:amp;)?[A-Za-z][\w.-]{0,40}=)")
-"""A fragment ends an address: where a parameter follows, it is still the value of the one before."""
-_RUN_LIST = re.compile(rb"[^\s\"'`<>\\\x1b\x00&,;)]{1,512}")
-_RUN_ELEMENT = re.compile(rb"[^\s<>\\\x1b\x00\"']{1,512}")
-_RUN_DEFAULT = re.compile(rb"[^\s\"'`<>\\\x1b\x00{}$]{1,512}")
-_RUN_CSV = re.compile(rb"[^\s\"'`<>\\\x1b\x00,]{1,512}")
-_PERCENT_END = re.compile(
-    rb"%(?:25)?(?:26|0[aAdD]|22|20|29|3[bB]|2[cC]|5[dD]|7[dD])|&(?:amp|quot|apos|#39|#34|#x27);|\xe2\x80[\x99\x9d]|\xe3\x80[\x81\x82]|\xef\xbc[\x8c\x9b]"
-)
-"""What ends a value within its run: signs of an address, an entity, full-width commas and full stops."""
-_INSIDE = {q: re.compile(rb"(?:[^\"" + q + rb"\\\r\n]|\\[^\r\n]){0,512}") for q in (b'"', b"'", b"`")}
-_INSIDE_ESCAPED = re.compile(rb"(?:[^\\\"\r\n]|\\{1,31}u00(?:2[1346-9a-f]|3[c-e]|26))" + rb"{0,512}")
 _END_OF_LINE = re.compile(
     rb"[ \t]*(?:\r?\n|\Z|(?<=[ \t]);[ \t]|;(?:\r?\n|\\{1,31}[nr])|\\{1,31}[nr]"
     rb"|\x1b\[|\\{1,31}\"|\"(?:[}\]]|, ?\"|\Z)|#|//|</?[a-z]"
     rb"|[ \t]{1,60}(?:\||\*|\xe2\x94[\x82\x83]|\xe2\x95\x91)[ \t]*(?:\r?\n|\Z))"
 )
+_NO_FRAGMENT = re.compile(rb"#[^\s\"'`<>\\\x1b\x00&#,;)=]{1,64}(?=&(?:amp;)?[A-Za-z][\w.-]{0,40}=)")
+"""A fragment ends an address: where a parameter follows, it is still the value of the one before."""
 _NUMBER = re.compile(rb"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,4})?(?=[\s,}\]]|\\|\Z)")
 _UPPER = re.compile(rb"[A-Z][A-Z0-9_]*\Z")
 _QUOTES = (b'"', b"'", b"`")
-_BRACKETS = {ord(")"): b"(", ord("]"): b"[", ord("}"): b"{"}
-_TRIM = b".,;:"
+_CLOSING = {ord("("): b")", ord("["): b"]", ord("{"): b"}"}
 _QUERY = (b"?", b"&")
-
-
-class Value(NamedTuple):
-    """Where a value stands and how it is written."""
-
-    start: int
-    end: int
-    style: Style
-    bare: bytes = b""
-    """Quotes of the name of a bare JSON number; empty for all else."""
 
 
 def values_after(data: bytes, begin: int, end: int) -> Iterator[Value]:
@@ -217,9 +206,9 @@ def flag_value(data: bytes, end: int) -> Value | None:
     match = _FLAG.match(data, end)
     if match is None:
         return None
-    # OpenSSL is told where to take the password from: "-passin pass:value".
-    at = match.end() + 5 * data.startswith(b"pass:", match.end())
-    return read(data, at, match[1] or b"", Style.ENV)
+    # Some are told where to take the password from: "-passin pass:value", "--root-password password:value".
+    source = _SOURCE.match(data, match.end())
+    return read(data, source.end() if source else match.end(), match[1] or b"", Style.ENV)
 
 
 def _assigned(data: bytes, begin: int, end: int) -> Value | None:
@@ -243,7 +232,7 @@ def _assigned(data: bytes, begin: int, end: int) -> Value | None:
     if operator == b"<<<":
         return read(data, match.end(), b"", Style.ENV)
     if marked := _MARKED_UP.match(data, match.end()):
-        return read(data, marked.end(), b"", Style.CONFIG, _RUN_ELEMENT)
+        return read(data, marked.end(), b"", Style.CONFIG, RUN_ELEMENT)
     nested = _NESTED.match(data, end)
     if nested:
         return read(data, nested.end(), nested[1], Style.QUOTED)
@@ -256,20 +245,13 @@ def _assigned(data: bytes, begin: int, end: int) -> Value | None:
     if block:
         return read(data, block.end(), b"", Style.CONFIG)
     if operator in (b":-", b":=") and data[begin - 1 : begin] == b"{":
-        return read(data, match.end(), b"", Style.ENV, _RUN_DEFAULT)
+        return read(data, match.end(), b"", Style.ENV, RUN_DEFAULT)
     if operator in (b":-", b"<-", b"<<-"):
         return None
     tag = _YAML_TAG.match(data, match.end()) if operator == b":" else None
     if tag:
         return read(data, tag.end(), tag[1] or b"", Style.QUOTED if tag[1] else Style.CONFIG)
     return _loose(data, begin, match.end(), close, operator)
-
-
-def _between_entities(data: bytes, opener: re.Match[bytes]) -> Value | None:
-    """`&quot;value&quot;`: what a page shows between quotes."""
-    stop = data.find(opener[0], opener.end(), opener.end() + LOOK)
-    inside = b"\n" not in data[opener.end() : stop]
-    return Value(opener.end(), stop, Style.QUOTED) if stop > opener.end() and inside else None
 
 
 def _is_empty(data: bytes, begin: int, close: bytes, gap: bytes, opener: bytes) -> bool:
@@ -289,7 +271,7 @@ def _loose(data: bytes, begin: int, at: int, close: bytes, operator: bytes) -> V
     if data[value.start] in b"[{(<":
         return None
     if is_crossed(data[value.start : value.end].decode("utf-8", "replace")):
-        return read(data, at, b"", Style.QUOTED, _RUN_ODD)
+        return read(data, at, b"", Style.QUOTED, RUN_ODD)
     number = _NUMBER.match(data, value.start)
     if number and close[-1:] in (b'"', b"'"):
         return Value(value.start, number.end(), Style.QUOTED, _last_quote(close))
@@ -299,7 +281,7 @@ def _loose(data: bytes, begin: int, at: int, close: bytes, operator: bytes) -> V
         printed = _printed(data, begin, value)
         if printed:
             return printed
-    short = read(data, at, b"", Style.CODE, _RUN_CODE)
+    short = read(data, at, b"", Style.CODE, RUN_CODE)
     if short and short.end == value.end and data[short.end : short.end + 1] == b" " and operator == b":":
         return Value(short.start, short.end, Style.CODE)
     if short and operator == b":" and data[short.end : short.end + 1] == b")" and _is_aside(data, begin):
@@ -339,16 +321,19 @@ def _ends_line(data: bytes, begin: int, at: int) -> bool:
 def _tight(data: bytes, begin: int, end: int, at: int) -> Value | None:
     """`NAME=value` without spaces and quotes: where it ends depends on what it stands in."""
     if data[begin - 1 : begin] in _QUERY or data[begin - 3 : begin] in (b"%3F", b"%26", b"%3f"):
-        value = read(data, at, b"", Style.ENV, _RUN_QUERY)
+        value = read(data, at, b"", Style.ENV, RUN_QUERY)
         goes_on = _NO_FRAGMENT.match(data, value.end) if value else None
         return value._replace(end=goes_on.end()) if value and goes_on else value
     if _UPPER.match(data[begin:end]) or data[begin : begin + 2] == b"--":
         return read(data, at, b"", Style.ENV)
-    value = read(data, at, b"", Style.ENV, _RUN_LIST)
+    at += data[at : at + 1] == b"("
+    value = read(data, at, b"", Style.ENV, RUN_LIST)
+    if value and is_program_name(data[value.start : value.end].decode("utf-8", "replace")):
+        return value._replace(style=Style.CODE)
     if value and data[value.end : value.end + 1] == b"," and (printed := _in_braces(data, begin, value)):
         return printed
     if value and data[value.end : value.end + 1] in (b")", b",", b":"):
-        return read(data, at, b"", Style.CODE, _RUN_CODE)
+        return read(data, at, b"", Style.CODE, RUN_CODE)
     return value
 
 
@@ -375,10 +360,10 @@ def tagged_value(data: bytes, begin: int, end: int) -> Value | None:
     if match[1]:
         stop = data.find(b"]]>", match.end(), match.end() + LOOK)
         return Value(match.end(), stop, Style.QUOTED) if stop > match.end() else None
-    run = _RUN_ELEMENT.match(data, match.end())
+    run = RUN_ELEMENT.match(data, match.end())
     if run is None or not data[run.end() : run.end() + 40].lstrip().startswith((b"</", b"<\\/")):
         return None
-    quote = _QUOTE_ENTITY.search(data, *run.span())
+    quote = QUOTE_ENTITY.search(data, *run.span())
     return Value(run.start(), quote.start() if quote else run.end(), Style.QUOTED)
 
 
@@ -386,15 +371,20 @@ def _argument(data: bytes, begin: int, end: int) -> Value | None:
     if match := _ATTRIBUTE.match(data, end):
         return _no_name(data, read(data, match.end(), match[1], Style.QUOTED))
     if match := _ARGUMENT.match(data, end):
-        value = _no_name(data, read(data, match.end(), match[1], Style.QUOTED))
+        # Between backticks, a list tells of things in a program.
+        style = Style.APART if match[1] == b"`" else Style.QUOTED
+        value = _no_name(data, read(data, match.end(), match[1], style))
         return value and value._replace(style=Style.LISTED) if _is_listed(data, begin, value) else value
     match = _CSV.match(data, end)
     if match and (match[2] or not match[1]):
-        style = Style.QUOTED if match[2] else Style.ENV if _UPPER.match(data[begin:end]) else Style.APART
-        return _no_name(data, read(data, match.end(), match[2] or b"", style, _RUN_CSV))
+        style = Style.ENV if _UPPER.match(data[begin:end]) else Style.APART
+        if match[2]:
+            # `hasattr(pwd, "getpwall")`: of a variable, a word is more likely to be a member than its value.
+            style = Style.QUOTED if style is Style.ENV or match.group()[-1:] == b"\\" else Style.LISTED
+        return _no_name(data, read(data, match.end(), match[2] or b"", style, RUN_CSV))
     match = _CALL.match(data, end)
     if match and (match[1] or not _KEYWORD.match(data, match.end())):
-        value = read(data, match.end(), match[1] or b"", Style.APART, _RUN_CODE)
+        value = read(data, match.end(), match[1] or b"", Style.APART, RUN_CODE)
         given = match[1] and (_is_given_to(data, begin, end) or _is_declared(data, begin))
         if value and given and _ONLY_ARGUMENT.match(data, value.end):
             return value._replace(style=Style.QUOTED)
@@ -406,7 +396,10 @@ def _is_listed(data: bytes, begin: int, value: Value | None) -> bool:
     """Whether name and value are members of a list and nothing else: `["user", "password", "name"]`."""
     if value is None or _PAIR_BEGINS.search(data, max(0, begin - 40), begin):
         return False
-    return _LIST_GOES_ON.match(data, value.end) is not None
+    return _LIST_GOES_ON.match(data, value.end) is not None or (
+        _IS_LAST.match(data, value.end) is not None
+        and _LIST_BEGAN.search(data, max(0, begin - 80), begin) is not None
+    )
 
 
 def _is_declared(data: bytes, begin: int) -> bool:
@@ -427,7 +420,10 @@ def _is_given_to(data: bytes, begin: int, end: int) -> bool:
 
 def _no_name(data: bytes, value: Value | None) -> Value | None:
     """None for what is a name itself: `"verdict":"pass","assertions":`."""
-    return None if value is None or _NAMES_NEXT.match(data, value.end) else value
+    if value is None or _NAMES_NEXT.match(data, value.end):
+        return None
+    # `passwd, is_authenticated=False`: an argument with its name.
+    return None if value.style is Style.APART and data[value.end : value.end + 1] == b"=" else value
 
 
 def _pair(data: bytes, begin: int, end: int) -> Value | None:
@@ -445,8 +441,8 @@ def _apart(data: bytes, begin: int, end: int) -> Value | None:
     if value is None:
         return None
     gap = match[1]
-    if gap.rstrip(b" ")[-1:] in (b":", b"=") and data[value.start] in b"[{(" and not match[2]:
-        return None  # A list, a map, a type.
+    if not match[2] and _begins_code(data, value, gap):
+        return None
     if data[value.start : value.start + 2] == b"--" and not match[2]:
         return None  # "pass --verbose" is advice.
     if data[begin - 1 : begin] == b"/":
@@ -467,31 +463,9 @@ def _apart(data: bytes, begin: int, end: int) -> Value | None:
     return Value(value.start, value.end, style)
 
 
-def read(data: bytes, at: int, opener: bytes, style: Style, run: re.Pattern[bytes] = _RUN) -> Value | None:
-    """The value that begins at `at`, behind the quotes `opener`; without quotes, it is a `run`."""
-    if not opener:
-        if entity := _QUOTE_ENTITY.match(data, at):
-            return _between_entities(data, entity)
-        match = run.match(data, at)
-        if match is None:
-            return None
-        cut = _PERCENT_END.search(data, at, match.end())
-        end = cut.start() if cut else match.end()
-        while end > at and (data[end - 1] in _TRIM or _is_stray(data, at, end)):
-            end -= 1
-        return Value(at, end, style) if end > at else None
-    inside = _INSIDE_ESCAPED if opener.startswith(b"\\") else _INSIDE[opener[-1:]]
-    match = inside.match(data, at)
-    end = match.end() if match else at
-    if opener[-1:] != b'"':
-        end = end_of_string(data, at, end, closed=data[end : end + 1] == opener[-1:])
-    if data[end : end + 2] == b'\\"':
-        # The backslashes in front belong to the quote.
-        end = at + len(data[at:end].rstrip(b"\\"))
-    return Value(at, end, style) if end > at else None
-
-
-def _is_stray(data: bytes, at: int, end: int) -> bool:
-    """Whether the last byte closes a bracket that was opened in front of the value."""
-    opening = _BRACKETS.get(data[end - 1])
-    return opening is not None and data.count(opening, at, end) < data.count(data[end - 1 : end], at, end)
+def _begins_code(data: bytes, value: Value, gap: bytes) -> bool:
+    """Whether the value begins with a bracket that it does not close, or is a list, a map or a type."""
+    closing = _CLOSING.get(data[value.start])
+    if closing is None:
+        return False
+    return gap.rstrip(b" ")[-1:] in (b":", b"=") or closing not in data[value.start : value.end]

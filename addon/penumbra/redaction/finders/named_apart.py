@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from penumbra import rules
-from penumbra.redaction.finders.forms import QUOTE, Value, read
+from penumbra.redaction.finders.value_reading import QUOTE, Value, read
 from penumbra.redaction.judgement import is_secret, is_unmistakable
 from penumbra.redaction.names import Name, Names, Strength
 from penumbra.redaction.span import Finder, Rank, Span

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import re2
 
 from penumbra import rules
+from penumbra.redaction.program_names import is_program_name
 from penumbra.redaction.span import Rank, Span
 from penumbra.redaction.values import entropy, is_placeholder, kinds
 
@@ -66,6 +67,8 @@ def prefixed_tokens(data: bytes) -> Iterator[Span]:
         start = low + len(data[low : start - 1].rstrip(_PREFIX_CHARACTERS))
         prefix = data[start : match.start()]
         if not _PREFIX.fullmatch(prefix) or data[start - 1 : start] in (b"/", b"+", b".", b"\\"):
+            continue
+        if is_program_name(match[1].decode("ascii")):
             continue
         if _END.match(data, end) or not _is_random(match[1], prefix.decode("ascii").lower()):
             continue

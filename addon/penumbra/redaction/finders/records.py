@@ -14,7 +14,7 @@ import re2
 
 from penumbra import rules
 from penumbra.redaction import fronts
-from penumbra.redaction.finders.forms import Value, read
+from penumbra.redaction.finders.value_reading import Value, read
 from penumbra.redaction.judgement import is_secret, is_unmistakable
 from penumbra.redaction.names import Name, Names, Strength
 from penumbra.redaction.span import Finder, Rank, Span

@@ -21,6 +21,7 @@ from penumbra.redaction.judgement import is_favourite, is_secret
 from penumbra.redaction.names import Strength
 from penumbra.redaction.rule import Allow, Rule, compile_pattern
 from penumbra.redaction.span import Rank, Span
+from penumbra.redaction.value_ends import before_bar, between_entities, unframed
 from penumbra.redaction.values import (
     Style,
     entropy,
@@ -64,6 +65,13 @@ _BEHIND_WRAP = 64
 _JOINTS = tuple(bytes((byte,)) for byte in b"_-")
 """What joins the parts of a token: what begins behind one is no token of its own."""
 _BLOB = re.compile(rb"[A-Za-z0-9+/]{24}")
+_ARMOUR_WIDTHS = (64, 76)
+_ARMOUR_REACH = 128
+_ARMOURED = re.compile(
+    rb"(?:-----|(?:[^A-Za-z0-9+/]|\\n)(?:[A-Za-z0-9+/]{64}|[A-Za-z0-9+/]{76}))"
+    rb"(?:\r?\n|\\{1,31}n)[ \t]{0,16}\Z"
+)
+"""What stands in front of a line of a certificate, or of mail: its beginning, or a line as wide."""
 _NEAR_HOST = re.compile(rb"@(?:127\.|\[::1\]|[A-Za-z0-9_-]{1,63}(?![A-Za-z0-9_.-]))")
 """This machine, or a name without a domain."""
 _LOGIN_WORDS = re.compile(
@@ -86,7 +94,7 @@ _FRONT = re.compile(fronts.FILE)
 _IDENTIFIER = re.compile("[a-z0-9]+(?:[_-]+[a-z0-9]+)+")
 _JOINT = re.compile("[_-]+")
 _WORDS_OF_IDENTIFIER = 3
-_QUOTE_ENTITY = re.compile(rb"&(?:#x27|#39|#34|quot|apos);")
+_QUOTES = (b'"', b"'", b"`")
 _BRACKETS = {b"}": b"{", b"]": b"[", b")": b"("}
 _LINE_REACH = 300
 """Bytes in front of a value in which its line may open a bracket."""
@@ -308,7 +316,9 @@ def begins_word(data: bytes, start: int) -> bool:
 def _accept(rule: Rule, data: bytes, match: re.Match[bytes]) -> Span | None:
     start, end = _place(rule, match)
     if rule.group and rule.value:
-        start, end = _between_entities(data, start, end)
+        start, end = unframed(data, *between_entities(data, start, end))
+        if data[start - 1 : start] not in _QUOTES:
+            end = before_bar(data, start, end)
     while end > start and data[end - 1] in _STOPS:
         end -= 1
     if rule.value and _closes_earlier(data, start, end):
@@ -328,16 +338,6 @@ def _accept(rule: Rule, data: bytes, match: re.Match[bytes]) -> Span | None:
     if rule.allows and any(_is_allowed(allow, data, match, start, end) for allow in rule.allows):
         return None
     return Span(start, end, rule.label, rule.id, rule.rank, rule.sure)
-
-
-def _between_entities(data: bytes, start: int, end: int) -> tuple[int, int]:
-    """What stands between the quotes that a page writes as `&quot;`: they are none of the value."""
-    opener = _QUOTE_ENTITY.match(data, start, end)
-    if opener is None:
-        return start, end
-    # The semicolon of the last one may be no part of what the rule has matched.
-    stop = data.find(opener[0][:-1], opener.end(), end)
-    return opener.end(), stop if stop >= 0 else end
 
 
 def _closes_earlier(data: bytes, start: int, end: int) -> bool:
@@ -401,7 +401,10 @@ def _is_allowed(allow: Allow, data: bytes, match: re.Match[bytes], start: int, e
 
 
 def _is_in_blob(data: bytes, start: int, end: int) -> bool:
-    """A stretch of base64 that happens to look like a token."""
+    """A stretch of base64 that happens to look like a token: a line of a certificate, or part of one."""
+    start += data[start - 1 : start + 1] == b"\\n"  # An escaped end of a line.
+    if end - start in _ARMOUR_WIDTHS and _ARMOURED.search(data, max(0, start - _ARMOUR_REACH), start):
+        return True
     if data[start - 1 : start] not in (b"/", b"+") or any(sign in data[start:end] for sign in b"_-.:"):
         return False
     return bool(_BLOB.match(data, max(0, start - 24), start))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from penumbra.redaction.finders.forms import Value
+from penumbra.redaction.finders.value_reading import Value
 from penumbra.redaction.values import Style
 
 _BEGINS = (b"", b" ", b"\n", b"n", b"\\", b'"')

@@ -1,0 +1,76 @@
+"""What programs call their things: `ComponentFactoryResolver2`, `getpwnam_r_v2`, `ed25519.PrivateKey`.
+
+Such a name may be as long, and have as many kinds of characters, as a password has. What tells them apart is
+of which words it is made: those that programmers use, and numbers as versions and widths are.
+"""
+
+from __future__ import annotations
+
+import re
+
+from penumbra import rules
+from penumbra.short_texts import remembered
+
+_WORDS = frozenset(rules.load("secrets/words/values.yaml")["program_words"].split())
+_IDENTIFIER = re.compile(r"[&*$]{0,2}[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)*(?:\[\])?$")
+_SCREAMED = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$")
+_JOINT = re.compile(r"[_.:>-]+")
+_HUMP = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
+_FIGURES = re.compile(r"[0-9]{2,}$")
+_WIDTHS = frozenset(("16", "32", "64", "128", "256", "512", "1024", "2048"))
+"""What ends the name of a type, or of a size: a person ends a password with other figures."""
+_LEAST_WORD = 4
+_SHARE = 0.3
+"""How many of the letters of a name are of words that programs use, at least."""
+_VERSION = re.compile(r"v?[0-9]{1,2}$")
+_INDEXED = re.compile(r"[A-Za-z_]\w*,[0-9]{1,6}[uUlL]{0,3}$")
+"""A member of a list that a macro begins: `OBJ_X509,35L`."""
+
+
+@remembered(2_048)
+def is_program_name(value: str) -> bool:
+    """Whether it is an identifier with words of programs in it, or one with a part such as no word has.
+
+    One word alone is none: it may be anything.
+    """
+    value = value[:256].rstrip("!?;")
+    if _INDEXED.match(value) and "_" in value:
+        return True
+    if not _IDENTIFIER.match(value) or _ends_as_chosen(value):
+        return False
+    parts = [part for part in _JOINT.split(value.strip("&*[]_$")) if part]
+    if _SCREAMED.match(value):
+        return sum(part.isalpha() and len(part) > 2 for part in parts) > 1 and any(
+            part.lower() in _WORDS for part in parts
+        )
+    humps = [hump.lower() for part in parts for hump in _HUMP.findall(part)]
+    words = [hump for hump in humps if hump.isalpha()]
+    if len(humps) < 2:
+        return False
+    if _is_versioned(parts):
+        return True
+    if len(words) < 2:
+        return False
+    known = sum(len(word) for word in words if len(word) >= _LEAST_WORD and _is_of_programs(word))
+    return known >= _SHARE * sum(map(len, words))
+
+
+def _ends_as_chosen(value: str) -> bool:
+    figures = _FIGURES.search(value)
+    return figures is not None and figures[0] not in _WIDTHS
+
+
+def _is_versioned(parts: list[str]) -> bool:
+    """`getpwnam_r`, `size_t`, `create_user_v2`: words in small letters, a single letter or a version between
+    joints behind them."""
+    if len(parts) < 2 or not (parts[0].isalpha() and parts[0].islower() and len(parts[0]) > 2):
+        return False
+    short = [part for part in parts[1:] if len(part) == 1 or (part[0] == "v" and _VERSION.match(part))]
+    rest = [part for part in parts[1:] if part not in short and not part.isdigit()]
+    return any(part.isalnum() and not part.isdigit() for part in short) and all(
+        part.isalnum() and part.islower() for part in rest
+    )
+
+
+def _is_of_programs(word: str) -> bool:
+    return word in _WORDS or (word[-1] == "s" and word[:-1] in _WORDS)
