@@ -3,14 +3,19 @@ then what does not fit gets smaller, and last a request for a summary is bounded
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
-from penumbra.conversation import budget, summary_limit, superseded_arguments, superseded_plan
+from penumbra.conversation import budget, summary_limit, superseded_arguments, superseded_plan, workers
 from penumbra.conversation.decide import Inputs
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Head, Plan, Request, Rewritten
 from penumbra.conversation.rewrite import rewrite
-from penumbra.store.conversations import ConversationState
+from penumbra.store.conversations import ConversationState, LearnedLimits
+from penumbra.store.decisions import Decision
+
+_PAUSE_SECONDS = 240.0
+"""From about then on a provider's cache may be cold, and what was sent may get another form."""
 
 
 def keys(request: Request, state: ConversationState) -> dict[bytes, None]:
@@ -25,6 +30,17 @@ def keys(request: Request, state: ConversationState) -> dict[bytes, None]:
 def edits_arguments(request: Request, state: ConversationState) -> bool:
     """Whether arguments of calls may have another form than they came in."""
     return request.settings.tool_compaction.arguments or state.limits.arguments
+
+
+def is_heavy(request: Request, past: Mapping[bytes, Decision], state: ConversationState) -> bool:
+    """Whether it takes long to decide about a request, of whose texts `past` is decided: where much is new,
+    and where what was decided may be decided anew, after a refusal or a pause."""
+    size, most = len(request.document.data), request.settings.offload_bytes
+    if state.limits != LearnedLimits() or (state.idle or 0.0) > _PAUSE_SECONDS:
+        return size > most
+    texts = [len(item.text) for item in request.items if item.key not in past]
+    others = [len(memoryview(other.value)) for other in request.searched if other.key not in past]
+    return workers.is_heavy(sum(texts) + sum(others), size, most)
 
 
 def compose(

@@ -83,6 +83,8 @@ class _Known(NamedTuple):
     past: dict[bytes, Decision]
     """What was decided about them."""
     redact: Redact
+    is_heavy: bool
+    """What has to be decided takes long."""
 
 
 class _Works(Protocol):
@@ -188,7 +190,7 @@ class Engine:
         body. Raises RedactionError.
         """
         redact = await self.rules.redact(settings.redaction_failure)
-        changed = await self._work(callers.whose_turn(incoming), True, partial(change, redact))
+        changed = await self._work_for(incoming, True, partial(change, redact))
         if changed is None:
             return None
         if isinstance(changed, bytes):
@@ -276,7 +278,7 @@ class Engine:
     ) -> Accepted | _Unsettled | None:
         """`whole`: what is decided can be remembered."""
         settings = settings if whole else settings.recomputable()
-        arrived = await self._reader.arrived(incoming, settings, self._work)
+        arrived = await self._reader.arrived(incoming, settings, self._work_for)
         if arrived is None:
             return None
         known = await self._known(incoming, arrived)
@@ -285,7 +287,8 @@ class Engine:
         limits = known.state.limits if retry is None else known.state.limits.learned(retry.limits)
         betas = self._without_unbound(incoming, known.request, prepared) if limits.drop else ""
         inputs = await self._inputs(incoming, known, prepared, whole=whole)
-        rewritten, line = await self._works(incoming, settings)(
+        works = self._works(incoming, known.is_heavy)
+        rewritten, line = await works(
             partial(compose.compose, inputs, known.state, retry, self._line_indexes, incoming.head)
         )
         if waits and prepared is not None:
@@ -295,13 +298,13 @@ class Engine:
         if incoming.api.kind != "messages":
             return accepted
         if prepared is not None:
-            prepared = await self._behind(incoming, inputs, rewritten, prepared)
+            prepared = await self._behind(works, inputs, rewritten, prepared)
         state, past = known.state, inputs.past
         if not await self._record(accepted, state, past, prepared, retry, waits=waits, whole=whole):
             return _UNSETTLED
         if prepared is None:
             return accepted
-        return self._watched(accepted, prepared, known.redact, self._works(incoming))
+        return self._watched(accepted, prepared, known.redact, self._works(incoming, begun=False))
 
     async def _record(
         self,
@@ -354,7 +357,8 @@ class Engine:
         if self._stores.is_recent and state.idle is None:
             # Most conversations have had the injected tool from their first request on.
             request = replace(request, settings=replace(request.settings, adopt="compress"))
-        return _Known(request, caller, conversation, state, keys, past, redact)
+        heavy = compose.is_heavy(request, past, state)
+        return _Known(request, caller, conversation, state, keys, past, redact, heavy)
 
     async def _terms(self, incoming: Incoming, known: _Known) -> tuple[Terms | None, bool]:
         """On what terms the request may have the injected tool, and whether it has none yet because its
@@ -362,7 +366,7 @@ class Engine:
         request, state, past = known.request, known.state, known.past
         waits = late_declaration.may_wait(incoming, request, state)
         due = partial(late_declaration.is_due, request, state, past, known.redact)
-        is_due = waits and await self._works(incoming, request.settings)(due)
+        is_due = waits and await self._works(incoming, known.is_heavy)(due)
         return injected_tool.terms(incoming, request, state, past, waits=waits, is_due=is_due), waits
 
     async def _inputs(
@@ -373,7 +377,7 @@ class Engine:
         held = held_results.before(request, prepared)
         references, show = prepared.references if prepared else None, await self.rules.show()
         external = await self._compressors.forms(
-            incoming, request, past, redact, references, self._works(incoming), show
+            incoming, request, past, redact, references, self._works(incoming, begun=False), show
         )
         if external:
             # While they were waited for, another request may have decided.
@@ -406,7 +410,7 @@ class Engine:
         )
 
     async def _behind(
-        self, incoming: Incoming, inputs: Inputs, rewritten: Rewritten, prepared: Prepared
+        self, works: _Works, inputs: Inputs, rewritten: Rewritten, prepared: Prepared
     ) -> Prepared:
         """With the results that the provider has when it has answered, where it keeps the history."""
         if not prepared.threaded:
@@ -422,9 +426,7 @@ class Engine:
             inputs.show,
             remembered,
         )
-        return replace(
-            prepared, held=await self._works(incoming, inputs.request.settings)(behind), show=inputs.show
-        )
+        return replace(prepared, held=await works(behind), show=inputs.show)
 
     async def _prepare(
         self,
@@ -461,16 +463,19 @@ class Engine:
         heavy = len(text) > self.settings.offload_bytes
         return (await self._work(_OURS, heavy, lambda: redact(text, ""))).text
 
-    def _works(self, incoming: Incoming, settings: Settings | None = None) -> _Works:
-        """Does the work of a request that has begun, away from the event loop where its body is heavy.
-        Without `settings`: always away, as if it had not begun."""
-        heavy = settings is None or len(incoming.body) > settings.offload_bytes
-        caller, begun = callers.whose_turn(incoming), settings is not None
+    def _works(self, incoming: Incoming, heavy: bool = True, *, begun: bool = True) -> _Works:
+        """Does work for a request, away from the event loop where it is heavy. Not `begun`: as if it had not
+        had its turn."""
 
         async def do(work: Callable[[], T]) -> T:
-            return await self._work(caller, heavy, work, begun=begun)
+            return await self._work_for(incoming, heavy, work, begun=begun)
 
         return do
+
+    async def _work_for(
+        self, incoming: Incoming, heavy: bool, work: Callable[[], T], *, begun: bool = False
+    ) -> T:
+        return await self._work(callers.whose_turn(incoming), heavy, work, begun=begun) if heavy else work()
 
     async def _work(
         self, caller: workers.Caller, heavy: bool, work: Callable[[], T], *, begun: bool = False

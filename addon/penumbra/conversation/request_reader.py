@@ -23,17 +23,18 @@ from penumbra.store.stores import Stores
 from penumbra.store.tool_calls import ToolCallCache
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson
-from penumbra.wire.value_memory import ValueMemory
+from penumbra.wire.parsed_text import known_beginning
+from penumbra.wire.value_memory import Known, ValueMemory
 
 T = TypeVar("T")
-_LONG = 100_000
+_LONG = 30_000
 """Bytes of a body, from which on it pays to look for what is known of it before it is read."""
 
 
 class Work(Protocol):
     """Does a caller's work, away from the event loop where it is heavy."""
 
-    async def __call__(self, caller: workers.Caller, heavy: bool, work: Callable[[], T], /) -> T: ...
+    async def __call__(self, incoming: Incoming, heavy: bool, work: Callable[[], T], /) -> T: ...
 
 
 class Arrived(NamedTuple):
@@ -66,24 +67,29 @@ class RequestReader:
     async def arrived(self, incoming: Incoming, settings: Settings, work: Work) -> Arrived | None:
         """The request in a body; None: it is no request of its API. Raises OverrideError, RedactionError,
         ThreadRefused."""
-        turn = callers.whose_turn(incoming)
-        heavy = len(incoming.body) > settings.offload_bytes
-        came = await work(turn, heavy, partial(self._read, incoming, settings))
+        size = len(incoming.body)
+        scope = identity.scope(self._key, incoming.host, incoming.peer, incoming.headers, incoming.query)
+        known = self._known(incoming.body, scope)
+        new = size if known is None else size - (known.end - known.start)
+        heavy = workers.is_heavy(new, size, settings.offload_bytes)
+        came = await work(incoming, heavy, partial(self._read, incoming, settings, scope, known))
         if came is None:
             return None
         redact = await self._rules.redact(settings.redaction_failure)
         request = await self._in_its_arm(incoming, came, work)
         if await self._restored.conceal(incoming, request):
-            is_large = len(incoming.body) > request.settings.offload_bytes
-            request = await work(turn, is_large, partial(read.again, request))
+            is_large = size > request.settings.offload_bytes
+            request = await work(incoming, is_large, partial(read.again, request))
         hidden: Mapping[str, int] = {}
         if request.settings.redact_scope == "all" and request.settings.redact_secrets:
-            request, hidden = await work(turn, heavy, partial(self._redact_outside, request, redact))
+            request, hidden = await work(incoming, heavy, partial(self._redact_outside, request, redact))
         return Arrived(await self._with_calls(request), redact, hidden)
 
-    def _read(self, incoming: Incoming, settings: Settings) -> Request | None:
+    def _read(
+        self, incoming: Incoming, settings: Settings, scope: bytes, known: Known | None
+    ) -> Request | None:
         try:
-            document = self._document(incoming)
+            document = self._document(incoming, scope, known)
             if incoming.api.format == "anthropic":
                 message_threads.check(document, settings.threads, incoming.headers.get("user-agent", ""))
             who = callers.identified(self._key, incoming, document)
@@ -106,13 +112,17 @@ class RequestReader:
                 raise Unreadable("its body is no JSON that can be read") from None
             return None
 
-    def _document(self, incoming: Incoming) -> Document:
+    def _known(self, body: bytes, scope: bytes) -> Known | None:
+        """What of a body needs no reading."""
+        if self.values is None or len(body) < _LONG:
+            return None
+        return known_beginning(body, self.values, scope)
+
+    def _document(self, incoming: Incoming, scope: bytes, known: Known | None) -> Document:
         """The body, of which only what is new is read."""
-        if len(incoming.body) < _LONG:
+        if known is None or self.values is None:
             return Document(incoming.body)
-        whose = incoming.host, incoming.peer, incoming.headers, incoming.query
-        scope = identity.scope(self._key, *whose)
-        return Document.begun(incoming.body, incoming.api.wire.messages, self.values, scope)
+        return Document.begun(incoming.body, incoming.api.wire.messages, self.values, scope, known)
 
     async def _in_its_arm(self, incoming: Incoming, request: Request, work: Work) -> Request:
         """The request by the settings of the arm that its conversation is in."""
@@ -128,7 +138,7 @@ class RequestReader:
         if not request.arm.is_held_out:
             return request
         heavy = len(incoming.body) > request.settings.offload_bytes
-        return await work(callers.whose_turn(incoming), heavy, partial(holdout.as_it_came, request))
+        return await work(incoming, heavy, partial(holdout.as_it_came, request))
 
     def _redact_outside(self, request: Request, redact: Redact) -> tuple[Request, Mapping[str, int]]:
         """The request without the secrets that stand outside of tool results, and how many were new. Raises

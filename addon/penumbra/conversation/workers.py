@@ -26,6 +26,16 @@ _SWITCH_SECONDS = 0.0005
 long again and again, in every request of everybody."""
 
 
+_KNOWN = 64
+"""Bytes that are known cost so much less than new ones, or less still."""
+
+
+def is_heavy(new: int, whole: int, most: int) -> bool:
+    """Whether work leaves the event loop: where more than `most` bytes are new to us, or what is known is so
+    much more that even that takes long."""
+    return new > most or whole > _KNOWN * most
+
+
 class Caller(NamedTuple):
     """Whose work it is."""
 

@@ -16,6 +16,9 @@ COLUMNS = ("key", "used", "record")
 _STEP_ROWS = 500
 _STEP_BYTES = 4_000_000
 _STEP_PAGES = 1_000
+_EXPIRY_SECONDS = 60
+"""A table is looked through again when what was used so much later is nobody's any more. Nothing finds such a
+row meanwhile, and a look costs what a write costs."""
 _SPARE = 10
 """One part in so many of the size is made free at once, so that not every write has to."""
 
@@ -36,27 +39,35 @@ class Eviction:
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self._lifetimes: dict[str, Lifetime] = {}
+        self._expired: dict[str, int] = {}
+        """Up to when the rows of a table have left."""
 
     def add(self, table: str, lifetime: Lifetime) -> None:
         """Watch a table from now on. Without that its rows leave only beyond the size."""
         self._lifetimes[table] = lifetime
+        self._expired.pop(table, None)
 
     def run(self, connection: sqlite3.Connection, at_most: int | None = None) -> bool:
         """Let go what has to, in one step, within the transaction under way. Whether there is more.
 
         `at_most`: bytes that may stay, if less than usual.
         """
-        expired = [
+        more = [
             self._expire(connection, table, lifetime) for table, lifetime in tuple(self._lifetimes.items())
         ]
         most = self.max_bytes if at_most is None else min(self.max_bytes, at_most)
-        return self._shrink(connection, most) or _STEP_ROWS in expired
+        return self._shrink(connection, most) or any(more)
 
-    @staticmethod
-    def _expire(connection: sqlite3.Connection, table: str, lifetime: Lifetime) -> int:
+    def _expire(self, connection: sqlite3.Connection, table: str, lifetime: Lifetime) -> bool:
+        """Let a step of a table's old rows go. Whether there are more."""
+        begin, done = int(lifetime.begin()), self._expired.get(table)
+        if done is not None and abs(begin - done) < _EXPIRY_SECONDS:
+            return False
         rows = f"SELECT key FROM {table} WHERE used < ? ORDER BY used LIMIT {_STEP_ROWS}"
-        begin = int(lifetime.begin())
-        return connection.execute(f"DELETE FROM {table} WHERE key IN ({rows})", (begin,)).rowcount
+        gone = connection.execute(f"DELETE FROM {table} WHERE key IN ({rows})", (begin,)).rowcount
+        if gone < _STEP_ROWS:
+            self._expired[table] = begin
+        return gone == _STEP_ROWS
 
     def _shrink(self, connection: sqlite3.Connection, max_bytes: int) -> bool:
         size = pragma(connection, "page_size")

@@ -28,7 +28,7 @@ from msgspec import Raw
 
 from penumbra.wire.edits import Edit, Edits, edited
 from penumbra.wire.json_values import NotJson, decode, encode
-from penumbra.wire.parsed_text import ParsedText, arrays_of, known_beginning, objects_of
+from penumbra.wire.parsed_text import ParsedText, arrays_of, objects_of
 from penumbra.wire.raw_values import BRACE, BRACKET, QUOTE, items_of, members_of
 from penumbra.wire.spelling import are_all_members, member_of, spelled
 from penumbra.wire.stand_ins import Fold, stepped
@@ -74,12 +74,10 @@ class Document:
     """By the place where a value begins: where it ends, and what it reads as."""
 
     @classmethod
-    def begun(cls, data: bytes, name: str, memory: ValueMemory | None, scope: bytes) -> Document:
-        """A document whose array of this name, at its top, may begin as one that a memory knows: then only
-        the rest is read, and it is remembered. Raises NotJson."""
-        known = None if memory is None else known_beginning(data, memory, scope)
-        if memory is None or known is None:
-            return cls(data)
+    def begun(cls, data: bytes, name: str, memory: ValueMemory, scope: bytes, known: Known) -> Document:
+        """A document whose array of this name, at its top, begins as one that a memory knows
+        (`known_beginning`), if it is that array: then only the rest is read, and it is remembered. Raises
+        NotJson."""
         try:
             document = cls(data, known=known)
         except NotJson:

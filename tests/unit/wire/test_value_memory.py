@@ -234,8 +234,11 @@ def test_what_is_known_before_it_is_read_is_as_without_it(monkeypatch: pytest.Mo
     for text in [*whole, *whole, *reversed(whole)]:
         for data in (text.encode(), text.encode().replace(b"\xc3", b"\xff", 1)):
             wanted, document = made(partial(Document, data)), None
+            known = parsed_text.known_beginning(data, memory, b"scope")
             with suppress(NotJson):
-                document = Document.begun(data, "m", memory, b"scope")
+                document = (
+                    Document(data) if known is None else Document.begun(data, "m", memory, b"scope", known)
+                )
             found = None if document is None else made(lambda document=document: document)
             if document is None or document.known is None:
                 assert found == wanted, data
