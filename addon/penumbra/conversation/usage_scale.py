@@ -34,6 +34,8 @@ def scale(request: Request, rewritten: Rewritten, limits: LearnedLimits, head: H
     """What the client is told of a request's size; None: what the provider says."""
     if request.settings.context_guard == "off" or request.api.kind != "messages":
         return None
+    if not limits.window:
+        return None
     cut = any(shown.facts.how == "recovered" for shown in rewritten.shown)
     window = context_windows.of(request.conversation.model, head.headers, head.path)
     return of(limits, window.believed, cut)

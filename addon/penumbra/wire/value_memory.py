@@ -109,6 +109,10 @@ class Beginning:
     weight: int = 0
     head: bytes = b""
     """What stood in front of the first value the last time; empty if that was long."""
+    total: int = 0
+    """How many values the last array had that began so."""
+    before: Beginning | None = None
+    """A shorter one, for arrays that don't go on as this one expected."""
 
     def state(self, key: Hashable, given: Hashable) -> Any:
         """None: there is none."""
@@ -235,24 +239,32 @@ class ValueMemory:
         self, values: tuple[KnownValue, ...], known_before: int
     ) -> tuple[Beginning | None, Beginning | None]:
         """The longest beginning of values that something was made of before; and the one that later
-        documents will most likely have too, the same where it is as long: what two had is not changed. Where
-        hardly any were known, all but the last.
+        documents will most likely have too, the same where it is as long: what two had is not changed, and
+        as many as were others this time will be others again. Where hardly any were known, all but the last.
         """
-        likely = known_before if 2 * known_before >= len(values) else max(known_before, len(values) - _LAST)
+        count = len(values)
         with self._lock:
             old = _longest(values)
             if old is not None:
                 self._use(old)
-            if likely <= 0 or (old is not None and len(old.values) >= known_before):
+                changed = min(max(0, old.total - known_before), _LAST)
+                old.total = count
+            else:
+                changed = _LAST if 2 * known_before < count else count
+            likely = max(known_before, count - changed)
+            if likely <= 0 or (old is not None and len(old.values) >= likely):
                 return old, old
             first = values[:likely]
             if not all(map(_KEPT, first)):
                 return old, None
-            if old is not None:
-                self._drop(old)
+            if old is not None and old.before is not None:
+                # It was expected, and is sure now.
+                self._drop(old.before)
             if (other := first[-1].beginning) is not None:
                 self._drop(other)
-            new = first[-1].beginning = Beginning(first, weight=_VALUE_BYTES + 8 * len(first))
+            new = first[-1].beginning = Beginning(
+                first, weight=_VALUE_BYTES + 8 * len(first), total=count, before=old
+            )
             scope = first[0].key[0]
             self._count(scope, new.weight)
             self._use(new)
@@ -318,9 +330,12 @@ class ValueMemory:
             self._drop(listed[0])
 
     def _drop(self, beginning: Beginning) -> None:
+        """To be let go. It may be gone already."""
+        if beginning.values[-1].beginning is not beginning:
+            return
         scope = beginning.values[0].key[0]
         self._scope(scope).beginnings.remove(beginning)
-        beginning.values[-1].beginning = None
+        beginning.values[-1].beginning = beginning.before = None
         self._count(scope, -beginning.weight)
 
     def _scope(self, scope: bytes) -> _Scope:

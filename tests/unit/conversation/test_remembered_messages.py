@@ -200,8 +200,8 @@ def test_a_fold_goes_on_where_it_stood() -> None:
         ((1, 2, 3), [0, 1, 2]),
         ((1, 2, 4, 5), [0, 1, 2, 3]),
         ((1, 2, 4, 5, 6, 7), [2, 3, 4, 5]),
-        ((1, 2, 4, 5, 6, 7, 8), [4, 5, 6]),
         ((1, 2, 4, 5, 6, 7, 8), [6]),
+        ((1, 2, 4, 5, 6, 7, 8), []),
         ((1, 3), [0, 1]),
         ((1, 2, 4, 5, 6, 7, 8, 1, 1), [7, 8]),
     ):
@@ -270,7 +270,6 @@ def test_forms_are_looked_for_where_something_else_holds(gone_through: list[str]
     assert sent(turns) <= 2
     again: list[Turn] = [*turns, ("result", "toolu_00000000000000000002", "the same id")]
     assert sent(again) >= 7
-    assert sent(turns) >= 6
     assert sent(turns) <= 2
     decisions = callers.engine._stores.decisions
     first = callers.send(api, api.body(turns), api.credential("k")).request.items[0].key
