@@ -8,7 +8,7 @@ import pytest
 
 from penumbra.expand import query as expand
 
-REF = "shadow_" + "0" * 32
+REF = "shadow_" + "0" * 18
 TEXT = "".join(f"line {number}\n" for number in range(1, 101))
 
 

@@ -81,7 +81,7 @@ def how(rewritten):
 
 class References:
     def ref(self, original):
-        return f"shadow_{len(original):032x}"
+        return f"shadow_{len(original):018}"
 
     def prefix(self, ref):
         return f"<<<SHADOW:{ref}>>>\n"

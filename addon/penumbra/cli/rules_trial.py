@@ -27,9 +27,9 @@ from penumbra.compress.stage import Trial
 from penumbra.compress.token_estimate import estimate
 from penumbra.config.settings import Settings
 from penumbra.errors import one_line
+from penumbra.expand import reference
 from penumbra.redaction import default
 
-_REFERENCE = "shadow_" + "0" * 32
 _LOOKS = ("command_family", "all others")
 """Stages that are shown what a family would be shown."""
 _LINE_ENDS = str.maketrans({"\x85": "\\x85", "\u2028": "\\u2028", "\u2029": "\\u2029"})
@@ -50,7 +50,7 @@ def policy_of(settings: Settings, mode: Mode, *, lossy: bool) -> Policy:
         min_bytes=settings.min_bytes,
         max_output_bytes=settings.max_output_bytes,
         target_ratio=settings.target_ratio,
-        overhead=f"<<<SHADOW:{_REFERENCE}>>>\n" if lossy else "",
+        overhead=f"<<<SHADOW:{reference.SAMPLE}>>>\n" if lossy else "",
     )
 
 
@@ -62,7 +62,7 @@ def report(tool: str, line: str, text: str, policy: Policy) -> Iterator[str]:
     output = ToolOutput(text, tool, arguments, "call")
     # As the proxy does it, which knows what was called.
     redact = partial(default().redact, hint=hint(arguments))
-    result = pipeline.shorten(output, policy, redact, lambda _: _REFERENCE, trace=trials.append)
+    result = pipeline.shorten(output, policy, redact, lambda _: reference.SAMPLE, trace=trials.append)
     left_out = "may be left out" if policy.lossy else "may not be left out"
     yield from _labelled("call", f"{tool}: {line}" if line else tool)
     yield from _labelled("category", call.category)

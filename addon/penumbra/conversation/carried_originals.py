@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from functools import partial
+from dataclasses import replace
+from functools import cache, partial
 
 from penumbra.conversation import result_text
+from penumbra.conversation.items import Item
 from penumbra.conversation.model import Request, Rewritten
 from penumbra.expand.prepared import Original, Prepared
+from penumbra.expand.reference import References
 from penumbra.redaction.unsearchable import Redact
 from penumbra.store.conversations import Conversations
+from penumbra.store.decisions import Decision
 
 Renew = Callable[[Prepared, Collection[str]], Awaitable[Collection[str]]]
 """Notes that what is kept under references is used; those under which nothing is."""
 Work = Callable[[Callable[[], str]], Awaitable[str]]
 """Does a caller's work away from the event loop, when it is its turn."""
+
+
+def comparing(
+    references: References, request: Request, past: Mapping[bytes, Decision], redact: Redact
+) -> References:
+    """References that are none of those under which the request carries another text already."""
+
+    @cache
+    def items() -> dict[str, Item]:
+        return {past[item.key].facts.ref: item for item in request.items if item.key in past}
+
+    def held(ref: str) -> str | None:
+        return result_text.original(request, items()[ref], redact) if ref in items() else None
+
+    return replace(references, held=held)
 
 
 class Carried:

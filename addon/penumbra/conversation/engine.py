@@ -35,7 +35,7 @@ from penumbra.conversation import (
 )
 from penumbra.conversation.asked_compressors import AskedCompressors
 from penumbra.conversation.call_names import ShownTexts
-from penumbra.conversation.carried_originals import Carried, Work
+from penumbra.conversation.carried_originals import Carried, Work, comparing
 from penumbra.conversation.compiled_rules import CompiledRules
 from penumbra.conversation.decide import Inputs
 from penumbra.conversation.engine_settings import EngineSettings
@@ -375,7 +375,8 @@ class Engine:
         """What the results are decided by. Raises OverrideError, RedactionError."""
         request, past, redact = known.request, known.past, known.redact
         held = held_results.before(request, prepared)
-        references, show = prepared.references if prepared else None, await self.rules.show()
+        references = comparing(prepared.references, request, past, redact) if prepared else None
+        show = await self.rules.show()
         external = await self._compressors.forms(
             incoming, request, past, redact, references, self._works(incoming, begun=False), show
         )

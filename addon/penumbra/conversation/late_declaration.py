@@ -25,7 +25,7 @@ from penumbra.conversation.items import Item
 from penumbra.conversation.model import Request
 from penumbra.conversation.result_text import cleaner, tool_output
 from penumbra.conversation.shrunk_request import request_facts
-from penumbra.expand.reference import prefix
+from penumbra.expand.reference import SAMPLE, prefix
 from penumbra.expand.tool import NAMES, name_for, tool
 from penumbra.store.conversations import ConversationState
 from penumbra.store.decisions import Decision
@@ -116,7 +116,7 @@ def _may_save(items: Sequence[Item], least: float) -> bool:
 def _saved(request: Request, items: Sequence[Item], redact: Callable[[str, str], Redacted]) -> int:
     """Estimated tokens that results would have fewer if the model could ask for their originals."""
     settings = request.settings
-    overhead = prefix("shadow_" + "0" * 32, NAMES[0], settings.include_expand_hint)
+    overhead = prefix(SAMPLE, NAMES[0], settings.include_expand_hint)
     without, by_asking = (settings.policy(can_expand=can_expand) for can_expand in (False, True))
     by_asking = replace(by_asking, overhead=overhead)
     saved = 0

@@ -150,7 +150,10 @@ class Expansions:
         replayed = hidden_exchanges.put_back(wire, document, history, past, _DROP_BETA in terms.betas)
         # Where only the provider has the history, requests don't show which conversation they go on with.
         conversation = held.conversation if held is not None and held.scope == caller.scope else b""
-        references = References(self._key, conversation or caller.conversation(), name, terms.hint)
+        carries_all = not (history.is_elsewhere or tools.threaded)
+        references = References(
+            self._key, conversation or caller.conversation(), name, terms.hint, carries_all
+        )
         made = Prepared(wire, name, caller, references, history, replayed, owner, tools.threaded)
         if held is not None and held.scope == caller.scope:
             made = replace(made, held=held.held, is_followed=True)
@@ -265,6 +268,15 @@ class Expansions:
         return text, original, query.ref
 
     async def _original(self, prepared: Prepared, find: Find, ref: str) -> Original | None:
+        """What is known by a reference, or by the brief form of one that an earlier release wrote."""
+        original = await self._known_by(prepared, find, ref)
+        if original is not None or (brief := reference.brief(ref)) == ref:
+            return original
+        original = await self._known_by(prepared, find, brief)
+        is_meant = original is not None and prepared.references.whole(original.text) == ref
+        return original if is_meant else None
+
+    async def _known_by(self, prepared: Prepared, find: Find, ref: str) -> Original | None:
         original = await find(ref)
         if original is not None:
             return original

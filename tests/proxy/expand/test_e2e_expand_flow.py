@@ -165,7 +165,7 @@ def test_a_model_that_never_stops_is_made_to_speak(
 
 @every_api
 def test_what_cannot_be_found_is_said_politely(api: Api, start: Any, upstream: Any) -> None:
-    foreign = "shadow_" + "0" * 32
+    foreign = "shadow_" + "0" * 18
     upstream.script(
         Model(
             turn(bash("ls")),

@@ -373,7 +373,7 @@ def test_an_original_that_the_model_asks_for(running: Any, clients: Any, upstrea
     text = planted.text() + filler + planted.text()
 
     def model(received: Any) -> Any:
-        found = re.findall(rb"shadow_[0-9a-f]{32}", received.body)
+        found = re.findall(rb"shadow_[0-9a-f]{18,32}", received.body)
         if b"expand_context" in received.body and b"line 1500: " not in received.body and found:
             return turn(ToolCall("expand_context", {"id": found[0].decode()}))
         return turn("Done.")

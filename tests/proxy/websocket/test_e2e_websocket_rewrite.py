@@ -25,7 +25,7 @@ ODD = (
     '"max_output_tokens":1.0e3, "temperature":1.10,"top_p":1,"top_p":0.5}'
 )
 
-REF = re.compile(r"shadow_[0-9a-f]{32}")
+REF = re.compile(r"shadow_[0-9a-f]{18,32}")
 
 
 def raw(running: Any, api_key: str, *frames: str | bytes) -> Iterator[str | bytes]:

@@ -24,7 +24,7 @@ def log(name: str = "worker", lines: int = 150) -> str:
 
 
 COMMANDS = {f"cat {name}.log": log(name) for name in ("worker", "db", "web")}
-_SHADOW = re.compile(r"<<<SHADOW:(shadow_[0-9a-f]{32})>>>")
+_SHADOW = re.compile(r"<<<SHADOW:(shadow_[0-9a-f]{18,32})>>>")
 
 Step = Response | Callable[[Received], Response]
 

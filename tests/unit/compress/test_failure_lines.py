@@ -25,7 +25,7 @@ from penumbra.compress.stages.truncate import truncate
 from support import examples
 from support.cases import each
 
-PREFIX = "<<<SHADOW:shadow_" + "0" * 32 + ">>>\n"
+PREFIX = "<<<SHADOW:shadow_" + "0" * 18 + ">>>\n"
 FAILURES = [
     "FAILED tests/test_pay.py::test_refund - AssertionError: assert 3 == 4",
     "--- FAIL: TestOrders/refund (0.01s)",
@@ -162,7 +162,7 @@ def output(kind: str, length: int, failures: list[str], seed: int) -> str:
 def shown(text: str, tool: str, arguments: object, mode: Mode, **policy: object) -> str:
     wanted = Policy(**{"mode": mode, "lossy": True, "overhead": PREFIX, **policy})
     result = shorten(
-        ToolOutput(text, tool, arguments, "c1"), wanted, Redacted, lambda _: "shadow_" + "0" * 32
+        ToolOutput(text, tool, arguments, "c1"), wanted, Redacted, lambda _: "shadow_" + "0" * 18
     )
     return dictionary.expand(result.text)
 

@@ -11,13 +11,13 @@ from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Mode, Policy, Redacted, Shortened, ToolOutput
 from support.cases import each
 
-PREFIX = "<<<SHADOW:shadow_" + "0" * 32 + ">>>\n"
+PREFIX = "<<<SHADOW:shadow_" + "0" * 18 + ">>>\n"
 MODES = [Mode.SAFE, Mode.STANDARD, Mode.AGGRESSIVE]
 
 
 def run(text: str, tool: str, arguments: object, mode: Mode = Mode.STANDARD, **policy: object) -> Shortened:
     wanted = Policy(**{"mode": mode, "lossy": True, "overhead": PREFIX, **policy})
-    return shorten(ToolOutput(text, tool, arguments, "c1"), wanted, Redacted, lambda _: "shadow_" + "0" * 32)
+    return shorten(ToolOutput(text, tool, arguments, "c1"), wanted, Redacted, lambda _: "shadow_" + "0" * 18)
 
 
 def shell(line: str, text: str, mode: Mode = Mode.STANDARD, **policy: object) -> str:

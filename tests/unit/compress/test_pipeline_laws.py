@@ -16,7 +16,7 @@ from penumbra.compress.size import size
 from support.cases import each
 from support.examples import examples
 
-PREFIX = "<<<SHADOW:shadow_" + "0" * 32 + ">>>\n"
+PREFIX = "<<<SHADOW:shadow_" + "0" * 18 + ">>>\n"
 CALLS: list[tuple[str, object]] = [
     ("Bash", {"command": "./deploy --all"}),
     ("Bash", {"command": "pytest -q"}),
@@ -36,7 +36,7 @@ def run(text: str, call: tuple[str, object], mode: Mode, lossy: bool = True, **p
     tool, arguments = call
     settings = Policy(mode=mode, lossy=lossy, overhead=PREFIX if lossy else "", **{"min_bytes": 64, **policy})
     return shorten(
-        ToolOutput(text, tool, arguments, "call_1"), settings, Redacted, lambda original: "shadow_" + "0" * 32
+        ToolOutput(text, tool, arguments, "call_1"), settings, Redacted, lambda original: "shadow_" + "0" * 18
     )
 
 

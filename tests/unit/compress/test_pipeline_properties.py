@@ -18,7 +18,7 @@ from support.cases import each
 from support.examples import examples
 from support.work_counts import lines
 
-PREFIX = "<<<SHADOW:shadow_" + "0" * 32 + ">>>\n"
+PREFIX = "<<<SHADOW:shadow_" + "0" * 18 + ">>>\n"
 LINES = [
     "pytest -v",
     "git diff",
@@ -46,7 +46,7 @@ def rule_examples() -> Iterator[tuple[str, str]]:
 def run(line: str, text: str, mode: Mode = Mode.STANDARD, lossy: bool = True) -> Shortened:
     policy = Policy(mode=mode, lossy=lossy, overhead=PREFIX if lossy else "", min_bytes=32)
     tool, arguments = ("Bash", {"command": line}) if category(line) in ("other", "bash") else (line, {})
-    return shorten(ToolOutput(text, tool, arguments, "c1"), policy, Redacted, lambda _: "shadow_" + "0" * 32)
+    return shorten(ToolOutput(text, tool, arguments, "c1"), policy, Redacted, lambda _: "shadow_" + "0" * 18)
 
 
 ODD = st.text(

@@ -15,7 +15,7 @@ from penumbra.compress.stage import Shape, Source
 from penumbra.compress.stages import excerpt, new_facts
 from support.cases import each
 
-PREFIX = "<<<SHADOW:shadow_" + "0" * 32 + ">>>\n"
+PREFIX = "<<<SHADOW:shadow_" + "0" * 18 + ">>>\n"
 WORDS = [
     "sail",
     "mast",
@@ -71,7 +71,7 @@ KINDS: dict[str, tuple[str, object, str]] = {
 def run(kind: str, lossy: bool = True, **policy: object) -> Shortened:
     tool, arguments, text = KINDS[kind]
     wanted = Policy(**{"lossy": lossy, "overhead": PREFIX if lossy else "", **policy})
-    return shorten(ToolOutput(text, tool, arguments, "c1"), wanted, Redacted, lambda _: "shadow_" + "0" * 32)
+    return shorten(ToolOutput(text, tool, arguments, "c1"), wanted, Redacted, lambda _: "shadow_" + "0" * 18)
 
 
 @each("ratio", [0.5, 0.2, 0.1])

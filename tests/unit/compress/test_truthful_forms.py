@@ -17,12 +17,12 @@ from penumbra.compress.stages import binary, diff_hunks
 from penumbra.compress.stages.outline import outline
 from penumbra.compress.stages.terminal import render
 
-PREFIX = f"<<<SHADOW:shadow_{'0' * 32}>>>\n"
+PREFIX = f"<<<SHADOW:shadow_{'0' * 18}>>>\n"
 
 
 def run(text: str, tool: str = "Bash", /, **arguments: object) -> Shortened:
     policy = Policy(mode=Mode.STANDARD, lossy=True, overhead=PREFIX)
-    return shorten(ToolOutput(text, tool, arguments), policy, Redacted, lambda _: "shadow_" + "0" * 32)
+    return shorten(ToolOutput(text, tool, arguments), policy, Redacted, lambda _: "shadow_" + "0" * 18)
 
 
 # --- sizes --------------------------------------------------------------------------------------

@@ -86,7 +86,7 @@ def test_a_page_that_is_fetched_is_no_search() -> None:
 
 
 def test_through_the_pipeline() -> None:
-    prefix = "<<<SHADOW:shadow_" + "0" * 32 + ">>>\n"
+    prefix = "<<<SHADOW:shadow_" + "0" * 18 + ">>>\n"
     policy = Policy(mode=Mode.STANDARD, lossy=True, overhead=prefix)
     result = shorten(ToolOutput(MARKDOWN, "search", {"query": ["sails"]}, "c1"), policy, Redacted, str)
     assert result.text.startswith("[web search result in part; ")

@@ -13,7 +13,7 @@ from penumbra.compress.result import Loss, Mode, Policy, Redacted, Shortened, To
 from penumbra.compress.size import size
 from support.examples import examples
 
-PREFIX = "<<<SHADOW:shadow_" + "0" * 32 + ">>>\n"
+PREFIX = "<<<SHADOW:shadow_" + "0" * 18 + ">>>\n"
 TESTS = (
     "".join(f"tests/test_cart.py::test_{n} \x1b[32mPASSED\x1b[0m [ {n}%]\n" for n in range(90))
     + "tests/test_cart.py::test_x FAILED\n\n=== FAILURES ===\n___ test_x ___\n\nE       assert 2 == 3\n\n"
@@ -24,7 +24,7 @@ TESTS = (
 def run(text: str, tool: str = "bash", arguments: object = None, **policy: object) -> Shortened:
     wanted = Policy(**{"lossy": True, "overhead": PREFIX, **policy})
     call = {"command": "pytest -v"} if arguments is None else arguments
-    return shorten(ToolOutput(text, tool, call, "c1"), wanted, Redacted, lambda _: "shadow_" + "0" * 32)
+    return shorten(ToolOutput(text, tool, call, "c1"), wanted, Redacted, lambda _: "shadow_" + "0" * 18)
 
 
 @pytest.mark.parametrize("mode", [Mode.SAFE, Mode.STANDARD, Mode.AGGRESSIVE])

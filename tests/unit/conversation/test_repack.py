@@ -101,7 +101,7 @@ def test_a_stale_read_near_the_end_becomes_a_shadow_once_its_edit_is_read():
     assert "[The file was written later: " in before[20]
     assert len(before[20]) < len(whole) / 5
     assert "rewrote 1 results" in talk.line
-    ref = before[20][10:49]
+    ref = before[20][10:].split(">>>")[0]
     assert talk.originals[ref] == prose(77)
     talk.call("Bash", "done", command="true")
     assert talk.send()[:22] == before

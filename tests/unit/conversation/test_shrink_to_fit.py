@@ -181,7 +181,7 @@ def test_superseded_results_go_before_a_fatter_one():
 
 
 def test_the_prefix_counts():
-    one = Text(Part(0, 0), LOG, LOG, prefix="<<<SHADOW:shadow_" + "0" * 32 + ">>>\n")
+    one = Text(Part(0, 0), LOG, LOG, prefix="<<<SHADOW:shadow_" + "0" * 18 + ">>>\n")
     form = shrink_to_fit.plan([one], Need(most=512))[0]
     assert form.startswith(one.prefix)
     assert len(form) <= 512

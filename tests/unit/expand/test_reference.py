@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -15,40 +16,73 @@ from penumbra.expand import tool as injected_tool
 KEY = b"k" * 32
 
 
+def ref_of(text: str, scope: bytes, key: bytes = KEY) -> str:
+    return reference.References(key, scope, "expand_context", True).ref(text)
+
+
 @given(st.text(), st.binary(max_size=40))
 def test_a_ref_is_a_pure_function_of_key_scope_and_text(text: str, scope: bytes) -> None:
-    ref = reference.ref(KEY, scope, text)
-    assert re.fullmatch(r"shadow_[0-9a-f]{32}", ref)
-    assert ref == reference.ref(KEY, scope, text)
-    assert len({ref, reference.ref(b"o" * 32, scope, text), reference.ref(KEY, scope + b"x", text)}) == 3
-    assert reference.ref(KEY, scope, text + "x") != ref
+    ref = ref_of(text, scope)
+    assert re.fullmatch(r"shadow_[0-9]{18}", ref)
+    assert ref == ref_of(text, scope)
+    assert len({ref, ref_of(text, scope, b"o" * 32), ref_of(text, scope + b"x")}) == 3
+    assert ref_of(text + "x", scope) != ref
 
 
 def test_scope_and_text_do_not_run_into_each_other() -> None:
-    assert reference.ref(KEY, b"a", "bc") != reference.ref(KEY, b"ab", "c")
+    assert ref_of("bc", b"a") != ref_of("c", b"ab")
 
 
 def test_refs_stay_the_same_in_later_versions() -> None:
     """They stand in conversations that are still going on."""
-    assert reference.ref(KEY, b"scope", "text") == "shadow_5d1ad8deddb3906d9991e95e6423cf97"
+    long = "shadow_5d1ad8deddb3906d9991e95e6423cf97"
+    assert reference.whole(KEY, b"scope", "text") == long
+    assert ref_of("text", b"scope") == reference.brief(long) == "shadow_653166308409724823"
+
+
+def test_what_two_texts_have_in_common_is_the_reference_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reference, "_MANY", 1)
+    references = reference.References(KEY, b"scope", "expand_context", False)
+    assert references.ref("one") == reference.SAMPLE
+    assert references.ref("two") == references.whole("two")
+    assert [references.ref("one"), references.ref("two")] == [reference.SAMPLE, references.whole("two")]
+
+
+def test_a_reference_of_the_past_stays_that_of_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reference, "_MANY", 1)
+    past = {reference.SAMPLE: "one"}
+    references = reference.References(KEY, b"scope", "expand_context", False, held=past.get)
+    assert references.ref("two") == references.whole("two")
+    assert references.ref("one") == reference.SAMPLE
 
 
 @pytest.mark.parametrize(
-    "text", ["", "shadow_", "shadow_" + "g" * 32, "x shadow_" + "a" * 32, "shadow_" + "A" * 32]
+    "text",
+    [
+        "",
+        "shadow_",
+        "shadow_" + "g" * 32,
+        "x shadow_" + "a" * 32,
+        "shadow_" + "A" * 32,
+        "shadow_" + "a" * 18,
+        "shadow_" + "0" * 17,
+    ],
 )
 def test_what_is_no_ref(text: str) -> None:
     assert not reference.is_ref(text)
+    assert reference.brief(text) == text
     assert reference.is_ref("shadow_" + "a" * 32)
+    assert reference.is_ref("shadow_" + "0" * 18)
 
 
 def test_prefix() -> None:
-    ref = "shadow_" + "a" * 32
+    ref = "shadow_" + "0" * 18
     assert reference.prefix(ref, "expand_context", False) == f"<<<SHADOW:{ref}>>>\n"
     assert reference.prefix(ref, "expand_context", True) == (
-        f"<<<SHADOW:{ref}>>>\n[Shortened. expand_context with this id gives the full text.]\n"
+        f"<<<SHADOW:{ref}>>>\n[Shortened. Full text: expand_context.]\n"
     )
-    for hint in (True, False):
-        references = reference.References(KEY, b"scope", "expand_context", hint)
+    for hint, is_brief in product((True, False), repeat=2):
+        references = reference.References(KEY, b"scope", "expand_context", hint, is_brief)
         assert len(references.overhead()) == len(references.prefix(references.ref("text")))
 
 

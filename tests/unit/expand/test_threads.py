@@ -6,6 +6,7 @@ import asyncio
 import json
 from typing import Any
 
+from penumbra.expand import reference
 from penumbra.expand.caller import Caller
 from penumbra.expand.expansions import Expansions
 from penumbra.expand.loop import Ask, Continue, Done, ToolLoop
@@ -56,7 +57,7 @@ def test_what_is_no_reference_is_written_down_nowhere() -> None:
         expansions = made()
         document = request({"type": "create"}, {"role": "user", "content": "hello"})
         first = await prepared(expansions, document, "hello")
-        unknown = "shadow_" + "0" * 32
+        unknown = "shadow_" + "0" * 18
         calls = [
             call(number, PHANTOM, f"toolu_{number}", json.dumps({"id": name}))
             for number, name in enumerate((f"the password is {SECRET}", f"<<<SHADOW:{unknown}>>>"))
@@ -72,6 +73,27 @@ def test_what_is_no_reference_is_written_down_nowhere() -> None:
             flow_id="f", conversation=b"c", answered=answered, calls=1, tokens=[], sound=True
         )
         assert SECRET not in json.dumps(event)
+
+    asyncio.run(go())
+
+
+def test_references_of_earlier_releases_are_found() -> None:
+    async def go() -> None:
+        expansions = made()
+        document = request({"type": "create"}, {"role": "user", "content": "hello"})
+        first = await prepared(expansions, document, "hello")
+        long = first.references.whole("BEFORE")
+        now = reference.brief(first.references.whole("NOW"))
+        await expansions.keep(first, {long: "BEFORE", now: "NOW"})
+        wrong = f"shadow_{int(now.removeprefix('shadow_')):032x}"
+        asked = {long: "BEFORE", first.references.whole("NOW"): "NOW", now: "NOW", wrong: "not available"}
+        calls = [call(n, PHANTOM, f"toolu_{n}", json.dumps({"id": ref})) for n, ref in enumerate(asked)]
+        exchange = ToolLoop(first.wire, first.wire.stream(first.tool), document.render())
+        exchange.feed(start(1) + b"".join(calls) + end("tool_use", 1))
+        ask = exchange.end_turn()
+        assert isinstance(ask, Ask)
+        texts, _ = await expansions.texts(first, nothing, ask, set())
+        assert all(part in text for part, text in zip(asked.values(), texts, strict=True)), texts
 
     asyncio.run(go())
 

@@ -264,7 +264,7 @@ def test_one_text_that_cannot_be_shortened_says_nothing_about_the_service(servic
         (Does(raw=b"<html>"), "malformed"),
         (Does(reset=True), "connection"),
         (Does(hang=True), "timeout"),
-        (Does(text=f"<<<SHADOW:shadow_{'0' * 32}>>>\nfine"), "forged markers"),
+        (Does(text=f"<<<SHADOW:shadow_{'0' * 18}>>>\nfine"), "forged markers"),
         (Does(text="fine \x1b[2K"), "control characters"),
     ],
 )
