@@ -12,6 +12,7 @@ import re2
 
 from penumbra import rules
 from penumbra.redaction import fronts
+from penumbra.redaction.linear import Linear
 from penumbra.redaction.openings import opening
 from penumbra.redaction.span import Rank
 from penumbra.rule_schemas.schema import RuleError, entries, reason
@@ -53,8 +54,8 @@ _RANKS = {"token": Rank.TOKEN, "structure": Rank.STRUCTURE}
 class Allow:
     """Values that a rule leaves alone."""
 
-    patterns: tuple[Any, ...]
-    """Compiled by re2, over bytes."""
+    patterns: tuple[Linear, ...]
+    """Over bytes."""
     stopwords: tuple[str, ...] = ()
     """Lower case; a secret that holds one of them is none."""
     target: str = "secret"
@@ -111,7 +112,7 @@ class Rule:
     allows: tuple[Allow, ...] = ()
 
     @cached_property
-    def pattern(self) -> Any:
+    def pattern(self) -> Linear:
         """The regex, compiled when it is needed first: most texts hold anchors of a few rules only."""
         return compile_pattern(self.regex)
 
@@ -225,6 +226,6 @@ def _behind(names: tuple[str, ...], regex: str) -> str:
     return f"(?i:{'|'.join(telling)}){rest}{_JOINED}({regex})"
 
 
-def compile_pattern(regex: str) -> Any:
+def compile_pattern(regex: str) -> Linear:
     """A linear-time pattern over UTF-8 bytes. Raises re2.error."""
-    return re2.compile(regex.encode("utf-8"), _OPTIONS)
+    return Linear(regex.encode("utf-8"), _OPTIONS)

@@ -15,6 +15,8 @@ from functools import lru_cache
 
 import re2
 
+from penumbra.redaction.linear import Found, Linear
+
 _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
 _ESCAPED_ESC = rb"\\+(?:u001[bB]|x1[bB]|033|e)"
@@ -43,7 +45,7 @@ _ENTITIES = {
 }
 """What entities of HTML stand for."""
 _ANY = rb"(?:" + _NO_WIDTH + rb"|" + _TERMINAL + rb")|" + _LETTER
-DISGUISE = re2.compile(_ANY, _OPTIONS)
+DISGUISE = Linear(_ANY, _OPTIONS)
 _DISGUISES = re.compile(_ANY.replace(rb"\\+", rb"\\++"))
 """The same for texts that are full of them, to be tried where `_BEGIN` matches: faster at each."""
 _BEGIN = re.compile(
@@ -92,7 +94,7 @@ def undisguised(data: bytes) -> View | None:
     return _build(data, _disguises(data))
 
 
-def _disguises(data: bytes) -> Iterator[re.Match[bytes]]:
+def _disguises(data: bytes) -> Iterator[re.Match[bytes] | Found]:
     at = sampled = 0
     for number, match in enumerate(DISGUISE.finditer(data), 1):
         yield match
@@ -104,7 +106,7 @@ def _disguises(data: bytes) -> Iterator[re.Match[bytes]]:
             sampled = at
 
 
-def _many(data: bytes, at: int = 0) -> Iterator[re.Match[bytes]]:
+def _many(data: bytes, at: int = 0) -> Iterator[re.Match[bytes] | Found]:
     """The disguises behind `at`, of a text that is full of them."""
     run = at
     for begin in _BEGIN.finditer(data, at):
@@ -173,7 +175,7 @@ class _Making:
         return View(b"".join(self._pieces), self._starts, self._origins, self._lengths)
 
 
-def _build(data: bytes, disguises: Iterator[re.Match[bytes]]) -> View | None:
+def _build(data: bytes, disguises: Iterator[re.Match[bytes] | Found]) -> View | None:
     pieces: list[bytes] = []
     starts: list[int] = []
     origins: list[int] = []
@@ -212,7 +214,7 @@ _JOINT = (
     rb"(?:" + _NEW_LINE + rb"?[ \t]*(?:\+|\.\.|&|\|\|)[ \t]*" + _NEW_LINE + rb"?[ \t]*"
     rb"|" + _NEW_LINE + rb"?[ \t]+\.[ \t]+|\.|" + _NEW_LINE + rb"[ \t]+)"
 )
-JOINTS = re2.compile(
+JOINTS = Linear(
     b"|".join(
         rb"\\*" + quote + rb"[ \t]*" + _JOINT + rb"[bfr]?\\*" + quote  # of one kind
         for quote in (b'"', b"'")
@@ -267,7 +269,7 @@ def flat(data: bytes) -> bytes:
     return _WRAP.sub(b"", data)
 
 
-QUOTED = re2.compile(
+QUOTED = Linear(
     rb"%0[aA][^\s%]|%22(?:[^\s%]{1,60})%22|%3[aAdD]%20|%20%3[aAdD]|%3[dD]%22|%3[aA]%22|%3[dD]%27|%27%3[aA]",
     _OPTIONS,
 )

@@ -20,6 +20,7 @@ from penumbra.redaction.finders.forms import changed_value, flag_value, tagged_v
 from penumbra.redaction.finders.typed_passwords import typed
 from penumbra.redaction.finders.value_reading import LOOK, Value
 from penumbra.redaction.judgement import is_secret, is_unmistakable
+from penumbra.redaction.linear import Linear
 from penumbra.redaction.names import Name, Names, Strength
 from penumbra.redaction.span import Rank, Span
 from penumbra.redaction.values import Style, is_opaque, kinds
@@ -65,14 +66,14 @@ _FOLLOWERS = (
     r"|[\\\"']*,?(?:\s|\\+[nrt]|[0-9:|+>-]|\xe2\x86\x92|\x1b\[[0-9;]*m|[\nn][a-z0-9_./-]+:[0-9]+[:-])*"
     r"[\\\"'-]*value[\\\"']*\s*[:=])"  # pair
 )
-_NAMES = re2.compile((_STEM + _FOLLOWERS).encode("latin-1"), _OPTIONS)
+_NAMES = Linear((_STEM + _FOLLOWERS).encode("latin-1"), _OPTIONS)
 # The name within a tag, with the beginning of what stands between tags. What may stand between a name
 # and the end of its tag is as long as the text: behind every name, reading it would take its square.
-_TAGS = re2.compile(
+_TAGS = Linear(
     (r"<[^<>\n]*?" + _STEM + r"[^<>\n]*>\s*(?:<value>\s*)?[^\s<>]{4}").encode("latin-1"), _OPTIONS
 )
-_STEMS = re2.compile(_STEM.encode("latin-1"), _OPTIONS)
-FLAGS = re2.compile(
+_STEMS = Linear(_STEM.encode("latin-1"), _OPTIONS)
+FLAGS = Linear(
     rb"-[a-z.\-]*(?:pass(?:word|wd|phrase)?|pwd|pw|psk|secret|token|key|auth|credentials?)"
     rb"(?:[ ]+|[\\\"']+,\s*[\\\"']+|[\\\"']*(?:\n|\\+n)[ \t]*- [\\\"']*)[!-~]{4}",
     _OPTIONS,
@@ -272,15 +273,16 @@ def _values(
 
 def _telling_names(data: bytes, low: bytes) -> Iterator[tuple[int, int]]:
     """Where the identifiers stand that may have a value behind them."""
-    match = _NAMES.search(low)
-    while match:
-        found, stop = match.span()
+    length = len(low)
+    found, stop = _NAMES.place(low, 0, length)
+    while found >= 0:
         start, end = _name(data, found)
         other = start and data[start - 1] in b":/" and _is_other_name(data, start)
         if not other and not _is_file(data, start, end):
             yield start, end
         # What follows a name may be the next name; but what took long to match is not read twice.
-        match = _NAMES.search(low, max(end, found + 1) if stop < end + 256 else stop)
+        goes_on = max(end, found + 1) if stop < end + 256 else stop
+        found, stop = _NAMES.place(low, goes_on, length) if goes_on < length else (-1, -1)
 
 
 def _is_other_name(data: bytes, start: int) -> bool:

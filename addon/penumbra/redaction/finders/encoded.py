@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 
 import re2
 
+from penumbra.redaction.linear import Linear
 from penumbra.redaction.span import Rank, Span
 
 _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
-RUN = re2.compile(rb"[A-Za-z0-9+/]{48,}={0,2}", _OPTIONS)
+RUN = Linear(rb"[A-Za-z0-9+/]{48,}={0,2}", _OPTIONS)
 _SAMPLE = 48
 """Characters that tell a text from a picture."""
 _LONGEST = 1 << 20

@@ -12,13 +12,14 @@ from collections.abc import Iterator
 import re2
 
 from penumbra import rules
+from penumbra.redaction.linear import Linear
 from penumbra.redaction.program_names import is_program_name
 from penumbra.redaction.span import Rank, Span
 from penumbra.redaction.values import entropy, is_placeholder, kinds
 
 _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
-TAIL = re2.compile(
+TAIL = Linear(
     rb"[_-]([A-Za-z0-9]{28,})|\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27}|[0-9a-f]{32}\.[A-Za-z0-9]{16}|[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}"
     rb"|pat[A-Za-z0-9]{14}\.[0-9a-f]{64}|\.[A-Za-z0-9_-]{6}:[A-Za-z0-9_-]{43}",
     _OPTIONS,
@@ -39,7 +40,7 @@ _DOTTED = (
 )
 """Tokens in parts with points between them that nothing else is written like."""
 _AROUND = re.compile(rb"\(\?(?:<!|!|=)[^)]*\)")
-_MAY_BE_DOTTED = tuple(re2.compile(_AROUND.sub(b"", pattern.pattern), _OPTIONS) for pattern in _DOTTED)
+_MAY_BE_DOTTED = tuple(Linear(_AROUND.sub(b"", pattern.pattern), _OPTIONS) for pattern in _DOTTED)
 """The same, whatever stands around them: a quick question that most texts fail."""
 _PART = rb"(?:[a-z0-9]{1,14}|[A-Z0-9]{1,14}|[A-Z][a-z]{1,14})"
 _PREFIX = re.compile(
@@ -74,9 +75,9 @@ def prefixed_tokens(data: bytes) -> Iterator[Span]:
             continue
         yield Span(start, end, "token", "prefixed-token", Rank.STRUCTURE, sure=True)
     for pattern, may_be in zip(_DOTTED, _MAY_BE_DOTTED, strict=True) if dotted else ():
-        for match in pattern.finditer(data) if may_be.search(data) else ():
-            if pattern is _DOTTED[-1] or kinds(match[0].decode("ascii")) == 3:
-                yield Span(*match.span(), "token", "dotted-token", Rank.GENERIC, sure=True)
+        for token in pattern.finditer(data) if may_be.search(data) else ():
+            if pattern is _DOTTED[-1] or kinds(token[0].decode("ascii")) == 3:
+                yield Span(*token.span(), "token", "dotted-token", Rank.GENERIC, sure=True)
 
 
 def _is_random(tail: bytes, prefix: str) -> bool:

@@ -16,6 +16,7 @@ from penumbra import rules
 from penumbra.redaction import fronts
 from penumbra.redaction.finders.value_reading import Value, read
 from penumbra.redaction.judgement import is_secret, is_unmistakable
+from penumbra.redaction.linear import Linear
 from penumbra.redaction.names import Name, Names, Strength
 from penumbra.redaction.span import Finder, Rank, Span
 from penumbra.redaction.values import Style
@@ -66,14 +67,14 @@ _ANCHORS = tuple(
 )
 _NAMES = Names()
 _TELLING_WORDS = b"(?:" + "|".join(_NAMES.telling_parts()).encode() + b")"
-_TELLING = re2.compile(rb"(?i)" + _TELLING_WORDS)
+_TELLING = Linear(rb"(?i)" + _TELLING_WORDS)
 """What stands in all names that may be telling: most records have none."""
 _KEY = rb"(?:[A-Za-z]{0,12}[_-]?" + _any_of(_WORDS["names"]) + rb"|" + _any_of(_WORDS["whole_names"]) + rb")"
 _MEMBER = re.compile(
     rb"(?<![\w.-])(?:" + _QUOTE + rb")?(" + _KEY + rb")(?:" + _QUOTE + rb")?[ \t]{0,8}[:=][ \t]{0,8}"
     rb"(?:" + _QUOTE + rb")?(/?[A-Za-z_$][\w.$/ -]{1,119})(?=\\{0,31}[\"'`]|\r?\n|\\{1,31}[nr]|[,}]|\Z)"
 )
-_NAMED = re2.compile(
+_NAMED = Linear(
     rb"(?i)(?:"
     + _any_of(_WORDS["names"] + " " + _WORDS["whole_names"])
     + rb")[\\\"'`]*[ \t]*[:=][^,}\r\n]*"

@@ -18,6 +18,7 @@ import re2
 
 from penumbra.redaction import fronts, placeholder
 from penumbra.redaction.judgement import is_favourite, is_secret
+from penumbra.redaction.linear import Found
 from penumbra.redaction.names import Strength
 from penumbra.redaction.rule import Allow, Rule, compile_pattern
 from penumbra.redaction.span import Rank, Span
@@ -313,7 +314,7 @@ def begins_word(data: bytes, start: int) -> bool:
     return data[start - 1] in b"mKGH" and bool(_COLOUR_BEFORE.search(data[max(0, start - 24) : start]))
 
 
-def _accept(rule: Rule, data: bytes, match: re.Match[bytes]) -> Span | None:
+def _accept(rule: Rule, data: bytes, match: Found) -> Span | None:
     start, end = _place(rule, match)
     if rule.group and rule.value:
         start, end = unframed(data, *between_entities(data, start, end))
@@ -376,8 +377,8 @@ def _is_documented(data: bytes, start: int, end: int) -> bool:
     return bool(_LOGIN_WORDS.fullmatch(user[1]) and _JOINT_OF_WORDS.search(user[1]))
 
 
-def _place(rule: Rule, match: re.Match[bytes]) -> tuple[int, int]:
-    groups = range(1, len(match.groups()) + 1) if rule.first_group else (rule.group,)
+def _place(rule: Rule, match: Found) -> tuple[int, int]:
+    groups = range(1, rule.pattern.groups + 1) if rule.first_group else (rule.group,)
     for group in groups:
         start, end = match.span(group)
         if end > start:
@@ -385,7 +386,7 @@ def _place(rule: Rule, match: re.Match[bytes]) -> tuple[int, int]:
     return match.span()
 
 
-def _is_allowed(allow: Allow, data: bytes, match: re.Match[bytes], start: int, end: int) -> bool:
+def _is_allowed(allow: Allow, data: bytes, match: Found, start: int, end: int) -> bool:
     target = data[start:end]
     if allow.target == "match":
         target = match[0]

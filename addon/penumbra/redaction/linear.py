@@ -1,0 +1,128 @@
+"""Patterns of RE2 over bytes.
+
+What the package `re2` does around each question, a generator and a match that asks its pattern for each
+group, takes longer than most answers. So the engine below it is asked itself where it is there to be asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import re2
+
+_Spans = list[tuple[int, int]]
+"""Of the match and its groups; (-1, -1) is nowhere."""
+_NOWHERE = (-1, -1)
+
+
+class Found:
+    """A match; as one of `re`."""
+
+    __slots__ = ("_spans", "_text")
+
+    def __init__(self, text: bytes, spans: _Spans) -> None:
+        self._text = text
+        self._spans = spans
+
+    def __getitem__(self, group: int) -> Any:
+        start, end = self._spans[group]
+        return self._text[start:end] if start >= 0 else None
+
+    def span(self, group: int = 0) -> tuple[int, int]:
+        """Start and end of a group; (-1, -1) if it took no part."""
+        return self._spans[group]
+
+    def start(self, group: int = 0) -> int:
+        """Where a group begins."""
+        return self._spans[group][0]
+
+    def end(self, group: int = 0) -> int:
+        """Where a group ends."""
+        return self._spans[group][1]
+
+
+class Linear:
+    """A pattern. Raises re2.error."""
+
+    __slots__ = ("_ask", "groups", "pattern")
+
+    def __init__(self, pattern: bytes, options: Any = None) -> None:
+        compiled = re2.compile(pattern, options)
+        self.pattern = pattern
+        self.groups: int = compiled.groups
+        self._ask: _Ask = compiled._regexp.Match if _HAS_ENGINE else _package(compiled)
+
+    def search(self, text: bytes, start: int = 0, end: int | None = None) -> Found | None:
+        """The first match between two places."""
+        stop = len(text) if end is None or end > len(text) else end
+        if start > stop:
+            return None
+        spans = self._ask(_ANYWHERE, text, start, stop)
+        return None if spans[0] == _NOWHERE else Found(text, spans)
+
+    def match(self, text: bytes, start: int = 0, end: int | None = None) -> Found | None:
+        """The match that begins at `start`."""
+        stop = len(text) if end is None or end > len(text) else end
+        if start > stop:
+            return None
+        spans = self._ask(_HERE, text, start, stop)
+        return None if spans[0] == _NOWHERE else Found(text, spans)
+
+    def fullmatch(self, text: bytes) -> Found | None:
+        """The match that is all of the text."""
+        spans = self._ask(_WHOLE, text, 0, len(text))
+        return None if spans[0] == _NOWHERE else Found(text, spans)
+
+    def place(self, text: bytes, start: int, end: int) -> tuple[int, int]:
+        """The span of the first match; (-1, -1) if there is none. 0 <= `start` <= `end` <= length."""
+        return self._ask(_ANYWHERE, text, start, end)[0]
+
+    def finditer(self, text: bytes, start: int = 0, end: int | None = None) -> Iterator[Found]:
+        """All matches, one behind the other."""
+        stop = len(text) if end is None or end > len(text) else end
+        while start <= stop:
+            spans = self._ask(_ANYWHERE, text, start, stop)
+            found = spans[0]
+            if found == _NOWHERE:
+                return
+            yield Found(text, spans)
+            if start == stop:
+                return
+            # What is empty where the search began would be found again.
+            start = found[1] + (found[1] == start)
+
+
+_Ask = Callable[[Any, bytes, int, int], _Spans]
+"""(anchor, text, start, end) -> spans, or nowhere alone."""
+
+
+def _has_engine() -> bool:
+    """Whether the engine is where it was, and answers as it did."""
+    try:
+        ask, anchors = re2.compile(b"(b)c")._regexp.Match, re2._Anchor
+        return bool(
+            [*ask(anchors.UNANCHORED, b"abc", 0, 3)] == [(1, 3), (1, 2)]
+            and ask(anchors.UNANCHORED, b"abc", 2, 3)[0] == _NOWHERE
+            and ask(anchors.ANCHOR_START, b"abc", 0, 3)[0] == _NOWHERE
+            and ask(anchors.ANCHOR_BOTH, b"bc", 0, 2)[0] == (0, 2)
+        )
+    except (AttributeError, TypeError, IndexError):
+        return False
+
+
+_HAS_ENGINE = _has_engine()
+_ANYWHERE, _HERE, _WHOLE = (
+    (re2._Anchor.UNANCHORED, re2._Anchor.ANCHOR_START, re2._Anchor.ANCHOR_BOTH) if _HAS_ENGINE else (0, 1, 2)
+)
+
+
+def _package(compiled: Any) -> _Ask:
+    """The same by what `re2` says that it has."""
+    ways = (compiled.search, compiled.match, compiled.fullmatch)
+
+    def ask(anchor: int, text: bytes, start: int, end: int) -> _Spans:
+        found = ways[anchor](text, start, end)
+        return [found.span(group) for group in range(compiled.groups + 1)] if found else [_NOWHERE]
+
+    return ask
