@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import re
 
-import re2
-
 from penumbra import rules
+from penumbra.redaction.linear import Linear
 from penumbra.redaction.names import Strength
 from penumbra.redaction.program_names import is_program_name
 from penumbra.redaction.values import (
@@ -46,8 +45,8 @@ _UNLEET = str.maketrans("01345789@$!", "oieastbgasi")
 _SIGNS = re.compile(r"[!@#$%^&*+?~]")
 _SPOILS = re.compile(r"[\d!@#$%^&*]")
 _TAIL = re.compile(r"[\d!@#$%^&*+=?~._-]+$")
-_COMPOUND = re2.compile(r"[a-z]{1,14}\d{0,4}(?:[-_./:][a-z]{0,14}\d{0,4}[a-z]{0,5}\d{0,2}){2,}$")
-_HYPHENED = re2.compile(r"[A-Za-z]+\d{0,4}(?:-[A-Za-z]+\d{0,4}|-\d{1,4})+$")
+_COMPOUND = Linear(rb"[a-z]{1,14}\d{0,4}(?:[-_./:][a-z]{0,14}\d{0,4}[a-z]{0,5}\d{0,2}){2,}$")
+_HYPHENED = Linear(rb"[A-Za-z]+\d{0,4}(?:-[A-Za-z]+\d{0,4}|-\d{1,4})+$")
 """Words with hyphens between them: no program calls anything so."""
 _PHRASE = re.compile(r"[a-z]{4,}(?:-[a-z]{4,}){2,}$")
 _YEAR = re.compile(r"^[A-Za-z]{4,}[-_.]?\d{2,4}$")
@@ -124,7 +123,7 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
     if not own and is_program_name(value):
         return False
     if style is Style.LISTED:
-        if not has_digit(value) and not _HYPHENED.match(value):
+        if not has_digit(value) and not _is_hyphened(value):
             return False
         style = Style.QUOTED
     if style is Style.SPACED:
@@ -142,7 +141,7 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
         return False  # `ed25519.Ed25519PrivateKey`, `GooglePrivacyV2CryptoKey`
     if strength is Strength.STRONG:
         return _is_machine_made(value, style)
-    if _COMPOUND.match(value) and not is_uuid(value):
+    if _is_compound(value) and not is_uuid(value):
         return False
     if strength is Strength.HINT:
         return style in (Style.QUOTED, Style.ENV) and _is_nothing_else(value)
@@ -169,6 +168,17 @@ def is_favourite(value: str) -> bool:
     return base in _BASES or base.translate(_UNLEET) in _BASES
 
 
+def _is_compound(value: str) -> bool:
+    # Only small letters, and a sign that joins: what most values lack is asked first.
+    if not value.islower() or not value.isascii():
+        return False
+    return _COMPOUND.match(value.encode()) is not None
+
+
+def _is_hyphened(value: str) -> bool:
+    return "-" in value and value.isascii() and _HYPHENED.match(value.encode()) is not None
+
+
 def _is_password(value: str, style: Style) -> bool:
     low = value.lower()
     if _VARIABLE.match(value):
@@ -187,9 +197,9 @@ def _is_password(value: str, style: Style) -> bool:
         return _is_letter_password(value, style)
     if is_number(value):
         return len(value) >= (6 if style in (Style.ENV, Style.QUOTED) else 8)
-    if _HYPHENED.match(value):
+    if _is_hyphened(value):
         return len(value) >= 8
-    if _COMPOUND.match(value):
+    if _is_compound(value):
         if style is Style.CONFIG:
             return "_" in value and (bool(_FIGURES.search(value)) or _is_free_phrase(value))
         return not any(sign in value for sign in "./:")
@@ -286,7 +296,7 @@ def _is_assignment(value: str) -> bool:
 def _is_machine_made(value: str, style: Style) -> bool:
     if len(value) < 8:
         return False
-    if _COMPOUND.match(value) and not is_uuid(value):
+    if _is_compound(value) and not is_uuid(value):
         return _is_slogan(value, style)
     if _NAMED.match(value):
         return False

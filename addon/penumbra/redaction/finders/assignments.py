@@ -20,6 +20,7 @@ from penumbra.redaction.finders.forms import changed_value, flag_value, tagged_v
 from penumbra.redaction.finders.typed_passwords import typed
 from penumbra.redaction.finders.value_reading import LOOK, Value
 from penumbra.redaction.judgement import is_secret, is_unmistakable
+from penumbra.redaction.late import late
 from penumbra.redaction.linear import Linear
 from penumbra.redaction.names import Name, Names, Strength
 from penumbra.redaction.span import Rank, Span
@@ -69,9 +70,7 @@ _FOLLOWERS = (
 _NAMES = Linear((_STEM + _FOLLOWERS).encode("latin-1"), _OPTIONS)
 # The name within a tag, with the beginning of what stands between tags. What may stand between a name
 # and the end of its tag is as long as the text: behind every name, reading it would take its square.
-_TAGS = Linear(
-    (r"<[^<>\n]*?" + _STEM + r"[^<>\n]*>\s*(?:<value>\s*)?[^\s<>]{4}").encode("latin-1"), _OPTIONS
-)
+_TAGS = Linear((r"<[^<>\n]*?" + _STEM + r"[^<>\n]*>\s*(?:<value>\s*)?[^\s<>]{4}").encode("latin-1"), _OPTIONS)
 _STEMS = Linear(_STEM.encode("latin-1"), _OPTIONS)
 FLAGS = Linear(
     rb"-[a-z.\-]*(?:pass(?:word|wd|phrase)?|pwd|pw|psk|secret|token|key|auth|credentials?)"
@@ -97,10 +96,10 @@ _NAME_ENDS = (b'"', b"'", b"\\", b" ", b"\t", b">")
 _NO_NAME_BEFORE = (b"/", b"#", b"?", b"&")
 """In front of the parts of an address."""
 _WORD_BEFORE = re.compile(rb"([A-Za-z]{1,24})[ ]\Z")
-_DECLARES_TYPE = re.compile(rb"(?<![\w.-])(?:class|struct|interface|enum|trait|protocol|namespace|module) \Z")
+_DECLARES_TYPE = late(rb"(?<![\w.-])(?:class|struct|interface|enum|trait|protocol|namespace|module) \Z")
 """What stands in front of a type's name."""
 _NEW_LINE = re.compile(rb"\n|\\n")
-_TEST_NAME = re.compile(rb"[A-Za-z_]\w*(?:[/.:\[-][^\s\"']*)?(?=[\s\"'(\\]|\Z)")
+_TEST_NAME = late(rb"[A-Za-z_]\w*(?:[/.:\[-][^\s\"']*)?(?=[\s\"'(\\]|\Z)")
 _SLUG = re.compile(rb"[a-z]+(?:-[a-z]+)*")
 _JOINTS = re.compile(rb"[-_.]")
 _USER = re.compile(rb"(?i)user(?:[_-]?name)?[^\w\n]{1,12}\Z")
@@ -196,7 +195,7 @@ class Assignments:
                 strength = Strength.STRONG if loud else Strength.NONE
             if secrets or strength is Strength.NONE or (strength is Strength.HINT and quiet):
                 continue
-            if _REPLACED.match(data, end):
+            if data.startswith(b"=", end) and _REPLACED.match(data, end):
                 continue
             if strength <= Strength.WEAK and not _RANDOM.search(data, end, end + 160):
                 continue

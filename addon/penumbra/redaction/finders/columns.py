@@ -11,6 +11,7 @@ from collections.abc import Generator, Iterator
 
 from penumbra.redaction import fronts
 from penumbra.redaction.judgement import is_secret, is_unmistakable
+from penumbra.redaction.late import late
 from penumbra.redaction.names import Names, Strength
 from penumbra.redaction.span import Finder, Rank, Span
 from penumbra.redaction.values import Style
@@ -49,7 +50,7 @@ _ANCHORS = (
     *(f"value{end}".encode() for end in ("\n", "\r", "  ", " |", " \u2502", "|", "\t", "\\")),
 )
 """A word with what ends a cell behind it: the word alone stands in too many lines."""
-_BREAK = re.compile(rb"\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n")
+_BREAK = late(rb"\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n")
 _BEGINS = (
     *(b"\\n", b"<pre>", b"<code>", b"'"),
     *(colon + (2**depth - 1) * b"\\" + b'"' for colon in (b":", b": ") for depth in range(4)),
@@ -57,27 +58,27 @@ _BEGINS = (
 """What stands in front of a line within a string, or of a string of JSON."""
 _BEGIN_SIGNS = (b"\\", b'"', b">", b"'")
 _BAR = rb"(?:\||\xe2\x94[\x82\x83]|\\{1,31}u250[23])"
-_HEAD = re.compile(rb"(?:[A-Za-z0-9_ .,;\t\"\\-]|" + _BAR + rb"){3,1000}")
-_RUN = re.compile(_HEAD.pattern.replace(b"{3,", b"{0,"))
-_PLAIN_HEAD = re.compile(rb"[A-Za-z0-9_ .,;\t\"\\|-]{3,1000}")
-_PLAIN_RUN = re.compile(_PLAIN_HEAD.pattern.replace(b"{3,", b"{0,"))
+_HEAD = late(rb"(?:[A-Za-z0-9_ .,;\t\"\\-]|" + _BAR + rb"){3,1000}")
+_RUN = late(_HEAD.pattern.replace(b"{3,", b"{0,"))
+_PLAIN_HEAD = late(rb"[A-Za-z0-9_ .,;\t\"\\|-]{3,1000}")
+_PLAIN_RUN = late(_PLAIN_HEAD.pattern.replace(b"{3,", b"{0,"))
 """The same but for bars that are no ASCII: read much faster."""
 _BAR_BEGINS = 0xE2
-_PREFIX = re.compile(fronts.WORDS + rb"|[0-9]{1,7}[:-] ?|[+>] ?|-(?=[ |\w\"])")
+_PREFIX = late(fronts.WORDS + rb"|[0-9]{1,7}[:-] ?|[+>] ?|-(?=[ |\w\"])")
 _QUOTES = rb"(?:\\{0,31}\")?"
-_NAME = re.compile(
+_NAME = late(
     rb"[ ]{0,60}"
     + _QUOTES
     + rb"([A-Za-z_][A-Za-z0-9_.-]{0,40}(?: [A-Za-z0-9_.-]{1,20}){0,2})"
     + _QUOTES
     + rb"[ ]{0,60}"
 )
-_CELL = re.compile(rb"[ ]{0,60}(?:\\{0,31}[\"'`])?([^ \"'`\\]{4,512})(?:\\{0,31}[\"'`])?[ ]{0,60}")
-_RULE = re.compile(rb"(?:[-+|=: ]|\xe2[\x94\x95][\x80-\xbf]|\\{1,31}u25[0-9a-f]{2})+")
-_STRING_END = re.compile(rb"\\{0,31}\"(?:[}\]]|, ?\\{0,31}\"\w{1,60}\\{0,31}\" ?:)")
+_CELL = late(rb"[ ]{0,60}(?:\\{0,31}[\"'`])?([^ \"'`\\]{4,512})(?:\\{0,31}[\"'`])?[ ]{0,60}")
+_RULE = late(rb"(?:[-+|=: ]|\xe2[\x94\x95][\x80-\xbf]|\\{1,31}u25[0-9a-f]{2})+")
+_STRING_END = late(rb"\\{0,31}\"(?:[}\]]|, ?\\{0,31}\"\w{1,60}\\{0,31}\" ?:)")
 """The end of a string of JSON that a table is the last of."""
-_BLANKS = re.compile(rb" {2,}")
-_COMMA = re.compile(rb",")
+_BLANKS = late(rb" {2,}")
+_COMMA = late(rb",")
 _DELIMITERS = (
     re.compile(_BAR),
     _COMMA,

@@ -12,25 +12,28 @@ from itertools import chain
 
 from penumbra.redaction.finders.forms import LEAD
 from penumbra.redaction.finders.value_reading import QUOTE, Value, read
+from penumbra.redaction.late import late
 from penumbra.redaction.values import Style
 
 _MOST = 200
 """Members that are read of one container."""
 _GAP = rb"(?:\s|\\{1,31}[nrt]){0,60}+"
 _LINE_BREAK = rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)" + LEAD
-_OPEN = re.compile(
+_OPEN = late(
     rb"[\\\"'`\])]{0,40}(?:[ \t]{0,8}:[ \t]{0,4}[A-Za-z][\w<>\[\], .]{0,40}(?==))?"
     rb"[ \t]{0,8}(?:[:=]=?|=>)[ \t]{0,8}"
     rb"((?:new |&)?(?:\[[0-9]{0,4}\])?[A-Za-z_][\w.:]{0,40}+!?(?:<[\w, ]{0,40}>)?(?:\[\])?[ ]?|%w)?"
     rb"([\[({])"
 )
+_OPEN_REACH = 256
+"""Bytes behind a name in which the bracket stands: more than `_OPEN` may be long."""
 _WORDS_FOLLOW = (b"=(", b"%w[", b"%w(")
 """How lists of words begin in the shell and in Ruby: what has no quotes there is text as well."""
-_QUOTED = re.compile(_GAP + rb"[bruf]?(" + QUOTE + rb")")
-_BARE = re.compile(_GAP + rb"([^\s\"'`,\[\](){}<>\\:=]{4,512})(?=[\s,\])])")
-_NEXT = re.compile(QUOTE + rb"?" + _GAP + rb",")
-_BLANKS = re.compile(QUOTE + rb"?(?=[ \t\r\n])")
-_KEY = re.compile(
+_QUOTED = late(_GAP + rb"[bruf]?(" + QUOTE + rb")")
+_BARE = late(_GAP + rb"([^\s\"'`,\[\](){}<>\\:=]{4,512})(?=[\s,\])])")
+_NEXT = late(QUOTE + rb"?" + _GAP + rb",")
+_BLANKS = late(QUOTE + rb"?(?=[ \t\r\n])")
+_KEY = late(
     _GAP
     + rb"(?:"
     + QUOTE
@@ -44,11 +47,13 @@ _KEY = re.compile(
     + QUOTE
     + rb")"
 )
-_BELOW = re.compile(rb"[\\\"']{0,4}:[ \t]{0,8}(?=\r?\n|\\{1,31}[nr])")
+_BELOW = late(rb"[\\\"']{0,4}:[ \t]{0,8}(?=\r?\n|\\{1,31}[nr])")
+_BELOW_REACH = 5
+"""Bytes behind a name in which its colon stands."""
 _END_OF_LINE = (
     rb"(?=[ \t]{0,8}(?:" + QUOTE + rb")?[ \t]{0,8}(?:#[^\r\n]*|)(?:\r?\n|\\{1,31}[nr]|" + QUOTE + rb"|\Z))"
 )
-_ITEM = re.compile(
+_ITEM = late(
     _LINE_BREAK
     + rb"[ \t]{0,40}-[ \t]{1,8}(?:("
     + QUOTE
@@ -56,7 +61,7 @@ _ITEM = re.compile(
     + _END_OF_LINE
     + rb")"
 )
-_ENTRY = re.compile(
+_ENTRY = late(
     _LINE_BREAK
     + rb"[ \t]{1,40}[\w.@-]{1,80}:[ \t]{1,8}(?:("
     + QUOTE
@@ -66,12 +71,20 @@ _ENTRY = re.compile(
 )
 
 
+def _opens(data: bytes, end: int) -> bool:
+    """Whether a bracket stands where one would begin a list: most names are asked in vain."""
+    last = end + _OPEN_REACH
+    return (
+        data.find(b"[", end, last) >= 0 or data.find(b"(", end, last) >= 0 or data.find(b"{", end, last) >= 0
+    )
+
+
 def contained(data: bytes, end: int, *, plural: bool) -> Iterator[Value]:
     """The members of the list behind the name that ends at `end`; of the map, if the name is a plural."""
-    if opening := _OPEN.match(data, end):
+    if _opens(data, end) and (opening := _OPEN.match(data, end)):
         bare = Style.LISTED if opening[0].endswith(_WORDS_FOLLOW) else None if opening[1] else Style.CODE
         return _bracketed(data, opening.end(), opening[2], bare, plural=plural)
-    if below := _BELOW.match(data, end):
+    if data.find(b":", end, end + _BELOW_REACH) >= 0 and (below := _BELOW.match(data, end)):
         items = _lines(data, below.end(), _ITEM)
         return chain(items, _lines(data, below.end(), _ENTRY)) if plural else items
     return iter(())

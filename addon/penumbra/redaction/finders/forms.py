@@ -23,6 +23,7 @@ from penumbra.redaction.finders.value_reading import (
     Value,
     read,
 )
+from penumbra.redaction.late import late
 from penumbra.redaction.program_names import is_program_name
 from penumbra.redaction.value_ends import QUOTE_ENTITY
 from penumbra.redaction.values import Style, is_crossed
@@ -62,16 +63,14 @@ _ASSIGN = re.compile(
     _CLOSE + rb"([ \t]{0,40}(?:" + _TYPED + rb")?)" + _OPERATOR + rb"(\*{1,3}[ \t]{1,4}|[ \t]{0,40})"
     rb"((?:" + _WRAPPER + rb"[brufBRUF@$]{0,2}#{0,2}" + QUOTE + rb"{1,3})?)"
 )
-_NEXT_LINE = re.compile(
+_NEXT_LINE = late(
     rb"[|>]?-?[ \t]*(?:\r?\n|\\{1,31}n)" + LEAD + _BREAK + rb"{0,60}+" + _WRAPPER + rb"(" + QUOTE + rb")"
 )
-_BLOCK = re.compile(
-    rb"[|>][+-]?[0-9]?[ \t]{0,8}(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)" + LEAD + rb"[ \t]{1,64}"
-)
+_BLOCK = late(rb"[|>][+-]?[0-9]?[ \t]{0,8}(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)" + LEAD + rb"[ \t]{1,64}")
 """The rest of a line of YAML whose value is the block below it."""
-_LINE_BREAK = re.compile(rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)" + LEAD + rb"[ \t]{0,64}")
-_ELEMENT = re.compile(rb"[^<>\n]{0,240}>\s{0,40}(<!\[CDATA\[)?")
-_ARGUMENT = re.compile(
+_LINE_BREAK = late(rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)" + LEAD + rb"[ \t]{0,64}")
+_ELEMENT = late(rb"[^<>\n]{0,240}>\s{0,40}(<!\[CDATA\[)?")
+_ARGUMENT = late(
     QUOTE
     + rb"(?:[ \t]{0,4},[ \t]{0,4}|(?:\r?\n|\\{1,31}n)[ \t]{0,8}[0-9]{1,6}\) )[bru]?(?:<<)?'?("
     + QUOTE
@@ -84,13 +83,13 @@ _LIST_BEGAN = re.compile(
 )
 _IS_LAST = re.compile(QUOTE + rb"\s{0,4}[\])]")
 _NAMES_NEXT = re.compile(QUOTE + rb"\s{0,4}(?::|=>)")
-_ATTRIBUTE = re.compile(QUOTE + rb"[ \t]{0,4}(?:value|content|data-value)=(" + QUOTE + rb")")
-_CSV = re.compile(rb",( {0,2})(?:<<)?(" + QUOTE + rb")?")
-_CALL = re.compile(rb"(?:\(| ?\{ ?(?=[\\\"'`]))(" + QUOTE + rb")?")
+_ATTRIBUTE = late(QUOTE + rb"[ \t]{0,4}(?:value|content|data-value)=(" + QUOTE + rb")")
+_CSV = late(rb",( {0,2})(?:<<)?(" + QUOTE + rb")?")
+_CALL = late(rb"(?:\(| ?\{ ?(?=[\\\"'`]))(" + QUOTE + rb")?")
 _KEYWORD = re.compile(rb"[A-Za-z_]\w{0,60}=(?!=)")
 """An argument by its name: `generate_key(public_exponent=65537)`."""
-_DECLARED = re.compile(rb"\b(?:w?string|String|QString|SecretString|auto)[&*]? \Z")
-_PAIR = re.compile(
+_DECLARED = late(rb"\b(?:w?string|String|QString|SecretString|auto)[&*]? \Z")
+_PAIR = late(
     rb"(?:[\\\"']{0,40},|[\\\"']{0,40}" + _BREAK + rb")" + _BREAK + rb"{0,40}+"
     rb"[\\\"'-]{0,40}(?:value|Value|VALUE)[\\\"']{0,40}\s{0,3}[:=]\s{0,3}(" + QUOTE + rb")?"
 )
@@ -99,38 +98,40 @@ _PAIR_REACH = 600
 _ARGUMENT_BEGINS = (b'"', b"'", b"`", b"\\", b",", b"(", b"{", b" ")
 _QUOTE_BEGINS = (b'"', b"\\")
 _APART_BEGINS = (b'"', b"'", b"`", b"\\", b" ", b"\t")
-_NESTED = re.compile(
+_NESTED = late(
     rb"[\\\"']{0,40}\s{0,3}[:=]\s{0,3}\{[^{}]{0,240}?"
     rb"(?:\bvalue|(?<=[\"'])(?:S|computed|raw)(?=\\{0,31}[\"']))\\{0,31}[\"'`]?"
     rb"\s{0,3}[:=]\s{0,3}(" + QUOTE + rb")"
 )
-_APART = re.compile(
+_NESTED_REACH = 48
+"""Bytes behind a name in which the brace stands."""
+_APART = late(
     rb"(\\{0,31}[`\"'][ ](?:is (?:now |set to )?|was |to |as |(?=\\{0,31}[\"']))"
     rb"|[ ](?:is:? |was:? |are:? |to (?=[^ \n]{0,60}[0-9]))(?:now |set to )?"
     rb"|(?:[ \t]|\\{1,31}t){1,60}(?:is |was |: ?|= ?|REG_(?:EXPAND_)?SZ[ \t]{1,20})?)"
     rb"@?(" + QUOTE + rb")?"
 )
-_TAGGED = re.compile(
+_TAGGED = late(
     rb"(?:\\{0,31}[\"'][^<>\n]{0,80}>|\s{0,4}</[A-Za-z][\w:.-]{0,40}>" + _BREAK + rb"{0,40}+"
     rb"(?:<[\w:.-]{1,40}>[^<>]{0,200}</(?:[\w:.-]{1,40})>" + _BREAK + rb"{0,40}+){0,2}"
     rb"<(?:[\w:.-]{0,40}(?i:value)|string|td|dd|span|code|input|b)\b[^<>\n]{0,80}>)(?:\s{0,40}<(?:value|pre|code|b|tt|span)>)?\s{0,40}(<!\[CDATA\[)?(?:[\"']|&(?:#x27|#39|#34|quot);)?"
 )
-_INPUT = re.compile(rb"</label>\s{0,40}<input\b[^<>\n]{0,120}?\bvalue=(" + QUOTE + rb")")
-_PUT = re.compile(
+_INPUT = late(rb"</label>\s{0,40}<input\b[^<>\n]{0,120}?\bvalue=(" + QUOTE + rb")")
+_PUT = late(
     rb"(?:\b(?:ENV|header_up|setx|setenv|set -g?x|set -Ux|export|config set|fastcgi_param|uwsgi_param"
     rb"|proxy_set_header)"
     rb"[ \t]{1,4})\Z",
     re.IGNORECASE,
 )
-_BEGINS_LINE = re.compile(rb"(?:\A|\n|\\n)" + LEAD + rb"[ \t]{0,20}\Z")
-_YAML_TAG = re.compile(rb"(?:!!(?:str|binary) |&[\w-]{1,40} )(" + QUOTE + rb")?")
+_BEGINS_LINE = late(rb"(?:\A|\n|\\n)" + LEAD + rb"[ \t]{0,20}\Z")
+_YAML_TAG = late(rb"(?:!!(?:str|binary) |&[\w-]{1,40} )(" + QUOTE + rb")?")
 _PRINTED = re.compile(rb"[}\]]|[ ][A-Za-z_]\w{0,60}[:=]|, ?[A-Za-z_][\w.]{0,60}=")
 """What follows a member of something that a program prints: `{Host:db1 Pass:value Port:1}`."""
-_MULTIPART = re.compile(rb"\\{0,31}\"(?:(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)" + LEAD + rb"){2}")
-_SETTER = re.compile(
+_MULTIPART = late(rb"\\{0,31}\"(?:(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)" + LEAD + rb"){2}")
+_SETTER = late(
     rb"(?:(?:set|with)_?)?[a-z]{0,16}_?(?:pass(?:word|wd|phrase)?|pwd|secret|token|key)\Z", re.IGNORECASE
 )
-_NO_SETTER = re.compile(
+_NO_SETTER = late(
     rb"(?:get|del|rem|find|check|has|is|load|read|fetch|prompt|ask|by|reset|valid|verif|hash|enc|dec|pars|gener|creat"
     rb"|mak|chang|show|hid|toggl|compar|match|sign|revok|refresh|expir|mock|assert|expect|from|to|use|new|next)",
     re.IGNORECASE,
@@ -139,7 +140,7 @@ _NO_SETTER = re.compile(
 _ONLY_ARGUMENT = re.compile(QUOTE + rb"[ \t]{0,4}(?:[)}]|\.to)")
 _COMPARED = re.compile(rb"\.(?:equals|compareTo|assign|eq)\Z")
 
-_FLAG = re.compile(
+_FLAG = late(
     rb"(?:[ \t]{1,8}|"
     + QUOTE
     + rb",\s{0,40}|(?:"
@@ -233,7 +234,7 @@ def _assigned(data: bytes, begin: int, end: int) -> Value | None:
         return read(data, match.end(), b"", Style.ENV)
     if marked := _MARKED_UP.match(data, match.end()):
         return read(data, marked.end(), b"", Style.CONFIG, RUN_ELEMENT)
-    nested = _NESTED.match(data, end)
+    nested = _NESTED.match(data, end) if data.find(b"{", end, end + _NESTED_REACH) >= 0 else None
     if nested:
         return read(data, nested.end(), nested[1], Style.QUOTED)
     further = _NEXT_LINE.match(data, match.end())

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from penumbra.redaction import fronts
+from penumbra.redaction.late import late
 from penumbra.redaction.span import Finder, Rank, Span
 
 _QUOTE = rb"\\{0,31}[\"']"
-_KIND = re.compile(rb"kty" + _QUOTE + rb"\s{0,8}:\s{0,8}" + _QUOTE + rb"(?:EC|RSA|OKP|oct|AKP)" + _QUOTE)
-_MEMBER = re.compile(
+_KIND = late(rb"kty" + _QUOTE + rb"\s{0,8}:\s{0,8}" + _QUOTE + rb"(?:EC|RSA|OKP|oct|AKP)" + _QUOTE)
+_MEMBER = late(
     _QUOTE
     + rb"(?:d|p|q|dp|dq|qi|k|priv)"
     + _QUOTE
@@ -22,19 +22,19 @@ _REACH = 8_192
 """Bytes on either side of a key's kind in which its members stand."""
 _BREAK = rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)"
 _LEAD = rb"(?:" + fronts.ANY + rb")?[ \t]{0,40}"
-_NUMBER = re.compile(
+_NUMBER = late(
     rb"(?:privateexponent|prime[12]|exponent[12]|coefficient|priv):[ \t]{0,4}"
     + _BREAK
     + _LEAD
     + rb"([0-9a-f]{2}:)"
 )
-_OCTETS = re.compile(_LEAD + rb"(?:[0-9a-f]{2}:){0,64}[0-9a-f]{0,2}(?=" + _BREAK + rb"|\Z|\\{0,31}\")")
-_LINE_END = re.compile(_BREAK)
+_OCTETS = late(_LEAD + rb"(?:[0-9a-f]{2}:){0,64}[0-9a-f]{0,2}(?=" + _BREAK + rb"|\Z|\\{0,31}\")")
+_LINE_END = late(_BREAK)
 _LEAST = 12
 """Octets of a number that is part of a key."""
 _LONGEST = 4_096
-_LISTED = re.compile(_BREAK + _LEAD + rb"\([0-9]{1,3}\) (?:0x)?([0-9a-fA-F]{64})(?![0-9a-fA-F])")
-_RULE = re.compile(_BREAK + _LEAD + rb"[=-]{3,80}")
+_LISTED = late(_BREAK + _LEAD + rb"\([0-9]{1,3}\) (?:0x)?([0-9a-fA-F]{64})(?![0-9a-fA-F])")
+_RULE = late(_BREAK + _LEAD + rb"[=-]{3,80}")
 _MOST = 100
 
 

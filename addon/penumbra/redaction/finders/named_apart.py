@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from penumbra import rules
 from penumbra.redaction.finders.value_reading import QUOTE, Value, read
 from penumbra.redaction.judgement import is_secret, is_unmistakable
+from penumbra.redaction.late import late
 from penumbra.redaction.names import Name, Names, Strength
 from penumbra.redaction.span import Finder, Rank, Span
 from penumbra.redaction.values import Style
@@ -23,7 +24,7 @@ _REACH = 240
 """Bytes in front of a value in which its name stands."""
 _LONGEST_TAG = 600
 
-_FALLBACK = re.compile(
+_FALLBACK = late(
     rb"(?i:"
     + "|".join(_WORDS["fallbacks"].split()).encode()
     + rb"|defaultvalue)[ \t]{0,4}[:=(]?[ \t]{0,4}("
@@ -32,8 +33,8 @@ _FALLBACK = re.compile(
     + QUOTE
     + rb")"
 )
-_STATEMENT = re.compile(rb"[;\n]|\\{1,31}n")
-_NAMED = re.compile(rb"([A-Za-z_][\w.-]{1,79})(?=" + QUOTE + rb"|[ \t]{0,8}[:=|]|[ \t]{0,4}\Z)")
+_STATEMENT = late(rb"[;\n]|\\{1,31}n")
+_NAMED = late(rb"([A-Za-z_][\w.-]{1,79})(?=" + QUOTE + rb"|[ \t]{0,8}[:=|]|[ \t]{0,4}\Z)")
 _QUOTES = ('"', "'", "\\")
 
 
@@ -48,8 +49,8 @@ def _fallbacks(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
         yield from _first(data, value, names)
 
 
-_ATTRIBUTE = re.compile(rb"[ \t\r\n]value=(" + QUOTE + rb")", re.IGNORECASE)
-_NAMING = re.compile(
+_ATTRIBUTE = late(rb"[ \t\r\n]value=(" + QUOTE + rb")", re.IGNORECASE)
+_NAMING = late(
     rb"[ \t\r\n](?i:key|name|id)=" + QUOTE + rb"([A-Za-z_$][\w.$:/ -]{1,119})" + QUOTE
     + rb"|[ \t\r\n](?i:type)=" + QUOTE + rb"(?i:password)" + QUOTE
 )  # fmt: skip

@@ -13,33 +13,34 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from functools import lru_cache
 
+from penumbra.redaction.late import late
 from penumbra.redaction.span import Finder, Rank, Span
 
 _HEADER = rb"(?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
 _OTHER_ARMOUR = rb"-----%s OpenVPN Static key V1-----|---- %s SSH2 (?:ENCRYPTED )?PRIVATE KEY ----"
-_BEGIN = re.compile(rb"-----BEGIN " + _HEADER + rb"|" + _OTHER_ARMOUR.replace(b"%s", b"BEGIN"))
-_END = re.compile(rb"-----END " + _HEADER + rb"|" + _OTHER_ARMOUR.replace(b"%s", b"END"))
+_BEGIN = late(rb"-----BEGIN " + _HEADER + rb"|" + _OTHER_ARMOUR.replace(b"%s", b"BEGIN"))
+_END = late(rb"-----END " + _HEADER + rb"|" + _OTHER_ARMOUR.replace(b"%s", b"END"))
 _BREAK = rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}[nr]|[ ])"
-_GAP = re.compile(rb"(?:\s|\\{1,31}[nrt]|[\"'`+,.\\]|<br ?/?>|\x1b\[[0-9;]{0,12}m|>){0,80}")
-_ATTRIBUTE = re.compile(rb"[A-Z][A-Za-z-]{2,20}: [^\n\\]{0,100}")
-_MATERIAL = re.compile(rb"=?[A-Za-z0-9+/]{1,4096}={0,2}")
-_ENDS = re.compile(
+_GAP = late(rb"(?:\s|\\{1,31}[nrt]|[\"'`+,.\\]|<br ?/?>|\x1b\[[0-9;]{0,12}m|>){0,80}")
+_ATTRIBUTE = late(rb"[A-Z][A-Za-z-]{2,20}: [^\n\\]{0,100}")
+_MATERIAL = late(rb"=?[A-Za-z0-9+/]{1,4096}={0,2}")
+_ENDS = late(
     rb"(?:[ \t\"'`+,.\\]{0,16}(?:\r?\n|\Z|\x1b|-----))|[ \t]{0,8}\\{1,31}[nr\"]|[\"'`<]| -----"
     rb"| [A-Za-z0-9+/=]{40}"
 )
-_HIDDEN = re.compile(rb"\x1b\[[0-9;]{0,12}m")
-_TAIL_LINE = re.compile(
+_HIDDEN = late(rb"\x1b\[[0-9;]{0,12}m")
+_TAIL_LINE = late(
     rb"(?:\A|[^A-Za-z0-9+/=])([A-Za-z0-9+/]{1,256}={0,2})[\"'`+,. \t\\]{0,16}(?:\x1b\[[0-9;]{0,12}m)?\Z"
 )
-_SPLIT = re.compile(rb"\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n")
-_NAKED = re.compile(
+_SPLIT = late(rb"\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n")
+_NAKED = late(
     rb"b3BlbnNzaC1rZXktdjEA|MII[A-Za-z0-9+/]{2,4}(?:IBAAKCA[QgY]EA|IBAAKBgQ|IBADANBgkqhkiG9w0BAQEFAASC)"
     rb"|MI[A-Za-z0-9+/]{1,4}AgEAMBMGByqGSM49AgEGCCqGSM49AwEHB|MHcCAQEEI|MIGkAgEBBD|MC4CAQAwBQYDK2V[wuv]BCIEI"
     rb"|MII[A-Za-z0-9+/]{3}IBAzCC|/u3\+7QAAAA[IE]|zs7OzgAAAAI"
     rb"|MII[A-Za-z0-9+/]{2,4}(?:BXBgkqhkiG9w0BBQ0w|AbBgkqhkiG9w0BBQMw)"
 )
-_WRAPPED = re.compile(rb"LS0tLS1CRUdJTi|TFMwdExTMUNSVWRKVG|UHVUVFktVXNlci1LZXktRmls")
-_PPK = re.compile(rb"Private-Lines: ?(\d{1,4})")
+_WRAPPED = late(rb"LS0tLS1CRUdJTi|TFMwdExTMUNSVWRKVG|UHVUVFktVXNlci1LZXktRmls")
+_PPK = late(rb"Private-Lines: ?(\d{1,4})")
 _LEAST = 24
 """Characters of key material that make a key."""
 _LONGEST = 65_536

@@ -3,11 +3,11 @@ output of a command that prints one."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from penumbra.redaction.finders.forms import LEAD
 from penumbra.redaction.judgement import is_secret
+from penumbra.redaction.late import late
 from penumbra.redaction.names import Strength
 from penumbra.redaction.span import Finder, Rank, Span
 from penumbra.redaction.values import (
@@ -21,12 +21,12 @@ from penumbra.redaction.values import (
 )
 
 # Cookies: `Cookie: a=1; b=2`, `Set-Cookie: a=1; Path=/`, `curl --cookie "a=1"`.
-_COOKIE = re.compile(rb"(?i)cookie[\"'\\]{0,4}(?:[ \t]{0,3}[:=]|[ \t])[ \t]{0,3}[\"'\\]{0,4}")
-_CRUMB = re.compile(rb"[ \t]{0,3}([A-Za-z0-9!#$%&*.^_|~+-]{1,80})=([^;\s\"'\\,\x1b]{0,4096})(;?)")
+_COOKIE = late(rb"(?i)cookie[\"'\\]{0,4}(?:[ \t]{0,3}[:=]|[ \t])[ \t]{0,3}[\"'\\]{0,4}")
+_CRUMB = late(rb"[ \t]{0,3}([A-Za-z0-9!#$%&*.^_|~+-]{1,80})=([^;\s\"'\\,\x1b]{0,4096})(;?)")
 _CRUMB_ATTRIBUTES = frozenset(
     (b"path", b"domain", b"expires", b"max-age", b"samesite", b"version", b"priority", b"lang", b"theme")
 )
-_SESSION = re.compile(rb"(?i)sess|sid|token|auth|jwt|login|remember|secret|csrf|xsrf|key")
+_SESSION = late(rb"(?i)sess|sid|token|auth|jwt|login|remember|secret|csrf|xsrf|key")
 
 
 def _cookies(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
@@ -52,16 +52,16 @@ def _is_session(name: bytes, value: bytes) -> bool:
 
 
 # Kubernetes: everything below `data` and `stringData` of a Secret.
-_SECRET = re.compile(rb"kind[\\\"']{0,40}[ \t]{0,4}:[ \t]{0,4}[\\\"']{0,40}Secret(?:[\\\"'\s\x1b]|\Z)")
-_DATA = re.compile(rb"(stringData|data)[\\\"']{0,40}[ \t]{0,4}:[ \t]{0,4}(\{)?")
-_DATA_END = re.compile(
+_SECRET = late(rb"kind[\\\"']{0,40}[ \t]{0,4}:[ \t]{0,4}[\\\"']{0,40}Secret(?:[\\\"'\s\x1b]|\Z)")
+_DATA = late(rb"(stringData|data)[\\\"']{0,40}[ \t]{0,4}:[ \t]{0,4}(\{)?")
+_DATA_END = late(
     rb"\}|(?:\n|\\n)[^A-Za-z\n]{0,24}(?:[\w./-]{0,60}[:\t|-][ ]{0,4})?(?:\x1b\[[0-9;]{0,8}m)?"
     rb"(?:apiVersion|kind|metadata|type|immutable|stringData|data|items|---)\b"
 )
 _KEY = rb"[A-Za-z0-9_.-]([\\\"']{0,40})[ \t]{0,4}:[ \t]{0,4}([\\\"']{0,40})"
-_ENTRY = re.compile(_KEY + rb"([^\s\"'\\\x1b{}\[\]|>]{4,65536})")
+_ENTRY = late(_KEY + rb"([^\s\"'\\\x1b{}\[\]|>]{4,65536})")
 _BREAK = rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)"
-_ENCODED_ENTRY = re.compile(
+_ENCODED_ENTRY = late(
     _KEY
     + rb"(?:[|>][+-]?[ \t]{0,4}"
     + _BREAK
@@ -99,12 +99,12 @@ def _entries(data: bytes, start: int, end: int, encoded: bool) -> Iterator[Span]
 
 
 # Lists of logins that chpasswd is fed, by the shell or by cloud-init.
-_LOGINS = re.compile(
+_LOGINS = late(
     rb"chpasswd(?:[^\n\\]{0,60}<<-?[ ]?\\{0,31}[\"']?\w{1,20}(?:\\{0,31}[\"'])?[^\n\\]{0,40}"
     rb"|:[ \t]{0,4}" + _BREAK + LEAD + rb"(?:[ \t]{1,20}expire:[^\n\\]{0,20}" + _BREAK + LEAD + rb")?"
     rb"[ \t]{1,20}list:[ \t]{0,4}[|>]?[+-]?[ \t]{0,4})(?=" + _BREAK + rb")"
 )
-_LOGIN = re.compile(
+_LOGIN = late(
     _BREAK
     + LEAD
     + rb"[ \t]{0,20}(?:- )?[\"']?[a-z_][\w.-]{0,31}:([^\s:\"'\\]{4,128})[\"']?[ \t]{0,8}(?="
@@ -127,11 +127,11 @@ def _logins(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
                 yield Span(*line.span(1), "password", "login-list", Rank.STRUCTURE)
 
 
-_LONE_LINE = re.compile(
+_LONE_LINE = late(
     rb"(?m)^(?:[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t)|[+> ]{1,3})?"
     rb"([A-Za-z0-9+/=_.~:-]{16,4096})[ \t\r]{0,8}$"
 )
-_NAME = re.compile(rb"[A-Za-z_][\w.-]{0,80}=(?=[^=])")
+_NAME = late(rb"[A-Za-z_][\w.-]{0,80}=(?=[^=])")
 
 
 def lone_lines(data: bytes) -> Iterator[Span]:

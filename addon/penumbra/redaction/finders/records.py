@@ -10,12 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-import re2
-
 from penumbra import rules
 from penumbra.redaction import fronts
 from penumbra.redaction.finders.value_reading import Value, read
 from penumbra.redaction.judgement import is_secret, is_unmistakable
+from penumbra.redaction.late import late
 from penumbra.redaction.linear import Linear
 from penumbra.redaction.names import Name, Names, Strength
 from penumbra.redaction.span import Finder, Rank, Span
@@ -27,7 +26,7 @@ _LINES = 10
 _QUOTE = rb"\\{0,31}[\"'`]"
 _QUOTES = b"\"'\\`"
 _LETTERS = bytes(byte for byte in range(256) if chr(byte).isalpha())
-_BREAK = re.compile(rb"\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n")
+_BREAK = late(rb"\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n")
 _WORDS = rules.load("secrets/words/records.yaml")
 
 
@@ -36,7 +35,7 @@ def _any_of(words: str) -> bytes:
     return b"(?i:" + "|".join(words.split()).encode() + b")"
 
 
-_VALUE = re.compile(
+_VALUE = late(
     rb"("
     + _QUOTE
     + rb")?([A-Za-z]{0,12}"
@@ -70,7 +69,7 @@ _TELLING_WORDS = b"(?:" + "|".join(_NAMES.telling_parts()).encode() + b")"
 _TELLING = Linear(rb"(?i)" + _TELLING_WORDS)
 """What stands in all names that may be telling: most records have none."""
 _KEY = rb"(?:[A-Za-z]{0,12}[_-]?" + _any_of(_WORDS["names"]) + rb"|" + _any_of(_WORDS["whole_names"]) + rb")"
-_MEMBER = re.compile(
+_MEMBER = late(
     rb"(?<![\w.-])(?:" + _QUOTE + rb")?(" + _KEY + rb")(?:" + _QUOTE + rb")?[ \t]{0,8}[:=][ \t]{0,8}"
     rb"(?:" + _QUOTE + rb")?(/?[A-Za-z_$][\w.$/ -]{1,119})(?=\\{0,31}[\"'`]|\r?\n|\\{1,31}[nr]|[,}]|\Z)"
 )
@@ -81,9 +80,9 @@ _NAMED = Linear(
     + _TELLING_WORDS
 )
 """A member that may be a telling name: a cheap question that most records fail."""
-_BRACE = re.compile(rb"[{}]")
-_GROUP = re.compile(rb"\{[^{}]{0,600}\}")
-_HOLDER = re.compile(
+_BRACE = late(rb"[{}]")
+_GROUP = late(rb"\{[^{}]{0,600}\}")
+_HOLDER = late(
     rb"(?:\b"
     + _any_of(_WORDS["declarations"])
     + rb"[ \t]{1,4}(?:"
@@ -97,15 +96,15 @@ _HOLDER = re.compile(
     + _QUOTE
     + rb")?[ \t]{0,4}[:=])[ \t]{0,4}\Z"
 )
-_LINE = re.compile(
+_LINE = late(
     rb"(?:" + fronts.WORDS + rb"|[+>](?= ))?"
     rb"[ \t]{0,80}(-[ \t]{1,4})?"
 )
-_HEAD = re.compile(rb"(?:" + _QUOTE + rb")?([A-Za-z_][\w.-]{1,79})(?:" + _QUOTE + rb")?:[ \t]*\Z")
-_FLAG = re.compile(rb"--([a-z][\w-]{2,60})" + _QUOTE + rb"[^()\n]{0,160}\Z")
+_HEAD = late(rb"(?:" + _QUOTE + rb")?([A-Za-z_][\w.-]{1,79})(?:" + _QUOTE + rb")?:[ \t]*\Z")
+_FLAG = late(rb"--([a-z][\w-]{2,60})" + _QUOTE + rb"[^()\n]{0,160}\Z")
 """`add_argument("--password", default="…")`."""
 
-_WHERE = re.compile(
+_WHERE = late(
     rb"(?i)"
     + _QUOTE
     + rb"(?:,[^;\n]{0,120})?\s{1,8}where\s{1,8}[\w.]{0,40}(?:name|key|setting|option|param)\s{0,4}=\s{0,4}N?"

@@ -4,11 +4,11 @@ table's own definition further up, and what `COPY … FROM stdin` is fed.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from penumbra.redaction import fronts
 from penumbra.redaction.judgement import is_secret, is_unmistakable
+from penumbra.redaction.late import late
 from penumbra.redaction.names import Name, Names, Strength
 from penumbra.redaction.span import Finder, Rank, Span
 from penumbra.redaction.values import Style
@@ -19,7 +19,7 @@ _GAP = rb"(?:[ \t]|\\{1,31}[tr]|" + _LINE_END + _LEAD + rb"){0,40}+"
 _QUOTE = rb"(?:\\{0,31}[\"`\[\]])?"
 _TABLE = _QUOTE + rb"(?:[\w$]{1,64}" + _QUOTE + rb"\." + _QUOTE + rb"){0,2}([\w$]{1,64})" + _QUOTE
 _COLUMNS = rb"\(([^()]{1,4000})\)"
-_INSERT = re.compile(
+_INSERT = late(
     rb"(?i)(?:insert|replace)[ ]{1,4}(?:ignore[ ])?(?:into[ ]{1,4}|(?=\[))"
     + _TABLE
     + rb"(?:"
@@ -28,16 +28,16 @@ _INSERT = re.compile(
     + rb")?"
     rb"[^()';]{0,80}?values?" + _GAP
 )
-_COPY = re.compile(
+_COPY = late(
     rb"(?i)copy[ ]{1,4}" + _TABLE + rb"[ ]{0,4}" + _COLUMNS + rb"[ ]{1,4}from[ ]{1,4}stdin[^;\n]{0,80};"
 )
-_CREATE = re.compile(
+_CREATE = late(
     rb"(?i)create[ ]{1,4}(?:temp(?:orary)?[ ])?table[ ]{1,4}(?:if[ ]not[ ]exists[ ])?"
     + _TABLE
     + rb"[ ]{0,4}\("
 )
-_DEFINED = re.compile(_GAP + _QUOTE + rb"([A-Za-z_]\w{0,63})" + _QUOTE + rb"[ ]{1,8}[A-Za-z]")
-_MARK = re.compile(rb"[(),;]|'(?:[^'\\\n]|\\{1,31}+[^\n]){0,400}+'")
+_DEFINED = late(_GAP + _QUOTE + rb"([A-Za-z_]\w{0,63})" + _QUOTE + rb"[ ]{1,8}[A-Za-z]")
+_MARK = late(rb"[(),;]|'(?:[^'\\\n]|\\{1,31}+[^\n]){0,400}+'")
 """What ends a cell or the definition of a column, or hides what does."""
 _LONGEST_EXPRESSION = 2000
 _DEEPEST_EXPRESSION = 16
@@ -48,7 +48,7 @@ _BARE_IN_STRING = rb"'((?:[^'\\]|''|\\{1,31}+[\s\S]){0,8192}+)'" + _CELL_END
 _ESCAPED = rb"\\{0,31}'((?:[^'\\\n]|''|\\{1,31}+[^'\n]){0,8192})\\{0,31}'"
 _DOUBLE = rb"\\{0,31}\"([^\"\\\n]{0,8192})\\{0,31}\""
 _OTHER = rb"[^(),'\"\n]{0,200}(?:\([^()'\n]{0,400}\))?"
-_CELL = re.compile(
+_CELL = late(
     _GAP
     + rb"(?:(?:[NEX]|_[a-z0-9]{1,12} )?(?:"
     + b"|".join((_BARE, _BARE_IN_STRING, _ESCAPED))
@@ -59,15 +59,15 @@ _CELL = re.compile(
 )
 """A text by how its first quote is written: what is behind a backslash does not end it if the quote is bare
 (in a string, a backslash is several); else, a quote with backslashes does."""
-_ROW = re.compile(_GAP + rb"\(")
-_NEXT_ROW = re.compile(rb"\),(?=(?:\s|\\{1,31}[nrt]){0,8}+\()")
+_ROW = late(_GAP + rb"\(")
+_NEXT_ROW = late(rb"\),(?=(?:\s|\\{1,31}[nrt]){0,8}+\()")
 _LONGEST_ROW = 4000
 """Bytes in which the next row is looked for behind a cell that could not be read."""
-_WORD = re.compile(rb"[A-Za-z_][\w$]{0,63}")
-_COPY_ROW = re.compile(
+_WORD = late(rb"[A-Za-z_][\w$]{0,63}")
+_COPY_ROW = late(
     _LINE_END + rb"(?:[\w./-]{1,80}[:-][0-9]{1,7}[:-])?((?:[^\r\n\"\\]|\\{1,31}[^nr.\"\\]){1,8192}+)"
 )
-_COPY_CELL = re.compile(rb"\t|\\{1,31}t")
+_COPY_CELL = late(rb"\t|\\{1,31}t")
 _MOST_COLUMNS = 200
 _MOST_TABLES = 1000
 _NAMES = Names()

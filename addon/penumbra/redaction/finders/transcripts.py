@@ -10,6 +10,7 @@ from itertools import islice
 from penumbra.compress.calls.programs import shell_rules
 from penumbra.redaction import fronts
 from penumbra.redaction.finders.printed import Printed, is_lone_secret, printed, programs
+from penumbra.redaction.late import late
 from penumbra.redaction.span import Finder, Rank, Span
 from penumbra.redaction.values import has_digit, is_address, is_opaque
 
@@ -37,25 +38,23 @@ _WHERE = (
     rb"|[\w.~/-]{1,40} )|)[ ]?"
 )
 """What may stand in front of a prompt's sign: nothing, `user@host:path`, `PS C:\\shop`, a folder."""
-_PROMPT = re.compile(_FRONT + _WHERE + rb"\Z")
-_FRONTS = re.compile(_FRONT)
-_NEXT = re.compile(_FRONT + _WHERE + rb"(?:" + rb"|".join(map(re.escape, _SIGNS + _WEAK_SIGNS)) + rb")")
-_LINE = re.compile(rb"([^\r\n]{0,%d})(" % _LONGEST + _REAL + rb"|\Z)")
-_LINE_OF_STRING = re.compile(
+_PROMPT = late(_FRONT + _WHERE + rb"\Z")
+_FRONTS = late(_FRONT)
+_NEXT = late(_FRONT + _WHERE + rb"(?:" + rb"|".join(map(re.escape, _SIGNS + _WEAK_SIGNS)) + rb")")
+_LINE = late(rb"([^\r\n]{0,%d})(" % _LONGEST + _REAL + rb"|\Z)")
+_LINE_OF_STRING = late(
     rb"((?:[^\r\n\\]|\\{1,31}(?!r\\{1,31}n)[^n\\\n]){0,%d}+)(" % _LONGEST
     + _ESCAPED
     + rb"|"
     + _REAL
     + rb"|\Z)"
 )
-_VALUE = re.compile(
-    rb"([^\s\"'\\\x1b<]{4,%d})(?:\x1b\[[0-9;]{0,8}m|[ \t]){0,4}(?=\\{0,31}[\"'`]|</|\Z)" % _LONGEST
-)
-_TELLING = re.compile(
+_VALUE = late(rb"([^\s\"'\\\x1b<]{4,%d})(?:\x1b\[[0-9;]{0,8}m|[ \t]){0,4}(?=\\{0,31}[\"'`]|</|\Z)" % _LONGEST)
+_TELLING = late(
     rb"(?i)token|secret|passw|credential|api.?key|\.key\b|netrc|pgpass|auth|rand\b|id_rsa|genkey|genpsk"
 )
 """What a command speaks of that may print a secret."""
-_QUOTE = re.compile(rb"\\+(?=[\"'`$])")
+_QUOTE = late(rb"\\+(?=[\"'`$])")
 
 
 @lru_cache(maxsize=256)

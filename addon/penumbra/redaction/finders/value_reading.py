@@ -43,13 +43,14 @@ class Value(NamedTuple):
 def read(data: bytes, at: int, opener: bytes, style: Style, run: re.Pattern[bytes] = _RUN) -> Value | None:
     """The value that begins at `at`, behind the quotes `opener`; without quotes, it is a `run`."""
     if not opener:
-        if entity := QUOTE_ENTITY.match(data, at):
+        if data.startswith(b"&", at) and (entity := QUOTE_ENTITY.match(data, at)):
             return _between_entities(data, entity)
         match = run.match(data, at)
         if match is None:
             framed = framed_value(data, at)
             return Value(*framed, style) if framed else None
-        cut = _PERCENT_END.search(data, at, match.end())
+        # Most values hold none of what one of them begins with.
+        cut = _PERCENT_END.search(data, at, match.end()) if _may_be_cut(match[0]) else None
         end = cut.start() if cut else match.end()
         while end > at and (data[end - 1] in _TRIM or _is_stray(data, at, end)):
             end -= 1
@@ -65,6 +66,10 @@ def read(data: bytes, at: int, opener: bytes, style: Style, run: re.Pattern[byte
         end = at + len(data[at:end].rstrip(b"\\"))
     at, end = unframed(data, at, end)
     return Value(at, end, style) if end > at else None
+
+
+def _may_be_cut(run: bytes) -> bool:
+    return b"%" in run or b"&" in run or not run.isascii()
 
 
 def _is_stray(data: bytes, at: int, end: int) -> bool:
