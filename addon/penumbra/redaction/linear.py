@@ -56,7 +56,7 @@ class Linear:
     def search(self, text: bytes, start: int = 0, end: int | None = None) -> Found | None:
         """The first match between two places."""
         stop = len(text) if end is None or end > len(text) else end
-        if start > stop:
+        if start > stop and (start := min(start, len(text))) > stop:
             return None
         spans = self._ask(_ANYWHERE, text, start, stop)
         return None if spans[0] == _NOWHERE else Found(text, spans)
@@ -64,7 +64,7 @@ class Linear:
     def match(self, text: bytes, start: int = 0, end: int | None = None) -> Found | None:
         """The match that begins at `start`."""
         stop = len(text) if end is None or end > len(text) else end
-        if start > stop:
+        if start > stop and (start := min(start, len(text))) > stop:
             return None
         spans = self._ask(_HERE, text, start, stop)
         return None if spans[0] == _NOWHERE else Found(text, spans)
@@ -81,6 +81,7 @@ class Linear:
     def finditer(self, text: bytes, start: int = 0, end: int | None = None) -> Iterator[Found]:
         """All matches, one behind the other."""
         stop = len(text) if end is None or end > len(text) else end
+        start = min(start, len(text))
         while start <= stop:
             spans = self._ask(_ANYWHERE, text, start, stop)
             found = spans[0]

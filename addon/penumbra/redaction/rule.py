@@ -47,6 +47,9 @@ _LITERAL = re.compile(r"[^\\\[\](){}.*+?|^$]+")
 _RANGE = re.compile("[A-Za-z0-9]-[A-Za-z0-9]")
 _SYNTAX = re.compile(r"\(\?[a-zP<>]*:?|[()|^$*+?]|\{[0-9,]*\}")
 """What stands for no character, outside of classes."""
+_UNBOUNDED = re.compile(r"[*+]|,\}")
+_FAR = 4_000
+"""Bytes: to read so many behind every anchor makes a text slow that is full of them."""
 _RANKS = {"token": Rank.TOKEN, "structure": Rank.STRUCTURE}
 
 
@@ -126,6 +129,14 @@ class Rule:
         """Matches where enough characters follow for a match to be possible: a cheap question that nearly all
         false anchors fail."""
         return _least(self.regex, self.characters) if self.characters else None
+
+    @cached_property
+    def shows_early(self) -> bool:
+        """Its value goes on for as long as its letters do, and is judged by how it begins."""
+        if self.group != 1 or self.value != "opaque" or self.window < _FAR or not self.regex.endswith(")"):
+            return False
+        begin = next(piece.start() for piece in _GROUPS.finditer(self.regex) if piece[1])
+        return _UNBOUNDED.search(_CLASSES.sub("", self.regex[:begin])) is None
 
     @cached_property
     def opening(self) -> bytes:

@@ -99,6 +99,8 @@ _QUOTES = (b'"', b"'", b"`")
 _BRACKETS = {b"}": b"{", b"]": b"[", b")": b"("}
 _LINE_REACH = 300
 """Bytes in front of a value in which its line may open a bracket."""
+_GLIMPSE = 600
+"""Bytes behind an anchor in which a long value shows what it is."""
 _LOOK = 256
 """How much of a value is read to judge it: a longer look at each of many would make hostile texts slow."""
 
@@ -215,11 +217,26 @@ def at_anchor(rule: Rule, data: bytes, anchor: int, wraps: bool) -> Span | None:
     if rule.boundary and not rule.group and not begins_word(data, anchor):
         return None
     enough = rule.least is None or rule.least.match(data, anchor)
-    match = rule.pattern.match(data, anchor, anchor + rule.window) if enough else None
+    if not enough or (rule.shows_early and _begins_harmlessly(rule, data, anchor)):
+        match = None
+    else:
+        match = rule.pattern.match(data, anchor, anchor + rule.window)
     if match:
         span = _accept(rule, data, match)
         return _continued(rule, data, span) if span and not rule.group else span
     return _wrapped(rule, data, anchor) if wraps and _may_be_wrapped(rule) else None
+
+
+def _begins_harmlessly(rule: Rule, data: bytes, anchor: int) -> bool:
+    """Whether the value, which goes on beyond a glimpse of it, begins as no random one does."""
+    stop = anchor + _GLIMPSE
+    match = rule.pattern.match(data, anchor, stop)
+    if match is None or match.end(1) < stop:
+        return False
+    start = match.start(1)
+    text, rest = data[start : start + _LOOK], data[start + _LOOK : stop]
+    # What its end may lose must not be all of the rest.
+    return text.isascii() and b"&" not in text and bool(rest.strip(_STOPS)) and not _is_random(text.decode())
 
 
 def _checked_end(data: bytes, start: int) -> int:
