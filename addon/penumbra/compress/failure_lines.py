@@ -27,7 +27,7 @@ from penumbra.compress.critical_lines import (
     severity,
     severity_unless_passing,
 )
-from penumbra.compress.size import encode, head, size
+from penumbra.compress.size import counted, encode, head, size
 
 Span = tuple[int, int]
 HEADING = "[failures in what is left out:]"
@@ -62,6 +62,8 @@ _REASON = re.compile(rb" {2,20}\S{1,200}\.go:[0-9]{1,8}: \S")
 _REASONS = 3
 _DIGITS = b"0123456789"
 _KEYS = {how: how.to_bytes() for how in Severity}
+_WARNS = re.compile(rb"\bWARN(?:ING)?\b|\b[A-Z]\w*Warning\b|(?i:\bwarn(?:ing)?\b) ?[\]:)|]")
+"""What says that something is amiss that did not fail."""
 
 
 @dataclass(slots=True)
@@ -395,7 +397,7 @@ def _noted(kind: Kind) -> str:
     noted = line.decode("utf-8", "surrogatepass")
     if len(line) > _SHOWN:
         cut = head(noted, _SHOWN)
-        cut += f" [{len(line) - size(cut)} bytes left out]"
+        cut += f" [{counted(len(line) - size(cut), 'byte')} left out]"
         noted = cut if size(cut) < len(line) else noted
     return f"{noted} [{kind.count - 1} more like it]" if kind.count > 1 else noted
 
@@ -408,10 +410,28 @@ def failing(lines: Sequence[str], critical: Iterable[int] | None = None) -> list
     return [position for position, line in critical_ones if severity(line) <= Severity.ERROR]
 
 
-def listed(lines: Sequence[str]) -> list[str]:
-    """Lines as they are listed where not all of them fit: each kind once, with the number of the others."""
-    failures = FailureLines.of(encode("\n".join(lines)), is_escaped=False)
-    return [_noted(kind) for kind in failures.kinds.values()]
+def warning(lines: Sequence[str]) -> list[int]:
+    """Positions of the lines that warn of something."""
+    return [position for position, line in enumerate(lines) if _WARNS.search(encode(line[:_LONGEST]))]
+
+
+def first_of_kinds(lines: Sequence[str]) -> dict[int, str]:
+    """Lines as they are listed where not all of them fit: by position, the first of each kind, and how many
+    more there are; of a long line, what stands around its failures."""
+    kinds: dict[bytes, tuple[int, Kind]] = {}
+    for position, line in enumerate(lines):
+        data = encode(line)
+        _, kind = kinds.setdefault(_kind(data), (position, Kind(Severity.FAILURE, data, b"", 0)))
+        kind.count += 1
+    return {position: "\n".join(map(_noted, _parts_of(kind))) for position, kind in kinds.values()}
+
+
+def _parts_of(kind: Kind) -> list[Kind]:
+    """A line, or what of a long one stands around its failures."""
+    if len(kind.line) <= _LONGEST:
+        return [kind]
+    parts = [part.line for part in FailureLines.of(kind.line, is_escaped=False).kinds.values()]
+    return [Kind(kind.severity, part, b"", kind.count) for part in parts] or [kind]
 
 
 def ranked(lines: Sequence[str]) -> list[int]:

@@ -1,4 +1,4 @@
-"""Sizes in UTF-8 bytes, also of text with lone surrogates, and in lines."""
+"""Sizes in UTF-8 bytes, also of text with lone surrogates, and in lines; and how a number of them is said."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ def size(text: str) -> int:
 def line_count(text: str) -> int:
     """Lines of a text; a line end at its end begins no further one."""
     return text.count("\n") + (text[-1:] not in ("", "\n"))
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things, as it is said: 1 line, 2 lines."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def exceeds(text: str, limit: int) -> bool:

@@ -32,7 +32,8 @@ class StepRule(Strict, frozen=True, kw_only=True):
 
 
 class DropRule(StepRule, frozen=True, kw_only=True):
-    """Lines that are decoration or progress go without a word."""
+    """Lines that say nothing go without a word: decoration, advice that is always the same, progress that a
+    later line overtakes."""
 
     drop: AnyRegex
     """The lines."""
@@ -98,7 +99,8 @@ class FoldRule(StepRule, frozen=True, kw_only=True):
     fold: AnyRegex
     """The lines."""
     say: str
-    """The line instead; `{n}`, `{group}`, `{first_group}`, `{last_group}`, `{distinct_group}`."""
+    """The line instead; `{n}`, `{group}`, `{first_group}`, `{last_group}`, `{distinct_group}` (how many
+    different ones), `{each_group}` (each of them). `{n|line|lines}`: the count with its noun."""
     least: Count = field(default=3, name="min")
     """Lines that make a run."""
     head: Size = 0
@@ -106,13 +108,15 @@ class FoldRule(StepRule, frozen=True, kw_only=True):
     tail: Size = 0
     """Lines at its end that stay."""
     by: str = ""
-    """A group whose value must not change within a run."""
+    """A group whose value must not change within a run; with `scattered`, one marker for each value."""
     safe: bool = False
     """A match can be no failure, whatever else the line says."""
     blanks: bool = False
     """Blank lines don't end a run."""
     scattered: bool = False
     """One marker for all such lines of the text, where the first one stood."""
+    nested: bool = False
+    """Not the lines below which others stay that are indented deeper."""
 
 
 class BlockRule(StepRule, frozen=True, kw_only=True):
@@ -121,7 +125,8 @@ class BlockRule(StepRule, frozen=True, kw_only=True):
     block: AnyRegex
     """The first line of a block."""
     say: str
-    """The line instead; `{n}`, `{blocks}`, `{group}` of the first line, and the names of `counts`."""
+    """The line instead; `{n}`, `{blocks}`, `{group}` of the first line, the names of `counts`, `{first_name}`
+    and `{last_name}` of `places`."""
     until: AnyRegex | None = None
     """The line behind a block; without it, the next first line."""
     least: Count = field(default=3, name="min")
@@ -131,9 +136,14 @@ class BlockRule(StepRule, frozen=True, kw_only=True):
     safe: bool = False
     """What fails in a block stands below its marker, each kind of line once."""
     scattered: bool = False
-    """One marker for all blocks of the text, where the first one stood."""
+    """One marker for all blocks of the text, where the first one stood; what fails stands where it stood."""
+    warnings: bool = False
+    """With `safe`: what warns stands there, too."""
     counts: dict[str, AnyRegex] = field(default_factory=dict)
     """Names, and the lines that each counts."""
+    places: dict[str, AnyRegex] = field(default_factory=dict)
+    """Names, and lines that have a group of the name, which says where they stand in their file; a block
+    without any stays."""
 
 
 class MemberRule(StepRule, frozen=True, kw_only=True):

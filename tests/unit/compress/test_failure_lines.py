@@ -374,7 +374,9 @@ def test_a_failure_within_a_block_of_passing_tests_stands() -> None:
     lines.insert(102, "ERROR cannot reach the ledger")
     lines += [f" ✓ a{n}.test.ts (3 tests) 12ms" for n in range(60)] + [" Test Files  60 passed (60)"]
     text = shown("\n".join(lines), "Bash", {"command": "npx vitest run"}, Mode.STANDARD)
-    assert "[output of tests left out: 240 lines in 60 blocks]\nERROR cannot reach the ledger\n" in text
+    left_out = "[output of tests left out, here and below: 239 lines in 60 blocks, 0 on stderr]"
+    # Where it was said, below what says by whom.
+    assert f"{left_out}\nstdout | a25.test.ts > b 25\nERROR cannot reach the ledger\n" in text
 
 
 def test_what_is_told_of_a_long_line_begins_with_a_word() -> None:
@@ -389,7 +391,7 @@ def test_what_is_told_of_a_long_line_begins_with_a_word() -> None:
 def test_a_failure_is_not_cut_for_less_than_the_marker() -> None:
     for long in range(380, 460):
         line = ("error: no room in the hold " * 20)[:long].rstrip()
-        (told,) = failure_lines.listed([line])
+        (told,) = failure_lines.first_of_kinds([line]).values()
         assert told == line or size(told) < size(line)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -62,6 +63,28 @@ def test_never_grows_and_says_what_is_lost(example: CommandExample, lossy: bool)
     assert lossy or result.loss < Loss.LOSSY
     if result.loss is Loss.LOSSY:
         assert any(line.strip().startswith("[") for line in result.text.split("\n"))
+
+
+STEPS = [(rule["name"], step) for rule in RULES for step in rule.get("steps", ())]
+MARKERS = [(name, step) for name, step in STEPS if "say" in step]
+
+
+@each("step", [one for one in MARKERS if one[1].get("scattered")], ids=str)
+def test_a_marker_that_counts_other_places_says_so(step: tuple[str, dict[str, Any]]) -> None:
+    """What is read below a heading is read as a part of it."""
+    _, rule = step
+    is_of_one = bool(rule.get("by")) and f"{{{rule['by']}}}" in rule["say"]
+    assert is_of_one or "here and below" in rule["say"]
+    # The first block's own head would stand above the count of all blocks.
+    assert "block" not in rule or rule.get("head") == 0
+
+
+@each("step", MARKERS, ids=str)
+def test_a_count_that_may_be_one_has_both_nouns(step: tuple[str, dict[str, Any]]) -> None:
+    _, rule = step
+    may_be_one = "member" in rule or rule.get("min", 3) == 1 or (rule.get("safe") and "block" in rule)
+    counts = ["n", "blocks"] if may_be_one else ["blocks"]
+    assert not re.search(rf"\{{(?:{'|'.join(counts)})\}} \w+s\b", rule["say"])
 
 
 @each("example", CHANGED, ids=name_of)

@@ -55,6 +55,33 @@ def test_fold_scattered() -> None:
     assert run(rule, "get 1\nx") == "get 1\nx"
 
 
+def test_fold_scattered_by_group_counts_each_for_itself() -> None:
+    """Lines of two steps that run side by side are not counted as those of the first."""
+    rule = {"fold": r"#(?P<step>\d) get", "say": "[#{step}: {n}]", "min": 2, "scattered": True, "by": "step"}
+    assert run(rule, "#1 get\n#2 get\n#1 x\n#1 get\n#2 get\n#3 get") == "[#1: 2]\n[#2: 2]\n#1 x\n#3 get"
+
+
+def test_fold_names_each_that_differs() -> None:
+    rule = {"fold": r"ok (?P<file>\S+)?", "say": "[{n} of {distinct_file}: {each_file}]", "min": 2}
+    assert run(rule, "ok b\nok a\nok b\nend") == "[3 of 2: b, a]\nend"
+
+
+def test_fold_of_trees_keeps_what_stands_above_others() -> None:
+    rule = {"fold": r" +\w[^)]*$", "say": "[{n}]", "min": 2, "nested": True}
+    text = "top\n  all\n    a\n    b\n  some\n    c\n    d\n    e (FAILED)\n    f\n\n    g"
+    assert run(rule, text) == "top\n[3]\n  some\n[2]\n    e (FAILED)\n    f\n\n    g"
+
+
+def test_counts_agree_with_their_nouns() -> None:
+    rule = {"fold": "x", "say": "[{n|line|lines} of x]", "min": 1}
+    assert run(rule, "x\ny\nx\nx") == "[1 line of x]\ny\n[2 lines of x]"
+    rule = {"block": "out", "until": "end", "say": "[{n|line|lines} in {blocks|block|blocks}]", "min": 1}
+    assert (
+        run(rule, "out\na\nend\nout\nb\nc\nend")
+        == "out\n[1 line in 1 block]\nend\nout\n[2 lines in 1 block]\nend"
+    )
+
+
 def test_fold_spares_critical_lines_unless_safe() -> None:
     rule: dict[str, Any] = {"fold": "get", "say": "[{n}]", "min": 2}
     text = "get 1\nget 2\nget 3: error: no such host\nget 4\nget 5"
@@ -128,6 +155,41 @@ def test_block_scattered() -> None:
     rule = {"block": "out", "until": "ok", "say": "[{n} in {blocks}]", "head": 0, "scattered": True, "min": 3}
     assert run(rule, "out\na\nok 1\nout\nb\nc\nok 2") == "[5 in 2]\nok 1\nok 2"
     assert run(rule, "out\nok 1") == "out\nok 1"
+
+
+def test_block_says_where_it_stood() -> None:
+    rule = {
+        "block": "would change",
+        "until": "end",
+        "say": "[{n} of lines {first_line} to {last_line}]",
+        "places": {"line": r"(?P<line>\d+) "},
+        "min": 2,
+    }
+    assert run(rule, "would change\n7 a\n+ b\n9 c\nend") == "would change\n[3 of lines 7 to 9]\nend"
+    assert run(rule, "would change\n+ a\n+ b\nend") == "would change\n+ a\n+ b\nend"
+
+
+WARNED = "out a\nx\nx\nend\nout b\nx\n[B] Warning: 1 is old\n[B] Warning: 2 is old\nend\nout c\nx\nx\nend"
+
+
+def test_what_a_block_warns_of_stands_where_it_was_said() -> None:
+    rule: dict[str, Any] = {"block": "out", "until": "end", "say": "[{n} left out]", "min": 1}
+    rule |= {"safe": True, "warnings": True}
+    warning = "[B] Warning: 1 is old [1 more like it]"
+    assert run(rule, WARNED) == (
+        f"out a\n[2 left out]\nend\nout b\n[1 left out]\n{warning}\nend\nout c\n[2 left out]\nend"
+    )
+    # One marker counts what is left out of all of them, and the warning stands below its own heading.
+    rule |= {"head": 0, "scattered": True}
+    assert run(rule, WARNED) == f"[7 left out]\nend\nout b\n{warning}\nend\nend"
+    assert run({**rule, "warnings": False}, WARNED) == "[10 left out]\nend\nend\nend"
+
+
+def test_a_block_of_which_too_little_goes_stays() -> None:
+    rule = {"block": "out", "until": "end", "say": "[{n}]", "min": 2, "safe": True, "warnings": True}
+    text = "out\nWARNING: a\nWARNING: b\nx\nend"
+    assert run(rule, text) == text
+    assert run({**rule, "head": 0, "scattered": True, "min": 3}, text) == text
 
 
 def test_context() -> None:

@@ -149,8 +149,8 @@ def test_jest_behind_npm_test_keeps_names_diff_and_place() -> None:
         "    Received: 2\n\n      at Object.toBe (src/cart.test.js:3:39)\n\nTests:       1 failed, 30 passed, 31 total\n"
     )
     kept = shortened("npm test", text)
-    assert "[30 files PASS]\n" in kept
     for line in (
+        *(f"src/m{n}.test.js" for n in range(30)),
         "● cart › adds up",
         "Expected: 3",
         "Received: 2",

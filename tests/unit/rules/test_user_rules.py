@@ -181,7 +181,7 @@ TARGET = r"//(?P<target>\S+) .*"
         ({"rewrite": TARGET, "to": "{targt}", "loss": "none"}, "to: got {targt}, allowed: target"),
         (
             {"fold": TARGET, "say": "[{mm}]"},
-            "say: got {mm}, allowed: n, target, first_target, last_target, distinct_target",
+            "say: got {mm}, allowed: n, target, first_target, last_target, distinct_target, each_target",
         ),
         ({"group": r"(?P<key>a)(?P<rest>b)", "line": "{key}"}, "line: got {key}, allowed: rest"),
         ({"same": TARGET, "say": "{target}"}, "say: got {target}, allowed: line, n"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from typing import cast
@@ -29,6 +29,7 @@ class Fold:
     safe: bool
     blanks: bool
     scattered: bool
+    nested: bool
 
     def __call__(self, lines: list[str]) -> list[str]:
         matches = list(self.pattern.matches(lines))
@@ -37,6 +38,8 @@ class Fold:
             positions = list(fitting)
             for critical in critical_lines([lines[position] for position in positions]):
                 del fitting[positions[critical]]
+        if self.nested and fitting:
+            fitting = _whole_trees(lines, fitting)
         if len(fitting) < self.least:
             return lines
         if self.scattered:
@@ -81,16 +84,35 @@ class Fold:
         first, last = left_out[0][0], left_out[-1][0]
         return [*lines[start:first], written(self.say, _values(left_out)), *lines[last + 1 : end]]
 
-    def _all(self, lines: list[str], matched: list[tuple[int, re.Match[str]]]) -> list[str]:
-        gone = {position for position, _ in matched}
-        marker = written(self.say, _values(matched))
-        out: list[str] = []
-        for position, line in enumerate(lines):
-            if position == matched[0][0]:
-                out.append(marker)
-            elif position not in gone:
-                out.append(line)
-        return out
+    def _all(self, lines: list[str], matched: Iterable[tuple[int, re.Match[str]]]) -> list[str]:
+        runs: dict[str, list[tuple[int, re.Match[str]]]] = {}
+        for position, match in matched:
+            runs.setdefault(match.group(self.by) if self.by else "", []).append((position, match))
+        folded = [run for run in runs.values() if len(run) >= self.least]
+        gone = {position for run in folded for position, _ in run}
+        markers = {run[0][0]: written(self.say, _values(run)) for run in folded}
+        return [
+            markers.get(position, line)
+            for position, line in enumerate(lines)
+            if position in markers or position not in gone
+        ]
+
+
+def _whole_trees(lines: list[str], fitting: Mapping[int, re.Match[str]]) -> dict[int, re.Match[str]]:
+    """Those of the fitting lines below which no other line stands, indented deeper."""
+    whole: dict[int, re.Match[str]] = {}
+    below: list[tuple[int, bool]] = []
+    for position in range(len(lines) - 1, -1, -1):
+        if not (text := lines[position].lstrip()):
+            continue
+        indent = len(lines[position]) - len(text)
+        is_whole = position in fitting
+        while below and below[-1][0] > indent:
+            is_whole = below.pop()[1] and is_whole
+        below.append((indent, is_whole))
+        if is_whole:
+            whole[position] = fitting[position]
+    return {position: match for position, match in fitting.items() if position in whole}
 
 
 def _values(matched: Sequence[tuple[int, re.Match[str]]]) -> dict[str, object]:
@@ -101,7 +123,9 @@ def _values(matched: Sequence[tuple[int, re.Match[str]]]) -> dict[str, object]:
         values[name] = first.group(name)
         values["first_" + name] = first.group(name)
         values["last_" + name] = last.group(name)
-        values["distinct_" + name] = len({match.group(name) for _, match in matched})
+        different = dict.fromkeys(match.group(name) for _, match in matched)
+        values["distinct_" + name] = len(different)
+        values["each_" + name] = ", ".join(filter(None, different))
     return values
 
 
@@ -116,7 +140,9 @@ class Block:
     head: int
     safe: bool
     scattered: bool
+    warnings: bool
     counts: Mapping[str, Pattern] = field(default_factory=dict)
+    places: Mapping[str, Pattern] = field(default_factory=dict)
 
     def __call__(self, lines: list[str]) -> list[str]:
         inner = [
@@ -125,20 +151,13 @@ class Block:
             if end - first > 0 and (self.safe or not any(True for _ in critical_lines(lines[first:end])))
         ]
         if self.scattered:
-            if sum(end - first for _, first, end in inner) < self.least:
-                return lines
-        else:
-            inner = [block for block in inner if block[2] - block[1] >= self.least]
+            return self._all(lines, inner)
         out: list[str] = []
         done = 0
-        for number, (match, first, end) in enumerate(inner):
-            out += lines[done:first]
-            if not self.scattered:
-                out += self._marked(match, lines[first:end], 1)
-            elif number == 0:
-                left_out = [line for _, start, stop in inner for line in lines[start:stop]]
-                out += self._marked(match, left_out, len(inner))
-            done = end
+        for match, first, end in inner:
+            if marked := self._marked(match, lines[first:end]):
+                out += [*lines[done:first], *marked]
+                done = end
         return out + lines[done:]
 
     def _blocks(self, lines: list[str]) -> Iterator[tuple[re.Match[str], int, int]]:
@@ -154,18 +173,67 @@ class Block:
             end = next((place for place in ends if place > position), len(lines))
             yield match, min(position + self.head, end), end
 
-    def _marked(self, match: re.Match[str], left_out: list[str], blocks: int) -> list[str]:
-        """The marker, and below it what failed in the block."""
-        if not self.safe:
-            return [self._marker(match, left_out, blocks)]
-        failing = [at for at in failure_lines.failing(left_out) if left_out[at][:1] not in ("+", "-")]
-        gone = set(failing)
-        others = [line for at, line in enumerate(left_out) if at not in gone] if gone else left_out
-        failures = failure_lines.listed([left_out[at] for at in failing]) if failing else []
-        return [self._marker(match, others, blocks), *failures]
+    def _places(self, left_out: list[str]) -> dict[str, object] | None:
+        """What a marker may say of where the block's lines stand in their file; None if they don't say it."""
+        values: dict[str, object] = {}
+        for name, pattern in self.places.items():
+            found = [match.group(name) for match in pattern.matches(left_out) if match is not None]
+            if not found:
+                return None
+            values |= {"first_" + name: found[0], "last_" + name: found[-1]}
+        return values
 
-    def _marker(self, match: re.Match[str], left_out: list[str], blocks: int) -> str:
-        values: dict[str, object] = {**match.groupdict(), "n": len(left_out), "blocks": blocks}
+    def _marked(self, match: re.Match[str], left_out: list[str]) -> list[str]:
+        """The marker, and below it what is to be told of the block; nothing if the block stays."""
+        if len(left_out) < self.least or (places := self._places(left_out)) is None:
+            return []
+        told = self._told(left_out)
+        gone = set(told)
+        others = [line for at, line in enumerate(left_out) if at not in gone] if gone else left_out
+        if len(others) < self.least:
+            return []
+        first = failure_lines.first_of_kinds([left_out[at] for at in told])
+        return [self._marker(match, others, 1, places), *first.values()]
+
+    def _all(self, lines: list[str], blocks: Sequence[tuple[re.Match[str], int, int]]) -> list[str]:
+        """The lines with one marker for all blocks, where the first one stood. What is to be told of a block
+        stands where it stood, below the block's first line."""
+        inside = [at for _, first, end in blocks for at in range(first, end)]
+        if len(inside) < max(1, self.least):
+            return lines
+        told = [inside[at] for at in self._told([lines[at] for at in inside])]
+        first_of_kinds = failure_lines.first_of_kinds([lines[at] for at in told])
+        shown = {told[at]: line for at, line in first_of_kinds.items()}
+        for _, first, end in blocks:
+            if any(at in shown for at in range(first, end)):
+                shown.setdefault(first, lines[first])
+        stays = {*told, *shown}
+        others = [lines[at] for at in inside if at not in stays]
+        if len(others) < self.least:
+            return lines
+        match, begin, _ = blocks[0]
+        gone = set(inside)
+        out: list[str] = []
+        for at, line in enumerate(lines):
+            if at == begin:
+                out.append(self._marker(match, others, len(blocks), {}))
+            if at not in gone:
+                out.append(line)
+            elif at in shown:
+                out.append(shown[at])
+        return out
+
+    def _told(self, left_out: list[str]) -> list[int]:
+        """Positions of the lines that report a failure, or warn, where blocks with such lines may go."""
+        if not self.safe:
+            return []
+        told = [at for at in failure_lines.failing(left_out) if left_out[at][:1] not in ("+", "-")]
+        return sorted({*told, *failure_lines.warning(left_out)}) if self.warnings else told
+
+    def _marker(
+        self, match: re.Match[str], left_out: list[str], blocks: int, places: Mapping[str, object]
+    ) -> str:
+        values: dict[str, object] = {**match.groupdict(), **places, "n": len(left_out), "blocks": blocks}
         for name, pattern in self.counts.items():
             values[name] = len(pattern.places(left_out))
         return written(self.say, values)

@@ -16,7 +16,8 @@ from penumbra.rule_schemas.schema import Regexes
 LINE_LIMIT = 2_000
 """Characters; longer lines are data and stay as they are."""
 
-_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_PLACEHOLDER = re.compile(r"\{(\w+)((?:\|[^{}|]*\|[^{}|]*)?)\}")
+"""`{name}`; `{name|line|lines}`: a count, and what is counted, of one and of all other numbers."""
 _ENDING = re.compile(r"(?<!\\)\$$")
 
 
@@ -50,7 +51,7 @@ class Pattern:
         """
         groups = sorted(self._groups)
         allowed = (*others, *groups, *(prefix + group for prefix in prefixes for group in groups))
-        for name in _parts(template)[1::2]:
+        for name in _parts(template)[1::3]:
             if name not in allowed:
                 raise ValueError(f"{key}: got {{{name}}}, allowed: {', '.join(allowed) or 'no name'}")
         return template
@@ -75,7 +76,7 @@ class Pattern:
     def form(self, template: str) -> str:
         """`template` for `str.format` with the groups of a match; a name without a group stays as it is."""
         parts = [part.replace("{", "{{").replace("}", "}}") for part in _parts(template)]
-        for place in range(1, len(parts), 2):
+        for place in range(1, len(parts), 3):
             group = self._groups.get(parts[place])
             parts[place] = f"{{{{{parts[place]}}}}}" if group is None else f"{{{group - 1}}}"
         return "".join(parts)
@@ -133,14 +134,18 @@ class Span:
 
 
 def written(template: str, values: Mapping[str, object]) -> str:
-    """`template` with `{name}` replaced; a name without a value is left as it stands."""
+    """`template` with `{name}` replaced, `{name|one|many}` by a count and its noun; a name without a value is
+    left as it stands."""
     parts = list(_parts(template))
-    for place in range(1, len(parts), 2):
-        parts[place] = str(values.get(parts[place], f"{{{parts[place]}}}"))
+    for place in range(1, len(parts), 3):
+        value = values.get(parts[place], f"{{{parts[place]}}}")
+        _, one, many = (parts[place + 1] or "||").split("|")
+        noun = one if value == 1 else many
+        parts[place : place + 2] = [f"{value} {noun}" if noun else str(value), ""]
     return "".join(parts)
 
 
 @cache
 def _parts(template: str) -> tuple[str, ...]:
-    """Text and names of a rule's template, in turns."""
+    """Of a rule's template, in turns: text, a name, and the nouns behind it, each with a bar in front."""
     return tuple(_PLACEHOLDER.split(template))

@@ -9,6 +9,7 @@ from itertools import compress
 
 from penumbra.compress.critical_lines import critical_lines, says_as_much
 from penumbra.compress.families.patterns import LINE_LIMIT, Pattern, written
+from penumbra.compress.size import counted
 
 
 @dataclass(slots=True)
@@ -124,7 +125,7 @@ class Hoist:
         if not constant:
             return lines
         said = ", ".join(f"{self.fields[name]} {value}" for name, value in constant.items())
-        return [f"[{said} in each of the next {len(run)} lines]", *lines]
+        return [f"[{said} in each of the next {counted(len(run), 'line')}]", *lines]
 
 
 @dataclass(slots=True)

@@ -110,7 +110,7 @@ def _(rule: FoldRule, pattern: MakePattern) -> Run:
     lines = pattern(rule.fold).needs(*([rule.by] if rule.by else []))
     return Fold(
         lines,
-        say=lines.check("say", rule.say, "n", prefixes=("first_", "last_", "distinct_")),
+        say=lines.check("say", rule.say, "n", prefixes=("first_", "last_", "distinct_", "each_")),
         least=rule.least,
         head=rule.head,
         tail=rule.tail,
@@ -118,6 +118,7 @@ def _(rule: FoldRule, pattern: MakePattern) -> Run:
         safe=rule.safe,
         blanks=rule.blanks,
         scattered=rule.scattered,
+        nested=rule.nested,
     )
 
 
@@ -167,13 +168,17 @@ def _(rule: MemberRule, pattern: MakePattern) -> Run:
 @_run.register
 def _(rule: BlockRule, pattern: MakePattern) -> Run:
     lines = pattern(rule.block)
+    places = {name: pattern(source).needs(name) for name, source in rule.places.items()}
+    ends = [end + name for name in places for end in ("first_", "last_")]
     return Block(
         lines,
         until=pattern(rule.block if rule.until is None else rule.until),
-        say=lines.check("say", rule.say, "n", "blocks", *rule.counts),
+        say=lines.check("say", rule.say, "n", "blocks", *rule.counts, *ends),
         least=rule.least,
         head=rule.head,
         safe=rule.safe,
         scattered=rule.scattered,
+        warnings=rule.warnings,
+        places=places,
         counts={name: pattern(source) for name, source in rule.counts.items()},
     )
