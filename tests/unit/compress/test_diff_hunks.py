@@ -64,3 +64,11 @@ def test_every_line_is_shown_or_counted(files: list[list[list[str]]], room: int)
         elif line[:3] not in ("+++", "---") and line[:1] in "+-":
             changes[line[0] == "-"] -= 1
     assert changes == [0, 0]
+
+
+def test_of_hunks_that_are_all_left_out_it_is_said_where_they_stand() -> None:
+    small = diff([[" a", "+b"]], "a.py")
+    large = diff([[f"+    line {n} of what was added" for n in range(300)]] * 3, "b.py")
+    made = sample("\n".join([*large, *small]), 700)
+    assert made is not None
+    assert "[b.py: 3 hunks left out: +900 -0; @@ -0,0 +0,300 @@ to @@ -2000,0 +2000,300 @@]" in made

@@ -67,3 +67,57 @@ def test_hits_of_a_very_long_output_stand_below_their_file() -> None:
             assert found[1] == file
             of_hits.add(file)
     assert len(of_hits) > 2
+
+
+def test_a_title_keeps_the_place_that_it_is_about() -> None:
+    findings = [
+        f"**Finding {n}: handle{n} keeps retryLimit={n * 7919}.**\n\n"
+        f"`src/area{n}/file_{n}.ts`, line {n + 3}: nothing is said here that is new, as it was before.\n"
+        for n in range(200)
+    ]
+    lines = shown("mcp__host__review", {"id": 7}, "\n".join(findings)).split("\n")
+    titles_shown = [at for at, line in enumerate(lines) if line.startswith("**Finding ")]
+    assert 10 < len(titles_shown) < 200
+    for at in titles_shown:
+        number = re.findall(r"\d+", lines[at])[0]
+        assert lines[at + 2].startswith(f"`src/area{number}/file_{number}.ts`, line ")
+
+
+@each(
+    "place",
+    ["src/a.ts:40: it", "`src/a.ts`, line 40", "In `a.py` (lines 3 to 9)", "see lib/b.rs#L12", "b.go L12"],
+)
+def test_what_is_a_place(place: str) -> None:
+    text = f"## Keys\n\n{place}\nmore"
+    assert titles.places(text, titles.above(text)) == {0: 2}
+
+
+@each("line", ["it is in src/a.ts", "version 1.2: 30", "at 12:40 it failed", "e.g. 3 of them"])
+def test_what_is_no_place(line: str) -> None:
+    text = f"## Keys\n{line}\nsrc/a.ts:4 stands further below"
+    assert titles.places(text, titles.above(text)) == {}
+
+
+def test_a_diagnostic_keeps_the_file_that_it_is_of() -> None:
+    files = [
+        f"/srv/shop/src/area{n}/file_{n}.js\n"
+        + "\n".join(f"  {k}:{n + 1}  error  'value_{n}_{k}' is not defined  no-undef" for k in range(1, 9))
+        for n in range(120)
+    ]
+    text = "\n\n".join(files)
+    lines = (
+        shown("mcp__code__lint", {"id": 7}, text).split("\n[failures in what is left out:]")[0].split("\n")
+    )
+    told = [at for at, line in enumerate(lines) if "value_" in line]
+    assert len(told) > 10
+    for at in told:
+        number = re.findall(r"value_(\d+)_", lines[at])[0]
+        above = [line for line in lines[:at] if line.startswith("/srv/")]
+        assert above[-1] == f"/srv/shop/src/area{number}/file_{number}.js"
+
+
+def test_no_empty_line_stands_alone_between_two_gaps() -> None:
+    texts = [f"Chapter {n} tells of port {n * 31} and of value_{n}.\n" + "\nwords\n" * 12 for n in range(90)]
+    text = shown("mcp__host__book", {"id": 7}, "\n".join(texts))
+    assert text.count(" left out]") > 3
+    assert not re.search(r"left out\]\n\n\[", text)

@@ -18,7 +18,7 @@ import re
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from penumbra.compress.size import size
+from penumbra.compress.size import counted, size
 
 _FILE = re.compile(r"diff --(?:git|cc|combined) (?:a/)?(?P<name>\S.*)\Z|--- (?P<old>\S.*)\Z")
 _RENAMED = re.compile(r" b/(?=\S)")
@@ -59,7 +59,7 @@ class _Hunk:
         rest = len(self.lines) - self.shown
         if not rest:
             return self.lines
-        more = f"[{rest} more {'line' if rest == 1 else 'lines'} of this hunk left out: "
+        more = f"[{counted(rest, 'more line')} of this hunk left out: "
         return [*self.lines[: self.shown], f"{more}+{self.added()} -{self.removed()}]"]
 
 
@@ -70,6 +70,8 @@ class _File:
     hunks: list[_Hunk] = field(default_factory=list)
     opened: bool = False
     """Some hunk of it is shown, and so its header."""
+    placed: bool = False
+    """Of hunks none of which is shown it is said where they stand."""
 
     def opening(self) -> int:
         """Bytes that its first hunk costs beyond itself."""
@@ -85,7 +87,12 @@ def sample(text: str, room: int) -> str | None:
     room -= sum(size(file.name) + _NOTE for file in files)
     if room < 0:
         return None
-    _choose(files, room)
+    room = _choose(files, room)
+    for file in files:
+        places = _places(file.hunks) if file.hunks and not file.opened else ""
+        if places and size(places) + 2 <= room:
+            file.placed = True
+            room -= size(places) + 2
     return "\n".join([*before, *(line for file in files for line in _shown(file))])
 
 
@@ -128,8 +135,9 @@ def _name(match: re.Match[str]) -> str:
     return _RENAMED.split(name)[-1].split("\t")[0]
 
 
-def _choose(files: list[_File], room: int) -> None:
-    """Mark hunks as shown: the first of each file, the second of each, and so on while they fit."""
+def _choose(files: list[_File], room: int) -> int:
+    """Mark hunks as shown: the first of each file, the second of each, and so on while they fit. The bytes
+    that are left."""
     waiting = [(file, iter(file.hunks)) for file in files]
     while waiting:
         still = []
@@ -144,14 +152,15 @@ def _choose(files: list[_File], room: int) -> None:
                 file.opened = True
                 room -= cost
         waiting = still
-    _begin([(file, hunk) for file in files for hunk in file.hunks if not hunk.shown], room)
+    return _begin([(file, hunk) for file in files for hunk in file.hunks if not hunk.shown], room)
 
 
-def _begin(hunks: list[tuple[_File, _Hunk]], room: int) -> None:
-    """Show the beginnings of hunks that are too large, each with its share of what room is left."""
+def _begin(hunks: list[tuple[_File, _Hunk]], room: int) -> int:
+    """Show the beginnings of hunks that are too large, each with its share of what room is left. The bytes
+    that are left then."""
     for index, (file, hunk) in enumerate(hunks):
         if room < _BEGINNING:
-            return
+            return room
         share = max(room // (len(hunks) - index), min(room, 2 * _BEGINNING))
         share -= 2 * _NOTE + file.opening()
         if share < _BEGINNING:
@@ -164,13 +173,14 @@ def _begin(hunks: list[tuple[_File, _Hunk]], room: int) -> None:
             room -= used + 2 * _NOTE + file.opening()
             file.opened = True
             hunk.shown = count
+    return room
 
 
 def _shown(file: _File) -> list[str]:
     missing = [hunk for hunk in file.hunks if not hunk.shown]
     if file.hunks and len(missing) == len(file.hunks):
-        count = f"{len(missing)} {'hunk' if len(missing) == 1 else 'hunks'}"
-        return [f"[{file.name}: {count} left out: {_counts(missing)}]"]
+        where = f"; {_places(missing)}" if file.placed else ""
+        return [f"[{file.name}: {counted(len(missing), 'hunk')} left out: {_counts(missing)}{where}]"]
     lines = list(file.header)
     for is_shown, hunks in groupby(file.hunks, key=lambda hunk: hunk.shown > 0):
         if is_shown:
@@ -182,9 +192,13 @@ def _shown(file: _File) -> list[str]:
 
 def _missing(hunks: list[_Hunk], count: int) -> str:
     """What stands in the place of hunks that follow each other, of so many."""
+    return f"[{len(hunks)} of {counted(count, 'hunk')} left out: {_counts(hunks)}; {_places(hunks)}]"
+
+
+def _places(hunks: list[_Hunk]) -> str:
+    """Where the first and the last of hunks stand; empty if they don't say it."""
     places = [hunk.lines[0][: hunk.lines[0].find("@@", 2) + 2] for hunk in (hunks[0], hunks[-1])]
-    where = " to ".join(dict.fromkeys(place for place in places if place))
-    return f"[{len(hunks)} of {count} hunks left out: {_counts(hunks)}; {where}]"
+    return " to ".join(dict.fromkeys(place for place in places if place))
 
 
 def _counts(hunks: list[_Hunk]) -> str:

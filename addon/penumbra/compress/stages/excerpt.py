@@ -22,7 +22,7 @@ from penumbra.compress.calls.family_rules import excerpt_sizes, prints
 from penumbra.compress.critical_lines import Severity
 from penumbra.compress.failure_lines import FailureLines
 from penumbra.compress.result import Mode, Policy
-from penumbra.compress.size import encode, exceeds, size
+from penumbra.compress.size import counted, encode, exceeds, size
 from penumbra.compress.stage import Shape, Source, is_readable
 from penumbra.compress.stages import (
     diff_hunks,
@@ -271,8 +271,8 @@ def limit_of(kind: Kind, source: Source) -> int:
 
 
 def _heading(kind: Kind, source: Source) -> str:
-    lines = source.original_lines
-    facts = [f"{kind} in part", f"{source.original_bytes} bytes, {lines} {'line' if lines == 1 else 'lines'}"]
+    lines = counted(source.original_lines, "line")
+    facts = [f"{kind} in part", f"{counted(source.original_bytes, 'byte')}, {lines}"]
     if source.shortened():
         facts.append("counts below are of its shortened form")
     if kind in _OF_FILES and source.call.path:
@@ -298,12 +298,14 @@ class _Parts:
 
     @cached_property
     def _headings(self) -> Mapping[int, int]:
-        return search_hits.headings(self._text) or titles.above(self._text)
+        text = self._text
+        return search_hits.headings(text) or titles.above(text) | titles.files_above(text)
 
     @cached_property
     def _lines(self) -> new_facts.Lines:
-        source = self._source
-        return new_facts.Lines.of(self._data, source.mentioned(), self._headings, self.asked, _told(source))
+        source, headings = self._source, self._headings
+        places = titles.places(self._text, headings)
+        return new_facts.Lines.of(self._data, source.mentioned(), headings, self.asked, _told(source), places)
 
     def chosen(self, room: int, failures: Sequence[windows.Span]) -> str:
         """Those that fit into `room` bytes, with what is said about the others."""
@@ -342,5 +344,5 @@ def _gap(data: bytes, start: int, end: int) -> str:
     lines = data.count(10, start, end) + is_unended
     starts_line = start == 0 or data[start - 1 : start] == b"\n"
     if lines and starts_line and (end == len(data) or data[end - 1 : end] == b"\n"):
-        return f"[{lines} {'line' if lines == 1 else 'lines'} left out]"
-    return f"[{end - start} bytes left out]"
+        return f"[{counted(lines, 'line')} left out]"
+    return f"[{counted(end - start, 'byte')} left out]"

@@ -136,6 +136,8 @@ class Lines:
     facts: Facts
     headings: Mapping[int, int]
     """By unit, the one that says what it is of: the name of the file in which a hit stands."""
+    places: Mapping[int, int] = _NONE
+    """By such a unit, the one that says where in a file that is."""
 
     @classmethod
     def of(
@@ -145,11 +147,16 @@ class Lines:
         headings: Mapping[int, int] = _NONE,
         asked: Container[str] = (),
         told: Container[bytes] = (),
+        places: Mapping[int, int] = _NONE,
     ) -> Lines:
-        """The lines of a text. `headings`: by number of a line, that of the line it must not be without."""
+        """The lines of a text. `headings`: by number of a line, that of the line it must not be without;
+        `places`: by number of such a line, that of one which it must not be without either."""
         spans = list(_units(data))
         facts = Facts.of([data[start:end] for start, end in spans], mentioned, asked, told)
-        return cls(spans, facts, _by_unit(data, spans, headings) if headings else headings)
+        if not headings:
+            return cls(spans, facts, headings)
+        first, above = _by_unit(data, spans, headings)
+        return cls(spans, facts, above, {first[title]: first[place] for title, place in places.items()})
 
     def choose(self, room: int, failures: Sequence[Span]) -> list[Span]:
         """What is kept: spans in order that fit into `room` bytes, with a marker for each gap.
@@ -179,8 +186,10 @@ def _units(data: bytes) -> Iterable[Span]:
         position = end
 
 
-def _by_unit(data: bytes, spans: Sequence[Span], headings: Mapping[int, int]) -> dict[int, int]:
-    """What is said of lines, of their units: the heading is the first one of its line."""
+def _by_unit(
+    data: bytes, spans: Sequence[Span], headings: Mapping[int, int]
+) -> tuple[list[int], dict[int, int]]:
+    """The first unit of each line; and what is said of lines, of their units."""
     first: list[int] = []
     above: dict[int, int] = {}
     for unit, (start, _) in enumerate(spans):
@@ -188,7 +197,7 @@ def _by_unit(data: bytes, spans: Sequence[Span], headings: Mapping[int, int]) ->
             first.append(unit)
         if (line := headings.get(len(first) - 1)) is not None:
             above[unit] = first[line]
-    return above
+    return first, above
 
 
 def _facts_in(texts: Iterable[bytes]) -> list[list[bytes]]:
@@ -246,6 +255,7 @@ class _Chosen:
 
     def __init__(self, lines: Lines, room: int) -> None:
         self.spans, self.facts, self.headings = lines.spans, lines.facts, lines.headings
+        self.places = lines.places
         self.room = room
         self.left = room
         self.kept = bytearray(len(lines.spans))
@@ -287,7 +297,7 @@ class _Chosen:
             if not turns % time_budget.PIECE:
                 time_budget.check()
             value, unit = heapq.heappop(heap)
-            if self.kept[unit]:
+            if self.kept[unit] or self._is_blank_alone(unit):
                 continue
             now = -self._value(unit)
             # What it tells may have been told since.
@@ -319,22 +329,36 @@ class _Chosen:
 
     def _keep(self, unit: int, cost: int) -> None:
         self.left -= cost
-        for kept in (unit, self.headings.get(unit, unit)):
+        for kept in (unit, *self._missing(unit)):
             self.kept[kept] = 1
             self.stated.update(self.facts.units[kept])
 
-    def _size(self, unit: int) -> int:
-        """Bytes of a unit, and of its heading where that is missing."""
-        start, end = self.spans[unit]
+    def _missing(self, unit: int) -> list[int]:
+        """What a unit must not be without, and is: its heading, and the place that the heading is about."""
         heading = self.headings.get(unit, unit)
-        if heading == unit or self.kept[heading]:
-            return end - start
-        return end - start + self.spans[heading][1] - self.spans[heading][0] + _MARKER
+        place = self.places.get(heading, unit)
+        return [other for other in (heading, place) if other != unit and not self.kept[other]]
+
+    def _size(self, unit: int) -> int:
+        """Bytes of a unit, and of what is missing that it must not be without."""
+        start, end = self.spans[unit]
+        return (
+            end
+            - start
+            + sum(self.spans[other][1] - self.spans[other][0] + _MARKER for other in self._missing(unit))
+        )
+
+    def _is_blank_alone(self, unit: int) -> bool:
+        """Whether it is an empty line among those left out: it would cost markers and say nothing."""
+        start, end = self.spans[unit]
+        return end - start == 1 and not (self._is_kept(unit - 1) or self._is_kept(unit + 1))
+
+    def _is_kept(self, unit: int) -> bool:
+        return 0 <= unit < len(self.kept) and bool(self.kept[unit])
 
     def _cost(self, unit: int) -> int:
         """Bytes of a unit and of the marker that it makes necessary; less if it closes a gap."""
-        before = bool(unit) and bool(self.kept[unit - 1])
-        behind = unit + 1 < len(self.kept) and bool(self.kept[unit + 1])
+        before, behind = self._is_kept(unit - 1), self._is_kept(unit + 1)
         return self._size(unit) + (
             _MARKER if not before and not behind else -_MARKER if before and behind else 0
         )

@@ -1,12 +1,15 @@
-"""Titles in texts that people write, and the lines below each: a detail is not read without its title.
+"""Lines that say what others are of: titles in texts that people write, files above what was found in them. A
+detail is not read without its title, and a title not without the place that it is about.
 
 **Zero the key when navigation fails.**
-The caller holds a copy until ...
+
+`src/vault.ts`, line 40: the caller holds a copy until ...
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 _TITLE = re.compile(
     r" {0,3}(?:#{1,6} +\S.*"
@@ -18,6 +21,13 @@ _LONGEST = 240
 """Characters of a title."""
 _BELOW = 30
 """Lines below a title that belong to it."""
+_PLACE = re.compile(r"[\w@$./\\-]{1,200}\.\w{1,8}\W{0,6}?(?::|#L|(?:lines? ?|L))[0-9]")
+"""A file and a line in it."""
+_BEGINS = 240
+"""Characters of a line in which its place stands."""
+_FILE = re.compile(r"(?:[A-Za-z]:)?[^\s:]{0,400}[./\\][^\s:]{0,400}:?")
+_IN_FILE = re.compile(r"[ \t]{1,8}(?:\(?[0-9]{1,7}[:,][0-9]{1,7}\)?|[0-9]{1,7}:)(?:[:\s]|$)")
+"""What begins with its line in a file that a line above names."""
 
 
 def above(text: str) -> dict[int, int]:
@@ -30,3 +40,30 @@ def above(text: str) -> dict[int, int]:
         elif line.strip() and number - title <= _BELOW:
             titles[number] = title
     return titles
+
+
+def places(text: str, above: Mapping[int, int]) -> dict[int, int]:
+    """By number of a title, that of the first line below it, if that names a line of a file."""
+    lines = text.split("\n")
+    found: dict[int, int] = {}
+    seen: set[int] = set()
+    for number, title in above.items():
+        if title not in seen and _PLACE.search(lines[number][:_BEGINS]):
+            found[title] = number
+        seen.add(title)
+    return found
+
+
+def files_above(text: str) -> dict[int, int]:
+    """By number of an indented line that begins with its place in a file, and of those behind it, that of the
+    line that names the file."""
+    lines = text.split("\n")
+    files: dict[int, int] = {}
+    file = -1
+    for number, (line, following) in enumerate(zip(lines, [*lines[1:], ""], strict=True)):
+        if not line[:1].isspace():
+            is_file = bool(line) and bool(_IN_FILE.match(following)) and bool(_FILE.fullmatch(line))
+            file = number if is_file else -1
+        elif file >= 0:
+            files[number] = file
+    return files
