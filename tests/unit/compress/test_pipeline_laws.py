@@ -13,6 +13,7 @@ from penumbra.compress.critical_lines import is_critical, keeps_critical
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
 from penumbra.compress.size import size
+from penumbra.compress.stages.line_numbers import LEGEND
 from support.cases import each
 from support.examples import examples
 
@@ -68,7 +69,7 @@ LINES = st.sampled_from(
         "x" * 300,
         "[the line above 3 more times]",
         "[Tool output capped: 5 bytes removed]",
-        "[every 20th line is numbered]",
+        LEGEND,
         "~A 1 2",
     ]
 )

@@ -1,6 +1,6 @@
 """Numbered lines of a file, with every twentieth number kept.
 
-    [every 20th line is numbered]
+    [not every line is numbered]
     1→import os
     import sys
     ...
@@ -22,7 +22,7 @@ from itertools import pairwise
 from operator import sub
 
 _STEP = 20
-LEGEND = f"[every {_STEP}th line is numbered]"
+LEGEND = "[not every line is numbered]"
 _SHORTEST = 8
 """Numbered lines below which nothing is done."""
 _HEADER = 40
