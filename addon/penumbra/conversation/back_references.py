@@ -7,9 +7,10 @@
 The earlier text is named by tool and path or command, its lines by the numbers that it shows or its call
 tells, else `of its output`. The latest of equal ones is taken; where a call of that name was made since, the
 reference says which is meant (`Read src/a.ts (the 2nd)`, see `named_calls`). The lines before and behind a
-repeated part stay, and those that `staying_lines` names. Reversible: `expand` gives the text back from the
-same earlier texts. The arguments of a call are such a text as well (`what Write src/a.ts was given`): agents
-read what they have written. So is what the same text has said so far:
+repeated part stay, and those that `staying_lines` names. Reversible, from the same earlier texts. The
+arguments of a call are such a text as well (`what Write src/a.ts was given`): agents read what they have
+written. So is what the same text has said so far; its lines are counted as a reader sees them, with what
+stands in front of the text and what stands for others:
 
     [8 lines: same as lines 40 to 47 above]
 
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,8 +86,10 @@ class _Part:
 
     @property
     def numbers(self) -> tuple[int, int]:
-        """Those of the first and the last line, in the earlier text."""
-        return self.earlier.numbers[self.place], self.earlier.numbers[self.place + self.length - 1]
+        """Those of the first and the last line, in the earlier text; 0 if they don't count the lines."""
+        numbers = self.earlier.numbers
+        first, last = numbers[self.place], numbers[self.place + self.length - 1]
+        return (first, last) if first and last - first == self.length - 1 else (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +168,19 @@ class LineIndex:
         return self._calls.name(key)
 
     def with_references(
-        self, text: str, path: str = "", call: Call = _NO_CALL, name: str = "", *, lossy: bool = False
+        self,
+        text: str,
+        path: str = "",
+        call: Call = _NO_CALL,
+        name: str = "",
+        *,
+        lossy: bool = False,
+        in_front: int = 0,
     ) -> Referring | None:
         """The text with its repeated parts as references; None if there are none worth it. `call`: what
         printed it; `path`: the file that it is of, if it is of one; `name`: how references name the call;
-        `lossy`: lines that were said here and there may be left out."""
+        `lossy`: lines that were said here and there may be left out; `in_front`: lines that a text with
+        references gets in front of it."""
         if _MARKER.search(text):
             return None
         is_file = call.is_quoted
@@ -185,9 +196,13 @@ class LineIndex:
             said = list(self._said_of(lines, _between(parts, len(lines)), matcher, name))
         if not parts and not said:
             return None
+        seen = _Seen(in_front, [(part.start, part.length) for part, _ in parts])
         written = _Writer(text, numbers if is_file else ()).write(
             sorted(
-                [(part.start, part.start + part.length, _marker(part, meant.name)) for part, meant in parts]
+                [
+                    (part.start, part.start + part.length, _marker(part, meant.name, seen))
+                    for part, meant in parts
+                ]
                 + [(one.start, one.end, one.marker) for one in said]
             )
         )
@@ -437,8 +452,25 @@ class _Writer:
         return line if not number or line_numbers.parse(line, separator) else f"{number}{separator}{line}"
 
 
-def _marker(part: _Part, name: str) -> str:
-    first, last = part.numbers
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """How a reader counts the lines of a text with references."""
+
+    in_front: int
+    """Lines in front of it."""
+    hidden: Sequence[tuple[int, int]]
+    """First line and number of lines of the parts that become one line each, in order."""
+
+    def number(self, position: int) -> int:
+        """That of a line which is shown."""
+        gone = sum(length - 1 for start, length in self.hidden if start < position)
+        return self.in_front + position - gone + 1
+
+
+def _marker(part: _Part, name: str, seen: _Seen) -> str:
+    first, last = (
+        part.numbers if name else (seen.number(part.place), seen.number(part.place + part.length - 1))
+    )
     what = f"{part.length} {'line' if part.length == 1 else 'lines'}: same as"
     where = f"line {first}" if part.length == 1 else f"lines {first} to {last}"
     where = where if first and last else ""
@@ -446,24 +478,3 @@ def _marker(part: _Part, name: str) -> str:
         return f"[{what} {where} above]"
     counted = part.earlier.counted and not part.earlier.is_given
     return f"[{what} in {name}{where and ', '}{where}{' of its output' if counted else ''}]"
-
-
-def expand(text: str, earlier: Mapping[str, str], *, is_file: bool = False) -> str:
-    """What `with_references` was given, line numbers aside, from the earlier texts by name."""
-    sources = {name: _read(source, is_file)[:2] for name, source in earlier.items()}
-    lines: list[str] = []
-    for line in _read(text, is_file)[1]:
-        found = _REFERENCE.fullmatch(line)
-        if found is None:
-            lines.append(line)
-            continue
-        count, name, first = int(found[1]), found[2], int(found[3])
-        numbers, source = sources[name] if name else (range(1, len(lines) + 1), lines)
-        place = list(numbers).index(first)
-        lines += source[place : place + count]
-    return "\n".join(lines)
-
-
-_REFERENCE = re.compile(
-    r"\[([0-9]+) lines?: same as (?:in (.+), )?lines? ([0-9]+)(?: to [0-9]+)?(?: above| of its output)?\]"
-)

@@ -253,7 +253,13 @@ class Decider:
         # A wish for results up to some size to stay as they are holds for this, too.
         if size(shortened.original) <= max(policy.min_bytes, earlier_texts.LEAST):
             return shortened, ()
-        made = self.earlier.by_reference(shortened.text, item, lossy=policy.lossy and not output.is_error)
+        references = self.inputs.references
+        made = self.earlier.by_reference(
+            shortened.text,
+            item,
+            lossy=policy.lossy and not output.is_error,
+            in_front=references.overhead().count("\n") if references is not None else 0,
+        )
         overhead = "" if shortened.loss is Loss.LOSSY else policy.overhead
         if made is None or not _saves(overhead + made.text, shortened.text):
             return shortened, ()

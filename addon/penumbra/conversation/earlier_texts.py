@@ -205,11 +205,11 @@ class EarlierTexts:
         """What the texts so far show."""
         return self._index().told()
 
-    def by_reference(self, text: str, item: Item, *, lossy: bool) -> Referring | None:
+    def by_reference(self, text: str, item: Item, *, lossy: bool, in_front: int) -> Referring | None:
         """The text of an item with what stands earlier by reference; None if there is too little. `lossy`:
-        what was said here and there may be left out."""
+        what was said here and there may be left out; `in_front`: lines that it gets in front of it."""
         name, call = self._call(item.result)
-        return self._index().with_references(text, name.path, call, name.name, lossy=lossy)
+        return self._index().with_references(text, name.path, call, name.name, lossy=lossy, in_front=in_front)
 
     def give_back(self) -> None:
         """Keep the line index for the next turn."""

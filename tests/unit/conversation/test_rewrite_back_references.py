@@ -7,7 +7,6 @@ from dataclasses import replace
 from penumbra.compress.result import Mode
 from penumbra.config.settings import Settings
 from penumbra.conversation import read, rewrite
-from penumbra.conversation.back_references import expand
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.wire.document import Document
 from support.messages_requests import (
@@ -23,6 +22,7 @@ from support.messages_requests import (
     how,
     use,
 )
+from support.said_again import expand
 
 
 def test_the_later_of_two_identical_results_names_the_earlier():
