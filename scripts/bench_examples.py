@@ -34,7 +34,9 @@ INTRODUCTION = """# What becomes of tool results
 
 {count} results of {families} kinds, as the client sent them, and as the provider got them in the standard
 mode. `scripts/bench examples` writes this page; of long texts it shows the beginning and the end (`--whole`:
-all). What is shorter by less than its marker and hint, or has nothing to spare, is sent as it is.
+all). What is shorter by less than its marker and hint, or has nothing to spare, is sent as it is. What goes
+without a word says nothing: drawn rules and gutters, progress that a later line overtakes, the advice that
+git prints below the same headings each time.
 """
 
 

@@ -20,9 +20,10 @@ from penumbra.compress import token_estimate
 from penumbra.compress.calls.classify import Call, printing_parts
 from penumbra.compress.calls.command_match import family_of
 from penumbra.compress.calls.family_rules import prints
+from penumbra.compress.size import counted
 from penumbra.conversation.staying_lines import StayingLines, quotes
 
-MARKER = re.compile(r"\[[0-9]+ lines said before(?:, but for times)?\]")
+MARKER = re.compile(r"\[[0-9]+ lines? said before(?:, but for times)?\]")
 _TELLING = 12
 """Characters that a line must have (blanks aside) to be known again."""
 _LEAST = 40
@@ -91,7 +92,8 @@ class Said:
     @property
     def marker(self) -> str:
         """What stands for them."""
-        return f"[{self.end - self.start} lines said before{', but for times' if self.but_for_times else ''}]"
+        times = ", but for times" if self.but_for_times else ""
+        return f"[{counted(self.end - self.start, 'line')} said before{times}]"
 
 
 @dataclass(slots=True)

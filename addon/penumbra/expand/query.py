@@ -131,7 +131,7 @@ def result(
         return _matching(lines, query, page_bytes, clock)
     first, last = query.first or 1, min(query.last or len(lines), len(lines))
     if first > len(lines):
-        return f"The original has {len(lines):,} lines; line {first:,} is beyond its end."
+        return f"The original has {_lines(len(lines))}; line {first:,} is beyond its end."
     if last < first:
         return f'"lines" must be a range such as "120-180"; {first}-{last} is empty.'
     start = sum(len(line) + 1 for line in lines[: first - 1])
@@ -171,6 +171,10 @@ def _page(text: str, start: int, end: int, query: Query, tool: str, page_bytes: 
     return f"[{place}]\n{text[start:stop]}{gap}{more}"
 
 
+def _lines(count: int, noun: str = "line") -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def _line_at(text: str, offset: int) -> int:
     """Number of the line that a character stands in; a line end belongs to its line."""
     return text.count("\n", 0, offset) + 1
@@ -194,14 +198,14 @@ def _matching(lines: list[str], query: Query, page_bytes: int, clock: Callable[[
     first, last = query.first or 1, min(query.last or len(lines), len(lines))
     matches = _search(lines, pattern, first, last, clock)
     hits = matches.hits
-    where = f"{len(lines):,} lines"
+    where = _lines(len(lines))
     if query.first or query.last:
         where = f"lines {first:,}-{last:,} of {where}"
     if matches.last < last:
         where += f", of which only {first:,}-{matches.last:,} were searched, since this pattern takes long"
     if matches.cut:
         where += f"; of {len(matches.cut):,} very long lines only the beginning was searched"
-    head = f"[{len(hits):,} matching {'line' if len(hits) == 1 else 'lines'} in {where}]"
+    head = f"[{_lines(len(hits), 'matching line')} in {where}]"
     rest, body, following = 0, "", 0
     if hits:
         shown, body = _groups(lines, hits, query.context, page_bytes)

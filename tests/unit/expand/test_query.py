@@ -120,7 +120,7 @@ def test_patterns_that_cannot_be_used_are_told(pattern: str) -> None:
 
 
 def test_a_pattern_that_backtracks_elsewhere_does_not_here() -> None:
-    assert ask("a" * 200_000, pattern="(a+)+$b") == "[0 matching lines in 1 lines]"
+    assert ask("a" * 200_000, pattern="(a+)+$b") == "[0 matching lines in 1 line]"
 
 
 def test_many_matches_are_paged_and_counted() -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from penumbra.compress.size import encode, size
+from penumbra.compress.size import counted, encode, size
 
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -110,7 +110,7 @@ def _string(source: str, measure: _Measure) -> str:
         return source
     start, end = measure.characters - measure.characters // 4, measure.characters // 4
     gone = len(text) - start - end
-    return _quote(f"{text[:start]} [{gone} characters left out] {text[-end:]}")
+    return _quote(f"{text[:start]} [{counted(gone, 'character')} left out] {text[-end:]}")
 
 
 def _text(value: msgspec.Raw) -> str:

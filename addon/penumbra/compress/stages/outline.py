@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from penumbra.compress.size import encode, head, size, tail
+from penumbra.compress.size import counted, encode, head, size, tail
 from penumbra.compress.stages import line_numbers, passages
 
 _DEFINITION = re.compile(
@@ -67,11 +67,12 @@ def outline(
     first = start.count("\n")
     kept = [one for one in sorted(named | defining) if first + is_cut <= one < last]
     gone = size(text) - size(start) - size(end) - sum(size(file.lines[one]) + 1 for one in kept)
-    missing = f"{last - first - len(kept)}{f' of the next {last - first}' if kept else ''} lines"
+    left_out = last - first - len(kept)
+    missing = f"{left_out} of the next {counted(last - first, 'line')}" if kept else counted(left_out, "line")
     # A part of a file may have been asked for: only numbers that stand there are the file's.
     where = "" if file.separator or begins else " in this output"
     numbered = f"; a line behind missing ones has its number{where}" if kept else ""
-    parts = [start + "\n" * is_cut, f"[{missing}, {gone} bytes left out{numbered}]\n"]
+    parts = [start + "\n" * is_cut, f"[{missing}, {counted(gone, 'byte')} left out{numbered}]\n"]
     if kept:
         parts += [*file.numbered(kept, first), "[the end:]\n"]
     return "".join(parts) + end

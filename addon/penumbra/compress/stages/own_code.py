@@ -19,6 +19,7 @@ from typing import Any
 
 from penumbra.compress.calls.tools import tool_rules
 from penumbra.compress.failure_lines import failing
+from penumbra.compress.size import counted
 from penumbra.compress.stages import line_numbers
 
 _MARGIN, _MARGIN_OF_WHOLE = 6, 1
@@ -62,7 +63,7 @@ def without(text: str, arguments: Any, is_whole: bool = False) -> str | None:
             position += 1
             continue
         kept += lines[position : position + margin]
-        kept.append(f"[{run - 2 * margin} lines: as the call has written them]")
+        kept.append(f"[{counted(run - 2 * margin, 'line')}: as the call has written them]")
         kept += lines[position + run - margin : position + run]
         position += run
     return "\n".join(kept) if len(kept) < len(lines) else None

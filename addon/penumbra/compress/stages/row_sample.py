@@ -16,7 +16,7 @@ from statistics import median
 from types import MappingProxyType
 
 from penumbra.compress import failure_lines
-from penumbra.compress.size import encode, size
+from penumbra.compress.size import counted, encode, size
 from penumbra.compress.stages import json_table
 from penumbra.compress.stages.new_facts import Facts
 
@@ -252,7 +252,7 @@ def _written(table: _Table) -> Iterator[str]:
     last = -1
     for at in (*sorted(table.chosen), len(table.rows)):
         if at > last + 1:
-            yield f"[{at - last - 1} {'row' if at - last == 2 else 'rows'} left out]"
+            yield f"[{counted(at - last - 1, 'row')} left out]"
         if at < len(table.rows):
             yield table.rows[at]
         last = at
@@ -282,4 +282,4 @@ def _cut(cell: str, most: int) -> str:
     if len(cell) <= most + _NOTE:
         return cell
     start, end = cell[: most - most // 4], cell[-(most // 4) :]
-    return f"{start} [{len(cell) - len(start) - len(end)} characters left out] {end}"
+    return f"{start} [{counted(len(cell) - len(start) - len(end), 'character')} left out] {end}"

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from penumbra.compress.calls.classify import Call
-from penumbra.compress.size import encode, head, size
+from penumbra.compress.size import counted, encode, head, size
 from penumbra.compress.stages.new_facts import Facts
 from penumbra.compress.stages.passages import NAME
 
@@ -143,7 +143,7 @@ def headings(text: str) -> dict[int, int]:
 
 def _counted(files: Sequence[_File]) -> str:
     hits = sum(len(file.hits) for file in files)
-    where = "1 file" if len(files) == 1 else f"{len(files)} files"
+    where = counted(len(files), "file")
     if not hits:
         return f"[lines of {where}]"
     around = "; of the lines around them only some" if any(len(f.lines) > len(f.hits) for f in files) else ""
@@ -151,7 +151,7 @@ def _counted(files: Sequence[_File]) -> str:
 
 
 def _hits(count: int) -> str:
-    return f"{count} {'hit' if count == 1 else 'hits'}"
+    return counted(count, "hit")
 
 
 def _first(lines: Sequence[str], room: int) -> list[str]:
@@ -163,7 +163,7 @@ def _first(lines: Sequence[str], room: int) -> list[str]:
             break
         kept.append(_short(line))
     left = len(lines) - len(kept)
-    return [*kept, f"[{left} more {'line' if left == 1 else 'lines'} of no file]"] if left else kept
+    return [*kept, f"[{counted(left, 'more line')} of no file]"] if left else kept
 
 
 def _files(text: str) -> tuple[list[_File], list[str]] | None:
@@ -248,7 +248,7 @@ def _others(files: Sequence[_File], room: int) -> str:
     names = [f"{folder}{{{', '.join(inside)}}}" for folder, inside in told.items()]
     unnamed = len(files) - sum(map(len, told.values()))
     end = f"; {unnamed} of them are not named" if names and unnamed else ""
-    where = "1 more file" if len(files) == 1 else f"{len(files)} more files"
+    where = counted(len(files), "more file")
     return f"[{_hits(hits)} in {where}{': ' if names else ''}{' '.join(names)}{end}]"
 
 
@@ -292,5 +292,5 @@ def _short(line: str) -> str:
     if len(line) <= _LONGEST:
         return line
     kept = head(line[:_LONGEST], 2 * _LONGEST)
-    short = f"{kept} [{len(line) - len(kept)} characters left out]"
+    short = f"{kept} [{counted(len(line) - len(kept), 'character')} left out]"
     return short if len(short) < len(line) else line

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 
 from penumbra.compress import time_budget
+from penumbra.compress.size import counted
 
 _FRAME = re.compile(
     r'[ \t]+File "(?P<python>[^"]+)", line [0-9]+'
@@ -131,4 +132,4 @@ def _run(lines: Sequence[str], run: Sequence[Frame]) -> list[str]:
     indent = lines[run[0][0]][: len(lines[run[0][0]]) - len(lines[run[0][0]].lstrip())]
     # Of lines, since what is one frame to a reader may be several here.
     count = sum(end - start for start, end, _ in run)
-    return [f"{indent}[{count} lines of library frames left out]"]
+    return [f"{indent}[{counted(count, 'line')} of library frames left out]"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from penumbra.compress import failure_lines, windows
 from penumbra.compress.critical_lines import Severity
 from penumbra.compress.failure_lines import FailureLines
-from penumbra.compress.size import encode, exceeds, head
+from penumbra.compress.size import counted, encode, exceeds, head
 
 
 def truncate(text: str, limit: int, reserve: int = 0) -> str | None:
@@ -36,4 +36,4 @@ def truncate(text: str, limit: int, reserve: int = 0) -> str | None:
 
 
 def _marker(start: int, end: int) -> str:
-    return f"[Tool output capped: {end - start} bytes removed]"
+    return f"[Tool output capped: {counted(end - start, 'byte')} removed]"

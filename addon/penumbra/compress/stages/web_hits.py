@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from penumbra.compress.size import head, size
+from penumbra.compress.size import counted, head, size
 
 _HEAD = re.compile(
     r"[ \t]{0,8}(?:(?:#{1,6}|[-*•]|[0-9]{1,3}[.)]) {1,4})?(?:\[[^\]\n]{1,400}\]\(https?://[^\s)]{1,800}\)"
@@ -60,7 +60,7 @@ def sample(text: str, room: int) -> str:
     _fill(named, room)
     written = [line for hit in named for line in _written(hit)]
     if len(named) < len(hits):
-        written.append(f"[{len(hits) - len(named)} more hits]")
+        written.append(f"[{counted(len(hits) - len(named), 'more hit')}]")
     return "\n".join(written)
 
 
@@ -96,12 +96,12 @@ def _fill(hits: list[_Hit], room: int) -> None:
 def _written(hit: _Hit) -> list[str]:
     lines = [_short(line) for line in (*hit.heads, *hit.lines[: hit.shown])]
     left = len(hit.lines) - hit.shown
-    return [*lines, f"[{left} {'line' if left == 1 else 'lines'} left out]"] if left else lines
+    return [*lines, f"[{counted(left, 'line')} left out]"] if left else lines
 
 
 def _short(line: str) -> str:
     if len(line) <= _LONGEST:
         return line
     kept = head(line[: _LONGEST - 60], 2 * _LONGEST)
-    short = f"{kept} [{len(line) - len(kept)} characters left out]"
+    short = f"{kept} [{counted(len(line) - len(kept), 'character')} left out]"
     return short if len(short) < len(line) else line
