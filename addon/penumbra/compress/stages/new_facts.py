@@ -13,7 +13,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from penumbra.compress import time_budget, windows
@@ -136,7 +136,7 @@ class Lines:
     facts: Facts
     headings: Mapping[int, int]
     """By unit, the one that says what it is of: the name of the file in which a hit stands."""
-    places: Mapping[int, int] = _NONE
+    places: Mapping[int, int] = field(default_factory=dict)
     """By such a unit, the one that says where in a file that is."""
 
     @classmethod
