@@ -34,6 +34,9 @@ class CompiledRules:
 
     async def redactor(self) -> Redactor:
         """Takes out secrets. Raises RedactionError if the rules can't be used."""
+        if self._redactor.done():
+            # Else the event loop would go round once more, for every request.
+            return self._redactor.result()
         return await asyncio.wrap_future(self._redactor)
 
     async def redact(self, failure: str) -> Redact:

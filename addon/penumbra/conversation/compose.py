@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from operator import attrgetter
 
 from penumbra.conversation import budget, summary_limit, superseded_arguments, superseded_plan, workers
 from penumbra.conversation.decide import Inputs
@@ -14,14 +15,15 @@ from penumbra.conversation.rewrite import rewrite
 from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.store.decisions import Decision
 
+_KEY = attrgetter("key")
 _PAUSE_SECONDS = 240.0
 """From about then on a provider's cache may be cold, and what was sent may get another form."""
 
 
 def keys(request: Request, state: ConversationState) -> dict[bytes, None]:
     """What the decisions of the past about a request are known by."""
-    ordered = dict.fromkeys(item.key for item in request.items)
-    ordered |= dict.fromkeys(other.key for other in request.searched)
+    ordered = dict.fromkeys(map(_KEY, request.items))
+    ordered |= dict.fromkeys(map(_KEY, request.searched))
     if edits_arguments(request, state):
         ordered |= dict.fromkeys(superseded_arguments.keys(request))
     return ordered

@@ -22,6 +22,7 @@ from penumbra.compress.failure_lines import failing
 from penumbra.compress.result import Asked, Loss, Mode, Policy, Redacted, Shortened, ToolOutput
 from penumbra.compress.size import line_count, size
 from penumbra.conversation import adoption, dedup, dropped_history, earlier_texts, staying_lines
+from penumbra.conversation.call_names import ShownTexts
 from penumbra.conversation.earlier_texts import EarlierTexts
 from penumbra.conversation.items import Item
 from penumbra.conversation.model import Request
@@ -58,6 +59,8 @@ class Inputs:
     """Results that the provider has in front of the request, in order."""
     show: ShowName = one_line
     """How names of tools and calls are told."""
+    shown: ShownTexts | None = None
+    """What names show of paths and commands; None: that is a matter of the conversation."""
     unsaid: Unsaid | None = None
     """What is not in `past` though it may have been decided; None: nothing."""
 

@@ -7,7 +7,7 @@ that of the text as the client sent it, so two results that differ only in a sec
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from penumbra.compress.result import Loss
@@ -52,8 +52,11 @@ class Seen:
     @classmethod
     def of(cls, call_ids: Iterable[str]) -> Seen:
         """`call_ids`: one entry for every text of the request. Only an id that occurs once names a text."""
-        counts = Counter(call_ids)
-        unique = frozenset(one for one, count in counts.items() if _is_plain(one) and count == 1)
+        listed = list(call_ids)
+        unique = frozenset(listed)
+        if len(unique) < len(listed) or not _are_plain(listed):
+            counts = Counter(listed)
+            unique = frozenset(one for one, count in counts.items() if _is_plain(one) and count == 1)
         return cls(unique)
 
     def copy(self) -> Seen:
@@ -138,6 +141,11 @@ def call_key(call_id: str, said: bytes) -> bytes:
 def _is_plain(call_id: str) -> bool:
     """Whether an id can stand in a reference."""
     return bool(call_id) and call_id.isprintable() and " " not in call_id
+
+
+def _are_plain(call_ids: Sequence[str]) -> bool:
+    """The same of all of them, at once."""
+    return all(call_ids) and _is_plain("".join(call_ids) or "none")
 
 
 def can_name(call_id: str, tool: str) -> bool:

@@ -16,7 +16,7 @@ from penumbra.compress.calls.envelope import is_cut
 from penumbra.compress.result import Loss, Told
 from penumbra.conversation import dedup, dropped_history
 from penumbra.conversation.back_references import LineIndex, Referring
-from penumbra.conversation.call_names import CallName, Clean, call_name
+from penumbra.conversation.call_names import CallName, Clean, ShownTexts, call_name
 from penumbra.conversation.items import Item
 from penumbra.conversation.line_index import Beginnings, LineIndexes
 from penumbra.conversation.model import Request
@@ -94,6 +94,8 @@ class EarlierTexts:
     """Takes the secrets out of what references name calls by."""
     show: Callable[[str], str] = str
     """What may be shown of a tool's name."""
+    shown: ShownTexts | None = None
+    """What names show of paths and commands, remembered."""
     _seen: dedup.Seen = field(init=False)
     _texts: list[_Text] = field(default_factory=list)
     _beginnings: Beginnings = field(init=False)
@@ -269,7 +271,7 @@ class EarlierTexts:
             return asked
         tool = result.call.name if result.call else ""
         given = arguments.decoded(self.request.document, result.call)
-        name = call_name(tool, given, self._cleaned, self.show), classify(tool, given)
+        name = call_name(tool, given, self._cleaned, self.show, self.shown), classify(tool, given)
         self._calls[id(result)] = name
         return name
 

@@ -384,7 +384,11 @@ class Engine:
             # While they were waited for, another request may have decided.
             past = past | await self._stores.decisions.get(external)
         unsaid = self._stores.unsaid(known.state, past, known.keys, whole=whole)
-        return Inputs(request, past, redact, references, external, held=held, show=show, unsaid=unsaid)
+        # Values that are put back are a matter of the conversation.
+        shown = None if request.settings.restores_secrets else self._shown_texts
+        return Inputs(
+            request, past, redact, references, external, held=held, show=show, shown=shown, unsaid=unsaid
+        )
 
     def _accepted(
         self,
@@ -416,8 +420,6 @@ class Engine:
         """With the results that the provider has when it has answered, where it keeps the history."""
         if not prepared.threaded:
             return replace(prepared, held=(), show=inputs.show)
-        # Values that are put back are a matter of the conversation.
-        remembered = None if inputs.request.settings.restores_secrets else self._shown_texts
         behind = partial(
             held_results.behind,
             inputs.request,
@@ -425,7 +427,7 @@ class Engine:
             rewritten,
             inputs.clean,
             inputs.show,
-            remembered,
+            inputs.shown,
         )
         return replace(prepared, held=await works(behind), show=inputs.show)
 

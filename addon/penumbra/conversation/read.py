@@ -74,9 +74,10 @@ def with_model(request: Request, model: str) -> Request:
 
 def missing_calls(request: Request) -> set[str]:
     """Ids of the calls that results answer and the request does not show."""
-    calls = ((result.call_id, result.call) for result in request.conversation.results)
     return {
-        call_id for call_id, call in calls if call is None or (call.arguments is None and call.cached is None)
+        result.call_id
+        for result in request.conversation.results
+        if (call := result.call) is None or (call.arguments is None and call.cached is None)
     }
 
 

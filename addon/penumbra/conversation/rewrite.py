@@ -30,7 +30,9 @@ def rewrite(
     came.
     """
     request = inputs.request
-    earlier = EarlierTexts(request, line_indexes, edited_calls, inputs.held, inputs.clean, inputs.show)
+    earlier = EarlierTexts(
+        request, line_indexes, edited_calls, inputs.held, inputs.clean, inputs.show, inputs.shown
+    )
     decider = Decider(inputs, earlier)
     shown = _remembered(inputs, decider) if _may_remember(inputs, earlier) else []
     for item in request.items[len(shown) :]:

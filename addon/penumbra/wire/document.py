@@ -68,6 +68,7 @@ class Document:
     _arrays: dict[int, tuple[Raw, list[Raw]]] = field(init=False, repr=False, default_factory=dict)
     """What was opened, by the identity of its value: a request is gone through more than once."""
     _made: dict[Callable[[Document], Any], Any] = field(init=False, repr=False, default_factory=dict)
+    _contained: dict[bytes, bool] = field(init=False, repr=False, default_factory=dict)
     _remembered: Raw | None = field(init=False, repr=False, default=None)
     """The array whose items are read by a memory."""
     _amended: dict[int, tuple[int, Document]] = field(init=False, repr=False, default_factory=dict)
@@ -238,6 +239,11 @@ class Document:
 
         In items that are remembered it is looked for once.
         """
+        if (found := self._contained.get(text)) is None:
+            found = self._contained[text] = self._looked_for(text)
+        return found
+
+    def _looked_for(self, text: bytes) -> bool:
         stand_ins = self._parsed.stand_ins
         if stand_ins is None or self._amended:
             return text in self.text()
@@ -327,6 +333,7 @@ class Document:
         The value itself, where it is taken from its container again, and all that is read of it.
         """
         self._made.clear()
+        self._contained.clear()
         owner = self._owner(value)
         start, end = owner._parsed.place(value)
         stand_ins, stand_in = owner._parsed.stand_ins, owner._parsed.stand_in(value)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -18,6 +20,7 @@ _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _ARRAY = msgspec.json.Decoder(list[Raw])
 _VALUE = msgspec.json.Decoder(Raw)
 BRACE, BRACKET, QUOTE = b'{["'
+_ROOM = attrgetter("room")
 
 
 def address_of(buffer: Any) -> int:
@@ -43,17 +46,15 @@ def starts_of(items: list[Raw], data: bytes, base: int) -> Iterator[int]:
 
 def following(start: int, values: Sequence[KnownValue]) -> list[int]:
     """Where values stand of which the first does here, with a comma between two."""
-    starts: list[int] = []
-    for value in values:
-        starts.append(start)
-        start += len(value.data) + 1
+    starts = list(accumulate(map(_ROOM, values), initial=start))
+    del starts[len(values) :]
     return starts
 
 
 def known_value(key: Key) -> KnownValue:
     """What a memory keeps of the bytes in a key."""
     root = _VALUE.decode(key[1])
-    return KnownValue(key, key[1], root, address_of(root))
+    return KnownValue(key, key[1], root, address_of(root), len(key[1]) + 1)
 
 
 def members_of(value: Raw) -> dict[str, Raw]:

@@ -59,6 +59,8 @@ class KnownValue:
     root: Raw
     address: int
     """Of the bytes that its values are views of."""
+    room: int
+    """What it takes in an array: its bytes and a comma."""
     objects: dict[int, tuple[Raw, dict[str, Raw]]] = field(default_factory=dict)
     arrays: dict[int, tuple[Raw, list[Raw]]] = field(default_factory=dict)
     """What was opened, by the identity of its value."""
