@@ -108,6 +108,8 @@ class Beginning:
     states: dict[Hashable, tuple[tuple[Hashable, Any], ...]] = field(default_factory=dict)
     """By what makes them: what was given beside the values, and the state, which is as it was behind the last
     of the values, and stays so."""
+    counted: dict[Hashable, int] = field(default_factory=dict)
+    """Bytes of the states, but for what they share with those of the one before."""
     weight: int = 0
     head: bytes = b""
     """What stood in front of the first value the last time; empty if that was long."""
@@ -115,6 +117,8 @@ class Beginning:
     """How many values the last array had that began so."""
     before: Beginning | None = None
     """A shorter one, for arrays that don't go on as this one expected."""
+    after: Beginning | None = None
+    """The one that was made of it last."""
 
     def state(self, key: Hashable, given: Hashable) -> Any:
         """None: there is none."""
@@ -267,6 +271,8 @@ class ValueMemory:
             new = first[-1].beginning = Beginning(
                 first, weight=_VALUE_BYTES + 8 * len(first), total=count, before=old
             )
+            if old is not None:
+                old.after = new
             scope = first[0].key[0]
             self._count(scope, new.weight)
             self._use(new)
@@ -280,8 +286,13 @@ class ValueMemory:
                 return
             before = beginning.states.get(key, ())
             others = [entry for entry in before if entry[0] != given][1 - _MOST_STATES :]
-            beginning.states[key] = (*others, (given, state))
-            grown = sum(_size(of[1]) for of in beginning.states[key]) - sum(_size(of[1]) for of in before)
+            entries = beginning.states[key] = (*others, (given, state))
+            counted = sum(_size(of) for _, of in entries)
+            if beginning.before is not None:
+                # Of what went on from another state, only what came to it is new.
+                counted -= sum(_size(of) for _, of in beginning.before.states.get(key, ()))
+            grown = max(_VALUE_BYTES, counted) - beginning.counted.get(key, 0)
+            beginning.counted[key] = max(_VALUE_BYTES, counted)
             beginning.weight += grown
             scope = beginning.values[0].key[0]
             self._count(scope, grown)
@@ -338,6 +349,14 @@ class ValueMemory:
         scope = beginning.values[0].key[0]
         self._scope(scope).beginnings.remove(beginning)
         beginning.values[-1].beginning = beginning.before = None
+        after = beginning.after
+        if after is not None and after.before is beginning and after.values[-1].beginning is after:
+            # That has now alone what both had.
+            after.before = None
+            for key in after.counted.keys() & beginning.counted.keys():
+                after.counted[key] += beginning.counted[key]
+                after.weight += beginning.counted[key]
+                self._count(scope, beginning.counted[key])
         self._count(scope, -beginning.weight)
 
     def _scope(self, scope: bytes) -> _Scope:

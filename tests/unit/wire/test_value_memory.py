@@ -89,6 +89,27 @@ def test_as_many_values_are_expected_to_change_as_did() -> None:
     assert fold(memory, [*said[:27], "other", "marked", "more"]) in ([27, 28, 29], [29])
 
 
+def test_what_two_beginnings_share_counts_once() -> None:
+    memory, stepped = ValueMemory(most=1_200_000), list[int]()
+
+    def step(state: list[int], index: int) -> None:
+        state.append(index)
+        stepped.append(index)
+
+    for count in range(100, 130, 2):
+        stepped.clear()
+        document, array = remembered(memory, [*[f"value {n}" for n in range(count)], "marked"])
+        for key in range(10):
+            document.folded(array, count + 1, Fold(list, list.copy, key), step)
+    assert len(stepped) == 10 * 3
+    beginnings = list(memory._scopes[b"scope"].beginnings)
+    assert [len(each.values) for each in beginnings] == [126, 128]
+    states = sum(each.weight for each in beginnings)
+    assert 10 * 128 * 200 < states < 11 * 128 * 200
+    memory.forget(len(memory))
+    assert memory._bytes == 0
+
+
 def test_a_beginning_goes_with_any_of_its_values() -> None:
     memory = ValueMemory()
     for _ in range(2):
