@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import filterfalse
 from operator import attrgetter
 from typing import TypeVar
 
@@ -72,7 +73,7 @@ class Table(KeyedValues[V]):
             passing = {key: entry for key, entry in held.items() if self._schema.passes(entry.value)}
             held = {key: entry for key, entry in held.items() if key not in passing}
         found: dict[bytes, V] = dict(zip(held, map(_VALUE, held.values()), strict=True))
-        missing = [key for key in keys if key not in held] if len(held) < len(keys) else []
+        missing = list(filterfalse(held.__contains__, keys)) if len(held) < len(keys) else []
         stale: list[bytes] = []
         if now - min(map(_USED, held.values()), default=now) > self.refresh:
             stale = [key for key, entry in held.items() if now - entry.used > self.refresh]

@@ -145,7 +145,8 @@ class Document:
             return make(self, value)
         known, key = stand_ins.by_root.get(id(value)), cast("Hashable", make)
         if known is None and (stand_in := self._parsed.stand_in(value)) is not None:
-            known, key = stand_in.known, (make, id(value))
+            known = stand_in.known
+            key = cast("Hashable", make) if value is known.root else (make, id(value))
         if known is None or id(known.root) in stand_ins.changed:
             return make(self, value)
         kept = known.made

@@ -34,7 +34,7 @@ C = TypeVar("C", dict[str, Raw], list[Raw])
 Opened = Callable[[KnownValue], dict[int, tuple[Raw, C]]]
 """What of one kind was opened in a known value."""
 objects_of, arrays_of = attrgetter("objects"), attrgetter("arrays")
-_DATA, _OPENED, _ROOT = map(attrgetter, ("data", "opened", "root"))
+_OPENED, _ROOT = map(attrgetter, ("opened", "root"))
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 _MOST_LEVELS = 50
 """How often the bytes of a text may be read, on average; its values lie so many levels deep."""
@@ -148,9 +148,8 @@ class ParsedText:
             self.opened += shift
         if not 0 < len(first) + len(items) <= memory.longest:
             return None
-        sources = [*map(_DATA, first), *map(bytes, items)]
         starts = [*following(start + 1, first), *(shift + place for place in starts_of(items, rest, base))]
-        values, known_before = memory.of(scope, sources, known_value, first)
+        values, known_before = memory.of(scope, list(map(bytes, items)), known_value, first)
         self.stand_ins = StandIns(values, starts, known_before, memory)
         self.opened += sum(map(_OPENED, values))
         if start < _LONGEST_HEAD:

@@ -12,7 +12,7 @@ from penumbra.wire.value_memory import KnownValue, ValueMemory
 
 S = TypeVar("S")
 _LAST = 8
-_ROOT, _ADDRESS = attrgetter("root"), attrgetter("address")
+_ADDRESS = attrgetter("address")
 
 
 class StandIn(NamedTuple):
@@ -47,7 +47,6 @@ class StandIns:
         """`starts`: of the items; `known_before`: how many of the first values the memory had."""
         self.memory = memory
         self.values = tuple(values)
-        self.by_root = dict(zip(map(id, map(_ROOT, self.values)), self.values, strict=True))
         self.changed: set[int] = set()
         """Identities of roots that were amended since, and read differently."""
         self.starts = starts
@@ -61,6 +60,8 @@ class StandIns:
         self._addresses: list[int] = []
         self._old, self._new = memory.beginnings(self.values, known_before)
         reading = max(0, len(self._old.values) - 1) if self._old is not None else 0
+        self.by_root = {id(value.root): value for value in self.values[reading:]}
+        """Those that are read, by the identity of the item that they are."""
         self._reading = StandIn(self.values[reading], starts[reading])
         """What was looked at last; at first, the last that was there a turn ago."""
         self._next = reading + 1

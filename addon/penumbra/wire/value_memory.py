@@ -12,9 +12,11 @@ at when they are new. So that goes first, and the values themselves only after a
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
+from itertools import accumulate, takewhile
 from operator import attrgetter
 from threading import Lock
 from typing import Any, NamedTuple
@@ -43,8 +45,7 @@ _MARK_SECONDS = 60.0
 _MOST_LET_GO = 100
 """Values at once, so that no request waits."""
 
-_COMMA = ord(",")
-_DATA, _KEPT, _KEY, _USED = map(attrgetter, ("data", "kept", "key", "used"))
+_DATA, _KEPT, _KEY, _ROOM, _USED = map(attrgetter, ("data", "kept", "key", "room", "used"))
 Key = tuple[bytes, bytes, int]
 """Scope, bytes, and how many values with these bytes stood in front of it."""
 
@@ -186,16 +187,15 @@ class ValueMemory:
             held = self._scopes.get(scope)
             listed = [] if held is None else [beginning.values for beginning in reversed(held.beginnings)]
         best: tuple[tuple[KnownValue, ...], int] = ((), at)
-        size, stands = len(data), data.startswith
         for values in listed:
-            count, end = 0, at
-            for text in map(_DATA, values):
-                behind = end + len(text)
-                if behind >= size or data[behind] != _COMMA or not stands(text, end):
-                    break
-                count, end = count + 1, behind + 1
+            # Nothing is done for each of them by itself: there are thousands.
+            starts = list(accumulate(map(_ROOM, values), initial=at))
+            count = max(0, min(len(values), bisect_right(starts, len(data)) - 1))
+            count = len(list(takewhile(bool, map(data.startswith, map(_DATA, values[:count]), starts))))
+            commas = bytes(map(data.__getitem__, [start - 1 for start in starts[1 : count + 1]]))
+            count -= len(commas.lstrip(b","))
             if count > len(best[0]):
-                best = values[:count], end
+                best = values[:count], starts[count]
             if count == len(values):
                 break
         return best
@@ -209,18 +209,22 @@ class ValueMemory:
     ) -> tuple[list[KnownValue], int]:
         """The values with these bytes, which follow each other, and how many of the first were known.
 
-        Each is another one, equal ones too, since each has a place of its own. `first`: those of the first
-        sources, found before.
+        Each is another one, equal ones too, since each has a place of its own. `first`: what was found
+        before, which stands in front of them.
         """
         numbers = dict[bytes, int]()
         with self._lock:
             self._uses += 1
-            values: list[KnownValue] = [*first] if all(map(_KEPT, first)) else []
-            self._touch_all(scope, values)
-            used, known_before = set(map(id, values)), len(sources)
+            known_before = len(first) + len(sources)
+            values: list[KnownValue] = []
+            if all(map(_KEPT, first)):
+                values += first
+                self._touch_all(scope, values)
+            else:
+                sources = [*map(_DATA, first), *sources]
             previous: KnownValue | None = values[-1] if values else None
-            for source in sources[len(values) :]:
-                value = self._next(previous, source, used)
+            for source in sources:
+                value = self._next(previous, source)
                 while value is None:
                     number = numbers.get(source, 0)
                     numbers[source] = number + 1
@@ -228,13 +232,13 @@ class ValueMemory:
                     if value is None:
                         value = self._put(make((scope, source, number)))
                         known_before = min(known_before, len(values))
-                    elif id(value) in used:
+                    elif value.used == self._uses:
+                        # It stands in front of this one.
                         value = None
                 self._touch(value)
                 value.used = self._uses
                 if previous is not None and (previous.next is None or previous.next() is not value):
                     previous.next = ref(value)
-                used.add(id(value))
                 values.append(value)
                 previous = value
             self._trim(scope)
@@ -434,10 +438,10 @@ class ValueMemory:
             self._known.move_to_end(value.key)
             self._scopes[value.key[0]].known.move_to_end(value.key)
 
-    def _next(self, previous: KnownValue | None, source: bytes, used: set[int]) -> KnownValue | None:
+    def _next(self, previous: KnownValue | None, source: bytes) -> KnownValue | None:
         """What followed a value the last time, if it does so again: comparing is cheaper than hashing."""
         known = previous.next() if previous is not None and previous.next is not None else None
-        if known is None or known.data != source or id(known) in used:
+        if known is None or known.data != source or known.used == self._uses:
             return None
         return known if self._known.get(known.key) is known else None
 
