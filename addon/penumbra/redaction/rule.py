@@ -125,6 +125,11 @@ class Rule:
         return _beginning(self.regex)
 
     @cached_property
+    def begins_bounded(self) -> bool:
+        """`beginning` says something, and a match is no longer than its pattern says."""
+        return bool(self.beginning) and _UNBOUNDED.search(_CLASSES.sub("", self.regex)) is None
+
+    @cached_property
     def least(self) -> re.Pattern[bytes] | None:
         """Matches where enough characters follow for a match to be possible: a cheap question that nearly all
         false anchors fail."""

@@ -111,7 +111,9 @@ def _columns(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
             if telling is not None:
                 done = yield from _rows(data, end, delimiter, *telling)
                 break
-            settings = _settings_head(data, start, end, delimiter)
+            settings = None
+            if low.find(b"value", start, end) >= 0:
+                settings = _settings_head(data, start, end, delimiter)
             if settings is not None:
                 done = yield from _settings(data, end, delimiter, *settings)
                 break

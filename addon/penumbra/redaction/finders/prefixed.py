@@ -20,7 +20,7 @@ from penumbra.redaction.values import entropy, is_placeholder, kinds
 _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
 TAIL = Linear(
-    rb"[_-]([A-Za-z0-9]{28,})|\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27}|[0-9a-f]{32}\.[A-Za-z0-9]{16}|[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}"
+    rb"[_-][A-Za-z0-9]{28,}|\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27}|[0-9a-f]{32}\.[A-Za-z0-9]{16}|[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}"
     rb"|pat[A-Za-z0-9]{14}\.[0-9a-f]{64}|\.[A-Za-z0-9_-]{6}:[A-Za-z0-9_-]{43}",
     _OPTIONS,
 )
@@ -60,18 +60,18 @@ def prefixed_tokens(data: bytes) -> Iterator[Span]:
     """Spans of whole tokens, with their prefixes."""
     dotted = False
     for match in TAIL.finditer(data):
-        start, end = match.span(1)
-        if start < 0:
+        joint, end = match.span()
+        if data[joint] not in b"_-":
             dotted = True
             continue
-        low = max(0, start - 1 - _LONGEST_PREFIX)
-        start = low + len(data[low : start - 1].rstrip(_PREFIX_CHARACTERS))
-        prefix = data[start : match.start()]
+        low = max(0, joint - _LONGEST_PREFIX)
+        start = low + len(data[low:joint].rstrip(_PREFIX_CHARACTERS))
+        prefix, tail = data[start:joint], data[joint + 1 : end]
         if not _PREFIX.fullmatch(prefix) or data[start - 1 : start] in (b"/", b"+", b".", b"\\"):
             continue
-        if is_program_name(match[1].decode("ascii")):
+        if is_program_name(tail.decode("ascii")):
             continue
-        if _END.match(data, end) or not _is_random(match[1], prefix.decode("ascii").lower()):
+        if _END.match(data, end) or not _is_random(tail, prefix.decode("ascii").lower()):
             continue
         yield Span(start, end, "token", "prefixed-token", Rank.STRUCTURE, sure=True)
     for pattern, may_be in zip(_DOTTED, _MAY_BE_DOTTED, strict=True) if dotted else ():
