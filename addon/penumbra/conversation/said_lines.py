@@ -45,7 +45,7 @@ _MEASURED = re.compile(
 """What says that a time is what was asked for."""
 _NO_STATEMENT = re.compile(
     r"[+-](?![+-])|~[A-Z]+ |\[(?:[0-9]+ (?:lines?|bytes|more)\b"
-    r"|table [0-9]|patterns;|end of |every |failures in |what is left out )"
+    r"|table [0-9]|patterns;|end of |not every |failures in |what is left out )"
 )
 """How lines begin that say nothing by themselves: those of a difference, and those that we have made."""
 _OF_STATES = frozenset(
@@ -159,7 +159,8 @@ class SaidLines:
         if (len(bare) < _TELLING and any(map(str.isdigit, bare))) or _NO_STATEMENT.match(bare):
             return False
         found = self._keys.get(_timeless(bare))
-        return found is not None and key in (None, found[0])
+        # Of what nobody knows, the times may be what was asked for.
+        return found is not None and (key is None or found == (key, bare))
 
     def _said(self, lines: Sequence[str], start: int, end: int, staying: StayingLines) -> Iterator[Said]:
         """The same without the headings of lines that stay; nothing if it is too little."""

@@ -374,7 +374,7 @@ def test_a_failure_within_a_block_of_passing_tests_stands() -> None:
     lines.insert(102, "ERROR cannot reach the ledger")
     lines += [f" ✓ a{n}.test.ts (3 tests) 12ms" for n in range(60)] + [" Test Files  60 passed (60)"]
     text = shown("\n".join(lines), "Bash", {"command": "npx vitest run"}, Mode.STANDARD)
-    left_out = "[output of tests left out, here and below: 239 lines in 60 blocks, 0 on stderr]"
+    left_out = "[output of tests left out, here and below: 239 lines in 60 blocks (0 on stderr)]"
     # Where it was said, below what says by whom.
     assert f"{left_out}\nstdout | a25.test.ts > b 25\nERROR cannot reach the ledger\n" in text
 

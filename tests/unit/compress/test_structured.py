@@ -236,6 +236,22 @@ def test_log_patterns_can_be_filled_in(kinds: list[int], chance: random.Random) 
     short = logs.factor("\n".join(lines))
     if short is not None:
         assert logs.restore(short) == "\n".join(lines)
+        _each_pattern_is_used(short)
+
+
+def _each_pattern_is_used(factored: str) -> None:
+    legend, _, body = factored.partition("\n[end of patterns]\n")
+    names = {line.split(" ")[0] for line in legend.split("\n")[1:]}
+    assert names
+    assert names <= {line.split(" ")[0] for line in body.split("\n")}
+
+
+def test_no_pattern_is_written_for_lines_that_stay() -> None:
+    failed = [f"2026-01-02T03:05:{n:02}Z ERROR job {n} failed: the disk is full" for n in range(30)]
+    short = logs.factor("\n".join([log_lines(60), *failed]))
+    assert short is not None
+    _each_pattern_is_used(short)
+    assert short.split("\n")[-30:] == failed
 
 
 def test_noise_of_a_log_keeps_errors_whole() -> None:

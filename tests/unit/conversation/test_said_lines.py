@@ -104,6 +104,15 @@ def test_of_what_nobody_knows_only_what_it_told_the_last_time_counts() -> None:
     assert made(index, later, call, "Bash ./run 0") == later
 
 
+def test_of_what_nobody_knows_the_times_may_be_what_was_asked_for() -> None:
+    rows = [f"worktree-{n} is working on its part of the plan since {n + 3}m" for n in range(12)]
+    index, later = shown("\n".join(rows)), [row.replace("3m", "4m") for row in rows[::-2]]
+    changed = {*later} - {*rows}
+    assert changed
+    assert changed <= {*made(index, later, run("./watch"), "Bash ./run 0")}
+    assert made(index, later, run("make all")) != later
+
+
 def test_short_lines_count_as_what_they_are() -> None:
     index = shown("\n".join([*STEPS, "checked", "12 pass"]), "\n".join(OTHER))
     for short, is_said in (("", True), ("checked", True), ("broken", False), ("12 pass", False)):

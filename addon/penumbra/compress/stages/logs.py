@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penumbra.compress.critical_lines import is_critical
+from penumbra.compress.critical_lines import critical_lines, is_critical
 
 _VALUE = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9:.,]+)?(?:Z|[+-][0-9:]{2,5})?"  # dates, with times behind a T
@@ -79,15 +79,17 @@ def factor(text: str) -> str | None:
         if match is not None:
             members.setdefault(match[0], []).append(position)
     patterns: dict[str, _Pattern] = {}
+    covered = 0
     for constant, positions in members.items():
-        if (
-            len(positions) >= _LEAST_USES
-            and len(constant) >= _LEAST_CONSTANT
-            and len(patterns) < _MOST_PATTERNS
-        ):
-            values = [match[1] for position in positions if (match := cut[position]) is not None]
+        if len(positions) < _LEAST_USES or len(constant) < _LEAST_CONSTANT or len(patterns) == _MOST_PATTERNS:
+            continue
+        for at in critical_lines([lines[position] for position in positions]):
+            cut[positions[at]] = None
+        values = [match[1] for position in positions if (match := cut[position]) is not None]
+        covered += len(positions)
+        # A pattern that no line is written by would only be read.
+        if len(values) >= _LEAST_USES:
             patterns[constant] = _pattern(_name(len(patterns)), constant, values)
-    covered = sum(len(members[constant]) for constant in patterns)
     if 2 * covered < len(lines) or not any(_HOLE in pattern.shown for pattern in patterns.values()):
         return None
     legend = [f"~{pattern.name} {pattern.shown}" for pattern in patterns.values()]
@@ -198,7 +200,7 @@ def _written(
     written: list[str] = []
     for line, match in zip(lines, cut, strict=True):
         pattern = patterns.get(match[0]) if match else None
-        if match is None or pattern is None or is_critical(line):
+        if match is None or pattern is None:
             written.append(line)
             continue
         values = [
