@@ -14,6 +14,7 @@ from mitmproxy import http
 from penumbra import errors
 from penumbra.apis.base import Response
 from penumbra.conversation.incoming import Accepted, Incoming
+from penumbra.flow import response_bodies
 from penumbra.flow import state as states
 from penumbra.flow.loop_turns import Turns
 from penumbra.flow.overflow_retry import OverflowRetry
@@ -99,6 +100,7 @@ class ResponseWay:
         for step in self._steps:
             if flow.response is not None:
                 await _run(step.complete(flow, state, flow.response))
+        response_bodies.let_go(flow)
         if flow.websocket is None:
             states.forget(flow)
 
@@ -108,6 +110,7 @@ class ResponseWay:
             return
         for step in self._steps:
             await _run(step.failed(flow, state))
+        response_bodies.let_go(flow)
         states.forget(flow)
 
     def _filtered(self, flow: http.HTTPFlow, state: FlowState, response: Response) -> Response:

@@ -71,6 +71,13 @@ def stream_continuation(response: http.Response, body: bytearray) -> None:
     response.stream = take
 
 
+def let_go(flow: http.HTTPFlow) -> None:
+    """The response has ended: what has read it as it arrived goes, with the request that it knows. Flows may
+    be kept for as long as mitmproxy runs."""
+    if flow.response is not None and callable(flow.response.stream):
+        flow.response.stream = True
+
+
 class LiveDecoding:
     """A stream's content coding, undone as it arrives. Never raises: where it can't be undone, or what
     comes of it is too much, the client gets an error as its provider writes them, and nothing more."""

@@ -249,6 +249,8 @@ class SpliceStream(HttpStream):
             state.spliced = False
             if state.body_to_send is not None and response is not None:
                 response.data.content = shown
+            # The stream may be in memory for as long as its connection.
+            self.session = self.continuation = None
 
     def _is_live(self) -> bool:
         return self.session is not None and self.session.live and _session(self.flow) is not None

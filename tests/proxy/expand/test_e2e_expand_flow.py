@@ -12,6 +12,7 @@ from support.agents.agent import PRINTS, AnthropicAgent, bash
 from support.agents.apis import APIS, Api, both_ways, every_api
 from support.agents.callers import assert_prefix_kept, declared, hidden_results, results
 from support.agents.model import CAP, COMMANDS, PHANTOM, Model, ask, expand, refs, seen
+from support.mitm import eventually
 from support.upstream import Text, Thinking, ToolCall, turn
 
 WAYS = [("regular", False), ("regular", True), ("reverse", False), ("reverse-tls", True)]
@@ -38,6 +39,9 @@ def test_once(
     assert statuses() == {200}
     assert hidden_results(upstream.asked()[-1]) == [LOG]
     assert_prefix_kept(upstream.asked())
+    assert running.flows()
+    # Flows are kept for as long as mitmproxy likes; what was read of their requests is not.
+    assert eventually(lambda: running.command("tests.read") == "0")
 
 
 @both_ways

@@ -96,6 +96,12 @@ class Inside:
         kinds = collections.Counter(names.get(type(each).__name__) for each in gc.get_objects())
         return json.dumps({name: kinds[name] for name in names.values()})
 
+    @command.command("tests.read")
+    def what_is_read(self) -> str:
+        """How many requests are still known part by part, as long as their flows are kept."""
+        gc.collect()
+        return str(sum(type(each).__name__ == "Carried" for each in gc.get_objects()))
+
     @command.command("tests.caches")
     def what_is_remembered(self) -> str:
         """Of all caches that are bounded in bytes or characters: how full they are, and how full they may be."""

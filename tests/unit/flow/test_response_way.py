@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import weakref
 from typing import Any
 
 import pytest
@@ -65,6 +67,37 @@ def test_a_step_that_fails_leaves_the_others_to_their_work(
     (line,) = [one.getMessage() for one in caplog.records]
     assert "ZeroDivisionError at test_response_way.py:" in line
     assert "hunter2" not in line
+
+
+@pytest.mark.parametrize("ending", ["complete", "failed"])
+def test_what_reads_a_response_goes_with_its_end(ending: str, engines: Engines) -> None:
+    """The flow may be kept for as long as mitmproxy runs."""
+
+    class Reader:
+        def take(self, data: bytes) -> bytes:
+            return data
+
+    async def go() -> None:
+        way = ResponseWay(
+            ExpansionMetrics(),
+            Journal(lambda: None),
+            lambda event: None,
+            lambda: "off",
+            Tracing(lambda: False),
+        )
+        flow = tflow.tflow(resp=tutils.tresp())
+        reader = Reader()
+        flow.response.stream = reader.take
+        there = weakref.ref(reader)
+        del reader
+        states.begin(flow, lease(engines))
+        await getattr(way, ending)(flow)
+        gc.collect()
+        assert there() is None
+        # It was streamed all the same.
+        assert flow.response.stream
+
+    asyncio.run(go())
 
 
 def test_a_response_begins_when_what_was_decided_is_on_disk(engines: Engines) -> None:
