@@ -1,5 +1,6 @@
 """Stages that are passed over when the time for a result is over."""
 
+import itertools
 import json
 
 import pytest
@@ -32,9 +33,14 @@ class Clock:
         return self.now
 
 
+def budget(text, seconds, clock):
+    """One for which long enough has gone by in any case."""
+    return time_budget.budget(text, seconds, clock, around=itertools.count(0.0, 1e9).__next__)
+
+
 def after(asked):
     """Late once it has been asked so many times."""
-    return time_budget.budget("x" * time_budget.SMALL, asked + 1, Clock())
+    return budget("x" * time_budget.SMALL, asked + 1, Clock())
 
 
 def shorten(text, is_late=time_budget.never, redact=Redacted, policy=STANDARD):
@@ -42,7 +48,16 @@ def shorten(text, is_late=time_budget.never, redact=Redacted, policy=STANDARD):
 
 
 def test_the_budget_ends_with_its_seconds():
-    is_late = time_budget.budget("x" * time_budget.SMALL, 3, Clock())
+    is_late = budget("x" * time_budget.SMALL, 3, Clock())
+    assert [is_late() for _ in range(4)] == [False, False, True, True]
+
+
+def test_the_time_of_a_thread_is_asked_for_only_once_that_long_has_gone_by():
+    clock, around = Clock(), Clock()
+    is_late = time_budget.budget("x" * time_budget.SMALL, 3, clock, around)
+    begun = clock.now
+    assert [is_late() for _ in range(2)] == [False, False]
+    assert clock.now == begun
     assert [is_late() for _ in range(4)] == [False, False, True, True]
 
 
@@ -51,7 +66,7 @@ def test_the_budget_ends_with_its_seconds():
 )
 def test_no_clock_is_asked_for_small_texts_or_without_a_budget(text, seconds):
     clock = Clock()
-    is_late = time_budget.budget(text, seconds, clock)
+    is_late = budget(text, seconds, clock)
     assert not any(is_late() for _ in range(9))
     assert clock.now == 0.0
 
