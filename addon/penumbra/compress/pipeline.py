@@ -17,6 +17,7 @@ from functools import partial
 
 from penumbra import errors
 from penumbra.compress import critical_lines, time_budget, token_estimate, wrapped
+from penumbra.compress.calls import json_envelope
 from penumbra.compress.calls.classify import Call, classify
 from penumbra.compress.calls.envelope import split_envelope, tells_failure, with_cut_noted, without_needless
 from penumbra.compress.families import shorten as families
@@ -67,7 +68,10 @@ def shorten(
     """
     run = _Run(output, policy, redact, is_late, trace)
     run.clean()
-    if policy.mode is Mode.DISABLED or run.unwrapped(ref):
+    if policy.mode is Mode.DISABLED:
+        return run.result()
+    run.open_json()
+    if run.unwrapped(ref):
         return run.result()
     run.open_envelope()
     run.name_file()
@@ -139,6 +143,14 @@ class _Run:
         except Exception as error:
             _failed("terminal", error)
             return self.text
+
+    def open_json(self) -> None:
+        """Take an output out of JSON that says nothing else. One for a screen is shortened within it."""
+        may_be_content = self.call.is_quoted and self.call.category == "read" and not self.call.shell
+        if _RANK[self.policy.mode] >= _RANK[Mode.STANDARD] and not may_be_content:
+            alone = json_envelope.alone(self.text)
+            if alone is not None and not terminal.may_act(alone):
+                self.apply("envelope", Loss.NONE, lambda _: alone)
 
     def unwrapped(self, ref: Callable[[str], str]) -> bool:
         """Whether the text was JSON around outputs, which have been shortened one by one."""

@@ -57,6 +57,13 @@ class CodeCalls(Strict, frozen=True):
     """Members of their argument that hold it."""
 
 
+class TrimExample(Strict, frozen=True):
+    """A text, and what is left of it without what its envelope tells needlessly."""
+
+    text: str
+    gives: str
+
+
 class JsonEnvelope(Strict, frozen=True):
     """Outputs as members of a JSON object."""
 
@@ -68,6 +75,10 @@ class JsonEnvelope(Strict, frozen=True):
     """The member of a block that holds its output."""
     asks: tuple[str, ...] = ()
     """Members that hold what was called."""
+    needless: Regex = ""
+    """All of an envelope around one output, without that, if it tells nothing which anybody acts on."""
+    trim_examples: tuple[TrimExample, ...] = ()
+    """The tests of `needless`."""
 
 
 class EnvelopeExample(Strict, frozen=True):
@@ -92,13 +103,6 @@ class LabelPair(Strict, frozen=True):
 
     opening: str
     closing: str = ""
-
-
-class TrimExample(Strict, frozen=True):
-    """A text, and what is left of it without the needless lines of its envelope."""
-
-    text: str
-    gives: str
 
 
 class Envelopes(Strict, frozen=True):

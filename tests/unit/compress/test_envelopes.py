@@ -28,6 +28,22 @@ def test_what_nobody_acts_on_goes(example: TrimExample) -> None:
     assert without_needless(example.gives) == example.gives
 
 
+@each("example", tool_rules().envelopes.json.trim_examples, ids=lambda example: repr(example.text)[:40])
+def test_json_that_says_nothing_else_goes(example: TrimExample) -> None:
+    for tool, arguments in (("apply_patch", {"input": ""}), ("shell", {"command": "cat a.py"})):
+        made = shorten(ToolOutput(example.text, tool, arguments), Policy(), Redacted, str)
+        assert made.text == example.gives
+        assert made.original == example.text
+    read = shorten(ToolOutput(example.text, "Read", {"file_path": "a.json"}), Policy(), Redacted, str)
+    assert read.text == example.text
+
+
+def test_what_an_output_for_a_screen_says_stays_in_its_json() -> None:
+    text = '{"output":"\\u001b[1ma\\u001b[0m\\nb","metadata":{"exit_code":0,"duration_seconds":0.1}}'
+    made = shorten(ToolOutput(text, "shell", {"command": "ls --color"}), Policy(min_bytes=0), Redacted, str)
+    assert made.text == '{"output":"a\\nb","metadata":{"exit_code":0,"duration_seconds":0.1}}'
+
+
 @each(
     ("tool", "arguments"),
     [("Read", {"file_path": "a.txt"}), ("Write", {"file_path": "a.txt"}), ("Bash", {"command": "cat a.txt"})],

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from penumbra import rules
 from penumbra.compress.calls.tools import tool_rules
 
 MAX_OUTPUTS = 16
@@ -48,6 +50,20 @@ def outputs(text: str) -> list[Output]:
         return []
     rest = len(text) - sum(output.end - output.start for output in placed)
     return placed if 0 < len(placed) <= MAX_OUTPUTS and rest <= MAX_REST else []
+
+
+def alone(text: str) -> str | None:
+    """The output of a JSON text that tells nothing else which anybody acts on; None if it is no such text."""
+    found = outputs(text)
+    if len(found) != 1 or not found[0].text.strip():
+        return None
+    rest = text[: found[0].start] + text[found[0].end :]
+    return found[0].text if _needless().fullmatch(rest.strip()) else None
+
+
+@rules.cached
+def _needless() -> re.Pattern[str]:
+    return re.compile(tool_rules().envelopes.json.needless or r"(?!)")
 
 
 def _of_list(data: bytes) -> Iterator[tuple[bytes, str]]:
