@@ -19,7 +19,13 @@ from penumbra import errors
 from penumbra.compress import critical_lines, time_budget, token_estimate, wrapped
 from penumbra.compress.calls import json_envelope
 from penumbra.compress.calls.classify import Call, classify
-from penumbra.compress.calls.envelope import split_envelope, tells_failure, with_cut_noted, without_needless
+from penumbra.compress.calls.envelope import (
+    file_alone,
+    split_envelope,
+    tells_failure,
+    with_cut_noted,
+    without_needless,
+)
 from penumbra.compress.families import shorten as families
 from penumbra.compress.result import Loss, Mode, Policy, Redact, Shortened, ToolOutput
 from penumbra.compress.shape import shape_of
@@ -183,6 +189,8 @@ class _Run:
         """Take off what an agent writes around a command's output, and nobody acts on: of short ones, too."""
         if _RANK[self.policy.mode] >= _RANK[Mode.STANDARD] and (self.call.shell or not self.call.is_quoted):
             self.apply("envelope", Loss.NONE, partial(without_needless, is_quoted=self.call.is_quoted))
+        elif self.call.category == "read" and _RANK[self.policy.mode] >= _RANK[Mode.STANDARD]:
+            self.apply("envelope", Loss.NONE, partial(file_alone, path=self.call.path))
 
     def name_file(self) -> None:
         """Of what acknowledges an edit, say less of what its call has said: of short ones, too."""

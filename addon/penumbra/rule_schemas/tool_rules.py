@@ -105,6 +105,14 @@ class LabelPair(Strict, frozen=True):
     closing: str = ""
 
 
+class FileExample(Strict, frozen=True):
+    """What a tool says of a file that was asked for by its path, and the file alone."""
+
+    text: str
+    path: str
+    gives: str
+
+
 class Envelopes(Strict, frozen=True):
     """What agents write around the output of a command."""
 
@@ -120,6 +128,9 @@ class Envelopes(Strict, frozen=True):
     """Lines of heads and tails that go."""
     labels: tuple[LabelPair, ...] = ()
     """What parts the output from the envelope: it goes when nothing else is left of that."""
+    files: tuple[LabelPair, ...] = ()
+    """What stands around a file that was read, `{path}` for the path by which it was asked for."""
+    file_examples: tuple[FileExample, ...] = ()
     success: Regex = ""
     """Which of the needless lines says that the command ended well: it stays where there is no output."""
     cut: tuple[Regex, ...] = ()

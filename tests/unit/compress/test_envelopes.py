@@ -10,7 +10,7 @@ from penumbra.compress.calls.envelope import is_cut, split_envelope, tells_failu
 from penumbra.compress.calls.tools import tool_rules
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Policy, Redacted, ToolOutput
-from penumbra.rule_schemas.tool_rules import EnvelopeExample, TrimExample
+from penumbra.rule_schemas.tool_rules import EnvelopeExample, FileExample, TrimExample
 from support.cases import each
 
 
@@ -26,6 +26,15 @@ def test_examples(example: EnvelopeExample) -> None:
 def test_what_nobody_acts_on_goes(example: TrimExample) -> None:
     assert without_needless(example.text) == example.gives
     assert without_needless(example.gives) == example.gives
+
+
+@each("example", tool_rules().envelopes.file_examples, ids=lambda example: repr(example.text)[:40])
+def test_what_stands_around_a_file_goes(example: FileExample) -> None:
+    made = shorten(ToolOutput(example.text, "Read", {"file_path": example.path}), Policy(), Redacted, str)
+    assert made.text == example.gives
+    assert made.original == example.text
+    shell = ToolOutput(example.text, "Bash", {"command": f"cat {example.path}"})
+    assert shorten(shell, Policy(), Redacted, str).text == example.text
 
 
 @each("example", tool_rules().envelopes.json.trim_examples, ids=lambda example: repr(example.text)[:40])

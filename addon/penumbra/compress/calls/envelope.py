@@ -88,6 +88,19 @@ def without_needless(text: str, is_quoted: bool = False) -> str:
     return first + body + last if first or last or not is_empty else text
 
 
+def file_alone(text: str, path: str) -> str | None:
+    """The lines of a file that was read by its path, without what stands around them; None if that is no
+    envelope: such tags may be the file's own, where its lines have no numbers."""
+    for around in tool_rules().envelopes.files:
+        opening = around.opening.replace("{path}", path)
+        if text.startswith(opening) and text.endswith(around.closing):
+            inner = text[len(opening) : -len(around.closing)]
+            if _NUMBER.match(inner):
+                return inner
+    return None
+
+
+_NUMBER = re.compile(r"[ \t]{0,8}[0-9]{1,7}(?:→|\t|: |\| )")
 _HEAD_LINE = re.compile(r"[^\n]*\n|[^\n]+\Z")
 _TAIL_LINE = re.compile(r"\n?[^\n]+(?:\n\Z)?|\n")
 
