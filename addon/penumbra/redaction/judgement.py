@@ -13,7 +13,7 @@ import re
 from penumbra import rules
 from penumbra.redaction.linear import Linear
 from penumbra.redaction.names import Strength
-from penumbra.redaction.program_names import is_program_name
+from penumbra.redaction.program_names import is_program_name, is_program_word
 from penumbra.redaction.values import (
     Style,
     ends_as_word,
@@ -40,7 +40,6 @@ _COMMON = frozenset(_SPEC["common_passwords"].split())
 _VERDICTS = re.compile("|".join(_SPEC["verdicts"].split()))
 _STEMS = tuple(_SPEC["stems"].split())
 _BASES = frozenset(_SPEC["password_bases"].split())
-_OF_PROGRAMS = frozenset(_SPEC["program_words"].split())
 _UNLEET = str.maketrans("01345789@$!", "oieastbgasi")
 _SIGNS = re.compile(r"[!@#$%^&*+?~]")
 _SPOILS = re.compile(r"[\d!@#$%^&*]")
@@ -87,6 +86,10 @@ _DEPLOYED = re.compile(
 """What was to be filled in, and went out with the name of where it is used."""
 _FREE_PHRASE = re.compile(r"(?:[A-Z][a-z]{3,13}){3,6}$|[a-z]{4,14}(?:_[a-z]{4,14}){2,5}$")
 """`CopperFalconMeadow`, `copper_falcon_meadow`."""
+_ASKING = frozenset(_SPEC["asking_words"].split())
+_JOINING = frozenset(_SPEC["joining_words"].split())
+_PHRASED = re.compile(r"[A-Za-z]+['@$]?[A-Za-z]*[0-9]{0,4}[!?.,#$@%&*]{0,3}$|[0-9]{1,4}[!?.#$@%&*]{0,3}$")
+"""A word of a phrase, or a number in it."""
 _FRAMING = "-<>[{($%#/*="
 """What a condition, a template or an option begins with."""
 _LOOK = 256
@@ -222,9 +225,11 @@ def _is_spoilt(value: str) -> bool:
 
 def _is_password_in_prose(value: str) -> bool:
     if _PHRASE.match(value):
-        return not any(map(_is_of_programs, value.split("-")))
+        return not any(map(is_program_word, value.split("-")))
     if not has_digit(value) or _is_name_like(value) or _HOST.match(value) or _PORT.match(value):
         return False
+    if "-" in value and any(map(_NUMBERED.match, _JOINTS.split(value.lower()))):
+        return False  # `base64-encoded`
     if kinds(value) == 3 and len(value) >= 8:
         return True
     if is_identifier(value) and "." in value:
@@ -238,25 +243,29 @@ def _is_free_phrase(value: str) -> bool:
     """Three words or more as a programmer joins them, none of which a programmer calls things by."""
     if not _FREE_PHRASE.match(value):
         return False
-    return not any(_is_of_programs(word.lower()) for word in _WORD.findall(value))
+    return not any(is_program_word(word.lower()) for word in _WORD.findall(value))
 
 
 def _is_mixed_phrase(value: str) -> bool:
-    """`Velvet Otter 42!`: words, figures and a sign. What a form says of a password has words of programs."""
+    """`Velvet Otter 42!`, `copper falcon meadow lake`: words with figures or a sign, or four words and more.
+    What a form says of a password has words of programs, and words that ask, count or join."""
     words = value.split(" ")
-    if "\t" in value or not 2 <= len(words) <= 6 or not all(words) or kinds(value) < 3:
-        return False
-    if not _SIGNS.search(value) or value[0] in _FRAMING or is_reference(value):
+    if "\t" in value or not 2 <= len(words) <= 8 or not all(words) or value[0] in _FRAMING:
         return False
     low = value.lower()
-    if any(stem in low for stem in _STEMS) or _VERDICTS.search(low):
+    if is_reference(value) or any(stem in low for stem in _STEMS) or _VERDICTS.search(low):
         return False
-    plain = [word.strip(".,:;!?()'") for word in low.split(" ")]
-    return all(plain) and not any(map(_is_of_programs, plain))
+    plain = [word.strip(".,:;!?()'$#") for word in low.split(" ")]
+    if not all(plain) or any(word in _ASKING for word in plain):
+        return False
+    if has_digit(value) or _SIGNS.search(value):
+        return all(map(_PHRASED.match, words)) and 3 * sum(map(is_program_word, plain)) <= len(plain)
+    return len(words) > 3 and value.islower() and all(map(str.isalpha, words)) and _is_free(plain)
 
 
-def _is_of_programs(word: str) -> bool:
-    return word in _OF_PROGRAMS or (word[-1] == "s" and word[:-1] in _OF_PROGRAMS)
+def _is_free(words: list[str]) -> bool:
+    """Whether words that somebody has chosen one by one: none that joins others, few that programs have."""
+    return not any(word in _JOINING for word in words) and sum(map(is_program_word, words)) * 4 <= len(words)
 
 
 def _is_letter_password(value: str, style: Style) -> bool:

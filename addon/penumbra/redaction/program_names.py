@@ -22,6 +22,8 @@ _WIDTHS = frozenset(("16", "32", "64", "128", "256", "512", "1024", "2048"))
 _LEAST_WORD = 4
 _SHARE = 0.3
 """How many of the letters of a name are of words that programs use, at least."""
+_LEAST_MEAN = 3
+"""Letters of a word, on average: random capitals and small letters make shorter ones."""
 _VERSION = re.compile(r"v?[0-9]{1,2}$")
 _INDEXED = re.compile(r"[A-Za-z_]\w*,[0-9]{1,6}[uUlL]{0,3}$")
 """A member of a list that a macro begins: `OBJ_X509,35L`."""
@@ -31,7 +33,7 @@ _INDEXED = re.compile(r"[A-Za-z_]\w*,[0-9]{1,6}[uUlL]{0,3}$")
 def is_program_name(value: str) -> bool:
     """Whether it is an identifier with words of programs in it, or one with a part such as no word has.
 
-    One word alone is none: it may be anything.
+    One word alone is none, it may be anything; but one of programs' own with a figure is: `oauth2`.
     """
     value = value[:256].rstrip("!?;")
     if _INDEXED.match(value) and "_" in value:
@@ -45,19 +47,26 @@ def is_program_name(value: str) -> bool:
         )
     humps = [hump.lower() for part in parts for hump in _HUMP.findall(part)]
     words = [hump for hump in humps if hump.isalpha()]
-    if len(humps) < 2:
+    if len(humps) < 2 or not words:
         return False
     if _is_versioned(parts):
         return True
     if len(words) < 2:
+        return is_program_word(words[0]) and len(humps) == 2 and humps[1].isdigit() and len(humps[1]) == 1
+    if sum(map(len, words)) < _LEAST_MEAN * len(words) or _has_random_figures(humps):
         return False
-    known = sum(len(word) for word in words if len(word) >= _LEAST_WORD and _is_of_programs(word))
+    known = sum(len(word) for word in words if len(word) >= _LEAST_WORD and is_program_word(word))
     return known >= _SHARE * sum(map(len, words))
 
 
 def _ends_as_chosen(value: str) -> bool:
     figures = _FIGURES.search(value)
     return figures is not None and figures[0] not in _WIDTHS
+
+
+def _has_random_figures(humps: list[str]) -> bool:
+    """Whether several numbers stand in it that are no widths: names have one."""
+    return sum(hump.isdigit() and len(hump) > 1 and hump not in _WIDTHS for hump in humps) > 1
 
 
 def _is_versioned(parts: list[str]) -> bool:
@@ -72,5 +81,6 @@ def _is_versioned(parts: list[str]) -> bool:
     )
 
 
-def _is_of_programs(word: str) -> bool:
+def is_program_word(word: str) -> bool:
+    """Whether programs call things by it, alone or in the plural."""
     return word in _WORDS or (word[-1] == "s" and word[:-1] in _WORDS)

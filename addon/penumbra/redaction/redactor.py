@@ -27,6 +27,7 @@ from penumbra.redaction.finders.spread import elsewhere
 from penumbra.redaction.finders.sql_rows import SQL_ROWS
 from penumbra.redaction.finders.tokens import MAY_GO_ON, Glance, around, at_anchor, begins_word, everywhere
 from penumbra.redaction.finders.transcripts import TRANSCRIPTS
+from penumbra.redaction.finders.user_lists import USER_LISTS
 from penumbra.redaction.json_text import inside_strings, is_json
 from penumbra.redaction.locate import Anchors
 from penumbra.redaction.rule import Rule, read
@@ -98,7 +99,9 @@ def _owners(everyone: Iterable[Rule | Finder]) -> dict[bytes, list[Rule | Finder
 @cache
 def _of_finders() -> dict[bytes, tuple[list[Rule | Finder], _Stands]]:
     """The anchors that no rules change, made once for all sets of rules."""
-    owners = _owners((*FINDERS, KEYS, *KEY_FORMATS, COLUMNS, RECORDS, SQL_ROWS, TRANSCRIPTS, *NAMED_APART))
+    owners = _owners(
+        (*FINDERS, KEYS, *KEY_FORMATS, COLUMNS, RECORDS, SQL_ROWS, TRANSCRIPTS, USER_LISTS, *NAMED_APART)
+    )
     return {anchor: (those, _Stands.of(those)) for anchor, those in owners.items()}
 
 

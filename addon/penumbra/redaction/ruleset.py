@@ -14,7 +14,14 @@ from penumbra.redaction.rule import Rule
 
 _FINDERS = (
     *("cookie", "dotted-token", "encoded-secret", "kubernetes-secret", "login-list"),
-    *("lone-credential", "prefixed-token", "printed-credential", "printed-secret", "private-key"),
+    *(
+        "lone-credential",
+        "prefixed-token",
+        "printed-credential",
+        "printed-secret",
+        "private-key",
+        "user-list",
+    ),
 )
 _BY_NAME = ("column", "member", "name", "record")
 """What code finds counts under these ids, behind a name's kind: `name-password`."""

@@ -159,4 +159,6 @@ class Values(Strict, frozen=True):
     stems: str
     verdicts: str
     password_bases: str
+    asking_words: str
+    joining_words: str
     common_passwords: str

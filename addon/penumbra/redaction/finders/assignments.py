@@ -50,6 +50,9 @@ _FOLLOWERS = (
     r"|%(?:25)?(?:22%(?:25)?)?3[ad])"
     r"|[: ](?:as |: ?)?[&*]?(?:'static )?(?:optional\[)?(?:string|str|text|char|varchar|any|bytes)\b"
     r"[\[\]<>?!*&|: ]*(?:[a-z0-9_]+[\[\]<>?!*&|: ]*)?="  # typed
+    r"|[\\\"'`]?[ \t]*(?:\r|\\+r)?(?:\n|\\+n)[ \t]*[\"']?[!#-&*-9;?-\[\]-~]*[0-9]"
+    r"[!#-&*-9;?-\[\]-~=]*[\"'\\]?[\r\n\\]"  # alone in its line, as what is in the next one
+    r"|[\"'][a-z0-9+/]{8}"  # glued
     r"|[\\\"'`]+(?:[ \t]*,|(?:\n|\\+n)[ \t]*[0-9]+\) )"  # argument, list, reply of Redis
     r"|[\\\"]+(?:(?:\r|\\+r)?(?:\n|\\+n)[+>-]?){2}[!-~]{4}"  # part of a form
     r"|[\\\"'`]+[ \t]*(?:value|content|data-value)="  # XML attributes
@@ -74,7 +77,7 @@ _TAGS = Linear((r"<[^<>\n]*?" + _STEM + r"[^<>\n]*>\s*(?:<value>\s*)?[^\s<>]{4}"
 _STEMS = Linear(_STEM.encode("latin-1"), _OPTIONS)
 FLAGS = Linear(
     rb"-[a-z.\-]*(?:pass(?:word|wd|phrase)?|pwd|pw|psk|secret|token|key|auth|credentials?)"
-    rb"(?:[ ]+|[\\\"']+,\s*[\\\"']+|[\\\"']*(?:\n|\\+n)[ \t]*- [\\\"']*)[!-~]{4}",
+    rb"(?:[ ]+|[\\\"']+,\s*[\\\"']+|[\\\"']*(?:\n|\\+n)[ \t]*- [\\\"']*)(?:[!-~]{4}|[\"'][!-~]+ [!-~])",
     _OPTIONS,
 )
 TAG_ENDS = rb"<\\?/"
@@ -421,6 +424,6 @@ def _name(data: bytes, at: int) -> tuple[int, int]:
     start = at - 48 if at > 48 else 0
     start += len(data[start:at].rstrip(_NAME_CHARACTERS))
     # "\nDB_PASSWORD" in a JSON string, "\x1b[32mDB_PASSWORD".
-    if start < at and data[start] in b"nrtm" and data[start - 1 : start] in (b"\\", b"\x1b"):
+    if data[start] in (b"nrtm" if start < at else b"nr") and data[start - 1 : start] in (b"\\", b"\x1b"):
         start += 1
     return start, end

@@ -117,6 +117,8 @@ _TAGGED = late(
     rb"<(?:[\w:.-]{0,40}(?i:value)|string|td|dd|span|code|input|b)\b[^<>\n]{0,80}>)(?:\s{0,40}<(?:value|pre|code|b|tt|span)>)?\s{0,40}(<!\[CDATA\[)?(?:[\"']|&(?:#x27|#39|#34|quot);)?"
 )
 _INPUT = late(rb"</label>\s{0,40}<input\b[^<>\n]{0,120}?\bvalue=(" + QUOTE + rb")")
+_GLUED = late(rb"[\"']([A-Za-z0-9+/_=-]{16,512})(?![A-Za-z0-9+/_=.-])")
+"""A value right behind the quote that ends its name: what was between them was lost."""
 _PUT = late(
     rb"(?:\b(?:ENV|header_up|setx|setenv|set -g?x|set -Ux|export|config set|fastcgi_param|uwsgi_param"
     rb"|proxy_set_header)"
@@ -188,6 +190,8 @@ def values_after(data: bytes, begin: int, end: int) -> Iterator[Value]:
             yield value
     if follows in _ARGUMENT_BEGINS and (value := _argument(data, begin, end)) is not None:
         yield value
+    if glued := _GLUED.match(data, end):
+        yield Value(*glued.span(1), Style.APART)
     if follows in _APART_BEGINS and (value := _apart(data, begin, end)) is not None:
         yield value
 
@@ -209,7 +213,10 @@ def flag_value(data: bytes, end: int) -> Value | None:
         return None
     # Some are told where to take the password from: "-passin pass:value", "--root-password password:value".
     source = _SOURCE.match(data, match.end())
-    return read(data, source.end() if source else match.end(), match[1] or b"", Style.ENV)
+    value = read(data, source.end() if source else match.end(), match[1] or b"", Style.ENV)
+    if value and match[1] and b" " in data[value.start : value.end]:
+        return value._replace(style=Style.QUOTED)
+    return value
 
 
 def _assigned(data: bytes, begin: int, end: int) -> Value | None:

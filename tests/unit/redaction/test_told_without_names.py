@@ -1,0 +1,76 @@
+"""Secrets that no name stands right in front of, and what looks like them and holds none."""
+
+from __future__ import annotations
+
+from penumbra.redaction import LIBRARY_KEY
+from penumbra.redaction.placeholder import PATTERN
+from penumbra.redaction.redactor import Redactor
+from support import forms_listed as forms
+from support.cases import each
+
+REDACTOR = Redactor(LIBRARY_KEY)
+VALUES = ("Harbor77!sun", "Zk2mVt41qX", "Gr33nTea!x")
+
+
+def _only_the_value_goes(text: str, value: str) -> None:
+    redacted = REDACTOR.redact(text).text
+    assert value not in redacted
+    assert PATTERN.sub(lambda _: value, redacted) == text
+
+
+@each("form", forms.USER_LISTS)
+def test_lists_of_users(form: str) -> None:
+    for value in VALUES:
+        _only_the_value_goes(forms.USER_LISTS[form].replace("{v}", value), value)
+
+
+@each("form", forms.ALTERNATING)
+def test_names_and_values_on_lines_of_their_own(form: str) -> None:
+    for value in VALUES:
+        _only_the_value_goes(forms.ALTERNATING[form].replace("{v}", value), value)
+
+
+@each("form", forms.SAID)
+def test_said_in_a_sentence(form: str) -> None:
+    for value in VALUES:
+        _only_the_value_goes(forms.SAID[form].replace("{v}", value), value)
+
+
+@each("phrase", forms.PHRASES)
+def test_phrases_between_quotes(phrase: str) -> None:
+    for form in (
+        'password: "{v}"\n',
+        "DB_PASSWORD='{v}'\n",
+        '{{"db_pass": "{v}"}}',
+        'login --password "{v}"\n',
+    ):
+        _only_the_value_goes(form.format(v=phrase), phrase)
+
+
+@each("form", forms.CELLS)
+def test_cells_without_a_heading(form: str) -> None:
+    for value in ("Harbor77!sun", "Gr33nTea!x") if form != "glued" else ("q8Zk2mVt41Lx",):
+        text = forms.CELLS[form].replace("{v}", value)
+        _only_the_value_goes(text, text[text.index("Zk82") :] if form == "glued" else value)
+
+
+HARMLESS = (
+    *forms.NO_USER_LISTS,
+    *forms.NOT_ALTERNATING,
+    *forms.NOT_SAID,
+    *forms.NO_CELLS,
+    *(f'password: "{said}"\n' for said in forms.NO_PHRASES),
+)
+
+
+@each("text", HARMLESS)
+def test_what_looks_like_them_stays(text: str) -> None:
+    assert REDACTOR.redact(text).text == text
+
+
+def test_what_jenkins_keeps() -> None:
+    kept = "AQAAABAAAAAQZk82hVtLqPxw73aaQ12bbz9Zk82hVtLqPxw73aaQ12b="
+    for form in ("<password>{{{v}}}</password>", "<hudson.util.Secret>{{{v}}}</hudson.util.Secret>"):
+        _only_the_value_goes(form.format(v=kept), kept)
+    for text in ("<password>{password}</password>", "import hudson.util.Secret;", "<hudson.util.Secret/>"):
+        assert REDACTOR.redact(text).text == text
