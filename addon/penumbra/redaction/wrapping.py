@@ -16,6 +16,13 @@ _NEAR = 2_000
 _LONGEST_BEGINNING = 64
 _LEAST_WIDTH = 40
 """Columns: no terminal and no mailer breaks lines before."""
+_ARMOUR_WIDTHS = (64, 76)
+_ARMOUR_REACH = 128
+_ARMOURED = re.compile(
+    rb"(?:-----|(?:[^A-Za-z0-9+/]|\\n)(?:[A-Za-z0-9+/]{64}|[A-Za-z0-9+/]{76}))"
+    rb"(?:\r?\n|\\{1,31}n)[ \t]{0,16}\Z"
+)
+"""What stands in front of a line of a certificate, or of mail: its beginning, or a line as wide."""
 
 
 def wrapped_end(data: bytes, start: int, end: int, most: int, begins: tuple[bytes, ...] = ()) -> int:
@@ -54,3 +61,11 @@ def _line_begin(data: bytes, at: int) -> int:
     # A line of its own, or within a string.
     ends = ((data.rfind(line_end, begin, at), len(line_end)) for line_end in (b"\n", b"\\n"))
     return max([begin, *(end + length for end, length in ends if end >= 0)])
+
+
+def is_armour(data: bytes, start: int, end: int) -> bool:
+    """Whether a word is a whole line of a certificate, or of mail in base64."""
+    start += data[start - 1 : start + 1] == b"\\n"  # An escaped end of a line.
+    if end - start not in _ARMOUR_WIDTHS:
+        return False
+    return _ARMOURED.search(data, max(0, start - _ARMOUR_REACH), start) is not None

@@ -33,7 +33,7 @@ from penumbra.redaction.values import (
     kinds,
 )
 from penumbra.redaction.view import flat
-from penumbra.redaction.wrapping import begins_with, wrapped_end
+from penumbra.redaction.wrapping import begins_with, is_armour, wrapped_end
 
 _WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 _BASE62 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -66,13 +66,6 @@ _BEHIND_WRAP = 64
 _JOINTS = tuple(bytes((byte,)) for byte in b"_-")
 """What joins the parts of a token: what begins behind one is no token of its own."""
 _BLOB = re.compile(rb"[A-Za-z0-9+/]{24}")
-_ARMOUR_WIDTHS = (64, 76)
-_ARMOUR_REACH = 128
-_ARMOURED = re.compile(
-    rb"(?:-----|(?:[^A-Za-z0-9+/]|\\n)(?:[A-Za-z0-9+/]{64}|[A-Za-z0-9+/]{76}))"
-    rb"(?:\r?\n|\\{1,31}n)[ \t]{0,16}\Z"
-)
-"""What stands in front of a line of a certificate, or of mail: its beginning, or a line as wide."""
 _NEAR_HOST = re.compile(rb"@(?:127\.|\[::1\]|[A-Za-z0-9_-]{1,63}(?![A-Za-z0-9_.-]))")
 """This machine, or a name without a domain."""
 _LOGIN_WORDS = re.compile(
@@ -431,8 +424,7 @@ def _is_allowed(allow: Allow, data: bytes, match: Found, start: int, end: int) -
 
 def _is_in_blob(data: bytes, start: int, end: int) -> bool:
     """A stretch of base64 that happens to look like a token: a line of a certificate, or part of one."""
-    start += data[start - 1 : start + 1] == b"\\n"  # An escaped end of a line.
-    if end - start in _ARMOUR_WIDTHS and _ARMOURED.search(data, max(0, start - _ARMOUR_REACH), start):
+    if is_armour(data, start, end):
         return True
     if data[start - 1 : start] not in (b"/", b"+") or any(sign in data[start:end] for sign in b"_-.:"):
         return False
