@@ -5,6 +5,7 @@ proxy has never seen any of it, and all of it may change. `adopted`: never seen,
 it in its cache, so it stays as it is. `next`: all of it was sent before, and one result is new.
 Client, proxy and provider are processes of their own on one machine, over plain HTTP with keep-alive
 (--tls: TLS on both sides). The ways are taken in turns, so that a busy machine slows all of them.
+`processor`: what a request costs the proxy in processor time, with what it does behind the answer (on Linux).
 
 --stream instead: an answer of 50 deltas, 40 ms apart; when its first text arrives, and the gaps after it.
 """
@@ -166,6 +167,14 @@ class Way:
             raise SystemExit(f"{self.name}: {answer.status} {content[:300]!r}")
         return milliseconds
 
+    def processor(self) -> float:
+        """Milliseconds of processor time that its proxy has taken so far; 0 where that can't be asked."""
+        process = self.proxy.process if self.proxy is not None else None
+        if process is None or not sys.platform.startswith("linux"):
+            return 0.0
+        # As clock_getcpuclockid(3) makes it.
+        return time.clock_gettime((~process.pid << 3) | 2) * 1000
+
     def listen(self, body: bytes, key: str) -> list[float]:
         """Milliseconds from the request to each delta of a streamed answer."""
         headers = {"content-type": "application/json", "x-api-key": key, "anthropic-version": "2023-06-01"}
@@ -199,12 +208,20 @@ def open_ways(address: Address, folder: Path, secure: bool, options: dict[str, s
     return ways
 
 
-def measure(ways: dict[str, Way], case: str, made: list[bytes], rounds: int) -> dict[str, list[float]]:
-    """Milliseconds of every round, by way: direct, mitmproxy, penumbra."""
+def measure(
+    ways: dict[str, Way], case: str, made: list[bytes], rounds: int
+) -> tuple[dict[str, list[float]], list[float]]:
+    """Milliseconds of every round, by way: direct, mitmproxy, penumbra; and the processor time of a request in
+    the two proxies."""
     ours = ways["adopted" if case == "adopted" else "first"]
     taken = {"direct": ways["direct"], "mitmproxy": ways["mitmproxy"], "penumbra": ours}
     times: dict[str, list[float]] = {name: [] for name in taken}
+    begun: list[float] = []
+    proxies = (taken["mitmproxy"], taken["penumbra"])
     for number in range(-WARM_UP, rounds):
+        if not number:
+            time.sleep(BEHIND)
+            begun = [way.processor() for way in proxies]
         # A new key is a new caller: nothing is known of what it sends.
         key = f"key {case}" if case == "next" else f"key {case} {number}"
         body = made[number + WARM_UP + 1] if case == "next" else made[0]
@@ -214,10 +231,13 @@ def measure(ways: dict[str, Way], case: str, made: list[bytes], rounds: int) -> 
             milliseconds = way.send(body, key)
             if number >= 0:
                 times[name].append(milliseconds)
-    return times
+    time.sleep(BEHIND)
+    return times, [(way.processor() - before) / rounds for way, before in zip(proxies, begun, strict=True)]
 
 
 WARM_UP = 5
+BEHIND = 0.1
+"""Seconds in which what is done behind an answer is done."""
 
 
 def quantiles(values: list[float]) -> tuple[float, float]:
@@ -258,20 +278,21 @@ def run(wanted: argparse.Namespace, address: Address, folder: Path) -> None:
     options = dict(item.split("=", 1) for item in wanted.set)
     ways = {way.name: way for way in open_ways(address, folder, wanted.tls, options)}
     head = ("body", "request", "direct", "mitmproxy", "Penumbra", "added by mitmproxy", "added by Penumbra")
-    line = "{:>7}  {:<8} {:>14} {:>16} {:>16} {:>19} {:>19}"
-    print("milliseconds, p50 / p99")
-    print(line.format(*head))
+    line = "{:>7}  {:<8} {:>14} {:>16} {:>16} {:>19} {:>19} {:>22}"
+    print("milliseconds, p50 / p99; processor: the mean of mitmproxy, and what Penumbra adds to it")
+    print(line.format(*head, "processor"))
     try:
         for size in wanted.sizes:
             rounds = wanted.rounds
             made = list(bodies(SIZES[size], rounds + WARM_UP))
             for case in wanted.cases:
-                times = measure(ways, case, made, rounds)
+                times, (alone, with_ours) = measure(ways, case, made, rounds)
                 own = [b - a for a, b in zip(times["direct"], times["mitmproxy"], strict=True)]
                 added = [b - a for a, b in zip(times["mitmproxy"], times["penumbra"], strict=True)]
                 cells = [
                     "{:.1f} / {:.1f}".format(*quantiles(values)) for values in (*times.values(), own, added)
                 ]
+                cells.append(f"{alone:.1f} + {with_ours - alone:.1f}")
                 print(line.format(size, case, *cells), flush=True)
         for name in ("first", "adopted"):
             proxy = ways[name].proxy

@@ -15,6 +15,7 @@ from penumbra.apis.base import Hidden
 from penumbra.store import compressed, decisions, exchanges, originals
 from penumbra.store.database import VERSION, Database
 from penumbra.store.decisions import Decision, Facts
+from penumbra.store.eviction import Eviction, Lifetime
 from penumbra.store.exchanges import PastResponse
 from penumbra.store.originals import Originals
 from penumbra.store.stores import Stores
@@ -252,3 +253,32 @@ def test_of_the_release_before_what_can_be_read_stays(tmp_path: Path) -> None:
         connection.execute(f"PRAGMA user_version = {VERSION - 1}")
     connection.close()
     run(path, MEGABYTE, read)
+
+
+def test_old_rows_are_looked_for_once_a_minute_and_to_the_last() -> None:
+    """Nothing finds them meanwhile, and a look costs every write."""
+    connection, now, looks = sqlite3.connect(":memory:"), Clock(), list[str]()
+    connection.execute("CREATE TABLE t (key BLOB PRIMARY KEY, used INTEGER, record BLOB)")
+    eviction = Eviction(MEGABYTE)
+    eviction.add("t", Lifetime(lambda: now() - DAY))
+
+    def left(*, age: float, count: int) -> int:
+        rows = [(f"{now()} {number}", now() - age, b"") for number in range(count)]
+        connection.executemany("INSERT INTO t VALUES (?, ?, ?)", rows)
+        while eviction.run(connection):
+            pass
+        return int(connection.execute("SELECT count(*) FROM t").fetchone()[0])
+
+    connection.set_trace_callback(lambda sql: looks.append(sql) if sql.startswith("DELETE") else None)
+    assert left(age=DAY + 1, count=1_200) == 0
+    assert len(looks) == 3
+    for seconds in (1, 58):
+        now.now += seconds
+        assert left(age=DAY + 1, count=1) > 0
+    assert len(looks) == 3
+    now.now += 60
+    assert left(age=0, count=1) == 1
+    assert len(looks) == 4
+    now.now -= DAY
+    assert left(age=DAY + 1, count=1) == 1, "also behind a clock that was put back"
+    connection.close()
