@@ -211,8 +211,8 @@ def open_ways(address: Address, folder: Path, secure: bool, options: dict[str, s
 def measure(
     ways: dict[str, Way], case: str, made: list[bytes], rounds: int
 ) -> tuple[dict[str, list[float]], list[float]]:
-    """Milliseconds of every round, by way: direct, mitmproxy, penumbra; and the processor time of a request in
-    the two proxies."""
+    """Milliseconds of every round, by way: direct, mitmproxy, penumbra; and what a request costs both
+    proxies in processor time."""
     ours = ways["adopted" if case == "adopted" else "first"]
     taken = {"direct": ways["direct"], "mitmproxy": ways["mitmproxy"], "penumbra": ours}
     times: dict[str, list[float]] = {name: [] for name in taken}
