@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
 from penumbra.errors import one_line
 from penumbra.metrics.request_totals import SAME, Totals
@@ -49,19 +50,14 @@ class Summary:
         they are known."""
         shown = list(shown)
         totals = totals or Totals.of(shown)
-        tools: Counter[str] = Counter()
-        stages: Counter[str] = Counter()
+        # A long conversation has thousands of results, which are counted with every request.
+        changed = [entry for entry in shown if entry.facts.how not in SAME]
+        tools = Counter([entry.tool for entry in changed])
+        # What was decided about whole calls has no stage.
+        stages = Counter(chain.from_iterable([each.facts.stages or (each.facts.how,) for each in changed]))
         secrets = Counter(outside)
-        for entry in shown:
-            facts = entry.facts
-            if facts.redactions:
-                secrets.update(facts.redactions)
-            if facts.how in SAME:
-                continue
-            tools[entry.tool] += 1
-            # What was decided about whole calls has no stage.
-            for name in facts.stages or (facts.how,):
-                stages[name] += 1
+        for redactions in [entry.facts.redactions for entry in shown if entry.facts.redactions]:
+            secrets.update(redactions)
         stages.pop("shortened", None)
         named: Counter[str] = Counter()
         for name, count in tools.items():
