@@ -12,7 +12,7 @@ import re2
 
 from penumbra import rules
 from penumbra.redaction import fronts
-from penumbra.redaction.linear import Linear
+from penumbra.redaction.linear import Found, Linear
 from penumbra.redaction.openings import opening
 from penumbra.redaction.span import Rank
 from penumbra.rule_schemas.schema import RuleError, entries, reason
@@ -125,15 +125,27 @@ class Rule:
         return _beginning(self.regex)
 
     @cached_property
-    def begins_bounded(self) -> bool:
-        """`beginning` says something, and a match is no longer than its pattern says."""
-        return bool(self.beginning) and _UNBOUNDED.search(_CLASSES.sub("", self.regex)) is None
+    def _is_bounded(self) -> bool:
+        return _UNBOUNDED.search(_CLASSES.sub("", self.regex)) is None
 
     @cached_property
     def least(self) -> re.Pattern[bytes] | None:
         """Matches where enough characters follow for a match to be possible: a cheap question that nearly all
         false anchors fail."""
         return _least(self.regex, self.characters) if self.characters else None
+
+    def matches(self, text: bytes) -> Iterator[Found]:
+        """All matches in a text. To search for bounded repeats takes many times what it takes to try them
+        where matches begin."""
+        if not self.beginning or not self._is_bounded:
+            yield from self.pattern.finditer(text)
+            return
+        at = text.find(self.beginning)
+        while at >= 0:
+            match = self.pattern.match(text, at)
+            if match:
+                yield match
+            at = text.find(self.beginning, match.end() if match else at + 1)
 
     @cached_property
     def shows_early(self) -> bool:

@@ -171,6 +171,8 @@ _UPPER = re.compile(rb"[A-Z][A-Z0-9_]*\Z")
 _QUOTES = (b'"', b"'", b"`")
 _CLOSING = {ord("("): b")", ord("["): b"]", ord("{"): b"}"}
 _QUERY = (b"?", b"&")
+_EMPTY = (b"=\n", b"=\r", b"=")
+"""A name's end where nothing is assigned in its line."""
 
 
 def values_after(data: bytes, begin: int, end: int) -> Iterator[Value]:
@@ -220,6 +222,8 @@ def flag_value(data: bytes, end: int) -> Value | None:
 
 
 def _assigned(data: bytes, begin: int, end: int) -> Value | None:
+    if data[end : end + 2] in _EMPTY and data.find(b"{", end + 2, end + 5) < 0:
+        return None  # As each line reads whose value was replaced, when it is read without.
     match = _ASSIGN.match(data, end)
     if match is None:
         return None

@@ -210,10 +210,8 @@ def at_anchor(rule: Rule, data: bytes, anchor: int, wraps: bool) -> Span | None:
     if rule.boundary and not rule.group and not begins_word(data, anchor):
         return None
     enough = rule.least is None or rule.least.match(data, anchor)
-    if not enough or (rule.shows_early and _begins_harmlessly(rule, data, anchor)):
-        match = None
-    else:
-        match = rule.pattern.match(data, anchor, anchor + rule.window)
+    tried = enough and not (rule.shows_early and _begins_harmlessly(rule, data, anchor))
+    match = rule.pattern.match(data, anchor, anchor + rule.window) if tried else None
     if match:
         span = _accept(rule, data, match)
         return _continued(rule, data, span) if span and not rule.group else span
@@ -289,20 +287,9 @@ def _is_rest(piece: bytes) -> bool:
     return is_opaque(text, 16) and kinds(text) == 3
 
 
-def _begun(rule: Rule, data: bytes) -> Iterator[Found]:
-    """All matches of a pattern that always begins with the same text: to search for its bounded repeats takes
-    many times what it takes to try them where it stands."""
-    at = data.find(rule.beginning)
-    while at >= 0:
-        match = rule.pattern.match(data, at)
-        if match:
-            yield match
-        at = data.find(rule.beginning, match.end() if match else at + 1)
-
-
 def everywhere(rule: Rule, data: bytes) -> Iterator[Span]:
     """The rule's secrets, with its pattern tried on the whole text."""
-    for match in _begun(rule, data) if rule.begins_bounded else rule.pattern.finditer(data):
+    for match in rule.matches(data):
         span = _accept(rule, data, match)
         if span:
             yield span
