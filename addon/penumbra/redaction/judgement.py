@@ -126,7 +126,7 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
     if not own and is_program_name(value):
         return False
     if style is Style.LISTED:
-        if not has_digit(value) and not _is_hyphened(value):
+        if not has_digit(value) and not (_is_hyphened(value) and value.count("-") > 1):
             return False
         style = Style.QUOTED
     if style is Style.SPACED:

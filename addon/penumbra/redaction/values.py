@@ -73,6 +73,8 @@ _LEFT_FOR = re.compile(r"[_-]here[\W_]*$")
 """`key-here`: where something is to be put. Words may stand behind a `here` of a person's own."""
 _SHORTENED = re.compile(r"[A-Za-z0-9_-]{1,12}(?:\.{3}|…)[A-Za-z0-9_=-]{0,8}$")
 """What a program shows of a secret: `AIzaS...xSFh8`."""
+_COUNTED_LIST = re.compile(r"([a-z][a-z-]{1,16})\d{1,4}(?:,\1\d{1,4})+$")
+"""`key1,key12,key100`."""
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$")
 _PATH = re.compile(
     r"(?:~|\.{1,2})?/[\w.@-]{1,60}/|[A-Za-z]:\\|\\{1,2}[\w.-]{2,60}\\{1,2}[\w.-]{2,60}\\|~/|\.{1,2}/|/[\w.-]+\.\w{2,4}$|(?:https?|ftp|file|s3|gs|wss?)://"
@@ -94,6 +96,16 @@ _STANDARD = re.compile(
 )
 """What standards, and what they define, are called: `RFC4519`, `sk_SK.ISO8859-2`, `scram-sha-256`."""
 _PORT = re.compile(r"\d{1,5}/(?:tcp|udp|sctp)$|localhost:\d{1,5}$")
+_MEMBER = re.compile(
+    r"[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*\.(?:pass(?:word|wd|phrase)?|pwd|secret|token|credentials?|(?:api|private|secret)_?key)$",
+    re.IGNORECASE,
+)
+"""`parsedURL.password`: a member that is called as what it holds."""
+_SMALL_CODE = re.compile(
+    r"[\w)]&&[\w(!]|\|\|[\w(!]|=![01]\b|!==?[\w\"'(]*$|\)\}\w?|\)\{|\}(?:get|set|static|async|var|let|const|function|return)\b"
+    r"|^[A-Za-z_$][\w$.]*,[A-Za-z_$][\w$]*:[\w$.]+,|^[\w$]{1,3}\?[\w$]+[\[.(]"
+)
+"""What programs without spaces have between their words: operators, members, ends of functions."""
 _CHARACTERS = re.compile(r"(?:A-Z|a-z|0-9).{0,8}(?:A-Z|a-z|0-9)")
 """Ranges of characters, as a pattern has them."""
 _ACCESS_SCOPE = re.compile(r"[A-Z0-9]{8,}/\d{8}/")
@@ -164,7 +176,9 @@ def is_reference(value: str, *, quoted: bool = False) -> bool:
         match = _CALL.match(value)
     if match is None and not quoted and _POINTER.match(value):
         return len(value) < 10 or not is_opaque(value[1:])
-    return bool(match or _SCOPED.match(value) or _TEMPLATE.search(value) or _CHARACTERS.search(value))
+    if match or _SCOPED.match(value) or _TEMPLATE.search(value) or _CHARACTERS.search(value):
+        return True
+    return _MEMBER.match(value) is not None or _SMALL_CODE.search(value) is not None
 
 
 def is_crossed(value: str) -> bool:
@@ -185,7 +199,7 @@ def is_placeholder(value: str) -> bool:
         or (low[:1] in "<[{(" and low[-1:] in ">]})")
     ):
         return True
-    if len(set(low)) <= 2 and not low.isalpha():
+    if (len(set(low)) <= 2 and not low.isalpha()) or _COUNTED_LIST.match(low):
         return True
     return len(set(low)) <= 1 or bool(_PARTS.find_matches_as_indexes(low))
 

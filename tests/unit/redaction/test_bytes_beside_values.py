@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from penumbra.redaction import LIBRARY_KEY
@@ -120,3 +121,12 @@ def test_lines_of_certificates_stay(end: str) -> None:
             ("-----BEGIN CERTIFICATE-----", line, line, "EwJVUzETMBEGA1U=", "-----END CERTIFICATE-----")
         )
         assert REDACTOR.redact(text).text == text
+
+
+def test_numbers_of_json_get_quotes_in_records() -> None:
+    for text in ('{"password": {"value": -10000000}}', '{"name": "db_password", "value": 48151623}'):
+        redacted = REDACTOR.redact(text).text
+        assert redacted != text
+        assert json.loads(redacted)
+        within = REDACTOR.redact(json.dumps({"out": text})).text
+        assert json.loads(json.loads(within)["out"])

@@ -198,6 +198,23 @@ perldoc -opod Some::Modulename
 'X-Amz-Credential': '%s/%s/%s/%s/aws4_request' % (
 The temporary password expires.</p> <p>Range: 900-3600. Default: 900.</p>
 task_token, 'Cancelling!')
+these fields: * "description" * "file_shares" * "labels" *
+[\"arn:aws:backup:*:*:backup-vault:asdf-*\"]
+commit/05cbd3167c12e4930f09ef7cf93b127ba4effae4#diff-124380949022817b90b622871837d56cR31
+style-src 'self' 'nonce-N2M0MDhkN2EtMmRkYi00MTExLWFhM2YtNDhkNTc4NGJhMjA3';
+that you can pass to 3rd-party components. For example
+didScheduleRenderPhaseUpdateDuringThisPass=didScheduleRenderPhaseUpdate=!0;var pending=queue.pending
+"URL that includes credentials: "+A)}s=makeRequest({urlList:[t]});n="cors"}else{this[L]=e.dispatch}
+username:s.username,password:s.password,hostname:s.hostname,port:s.port,search:s.search!==""
+username:j,password:j,hostname:j,port:j,search:j,hash:j},t,!0)),Jt(i(this,M).protocol)===i
+set password(value){this[Internal].url.password=value}get username(){return this[Internal].url}
+username=parsedURL.username,password=parsedURL.password,auth=username?password?`${username}`:""
+e["x-next-revalidate-tag-token"]===t?e[tt].split(","):[]}(s,this.previewProps)
+resets.image[key]=PRELOAD_NO_CREDS,headers.highImagePreloads&&(headers.highImagePreloads+=", ")
+processor: googlecloudsdk.command_lib.looker.instances_util:ParseToDateTypeV1
+--region=us-central1 --ssh-keys=ssh-key-1,ssh-key-2 --kms-key-version=sample
+self.assertEqual(flags, ['--decryption-keys=key1,key12,key100'])
+\ 'flag-message', 'followup-message', 'forget-passphrase', 'forward-char',
 """
 
 
@@ -219,6 +236,9 @@ def test_beside_a_telling_name_a_value_still_goes() -> None:
 
 
 LISTINGS = (
+    "syn keyword\tpfService\tkpasswd\nsyn keyword\tpfService\tkrb524\nsyn keyword\tpfService\tmicrosoft-ds\n",
+    "syn keyword sqlFunction  sp_password\nsyn keyword sqlFunction  sp_placeobject\nsyn keyword sqlFunction  sp_x\n",
+    'could be different types identified\n  by "action_result" field. Supported types: 1. D\n',
     """    names = (
         "auth_param", "login", "cache_peer", "password", "cache_swap",
         "cache_swap_high", "cache_swap_log", "cache_swap_low", "client_db", "connect_timeout",

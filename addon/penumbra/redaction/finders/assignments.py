@@ -312,11 +312,8 @@ def _says_passed(data: bytes, start: int, end: int, value: Value) -> bool:
         return False
     if data[start:end] == b"PASS" and data[end : end + 1] == b":":
         return bool(_TEST_NAME.match(data, value.start))
-    if (
-        data[start - 3 : start] == b"to "
-        or data[start:end] == b"Pass"
-        or data[value.start - 1 : value.start] == b"`"
-    ):
+    told = data[start - 3 : start] == b"to " or data[end : end + 4] == b" to " or data[start:end] == b"Pass"
+    if told or data[value.start - 1 : value.start] == b"`":
         return value.style in (Style.SPACED, Style.APART)
     if value.style is Style.PROSE and _SLUG.fullmatch(data, value.start, value.end):
         return True

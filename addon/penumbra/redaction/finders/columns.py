@@ -109,7 +109,8 @@ def _columns(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
                 continue  # One cell names nothing beside it.
             telling = _head(data, start, end, delimiter)
             if telling is not None:
-                done = yield from _rows(data, end, delimiter, *telling)
+                head = _cells(data, start, end, delimiter)
+                done = yield from _rows(data, end, delimiter, *telling, head=head[0])
                 break
             settings = None
             if low.find(b"value", start, end) >= 0:
@@ -205,10 +206,15 @@ def _rows(
     delimiter: re.Pattern[bytes],
     width: int,
     telling: dict[int, tuple[Strength, str]],
+    *,
+    head: tuple[int, int],
 ) -> Generator[Span, None, int]:
     """The secrets below a head that ends at `at`. Returns where the table ends."""
     ended = [at]
+    first = data[slice(*head)].strip()
     for cells in _below(data, delimiter, width, ended):
+        if first and data[slice(*cells[0])].strip() == first:
+            break  # Lines that all begin alike are statements, and so is what looked like their head.
         for number, (strength, label) in telling.items():
             yield from _cell(data, cells[number], strength, label)
     return ended[0]

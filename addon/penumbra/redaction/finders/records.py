@@ -114,6 +114,10 @@ _WHERE = late(
 """`UPDATE settings SET value = '…' WHERE name = 'smtp_password'`."""
 
 
+_JSON_NUMBER = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+"""What needs quotes around what stands in its place."""
+
+
 def _records(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
     for place in places:
         start = max(0, place - 12)
@@ -127,6 +131,8 @@ def _records(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
         value = read(data, match.end(), match[4] or b"", Style.QUOTED if match[4] else Style.CONFIG)
         if value is None or _judged(data, value, _ANY) is None:
             continue
+        if match[3] and not match[4] and _JSON_NUMBER.fullmatch(data, value.start, value.end):
+            value = value._replace(bare=match[3])
         for name in _names(data, match, value):
             span = _judged(data, value, name)
             if span is not None:
@@ -142,7 +148,7 @@ def _judged(data: bytes, value: Value, name: Name) -> Span | None:
     if name.strength <= Strength.WEAK or not is_secret(text, name.strength, value.style):
         return None
     sure = is_unmistakable(text, name.strength)
-    return Span(value.start, value.end, name.label, f"record-{name.label}", Rank.GENERIC, sure)
+    return Span(value.start, value.end, name.label, f"record-{name.label}", Rank.GENERIC, sure, value.bare)
 
 
 def _names(data: bytes, match: re.Match[bytes], value: Value) -> Iterator[Name]:

@@ -20,6 +20,7 @@ from penumbra.redaction import fronts, placeholder
 from penumbra.redaction.judgement import is_favourite, is_secret
 from penumbra.redaction.linear import Found
 from penumbra.redaction.names import Strength
+from penumbra.redaction.program_names import is_program_name
 from penumbra.redaction.rule import Allow, Rule, compile_pattern
 from penumbra.redaction.span import Rank, Span
 from penumbra.redaction.value_ends import before_bar, between_entities, unframed
@@ -427,6 +428,8 @@ def _fits(rule: Rule, secret: bytes) -> bool:
     if rule.mixed and kinds(text) < 3:
         return False
     if rule.entropy and entropy(text) < rule.entropy:
+        return False
+    if rule.value == "certain" and is_program_name(text):
         return False
     check = _CHECKS.get(rule.value)
     return check is None or check(text)
