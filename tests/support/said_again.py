@@ -20,7 +20,7 @@ def expand(text: str, earlier: Mapping[str, str], *, is_file: bool = False, in_f
         if found is None:
             lines.append(line)
             continue
-        count, name, first = int(found[1]), found[2], int(found[3])
+        count, name, first = int(found[1]), found[2] or found[4], int(found[3] or 1)
         if name:
             numbers, source = sources[name]
             place = list(numbers).index(first)
@@ -31,5 +31,6 @@ def expand(text: str, earlier: Mapping[str, str], *, is_file: bool = False, in_f
 
 
 _REFERENCE = re.compile(
-    r"\[([0-9]+) lines?: same as (?:in (.+), )?lines? ([0-9]+)(?: to [0-9]+)?(?: above| of its output)?\]"
+    r"\[([0-9]+) lines?: same as (?:(?:in (.+), )?lines? ([0-9]+)(?: to [0-9]+)?(?: above| of its output)?"
+    r"|in (.+))\]"
 )

@@ -5,12 +5,12 @@
     159→    return 0
 
 The earlier text is named by tool and path or command, its lines by the numbers that it shows or its call
-tells, else `of its output`. The latest of equal ones is taken; where a call of that name was made since, the
-reference says which is meant (`Read src/a.ts (the 2nd)`, see `named_calls`). The lines before and behind a
-repeated part stay, and those that `staying_lines` names. Reversible, from the same earlier texts. The
-arguments of a call are such a text as well (`what Write src/a.ts was given`): agents read what they have
-written. So is what the same text has said so far; its lines are counted as a reader sees them, with what
-stands in front of the text and what stands for others:
+tells, else `of its output`; none are named where they are all of that. The latest of equal ones is taken;
+where a call of that name was made since, the reference says which is meant (`Read src/a.ts (the 2nd)`, see
+`named_calls`). The lines before and behind a repeated part stay, and those that `staying_lines` names.
+Reversible, from the same earlier texts. The arguments of a call are such a text as well (`what Write src/a.ts
+was given`): agents read what they have written. So is what the same text has said so far; its lines are
+counted as a reader sees them, with what stands in front of the text and what stands for others:
 
     [8 lines: same as lines 40 to 47 above]
 
@@ -477,4 +477,6 @@ def _marker(part: _Part, name: str, seen: _Seen) -> str:
     if not name:
         return f"[{what} {where} above]"
     counted = part.earlier.counted and not part.earlier.is_given
+    if counted and part.length == len(part.earlier.lines) and "[" not in name:
+        return f"[{what} in {name}]"
     return f"[{what} in {name}{where and ', '}{where}{' of its output' if counted else ''}]"
