@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penumbra.compress.calls import log_files
+from penumbra.compress.calls.family_rules import prints
 from penumbra.compress.result import Loss, Mode
 from penumbra.compress.size import size
 from penumbra.compress.stage import Shape, Source, Stage
@@ -93,7 +94,8 @@ def _logs(text: str, source: Source) -> str | None:
     A log that stays too long for its excerpt is better told in part as it is.
     """
     call = source.call
-    is_log = (call.category in ("bash", "other") and not search_hits.is_search(call)) or (
+    is_listed = search_hits.is_search(call) or prints(call.family) == "names"
+    is_log = (call.category in ("bash", "other") and not is_listed) or (
         call.category == "read" and log_files.is_log(call.path, text)
     )
     factored = logs.factor(text) if is_log and source.shape is Shape.PLAIN else None

@@ -121,3 +121,57 @@ def test_no_empty_line_stands_alone_between_two_gaps() -> None:
     text = shown("mcp__host__book", {"id": 7}, "\n".join(texts))
     assert text.count(" left out]") > 3
     assert not re.search(r"left out\]\n\n\[", text)
+
+
+def shown_by(command: str, text: str) -> list[str]:
+    return shown("Bash", {"command": command}, text).split("\n")
+
+
+@each(
+    "command, line",
+    [
+        ("docker compose logs", "svc-{part}-1  | took order {number} of customer_{n}"),
+        (
+            "gh run view 12 --log",
+            "test ({part})\tRun npm test\t2026-01-05T10:00:00Z has done thing_{n} of {number}",
+        ),
+    ],
+)
+def test_what_was_grouped_and_cut_stands_below_its_own_beginning(command: str, line: str) -> None:
+    """Of the lines of five services, in turns, many are left out with the names of their services."""
+    lines = [line.format(part=n // 7 % 5, number=n * 7919 % 9973, n=n) for n in range(900)]
+    said = dict[str, str]()
+    for one in lines:
+        beginning, _, rest = one.rpartition("\t" if "\t" in one else "| ")
+        said[rest] = f"{beginning}|" if "\t" not in one else beginning
+    beginning, told = "", 0
+    for one in shown_by(command, "\n".join(lines)):
+        if one.startswith(" "):
+            assert said[one[1:]] == beginning
+            told += 1
+        elif not one.startswith("["):
+            beginning = one
+    assert 20 < told < 800
+
+
+def test_columns_that_are_said_once_stand_above_each_line_that_lacks_them() -> None:
+    lines = list[str]()
+    for n in range(900):
+        if n % 9 == 0:
+            lines.append(f"-- Boot {n * 7919} --")
+        host = f"web-{n // 9 % 4}"
+        lines.append(f"Jan 05 10:{n // 60:02}:{n % 60:02} {host} shop[7]: order_{n} took {n * 7919 % 997} ms")
+    host, told = "", 0
+    for line in shown_by("journalctl -u shop", "\n".join(lines)):
+        if found := re.match(r"\[host (web-\d), unit .* in each of the next", line):
+            host = found[1]
+        elif found := re.search(r" order_(\d+) ", line):
+            told += 1
+            assert host == f"web-{int(found[1]) // 9 % 4}"
+    assert 20 < told < 800
+
+
+def test_names_of_files_are_no_log() -> None:
+    parts = [(n // 60, n // 6 % 10, n % 6) for n in range(1_200)]
+    paths = [f"src/area{area}/part{part}/file_{area}_{part}_{n}.py" for area, part, n in parts]
+    assert "[patterns;" not in "\n".join(shown_by("find src -type f", "\n".join(paths)))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from penumbra import rules
-from penumbra.rule_schemas.command_rules import FamilyRule
+from penumbra.rule_schemas.command_rules import FamilyRule, GroupRule, HoistRule
 from penumbra.rule_schemas.schema import entries
 
 _log = logging.getLogger(__name__)
@@ -44,6 +44,16 @@ def _prints() -> Mapping[str, str]:
 def prints(family: str) -> str:
     """What a family's output tells, `run`, `names` or `texts`; empty if there is no such family."""
     return _prints().get(family, "")
+
+
+@rules.cached
+def grouping() -> frozenset[str]:
+    """Families of which lines may stand below what they have in common."""
+    return frozenset(
+        name
+        for name, (rule, _) in families().items()
+        if any(isinstance(step.rule, GroupRule | HoistRule) for step in rule.steps)
+    )
 
 
 @rules.cached

@@ -18,7 +18,7 @@ from functools import cached_property, partial
 
 from penumbra.compress import failure_lines, stated_failures, windows
 from penumbra.compress.calls import log_files
-from penumbra.compress.calls.family_rules import excerpt_sizes, prints
+from penumbra.compress.calls.family_rules import excerpt_sizes, grouping, prints
 from penumbra.compress.critical_lines import Severity
 from penumbra.compress.failure_lines import FailureLines
 from penumbra.compress.result import Mode, Policy
@@ -299,6 +299,8 @@ class _Parts:
     @cached_property
     def _headings(self) -> Mapping[int, int]:
         text = self._text
+        if self._source.call.family in grouping() and (grouped := titles.said_once_above(text)):
+            return grouped
         return search_hits.headings(text) or titles.above(text) | titles.files_above(text)
 
     @cached_property

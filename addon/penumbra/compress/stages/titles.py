@@ -26,6 +26,8 @@ _PLACE = re.compile(r"[\w@$./\\-]{1,200}\.\w{1,8}\W{0,6}?(?::|#L|(?:lines? ?|L))
 _BEGINS = 240
 """Characters of a line in which its place stands."""
 _FILE = re.compile(r"(?:[A-Za-z]:)?[^\s:]{0,400}[./\\][^\s:]{0,400}:?")
+_NEXT = re.compile(r" in each of the next ([0-9]{1,7}) lines?\]$")
+"""What says columns once."""
 _IN_FILE = re.compile(r"[ \t]{1,8}(?:\(?[0-9]{1,7}[:,][0-9]{1,7}\)?|[0-9]{1,7}:)(?:[:\s]|$)")
 """What begins with its line in a file that a line above names."""
 
@@ -67,3 +69,25 @@ def files_above(text: str) -> dict[int, int]:
         elif file >= 0:
             files[number] = file
     return files
+
+
+def said_once_above(text: str) -> dict[int, int]:
+    """By number of a line, that of the one with what it has in common with others: with its beginning, where
+    they are indented by one more blank, or with its columns, where that says of how many."""
+    lines = text.split("\n")
+    above: dict[int, int] = {}
+    heading, indent = -1, ""
+    for number, line in enumerate(lines):
+        if line.startswith("[") and (found := _NEXT.search(line)):
+            above.update(
+                dict.fromkeys(range(number + 1, min(number + 1 + int(found[1]), len(lines))), number)
+            )
+        blanks = line[: len(line) - len(line.lstrip())]
+        if line and heading >= 0 and blanks == indent:
+            above[number] = heading
+            continue
+        following = lines[number + 1] if number + 1 < len(lines) else ""
+        heading, indent = -1, f"{blanks} "
+        if line and following.startswith(indent) and following[len(indent) :][:1].strip():
+            heading = number
+    return above
