@@ -77,6 +77,9 @@ class Kind:
     """What they have in common."""
     count: int = 1
     last: bytes = b""
+    above: bytes = b""
+    """What the first of them stands below, which says what it is of; and the last of them."""
+    last_above: bytes = b""
 
 
 @dataclass(slots=True)
@@ -98,6 +101,8 @@ class FailureLines:
     """Line ends are written as in a JSON string."""
     is_stated: bool = False
     """Only lines that state a failure in a form in which programs do are failure lines."""
+    above: Callable[[int], bytes] | None = None
+    """What the line at a place in the text stands below."""
 
     @classmethod
     def of(
@@ -107,6 +112,7 @@ class FailureLines:
         whole: FailureLines | None = None,
         *,
         is_stated: bool = False,
+        above: Callable[[int], bytes] | None = None,
     ) -> FailureLines:
         """What a text holds. Linear in it. `is_escaped` None: told from the text. `whole`: what a text holds
         of which this is a part."""
@@ -115,7 +121,7 @@ class FailureLines:
         if is_escaped:
             # All places stay where they are.
             data = data.replace(b"\\r\\n", b"   \n").replace(b"\\n", b" \n")
-        failures = cls(is_escaped=is_escaped, is_stated=is_stated)
+        failures = cls(is_escaped=is_escaped, is_stated=is_stated, above=above)
         if whole is not None:
             failures._classes, failures.is_stated = whole._classes, whole.is_stated
         for start, end in _units(data):
@@ -151,20 +157,21 @@ class FailureLines:
 
     def _note(self, line: bytes, start: int, end: int, how: Severity, likeness: bytes) -> None:
         key = _KEYS[how] + likeness
+        above = self.above(start) if self.above is not None else b""
         if len(self.lines) < _LINES:
-            self.lines[line] = Kind(how, line, likeness)
+            self.lines[line] = Kind(how, line, likeness, above=above)
             self._keys[line] = key
         kind = self.kinds.get(key)
         if kind is not None:
             kind.count += 1
-            kind.last = line
+            kind.last, kind.last_above = line, above
             return
         if len(self.kinds) >= _KINDS:
             key = _KEYS[how]
             if (kind := self.kinds.get(key)) is not None:
                 kind.count += 1
                 return
-        self.kinds[key] = Kind(how, line, likeness)
+        self.kinds[key] = Kind(how, line, likeness, above=above)
         self.spans.append((how, start, end))
 
     def ranked(self) -> list[tuple[int, int]]:
@@ -196,8 +203,8 @@ def _left(kind: Kind, there: Kind | None, shown: bytes) -> Kind:
     stands = kind.line.strip()[:_SHOWN] in shown
     count = kind.count - (there.count if there is not None else stands)
     if stands and kind.last:
-        return Kind(kind.severity, kind.last, kind.likeness, count)
-    return Kind(kind.severity, kind.line, kind.likeness, count)
+        return Kind(kind.severity, kind.last, kind.likeness, count, above=kind.last_above)
+    return Kind(kind.severity, kind.line, kind.likeness, count, above=kind.above)
 
 
 @dataclass(slots=True)
@@ -237,7 +244,7 @@ class Missing:
             if key in merged:
                 merged[key].count += kind.count
             else:
-                merged[key] = Kind(kind.severity, kind.line, kind.likeness, kind.count)
+                merged[key] = Kind(kind.severity, kind.line, kind.likeness, kind.count, above=kind.above)
         self.levels.append(list(merged.values()))
 
     def written(self, room: int) -> str:
@@ -381,7 +388,8 @@ def _kind(line: bytes) -> bytes:
 
 
 def _needs(kind: Kind) -> int:
-    return min(len(kind.line.rstrip()), _SHOWN + 40) + 1 + (_NOTE if kind.count > 1 else 0)
+    above = len(kind.above) + 2 if kind.above else 0
+    return above + min(len(kind.line.rstrip()), _SHOWN + 40) + 1 + (_NOTE if kind.count > 1 else 0)
 
 
 def _fit(kinds: Sequence[Kind], room: int) -> bool:
@@ -399,6 +407,8 @@ def _noted(kind: Kind) -> str:
         cut = head(noted, _SHOWN)
         cut += f" [{counted(len(line) - size(cut), 'byte')} left out]"
         noted = cut if size(cut) < len(line) else noted
+    if kind.above:
+        noted = f"{kind.above.decode('utf-8', 'surrogatepass')}: {noted.lstrip()}"
     return f"{noted} [{kind.count - 1} more like it]" if kind.count > 1 else noted
 
 

@@ -175,3 +175,35 @@ def test_names_of_files_are_no_log() -> None:
     parts = [(n // 60, n // 6 % 10, n % 6) for n in range(1_200)]
     paths = [f"src/area{area}/part{part}/file_{area}_{part}_{n}.py" for area, part, n in parts]
     assert "[patterns;" not in "\n".join(shown_by("find src -type f", "\n".join(paths)))
+
+
+def test_a_failure_in_what_is_left_out_says_of_what_it_is() -> None:
+    files = [
+        f"/srv/shop/src/area{n}/file_{n}.js\n"
+        + "\n".join(f"  {k}:{n + 1}  error  'value_{n}_{k}' is not defined  no-undef" for k in range(1, 9))
+        for n in range(120)
+    ]
+    text = shown(
+        "Bash", {"command": "npx eslint src"}, "\n\n".join(files) + "\n\n✖ 960 problems (960 errors)"
+    )
+    listed = text.partition("[failures in what is left out:]\n")[2].split("\n")
+    told = [line for line in listed if "value_" in line]
+    assert told
+    for line in told:
+        found = re.match(r"/srv/shop/src/area(\d+)/file_\1\.js: \d+:\d+ error 'value_(\d+)_", line)
+        assert found is not None
+        assert found[1] == found[2]
+
+
+def test_a_failure_of_a_service_names_the_service() -> None:
+    lines = [
+        f"svc-{n // 7 % 5}-1  | {'ERROR: order' if n % 31 == 0 else 'took order'} {n * 7919 % 9973} of customer_{n}"
+        for n in range(2_000)
+    ]
+    text = "\n".join(shown_by("docker compose logs", "\n".join(lines)))
+    listed = text.partition("[failures in what is left out:]\n")[2].split("\n")
+    told = [line for line in listed if "customer_" in line]
+    assert told
+    for line in told:
+        number = int(re.findall(r"customer_(\d+)", line)[0])
+        assert line.startswith(f"svc-{number // 7 % 5}-1: ERROR: order ")

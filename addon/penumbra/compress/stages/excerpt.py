@@ -12,7 +12,8 @@ is bounded by the limit, whatever the size of the result. What is missing is cou
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Container, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property, partial
 
@@ -104,6 +105,8 @@ _WORTH_IT = 0.85
 last of most texts."""
 _LEAST = 1_000
 """No wish for a smaller result makes an account smaller than this many bytes."""
+_SAID_ONCE = re.compile(rb"^\[(.*) in each of the next [0-9]+ lines?\]$")
+"""A line that says columns of others."""
 _LONGEST_PATH = 400
 """Characters of a line that may be a path."""
 _LOOKED_AT = 20_000
@@ -138,10 +141,10 @@ def excerpt(text: str, source: Source) -> str | None:
     if room < windows.LEAST:
         return None
     data = encode(text)
-    found = FailureLines()
+    found, parts = FailureLines(), _Parts(text, data, kind, source)
     if _tells_failures(kind, text, source):
-        found = _failures(data, kind, source)
-    body = partial(_body, text, kind, source=source, found=found, parts=_Parts(text, data, kind, source))
+        found = _failures(data, kind, source, parts.file_above)
+    body = partial(_body, text, kind, source=source, found=found, parts=parts)
     weakest, share, more = Severity.ERROR, _SHARE_OF_QUOTED, 0
     if kind is not Kind.REPORT and (kind is not Kind.LIST or source.call.shell):
         weakest, share = Severity.COMPLAINT, _SHARE
@@ -204,14 +207,15 @@ def _tells_failures(kind: Kind, text: str, source: Source) -> bool:
     return kind is not Kind.DIFF and (source.is_error or prints(source.call.family) != "texts")
 
 
-def _failures(data: bytes, kind: Kind, source: Source) -> FailureLines:
-    """What a command that is known to run something says of failures; of all else what states one."""
+def _failures(data: bytes, kind: Kind, source: Source, above: Callable[[int], bytes]) -> FailureLines:
+    """What a command that is known to run something says of failures; of all else what states one. `above`:
+    what says of what a line is."""
     call = source.call
     runs = kind is Kind.COMMAND and bool(call.family) and prints(call.family) == "run"
     if runs and not source.is_error and not call.mixed and stated_failures.none(data):
         return FailureLines()
     data = _without_quotations(data, kind, source)
-    return FailureLines.of(data, is_stated=not (runs or source.is_error))
+    return FailureLines.of(data, is_stated=not (runs or source.is_error), above=above)
 
 
 def _without_quotations(data: bytes, kind: Kind, source: Source) -> bytes:
@@ -299,9 +303,29 @@ class _Parts:
     @cached_property
     def _headings(self) -> Mapping[int, int]:
         text = self._text
-        if self._source.call.family in grouping() and (grouped := titles.said_once_above(text)):
-            return grouped
-        return search_hits.headings(text) or titles.above(text) | titles.files_above(text)
+        return self._said_once or search_hits.headings(text) or titles.above(text) | titles.files_above(text)
+
+    @cached_property
+    def _said_once(self) -> Mapping[int, int]:
+        """Lines of what is grouped, and that of their common beginning."""
+        grouped = self._source.call.family in grouping()
+        return titles.said_once_above(self._text) if grouped else {}
+
+    @cached_property
+    def _named(self) -> tuple[Mapping[int, int], list[int]]:
+        """Lines that say only together with another of what they are, and where each line starts."""
+        named = {} if self._blind else self._said_once or titles.files_above(self._text)
+        starts = [0, *(found.end() for found in re.finditer(b"\n", self._data))] if named else []
+        return named, starts
+
+    def file_above(self, place: int) -> bytes:
+        """What says of what the line at a place is; empty if it says that itself."""
+        named, starts = self._named
+        line = named.get(bisect_right(starts, place) - 1) if named else None
+        if line is None:
+            return b""
+        name = self._data[starts[line] : starts[line + 1]].strip()[:_LONGEST_PATH]
+        return _SAID_ONCE.sub(rb"\1", name).rstrip(b" :|")
 
     @cached_property
     def _lines(self) -> new_facts.Lines:
