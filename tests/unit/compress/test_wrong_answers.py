@@ -192,7 +192,7 @@ def test_counts_of_an_install_are_its_own() -> None:
         + "\nadded 312 packages, and audited 313 packages in 14s\n\n3 vulnerabilities (1 moderate, 2 high)\n"
     )
     kept = shortened("npm install", text)
-    assert "[9 deprecated packages: pkg0@1.0.0 to pkg8@1.0.8]" in kept
+    assert f"[9 deprecated packages: {', '.join(f'pkg{n}@1.0.{n}' for n in range(9))}]" in kept
     assert (
         "added 312 packages, and audited 313 packages in 14s\n\n3 vulnerabilities (1 moderate, 2 high)\n"
         in kept
