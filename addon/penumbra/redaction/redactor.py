@@ -207,10 +207,10 @@ class Redactor:
         found = self._seen(data, hint, shown)
         view = undisguised(data) if Sign.DISGUISE in shown else None
         if view is not None:
-            found += _back(view, self._seen(view.data, hint, self._signs(view.data)))
+            found += _closed(view, data, self._seen(view.data, hint, self._signs(view.data)))
         plain = unquoted(data) if Sign.QUOTED in shown else None
         if plain is not None:
-            found += _back(plain, self._seen(plain.data, hint, self._signs(plain.data)))
+            found += _closed(plain, data, self._seen(plain.data, hint, self._signs(plain.data)))
         halves = joined(data) if Sign.JOINT in shown else None
         if halves is not None:
             found += _across(*halves, self._seen(halves[0].data, hint, self._signs(halves[0].data)))
@@ -364,6 +364,18 @@ def _merge(spans: list[Span]) -> list[Span]:
 def _across(view: View, joints: list[int], spans: list[Span]) -> list[Span]:
     """Of the spans of a view those that a joint stands in, as they stand in the text."""
     return _back(view, [span for span in spans if bisect(joints, span.start) < bisect_left(joints, span.end)])
+
+
+def _closed(view: View, data: bytes, spans: list[Span]) -> list[Span]:
+    """Spans of a view, as they stand in the text. What `%22` or `&quot;` opens is nothing that a bare quote
+    closes: that one ends the string which all of it stands in."""
+    found = []
+    for span, there in zip(spans, _back(view, spans), strict=True):
+        quote = data.find(b'"', there.start, there.end) if view.is_quote_in_letters(span.start - 1) else -1
+        end = there.start + len(data[there.start : quote].rstrip(b"\\")) if quote >= 0 else there.end
+        if end > there.start:
+            found.append(there if end == there.end else there.at(there.start, end))
+    return found
 
 
 def _back(view: View, spans: list[Span]) -> list[Span]:

@@ -78,6 +78,12 @@ class View:
         """The stretch of the text that `start` to `end` of the view came from."""
         return self._place(start)[0], self._place(end - 1)[1]
 
+    def is_quote_in_letters(self, at: int) -> bool:
+        """Whether the byte at `at` is a quote that the text has as several letters: `%22`, `&quot;`."""
+        if at < 0 or self.data[at] not in b"\"'":
+            return False
+        return self._lengths[bisect_right(self._starts, at) - 1] > 1
+
     def _place(self, at: int) -> tuple[int, int]:
         """(start, end) in the text of the byte that stands at `at` in the view."""
         index = bisect_right(self._starts, at) - 1

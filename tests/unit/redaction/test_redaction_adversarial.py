@@ -373,3 +373,10 @@ def test_json_with_half_a_surrogate_pair_stays_json() -> None:
         {"out": "-----BEGIN RSA PRIVATE KEY-----\n\ud83dpasswordpassword", "password": "-----BEGIN"}
     )
     assert json.loads(redact(text)).keys() == {"out", "password"}
+
+
+@pytest.mark.parametrize("text", ["passwords:\n  - &quot;@db1/x", "token%22%3A%22eyJhbGciOiJub25lIn0."])
+def test_no_bare_quote_closes_what_one_in_letters_opens(text: str) -> None:
+    outer = redact(json.dumps([json.dumps({"token": text})]))
+    (inner,) = json.loads(outer)
+    assert text not in json.loads(inner)["token"]
