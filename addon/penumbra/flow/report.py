@@ -216,12 +216,16 @@ class Reports:
         """What was done to results, for the requests that carry them again."""
         shown = accepted.rewritten.shown
         sent = (lambda entry: entry.item.text) if is_observed else accepted.sent
-        if not self._memory.knows(session):
-            for entry in shown:
-                kept = kept_reasons.reason(entry.tool, entry.facts, accepted.request.settings)
-                self._memory.put(session, ResultFacts.of(entry, kept), sent(entry))
+        is_known = self._memory.knows(session)
         numbers = chain((result.number for result in results), repeat(0))
-        for entry, facts, number in zip((each for each in shown if each.new), new, numbers, strict=False):
+        of_new = zip(new, numbers, strict=False)
+        for entry in shown:
+            facts, number = next(of_new, (None, 0)) if entry.new else (None, 0)
+            if facts is None:
+                if is_known:
+                    continue
+                kept = kept_reasons.reason(entry.tool, entry.facts, accepted.request.settings)
+                facts = ResultFacts.of(entry, kept)
             self._memory.put(session, facts, sent(entry), number)
 
     def _show(

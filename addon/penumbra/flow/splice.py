@@ -91,12 +91,11 @@ class SpliceStream(HttpStream):
     """When they, and the head in front of them, go out at the latest."""
 
     def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
+        if self.parent_id is None:
+            yield from super().handle_event(event)
+            return
         for command in super().handle_event(event):
-            if (
-                self.parent_id is not None
-                and isinstance(command, SendHttp)
-                and command.connection is self.context.client
-            ):
+            if isinstance(command, SendHttp) and command.connection is self.context.client:
                 event_for_client = command.event
                 event_for_client.stream_id = self.parent_id
                 if isinstance(event_for_client, ResponseHeaders):
