@@ -318,9 +318,10 @@ def _printed(data: bytes, begin: int, value: Value) -> Value | None:
 
 
 def _last_quote(close: bytes) -> bytes:
-    """The quote that ends a name, with the backslashes that escape it and no other."""
-    bare = close[:-1].rstrip(b"\\")
-    return close[len(bare) :]
+    """The quote that ends a name, with the backslashes that escape it. Those that the name ends with stand in
+    front of them, of each 2, 4, 8 … by the depth at which 0, 1, 3 … escape the quote."""
+    length = len(close) - len(close[:-1].rstrip(b"\\"))
+    return close[-(length & -length) :]
 
 
 def _ends_line(data: bytes, begin: int, at: int) -> bool:
