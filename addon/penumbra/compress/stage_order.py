@@ -10,7 +10,6 @@ from penumbra.compress.result import Loss, Mode
 from penumbra.compress.size import size
 from penumbra.compress.stage import Shape, Source, Stage
 from penumbra.compress.stages import (
-    api_links,
     dictionary,
     encoded_data,
     excerpt,
@@ -106,14 +105,6 @@ def _logs(text: str, source: Source) -> str | None:
     return factored if size(factored) <= excerpt.limit_of(excerpt.kind_of(source), source) else None
 
 
-def _api_links(text: str, source: Source) -> str | None:
-    """Where that makes an excerpt needless: an excerpt leaves them out by itself."""
-    if source.call.is_quoted or source.shape is Shape.DIFF:
-        return None
-    short = api_links.without(text)
-    return short if short and size(short) <= excerpt.limit_of(excerpt.kind_of(source), source) else None
-
-
 def _encoded_data(text: str, source: Source) -> str | None:
     return (
         None
@@ -156,7 +147,6 @@ AFTER_FAMILY: tuple[Stage, ...] = (
     Stage("whitespace", Mode.STANDARD, Loss.NONE, _blanks, deletes=True),
     Stage("log_patterns", Mode.STANDARD, Loss.REVERSIBLE, _logs),
     Stage("encoded_data", Mode.STANDARD, Loss.LOSSY, _encoded_data, trusted=True, deletes=True),
-    Stage("api_links", Mode.STANDARD, Loss.LOSSY, _api_links, trusted=True, deletes=True),
     Stage("log_noise", Mode.AGGRESSIVE, Loss.LOSSY, _log_noise),
     Stage("excerpt", Mode.STANDARD, Loss.LOSSY, excerpt.excerpt, quoted=True, trusted=True, deletes=True),
     Stage("dictionary", Mode.AGGRESSIVE, Loss.REVERSIBLE, _dictionary),

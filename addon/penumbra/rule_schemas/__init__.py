@@ -9,7 +9,6 @@ from penumbra.rule_schemas.schema import RuleError, Strict
 
 _PLACES = {
     "advisories.yaml": ("own_tables", "Advisories"),
-    "api_links.yaml": ("own_tables", "ApiLinks"),
     "compaction.yaml": ("own_tables", "Compaction"),
     "credentials.yaml": ("own_tables", "Credentials"),
     "dollars.yaml": ("own_tables", "Dollars"),

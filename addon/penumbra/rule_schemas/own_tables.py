@@ -12,22 +12,6 @@ from penumbra.rule_schemas.schema import Count, Regex, Share, Size, Strict
 Positive = Annotated[float, Meta(ge=0)]
 
 
-class ApiLinksExample(Strict, frozen=True):
-    """A text, and what stays of it without so many members."""
-
-    text: str
-    gives: str
-    gone: Size
-
-
-class ApiLinks(Strict, frozen=True):
-    """`api_links.yaml`."""
-
-    hints: tuple[str, ...]
-    members: tuple[Regex, ...]
-    examples: tuple[ApiLinksExample, ...] = ()
-
-
 class Hole(Strict, frozen=True):
     """A version with a known hole."""
 
