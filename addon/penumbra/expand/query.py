@@ -85,8 +85,8 @@ def parse(arguments: str) -> Query | str:
         value = decode(arguments.encode("utf-8", "surrogatepass"))
     except NotJson:
         return 'The arguments are no complete JSON object. Call again with {"id": "shadow_…"}.'
-    ref = value.get("id") if isinstance(value, dict) else None
-    if not isinstance(ref, str) or not ref.strip():
+    ref = reference.copied(value.get("id")) if isinstance(value, dict) else ""
+    if not ref:
         return 'The argument "id" is missing. Call again with {"id": "shadow_…"}.'
     pattern = value.get("pattern")
     if pattern is not None and (not isinstance(pattern, str) or len(pattern) > _PATTERN_CHARACTERS):
@@ -96,7 +96,7 @@ def parse(arguments: str) -> Query | str:
     if lines is None:
         return '"lines" must be a range such as "120-180".'
     return Query(
-        ref=_bare(ref),
+        ref=ref,
         pattern=pattern or "",
         ignore_case=value.get("ignore_case") in (True, "true"),
         context=min(_number(value.get("context"), _CONTEXT_LINES), _MOST_CONTEXT_LINES),
@@ -107,8 +107,11 @@ def parse(arguments: str) -> Query | str:
 
 
 def unknown(ref: str) -> str:
-    """The result for an original that is not there: expired, or never of this conversation."""
-    named = f" {ref}" if reference.is_ref(ref) else ""
+    """The result for an original that is not there: expired, never of this conversation, or asked for by what
+    is no reference."""
+    if ref and not reference.is_ref(ref):
+        return 'This is no id. Call again with what stands behind "SHADOW:": "shadow_" and all of its digits.'
+    named = f" {ref}" if ref else ""
     return (
         f"The full text of{named or ' this result'} is not available any more. Go on with what you have, "
         "or run the tool again to get its output."
@@ -290,11 +293,6 @@ def _row(lines: list[str], number: int, hit: int | None, most: int) -> str:
     at = max(0, len(before.decode("utf-8", "surrogatepass")) - most // 2)
     part = line[at : at + most]
     return f"{number}{mark}{part} [characters {at + 1:,}-{at + len(part):,} of {len(line):,} in this line]"
-
-
-def _bare(ref: str) -> str:
-    """The reference itself, if the model copied the marker around it."""
-    return ref.strip().removeprefix("<<<SHADOW:").removesuffix(">>>")
 
 
 def _within(value: Any) -> tuple[Any, int]:

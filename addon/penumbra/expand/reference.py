@@ -15,6 +15,7 @@ import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 _DIGITS = 18
 _MANY = 10**_DIGITS
@@ -45,6 +46,17 @@ def _none(_ref: str) -> str | None:
 def is_ref(text: str) -> bool:
     """Whether a text has the form of a reference."""
     return _FORM.fullmatch(text) is not None
+
+
+def copied(value: Any) -> str:
+    """The reference in what a model gives for one: with the marker around it, without its beginning, as a
+    number. Empty where it gives nothing."""
+    if isinstance(value, int) and _MANY // 1000 <= value < _MANY:
+        value = f"{value:0{_DIGITS}}"
+    if not isinstance(value, str):
+        return ""
+    text = value.strip().removeprefix("<<<").removeprefix("SHADOW:").removesuffix(">>>")
+    return f"shadow_{text}" if is_ref(f"shadow_{text}") else text
 
 
 def prefix(reference: str, tool: str, hint: bool) -> str:

@@ -77,10 +77,28 @@ def test_odd_ranges(lines: Any) -> None:
         assert found == '"lines" must be a range such as "120-180".'
 
 
-def test_the_marker_around_an_id_is_taken_off() -> None:
-    found = parse(json.dumps({"id": f" <<<SHADOW:{REF}>>> "}))
+BRIEF = "shadow_012345678901234567"
+
+
+@each(
+    "given,meant",
+    [
+        (f" <<<SHADOW:{REF}>>> ", REF),
+        (f"SHADOW:{REF}", REF),
+        (REF.removeprefix("shadow_"), REF),
+        (BRIEF.removeprefix("shadow_"), BRIEF),
+        (12345678901234567, BRIEF),
+    ],
+)
+def test_an_id_is_known_however_it_was_copied(given: Any, meant: str) -> None:
+    found = parse(json.dumps({"id": given}))
     assert isinstance(found, Query)
-    assert found.ref == REF
+    assert found.ref == meant
+
+
+@each("given", [None, "", "  ", True, 1.5, [REF], {}])
+def test_without_an_id_it_is_said_to_be_missing(given: Any) -> None:
+    assert "missing" in str(parse(json.dumps({"id": given})))
 
 
 def test_odd_numbers_are_left_out() -> None:
@@ -215,3 +233,9 @@ def test_equal_questions_are_known_as_such() -> None:
 def test_unknown_ids_are_only_repeated_if_they_are_ids() -> None:
     assert REF in expand.unknown(REF)
     assert "<script>" not in expand.unknown("<script>")
+
+
+@each("cut", [BRIEF[:-1], f"{BRIEF}0", "shadow_", "x"])
+def test_what_is_no_id_is_not_said_to_be_gone(cut: str) -> None:
+    assert "no id" in expand.unknown(cut)
+    assert "no id" not in expand.unknown(BRIEF)
