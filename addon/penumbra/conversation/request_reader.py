@@ -82,7 +82,9 @@ class RequestReader:
             request = await work(incoming, is_large, partial(read.again, request))
         hidden: Mapping[str, int] = {}
         if request.settings.redact_scope == "all" and request.settings.redact_secrets:
-            request, hidden = await work(incoming, heavy, partial(self._redact_outside, request, redact))
+            # What was read before need not have been searched.
+            is_large = size > request.settings.offload_bytes
+            request, hidden = await work(incoming, is_large, partial(self._redact_outside, request, redact))
         return Arrived(await self._with_calls(request), redact, hidden)
 
     def _read(

@@ -26,8 +26,9 @@ _SWITCH_SECONDS = 0.0005
 long again and again, in every request of everybody."""
 
 
-_KNOWN = 64
-"""Bytes that are known cost so much less than new ones, or less still."""
+_KNOWN = 8
+"""Bytes that are known cost so much less than new ones, or less still, even where they have to be read again:
+what is new may be no JSON that the rest can be known by, and a conversation may have been wound back."""
 
 
 def is_heavy(new: int, whole: int, most: int) -> bool:

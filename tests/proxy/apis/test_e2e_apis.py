@@ -86,7 +86,7 @@ def test_responses_with_the_history_at_the_provider(
         Model(
             turn(Thinking("First."), bash("cat worker.log")),
             ask(Thinking("Hm."), "Let me see."),
-            lambda received: turn("Both.", bash("cat db.log"), expand("shadow_no")),
+            lambda received: turn("Both.", bash("cat db.log"), expand("shadow_999999999999999999")),
             turn(Thinking("So."), "Done."),
         )
     )

@@ -148,7 +148,9 @@ def test_beside_real_calls_nothing_is_asked_upstream(
     upstream.script(
         Model(
             turn(bash("cat worker.log")),
-            lambda received: turn("Both.", expand(refs(received)[0]), bash("ls"), expand("shadow_no")),
+            lambda received: turn(
+                "Both.", expand(refs(received)[0]), bash("ls"), expand("shadow_999999999999999999")
+            ),
             turn("NEEDLE-90."),
         )
     )
@@ -218,7 +220,7 @@ def test_words_arrive_before_the_next_ones_are_made(start: Start, upstream: Any)
     """The third word is let go by the test only when the second has reached the client."""
     gate = threading.Event()
     second = turn(Text("Two. Three.", deltas=("Two.", " Three.")), hold={3: gate})
-    upstream.script(Model(turn("One.", expand("shadow_no")), second))
+    upstream.script(Model(turn("One.", expand("shadow_999999999999999999")), second))
     agent = start("invoke", stream=True)
     agent.messages.append(agent.prompt("Count."))
     got = ""

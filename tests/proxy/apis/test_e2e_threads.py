@@ -115,7 +115,9 @@ def test_a_thread_with_hidden_exchanges(stream: bool, start: Any, upstream: Any)
         Model(
             turn(Thinking("First."), bash("cat worker.log")),
             ask(Thinking("Hm."), "Let me see."),
-            lambda received: turn(Thinking("So."), "Both.", bash("cat db.log"), expand("shadow_no")),
+            lambda received: turn(
+                Thinking("So."), "Both.", bash("cat db.log"), expand("shadow_999999999999999999")
+            ),
             turn(Thinking("Well."), "Done."),
         )
     )

@@ -87,7 +87,9 @@ def test_beside_real_calls_nothing_is_asked_upstream(
     upstream.script(
         Model(
             turn(bash("cat worker.log")),
-            lambda received: turn("Both.", expand(refs(received)[0]), bash("ls"), expand("shadow_no")),
+            lambda received: turn(
+                "Both.", expand(refs(received)[0]), bash("ls"), expand("shadow_999999999999999999")
+            ),
             turn("NEEDLE-90."),
         )
     )

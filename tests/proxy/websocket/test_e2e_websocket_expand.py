@@ -86,7 +86,7 @@ def test_many_in_one_conversation(talk: Any, upstream: Any, statuses: Any) -> No
 
 def test_beside_real_calls_nothing_is_asked_upstream(talk: Any, upstream: Any, statuses: Any) -> None:
     def both(received: Received) -> Any:
-        return turn("Both.", expand(refs(received)[0]), bash("ls"), expand("shadow_no"))
+        return turn("Both.", expand(refs(received)[0]), bash("ls"), expand("shadow_999999999999999999"))
 
     upstream.script(Model(turn(bash("cat worker.log")), both, turn("NEEDLE-90.")))
     caller = talk()
