@@ -396,7 +396,9 @@ class Settings:
         "Decoded request bodies above this size are not read, and so can't be searched for secrets.",
     )
     offload_bytes: int = row(
-        32 * 1024, size(0), "Bodies of which more than this is new, or eight times this is sent, are worked on beside the event loop."
+        32 * 1024,
+        size(0),
+        "Bodies of which more than this is new, or above eight times this, are not worked on in the event loop.",
     )
     page: PagePlace = row(
         PagePlace(),
