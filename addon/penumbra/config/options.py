@@ -398,7 +398,7 @@ class Settings:
     offload_bytes: int = row(
         32 * 1024,
         size(0),
-        "Bodies of which more than this is new, or above eight times this, are not worked on in the event loop.",
+        "Bodies with more new bytes than this, or eight times as large, are worked on beside the event loop.",
     )
     page: PagePlace = row(
         PagePlace(),
