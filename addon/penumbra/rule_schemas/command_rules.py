@@ -39,6 +39,9 @@ class DropRule(StepRule, frozen=True, kw_only=True):
     """The lines."""
     safe: bool = False
     """A match can be no failure, whatever else the line says."""
+    ended: AnyRegex | None = None
+    """Lines that end what the dropped ones tell of; both have a group `of` that says what it is. Of what no later
+    line ends, the last line stays; also where a group `at`, a number, falls: there it has begun anew."""
 
 
 class RewriteRule(StepRule, frozen=True, kw_only=True):
@@ -117,6 +120,8 @@ class FoldRule(StepRule, frozen=True, kw_only=True):
     """One marker for all such lines of the text, where the first one stood."""
     nested: bool = False
     """Not the lines below which others stay that are indented deeper."""
+    ended: AnyRegex | None = None
+    """As in `drop`; lines without the group `of` stand for themselves."""
 
 
 class BlockRule(StepRule, frozen=True, kw_only=True):

@@ -279,3 +279,21 @@ def test_groups_can_be_written_out_again(lines: list[str]) -> None:
         else:
             restored.append(line)
     assert restored == lines
+
+
+def test_the_last_line_of_what_did_not_end_stays() -> None:
+    """Lines that a later one overtakes go; where a number falls, what it counts has begun anew."""
+    rule = {"drop": r"(?P<of>\w+) (?P<at>\d+)%$", "ended": r"(?P<of>\w+) done"}
+    assert run(rule, "a 1%\nb 2%\na 3%\nb done\nend") == "a 3%\nb done\nend"
+    assert run(rule, "a 1%\na 7%\nbroke\na 2%\na done") == "a 7%\nbroke\na done"
+    assert run(rule, "a 1%\na done\na 7%") == "a done\na 7%"
+
+
+def test_what_began_folds_only_with_what_says_how_it_ended() -> None:
+    """In whatever order several run side by side; lines that begin nothing are counted as they are."""
+    rule = {"fold": r"ok|(?P<of>t\w+)$", "ended": r"ok (?P<of>t\w+)", "say": "[{n}]", "min": 2}
+    assert run(rule, "t1\nt2\nok t2\nok t1\nt3") == "[4]\nt3"
+    assert run(rule, "t1\nt2\nok t1\nok") == "t1\nt2\n[2]"
+    for step_rule in ({"drop": "a", "ended": "(?P<of>b)"}, {"drop": "(?P<of>a)", "ended": "b"}):
+        with pytest.raises(ValueError, match="no group of"):
+            made(step_rule)

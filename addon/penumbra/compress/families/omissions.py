@@ -13,6 +13,7 @@ import msgspec
 from penumbra.compress import failure_lines
 from penumbra.compress.critical_lines import critical_lines
 from penumbra.compress.families.patterns import LINE_LIMIT, Pattern, Span, written
+from penumbra.compress.families.progress import unended
 from penumbra.compress.size import encode
 
 
@@ -30,10 +31,13 @@ class Fold:
     blanks: bool
     scattered: bool
     nested: bool
+    ended: Pattern | None = None
 
     def __call__(self, lines: list[str]) -> list[str]:
         matches = list(self.pattern.matches(lines))
         fitting = cast("dict[int, re.Match[str]]", dict(compress(enumerate(matches), matches)))
+        for position in unended(lines, fitting, self.ended):
+            del fitting[position]
         if not self.safe and fitting:
             positions = list(fitting)
             for critical in critical_lines([lines[position] for position in positions]):

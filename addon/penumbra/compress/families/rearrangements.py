@@ -9,6 +9,7 @@ from itertools import compress
 
 from penumbra.compress.critical_lines import critical_lines, says_as_much
 from penumbra.compress.families.patterns import LINE_LIMIT, Pattern, written
+from penumbra.compress.families.progress import unended
 from penumbra.compress.size import counted
 
 
@@ -150,11 +151,13 @@ class Same:
         ]
 
 
-def drop(pattern: Pattern, safe: bool) -> Callable[[list[str]], list[str]]:
-    """Takes out lines that are decoration."""
+def drop(pattern: Pattern, safe: bool, ended: Pattern | None = None) -> Callable[[list[str]], list[str]]:
+    """Takes out lines that are decoration, or that a later line overtakes."""
 
     def run(lines: list[str]) -> list[str]:
-        places = pattern.places(lines)
+        matches = {place: match for place, match in enumerate(pattern.matches(lines)) if match is not None}
+        last = unended(lines, matches, ended)
+        places = [place for place in matches if place not in last]
         gone = set(places)
         if not safe:
             gone.difference_update(places[at] for at in critical_lines([lines[place] for place in places]))

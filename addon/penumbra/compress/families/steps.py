@@ -89,6 +89,14 @@ def _only(key: str, template: str, *names: str) -> str:
     return Pattern("").check(key, template, *names)
 
 
+def _ended(rule: DropRule | FoldRule, lines: Pattern, pattern: MakePattern) -> Pattern | None:
+    """Raises ValueError if either pattern does not say what begins and ends."""
+    if rule.ended is None:
+        return None
+    lines.needs("of")
+    return pattern(rule.ended).needs("of")
+
+
 @singledispatch
 def _run(rule: StepRule, pattern: MakePattern) -> Run:
     raise TypeError(type(rule).__name__)
@@ -96,7 +104,8 @@ def _run(rule: StepRule, pattern: MakePattern) -> Run:
 
 @_run.register
 def _(rule: DropRule, pattern: MakePattern) -> Run:
-    return drop(pattern(rule.drop), rule.safe)
+    lines = pattern(rule.drop)
+    return drop(lines, rule.safe, _ended(rule, lines, pattern))
 
 
 @_run.register
@@ -119,6 +128,7 @@ def _(rule: FoldRule, pattern: MakePattern) -> Run:
         blanks=rule.blanks,
         scattered=rule.scattered,
         nested=rule.nested,
+        ended=_ended(rule, lines, pattern),
     )
 
 
