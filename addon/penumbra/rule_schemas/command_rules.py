@@ -40,8 +40,9 @@ class DropRule(StepRule, frozen=True, kw_only=True):
     safe: bool = False
     """A match can be no failure, whatever else the line says."""
     ended: AnyRegex | None = None
-    """Lines that end what the dropped ones tell of; both have a group `of` that says what it is. Of what no later
-    line ends, the last line stays; also where a group `at`, a number, falls: there it has begun anew."""
+    """Lines that end what the dropped ones tell of; both have a group `of` that says what it is. Of what no
+    later line ends, the last line stays; also where a group `at`, a number, falls: there it has begun
+    anew."""
 
 
 class RewriteRule(StepRule, frozen=True, kw_only=True):

@@ -297,3 +297,12 @@ def test_what_began_folds_only_with_what_says_how_it_ended() -> None:
     for step_rule in ({"drop": "a", "ended": "(?P<of>b)"}, {"drop": "(?P<of>a)", "ended": "b"}):
         with pytest.raises(ValueError, match="no group of"):
             made(step_rule)
+
+
+def test_what_is_printed_in_the_middle_of_a_tree_does_not_cut_it() -> None:
+    rule = {"fold": r" +\w+$", "say": "[{n}]", "min": 2, "nested": True}
+    tree = "A\n  b\n    c\n    d\nprinted, twice\nprinted\n    {}\n  e\n    f"
+    assert run(rule, tree.format("bad (1)")) == tree.format("bad (1)").replace("    c\n    d", "[2]").replace(
+        "  e\n    f", "[2]"
+    )
+    assert run(rule, tree.format("ok")) == "A\n[3]\nprinted, twice\n[4]".replace("[4]", "printed\n[3]")

@@ -103,13 +103,21 @@ class Fold:
 
 
 def _whole_trees(lines: list[str], fitting: Mapping[int, re.Match[str]]) -> dict[int, re.Match[str]]:
-    """Those of the fitting lines below which no other line stands, indented deeper."""
+    """Those of the fitting lines below which no other line stands, indented deeper.
+
+    A line behind which the next one stands more than one level deeper has nothing below it: something was
+    printed in the middle of a tree, and what follows belongs to what stands above.
+    """
     whole: dict[int, re.Match[str]] = {}
     below: list[tuple[int, bool]] = []
+    indents = [len(line) - len(text) if (text := line.lstrip()) else -1 for line in lines]
+    level = min((indent for indent in indents if indent > 0), default=0)
+    following = -1
     for position in range(len(lines) - 1, -1, -1):
-        if not (text := lines[position].lstrip()):
+        indent = indents[position]
+        if indent < 0 or following > indent + level:
             continue
-        indent = len(lines[position]) - len(text)
+        following = indent
         is_whole = position in fitting
         while below and below[-1][0] > indent:
             is_whole = below.pop()[1] and is_whole

@@ -16,10 +16,10 @@ from penumbra.compress.families.patterns import Pattern
 def unended(
     lines: Sequence[str], begun: Mapping[int, re.Match[str]], ended: Pattern | None
 ) -> Mapping[int, re.Match[str]]:
-    """Those of the lines that begin something, or go on with it, which are the last of what no later line ends.
+    """Of the lines that begin something, or go on with it, the last ones of what no later line ends.
 
-    What it is, the group `of` of both says; a line without it stands for itself. A group `at`, if there is one,
-    is a number that says how far it came: where it falls, it has begun anew.
+    What it is, the group `of` of both says; a line without it stands for itself. A group `at`, if there is
+    one, is a number that says how far it came: where it falls, it has begun anew.
     """
     if ended is None or not begun:
         return {}
