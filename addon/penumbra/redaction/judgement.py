@@ -121,9 +121,8 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
         return strength is Strength.PASSWORD and style is Style.QUOTED and _is_mixed_phrase(value)
     if is_address(value):
         return False
-    # Between quotes, and in capitals in front of a sign of equality, a password may be any words.
-    own = style is Style.ENV or (style is Style.QUOTED and strength is not Strength.STRONG)
-    if not own and is_program_name(value):
+    # Between quotes, and in front of a sign of equality, a secret may be any words.
+    if style not in (Style.ENV, Style.QUOTED) and is_program_name(value):
         return False
     if style is Style.LISTED:
         if not has_digit(value) and not (_is_hyphened(value) and value.count("-") > 1):

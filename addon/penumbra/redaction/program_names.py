@@ -22,9 +22,17 @@ _WIDTHS = frozenset(("16", "32", "64", "128", "256", "512", "1024", "2048"))
 _LEAST_WORD = 4
 _SHARE = 0.3
 """How many of the letters of a name are of words that programs use, at least."""
+_LEAST_KNOWN = 0.5
+"""The same of a word in one case that is long, or has figures within."""
 _LEAST_MEAN = 3
 """Letters of a word, on average: random capitals and small letters make shorter ones."""
 _VERSION = re.compile(r"v?[0-9]{1,2}$")
+_LONGEST = 64
+"""Characters of a name: tokens with words in front are as long, and longer."""
+_PLAIN = re.compile(r"(?:[a-z]{1,12}|[A-Z]{1,14})[0-9]{0,4}$|[0-9]{1,4}$")
+"""A word in one case as programs write it: short, its figures behind it."""
+_LONGEST_PART = 12
+_ALGORITHM = re.compile(r"(?:ed|x|secp|curve|p)[0-9]{2,5}[a-z]?[0-9]?$", re.IGNORECASE)
 _INDEXED = re.compile(r"[A-Za-z_]\w*,[0-9]{1,6}[uUlL]{0,3}$")
 """A member of a list that a macro begins: `OBJ_X509,35L`."""
 
@@ -35,12 +43,16 @@ def is_program_name(value: str) -> bool:
 
     One word alone is none, it may be anything; but one of programs' own with a figure is: `oauth2`.
     """
-    value = value[:256].rstrip("!?;")
+    value = value.rstrip("!?;")
+    if len(value) > _LONGEST:
+        return False
     if _INDEXED.match(value) and "_" in value:
         return True
     if not _IDENTIFIER.match(value) or _ends_as_chosen(value):
         return False
     parts = [part for part in _JOINT.split(value.strip("&*[]_$")) if part]
+    if not all(map(_is_word, parts)):
+        return False
     if _SCREAMED.match(value):
         return sum(part.isalpha() and len(part) > 2 for part in parts) > 1 and any(
             part.lower() in _WORDS for part in parts
@@ -57,6 +69,18 @@ def is_program_name(value: str) -> bool:
         return False
     known = sum(len(word) for word in words if len(word) >= _LEAST_WORD and is_program_word(word))
     return known >= _SHARE * sum(map(len, words))
+
+
+def _is_word(part: str) -> bool:
+    """Whether what stands between two joints can be of a name: no part of one is made by a machine."""
+    if _PLAIN.match(part) or _ALGORITHM.match(part):
+        return True
+    humps = [hump.lower() for hump in _HUMP.findall(part)]
+    known = sum(len(hump) for hump in humps if len(hump) >= _LEAST_WORD and is_program_word(hump))
+    if part.lower() == part or part.upper() == part:
+        # Figures within letters, or a long run of them: only of words that are known.
+        return known >= _LEAST_KNOWN * len(part)
+    return len(part) <= _LONGEST_PART or known >= _SHARE * len(part)
 
 
 def _ends_as_chosen(value: str) -> bool:
@@ -76,9 +100,7 @@ def _is_versioned(parts: list[str]) -> bool:
         return False
     short = [part for part in parts[1:] if len(part) == 1 or (part[0] == "v" and _VERSION.match(part))]
     rest = [part for part in parts[1:] if part not in short and not part.isdigit()]
-    return any(part.isalnum() and not part.isdigit() for part in short) and all(
-        part.isalnum() and part.islower() for part in rest
-    )
+    return any(part.isalnum() and not part.isdigit() for part in short) and all(map(str.islower, rest))
 
 
 def is_program_word(word: str) -> bool:

@@ -1,0 +1,65 @@
+"""What programs call their things hides no secret: made tokens with words in front, and words that people choose."""
+
+from __future__ import annotations
+
+import random
+import string
+from collections.abc import Callable
+
+from penumbra.redaction import LIBRARY_KEY
+from penumbra.redaction.program_names import is_program_name
+from penumbra.redaction.redactor import Redactor
+from support.cases import each
+
+REDACTOR = Redactor(LIBRARY_KEY)
+SEEDS = 40
+SMALL = string.ascii_lowercase + string.digits
+MADE: dict[str, Callable[[Callable[[int, str], str]], str]] = {
+    "word, version, hexadecimal": lambda run: f"acme_v1_{run(64, string.hexdigits[:16])}",
+    "word, letter, small letters": lambda run: f"tok_a_{run(24, SMALL)}",
+    "word, letter, hexadecimal": lambda run: f"svc_x_{run(32, string.hexdigits[:16])}",
+    "words in capitals": lambda run: f"PROD_KEY_{run(20, SMALL.upper())}",
+    "two words of programs": lambda run: f"service_account_{run(24, SMALL)}",
+    "version, two parts": lambda run: f"abc_v3_{run(20, SMALL)}_{run(6, SMALL)}",
+    "word, all letters and digits": lambda run: (
+        f"data_server_{run(32, string.ascii_letters + string.digits)}"
+    ),
+}
+SLOTS = (
+    "api_token: {v}\n",
+    "auth_token={v}\n",
+    "password: {v}\n",
+    'api_token: "{v}"\n',
+    '{{"api_token": "{v}"}}\n',
+    "API_TOKEN={v}\n",
+    "client_secret = {v}\n",
+)
+
+
+def made(form: str) -> list[str]:
+    """Random values of that form that have figures in their random part."""
+    values = []
+    for seed in range(SEEDS):
+        chance = random.Random(f"{form} {seed}")
+
+        def run(length: int, alphabet: str, chance: random.Random = chance) -> str:
+            while True:
+                part = "".join(chance.choice(alphabet) for _ in range(length))
+                if length < 12 or sum(map(str.isdigit, part)) > 2:
+                    return part
+
+        values.append(MADE[form](run))
+    return values
+
+
+@each("form", MADE)
+def test_made_token_is_no_name(form: str) -> None:
+    for value in made(form):
+        assert not is_program_name(value)
+        for slot in SLOTS:
+            assert value not in REDACTOR.redact(slot.format(v=value)).text, (slot, value)
+
+
+def test_long_run_of_words_is_no_name() -> None:
+    assert is_program_name("_".join(["service"] * 8))
+    assert not is_program_name("_".join(["service"] * 9))
