@@ -7,7 +7,6 @@ from collections.abc import Callable
 from penumbra.compress.calls import log_files
 from penumbra.compress.calls.family_rules import prints
 from penumbra.compress.result import Loss, Mode
-from penumbra.compress.size import size
 from penumbra.compress.stage import Shape, Source, Stage
 from penumbra.compress.stages import (
     dictionary,
@@ -102,7 +101,7 @@ def _logs(text: str, source: Source) -> str | None:
         return None
     if not source.policy.lossy:
         return factored
-    return factored if size(factored) <= excerpt.limit_of(excerpt.kind_of(source), source) else None
+    return None if excerpt.is_needed(factored, source) else factored
 
 
 def _encoded_data(text: str, source: Source) -> str | None:

@@ -32,7 +32,7 @@ from penumbra.compress.calls.envelope import split_envelope
 from penumbra.compress.result import Told
 from penumbra.compress.size import encode
 from penumbra.compress.stages import line_numbers, new_facts
-from penumbra.conversation import said_lines
+from penumbra.conversation import original_lines, said_lines
 from penumbra.conversation.call_names import CallName, same_file
 from penumbra.conversation.edit_units import EditUnits
 from penumbra.conversation.named_calls import Name, NamedCalls
@@ -72,7 +72,7 @@ class Earlier:
     """The numbers count the lines of the text itself."""
     lines: Sequence[str | None]
     """The lines without their numbers; None for one that is itself only referred to, and for one that
-    tells of what was left out."""
+    is no line of the output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,18 +141,24 @@ class LineIndex:
         *,
         is_file: bool = False,
         is_given: bool = False,
+        is_lossy: bool = False,
         first: int = 0,
     ) -> None:
-        """Add a text of what was noted last, as it was forwarded. `original`: what the text was made of, if
-        not all of that is there; then only its lines can be referred to. `is_file`: it is that of a file, and
-        numbers in front of its lines are line numbers; `first`: that of its first line, where there are none
-        and the call tells. `is_given`: it is what a call was given."""
+        """Add a text of what was noted last, as it was forwarded. `original`: the output that the text was
+        made of, if that has other lines; then only its lines can be referred to. `is_lossy`: not all of it is
+        there. `is_file`: it is that of a file, and numbers in front of its lines are line numbers; `first`:
+        that of its first line, where there are none and the call tells. `is_given`: it is what a call was
+        given."""
         numbers, lines, counted = self._read(text, is_file, first)
-        shown: Sequence[str | None] = lines if original is None else _quoted(lines, original, is_file)
+        shown: Sequence[str | None] = lines
+        if original is not None:
+            _, output, _ = _read(original, is_file)
+            shown = original_lines.standing(lines, output)
+            numbers = original_lines.numbers(shown, output) if counted else numbers
         _note(self._places, Earlier(key, call, is_file, is_given, numbers, counted, shown), shown)
         self._said.note(key, shown)
         if not is_given:
-            self._untold.append(shown)
+            self._untold.append(shown if is_lossy else lines)
         if not counted:
             self._calls.note_lines(call.name, min(filter(None, numbers)), max(numbers))
 
@@ -173,27 +179,32 @@ class LineIndex:
         path: str = "",
         call: Call = _NO_CALL,
         name: str = "",
+        original: str | None = None,
         *,
         lossy: bool = False,
         in_front: int = 0,
     ) -> Referring | None:
         """The text with its repeated parts as references; None if there are none worth it. `call`: what
         printed it; `path`: the file that it is of, if it is of one; `name`: how references name the call;
-        `lossy`: lines that were said here and there may be left out; `in_front`: lines that a text with
-        references gets in front of it."""
+        `original`: as of `note_text`: all other lines stay; `lossy`: lines that were said here and there may
+        be left out; `in_front`: lines that a text with references gets in front of it."""
         if _MARKER.search(text):
             return None
         is_file = call.is_quoted
         numbers, lines, _ = self._read(text, is_file)
+        output: Sequence[str | None] = lines
+        if original is not None:
+            output = original_lines.standing(lines, _read(original, is_file)[1])
         # The legend of the numbers is never said by reference: the lines that stay need it.
-        lines = ["\x00" if line == line_numbers.LEGEND else line for line in lines]
-        matcher = _Matcher.of(self._places, numbers, lines, call, path if is_file else None)
+        output = [None if line == line_numbers.LEGEND else line for line in output]
+        matcher = _Matcher.of(self._places, numbers, lines, output, call, path if is_file else None)
         named = [(part, self._name(part)) for part in matcher.parts()]
         parts = [(part, meant) for part, meant in named if meant is not None]
         said: list[Said] = []
         # The lines above that a part counts and points at stay.
         if lossy and all(part.earlier.key for part, _ in parts):
-            said = list(self._said_of(lines, _between(parts, len(lines)), matcher, name))
+            known = ["\x00" if line is None else line for line in output]
+            said = list(self._said_of(known, _between(parts, len(lines)), matcher, name))
         if not parts and not said:
             return None
         seen = _Seen(in_front, [(part.start, part.length) for part, _ in parts])
@@ -254,13 +265,6 @@ def _read(text: str, is_file: bool, first: int = 0) -> tuple[Sequence[int], list
     return [*[0] * before, *shown, *[0] * behind], lines, not shown
 
 
-def _quoted(lines: Sequence[str], original: str, is_file: bool) -> list[str | None]:
-    """The lines that stand in the original too; None for all others."""
-    _, there_too, _ = _read(original, is_file)
-    there = {line.rstrip() for line in there_too}
-    return [line if line.rstrip() in there else None for line in lines]
-
-
 def _between(parts: Sequence[tuple[_Part, Name]], count: int) -> Iterator[tuple[int, int]]:
     """(start, end) of the lines between the parts, of `count` lines."""
     position = 0
@@ -299,6 +303,8 @@ class _Matcher:
     lines: list[str]
     shown: list[str | None]
     """The lines; None for those that have become references."""
+    output: Sequence[str | None]
+    """The lines; None for those that are no lines of the output: they can only be the same as others here."""
     call: Call
     """What printed the text."""
     path: str | None
@@ -308,7 +314,13 @@ class _Matcher:
 
     @classmethod
     def of(
-        cls, earlier: _Places, numbers: Sequence[int], lines: list[str], call: Call, path: str | None
+        cls,
+        earlier: _Places,
+        numbers: Sequence[int],
+        lines: list[str],
+        output: Sequence[str | None],
+        call: Call,
+        path: str | None,
     ) -> _Matcher:
         shown: list[str | None] = [*lines]
         own: _Places = {}
@@ -316,13 +328,13 @@ class _Matcher:
             counts = Counter(lines)
             repeated = [line if counts[line] > 1 else None for line in lines]
             _note(own, Earlier(b"", _ITSELF, False, False, numbers, True, shown), repeated)
-        return cls(earlier, own, lines, shown, call, path)
+        return cls(earlier, own, lines, shown, output, call, path)
 
     def parts(self) -> Iterator[_Part]:
         """The repeated parts that become references, without the lines around them that stay, in order."""
         covered = 0
         earlier, own = self.earlier, self.own
-        for position in [n for n, line in enumerate(self.lines) if line in earlier or line in own]:
+        for position in [n for n, line in enumerate(self.lines) if line in own or self.output[n] in earlier]:
             if position < covered or (repeated := self._longest(position, covered)) is None:
                 continue
             for part in [repeated] if self._is_whole(repeated) else self._within(repeated):
@@ -330,18 +342,19 @@ class _Matcher:
                 yield part
             covered = repeated.start + repeated.length
 
-    def _places(self, line: str) -> Iterable[tuple[Earlier, int]]:
+    def _places(self, position: int) -> Iterable[tuple[Earlier, int]]:
         """Where a line stands, the latest place first."""
         if self.path is None:
-            yield from _latest_first(self.own.get(line, ()))
-        for earlier, place in _latest_first(self.earlier.get(line, ())):
+            yield from _latest_first(self.own.get(self.lines[position], ()))
+        line = self.output[position]
+        for earlier, place in _latest_first(() if line is None else self.earlier.get(line, ())):
             if self.path is None or (earlier.is_file and same_file(earlier.call.path, self.path)):
                 yield earlier, place
 
     def _longest(self, position: int, covered: int) -> _Part | None:
         """The longest repeated part around a line that reaches back no further than `covered`."""
         best: _Part | None = None
-        for earlier, place in self._places(self.lines[position]):
+        for earlier, place in self._places(position):
             is_own = not earlier.key
             if is_own and (place >= position or self.shown[place] is None):
                 continue
@@ -357,9 +370,11 @@ class _Matcher:
     def _common(self, earlier: Earlier, place: int, position: int, step: int, most: int) -> int:
         """How many lines before or behind a place are those before or behind the position."""
         count = 0
+        lines = self.output if earlier.key else self.lines
         while count < most:
             place, position = place + step, position + step
-            if not 0 <= place < len(earlier.lines) or earlier.lines[place] != self.lines[position]:
+            line = lines[position]
+            if line is None or not 0 <= place < len(earlier.lines) or earlier.lines[place] != line:
                 break
             count += 1
         return count
@@ -479,4 +494,4 @@ def _marker(part: _Part, name: str, seen: _Seen) -> str:
     counted = part.earlier.counted and not part.earlier.is_given
     if counted and part.length == len(part.earlier.lines) and "[" not in name:
         return f"[{what} in {name}]"
-    return f"[{what} in {name}{where and ', '}{where}{' of its output' if counted else ''}]"
+    return f"[{what} in {name}{where and ', '}{where}{' of its output' if counted and where else ''}]"

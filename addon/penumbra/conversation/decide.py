@@ -258,7 +258,7 @@ class Decider:
             return shortened, ()
         references = self.inputs.references
         made = self.earlier.by_reference(
-            shortened.text,
+            shortened,
             item,
             lossy=policy.lossy and not output.is_error,
             in_front=references.overhead().count("\n") if references is not None else 0,

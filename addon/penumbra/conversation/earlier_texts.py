@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from msgspec import Raw
 
@@ -13,8 +13,8 @@ from penumbra.apis import arguments, prefix_hash
 from penumbra.apis.parts import ResultText
 from penumbra.compress.calls.classify import Call, classify
 from penumbra.compress.calls.envelope import is_cut
-from penumbra.compress.result import Loss, Told
-from penumbra.conversation import dedup, dropped_history
+from penumbra.compress.result import Loss, Shortened, Told
+from penumbra.conversation import dedup, dropped_history, original_lines
 from penumbra.conversation.back_references import LineIndex, Referring
 from penumbra.conversation.call_names import CallName, Clean, ShownTexts, call_name
 from penumbra.conversation.items import Item
@@ -46,7 +46,9 @@ class _Text:
     """None: the provider has it."""
     is_call: bool = False
     original: str | None = None
-    """What the text was made of, where something was left out."""
+    """The result as it came, where the text has other lines."""
+    is_lossy: bool = False
+    """Something of it is left out."""
     held_name: str = ""
     """How a reference names a result that the provider has."""
     same_as: bytes = b""
@@ -179,13 +181,14 @@ class EarlierTexts:
             same = bytes.fromhex(facts.referents[0]) if facts.how == "duplicate" and facts.referents else b""
             self._texts.append(_Text(item.key, item.key + b"-" + same, 0, None, item.result, same_as=same))
             return
-        original = item.text if facts.loss >= Loss.LOSSY else None
-        is_whole = facts.loss == Loss.NONE
+        is_lossy = facts.loss >= Loss.LOSSY
+        original = item.text if is_lossy or not original_lines.keeps_lines(item.text, facts.stages) else None
+        is_whole = facts.loss == Loss.NONE and original is None
         mark = item.key + facts.bytes_after.to_bytes(8, "big") + bytes([is_whole])
         if original is not None:
             mark += hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        noted = _Text(item.key, mark, len(text), text, item.result, original=original, is_whole=is_whole)
-        self._texts.append(noted)
+        noted = _Text(item.key, mark, len(text), text, item.result, original=original)
+        self._texts.append(replace(noted, is_lossy=is_lossy, is_whole=is_whole))
 
     def note_form(self, item: Item, facts: Facts, *, new: bool = False) -> None:
         """The same where nothing is said again."""
@@ -207,11 +210,16 @@ class EarlierTexts:
         """What the texts so far show."""
         return self._index().told()
 
-    def by_reference(self, text: str, item: Item, *, lossy: bool, in_front: int) -> Referring | None:
-        """The text of an item with what stands earlier by reference; None if there is too little. `lossy`:
-        what was said here and there may be left out; `in_front`: lines that it gets in front of it."""
+    def by_reference(self, made: Shortened, item: Item, *, lossy: bool, in_front: int) -> Referring | None:
+        """The text of an item, as it was made, with what stands earlier by reference; None if there is too
+        little. `lossy`: what was said here and there may be left out; `in_front`: lines that it gets in front
+        of it."""
         name, call = self._call(item.result)
-        return self._index().with_references(text, name.path, call, name.name, lossy=lossy, in_front=in_front)
+        has_other_lines = made.loss >= Loss.LOSSY or not original_lines.keeps_lines(item.text, made.stages)
+        original = original_lines.output_of(item.text, call) if has_other_lines else None
+        return self._index().with_references(
+            made.text, name.path, call, name.name, original, lossy=lossy, in_front=in_front
+        )
 
     def give_back(self) -> None:
         """Keep the line index for the next turn."""
@@ -255,7 +263,13 @@ class EarlierTexts:
             # What the agent has cut out of it itself, nobody can count.
             is_whole = text.is_whole and not is_cut(text.text)
             first = call.first_line if is_whole else 0
-            index.note_text(text.key, name, text.text, text.original, is_file=call.is_quoted, first=first)
+            original = None if text.original is None else original_lines.output_of(text.original, call)
+            index.note_text(
+                *(text.key, name, text.text, original),
+                is_file=call.is_quoted,
+                is_lossy=text.is_lossy,
+                first=first,
+            )
 
     def _is_first(self, held: _Text) -> bool:
         """Whether nothing that the provider has stands in front of the first result of this name."""

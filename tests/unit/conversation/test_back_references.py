@@ -240,7 +240,7 @@ def test_of_a_text_that_lost_something_only_its_own_lines_are_referred_to() -> N
     assert made.text.split("\n") == [
         *(old[0], "[8 lines: same as in Bash ./run, lines 2 to 9 of its output]", old[9]),
         "[20 lines, 900 bytes left out]",
-        *(old[30], "[8 lines: same as in Bash ./run, lines 13 to 20 of its output]", old[39]),
+        *(old[30], "[8 lines: same as in Bash ./run, lines 32 to 39 of its output]", old[39]),
         "more",
     ]
     # What stands between the two parts is not there to be referred to.

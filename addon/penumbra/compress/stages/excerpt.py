@@ -127,13 +127,7 @@ _BY_CATEGORY = {
 
 def excerpt(text: str, source: Source) -> str | None:
     """The account of a result that is over its limit; None if it is within."""
-    kind = kind_of(source)
-    if kind is Kind.SEARCH and exceeds(text, limit_of(kind, source)) and _is_list(text):
-        kind = Kind.LIST
-    if kind in (Kind.WEB, Kind.OTHER) and exceeds(text, limit_of(kind, source)) and _lists_hits(text, source):
-        kind = Kind.HITS
-    limit = limit_of(kind, source)
-    limit = _as_new(limit, text, kind, source)
+    kind, limit = _bounds(text, source)
     if not exceeds(text, limit) or not _is_worth_it(text, kind, limit, source.policy):
         return None
     heading = _heading(kind, source)
@@ -155,6 +149,22 @@ def excerpt(text: str, source: Source) -> str | None:
     )
     named = names_left_out.line(text, written, names, _told(source)) if names else ""
     return f"{heading}\n{written}{named}"
+
+
+def is_needed(text: str, source: Source) -> bool:
+    """Whether this text, which a result was made into, would only be told in part."""
+    kind, limit = _bounds(text, source)
+    return exceeds(text, limit) and _is_worth_it(text, kind, limit, source.policy)
+
+
+def _bounds(text: str, source: Source) -> tuple[Kind, int]:
+    """The kind of a text, and the bytes that it may have here."""
+    kind = kind_of(source)
+    if kind is Kind.SEARCH and exceeds(text, limit_of(kind, source)) and _is_list(text):
+        kind = Kind.LIST
+    if kind in (Kind.WEB, Kind.OTHER) and exceeds(text, limit_of(kind, source)) and _lists_hits(text, source):
+        kind = Kind.HITS
+    return kind, _as_new(limit_of(kind, source), text, kind, source)
 
 
 def _told(source: Source) -> Container[bytes]:

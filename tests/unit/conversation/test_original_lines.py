@@ -1,0 +1,122 @@
+"""What a reference says is true of the outputs themselves, however their texts are coded."""
+
+from __future__ import annotations
+
+import json
+import re
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penumbra.compress.calls.classify import Call, classify
+from penumbra.compress.stage_order import AFTER_FAMILY, STRUCTURE
+from penumbra.compress.stages import logs
+from penumbra.config.settings import Settings
+from penumbra.conversation import original_lines
+from support.messages_requests import References, answer, body, contents, go, use
+
+_NUMBERS = Random(7)
+_ROWS = [(_NUMBERS.randrange(10**6), _NUMBERS.randrange(10**4)) for _ in range(90)]
+_REFERENCE = re.compile(
+    r"\[([0-9]+) lines?: same as in (.+?)(?:, lines? ([0-9]+)(?: to [0-9]+)? of its output)?\]"
+)
+
+
+def log(word: str) -> str:
+    kinds = ("info", "note", "send")
+    return "\n".join(f"{kinds[a % 3]} worker {word} customer {a} amount {b} cents" for a, b in _ROWS)
+
+
+def records(state: str) -> str:
+    return json.dumps([{"id": a, "state": state, "total": b, "name": f"n{a}"} for a, b in _ROWS], indent=1)
+
+
+def hits(path: str) -> str:
+    return "\n".join(f"{path}:{n}:    total = compute({a}, {b})" for n, (a, b) in enumerate(_ROWS))
+
+
+def services(name: str) -> str:
+    return "\n".join(f"{name}-1    | handled request {a} of user {b}" for a, b in _ROWS)
+
+
+def several(text: str) -> str:
+    """With lines that are the same in all of them, in front and behind."""
+    names = ["".join(chr(97 + int(digit)) for digit in str(a)) for a, _ in _ROWS[:30]]
+    same = [f"loaded the plugin {name} from the folder of plugins" for name in names]
+    return "\n".join([*same, text, *same[::-1]])
+
+
+KINDS = {
+    "patterns": (log, "kubectl logs {}-job", ("charged", "refunded")),
+    "tables": (records, "curl -s host/orders?state={}", ("open", "paid")),
+    "hits": (hits, "grep -rn total {} src", ("src/alpha.py", "src/beta.py")),
+    "services": (services, "docker compose logs {}", ("web", "worker")),
+    "patterns among others": (lambda word: several(log(word)), "./{}", ("charged", "refunded")),
+    "tables among others": (lambda word: several(records(word)), "./{}", ("open", "paid")),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("can_ask", [True, False])
+def test_a_reference_is_true_of_the_outputs(kind: str, can_ask: bool) -> None:
+    made, command, words = KINDS[kind]
+    outputs = {command.format(word): made(word) for word in words}
+    messages = []
+    for number, (line, output) in enumerate(outputs.items()):
+        messages += [use(f"t{number}", command=line), answer(f"t{number}", output)]
+    forwarded = contents(
+        go(body(*messages), settings=Settings(), references=References() if can_ask else None)
+    )
+    _, text = forwarded
+    first, second = (output.split("\n") for output in outputs.values())
+    found = _REFERENCE.findall(text)
+    assert found or can_ask or "others" not in kind
+    for count, name, start in found:
+        assert name in f"Bash {next(iter(outputs))}"
+        place = int(start or 1) - 1
+        said = first[place : place + int(count)]
+        assert len(said) == int(count)
+        assert any(second[at : at + len(said)] == said for at in range(len(second)))
+    # What is written by a pattern stands below all of the patterns.
+    written = {line.split(" ")[0] for line in text.split("\n") if line.startswith("~")}
+    assert not written or (logs._FIRST in text and logs._LAST in text)
+    for name in written:
+        assert f"\n{name} " in text.partition(logs._LAST)[0]
+
+
+def test_lines_that_stand_in_both_outputs_are_still_said_once() -> None:
+    lines = several(log("charged")).split("\n")
+    call = classify("Bash", {"command": "./run"})
+    assert original_lines.output_of("\n".join(lines), call) == "\n".join(lines)
+    coded = ["[patterns]", "~A {}", *lines[:10], "~A 1", *lines[-10:]]
+    standing = original_lines.standing(coded, lines)
+    assert standing == [None, None, *lines[:10], None, *lines[-10:]]
+    numbers = original_lines.numbers(standing, lines)
+    assert numbers == [0, 0, *range(1, 11), 0, *range(len(lines) - 9, len(lines) + 1)]
+
+
+@given(st.lists(st.sampled_from("abcd")), st.lists(st.sampled_from(["a", "b", "c", "x", None])))
+def test_a_number_is_that_of_an_equal_line(original: list[str], lines: list[str | None]) -> None:
+    numbers = original_lines.numbers(lines, original)
+    found = [number for number in numbers if number]
+    assert found == sorted(set(found))
+    for line, number in zip(lines, numbers, strict=True):
+        assert not number or original[number - 1] == line
+
+
+def test_every_stage_that_codes_lines_is_known_as_one() -> None:
+    stages = {stage.name for stage in (*STRUCTURE, *AFTER_FAMILY)} | {"command_family", "truncate", "binary"}
+    keep = {stage for stage in stages if original_lines.keeps_lines("", [stage])}
+    assert keep == {"line_numbers", "json_minify", "table_whitespace"}
+    assert original_lines.keeps_lines("", [])
+
+
+def test_what_another_proxy_has_coded_is_no_output() -> None:
+    for text in (
+        logs.factor(log("charged")) or "",
+        f"<<<SHADOW:shadow_{'1' * 18}>>>\n[Shortened.]\n[table 1: 9 objects; columns a]\n1",
+    ):
+        assert not original_lines.keeps_lines(text, [])
+        assert original_lines.output_of(text, Call()) == ""
