@@ -21,6 +21,7 @@ from penumbra.redaction.values import (
     has_digit,
     has_letter,
     is_address,
+    is_code,
     is_hex,
     is_identifier,
     is_number,
@@ -93,6 +94,8 @@ _PHRASED = re.compile(r"[A-Za-z]+['@$]?[A-Za-z]*[0-9]{0,4}[!?.,#$@%&*]{0,3}$|[0-
 _FRAMING = "-<>[{($%#/*="
 """What a condition, a template or an option begins with."""
 _LOOK = 256
+_OF_CODE = (Style.CODE, Style.APART, Style.SPACED)
+"""How expressions are written, but for values that end their line."""
 
 
 @remembered(4_096)
@@ -116,6 +119,8 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
     if strength is Strength.PASSWORD and style not in (Style.CODE, Style.APART) and is_favourite(value):
         return True
     if is_placeholder(value) or is_reference(value, quoted=style is Style.QUOTED):
+        return False
+    if style in _OF_CODE and is_code(value):
         return False
     if " " in value or "\t" in value:
         return strength is Strength.PASSWORD and style is Style.QUOTED and _is_mixed_phrase(value)

@@ -60,8 +60,17 @@ _TEMPLATE = re.compile(
     r"\$\{\s*[A-Za-z_$!@(][\w$]*(?:\s|[}:?/.#%,(\[^|=&*!<>+-]|$)(?!\])|\{\{\s*[\w.$#>|'\"(-][^{}]*(?:\}\}|$)|<%=|#\{\w|\{[A-Za-z_][\w.]{2,40}\}"
 )
 """A hole that something else fills in: `${NAME}`, `{{ .Values.name }}`."""
-_CHAIN = re.compile(r"[A-Za-z_$][A-Za-z_$]{0,40}\.[\w$.]{1,80}=[A-Za-z_$(\[{\"']")
-"""An assignment of a value that is one itself: `e.token=t.token`."""
+_CHAIN = re.compile(
+    r"[A-Za-z_$][A-Za-z_$]{0,40}\.[\w$.]{1,80}=[A-Za-z_$(\[{\"']|[a-z]{2,40}[A-Z][A-Za-z]{2,40}=![01]$"
+    r"|[A-Za-z_$][\w$.]{0,40},[A-Za-z_$][\w$]{0,40}:[\w$.]{1,40},"
+    r"|[\w$]{1,3}\?[\w$]{1,40}\[[\w$]{1,40}\]\.|[A-Za-z_$]{1,40}(?:\.[A-Za-z_$]{1,40})+(?:&&|\|\|)[(!]"
+    r"|[A-Za-z_$][A-Za-z_$.]{0,40}\}(?:get|set|static|async|var|let|const|function|return)$"
+)
+"""An assignment of a value that is one itself: `e.token=t.token`, `isDone=!0`. A member that others follow:
+`a.key,host:a.host,`. The last one in front of a word of the language: `value}get`.
+Conditions on members: `a?b[c].d`, `a.b&&(`."""
+_BETWEEN_TEXTS = re.compile(r"[+,)](?=.{0,255}[+=(,]$).{0,200}?[A-Za-z_$]{3}\(")
+"""What stands between the end of a text and the beginning of the next one, with a call: `+e+get(n)+`."""
 _OBJECT = re.compile(r"[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)+@[0-9a-f]{1,8}$")
 """What Java prints of an object."""
 _IDENTIFIER = re.compile(
@@ -101,13 +110,14 @@ _MEMBER = re.compile(
     re.IGNORECASE,
 )
 """`parsedURL.password`: a member that is called as what it holds."""
-_SMALL_CODE = re.compile(
-    r"[\w)]&&[\w(!]|\|\|[\w(!]|=![01]\b|!==?[\w\"'(]*$|\)\}\w?|\)\{|\}(?:get|set|static|async|var|let|const|function|return)\b"
-    r"|^[A-Za-z_$][\w$.]*,[A-Za-z_$][\w$]*:[\w$.]+,|^[\w$]{1,3}\?[\w$]+[\[.(]"
+_WRITTEN_CODE = re.compile(
+    r"[A-Za-z_][\w)\]]*(?:&&|\|\||!==?)[A-Za-z_!(][\w.!(]*"
+    r"|[\w)]=![01]\b|[A-Za-z_]\w*!==?$|\)\}\w?|\)\{"
+    r"|^[\w$]{1,3}\?[\w$]+[\[.(]"
 )
 """What programs without spaces have between their words: operators, members, ends of functions."""
-_CHARACTERS = re.compile(r"(?:A-Z|a-z|0-9).{0,8}(?:A-Z|a-z|0-9)")
-"""Ranges of characters, as a pattern has them."""
+_CHARACTERS = re.compile(r"\[[^\]]{0,40}(?:A-Z|a-z|0-9).{0,8}(?:A-Z|a-z|0-9)")
+"""A class of characters with ranges in it, as a pattern has them."""
 _ACCESS_SCOPE = re.compile(r"[A-Z0-9]{8,}/\d{8}/")
 """What a signature of AWS names as its credential: an id, a date, a region."""
 _SITE = re.compile(
@@ -171,14 +181,19 @@ def _bits(count: int, total: int) -> float:
 def is_reference(value: str, *, quoted: bool = False) -> bool:
     """Names a secret that is kept elsewhere, or computes one. Between quotes, only a bracket at the end makes
     a call."""
-    match = _REFERENCE.match(value) or _CHAIN.match(value)
+    match = _REFERENCE.match(value) or _CHAIN.match(value) or _BETWEEN_TEXTS.match(value)
     if match is None and (not quoted or value[-1:] in "()[]") and not is_crossed(value):
         match = _CALL.match(value)
     if match is None and not quoted and _POINTER.match(value):
         return len(value) < 10 or not is_opaque(value[1:])
     if match or _SCOPED.match(value) or _TEMPLATE.search(value) or _CHARACTERS.search(value):
         return True
-    return _MEMBER.match(value) is not None or _SMALL_CODE.search(value) is not None
+    return not quoted and _MEMBER.match(value) is not None
+
+
+def is_code(value: str) -> bool:
+    """Whether signs of programs stand between its words. Random values have the same signs between theirs."""
+    return _WRITTEN_CODE.search(value) is not None and not (has_digit(value) and is_opaque(value, 12))
 
 
 def is_crossed(value: str) -> bool:

@@ -63,3 +63,39 @@ def test_made_token_is_no_name(form: str) -> None:
 def test_long_run_of_words_is_no_name() -> None:
     assert is_program_name("_".join(["service"] * 8))
     assert not is_program_name("_".join(["service"] * 9))
+
+
+OPERATORS = ("||", "&&", "!=", "!==", ")}", "){", "=!", "A-Z0-9", "a-z0-9")
+IN_SLOTS = (
+    '{{"password":"{v}"}}',
+    '{{"client_secret": "{v}"}}',
+    "PGPASSWORD='{v}' psql\n",
+    'db_password = "{v}"\n',
+    "mysql --password='{v}'\n",
+)
+
+
+def test_signs_of_programs_within_a_secret() -> None:
+    """A random value has signs between its characters that programs have between their words."""
+    letters = string.ascii_letters + string.digits
+    for seed in range(SEEDS):
+        chance = random.Random(seed)
+        run = ["".join(chance.choice(letters) for _ in range(8)) for _ in range(2)]
+        for sign in OPERATORS:
+            value = f"q7{run[0]}{sign}{run[1]}4Z"
+            for slot in IN_SLOTS:
+                assert value not in REDACTOR.redact(slot.format(v=value)).text, (slot, value)
+
+
+@each("sign", ("!=", "||", "&&"))
+def test_signs_of_programs_in_addresses_and_commands(sign: str) -> None:
+    for seed in range(SEEDS):
+        chance = random.Random(seed)
+        value = f"Xy{chance.randrange(10)}{sign}1" + "".join(
+            chance.choice(string.ascii_letters) for _ in range(6)
+        )
+        for text in (
+            f"postgres://app:{value}@db.example.net/x",
+            f"curl -u bob:'{value}' https://example.com",
+        ):
+            assert value not in REDACTOR.redact(text).text, text
