@@ -145,8 +145,11 @@ class BlockRule(StepRule, frozen=True, kw_only=True):
     """One marker for all blocks of the text, where the first one stood; what fails stands where it stood."""
     warnings: bool = False
     """With `safe`: what warns stands there, too."""
+    tells: AnyRegex | None = None
+    """With `safe`: lines behind which the next one stands there, too, each kind once."""
     counts: dict[str, AnyRegex] = field(default_factory=dict)
-    """Names, and the lines that each counts."""
+    """Names, and the lines that each counts among those left out; with `scattered`, in all blocks of which
+    lines are left out."""
     places: dict[str, AnyRegex] = field(default_factory=dict)
     """Names, and lines that have a group of the name, which says where they stand in their file; a block
     without any stays."""

@@ -306,3 +306,40 @@ def test_what_is_printed_in_the_middle_of_a_tree_does_not_cut_it() -> None:
         "  e\n    f", "[2]"
     )
     assert run(rule, tree.format("ok")) == "A\n[3]\nprinted, twice\n[4]".replace("[4]", "printed\n[3]")
+
+
+PRINTED = {
+    "block": r"(?:out|err) \| ",
+    "until": r"(?:out|err) \| |end",
+    "say": "[{n} in {blocks}, {err} err]",
+}
+PRINTED |= {
+    "counts": {"err": r"err \| "},
+    "head": 0,
+    "min": 2,
+    "scattered": True,
+    "safe": True,
+    "warnings": True,
+}
+
+
+def test_the_frame_of_a_failure_stays_and_only_blocks_that_lose_lines_are_counted() -> None:
+    whole = "err | b\nError: no ledger\n    at Ledger.open (ledger.js:15:5)\n\n"
+    text = f"out | a\nx\n\n{whole}err | c\ny\nz\n\nout | d\nx\n\nend"
+    assert run(PRINTED, text) == f"[10 in 3, 1 err]\n{whole}end"
+    # What is told once counts the others, whose frames go with the block.
+    again = "err | e\nError: no ledger\n    at Ledger.open (ledger.js:15:5)\n\n"
+    once = whole.replace("no ledger", "no ledger [1 more like it]")
+    assert run(PRINTED, f"{whole}{again}end") == f"{once.rstrip()}\n\n[3 in 1, 1 err]\nend"
+
+
+def test_of_what_is_only_told_each_kind_says_how_many_there_are() -> None:
+    rule = PRINTED | {"head": 1, "scattered": False, "say": "[{n}]"}
+    text = "out | a\n" + "\n".join(f"error: item {n} is meant to fail" for n in range(9)) + "\nend"
+    assert run(rule, text) == "out | a\nerror: item 0 is meant to fail [8 more like it]\nend"
+
+
+def test_a_block_tells_what_stands_behind_some_of_its_lines() -> None:
+    text = "".join(f"err | {n}\nretry {n}\nmore\n\nout | {n}\nsaid {n}\n" for n in range(3)) + "end"
+    told = "err | 0\nretry 0 [2 more like it]\n"
+    assert run(PRINTED | {"tells": r"err \|"}, text) == f"[14 in 6, 3 err]\n{told}end"

@@ -155,6 +155,7 @@ class Block:
     warnings: bool
     counts: Mapping[str, Pattern] = field(default_factory=dict)
     places: Mapping[str, Pattern] = field(default_factory=dict)
+    tells: Pattern | None = None
 
     def __call__(self, lines: list[str]) -> list[str]:
         inner = [
@@ -196,58 +197,88 @@ class Block:
         return values
 
     def _marked(self, match: re.Match[str], left_out: list[str]) -> list[str]:
-        """The marker, and below it what is to be told of the block; nothing if the block stays."""
+        """The marker, and below it what is to be told of the block; nothing if the block stays. Where nothing
+        but what is told went, there is no marker: each kind says how many there were."""
         if len(left_out) < self.least or (places := self._places(left_out)) is None:
             return []
-        told = self._told(left_out)
-        gone = set(told)
-        others = [line for at, line in enumerate(left_out) if at not in gone] if gone else left_out
-        if len(others) < self.least:
+        shown, others = self._shown(left_out)
+        if len(left_out) - len(shown) < self.least:
             return []
-        first = failure_lines.first_of_kinds([left_out[at] for at in told])
-        return [self._marker(match, others, 1, places), *first.values()]
+        marker = (
+            [self._marker(match, len(others), [left_out[at] for at in others], 1, places)] if others else []
+        )
+        return [*marker, *shown.values()]
 
     def _all(self, lines: list[str], blocks: Sequence[tuple[re.Match[str], int, int]]) -> list[str]:
         """The lines with one marker for all blocks, where the first one stood. What is to be told of a block
-        stands where it stood, below the block's first line."""
+        stands where it stood, below the block's first line; a block that is told as a whole stays."""
         inside = [at for _, first, end in blocks for at in range(first, end)]
         if len(inside) < max(1, self.least):
             return lines
-        told = [inside[at] for at in self._told([lines[at] for at in inside])]
-        first_of_kinds = failure_lines.first_of_kinds([lines[at] for at in told])
-        shown = {told[at]: line for at, line in first_of_kinds.items()}
-        for _, first, end in blocks:
+        told, left = self._shown([lines[at] for at in inside])
+        shown = {inside[at]: line for at, line in told.items()}
+        others = {inside[at] for at in left}
+        cut: list[tuple[re.Match[str], int, int]] = []
+        for block in blocks:
+            _, first, end = block
             if any(at in shown for at in range(first, end)):
                 shown.setdefault(first, lines[first])
-        stays = {*told, *shown}
-        others = [lines[at] for at in inside if at not in stays]
-        if len(others) < self.least:
+                others.discard(first)
+            if any(at not in shown and lines[at].strip() for at in range(first, end)):
+                cut.append(block)
+            else:
+                shown |= {at: lines[at] for at in range(first, end) if at not in shown}
+                others.difference_update(range(first, end))
+        if len(inside) - len(shown) < self.least:
             return lines
-        match, begin, _ = blocks[0]
-        gone = set(inside)
         out: list[str] = []
+        gone = set(inside)
         for at, line in enumerate(lines):
-            if at == begin:
-                out.append(self._marker(match, others, len(blocks), {}))
+            if others and at == cut[0][1]:
+                of_blocks = [lines[at] for _, first, end in cut for at in range(first, end)]
+                out.append(self._marker(cut[0][0], len(others), of_blocks, len(cut), {}))
             if at not in gone:
                 out.append(line)
             elif at in shown:
                 out.append(shown[at])
         return out
 
+    def _shown(self, left_out: list[str]) -> tuple[dict[int, str], list[int]]:
+        """What is to be told of lines that go, by position: the first of each kind, with the frames below it;
+        and the positions of those that neither stand there nor are counted there."""
+        told = self._told(left_out)
+        first = failure_lines.first_of_kinds([left_out[at] for at in told])
+        shown = {told[at]: line for at, line in first.items()}
+        heard = set(told)
+        critical = set(critical_lines(left_out)) - heard if shown else set()
+        for at in list(shown):
+            below = at + 2 if at + 2 in critical and not left_out[at + 1].strip() else at + 1
+            while below in critical and self.start.match(left_out[below]) is None:
+                shown[below] = left_out[below]
+                below += 1
+        others = [at for at in range(len(left_out)) if at not in heard and at not in shown]
+        return dict(sorted(shown.items())), others
+
     def _told(self, left_out: list[str]) -> list[int]:
         """Positions of the lines that report a failure, or warn, where blocks with such lines may go."""
         if not self.safe:
             return []
-        told = [at for at in failure_lines.failing(left_out) if left_out[at][:1] not in ("+", "-")]
-        return sorted({*told, *failure_lines.warning(left_out)}) if self.warnings else told
+        told = {at for at in failure_lines.failing(left_out) if left_out[at][:1] not in ("+", "-")}
+        if self.warnings:
+            told.update(failure_lines.warning(left_out))
+        if self.tells is not None:
+            last = len(left_out) - 1
+            told.update(
+                at + 1 for at in self.tells.places(left_out) if at < last and left_out[at + 1].strip()
+            )
+        return sorted(told)
 
     def _marker(
-        self, match: re.Match[str], left_out: list[str], blocks: int, places: Mapping[str, object]
+        self, match: re.Match[str], n: int, counted: list[str], blocks: int, places: Mapping[str, object]
     ) -> str:
-        values: dict[str, object] = {**match.groupdict(), **places, "n": len(left_out), "blocks": blocks}
+        values: dict[str, object] = {**match.groupdict(), **places, "n": n, "blocks": blocks}
         for name, pattern in self.counts.items():
-            values[name] = len(pattern.places(left_out))
+            values[name] = len(pattern.places(counted))
         return written(self.say, values)
 
 

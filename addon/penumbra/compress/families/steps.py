@@ -191,4 +191,5 @@ def _(rule: BlockRule, pattern: MakePattern) -> Run:
         warnings=rule.warnings,
         places=places,
         counts={name: pattern(source) for name, source in rule.counts.items()},
+        tells=None if rule.tells is None else pattern(rule.tells),
     )
