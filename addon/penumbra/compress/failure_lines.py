@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penumbra.compress import stated_failures, time_budget
 from penumbra.compress.critical_lines import (
@@ -40,6 +40,7 @@ _BEHIND = 240
 """Bytes around a failure within a longer line."""
 _NOTE = 26
 """Bytes for how many more there are like a line."""
+_ELSEWHERE = ", files vary"
 _LINES = 400
 """Lines in a text of which each is told by itself, if there is room."""
 _SEARCHES = 1_000
@@ -54,6 +55,10 @@ _VARYING = re.compile(
 """Times, numbers and ids that stand by themselves."""
 _NUMBER = re.compile(rb"[0-9]+")
 _WORD_WITH_NUMBER = re.compile(rb"\w*[0-9]\w*")
+_CODED = re.compile(rb"\b(?:error|warning)[ \[]{1,2}[A-Z]{1,8}-?[0-9]{1,6}\b")
+"""A number that says what is wrong, and not where."""
+_PLACE = re.compile(rb"\s*([^\s:(]{1,200}\.\w{1,8})[:(][0-9]")
+"""The file that a line begins with."""
 _NUMBERED = re.compile(rb"(?m)^ {2,10}[0-9]{1,4}\) \S[^\n]*")
 """How some test runners name what failed, where they say that something is failing."""
 _VERDICT = re.compile(rb"(?m)^ *--- FAIL: ")
@@ -80,6 +85,14 @@ class Kind:
     above: bytes = b""
     """What the first of them stands below, which says what it is of; and the last of them."""
     last_above: bytes = b""
+    is_spread: bool = False
+    """Not all of them are of the same file."""
+
+    @property
+    def place(self) -> bytes:
+        """The file that the line is of, if it is said."""
+        found = _PLACE.match(self.line)
+        return self.above or (found[1] if found else b"")
 
 
 @dataclass(slots=True)
@@ -165,6 +178,7 @@ class FailureLines:
         if kind is not None:
             kind.count += 1
             kind.last, kind.last_above = line, above
+            kind.is_spread = kind.is_spread or Kind(how, line, b"", above=above).place != kind.place
             return
         if len(self.kinds) >= _KINDS:
             key = _KEYS[how]
@@ -202,9 +216,8 @@ def _left(kind: Kind, there: Kind | None, shown: bytes) -> Kind:
     """What of a kind is not shown."""
     stands = kind.line.strip()[:_SHOWN] in shown
     count = kind.count - (there.count if there is not None else stands)
-    if stands and kind.last:
-        return Kind(kind.severity, kind.last, kind.likeness, count, above=kind.last_above)
-    return Kind(kind.severity, kind.line, kind.likeness, count, above=kind.above)
+    line, above = (kind.last, kind.last_above) if stands and kind.last else (kind.line, kind.above)
+    return Kind(kind.severity, line, kind.likeness, count, above=above, is_spread=kind.is_spread)
 
 
 @dataclass(slots=True)
@@ -239,12 +252,14 @@ class Missing:
         for kind in self.levels[-1]:
             same = kind.likeness
             if len(same.translate(None, _DIGITS)) < len(same):
-                same = varying.sub(b"#", same)
+                codes = b" ".join(_CODED.findall(same))
+                same = varying.sub(b"#", same) + codes
             key = (kind.severity, same)
-            if key in merged:
-                merged[key].count += kind.count
+            if (first := merged.get(key)) is not None:
+                first.count += kind.count
+                first.is_spread = first.is_spread or kind.is_spread or kind.place != first.place
             else:
-                merged[key] = Kind(kind.severity, kind.line, kind.likeness, kind.count, above=kind.above)
+                merged[key] = replace(kind)
         self.levels.append(list(merged.values()))
 
     def written(self, room: int) -> str:
@@ -389,7 +404,8 @@ def _kind(line: bytes) -> bytes:
 
 def _needs(kind: Kind) -> int:
     above = len(kind.above) + 2 if kind.above else 0
-    return above + min(len(kind.line.rstrip()), _SHOWN + 40) + 1 + (_NOTE if kind.count > 1 else 0)
+    note = (_NOTE + len(_ELSEWHERE) * kind.is_spread) if kind.count > 1 else 0
+    return above + min(len(kind.line.rstrip()), _SHOWN + 40) + 1 + note
 
 
 def _fit(kinds: Sequence[Kind], room: int) -> bool:
@@ -409,7 +425,9 @@ def _noted(kind: Kind) -> str:
         noted = cut if size(cut) < len(line) else noted
     if kind.above:
         noted = f"{kind.above.decode('utf-8', 'surrogatepass')}: {noted.lstrip()}"
-    return f"{noted} [{kind.count - 1} more like it]" if kind.count > 1 else noted
+    if kind.count == 1:
+        return noted
+    return f"{noted} [{kind.count - 1} more like it{_ELSEWHERE if kind.is_spread else ''}]"
 
 
 def failing(lines: Sequence[str], critical: Iterable[int] | None = None) -> list[int]:

@@ -425,3 +425,17 @@ def test_a_line_with_half_a_character_is_one_line(line: str) -> None:
     assert [kind.line for kind in found.kinds.values()][-1] == b"ERROR: second"
     if len(line) < 100:
         assert next(iter(found.kinds.values())).line.decode("utf-8", "surrogatepass") == line
+
+
+@each("shape", ["{file}(9,{n}): error {code}: no ledger", "{file}:{n}:9: error {code}: no ledger"])
+def test_lines_of_several_files_and_codes_are_not_told_as_of_one(shape: str) -> None:
+    def told(files: int, codes: int) -> list[str]:
+        lines = [
+            shape.format(file=f"src/a{n % files}.ts", n=n, code=f"TS{2300 + n % codes}") for n in range(60)
+        ]
+        return FailureLines.of(encode("\n".join(lines))).without(b"", Severity.ERROR).written(260).split("\n")
+
+    assert [line[-18:] for line in told(1, 1)[1:]] == [" [59 more like it]"]
+    assert [line[-30:] for line in told(9, 1)[1:]] == [" [59 more like it, files vary]"]
+    assert [re.findall(r"TS\d+", line) for line in told(9, 2)[1:]] == [["TS2300"], ["TS2301"]]
+    assert all(line.endswith(" [29 more like it, files vary]") for line in told(9, 2)[1:])

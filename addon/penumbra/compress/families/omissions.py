@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from typing import cast
@@ -103,21 +103,10 @@ class Fold:
 
 
 def _whole_trees(lines: list[str], fitting: Mapping[int, re.Match[str]]) -> dict[int, re.Match[str]]:
-    """Those of the fitting lines below which no other line stands, indented deeper.
-
-    A line behind which the next one stands more than one level deeper has nothing below it: something was
-    printed in the middle of a tree, and what follows belongs to what stands above.
-    """
+    """Those of the fitting lines below which no other line stands, indented deeper."""
     whole: dict[int, re.Match[str]] = {}
     below: list[tuple[int, bool]] = []
-    indents = [len(line) - len(text) if (text := line.lstrip()) else -1 for line in lines]
-    level = min((indent for indent in indents if indent > 0), default=0)
-    following = -1
-    for position in range(len(lines) - 1, -1, -1):
-        indent = indents[position]
-        if indent < 0 or following > indent + level:
-            continue
-        following = indent
+    for position, indent in reversed(_tree(lines, fitting)):
         is_whole = position in fitting
         while below and below[-1][0] > indent:
             is_whole = below.pop()[1] and is_whole
@@ -125,6 +114,25 @@ def _whole_trees(lines: list[str], fitting: Mapping[int, re.Match[str]]) -> dict
         if is_whole:
             whole[position] = fitting[position]
     return {position: match for position, match in fitting.items() if position in whole}
+
+
+def _tree(lines: list[str], fitting: Container[int]) -> list[tuple[int, int]]:
+    """(position, indent) of the lines of a tree, in order: no blank ones, and none that was printed in the
+    middle of it. Such a line stands further left than those around it, which are a level apart at most."""
+    told = [(at, len(line) - len(text)) for at, line in enumerate(lines) if (text := line.lstrip())]
+    level = min((indent for _, indent in told if indent > 0), default=0)
+    tree: list[tuple[int, int]] = []
+    printed: list[tuple[int, int]] = []
+    for at, indent in told:
+        above = tree[-1][1] if tree else 0
+        if at not in fitting and indent < above:
+            printed.append((at, indent))
+            continue
+        if printed and not printed[-1][1] + level < indent <= above + level:
+            tree += printed
+        printed = []
+        tree.append((at, indent))
+    return tree + printed
 
 
 def _values(matched: Sequence[tuple[int, re.Match[str]]]) -> dict[str, object]:
