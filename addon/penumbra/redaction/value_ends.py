@@ -7,44 +7,51 @@ from __future__ import annotations
 
 import re
 
+from penumbra import rules
 from penumbra.redaction.program_names import is_program_name
-from penumbra.redaction.values import has_digit, has_letter, is_opaque, is_wordy, kinds
+from penumbra.redaction.values import has_digit, is_opaque, is_wordy, kinds
 
 QUOTE_ENTITY = re.compile(rb"&(?:#x27|#39|#34|quot|apos);")
 """A quote as a page writes it."""
 _FRAMED = re.compile(rb"<([^\s<>\"'`\\]{8,128})>")
-_SIGNS = re.compile(r"[!@#$%^&*+?~]")
-_LONGEST_PIECE = 128
+_NAMED = re.compile(rb"([a-z]{2,24}|[A-Z]{2,24}|[a-z]+_[a-z_]{1,24}|[A-Z]+_[A-Z_]{1,24})=")
+_ENDS = re.compile(
+    rb"[0-9]{4}-[0-9]{2}-[0-9]{2}\b|(?:"
+    + "|".join(rules.load("secrets/words/values.yaml")["behind_bars"].split()).encode()
+    + rb")(?:\||\Z)"
+)
+"""What no value goes on with behind a `|`: a date, the name of a command."""
+_LONGEST_LINE = 400
 
 
 def before_bar(data: bytes, start: int, end: int) -> int:
-    """Where the value ends that a `|` stands in: there, in shells and tables, but where what follows is as
-    random as a value is, so that it can be nothing else."""
+    """Where the value ends that a `|` stands in: there, if what follows is of a shell or a table. A password
+    may have one as well."""
     bar = data.find(b"|", start, end)
-    if bar < 0:
-        return end
+    if bar >= 0 and _is_in_row(data, start, bar):
+        return bar
     while bar >= 0:
-        following = data.find(b"|", bar + 1, end)
-        piece = data[bar + 1 : following if following >= 0 else end][:_LONGEST_PIECE].decode(
-            "utf-8", "replace"
-        )
-        if not _goes_on(piece, is_numbered=data[start:bar].isdigit()):
+        if bar + 1 == end or _is_other(data[bar + 1 : end]):
             return bar
-        bar = following
+        bar = data.find(b"|", bar + 1, end)
     return end
 
 
-def _goes_on(piece: str, *, is_numbered: bool) -> bool:
-    """`is_numbered`: a number stands in front, as in tokens with the id of their row: `17|Zk82hV…`."""
-    if len(piece) < 4 or "=" in piece.rstrip("="):
+def _is_other(behind: bytes) -> bool:
+    """Whether what stands behind a `|` is no part of the value in front: it may have a name of its own."""
+    named = _NAMED.match(behind)
+    if named is not None:
+        return is_wordy(named[1].decode("ascii"))
+    return _ENDS.match(behind) is not None
+
+
+def _is_in_row(data: bytes, at: int, bar: int) -> bool:
+    """Whether the line of that place is a row of a table, between bars."""
+    begin = data.rfind(b"\n", max(0, at - _LONGEST_LINE), at) + 1
+    if data[begin:at].lstrip(b" \t")[:1] != b"|":
         return False
-    if is_numbered:
-        return is_opaque(piece, 16)
-    if is_wordy(piece) or is_program_name(piece):
-        return False
-    return kinds(piece) == 3 or (
-        has_digit(piece) and has_letter(piece) and _SIGNS.search(piece.rstrip("&")) is not None
-    )
+    end = data.find(b"\n", bar, bar + _LONGEST_LINE)
+    return data[bar : end if end >= 0 else bar + _LONGEST_LINE].rstrip().endswith(b"|")
 
 
 def unframed(data: bytes, start: int, end: int) -> tuple[int, int]:

@@ -161,4 +161,5 @@ class Values(Strict, frozen=True):
     password_bases: str
     asking_words: str
     joining_words: str
+    behind_bars: str
     common_passwords: str

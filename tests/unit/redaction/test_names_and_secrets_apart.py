@@ -99,3 +99,34 @@ def test_signs_of_programs_in_addresses_and_commands(sign: str) -> None:
             f"curl -u bob:'{value}' https://example.com",
         ):
             assert value not in REDACTOR.redact(text).text, text
+
+
+BARE_SLOTS = ("DB_PASSWORD={v}\n", "db_password={v}\n", "password: {v}\n", "mysql --password={v}\n")
+
+
+@each("slot", BARE_SLOTS)
+def test_bar_parts_no_password(slot: str) -> None:
+    """A password with a bar in it goes whole, wherever the bar stands and however short what is in front is."""
+    letters = string.ascii_letters + string.digits
+    for seed in range(4 * SEEDS):
+        chance = random.Random(seed)
+        run = "".join(chance.choice(letters) for _ in range(14))
+        at = chance.randrange(1, 13)
+        value = f"{run[:at]}|{run[at:]}7"
+        assert run[at:] not in REDACTOR.redact(slot.format(v=value)).text, value
+    for value in ("correct|horsebattery9", "9|qwertyuiopasd7", "abc|Def9ghi", "pass|word12", "x9|y8|z7"):
+        assert value.split("|")[-1] not in REDACTOR.redact(slot.format(v=value)).text
+
+
+@each("behind", ("|tee", "|sudo tee x", "|base64 -d", "|user=bob", "| wc -c", "|jq .", "|"))
+def test_shell_behind_a_value_stays(behind: str) -> None:
+    for slot in BARE_SLOTS:
+        redacted = REDACTOR.redact(slot.format(v="Zk2mVt41qX" + behind)).text
+        assert behind in redacted
+        assert "Zk2mVt" not in redacted
+
+
+def test_cells_of_a_row_stay() -> None:
+    redacted = REDACTOR.redact("|host|db1|\n|db_password=Zk2mVt41qX|done yesterday|x|\n").text
+    assert "|done yesterday|x|" in redacted
+    assert "Zk2mVt" not in redacted

@@ -162,7 +162,7 @@ _SMART = (b"\xe2\x80\x9c", b"\xe2\x80\x98")
 _END_OF_LINE = re.compile(
     rb"[ \t]*(?:\r?\n|\Z|(?<=[ \t]);[ \t]|;(?:\r?\n|\\{1,31}[nr])|\\{1,31}[nr]"
     rb"|\x1b\[|\\{1,31}\"|\"(?:[}\]]|, ?\"|\Z)|#|//|</?[a-z]"
-    rb"|[ \t]{1,60}(?:\||\*|\xe2\x94[\x82\x83]|\xe2\x95\x91)[ \t]*(?:\r?\n|\Z))"
+    rb"|\|(?:\r?\n|\Z)|[ \t]{1,60}(?:\||\*|\xe2\x94[\x82\x83]|\xe2\x95\x91)[ \t]*(?:\r?\n|\Z))"
 )
 _NO_FRAGMENT = re.compile(rb"#[^\s\"'`<>\\\x1b\x00&#,;)=]{1,64}(?=&(?:amp;)?[A-Za-z][\w.-]{0,40}=)")
 """A fragment ends an address: where a parameter follows, it is still the value of the one before."""
