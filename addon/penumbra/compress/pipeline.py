@@ -152,8 +152,9 @@ class _Run:
 
     def open_json(self) -> None:
         """Take an output out of JSON that says nothing else. One for a screen is shortened within it."""
-        may_be_content = self.call.is_quoted and self.call.category == "read" and not self.call.shell
-        if _RANK[self.policy.mode] >= _RANK[Mode.STANDARD] and not may_be_content:
+        # Of a file, or from any other tool, such JSON may be what was asked for.
+        is_envelope = json_envelope.is_written_by(self.output.tool) and self.call.category != "read"
+        if _RANK[self.policy.mode] >= _RANK[Mode.STANDARD] and is_envelope:
             alone = json_envelope.alone(self.text)
             if alone is not None and not terminal.may_act(alone):
                 self.apply("envelope", Loss.NONE, lambda _: alone)
@@ -190,7 +191,8 @@ class _Run:
         if _RANK[self.policy.mode] >= _RANK[Mode.STANDARD] and (self.call.shell or not self.call.is_quoted):
             self.apply("envelope", Loss.NONE, partial(without_needless, is_quoted=self.call.is_quoted))
         elif self.call.category == "read" and _RANK[self.policy.mode] >= _RANK[Mode.STANDARD]:
-            self.apply("envelope", Loss.NONE, partial(file_alone, path=self.call.path))
+            tool, path, numbers = self.output.tool, self.call.path, self.call.numbers
+            self.apply("envelope", Loss.NONE, lambda text: file_alone(text, tool, path, numbers))
 
     def name_file(self) -> None:
         """Of what acknowledges an edit, say less of what its call has said: of short ones, too."""

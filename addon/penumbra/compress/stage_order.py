@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penumbra.compress.calls import log_files
+from penumbra.compress.calls.envelope import has_own_tags
 from penumbra.compress.calls.family_rules import prints
 from penumbra.compress.result import Loss, Mode
 from penumbra.compress.stage import Shape, Source, Stage
@@ -44,7 +45,8 @@ def _unless(*shapes: Shape) -> Callable[[Transform], Apply]:
 def _line_numbers(text: str, source: Source) -> str | None:
     """Every twentieth number where the model can ask for the original, all of them where it can't. They
     may be data: that they count lines, the call tells, or a sign that nothing else has."""
-    numbered = source.call.is_numbered and _begins_where_asked(text, source)
+    is_own = source.call.category == "read" and not source.call.shell and has_own_tags(text)
+    numbered = source.call.is_numbered and not is_own and _begins_where_asked(text, source)
     if not numbered and not (source.call.category == "other" and "→" in text):
         return None
     return line_numbers.thin(text) if source.policy.lossy else line_numbers.unpad(text)

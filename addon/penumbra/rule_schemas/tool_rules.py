@@ -77,6 +77,8 @@ class JsonEnvelope(Strict, frozen=True):
     """Members that hold what was called."""
     needless: Regex = ""
     """All of an envelope around one output, without that, if it tells nothing which anybody acts on."""
+    tools: tuple[str, ...] = ()
+    """The tools, exactly, of the agents that write it: what others give may be data of that form."""
     trim_examples: tuple[TrimExample, ...] = ()
     """The tests of `needless`."""
 
@@ -105,12 +107,27 @@ class LabelPair(Strict, frozen=True):
     closing: str = ""
 
 
+class FileEnvelope(Strict, frozen=True):
+    """What a tool writes around the numbered lines of a file."""
+
+    opening: str
+    """`{path}` in it: the path by which the file was asked for."""
+    closing: str
+    number: Regex
+    """How each line begins; the first group is its number."""
+    tools: tuple[str, ...]
+    """The tools, exactly, that do so."""
+
+
 class FileExample(Strict, frozen=True):
     """What a tool says of a file that was asked for by its path, and the file alone."""
 
     text: str
     path: str
     gives: str
+    tool: str = "read"
+    offset: int | None = None
+    """What it was asked to begin with."""
 
 
 class Envelopes(Strict, frozen=True):
@@ -128,8 +145,8 @@ class Envelopes(Strict, frozen=True):
     """Lines of heads and tails that go."""
     labels: tuple[LabelPair, ...] = ()
     """What parts the output from the envelope: it goes when nothing else is left of that."""
-    files: tuple[LabelPair, ...] = ()
-    """What stands around a file that was read, `{path}` for the path by which it was asked for."""
+    files: tuple[FileEnvelope, ...] = ()
+    """What stands around a file that was read."""
     file_examples: tuple[FileExample, ...] = ()
     success: Regex = ""
     """Which of the needless lines says that the command ended well: it stays where there is no output."""

@@ -30,7 +30,8 @@ def test_what_nobody_acts_on_goes(example: TrimExample) -> None:
 
 @each("example", tool_rules().envelopes.file_examples, ids=lambda example: repr(example.text)[:40])
 def test_what_stands_around_a_file_goes(example: FileExample) -> None:
-    made = shorten(ToolOutput(example.text, "Read", {"file_path": example.path}), Policy(), Redacted, str)
+    asked = {"filePath": example.path} | ({} if example.offset is None else {"offset": example.offset})
+    made = shorten(ToolOutput(example.text, example.tool, asked), Policy(), Redacted, str)
     assert made.text == example.gives
     assert made.original == example.text
     shell = ToolOutput(example.text, "Bash", {"command": f"cat {example.path}"})
@@ -39,12 +40,29 @@ def test_what_stands_around_a_file_goes(example: FileExample) -> None:
 
 @each("example", tool_rules().envelopes.json.trim_examples, ids=lambda example: repr(example.text)[:40])
 def test_json_that_says_nothing_else_goes(example: TrimExample) -> None:
-    for tool, arguments in (("apply_patch", {"input": ""}), ("shell", {"command": "cat a.py"})):
+    for tool, arguments in (("apply_patch", {"input": ""}), ("shell", {"command": "make all"})):
         made = shorten(ToolOutput(example.text, tool, arguments), Policy(), Redacted, str)
         assert made.text == example.gives
         assert made.original == example.text
-    read = shorten(ToolOutput(example.text, "Read", {"file_path": "a.json"}), Policy(), Redacted, str)
-    assert read.text == example.text
+    # It may be what was asked for: of a file, and from tools whose agents write no such envelope.
+    for tool, arguments in (
+        ("Read", {"file_path": "a.json"}),
+        ("shell", {"command": "cat a.json"}),
+        ("Bash", {"command": "make all"}),
+        ("mcp__db__get", {"id": "7"}),
+        ("", {}),
+    ):
+        assert (
+            shorten(ToolOutput(example.text, tool, arguments), Policy(), Redacted, str).text == example.text
+        )
+
+
+def test_a_file_keeps_tags_and_numbers_of_its_own() -> None:
+    rows = [f"{n}: item of the list, {n * 7919 % 1009}" for n in range(1, 60)]
+    for tool in ("read", "read_file", "Read"):
+        text = "\n".join(["<file>", *rows, "</file>"])
+        made = shorten(ToolOutput(text, tool, {"path": "list.xml"}), Policy(lossy=True), Redacted, str)
+        assert made.text == text
 
 
 def test_what_an_output_for_a_screen_says_stays_in_its_json() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 import re2
@@ -88,19 +89,48 @@ def without_needless(text: str, is_quoted: bool = False) -> str:
     return first + body + last if first or last or not is_empty else text
 
 
-def file_alone(text: str, path: str) -> str | None:
+def file_alone(text: str, tool: str, path: str, numbers: Collection[int]) -> str | None:
     """The lines of a file that was read by its path, without what stands around them; None if that is no
-    envelope: such tags may be the file's own, where its lines have no numbers."""
+    envelope: such tags may be the file's own, if not all lines have the numbers that this tool writes.
+    `numbers`: those of the call, of which one may be where the lines begin, counted from 0 or 1."""
     for around in tool_rules().envelopes.files:
         opening = around.opening.replace("{path}", path)
-        if text.startswith(opening) and text.endswith(around.closing):
+        if tool in around.tools and text.startswith(opening) and text.endswith(around.closing):
             inner = text[len(opening) : -len(around.closing)]
-            if _NUMBER.match(inner):
+            first = _first_of_counted(inner, re.compile(around.number))
+            if first is not None and {first, first - 1} & {0, *numbers}:
                 return inner
     return None
 
 
-_NUMBER = re.compile(r"[ \t]{0,8}[0-9]{1,7}(?:→|\t|: |\| )")
+def has_own_tags(text: str) -> bool:
+    """Whether a file, as it was read, stands between tags of its own: those that a tool would write, around
+    lines that are not numbered in its way."""
+    return any(
+        text.startswith(around.opening)
+        and text.endswith(around.closing)
+        and not re.compile(around.number).match(text, len(around.opening))
+        for around in tool_rules().envelopes.files
+    )
+
+
+def _first_of_counted(text: str, number: re.Pattern[str]) -> int | None:
+    """The number of the first line where they count up by one, line by line, to the end or to notes in
+    brackets; else None."""
+    first = following = None
+    lines = iter(text.split("\n"))
+    for line in lines:
+        match = number.match(line)
+        if match is None:
+            is_note = not line and all(not rest or (rest[0], rest[-1]) == ("(", ")") for rest in lines)
+            return first if is_note else None
+        if following is not None and int(match[1]) != following:
+            return None
+        first = int(match[1]) if first is None else first
+        following = int(match[1]) + 1
+    return first
+
+
 _HEAD_LINE = re.compile(r"[^\n]*\n|[^\n]+\Z")
 _TAIL_LINE = re.compile(r"\n?[^\n]+(?:\n\Z)?|\n")
 
