@@ -343,3 +343,35 @@ def test_a_block_tells_what_stands_behind_some_of_its_lines() -> None:
     text = "".join(f"err | {n}\nretry {n}\nmore\n\nout | {n}\nsaid {n}\n" for n in range(3)) + "end"
     told = "err | 0\nretry 0 [2 more like it]\n"
     assert run(PRINTED | {"tells": r"err \|"}, text) == f"[14 in 6, 3 err]\n{told}end"
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "out | a",
+                "err | b",
+                "",
+                "x",
+                "retry 1",
+                "error: no 1",
+                "error: no 2",
+                "    at f (a.js:1:2)",
+                "end",
+            ]
+        ),
+        max_size=40,
+    ),
+    st.booleans(),
+)
+@settings(max_examples=examples(300), deadline=None)
+def test_every_line_of_a_block_stands_or_is_counted_once(lines: list[str], is_scattered: bool) -> None:
+    rule = PRINTED | {"say": "[{n}]", "scattered": is_scattered, "tells": "err", "min": 1}
+    after = run(rule, "\n".join(lines)).split("\n") if lines else []
+    marker = re.compile(r"\[([0-9]+)\]$")
+    counted = sum(int(found[1]) for line in after if (found := marker.match(line)))
+    likes = sum(int(found[1]) for line in after if (found := re.search(r" \[([0-9]+) more like it\]$", line)))
+    stands = [re.sub(r" \[[0-9]+ more like it\]$", "", line) for line in after if not marker.match(line)]
+    assert len(stands) + counted + likes == len(lines)
+    rest = iter(lines)
+    assert all(line in rest for line in stands)

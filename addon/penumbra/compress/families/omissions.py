@@ -279,7 +279,8 @@ class Block:
             told.update(
                 at + 1 for at in self.tells.places(left_out) if at < last and left_out[at + 1].strip()
             )
-        return sorted(told)
+        # What a block begins with names it: it stands in front of what is told of the block.
+        return sorted(at for at in told if self.start.match(left_out[at]) is None)
 
     def _marker(
         self, match: re.Match[str], n: int, counted: list[str], blocks: int, places: Mapping[str, object]
