@@ -254,6 +254,20 @@ def test_no_pattern_is_written_for_lines_that_stay() -> None:
     assert short.split("\n")[-30:] == failed
 
 
+@pytest.mark.parametrize(
+    "marker", ["[the line above {} more times]", "[the 3 lines above {} more times]", "[{} lines of layers]"]
+)
+def test_what_counts_other_lines_is_no_pattern(marker: str) -> None:
+    lines = [
+        line for n, line in enumerate(log_lines(60).split("\n")) for line in (line, marker.format(n + 2))
+    ]
+    lines += log_lines(60).split("\n")
+    short = logs.factor("\n".join(lines))
+    assert short is not None
+    assert [line for line in short.split("\n") if line[0] == "["][2:] == lines[1:120:2]
+    assert logs.restore(short) == "\n".join(lines)
+
+
 def test_noise_of_a_log_keeps_errors_whole() -> None:
     digest = "0123456789abcdef" * 3
     text = (
