@@ -13,7 +13,7 @@ import re
 from penumbra import rules
 from penumbra.redaction.linear import Linear
 from penumbra.redaction.names import Strength
-from penumbra.redaction.program_names import is_program_name, is_program_word
+from penumbra.redaction.program_names import is_program_name, is_program_word, is_type_name
 from penumbra.redaction.values import (
     Style,
     ends_as_word,
@@ -29,6 +29,7 @@ from penumbra.redaction.values import (
     is_placeholder,
     is_reference,
     is_slug,
+    is_standard,
     is_uuid,
     is_wordy,
     is_written,
@@ -118,17 +119,18 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
         return False
     if strength is Strength.PASSWORD and style not in (Style.CODE, Style.APART) and is_favourite(value):
         return True
-    if is_placeholder(value) or is_reference(value, quoted=style is Style.QUOTED):
+    if is_placeholder(value) or is_reference(value, quoted=style in (Style.QUOTED, Style.GIVEN)):
         return False
     if style in _OF_CODE and is_code(value):
         return False
     if " " in value or "\t" in value:
         return strength is Strength.PASSWORD and style is Style.QUOTED and _is_mixed_phrase(value)
-    if is_address(value):
+    if is_address(value) or (not _is_password_slot(strength, style) and is_standard(value)):
         return False
-    # Between quotes, and in front of a sign of equality, a secret may be any words.
-    if style not in (Style.ENV, Style.QUOTED) and is_program_name(value):
+    if _is_called_so(value, strength, style):
         return False
+    if style is Style.GIVEN:
+        style = Style.QUOTED
     if style is Style.LISTED:
         if not has_digit(value) and not (_is_hyphened(value) and value.count("-") > 1):
             return False
@@ -153,6 +155,21 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
     if strength is Strength.HINT:
         return style in (Style.QUOTED, Style.ENV) and _is_nothing_else(value)
     return style not in (Style.CODE, Style.APART, Style.PROSE) and _is_certain(value)
+
+
+def _is_password_slot(strength: Strength, style: Style) -> bool:
+    """Whether a password stands there, whatever it looks like: all of a line, or what is between quotes."""
+    return strength is Strength.PASSWORD and style in (Style.QUOTED, Style.ENV, Style.CONFIG)
+
+
+def _is_called_so(value: str, strength: Strength, style: Style) -> bool:
+    """Whether a program's name stands there and no secret. People choose such words for a password, and
+    between quotes and in front of a sign of equality a secret may be any words."""
+    if style in (Style.QUOTED, Style.GIVEN):
+        return False
+    if _is_password_slot(strength, style) or (strength is Strength.PASSWORD and style is Style.PROSE):
+        return is_type_name(value)
+    return style is not Style.ENV and is_program_name(value)
 
 
 def is_favourite(value: str) -> bool:

@@ -12,6 +12,11 @@ from penumbra import rules
 from penumbra.short_texts import remembered
 
 _WORDS = frozenset(rules.load("secrets/words/values.yaml")["program_words"].split())
+_OF_TYPES = frozenset(rules.load("secrets/words/values.yaml")["type_words"].split())
+_ENCODING = re.compile(r"k?(?:base|utf|sha|md|aes|rsa|x|pkcs|ed)[0-9]{1,5}[A-Z]", re.IGNORECASE)
+_OF_C = re.compile(r"[a-z]{2,16}(?:_[a-z]{2,16}){0,3}_[rst](?:_v[0-9])?$")
+"""`size_t`, `getpwnam_r`: a type, or a function that may run several times at once."""
+_FIGURE = re.compile(r"[0-9]")
 _IDENTIFIER = re.compile(r"[&*$]{0,2}[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)*(?:\[\])?$")
 _SCREAMED = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$")
 _JOINT = re.compile(r"[_.:>-]+")
@@ -33,6 +38,7 @@ _PLAIN = re.compile(r"(?:[a-z]{1,12}|[A-Z]{1,14})[0-9]{0,4}$|[0-9]{1,4}$")
 """A word in one case as programs write it: short, its figures behind it."""
 _LONGEST_PART = 12
 _ALGORITHM = re.compile(r"(?:ed|x|secp|curve|p)[0-9]{2,5}[a-z]?[0-9]?$", re.IGNORECASE)
+_OF_MACRO = re.compile(r"[A-Z][A-Z0-9]{1,20}_[A-Z0-9_]{1,40},[0-9]{1,6}U?L$")
 _INDEXED = re.compile(r"[A-Za-z_]\w*,[0-9]{1,6}[uUlL]{0,3}$")
 """A member of a list that a macro begins: `OBJ_X509,35L`."""
 
@@ -43,7 +49,11 @@ def is_program_name(value: str) -> bool:
 
     One word alone is none, it may be anything; but one of programs' own with a figure is: `oauth2`.
     """
-    value = value.rstrip("!?;")
+    value = value.rstrip(";")
+    if value[-1:] in ("!", "?"):
+        if _FIGURE.search(value):
+            return False  # Behind figures, such a sign is of a password.
+        value = value.rstrip("!?")
     if len(value) > _LONGEST:
         return False
     if _INDEXED.match(value) and "_" in value:
@@ -69,6 +79,18 @@ def is_program_name(value: str) -> bool:
         return False
     known = sum(len(word) for word in words if len(word) >= _LEAST_WORD and is_program_word(word))
     return known >= _SHARE * sum(map(len, words))
+
+
+def is_type_name(value: str) -> bool:
+    """Whether it can be nothing but the name of a type or of a function, where a password may stand as well:
+    long words of programs, the last of which types are called by, or what C ends its names with."""
+    if _OF_C.match(value) or _OF_MACRO.match(value):
+        return True
+    humps = [hump.lower() for part in _JOINT.split(value) for hump in _HUMP.findall(part)]
+    words = [hump for hump in humps if hump.isalpha()]
+    if not words or words[-1] not in _OF_TYPES or not is_program_name(value):
+        return False
+    return len(words) > 2 or _ENCODING.match(value) is not None
 
 
 def _is_word(part: str) -> bool:

@@ -31,6 +31,8 @@ class Style(Enum):
     """Name and value are only neighbours: a table cell, an argument, two words."""
     SPACED = "spaced"
     """The same, with the value between quotes."""
+    GIVEN = "given"
+    """Between quotes, behind its name between quotes as the next argument."""
     LISTED = "listed"
     """Between quotes, behind its name in a list that goes on."""
 
@@ -76,7 +78,11 @@ _OBJECT = re.compile(r"[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)+@[0-9a-f]{1,8}$")
 _IDENTIFIER = re.compile(
     r"[&*!-]?[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.|!\.)[A-Za-z_$][\w$]*)*(?:\?|(?<!\d)!)?$"
 )
-_HASH = re.compile(r"(?:sha\d{1,3}|md5|blake\w{1,4}|h1)[-:=]")
+_HASH = re.compile(
+    r"(?:sha\d{1,3}|md5|blake\w{1,4}|h1)[-:=]|(?:s?cram|hmac|digest|pbkdf2|r?dsa|ecdsa)[-_](?:sha|md)-?\d{1,3}$"
+    r"|(?:S?CRAM|HMAC|DIGEST|PBKDF2|R?DSA|ECDSA)[-_](?:SHA|MD)-?\d{1,3}$"
+)
+"""A hash with its algorithm in front, or the algorithm alone by its whole name."""
 _EXAMPLE = re.compile(r"example(?:key|token|secret|password|id|=)?=?$")
 _LEFT_FOR = re.compile(r"[_-]here[\W_]*$")
 """`key-here`: where something is to be put. Words may stand behind a `here` of a person's own."""
@@ -102,9 +108,11 @@ _AT_HOST = re.compile(
 _STANDARD = re.compile(
     r"(?:[A-Za-z_]{2,8}\.)?(?:RFC|ISO|IEC|IEEE|CVE|CWE|CAPEC|FIPS|ECMA|PEP|ANSI|UTF|CP)[-_]?\d[\d.:-]*[a-z]?$"
     r"|(?:[A-Za-z]{2,10}[-_])?(?:sha|SHA|md|MD|hmac|HMAC)[-_]?\d{1,3}(?:[-_][A-Za-z]{2,8})?$"
+    r"|localhost:\d{1,5}$|[A-Z]\d+(?:\.\d+)+(?:[-+.][\w.+-]+)?$"
 )
-"""What standards, and what they define, are called: `RFC4519`, `sk_SK.ISO8859-2`, `scram-sha-256`."""
-_PORT = re.compile(r"\d{1,5}/(?:tcp|udp|sctp)$|localhost:\d{1,5}$")
+"""What standards, and what they define, are called: `RFC4519`, `sk_SK.ISO8859-2`, `scram-sha-256`,
+`T1098.001`; and where a server is while somebody tries it out. A person may choose such a thing."""
+_PORT = re.compile(r"\d{1,5}/(?:tcp|udp|sctp)$")
 _MEMBER = re.compile(
     r"[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*\.(?:pass(?:word|wd|phrase)?|pwd|secret|token|credentials?|(?:api|private|secret)_?key)$",
     re.IGNORECASE,
@@ -131,7 +139,7 @@ _HEX = re.compile(r"(?:0x)?[0-9a-fA-F]+$")
 _LETTERS = re.compile(r"[A-Za-z]+$")
 _HUMPS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _CONSONANTS = re.compile(r"[bcdfghjklmnpqrstvwxz]{5,}", re.IGNORECASE)
-_VERSION = re.compile(r"(?:[A-Z]|[v^~<>=]*)\d+(?:\.\d+)+(?:[-+.][\w.+-]+)?(?:/go\.mod)?$")
+_VERSION = re.compile(r"[v^~<>=]*\d+(?:\.\d+)+(?:[-+.][\w.+-]+)?(?:/go\.mod)?$")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]|$)|\d\d:\d\d(?::\d\d)?$")
 _NUMBER = re.compile(r"[-+]?\d[\d_,.]*(?:e[-+]?\d+)?[a-zA-Z]{0,2}$")
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2}")
@@ -186,14 +194,19 @@ def is_reference(value: str, *, quoted: bool = False) -> bool:
         match = _CALL.match(value)
     if match is None and not quoted and _POINTER.match(value):
         return len(value) < 10 or not is_opaque(value[1:])
-    if match or _SCOPED.match(value) or _TEMPLATE.search(value) or _CHARACTERS.search(value):
-        return True
-    return not quoted and _MEMBER.match(value) is not None
+    return bool(match or _SCOPED.match(value) or _TEMPLATE.search(value) or _CHARACTERS.search(value))
 
 
 def is_code(value: str) -> bool:
     """Whether signs of programs stand between its words. Random values have the same signs between theirs."""
+    if is_member(value):
+        return True
     return _WRITTEN_CODE.search(value) is not None and not (has_digit(value) and is_opaque(value, 12))
+
+
+def is_member(value: str) -> bool:
+    """Whether it is a member of something, called as what it holds."""
+    return _MEMBER.match(value) is not None
 
 
 def is_crossed(value: str) -> bool:
@@ -214,7 +227,7 @@ def is_placeholder(value: str) -> bool:
         or (low[:1] in "<[{(" and low[-1:] in ">]})")
     ):
         return True
-    if (len(set(low)) <= 2 and not low.isalpha()) or _COUNTED_LIST.match(low):
+    if len(set(low)) <= 2 and not low.isalpha():
         return True
     return len(set(low)) <= 1 or bool(_PARTS.find_matches_as_indexes(low))
 
@@ -250,9 +263,14 @@ def is_address(value: str) -> bool:
         return not _BASE64_KEY.match(value)
     if _OBJECT.match(value) or _SITE.match(value) or _ACCESS_SCOPE.match(value) or _SHORT_HEX.match(value):
         return True
-    if _STANDARD.match(value) or _PORT.match(value):
+    if _PORT.match(value):
         return True
     return bool(_HASH.match(value) or _VERSION.match(value) or _DATE.match(value))
+
+
+def is_standard(value: str) -> bool:
+    """A standard, an algorithm, a version with a letter in front, a port of this machine, numbered things."""
+    return _STANDARD.match(value) is not None or _COUNTED_LIST.match(value) is not None
 
 
 def is_plain_url(value: str) -> bool:

@@ -161,5 +161,6 @@ class Values(Strict, frozen=True):
     password_bases: str
     asking_words: str
     joining_words: str
+    type_words: str
     behind_bars: str
     common_passwords: str

@@ -130,3 +130,46 @@ def test_cells_of_a_row_stay() -> None:
     redacted = REDACTOR.redact("|host|db1|\n|db_password=Zk2mVt41qX|done yesterday|x|\n").text
     assert "|done yesterday|x|" in redacted
     assert "Zk2mVt" not in redacted
+
+
+PASSWORD_SLOTS = (
+    "DB_PASSWORD={v}\n",
+    "db_password={v}\n",
+    "password: {v}\n",
+    "pwd={v}\n",
+    "pwd = '{v}'\n",
+    '{{"password": "{v}"}}\n',
+    "mysql --password={v}\n",
+)
+PEOPLE_SAY = (
+    *("Server", "Admin", "User", "Access", "Cloud", "Docker", "Master", "Mail", "Login", "Team", "Portal"),
+    *("Backup", "Home", "Office", "Root", "Client", "Letter", "Account", "Network", "Database", "Gateway"),
+)
+
+
+@each("end", ("1", "7", "64", "256", "3!", "1?", "12"))
+def test_words_of_programs_are_passwords_too(end: str) -> None:
+    """Where only a password can stand, what people make of words that programs have, too, is one."""
+    for seed in range(SEEDS // 4):
+        chance = random.Random(f"{end} {seed}")
+        value = "".join(chance.sample(PEOPLE_SAY, 2)) + end
+        for slot in PASSWORD_SLOTS:
+            assert value not in REDACTOR.redact(slot.format(v=value)).text, (slot, value)
+
+
+@each("value", ("Letter2Client", "RFC1234", "V1.2.3", "localhost:8080", "server5", "docker1", "my-SHA512"))
+def test_what_names_something_else_is_a_password_where_one_stands(value: str) -> None:
+    for slot in PASSWORD_SLOTS:
+        assert value not in REDACTOR.redact(slot.format(v=value)).text, slot
+
+
+def test_joined_words_are_passwords_where_a_name_is_assigned_them() -> None:
+    for value in ("admin_user_1", "prod_db_v1", "test_user_x", "hello_world_v1"):
+        for slot in ("DB_PASSWORD={v}\n", "db_password={v}\n", "pwd={v}\n"):
+            assert value not in REDACTOR.redact(slot.format(v=value)).text, (slot, value)
+
+
+@each("value", ("ServerUser1", "ClientToken2", "create_user_v2"))
+def test_words_of_programs_are_names_in_code(value: str) -> None:
+    for text in (f"login(user, password={value}(x))\n", f"pwd={value}.of(user)\n", f"f(token={value}, 1)\n"):
+        assert REDACTOR.redact(text).text == text

@@ -111,6 +111,7 @@ _LONGEST_SLOGAN = 80
 _USER_REACH = 160
 """Bytes in front of a password in which its user may stand."""
 _NAMED_AGAIN = re.compile(rb"[(\[{]{0,4}([A-Za-z_][\w.-]{1,40})[=:]")
+_BETWEEN_QUOTES = (Style.QUOTED, Style.GIVEN)
 _USER_OF_LOGIN = re.compile(rb"([a-z][a-z0-9_]{2,31})[:/]")
 _LEAST_PASSWORD = 6
 _OPTION = re.compile(r"[a-z_]+:|--?[a-z]|.*passw", re.IGNORECASE)
@@ -360,7 +361,7 @@ def _is_content_key(data: bytes, start: int, end: int, value: Value) -> bool:
 
 
 def _judged(data: bytes, value: Value, name: Name, strength: Strength, rests: _Rests) -> Span | None:
-    if strength is Strength.NONE or (value.style is not Style.QUOTED and _is_named_again(data, value)):
+    if strength is Strength.NONE or (value.style not in _BETWEEN_QUOTES and _is_named_again(data, value)):
         return None
     text = data[value.start : value.end].decode("utf-8", "replace")
     if not is_secret(text[:256], strength, value.style):

@@ -26,7 +26,7 @@ from penumbra.redaction.finders.value_reading import (
 from penumbra.redaction.late import late
 from penumbra.redaction.program_names import is_program_name
 from penumbra.redaction.value_ends import QUOTE_ENTITY
-from penumbra.redaction.values import Style, is_crossed
+from penumbra.redaction.values import Style, is_crossed, is_member
 
 _BREAK = (
     rb"(?>(?:\n|\\{1,31}n)(?:" + fronts.SAYING + rb"|[\w./-]{1,80}:[0-9]{1,7}[:-])"
@@ -341,13 +341,19 @@ def _tight(data: bytes, begin: int, end: int, at: int) -> Value | None:
         return read(data, at, b"", Style.ENV)
     at += data[at : at + 1] == b"("
     value = read(data, at, b"", Style.ENV, RUN_LIST)
-    if value and is_program_name(data[value.start : value.end].decode("utf-8", "replace")):
+    if value and not _ends_line(data, begin, value.end) and _is_called(data[value.start : value.end]):
         return value._replace(style=Style.CODE)
     if value and data[value.end : value.end + 1] == b"," and (printed := _in_braces(data, begin, value)):
         return printed
     if value and data[value.end : value.end + 1] in (b")", b",", b":"):
         return read(data, at, b"", Style.CODE, RUN_CODE)
     return value
+
+
+def _is_called(value: bytes) -> bool:
+    """Whether something of a program is called so, where something of a program may stand."""
+    text = value.decode("utf-8", "replace")
+    return is_program_name(text) or is_member(text)
 
 
 def _in_braces(data: bytes, begin: int, value: Value) -> Value | None:
@@ -385,7 +391,7 @@ def _argument(data: bytes, begin: int, end: int) -> Value | None:
         return _no_name(data, read(data, match.end(), match[1], Style.QUOTED))
     if match := _ARGUMENT.match(data, end):
         # Between backticks, a list tells of things in a program.
-        style = Style.APART if match[1] == b"`" else Style.QUOTED
+        style = Style.APART if match[1] == b"`" else Style.GIVEN
         value = _no_name(data, read(data, match.end(), match[1], style))
         return value and value._replace(style=Style.LISTED) if _is_listed(data, begin, value) else value
     match = _CSV.match(data, end)

@@ -27,6 +27,7 @@ from penumbra.redaction.value_ends import before_bar, between_entities, unframed
 from penumbra.redaction.values import (
     Style,
     entropy,
+    is_member,
     is_opaque,
     is_placeholder,
     is_reference,
@@ -468,7 +469,11 @@ def _is_sure(text: str) -> bool:
 
 def _is_given(text: str) -> bool:
     text = text[:_LOOK]
-    return is_favourite(text) or not (is_placeholder(text) or is_reference(text))
+    if is_favourite(text):
+        return True
+    # `parsedURL.password`: what people choose begins with a capital, or has none.
+    member = is_member(text) and text[0].islower() and not text.islower()
+    return not (member or is_placeholder(text) or is_reference(text))
 
 
 def _is_basic(text: str) -> bool:
