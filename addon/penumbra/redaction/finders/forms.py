@@ -238,7 +238,9 @@ def _assigned(data: bytes, begin: int, end: int) -> Value | None:
         return None  # A part of a longer name, "arn:aws:x:secret:name", or the user of an address.
     if operator in (b"|", b"\xe2\x94\x82", b"\xe2\x94\x83"):
         piped = operator == b"|" and data[begin : begin + 1] == b"$"
-        return read(data, match.end(), b"", Style.CONFIG) if gap and after and not piped else None
+        value = read(data, match.end(), b"", Style.CONFIG) if gap and after and not piped else None
+        # In a row, the next cell may say what was done with a password.
+        return None if value and _is_called(data[value.start : value.end]) else value
     if data[match.end() : match.end() + 3] in _SMART:
         return read(data, match.end() + 3, b"", Style.QUOTED)
     if operator == b"<<<":
