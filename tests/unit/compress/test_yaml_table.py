@@ -104,6 +104,18 @@ def test_nothing_is_lost(rows: list[dict[str, str]]) -> None:
         assert read_back(table) == yaml.safe_load(text)
 
 
+def test_rows_that_are_told_in_part_have_their_head() -> None:
+    rows = "".join(f"- id: {n}\n  state: s{n % 3}\n  total: {n * 7919 % 100_003}\n" for n in range(500))
+    steps = "\n".join(f"log line {n * 104_729 % 1_000_003} of the run" for n in range(120))
+    text = f"{steps}\nitems:\n{rows}tail: end\n"
+    output = ToolOutput(text, "Bash", {"command": "./run"})
+    done = shorten(output, Policy(lossy=True), Redacted, lambda _: "shadow_1")
+    lines = done.text.split("\n")
+    assert "excerpt" in done.stages
+    first = next(n for n, line in enumerate(lines) if "\t" in line)
+    assert "[list of 500 mappings; keys id, state, total]" in lines[:first]
+
+
 def test_in_the_pipeline_for_commands_but_not_for_files() -> None:
     names = ["cart", "price", "stock-sync", "mailer", "search", "old-orders", "tax", "report"]
     listed = "".join(

@@ -313,7 +313,9 @@ class _Parts:
     @cached_property
     def _headings(self) -> Mapping[int, int]:
         text = self._text
-        return self._said_once or search_hits.headings(text) or titles.above(text) | titles.files_above(text)
+        headings = self._said_once or search_hits.headings(text)
+        headings = headings or titles.above(text) | titles.files_above(text)
+        return {**headings, **titles.tables_above(text)}
 
     @cached_property
     def _said_once(self) -> Mapping[int, int]:

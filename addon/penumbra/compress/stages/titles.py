@@ -28,6 +28,8 @@ _BEGINS = 240
 _FILE = re.compile(r"(?:[A-Za-z]:)?[^\s:]{0,400}[./\\][^\s:]{0,400}:?")
 _NEXT = re.compile(r" in each of the next ([0-9]{1,7}) lines?\]$")
 """What says columns once."""
+_TABLE = re.compile(r" *\[list of ([0-9]{1,7}) mappings; ")
+"""The head of a table: what it has in common, and the names of its columns."""
 _IN_FILE = re.compile(r"[ \t]{1,8}(?:\(?[0-9]{1,7}[:,][0-9]{1,7}\)?|[0-9]{1,7}:)(?:[:\s]|$)")
 """What begins with its line in a file that a line above names."""
 
@@ -69,6 +71,19 @@ def files_above(text: str) -> dict[int, int]:
         elif file >= 0:
             files[number] = file
     return files
+
+
+def tables_above(text: str) -> dict[int, int]:
+    """By number of a row of a table, that of the table's head."""
+    if "[list of " not in text:
+        return {}
+    lines = text.split("\n")
+    above: dict[int, int] = {}
+    for number, line in enumerate(lines):
+        if found := _TABLE.match(line):
+            behind = min(number + 1 + int(found[1]), len(lines))
+            above.update(dict.fromkeys(range(number + 1, behind), number))
+    return above
 
 
 def said_once_above(text: str) -> dict[int, int]:
