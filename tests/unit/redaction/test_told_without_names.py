@@ -74,3 +74,9 @@ def test_what_jenkins_keeps() -> None:
         _only_the_value_goes(form.format(v=kept), kept)
     for text in ("<password>{password}</password>", "import hudson.util.Secret;", "<hudson.util.Secret/>"):
         assert REDACTOR.redact(text).text == text
+
+
+def test_one_line_of_two_texts_is_no_list_of_users() -> None:
+    for line in ('"x1" "y2!abc"', '"Build42" "Release7Final"', '"alice" "Harbor77!sun"'):
+        for text in (f"{line}\n", f'echo {line}\n"a" "b"\n', f"before\n{line}\nafter\n"):
+            assert REDACTOR.redact(text).text == text

@@ -63,8 +63,8 @@ _LONGEST_BEGINNING = 128
 """Bytes in front of a place in which its line begins."""
 _CHAP_SERVERS = re.compile(rb"[\w.@\\\"*-]{1,70}[ \t]{1,12}(?:pptpd|l2tpd|pppoe|xl2tpd|\*)[ \t]")
 _ROLES = (b"monitorrole", b"controlrole")
-_SIGNS = re.compile(r"[!@#$%^&*+_?~-]")
-_BITS_OF_MD5 = re.compile(r"[0-9a-f]{32}$")
+_USER = re.compile(rb"\"[a-z][a-z0-9_.@-]*\\{0,31}\" ")
+_DIGEST = re.compile(rb"(?:[0-9a-f]{32}$|SCRAM-SHA-256\$)")
 
 
 def _lists(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
@@ -114,24 +114,31 @@ def _lone(data: bytes, low: bytes, place: int) -> Iterator[Span]:
         yield from _found(data, _ROLE.match(data, place), Style.PROSE)
     elif quoted:
         line = _PAIR.match(data, start)
-        if line is not None and _is_distinct(line[1]):
+        if line is not None and _is_user_line(line) and _is_among_others(data, start, line.end()):
             yield from _found(data, line, Style.ENV)
     elif _CHAP_SERVERS.match(data, start):
         yield from _found(data, _CHAP.match(data, start), Style.PROSE)
 
 
-def _is_distinct(value: bytes) -> bool:
-    """Whether it can be no name of a thing: of all kinds of characters, or a digest."""
-    text = value.decode("utf-8", "replace")
-    return (
-        _BITS_OF_MD5.match(text) is not None
-        or (kinds(text) == 3 and len(text) >= 8)
-        or (
-            kinds(text) > 1
-            and _SIGNS.search(text[1:-1]) is not None
-            and is_secret(text, Strength.PASSWORD, Style.PROSE)
-        )
-    )
+def _is_user_line(line: re.Match[bytes]) -> bool:
+    """Whether a user stands in front, and behind it what is no name of a thing: a digest, or what has
+    capitals, small letters and figures."""
+    value = line[1].decode("utf-8", "replace")
+    distinct = _DIGEST.match(line[1]) is not None or (kinds(value) == 3 and len(value) >= 8)
+    return distinct and _USER.search(line[0]) is not None
+
+
+def _is_among_others(data: bytes, start: int, end: int) -> bool:
+    """Whether the line behind that one, or else in front of it, is of a user as well: one line of two texts
+    may be anything."""
+    step = _STEP.match(data, end)
+    behind = _PAIR.match(data, step.end()) if step else None
+    if behind is not None:
+        return _is_user_line(behind)
+    low = max(0, start - _LONGEST_BEGINNING - 2)
+    begins = [low, *(step.end() for step in _STEP.finditer(data, low, start))]
+    before = _PAIR.match(data, begins[-2]) if len(begins) > 1 else None
+    return before is not None and _is_user_line(before)
 
 
 def _found(data: bytes, line: re.Match[bytes] | None, style: Style) -> Iterator[Span]:
