@@ -152,9 +152,8 @@ def excerpt(text: str, source: Source) -> str | None:
 
 
 def is_needed(text: str, source: Source) -> bool:
-    """Whether this text, which a result was made into, would only be told in part."""
-    kind, limit = _bounds(text, source)
-    return exceeds(text, limit) and _is_worth_it(text, kind, limit, source.policy)
+    """Whether this text, which a result was made into, is over its limit."""
+    return exceeds(text, _bounds(text, source)[1])
 
 
 def _bounds(text: str, source: Source) -> tuple[Kind, int]:
