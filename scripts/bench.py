@@ -77,7 +77,7 @@ class Provider(asyncio.Protocol):
     """One connection."""
 
     def __init__(self) -> None:
-        self._missing = 0
+        self._missing = self._length = 0
         self._head = b""
         self._tail = b""
 
@@ -102,8 +102,10 @@ class Provider(asyncio.Protocol):
             head, end, rest = self._head.partition(b"\r\n\r\n")
             if not end:
                 return
-            length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+            fields = head.lower().split(b"\r\n")
+            length = next((line for line in fields if line.startswith(b"content-length:")), b":0")
             self._missing, self._head, data = int(length.partition(b":")[2]), b"", rest
+            self._length = self._missing
         self._missing -= len(data)
         self._tail = (self._tail + data)[-len(STREAM_MARK) :]
         if self._missing:
@@ -111,8 +113,11 @@ class Provider(asyncio.Protocol):
         if self._tail == STREAM_MARK:
             self._streaming = asyncio.ensure_future(self.stream())
         else:
-            head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
-            self._transport.write(head % len(ANSWER) + ANSWER)
+            head = (
+                b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+                b"request-id: %d bytes\r\ncontent-length: %d\r\n\r\n"
+            )
+            self._transport.write(head % (self._length, len(ANSWER)) + ANSWER)
 
 
 @dataclass(frozen=True)
@@ -144,12 +149,20 @@ def provide(folder: Path, told: Connection) -> None:
 # The ways to the provider.
 
 
+def processor(process: int) -> float:
+    """Milliseconds of processor time that a process has taken so far; 0 where that can't be asked."""
+    # As clock_getcpuclockid(3) makes it.
+    return time.clock_gettime((~process << 3) | 2) * 1000 if sys.platform.startswith("linux") else 0.0
+
+
 class Way:
     """A kept-alive connection to the provider, by a proxy or not."""
 
     def __init__(self, name: str, port: int, context: ssl.SSLContext | None, proxy: Mitmdump | None) -> None:
         self.name = name
         self.proxy = proxy
+        self.received = 0
+        """Bytes of the last request, as the provider got it."""
         if context is None:
             self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
         else:
@@ -162,18 +175,15 @@ class Way:
         self._connection.request("POST", "/v1/messages", body, headers)
         answer = self._connection.getresponse()
         content = answer.read()
+        self.received = int((answer.getheader("request-id") or "0").split()[0])
         milliseconds = (time.perf_counter() - begun) * 1000
         if answer.status != 200:
             raise SystemExit(f"{self.name}: {answer.status} {content[:300]!r}")
         return milliseconds
 
     def processor(self) -> float:
-        """Milliseconds of processor time that its proxy has taken so far; 0 where that can't be asked."""
-        process = self.proxy.process if self.proxy is not None else None
-        if process is None or not sys.platform.startswith("linux"):
-            return 0.0
-        # As clock_getcpuclockid(3) makes it.
-        return time.clock_gettime((~process.pid << 3) | 2) * 1000
+        """Milliseconds of processor time that its proxy has taken so far."""
+        return processor(self.proxy.process.pid) if self.proxy and self.proxy.process else 0.0
 
     def listen(self, body: bytes, key: str) -> list[float]:
         """Milliseconds from the request to each delta of a streamed answer."""
