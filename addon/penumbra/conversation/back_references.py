@@ -24,7 +24,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from penumbra.compress import token_estimate
 from penumbra.compress.calls.classify import Call
@@ -35,14 +34,11 @@ from penumbra.compress.stages import line_numbers, new_facts
 from penumbra.conversation import original_lines, said_lines
 from penumbra.conversation.call_names import CallName, same_file
 from penumbra.conversation.edit_units import EditUnits
+from penumbra.conversation.line_places import LinePlaces, is_telling
 from penumbra.conversation.named_calls import Name, NamedCalls
 from penumbra.conversation.said_lines import From, Said, SaidLines
 from penumbra.conversation.staying_lines import StayingLines
 
-_TELLING = 12
-"""Characters that a line must have (blanks aside) to be looked up."""
-_PLACES = 24
-"""Places of one line that are tried: the first and the latest ones."""
 _LEAST = 60
 """Estimated tokens that a reference must stand for."""
 _MARGIN = 30
@@ -103,9 +99,6 @@ class Referring:
     """It does not say of all that is missing where it stands."""
 
 
-_Places = dict[str, tuple[Earlier | int, ...]]
-"""Where each telling line stands: text and position, text and position ..., one behind the other, since there
-are as many as there are lines in all conversations under way."""
 _Lines = tuple[Sequence[int], list[str], bool]
 """Numbers of lines, the lines without them, and whether the numbers only count the lines."""
 _ITSELF = CallName("", "")
@@ -117,7 +110,7 @@ _NO_CALL = Call()
 class LineIndex:
     """The texts of one request so far, findable by their lines."""
 
-    _places: _Places = field(default_factory=dict)
+    _places: LinePlaces[Earlier] = field(default_factory=LinePlaces)
     _calls: NamedCalls = field(default_factory=NamedCalls)
     _said: SaidLines = field(default_factory=SaidLines)
     _told: set[bytes] = field(default_factory=set)
@@ -155,7 +148,7 @@ class LineIndex:
             _, output, _ = _read(original, is_file)
             shown = original_lines.standing(lines, output)
             numbers = original_lines.numbers(shown, output) if counted else numbers
-        _note(self._places, Earlier(key, call, is_file, is_given, numbers, counted, shown), shown)
+        self._places.note(Earlier(key, call, is_file, is_given, numbers, counted, shown), shown)
         self._said.note(key, shown)
         if not is_given:
             self._untold.append(shown if is_lossy else lines)
@@ -274,31 +267,12 @@ def _between(parts: Sequence[tuple[_Part, Name]], count: int) -> Iterator[tuple[
     yield position, count
 
 
-def _note(places: _Places, text: Earlier, lines: Sequence[str | None]) -> None:
-    """Add the places of the lines of a text that are worth looking up; None for those that are not."""
-    for position, line in enumerate(lines):
-        # `_is_telling`, for every line of every text.
-        if line is None or len(line) < _TELLING or len(line.strip()) < _TELLING:
-            continue
-        found = places.get(line)
-        if found is None:
-            places[line] = text, position
-        elif len(found) < 2 * _PLACES:
-            places[line] = *found, text, position
-        else:
-            places[line] = *found[:_PLACES], *found[_PLACES + 2 :], text, position
-
-
-def _latest_first(places: tuple[Any, ...]) -> Iterator[tuple[Earlier, int]]:
-    return zip(places[-2::-2], places[::-2], strict=True)
-
-
 @dataclass(slots=True)
 class _Matcher:
     """One text, and where its lines may stand already."""
 
-    earlier: _Places
-    own: _Places
+    earlier: LinePlaces[Earlier]
+    own: LinePlaces[Earlier]
     """Places in the text itself, of lines that stand there more than once."""
     lines: list[str]
     shown: list[str | None]
@@ -315,7 +289,7 @@ class _Matcher:
     @classmethod
     def of(
         cls,
-        earlier: _Places,
+        earlier: LinePlaces[Earlier],
         numbers: Sequence[int],
         lines: list[str],
         output: Sequence[str | None],
@@ -323,17 +297,17 @@ class _Matcher:
         path: str | None,
     ) -> _Matcher:
         shown: list[str | None] = [*lines]
-        own: _Places = {}
+        own: LinePlaces[Earlier] = LinePlaces()
         if path is None and len(set(lines)) < len(lines):
             counts = Counter(lines)
             repeated = [line if counts[line] > 1 else None for line in lines]
-            _note(own, Earlier(b"", _ITSELF, False, False, numbers, True, shown), repeated)
+            own.note(Earlier(b"", _ITSELF, False, False, numbers, True, shown), repeated)
         return cls(earlier, own, lines, shown, output, call, path)
 
     def parts(self) -> Iterator[_Part]:
         """The repeated parts that become references, without the lines around them that stay, in order."""
         covered = 0
-        earlier, own = self.earlier, self.own
+        earlier, own = self.earlier.first, self.own.first
         for position in [n for n, line in enumerate(self.lines) if line in own or self.output[n] in earlier]:
             if position < covered or (repeated := self._longest(position, covered)) is None:
                 continue
@@ -345,9 +319,8 @@ class _Matcher:
     def _places(self, position: int) -> Iterable[tuple[Earlier, int]]:
         """Where a line stands, the latest place first."""
         if self.path is None:
-            yield from _latest_first(self.own.get(self.lines[position], ()))
-        line = self.output[position]
-        for earlier, place in _latest_first(() if line is None else self.earlier.get(line, ())):
+            yield from self.own.latest_first(self.lines[position])
+        for earlier, place in self.earlier.latest_first(self.output[position]):
             if self.path is None or (earlier.is_file and same_file(earlier.call.path, self.path)):
                 yield earlier, place
 
@@ -414,9 +387,9 @@ class _Matcher:
 
     def _hidden(self, staying: StayingLines, start: int, end: int) -> Iterator[tuple[int, int]]:
         """(start, end) of what is worth a reference between two places."""
-        while start < end and not _is_telling(self.lines[start - 1]):
+        while start < end and not is_telling(self.lines[start - 1]):
             start += 1
-        while end > start and not _is_telling(self.lines[end]):
+        while end > start and not is_telling(self.lines[end]):
             end -= 1
         hidden = self.lines[start : max(start, end)]
         if sum(map(len, hidden)) < _LEAST or token_estimate.estimate("\n".join(hidden)) < _LEAST:
@@ -427,10 +400,6 @@ class _Matcher:
             return
         yield from self._hidden(staying, start, heading)
         yield from self._hidden(staying, heading + 1, end)
-
-
-def _is_telling(line: str) -> bool:
-    return len(line.strip()) >= _TELLING
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from itertools import repeat
 
 from penumbra.compress import token_estimate
 from penumbra.compress.calls.classify import Call, printing_parts
@@ -115,10 +116,14 @@ class SaidLines:
         return len(line) >= _TELLING and _timeless(line) in self._keys
 
     def _read(self) -> None:
+        if not self._waiting:
+            return
         for key, lines in self._waiting:
-            for line in lines:
-                if line is not None and (bare := line.strip()):
-                    self._keys[_timeless(bare)] = key, bare
+            shown = [bare for line in lines if line is not None and (bare := line.strip())]
+            # Most texts tell no times at all.
+            has_times = _SIGN.search("\n".join(shown)) is not None
+            timeless = map(_timeless, shown) if has_times else shown
+            self._keys.update(zip(timeless, zip(repeat(key), shown, strict=False), strict=False))
         self._waiting.clear()
 
     def stretches(

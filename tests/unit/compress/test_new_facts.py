@@ -14,6 +14,7 @@ from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Mode, Policy, Redacted, Told, ToolOutput
 from penumbra.compress.size import encode
 from penumbra.compress.stages import excerpt, new_facts, row_sample, search_hits
+from support.examples import examples
 
 STANDARD = Policy(mode=Mode.STANDARD, lossy=True)
 NOISE = [f"working on step number {n % 7} of the plan, nothing to see here" for n in range(400)]
@@ -199,3 +200,32 @@ def test_of_a_text_that_any_limit_holds_nobody_asks_what_is_new() -> None:
             ToolOutput(text, "Bash", {"command": "./watch"}, told=told), STANDARD, Redacted, lambda text: ""
         )
         assert bool(asked) == (size == 12_000)
+
+
+@settings(max_examples=examples(100))
+@given(st.lists(st.text("aB9_./:-~$ \té\"'=,(\n\\", max_size=60), max_size=8))
+def test_facts_are_what_the_whole_text_has(texts: list[str]) -> None:
+    data = [encode(text) for text in texts]
+    facts = [
+        [
+            word
+            for word in dict.fromkeys(new_facts._FACT.findall(text))
+            if 3 <= len(word) <= 200 and new_facts._TELLING.search(word)
+        ]
+        for text in data
+    ]
+    assert new_facts._facts_in(data) == facts
+    assert [new_facts.facts_of(text) for text in data] == [set(unit) for unit in facts]
+
+
+def test_what_is_new_is_counted_as_far_as_needed() -> None:
+    lines = screen(0, 100)
+    told = told_of(lines[:50])
+    asked: list[str] = []
+    told = Told(told.facts, lambda line: bool(asked.append(line)) or line in lines[:50])
+    share = new_facts.share_new("\n".join(lines), told)
+    assert 0.4 < share < 0.6
+    assert len(asked) >= 50
+    asked.clear()
+    assert 0.2 <= new_facts.share_new("\n".join(lines), told, lambda part: part >= 0.2) <= share
+    assert len(asked) < 30

@@ -183,8 +183,13 @@ def _as_new(limit: int, text: str, kind: Kind, source: Source) -> int:
         return limit
     if not exceeds(text, _LEAST_NEW) or len(text) > new_facts.LONGEST or (told := source.told()) is None:
         return limit
-    share = new_facts.share_new(text, told)
-    return min(limit, max(least, int(limit * (part + (1 - part) * share))))
+
+    def at(share: float) -> int:
+        return min(limit, max(least, int(limit * (part + (1 - part) * share))))
+
+    whole = size(text)
+    # Once it is within its limit, nobody asks for more.
+    return at(new_facts.share_new(text, told, lambda share: at(share) >= whole))
 
 
 def _is_worth_it(text: str, kind: Kind, limit: int, policy: Policy) -> bool:

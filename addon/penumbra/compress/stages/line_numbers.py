@@ -194,6 +194,9 @@ def split(text: str) -> tuple[list[int], list[str]]:
     separator = separator_of(lines)
     if not separator:
         return [0] * len(lines), lines
+    every = _Numbers.of(text, separator)
+    if len(every.contents) == len(lines):
+        return [*every.numbers], every.contents
     numbers, contents = _numbered(lines, separator)
     if LEGEND in lines[:_HEADER]:
         for left, right in _counted(numbers):

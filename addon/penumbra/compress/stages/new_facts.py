@@ -12,8 +12,9 @@ import heapq
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 
 from penumbra.compress import time_budget, windows
@@ -26,6 +27,11 @@ LONGEST = 200_000
 _FACT = re.compile(rb"[\w$@~\x80-\xff]+(?:[./:\\-]+[\w$@\x80-\xff]+)*|[/~][\w./-]+")
 _TELLING = re.compile(rb"[0-9_$./\\:-]|[a-z][A-Z]|[A-Z]{3}")
 """What makes a word more than a word of a language."""
+_APART = bytes(
+    byte if byte > 0x7F or chr(byte).isalnum() or byte in b"_$@~./:\\-\n" else 0x20 for byte in range(256)
+)
+"""Translation table: a blank for what stands in no fact, so that each is whole in what is cut at the blanks;
+line ends stay."""
 _NAME = re.compile(rb"[A-Za-z_$\x80-\xff][\w$\x80-\xff]{3,}")
 _SHORTEST, _LONG, _LONGEST = 3, 40, 200
 """Characters of a fact; of one that is told less often than others; of the longest one."""
@@ -202,37 +208,50 @@ def _by_unit(
 
 def _facts_in(texts: Iterable[bytes]) -> list[list[bytes]]:
     """The facts of each text, each of them once."""
-    is_fact: dict[bytes, bool] = {}
-    units: list[list[bytes]] = []
-    for text in texts:
-        unit = []
-        for word in dict.fromkeys(_FACT.findall(text)):
-            telling = is_fact.get(word)
-            if telling is None:
-                telling = _SHORTEST <= len(word) <= _LONGEST and bool(_TELLING.search(word))
-                is_fact[word] = telling
-            if telling:
-                unit.append(word)
-        units.append(unit)
-    return units
+    units = [text.translate(_APART).split() for text in texts]
+    facts = _facts_by_words({words for unit in units for words in unit})
+    return [[*dict.fromkeys([fact for words in unit for fact in facts[words]])] for unit in units]
 
 
-def share_new(text: str, told: Told) -> float:
-    """The part of a text, by its characters, in lines that tell something that nobody said before."""
+def share_new(text: str, told: Told, is_enough: Callable[[float], bool] = lambda share: share >= 1) -> float:
+    """The part of a text, by its characters, in lines that tell something that nobody said before; the first
+    lines that do so are counted as far as needed."""
     lines = [line for line in map(str.strip, text.split("\n")) if line]
-    units = _facts_in(map(encode, lines))
-    new = sum(
-        len(line)
-        for line, facts in zip(lines, units, strict=True)
+    whole = sum(map(len, lines)) or 1
+    data = encode("\n".join(lines)).translate(_APART)
+    facts_of_words = _facts_by_words(set(data.split()))
+    telling = {words for words, facts in facts_of_words.items() if facts}
+    is_told = told.facts.__contains__
+    untold = {words for words in telling if not all(map(is_told, facts_of_words[words]))}
+    new = 0
+    for line, line_words in zip(lines, map(bytes.split, data.split(b"\n")), strict=False):
         # A line is looked for last: that takes more than to look for its facts.
-        if not ((facts and all(map(told.facts.__contains__, facts))) or told.is_line(line))
+        tells_told = untold.isdisjoint(line_words) and not telling.isdisjoint(line_words)
+        if not (tells_told or told.is_line(line)):
+            new += len(line)
+            if is_enough(new / whole):
+                break
+    return new / whole
+
+
+def facts_of(text: bytes) -> set[bytes]:
+    """The facts that a text tells."""
+    return set().union(*_facts_by_words(set(text.translate(_APART).split())).values())
+
+
+def _facts_by_words(cut: set[bytes]) -> dict[bytes, tuple[bytes, ...]]:
+    """The facts in each piece of a text that was cut at its blanks, in order."""
+    return {words: _remembered(words) if len(words) <= _LONGEST else _facts_of(words) for words in cut}
+
+
+def _facts_of(words: bytes) -> tuple[bytes, ...]:
+    return tuple(
+        word for word in _FACT.findall(words) if _SHORTEST <= len(word) <= _LONGEST and _TELLING.search(word)
     )
-    return new / max(1, sum(map(len, lines)))
 
 
-def facts_of(text: bytes) -> list[bytes]:
-    """The facts that a text tells, each of them once."""
-    return _facts_in([text])[0]
+_remembered = lru_cache(maxsize=16_384)(_facts_of)
+"""The same words come in line after line, and result after result."""
 
 
 def _weight(fact: bytes, count: int, said: Mapping[bytes, float]) -> int:
