@@ -372,8 +372,9 @@ class Settings:
     store_away: str = row(
         "go_on",
         choice("go_on", "refuse"),
-        "Requests while the shared store can't be reached: go_on (from memory, and what is new is only "
-        "searched for secrets), or refuse (503, so that the next try lands on a proxy that reaches it).",
+        "Requests while the shared store can't be reached, or the database's disk hangs: go_on (from memory, "
+        "and what is new is only searched for secrets), or refuse (503, so that the next try lands on a "
+        "proxy that reaches it).",
     )
     ledger_ttl: float = row(
         30 * 86_400.0, DURATION, "How long decisions are remembered after their last use."

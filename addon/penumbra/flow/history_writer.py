@@ -29,7 +29,17 @@ class HistoryWriter:
     def changed(self) -> None:
         """There is something to be written."""
         if self._due is None:
-            self._due = asyncio.get_running_loop().call_later(SECONDS, self.write)
+            self._due = asyncio.get_running_loop().call_later(SECONDS, self._write_if_it_answers)
+
+    def _write_if_it_answers(self) -> None:
+        """While the disk hangs, what is counted is added up here."""
+        self._due = None
+        with self._lease() as lease:
+            hangs = lease.engine.database.hangs
+        if hangs:
+            self.changed()
+        else:
+            self.write()
 
     def write(self) -> None:
         """Write it now; the database does so behind what it has to do already."""

@@ -20,9 +20,13 @@ Family = tuple[str, str, str, list[Sample]]
 """Name, type, help, samples."""
 
 
-def text(metrics: Metrics, store: Mapping[str, float] | None = None) -> str:
-    """All of them. `store`: those of a store that several proxies share; None: there is none."""
-    families = [*_families(metrics), *_of_store(store or {})]
+def text(
+    metrics: Metrics, store: Mapping[str, float] | None = None, database: Mapping[str, float] | None = None
+) -> str:
+    """All of them. `store`: those of a store that several proxies share; None: there is none; `database`:
+    those of this machine's."""
+    kept = [*_of("store", _STORE, store or {}), *_of("database", _DATABASE, database or {})]
+    families = [*_families(metrics), *kept]
     return "".join(line + "\n" for family in families for line in _lines(*family))
 
 
@@ -41,10 +45,18 @@ _STORE = {
 }
 
 
-def _of_store(store: Mapping[str, float]) -> Iterator[Family]:
-    for name, value in store.items():
+_DATABASE = {
+    "up": "Whether the database on this machine's disk answers and can be written.",
+    "waiting_bytes": "What waits to be written to it.",
+    "failures_total": "Times that it was asked for something and did not answer.",
+    "forgotten_rows_total": "Rows that there was no room for while they waited to be written.",
+}
+
+
+def _of(what: str, helps: Mapping[str, str], values: Mapping[str, float]) -> Iterator[Family]:
+    for name, value in values.items():
         kind = "counter" if name.endswith("_total") else "gauge"
-        yield f"store_{name}", kind, _STORE[name], [({}, value)]
+        yield f"{what}_{name}", kind, helps[name], [({}, value)]
 
 
 def _families(metrics: Metrics) -> Iterator[Family]:

@@ -57,6 +57,10 @@ _LONGEST_WRITE = 10.0
 """Seconds. More than another program that writes, or the first opening, can take."""
 _AWAY_BYTES = 64_000_000
 """So much is kept in memory while there is no file."""
+_MUCH_WAITING = 16_000_000
+"""Bytes that wait to be written. Beyond it nothing is decided that would have to be remembered."""
+_MOST_WAITING = 64_000_000
+"""Beyond it what is new is forgotten."""
 _CHECKED_BYTES = 32_000_000
 """Files up to this size are read through at the start; of larger ones damage is found when it is met."""
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -64,6 +68,10 @@ _LOG_BYTES = 4_000_000
 _LOG_SHARE = 8
 """The write-ahead log is kept below one part in so many of the file's size."""
 _log = logging.getLogger(__name__)
+
+
+class DiskAway(Exception):
+    """The disk has not answered for long: what was asked for is not known."""
 
 
 class _Foreign(Exception):
@@ -109,6 +117,10 @@ class Database:
         """The tables that something was put into since the file was opened, whoever did it."""
         self.patience = _LONGEST_WRITE
         """Seconds that whoever waits for what is written waits at most."""
+        self.failures = 0
+        """How often it was asked for something and did not answer."""
+        self.forgotten = 0
+        """Rows that there was no room for while they waited to be written."""
         self._overdue: Future[None] | None = None
         """What was waited for that long: until it is done, nothing behind it is."""
         self._behind = WriteBehind(lambda works: self._thread.submit(self._write, works))
@@ -134,29 +146,76 @@ class Database:
         return Seal(self.key, table)
 
     async def run(self, work: Work[T]) -> T:
-        """What `work` returns; its changes are committed when it returns, undone when it raises."""
-        return await asyncio.wrap_future(self.submit(work))
+        """What `work` returns; its changes are committed when it returns, undone when it raises.
+
+        Raises DiskAway: at once while the disk hangs.
+        """
+        if self.hangs:
+            self.failures += 1
+            raise DiskAway
+        asked = asyncio.wrap_future(self.submit(work))
+        await asyncio.wait([asked], timeout=self.patience)
+        if asked.done():
+            return asked.result()
+        asked.cancel()
+        self._wait_no_longer(self._thread.submit(lambda: None))
+        self.failures += 1
+        raise DiskAway
 
     def submit(self, work: Work[T]) -> Future[T]:
-        """Like `run`, for callers outside of the event loop."""
+        """Like `run`, for callers outside of the event loop, however long it takes."""
         self._behind.begin()
         return self._thread.submit(self._run, work)
 
-    def later(self, work: Work[object]) -> None:
+    def later(self, work: Work[object], size: int = 0, rows: int = 1) -> None:
         """Have a piece of work done that nobody waits for, in one transaction with others that come soon.
-        Whatever is run or submitted later finds it done."""
-        self._behind.add(work)
+        Whatever is run or submitted later finds it done. It holds so many bytes, and writes so many rows,
+        which are forgotten where too much waits already."""
+        if self._behind.bytes + size > _MOST_WAITING:
+            self.forgotten += rows
+        else:
+            self._behind.add(work, size)
 
     async def written(self) -> None:
         """Returns when what was to be done later so far is done, or the disk takes too long to wait for."""
         writing = self._behind.begin()
-        if writing is None or writing.done() or not (self._overdue is None or self._overdue.done()):
+        if writing is None or writing.done() or self.hangs:
             return
         # Whoever waits no longer takes nothing from the others: `wait` cancels nothing.
         _, waiting = await asyncio.wait([asyncio.wrap_future(writing)], timeout=self.patience)
         if waiting:
-            self._overdue = writing
-            _log.warning("%s: %s: the disk does not answer; nobody waits for it now", WARNING_ID, self.path)
+            self._wait_no_longer(writing)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether what is decided now will be written: the disk answers, and not too much waits for it."""
+        return not self.hangs and self._behind.bytes <= _MUCH_WAITING
+
+    def samples(self) -> dict[str, float]:
+        """Its figures by name, as Prometheus has them; counters end in `_total`."""
+        return {
+            "up": float(not (self.hangs or self.failed)),
+            "waiting_bytes": self._behind.bytes,
+            "failures_total": self.failures,
+            "forgotten_rows_total": self.forgotten,
+        }
+
+    @property
+    def hangs(self) -> bool:
+        """Whether nothing can be looked up but in memory: the disk has not answered for long."""
+        return self._overdue is not None and not self._overdue.done()
+
+    def _wait_no_longer(self, overdue: Future[None]) -> None:
+        """Nobody waits for anything before this is done."""
+        if self.hangs:
+            return
+        self._overdue = overdue
+        _log.warning("%s: %s: the disk does not answer; nobody waits for it now", WARNING_ID, self.path)
+        overdue.add_done_callback(self._answers)
+
+    def _answers(self, overdue: Future[None]) -> None:
+        lost = f"; {self.forgotten:,} rows were forgotten" if self.forgotten else ""
+        _log.warning("%s: %s: the disk answers again%s", WARNING_ID, self.path, lost)
 
     def forget(self, kept: Collection[str]) -> None:
         """Let go all rows but those of some tables, so that nothing of them can be read any more."""

@@ -45,7 +45,7 @@ _REVISIONS = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Unsaid:
-    """What a shared store does not say of a request's results."""
+    """What the store does not say of a request's results."""
 
     is_away: bool
     """It can't be asked now."""
@@ -91,22 +91,22 @@ class Stores:
     @property
     def is_whole(self) -> bool:
         """Whether what is decided now will be known to whoever gets the next request."""
-        return self.shared is None or self.shared.outage.is_settled
+        return self.database.is_whole if self.shared is None else self.shared.outage.is_settled
 
     @property
     def is_recent(self) -> bool:
         """Whether conversations may have begun that it does not know: it failed, or did so not long ago."""
-        return self.shared is not None and self.shared.outage.is_recent
+        return self.database.hangs if self.shared is None else self.shared.outage.is_recent
 
     @property
     def is_away(self) -> bool:
         """Whether nothing can be looked up but in memory."""
-        return self.shared is not None and self.shared.outage.reach is Reach.AWAY
+        return self.database.hangs if self.shared is None else self.shared.outage.reach is Reach.AWAY
 
     @property
     def failures(self) -> int:
         """How often the store has failed so far: what was looked up meanwhile may lack something."""
-        return 0 if self.shared is None else self.shared.figures.failures
+        return self.database.failures if self.shared is None else self.shared.figures.failures
 
     def unsaid(
         self, state: ConversationState, past: Collection[bytes], keys: Collection[bytes], *, whole: bool
@@ -118,9 +118,9 @@ class Stores:
         """
         if not whole:
             return Unsaid(True, self.decisions.elsewhere(keys))
-        if self.shared is None:
+        if self.shared is None and not self.database.forgotten:
             return None
-        is_ours = bool(past) or state.idle is not None or self.shared.outage.is_recent
+        is_ours = bool(past) or state.idle is not None or self.is_recent
         return Unsaid(False) if is_ours else None
 
     def follow(self, conversation: bytes, state: ConversationState, keys: Collection[bytes]) -> None:

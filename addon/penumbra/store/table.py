@@ -7,20 +7,20 @@ reverse are done in the database's thread.
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import filterfalse
 from operator import attrgetter
+from sqlite3 import Connection
 from typing import TypeVar
 
 import msgspec
 import zstandard
 
 from penumbra.store import older_rows
-from penumbra.store.database import Database
+from penumbra.store.database import Database, DiskAway, Work
 from penumbra.store.eviction import Lifetime
 from penumbra.store.keyed_values import KeyedValues, Schema
 from penumbra.store.older_rows import Row
@@ -28,6 +28,10 @@ from penumbra.store.recent_values import Entry
 from penumbra.store.steady_time import Clock
 
 V = TypeVar("V")
+T = TypeVar("T")
+D = TypeVar("D")
+_ROW_BYTES = 500
+"""What a row takes in memory beside its value."""
 _VALUE, _USED = map(attrgetter, ("value", "used"))
 UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, zstandard.ZstdError, msgspec.MsgspecError)
 """What `Schema.unpack` raises of broken data."""
@@ -80,7 +84,7 @@ class Table(KeyedValues[V]):
             for key in stale:
                 self._remember(key, found[key], now)
         if missing or stale:
-            read = await self._database.run(partial(self._read, missing, stale, now))
+            read: dict[bytes, V] = await self._asked(partial(self._read, missing, stale, now), {})
             for key in missing:
                 # Somebody may have put another one meanwhile.
                 newer = self._memory.get(key)
@@ -96,30 +100,30 @@ class Table(KeyedValues[V]):
         if not values:
             return
         self.note(values)
-        write = partial(self._write, dict(values), self._clock())
-        if behind:
-            self._database.later(write)
-        else:
-            await self._database.run(write)
+        self._later(self._write, values)
+        if not behind:
+            await self._database.written()
 
     async def add(self, values: Mapping[bytes, V]) -> None:
         """See `KeyedValues.add`."""
         if values:
             self._database.filled.add(self._name)
-            self._database.later(partial(self._write_new, dict(values), self._clock()))
+            self._later(self._write_new, values)
 
     async def settle(
         self, values: Mapping[bytes, V], over: Collection[bytes] = (), *, unasked: bool = False
     ) -> bool:
-        """See `KeyedValues.settle`."""
+        """See `KeyedValues.settle`. Nothing new, while the disk does not keep up."""
+        if values and not (unasked or self._database.is_whole):
+            return False
         await self.put(values, behind=True)
         return True
 
     async def touch(self, keys: Sequence[bytes]) -> set[bytes]:
-        """See `KeyedValues.touch`."""
+        """See `KeyedValues.touch`. While the disk hangs, they count as there."""
         if not keys:
             return set()
-        return await self._database.run(partial(self._touch, keys, self._clock()))
+        return await self._asked(partial(self._touch, keys, self._clock()), set(keys))
 
     def note(self, values: Mapping[bytes, V]) -> None:
         """See `KeyedValues.note`."""
@@ -132,9 +136,28 @@ class Table(KeyedValues[V]):
     async def is_empty(self) -> bool:
         """See `KeyedValues.is_empty`."""
         if self._was_empty is None:
-            self._was_empty = not await self._database.run(self._has_rows)
+            if (has_rows := await self._asked(self._has_rows, None)) is None:
+                return False
+            self._was_empty = not has_rows
         # Another table of the name on the same database may have been filled since.
         return self._was_empty and self._name not in self._database.filled
+
+    async def _asked(self, work: Work[T], otherwise: D) -> T | D:
+        """What the database says; `otherwise` while its disk hangs."""
+        try:
+            return await self._database.run(work)
+        except DiskAway:
+            return otherwise
+
+    def _later(
+        self, write: Callable[[Mapping[bytes, V], float, Connection], None], values: Mapping[bytes, V]
+    ) -> None:
+        size = sum(map(self._size, values.values()))
+        self._database.later(partial(write, dict(values), self._clock()), size, len(values))
+
+    def _size(self, value: V) -> int:
+        """Bytes that it takes while it waits to be written, roughly."""
+        return _ROW_BYTES + (len(value) if isinstance(value, str) else self._schema.weigh(value))
 
     # In the database's thread
 
@@ -142,15 +165,15 @@ class Table(KeyedValues[V]):
         """What was used before that is gone."""
         return self._steady() - self._ttl
 
-    def _has_rows(self, connection: sqlite3.Connection) -> bool:
-        def look(connection: sqlite3.Connection) -> bool:
+    def _has_rows(self, connection: Connection) -> bool:
+        def look(connection: Connection) -> bool:
             return connection.execute(f"SELECT 1 FROM {self._name} LIMIT 1").fetchone() is not None
 
         older = self._database.older
         return look(connection) or (older is not None and older.read(look, False))
 
     def _read(
-        self, missing: Sequence[bytes], stale: Sequence[bytes], now: float, connection: sqlite3.Connection
+        self, missing: Sequence[bytes], stale: Sequence[bytes], now: float, connection: Connection
     ) -> dict[bytes, V]:
         values: dict[bytes, V] = {}
         used = [(int(now), key) for key in stale]
@@ -168,9 +191,7 @@ class Table(KeyedValues[V]):
             connection.executemany(f"UPDATE {self._name} SET used = ? WHERE key = ?", used)
         return values
 
-    def _moved(
-        self, keys: Sequence[bytes], there: Sequence[Row], connection: sqlite3.Connection
-    ) -> list[Row]:
+    def _moved(self, keys: Sequence[bytes], there: Sequence[Row], connection: Connection) -> list[Row]:
         """What an older file has of that which is not there: it is from now on."""
         if self._database.older is None or len(there) == len(keys):
             return []
@@ -180,7 +201,7 @@ class Table(KeyedValues[V]):
         older_rows.write(connection, self._name, rows)
         return rows
 
-    def _touch(self, keys: Sequence[bytes], now: float, connection: sqlite3.Connection) -> set[bytes]:
+    def _touch(self, keys: Sequence[bytes], now: float, connection: Connection) -> set[bytes]:
         rows = list(older_rows.find(connection, self._name, keys, self._begin(), "''"))
         rows += self._moved(keys, rows, connection)
         there = {key: used for key, used, _ in rows}
@@ -189,11 +210,11 @@ class Table(KeyedValues[V]):
             connection.executemany(f"UPDATE {self._name} SET used = ? WHERE key = ?", stale)
         return set(there)
 
-    def _write(self, values: Mapping[bytes, V], now: float, connection: sqlite3.Connection) -> None:
+    def _write(self, values: Mapping[bytes, V], now: float, connection: Connection) -> None:
         rows = [(key, int(now), self._packed(key, value)) for key, value in values.items()]
         older_rows.write(connection, self._name, rows)
 
-    def _write_new(self, values: Mapping[bytes, V], now: float, connection: sqlite3.Connection) -> None:
+    def _write_new(self, values: Mapping[bytes, V], now: float, connection: Connection) -> None:
         touch = f"UPDATE {self._name} SET used = ? WHERE key = ? AND used >= ?"
         new = {
             key: value

@@ -22,11 +22,17 @@ class WriteBehind:
         self._waiting: list[Write] = []
         self._writing: Future[None] | None = None
         self._lock = Lock()
+        self._size = 0
+        """Of what waits."""
+        self.bytes = 0
+        """That all take which are not done yet, roughly."""
 
-    def add(self, write: Write) -> None:
-        """One more. For the event loop."""
+    def add(self, write: Write, size: int = 0) -> None:
+        """One more, which holds so many bytes. For the event loop."""
         with self._lock:
             self._waiting.append(write)
+            self._size += size
+            self.bytes += size
             is_first = len(self._waiting) == 1
         if is_first:
             asyncio.get_running_loop().call_later(_PAUSE, self.begin)
@@ -36,5 +42,15 @@ class WriteBehind:
         with self._lock:
             if self._waiting:
                 waiting, self._waiting = self._waiting, []
+                size, self._size = self._size, 0
                 self._writing = self._submit(waiting)
-            return self._writing
+                written = self._writing
+            else:
+                return self._writing
+        # It may be done already, and then this is called at once: not under the lock.
+        written.add_done_callback(lambda done: self._done(size))
+        return written
+
+    def _done(self, size: int) -> None:
+        with self._lock:
+            self.bytes -= size

@@ -9,6 +9,7 @@ from pathlib import Path
 from penumbra.expand.prepared import Answered
 from penumbra.metrics import exposition
 from penumbra.metrics.totals import Metrics
+from penumbra.store.database import Database
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 _SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\[\\n"])*",?)*)\})? ([0-9.e+-]+)', re.ASCII)
@@ -40,6 +41,14 @@ def test_every_line_is_what_the_format_allows() -> None:
     assert samples['penumbra_added_seconds_bucket{le="0.0025"}'] == 0
     assert samples['penumbra_added_seconds_bucket{le="10"}'] == 3
     assert samples['penumbra_added_seconds_bucket{le="+Inf"}'] == samples["penumbra_added_seconds_count"] == 4
+
+
+def test_the_database_of_this_machine_says_how_it_is() -> None:
+    database = Database(None, 1 << 20)
+    text = exposition.text(Metrics(), database=database.samples())
+    database.close()
+    assert re.search(r"^penumbra_database_up 1(\.0)?$", text, re.MULTILINE)
+    assert "# TYPE penumbra_database_forgotten_rows_total counter\n" in text
 
 
 def test_the_board_and_the_page_of_the_manual_name_what_there_is() -> None:

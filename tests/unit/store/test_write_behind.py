@@ -14,7 +14,7 @@ import pytest
 from penumbra.store import originals
 from penumbra.store.conversations import SCHEMA as CONVERSATIONS
 from penumbra.store.conversations import Conversations
-from penumbra.store.database import WARNING_ID, Database
+from penumbra.store.database import WARNING_ID, Database, DiskAway
 from penumbra.store.decisions import SCHEMA, Decision, Facts
 from penumbra.store.originals import Originals
 from penumbra.store.recent_values import RecentValues
@@ -156,9 +156,15 @@ def test_a_disk_that_does_not_answer_is_not_waited_for(
         await asyncio.wait_for(database.written(), 10)
         # Others don't even wait that long.
         database.patience = 60.0
-        await decisions.settle({b"b": KEPT})
+        assert not await decisions.settle({b"b": KEPT})
+        assert await decisions.settle({b"b": KEPT}, unasked=True)
         await asyncio.wait_for(database.written(), 10)
+        assert await asyncio.wait_for(decisions.get([b"b", b"unknown"]), 10) == {b"b": KEPT}
+        with pytest.raises(DiskAway):
+            await database.run(lambda connection: None)
         free.set()
+        while database.hangs:
+            await asyncio.sleep(0.001)
         await database.run(lambda connection: None)
         await decisions.settle({b"c": KEPT})
         await database.written()
@@ -169,7 +175,7 @@ def test_a_disk_that_does_not_answer_is_not_waited_for(
     finally:
         free.set()
     assert rows(database) == 3
-    assert caplog.text.count(WARNING_ID) == 1
+    assert caplog.text.count(WARNING_ID) == 2
 
 
 def test_values_that_were_not_used_make_room() -> None:

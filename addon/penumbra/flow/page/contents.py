@@ -51,6 +51,11 @@ class Contents:
             shared = lease.engine.shared
             return None if shared is None else shared.samples()
 
+    def database(self) -> dict[str, float]:
+        """Figures of this machine's database."""
+        with self.lease() as lease:
+            return lease.engine.database.samples()
+
     async def past(self) -> list[Record]:
         """The days of the history, up to now."""
         self.write()

@@ -202,7 +202,8 @@ class Pause(Guarded):
 class Scrape(Guarded):
     def get(self) -> None:
         self.set_header("Content-Type", exposition.CONTENT_TYPE)
-        self.finish(exposition.text(self.page.contents.metrics, self.page.contents.store()))
+        contents = self.page.contents
+        self.finish(exposition.text(contents.metrics, contents.store(), contents.database()))
 
 
 class Events(Guarded):

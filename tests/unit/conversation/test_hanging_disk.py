@@ -1,0 +1,206 @@
+"""A write that the disk does not answer for long: requests go on, their forms stay, memory is bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from penumbra.apis.recognise import apis
+from penumbra.conversation.incoming import Accepted, Incoming
+from penumbra.conversation.refused import Refused
+from penumbra.store import database as databases
+from support.engines import APIS, Callers, Turn, database
+from support.planted import GITHUB
+
+API = APIS[0]
+KNOWN = next(one for one in apis() if one.id == API.id)
+
+
+def log(number: int) -> str:
+    lines = [f"{line:05} worker {number} idle, nothing to do" for line in range(300)]
+    return "\n".join([*lines, f"GITHUB_TOKEN={GITHUB}"])
+
+
+def turns(count: int) -> list[Turn]:
+    made: list[Turn] = [("user", "Why?")]
+    for number in range(count):
+        made += [
+            ("call", f"toolu_{number}", f"docker logs w{number}"),
+            ("result", f"toolu_{number}", log(number)),
+        ]
+    return made
+
+
+class Disk:
+    """Of an engine: it hangs at the next write, from `hang` on until `free`."""
+
+    def __init__(self, callers: Callers) -> None:
+        self._callers = callers
+        self._free = threading.Event()
+
+    @property
+    def _database(self) -> databases.Database:
+        return self._callers.engine.database
+
+    def hang(self) -> None:
+        def wait(statement: str) -> None:
+            if statement.startswith(("INSERT", "UPDATE", "REPLACE")):
+                self._free.wait(60)
+
+        self._free.clear()
+        self._database.patience = 0.1
+        self._database.submit(lambda connection: connection.set_trace_callback(wait)).result()
+
+    async def free(self) -> None:
+        self._free.set()
+        while self._database.hangs:
+            await asyncio.sleep(0.001)
+        self._database.patience = 10.0
+        await self._database.run(lambda connection: connection.set_trace_callback(None))
+
+    def let_go(self) -> None:
+        self._free.set()
+
+
+@pytest.fixture
+def callers(tmp_path: Path) -> Iterator[Callers]:
+    made = Callers(database=database(tmp_path), adopt="compress")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def disk(callers: Callers) -> Iterator[Disk]:
+    made = Disk(callers)
+    yield made
+    made.let_go()
+
+
+async def sent(callers: Callers, count: int, key: str = "k") -> Accepted:
+    """What becomes of a conversation's turn with so many results, within seconds."""
+    incoming = Incoming(
+        KNOWN, API.body(turns(count)), API.credential(key), {}, "10.0.0.1", API.host, API.path
+    )
+    found = await asyncio.wait_for(callers.engine.process(incoming, callers.settings), 10)
+    await asyncio.wait_for(callers.engine.written(), 10)
+    assert isinstance(found, Accepted)
+    return found
+
+
+def forms(accepted: Accepted) -> list[str]:
+    """How each result is sent."""
+    assert GITHUB.encode() not in accepted.rewritten.body
+    messages = json.loads(accepted.rewritten.body)["messages"]
+    blocks = [
+        block for message in messages if isinstance(message["content"], list) for block in message["content"]
+    ]
+    return [block["content"] for block in blocks if block["type"] == "tool_result"]
+
+
+def test_what_is_sent_meanwhile_is_only_searched_and_stays_so(callers: Callers, disk: Disk) -> None:
+    async def go() -> list[list[str]]:
+        found = [forms(await sent(callers, 1))]
+        disk.hang()
+        # That it hangs is known when the first has waited for it.
+        found += [forms(await sent(callers, count)) for count in (2, 3, 4)]
+        assert callers.engine.database.samples()["up"] == 0
+        await disk.free()
+        found.append(forms(await sent(callers, 5)))
+        callers.restart()
+        return [*found, forms(await sent(callers, 6))]
+
+    found = asyncio.run(go())
+    for before, after in pairwise(found):
+        assert after[: len(before)] == before
+    is_whole = [form.count("idle, nothing") == 300 for form in found[-1]]
+    assert is_whole == [False, False, True, True, False, False]
+
+
+def test_nobody_waits_again_and_the_log_says_when_it_is_over(
+    callers: Callers, disk: Disk, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def go() -> None:
+        await sent(callers, 1)
+        disk.hang()
+        await sent(callers, 2)
+        callers.engine.database.patience = 60.0
+        for number in range(5):
+            await sent(callers, 2, f"another {number}")
+        await disk.free()
+
+    asyncio.run(go())
+    said = [line.getMessage().rpartition(": ")[2] for line in caplog.records]
+    assert said == ["the disk does not answer; nobody waits for it now", "the disk answers again"]
+
+
+def test_what_waits_is_bounded_and_what_was_forgotten_keeps_its_form(
+    callers: Callers, disk: Disk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also when memory has forgotten it."""
+    monkeypatch.setattr(databases, "_MUCH_WAITING", 20_000)
+    monkeypatch.setattr(databases, "_MOST_WAITING", 50_000)
+
+    async def go() -> None:
+        known = callers.engine.database
+        await sent(callers, 1)
+        disk.hang()
+        for number in range(10):
+            await sent(callers, 3, f"another {number}")
+        during = await sent(callers, 3)
+        figures = known.samples()
+        assert figures["waiting_bytes"] <= 50_000
+        assert figures["forgotten_rows_total"] == known.forgotten > 0
+        await disk.free()
+        assert known.samples()["waiting_bytes"] == 0
+        callers.engine._stores.decisions.forget(during.decided)
+        after = await sent(callers, 4)
+        assert forms(after)[:3] == forms(during)
+
+    asyncio.run(go())
+    assert "rows were forgotten" in caplog.text
+
+
+def test_a_disk_that_is_only_slow_is_still_asked(callers: Callers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too much waits to be written: nothing is decided that would have to be remembered."""
+    monkeypatch.setattr(databases, "_MUCH_WAITING", -1)
+
+    async def go() -> None:
+        whole = forms(await sent(callers, 1))
+        assert not callers.engine.database.hangs
+        monkeypatch.setattr(databases, "_MUCH_WAITING", 1 << 20)
+        both = forms(await sent(callers, 2))
+        assert both[:1] == whole
+        assert [form.count("idle, nothing") == 300 for form in both] == [True, False]
+
+    asyncio.run(go())
+
+
+def test_who_wants_no_request_without_a_store_gets_none(tmp_path: Path) -> None:
+    callers = Callers(database=database(tmp_path), store_away="refuse")
+    disk = Disk(callers)
+
+    async def go() -> None:
+        await sent(callers, 1)
+        disk.hang()
+        # Whatever is written first.
+        callers.engine.database.later(
+            lambda connection: connection.execute("UPDATE decisions SET used = used")
+        )
+        incoming = Incoming(
+            KNOWN, API.body(turns(2)), API.credential("k"), {}, "10.0.0.1", API.host, API.path
+        )
+        assert isinstance(await callers.engine.process(incoming, callers.settings), Refused)
+        await disk.free()
+        await sent(callers, 2)
+
+    try:
+        asyncio.run(go())
+    finally:
+        disk.let_go()
+        callers.close()

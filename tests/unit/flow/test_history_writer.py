@@ -1,0 +1,55 @@
+"""What was counted while the disk hangs is written once it answers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from penumbra.config.settings import Settings
+from penumbra.conversation.engine_settings import EngineSettings
+from penumbra.expand.prepared import Answered
+from penumbra.flow import history_writer
+from penumbra.flow.engines import Engines, Lease
+from penumbra.flow.history_writer import HistoryWriter
+from penumbra.metrics.external_calls import ExternalMetrics
+from penumbra.metrics.totals import Metrics
+from support.engines import database
+
+
+def test_while_the_disk_hangs_nothing_piles_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history_writer, "SECONDS", 0.01)
+    settings = Settings(database=database(tmp_path))
+    engines, journal, free = Engines(ExternalMetrics(), tuple), Metrics().journal, threading.Event()
+    written: list[None] = []
+
+    def lease() -> Lease:
+        return engines.lease(settings, EngineSettings.of(settings))
+
+    async def go() -> None:
+        writer = HistoryWriter(journal, lease, lambda: written.append(None))
+        with lease() as held:
+            held.engine.database.patience = 0.01
+            held.engine.database.submit(lambda connection: free.wait(30))
+            held.engine.database.later(lambda connection: None)
+            await held.engine.written()
+            journal.asked(None, [Answered("r", True, 5, "grep", "")])
+            writer.changed()
+            for _ in range(3):
+                due = writer._due
+                while writer._due is due:
+                    await asyncio.sleep(0.001)
+            assert not written
+            free.set()
+            while not written:
+                await asyncio.sleep(0.001)
+            days = await asyncio.wrap_future(held.engine.history.last(1))
+            assert days
+
+    try:
+        asyncio.run(go())
+    finally:
+        free.set()
+        engines.close(at_once=True)
