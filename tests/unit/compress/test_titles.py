@@ -131,6 +131,7 @@ def shown_by(command: str, text: str) -> list[str]:
     "command, line",
     [
         ("docker compose logs", "svc-{part}-1  | took order {number} of customer_{n}"),
+        ("docker compose logs", "svc-{part}-1  | {deep}at order_{number} of customer_{n}"),
         (
             "gh run view 12 --log",
             "test ({part})\tRun npm test\t2026-01-05T10:00:00Z has done thing_{n} of {number}",
@@ -139,7 +140,10 @@ def shown_by(command: str, text: str) -> list[str]:
 )
 def test_what_was_grouped_and_cut_stands_below_its_own_beginning(command: str, line: str) -> None:
     """Of the lines of five services, in turns, many are left out with the names of their services."""
-    lines = [line.format(part=n // 7 % 5, number=n * 7919 % 9973, n=n) for n in range(900)]
+    lines = [
+        line.format(part=n // 7 % 5, number=n * 7919 % 9973, n=n, deep="" if n % 3 else "    ")
+        for n in range(900)
+    ]
     said = dict[str, str]()
     for one in lines:
         beginning, _, rest = one.rpartition("\t" if "\t" in one else "| ")

@@ -28,6 +28,8 @@ _BEGINS = 240
 _FILE = re.compile(r"(?:[A-Za-z]:)?[^\s:]{0,400}[./\\][^\s:]{0,400}:?")
 _NEXT = re.compile(r" in each of the next ([0-9]{1,7}) lines?\]$")
 """What says columns once."""
+_SERVICE = re.compile(r"[\w.-]{1,200} *\|")
+"""What stands in front of every line of a service, alone: its lines may be indented, or empty."""
 _TABLE = re.compile(r" *\[list of ([0-9]{1,7}) mappings; ")
 """The head of a table: what it has in common, and the names of its columns."""
 _IN_FILE = re.compile(r"[ \t]{1,8}(?:\(?[0-9]{1,7}[:,][0-9]{1,7}\)?|[0-9]{1,7}:)(?:[:\s]|$)")
@@ -91,18 +93,20 @@ def said_once_above(text: str) -> dict[int, int]:
     they are indented by one more blank, or with its columns, where that says of how many."""
     lines = text.split("\n")
     above: dict[int, int] = {}
-    heading, indent = -1, ""
+    heading, indent, is_service = -1, "", False
     for number, line in enumerate(lines):
         if line.startswith("[") and (found := _NEXT.search(line)):
             above.update(
                 dict.fromkeys(range(number + 1, min(number + 1 + int(found[1]), len(lines))), number)
             )
         blanks = line[: len(line) - len(line.lstrip())]
-        if line and heading >= 0 and blanks == indent:
+        is_below = not line or line.startswith(indent) if is_service else line and blanks == indent
+        if heading >= 0 and is_below:
             above[number] = heading
             continue
         following = lines[number + 1] if number + 1 < len(lines) else ""
-        heading, indent = -1, f"{blanks} "
-        if line and following.startswith(indent) and following[len(indent) :][:1].strip():
+        heading, indent, is_service = -1, f"{blanks} ", bool(_SERVICE.fullmatch(line))
+        behind = following[len(indent) :][:1].strip()
+        if line and following.startswith(indent) and (behind or is_service):
             heading = number
     return above
