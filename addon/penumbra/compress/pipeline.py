@@ -32,7 +32,7 @@ from penumbra.compress.shape import shape_of
 from penumbra.compress.size import exceeds, size
 from penumbra.compress.stage import Shape, Source, Stage, Trace, Trial, is_readable
 from penumbra.compress.stage_order import AFTER_FAMILY, STRUCTURE
-from penumbra.compress.stages import binary, own_code, terminal, truncate
+from penumbra.compress.stages import binary, json_minify, own_code, terminal, truncate
 
 _RANK = {mode: rank for rank, mode in enumerate(Mode)}
 _OURS = re.compile(
@@ -213,6 +213,10 @@ class _Run:
         head, body, tail = split_envelope(whole)
         if _OURS.match(body):
             return
+        is_error = self.output.is_error or tells_failure(head, tail)
+        if not self.call.is_quoted:
+            before, body, behind = json_minify.among_lines(body)
+            head, tail = head + before, behind + tail
         self.text = body
         self.cost = None
         self.readable = is_readable(body)
@@ -221,7 +225,7 @@ class _Run:
             # No stage asks what a text looks like that is quoted later.
             shape=Shape.PLAIN if self.call.is_quoted else shape_of(self.text),
             policy=self.policy,
-            is_error=self.output.is_error or tells_failure(head, tail),
+            is_error=is_error,
             call_id=self.output.call_id,
             original=self.original,
             shortened=lambda: len(self.stages) > stages,

@@ -17,7 +17,9 @@ def shape_of(text: str) -> Shape:
     if text[:1] in ("{", "[") or text[:1].isspace():
         start = text.strip()
         if start[:1] in ("{", "[") and (
-            json_minify.is_json(start) or json_minify.is_json(start.split("\n", 1)[0])
+            json_minify.is_json(start)
+            or json_minify.is_json(start.split("\n", 1)[0])
+            or json_minify.are_values(start)
         ):
             return Shape.JSON
     beginning = text[:_BEGINNING]

@@ -6,6 +6,7 @@ strings go. The text must be valid JSON, else nothing is done.
 
 from __future__ import annotations
 
+import json
 import re
 
 import msgspec
@@ -14,7 +15,15 @@ from penumbra.compress.size import encode
 
 _BLANKS = re.compile(r'("[^"\\]*(?:\\.[^"\\]*)*")|[ \t\r\n]+')
 _BEGINNING = re.compile(r"[ \t\r\n]*[\[{]")
+_LEAST_AMONG = 512
+"""Characters of a value that is looked for among lines."""
+_MOST_AROUND = 2_000
+"""Characters of the lines around it: they stay as they are."""
+_ATTEMPTS = 4
+_MOST_VALUES = 4_000_000
+"""Characters of several values behind each other: their ends are looked for one by one."""
 _RAW = msgspec.json.Decoder(msgspec.Raw)
+_SCAN = json.JSONDecoder(parse_float=str, parse_int=str).raw_decode
 
 
 def minify(text: str) -> str | None:
@@ -27,7 +36,71 @@ def minify(text: str) -> str | None:
     lines = body.split("\n")
     if len(lines) > 1 and all(_is_record(line) for line in lines):
         return _surround(text, body, "\n".join(map(_compact, lines)))
+    if values := _values(body):
+        return _surround(text, body, "\n".join(map(_compact, values)))
     return None
+
+
+def are_values(text: str) -> bool:
+    """Whether the text is several values that are no lines of JSON."""
+    return bool(_values(text.strip(" \t\r\n")))
+
+
+def _values(body: str) -> list[str]:
+    """Several values behind each other, as `jq` prints them and as pages come; empty if there are none."""
+    is_long = len(body) > _MOST_VALUES
+    if is_long or not (body[:2] in ("{\n", "[\n", "{\r", "[\r") or "}{" in body or "][" in body):
+        return []
+    values: list[str] = []
+    end = 0
+    while found := _BEGINNING.match(body, end):
+        start = found.end() - 1
+        try:
+            end = _SCAN(body, start)[1]
+        except (ValueError, RecursionError):
+            return []
+        values.append(body[start:end])
+    return values if end == len(body) and len(values) > 1 and all(map(is_json, values)) else []
+
+
+def among_lines(text: str) -> tuple[str, str, str]:
+    """(before, JSON, behind), which together are the text: JSON or JSON Lines with a few lines around.
+
+    A text without, or with more than a few lines beside, stands in the middle as it is.
+    """
+    whole = ("", text, "")
+    position = attempts = 0
+    while position <= _MOST_AROUND and attempts < _ATTEMPTS:
+        if text[position : position + 1] in ("{", "["):
+            attempts += 1
+            end = _end_of_value(text, position)
+            if end - position >= _LEAST_AMONG and position + len(text) - end <= _MOST_AROUND:
+                return (text[:position], text[position:end], text[end:])
+        position = text.find("\n", position) + 1
+        if not position:
+            break
+    return whole
+
+
+def _end_of_value(text: str, start: int) -> int:
+    """Where JSON ends that begins at a line's start, without the end of its line; `start` if none begins."""
+    closing = "}" if text[start] == "{" else "]"
+    # It ends with the text, the last line that begins as its end does or as another value, or its line.
+    lasts = (text.rfind(f"\n{sign}", start) for sign in (closing, text[start]))
+    for at in dict.fromkeys((len(text), *lasts, start)):
+        line = text.find("\n", at + 1) if at >= start else start
+        end = len(text) if line < 0 else line
+        body = text[start:end]
+        if is_json(body) or _are_records(body) or _values(body):
+            return end - body.endswith("\r")
+    return start
+
+
+def _are_records(body: str) -> bool:
+    if not _is_record(body[: body.find("\n") + 1].rstrip()):
+        return False
+    lines = body.split("\n")
+    return len(lines) > 1 and all(map(_is_record, lines))
 
 
 def may_be_json(text: str) -> bool:

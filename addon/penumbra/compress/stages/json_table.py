@@ -30,6 +30,8 @@ _SPARSEST = 8
 """A table with fewer than one value for so many cells is given up before its columns are built."""
 _MOST_INNER = 12
 _DEPTH = 4
+_PAGE = 1_000
+"""Characters that lines of JSON have, on average, if they are no rows: pages of an answer."""
 _SHARED_PREFIX = 20
 """Characters that all strings of a column must begin with to have them written once."""
 _PLAIN = re.compile(
@@ -57,6 +59,9 @@ def to_tables(text: str) -> str | None:
 def _tables(text: str) -> str | None:
     body = text.strip(" \t\r\n")
     lines = body.split("\n")
+    are_pages = 1 < len(lines) <= len(body) // _PAGE and all(line[:1] in ("{", "[") for line in lines)
+    if are_pages and (pages := _pages(lines)):
+        return pages
     if len(lines) >= _LEAST_ROWS and all(line[:1] == "{" and line.rstrip()[-1:] == "}" for line in lines):
         rows = _rows(lines)
         if None not in rows:
@@ -68,6 +73,14 @@ def _tables(text: str) -> str | None:
     if not writer.tables:
         return None
     return "\n".join([shell, *writer.tables]) if shell != '"[table 1]"' else "\n".join(writer.tables)
+
+
+def _pages(lines: Sequence[str]) -> str | None:
+    """Long values, a line each: with their own tables."""
+    writer = _Writer()
+    shells = [writer.value(line, 0) for line in lines]
+    is_alone = all(shell == f'"[table {number}]"' for number, shell in enumerate(shells, 1))
+    return "\n".join(writer.tables if is_alone else [*shells, *writer.tables]) if writer.tables else None
 
 
 @dataclass(slots=True)
