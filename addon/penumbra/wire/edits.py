@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable
-from itertools import chain, compress, zip_longest
-from operator import gt, itemgetter
+from operator import itemgetter
 from typing import NamedTuple
 
 _PLACE = itemgetter(0, 1)
@@ -49,11 +48,12 @@ class Edits(list[Edit]):
 
 def edited(data: bytes, edits: Iterable[Edit]) -> bytes:
     """A text with edits, in any order. Raises ValueError if some overlap."""
-    ordered = sorted(edits, key=_PLACE)
-    # Nothing is done for each of them by itself: a long conversation has thousands.
-    starts, ends, new = map(list, zip(*ordered, strict=True)) if ordered else ([], [], [])
-    for start in compress(starts[1:], map(gt, ends, starts[1:])):
-        raise ValueError(f"edits overlap at byte {start}")
-    text = memoryview(data)
-    kept = map(text.__getitem__, map(slice, (0, *ends), (*starts, len(data))))
-    return b"".join(chain.from_iterable(zip_longest(kept, new, fillvalue=b"")))
+    text, at = memoryview(data), 0
+    pieces: list[bytes | memoryview] = []
+    for start, end, new in sorted(edits, key=_PLACE):
+        if start < at:
+            raise ValueError(f"edits overlap at byte {start}")
+        pieces += (text[at:start], new)
+        at = end
+    pieces.append(text[at:])
+    return b"".join(pieces)

@@ -12,11 +12,9 @@ at when they are new. So that goes first, and the values themselves only after a
 from __future__ import annotations
 
 import time
-from bisect import bisect_right
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from itertools import accumulate, takewhile
 from operator import attrgetter
 from threading import Lock
 from typing import Any, NamedTuple
@@ -42,6 +40,9 @@ _MOST_STATES = 2
 _IDLE_SECONDS = 1_800.0
 """What nobody has used for so long goes: a conversation that has rested is read anew when it goes on."""
 _MARK_SECONDS = 60.0
+"""What was used since is not noted again: each request would move all that its conversation has."""
+_RUN = 200
+"""Values that are compared at once."""
 _MOST_LET_GO = 100
 """Values at once, so that no request waits."""
 
@@ -105,7 +106,7 @@ class Beginning:
 
     values: tuple[KnownValue, ...]
     used: int = 0
-    """When it was used last, no later than any of its values."""
+    """No later than any of its values was used last."""
     states: dict[Hashable, tuple[tuple[Hashable, Any], ...]] = field(default_factory=dict)
     """By what makes them: what was given beside the values, and the state, which is as it was behind the last
     of the values, and stays so."""
@@ -188,14 +189,9 @@ class ValueMemory:
             listed = [] if held is None else [beginning.values for beginning in reversed(held.beginnings)]
         best: tuple[tuple[KnownValue, ...], int] = ((), at)
         for values in listed:
-            # Nothing is done for each of them by itself: there are thousands.
-            starts = list(accumulate(map(_ROOM, values), initial=at))
-            count = max(0, min(len(values), bisect_right(starts, len(data)) - 1))
-            count = len(list(takewhile(bool, map(data.startswith, map(_DATA, values[:count]), starts))))
-            commas = bytes(map(data.__getitem__, [start - 1 for start in starts[1 : count + 1]]))
-            count -= len(commas.lstrip(b","))
+            count, end = _standing(values, data, at)
             if count > len(best[0]):
-                best = values[:count], starts[count]
+                best = values[:count], end
             if count == len(values):
                 break
         return best
@@ -217,14 +213,27 @@ class ValueMemory:
             self._uses += 1
             known_before = len(first) + len(sources)
             values: list[KnownValue] = []
-            if all(map(_KEPT, first)):
+            is_noted = True
+            if first and all(map(_KEPT, first)):
                 values += first
-                self._touch_all(scope, values)
+                is_noted = self._is_late(first[0].used)
+                if is_noted:
+                    self._touch_all(scope, first)
             else:
                 sources = [*map(_DATA, first), *sources]
+
+            def stands_in_front(value: KnownValue) -> bool:
+                nonlocal is_noted
+                if not is_noted:
+                    self._touch_all(scope, first)
+                    is_noted = True
+                return value.used == self._uses
+
             previous: KnownValue | None = values[-1] if values else None
             for source in sources:
                 value = self._next(previous, source)
+                if value is not None and stands_in_front(value):
+                    value = None
                 while value is None:
                     number = numbers.get(source, 0)
                     numbers[source] = number + 1
@@ -232,8 +241,7 @@ class ValueMemory:
                     if value is None:
                         value = self._put(make((scope, source, number)))
                         known_before = min(known_before, len(values))
-                    elif value.used == self._uses:
-                        # It stands in front of this one.
+                    elif stands_in_front(value):
                         value = None
                 self._touch(value)
                 value.used = self._uses
@@ -265,7 +273,9 @@ class ValueMemory:
             if likely <= 0 or (old is not None and len(old.values) >= likely):
                 return old, old
             first = values[:likely]
-            if not all(map(_KEPT, first)):
+            # What a beginning is made of is kept for as long as it is there.
+            there = 0 if old is None else len(old.values)
+            if not all(map(_KEPT, first[there:])):
                 return old, None
             if old is not None and old.before is not None:
                 # It was expected, and is sure now.
@@ -275,8 +285,9 @@ class ValueMemory:
             new = first[-1].beginning = Beginning(
                 first, weight=_VALUE_BYTES + 8 * len(first), total=count, before=old
             )
+            new.used = min(map(_USED, first[there:]))
             if old is not None:
-                old.after = new
+                old.after, new.used = new, min(old.used, new.used)
             scope = first[0].key[0]
             self._count(scope, new.weight)
             self._use(new)
@@ -338,7 +349,8 @@ class ValueMemory:
     def _use(self, beginning: Beginning) -> None:
         """Note that a beginning was used; the one that was not for the longest time goes for another one."""
         scope = beginning.values[0].key[0]
-        beginning.used = min(map(_USED, beginning.values))
+        if self._is_late(beginning.used):
+            beginning.used = min(map(_USED, beginning.values))
         listed = self._scope(scope).beginnings
         if beginning in listed:
             listed.remove(beginning)
@@ -422,10 +434,13 @@ class ValueMemory:
             self._count(value.key[0], _weight(value))
         return value
 
+    def _is_late(self, used: int) -> bool:
+        """Whether a use was so long ago that another one is noted."""
+        marked, uses = self._marks[-1] if self._marks else (-_MARK_SECONDS, 0)
+        return used < uses or self._clock() - marked >= _MARK_SECONDS
+
     def _touch_all(self, scope: bytes, values: Sequence[KnownValue]) -> None:
         """Values that are kept were used last."""
-        if not values:
-            return
         keys = list(map(_KEY, values))
         deque(map(self._known.move_to_end, keys), 0)
         deque(map(self._scopes[scope].known.move_to_end, keys), 0)
@@ -441,7 +456,7 @@ class ValueMemory:
     def _next(self, previous: KnownValue | None, source: bytes) -> KnownValue | None:
         """What followed a value the last time, if it does so again: comparing is cheaper than hashing."""
         known = previous.next() if previous is not None and previous.next is not None else None
-        if known is None or known.data != source or known.used == self._uses:
+        if known is None or known.data != source:
             return None
         return known if self._known.get(known.key) is known else None
 
@@ -465,6 +480,25 @@ class ValueMemory:
 
     def __len__(self) -> int:
         return len(self._known)
+
+
+def _standing(values: Sequence[KnownValue], data: bytes, at: int) -> tuple[int, int]:
+    """How many of the first values stand in a text from an offset on, each with a comma behind, and where the
+    last comma ends."""
+    if not values or not data.startswith(values[0].data, at):
+        return 0, at
+    for begin in range(0, len(values), _RUN):
+        run = values[begin : begin + _RUN]
+        # Nothing is done for each of them by itself: there are thousands.
+        text = b",".join((*map(_DATA, run), b""))
+        if data.startswith(text, at):
+            at += len(text)
+            continue
+        for count, value in enumerate(run, begin):
+            if not data.startswith(value.data + b",", at):
+                return count, at
+            at += value.room
+    return len(values), at
 
 
 def _weight(value: KnownValue) -> int:

@@ -141,6 +141,49 @@ def test_what_nobody_uses_for_long_is_let_go_little_by_little() -> None:
     assert fold(memory, resting) == [], "what goes on is not let go of in that moment"
 
 
+def compact(memory: ValueMemory, values: list[Any]) -> list[Raw]:
+    """The items of an array without spaces, whose first values can be found by comparing."""
+    document = Document(json.dumps({"m": values}, separators=(",", ":")).encode())
+    array = document.members(document.root)["m"]
+    document.remember(array, memory, b"scope")
+    return document.items(array)
+
+
+def test_equal_values_are_others_where_the_first_were_used_a_moment_ago() -> None:
+    memory = ValueMemory(clock=lambda: 0.0)
+    values: list[Any] = []
+    for new in ("a", "b", "c", "a", "a", "b"):
+        values.append([new] * 20)
+        items = compact(memory, values)
+        assert [json.loads(bytes(item)) for item in items] == values
+        assert len(set(map(id, items))) == len(values)
+
+
+def test_what_is_used_all_the_time_stays() -> None:
+    now = [0.0]
+    memory = ValueMemory(clock=lambda: now[0])
+    values = [[number] * 20 for number in range(9)]
+    first = compact(memory, values)
+    for _ in range(300):
+        now[0] += 10.0
+        assert list(map(id, compact(memory, values))) == list(map(id, first))
+        compact(memory, [["other"]])
+    now[0] += 9_000.0
+    compact(memory, values)
+    assert list(map(id, compact(memory, values))) == list(map(id, first)), "nor where it goes on after long"
+
+
+def test_first_values_are_found_however_many_follow_that_differ() -> None:
+    memory = ValueMemory()
+    values = [[number] * 5 for number in range(500)]
+    first = compact(memory, values)
+    for same in (0, 1, 199, 200, 201, 399, 400, 499, 500):
+        changed = [*values[:same], *([each, "changed"] for each in values[same:])]
+        items = compact(memory, changed)
+        assert [json.loads(bytes(item)) for item in items] == changed
+        assert list(map(id, items[:same])) == list(map(id, first[:same]))
+
+
 def test_no_value_takes_more_than_an_eighth() -> None:
     memory = ValueMemory(most=1_000_000)
     remembered(memory, ["x" * 70_000, "small"])
