@@ -263,7 +263,6 @@ class ApiFormat(ABC):
             if (message := prompt.messages[turn]).by_model:
                 found.append(self._next_visible(document, [message], found))
 
-        # Not `Fold[…](…)`: on Python 3.11 a frozen class with slots can't be made so.
         fold: Fold[list[Visible]] = Fold(list, list.copy, ("visible", self.message))
         return document.folded(prompt.place, len(prompt.messages), fold, step)
 

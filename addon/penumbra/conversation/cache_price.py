@@ -21,6 +21,7 @@ from functools import cache
 from typing import Any
 
 from penumbra import rules
+from penumbra.short_texts import remembered
 from penumbra.wire.document import Document
 
 
@@ -75,16 +76,31 @@ def table() -> Mapping[str, Any]:
 
 def prices(format_name: str, model: str, body: bytes) -> Prices:
     """What holds for a request. Raises KeyError for a format that the rules do not know."""
+    longer = table()["formats"][format_name].get("long")
+    lasts = longer is not None and longer["marker"].encode() in _unspaced(body, longer["marker"])
+    return (_lasting if lasts else _usual)(format_name, model)
+
+
+@remembered(256)
+def _usual(format_name: str, model: str) -> Prices:
+    return Prices(**_entry(format_name, model))
+
+
+@remembered(256)
+def _lasting(format_name: str, model: str) -> Prices:
+    """Where what is cached is kept for longer."""
+    longer = table()["formats"][format_name]["long"]
+    return Prices(**_entry(format_name, model) | {key: longer[key] for key in longer if key != "marker"})
+
+
+def _entry(format_name: str, model: str) -> dict[str, Any]:
     entry = {**table()["formats"][format_name]}
-    longer = entry.pop("long", None)
+    entry.pop("long", None)
     own: Mapping[str, Any] = next(
         (model_entry for model_entry in table()["models"] if fnmatchcase(model.lower(), model_entry["glob"])),
         {},
     )
-    entry |= {key: value for key, value in own.items() if key != "glob"}
-    if longer is not None and longer["marker"].encode() in _unspaced(body, longer["marker"]):
-        entry |= {key: value for key, value in longer.items() if key != "marker"}
-    return Prices(**entry)
+    return entry | {key: value for key, value in own.items() if key != "glob"}
 
 
 def of_request(format_name: str, model: str, document: Document) -> Prices:

@@ -10,6 +10,7 @@ from typing import Any
 
 from penumbra import rules
 from penumbra.apis.recognise import model_in
+from penumbra.short_texts import remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +33,14 @@ def of(model: str, headers: Mapping[str, str], path: str = "") -> Window:
     """What is known of a model's window. `headers` of the request, with names in lower case; `path`: its
     path, for APIs that name the model there."""
     name = (model or model_in(path)).lower()
-    entry = next((candidate for candidate in table()["models"] if fnmatchcase(name, candidate["glob"])), None)
-    if entry is None:
+    if (entry := _entry(name)) is None:
         return Window()
     if "header" in entry and entry["contains"] in headers.get(entry["header"], ""):
         return Window(entry["larger"], entry["larger"])
     tokens = entry.get("window", 0)
     return Window(tokens, entry.get("believed", tokens))
+
+
+@remembered(256)
+def _entry(name: str) -> Mapping[str, Any] | None:
+    return next((entry for entry in table()["models"] if fnmatchcase(name, entry["glob"])), None)

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from msgspec import Raw
 
@@ -31,8 +32,7 @@ LEAST = 250
 """Shorter texts (characters) can't say anything again that is worth a reference."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Text:
+class _Text(NamedTuple):
     """A text so far: a result as it was forwarded, or a call's arguments."""
 
     key: bytes
@@ -187,8 +187,14 @@ class EarlierTexts:
         mark = item.key + facts.bytes_after.to_bytes(8, "big") + bytes([is_whole])
         if original is not None:
             mark += hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        noted = _Text(item.key, mark, len(text), text, item.result, original=original)
-        self._texts.append(replace(noted, is_lossy=is_lossy, is_whole=is_whole))
+        self._texts.append(
+            _Text(
+                *(item.key, mark, len(text), text, item.result),
+                original=original,
+                is_lossy=is_lossy,
+                is_whole=is_whole,
+            )
+        )
 
     def note_form(self, item: Item, facts: Facts, *, new: bool = False) -> None:
         """The same where nothing is said again."""

@@ -16,6 +16,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
+from msgspec import structs
+
 from penumbra import errors
 from penumbra.compress.result import Mode
 from penumbra.config.per_request import OverrideError
@@ -174,8 +176,9 @@ class Engine:
             return unsearched(incoming.api, error)
         if accepted is None:
             return None
-        accepted = replace(accepted, restoration=await self._restored.of_response(incoming, accepted))
-        return replace(accepted, milliseconds=(time.perf_counter() - started) * 1000)
+        restoration = await self._restored.of_response(incoming, accepted)
+        milliseconds = (time.perf_counter() - started) * 1000
+        return structs.replace(accepted, restoration=restoration, milliseconds=milliseconds)
 
     async def retry(
         self,
@@ -196,10 +199,10 @@ class Engine:
         if isinstance(changed, bytes):
             prepared = sent.prepared and replace(sent.prepared, held=())
             cut = replace(sent.rewritten, body=changed, is_cut=True)
-            return replace(sent, rewritten=cut, prepared=prepared, plan=None)
+            return structs.replace(sent, rewritten=cut, prepared=prepared, plan=None)
         plan = sent.plan.plus(changed) if sent.plan else changed
         accepted = await self._send(incoming, settings, plan)
-        return None if accepted is None else replace(accepted, plan=plan)
+        return None if accepted is None else structs.replace(accepted, plan=plan)
 
     async def settle(self, accepted: Accepted) -> None:
         """The provider took the other request: from now on this is the form of its results."""
@@ -293,8 +296,9 @@ class Engine:
         )
         if waits and prepared is not None:
             line = "; ".join(filter(None, (late_declaration.LINE, line)))
-        accepted = self._accepted(incoming, known, inputs, rewritten, limits)
-        accepted = replace(accepted, line=line, hidden=arrived.hidden, betas=betas)
+        accepted = self._accepted(
+            incoming, known, inputs, rewritten, limits, hidden=arrived.hidden, line=line, betas=betas
+        )
         if incoming.api.kind != "messages":
             return accepted
         if prepared is not None:
@@ -340,7 +344,7 @@ class Engine:
         if prepared.earlier or carried.shown_before:
             inherit = partial(carried.inherited, self._stores.conversations, self.expansions.renew)
             prepared = replace(prepared, inherit=inherit)
-        return replace(accepted, prepared=prepared, find=carried.find)
+        return structs.replace(accepted, prepared=prepared, find=carried.find)
 
     # Steps of it
 
@@ -397,6 +401,10 @@ class Engine:
         inputs: Inputs,
         rewritten: Rewritten,
         limits: LearnedLimits,
+        *,
+        hidden: Mapping[str, int],
+        line: str,
+        betas: str,
     ) -> Accepted:
         """What is to be sent, for those who send it and read its response."""
         request, conversation = known.request, known.conversation
@@ -408,6 +416,9 @@ class Engine:
             conversation=conversation,
             caller=known.caller,
             decided={**inputs.past, **rewritten.decisions},
+            line=line,
+            hidden=hidden,
+            betas=betas,
             usage_scale=usage_scale.scale(request, rewritten, limits, incoming.head),
             room=room.of_request(request, limits, incoming.head, learn),
             model=inputs.show(request.conversation.model),

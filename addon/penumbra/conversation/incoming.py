@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from penumbra.apis.recognise import Api
 from penumbra.conversation.model import Head, Plan, Request, Rewritten, Shown
@@ -45,8 +47,7 @@ class Incoming:
         return Head(self.path, self.headers)
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(Struct, frozen=True):
     """A request that is sent, changed or not."""
 
     request: Request
@@ -59,11 +60,11 @@ class Accepted:
     """Keyed hash of the conversation."""
     caller: Caller | None = None
     """Whose request it is."""
-    decided: Mapping[bytes, Decision] = field(default_factory=dict)
+    decided: Mapping[bytes, Decision] = {}
     """The form of every text."""
     line: str = ""
     """What was done about the conversation as a whole, for a log."""
-    hidden: Mapping[str, int] = field(default_factory=dict)
+    hidden: Mapping[str, int] = {}
     """Secrets newly found outside of tool results, by rule."""
     betas: str = ""
     """What its header `anthropic-beta` has to say; empty: what it says already."""

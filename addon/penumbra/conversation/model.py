@@ -17,7 +17,7 @@ from penumbra.errors import one_line
 from penumbra.redaction.shown_names import ShowName
 from penumbra.redaction.structured import Structured
 from penumbra.store.arms import HELD_OUT
-from penumbra.store.conversations import LearnedLimits
+from penumbra.store.conversations import NO_LIMITS, LearnedLimits
 from penumbra.store.decisions import Decision, Facts
 from penumbra.wire.document import Document
 
@@ -89,7 +89,7 @@ class Plan:
     """Redacted originals by reference."""
     line: str = ""
     """Why, for a log."""
-    limits: LearnedLimits = field(default_factory=LearnedLimits)
+    limits: LearnedLimits = NO_LIMITS
     """What is learned if the request is taken."""
 
     def plus(self, other: Plan) -> Plan:

@@ -16,11 +16,11 @@ class EventFile:
         self._path = path
         self._log: EventLog | None = None
 
-    def write(self, event: dict[str, Any]) -> None:
-        """One line."""
+    def write(self, make: Callable[[], dict[str, Any]]) -> None:
+        """One line, if any are written."""
         self.follow()
         if self._log is not None:
-            self._log.write(event)
+            self._log.write(make())
 
     def follow(self) -> None:
         """Open what the setting names now."""

@@ -7,8 +7,6 @@ import posixpath
 import re
 import time
 
-from mitmproxy import http
-
 from penumbra.apis import arguments, prompt_head
 from penumbra.compress.calls.classify import classify
 from penumbra.conversation import cache_price
@@ -16,7 +14,6 @@ from penumbra.conversation.cache_price import Prices
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.conversation.model import Request, Shown
 from penumbra.expand import tool as injected_tool
-from penumbra.flow import destination
 from penumbra.metrics import kept_reasons, list_prices
 from penumbra.metrics.cache_miss import Prompt
 from penumbra.metrics.journal import NewResult, SentRequest
@@ -28,10 +25,8 @@ _ON_REQUEST = ("anthropic", "bedrock", "bedrock_invoke")
 """Formats in which the client says what is to be cached."""
 
 
-def of(
-    flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted, totals: Totals, *, changed: bool
-) -> SentRequest:
-    """The entry of a request that is sent on. `totals`: of its results."""
+def of(host: str, incoming: Incoming, accepted: Accepted, totals: Totals, *, changed: bool) -> SentRequest:
+    """The entry of a request that is sent on. `host`: as it is shown; `totals`: of its results."""
     request, new = accepted.request, [entry for entry in accepted.rewritten.shown if entry.new]
     model = request.conversation.model
     prices = cache_price.of_request(incoming.api.format, model, request.document)
@@ -43,7 +38,7 @@ def of(
         agent=agent(incoming.headers.get("user-agent", "")),
         is_turn=incoming.api.kind == "messages",
         project=accepted.project,
-        host=destination.shown(flow),
+        host=host,
         api=incoming.api.id,
         note=accepted.line,
         totals=totals,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any
 
 from mitmproxy import http
@@ -104,7 +105,8 @@ class Turns:
         self._metrics.add(scope, looped.answered, calls, tokens)
         self._journal.asked(turn, looped.answered)
         self._write(
-            expansion_event(
+            partial(
+                expansion_event,
                 flow_id=flow.id,
                 conversation=scope,
                 answered=looped.answered,
@@ -136,7 +138,8 @@ class Turns:
         self._metrics.recovered[f"{rule} at level {level}"] += 1
         state = states.of(flow)
         self._journal.recovered(state.turn if state is not None else None)
-        self._write(recovery_event(flow_id=flow.id, host=destination.shown(flow), rule=rule, level=level))
+        host = destination.shown(flow)
+        self._write(partial(recovery_event, flow_id=flow.id, host=host, rule=rule, level=level))
         add_note(flow, f"refused ({rule}), taken after {level} other request(s)")
 
     def later(self, work: Coroutine[Any, Any, None], lease: Lease) -> None:

@@ -6,11 +6,10 @@ Frames of a WebSocket add up in one flow until it ends.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, repeat
-from typing import Any
 
 from mitmproxy import http
 
@@ -45,7 +44,7 @@ class Reports:
         metrics: Metrics,
         texts: Texts,
         memory: ResultMemory,
-        write: Callable[[dict[str, Any]], None],
+        write: events.WriteEvent,
     ) -> None:
         self._metrics = metrics
         self._texts = texts
@@ -101,9 +100,9 @@ class Reports:
         new: list[ResultFacts],
     ) -> None:
         """Count and log a request. Ends the lease."""
-        with lease:
-            self._count(flow, state, lease, incoming, accepted, totals, new)
         host, rewritten = destination.shown(flow), accepted.rewritten
+        with lease:
+            self._count(host, state, lease, incoming, accepted, totals, new)
         if accepted.line:
             _log.info(f"Penumbra: {host}: {accepted.line}")
         changed = rewritten.body is not incoming.body
@@ -116,21 +115,22 @@ class Reports:
                 f"{len(incoming.body):,} -> {len(rewritten.body):,} bytes, {accepted.milliseconds:.1f} ms"
             )
         if summary.results or summary.secrets or accepted.line:
-            self._event(flow, incoming, accepted, totals)
+            self._event(flow, host, incoming, accepted, totals)
 
     def observed(self, flow: http.HTTPFlow, incoming: Incoming, accepted: Accepted, lease: Lease) -> None:
         """What would have become of a request that was sent on as it came. `lease`: by which it was found."""
-        rewritten, totals = accepted.rewritten, Totals.of(accepted.rewritten.shown)
+        host, rewritten = destination.shown(flow), accepted.rewritten
+        totals = Totals.of(rewritten.shown)
         summary = Summary.of(rewritten.shown, accepted.hidden, totals=totals)
         of_new = Summary.of((entry for entry in rewritten.shown if entry.new), accepted.hidden)
         _log.info(
-            f"Penumbra would: {destination.shown(flow)} {incoming.api.id}: {summary.line(of_new)}, "
+            f"Penumbra would: {host} {incoming.api.id}: {summary.line(of_new)}, "
             f"{len(incoming.body):,} -> {len(rewritten.body):,} bytes"
         )
         add_note(flow, f"would: {summary.line()}")
         results: Sequence[ResultRecord] = ()
         changed = summary.changed > 0 or bool(accepted.hidden)
-        entry = journal_entry.of(flow, incoming, accepted, totals, changed=changed)
+        entry = journal_entry.of(host, incoming, accepted, totals, changed=changed)
         if accepted.request.settings.observe:
             self._metrics.observed += 1
             self._metrics.add(rewritten.shown)
@@ -144,7 +144,7 @@ class Reports:
         session = accepted.conversation.hex()[:8]
         self._remember(session, accepted, new, results, is_observed=True)
         flow.metadata["penumbra_would"] = {**summary.metadata(), "session": session, "new": listed(new)}
-        self._event(flow, incoming, accepted, totals, is_observed=True)
+        self._event(flow, host, incoming, accepted, totals, is_observed=True)
 
     def _await_response(self, flow: http.HTTPFlow, turn: TurnRecord) -> None:
         """Whether the provider takes a request that has not waited for us, its response says: it may have."""
@@ -158,6 +158,7 @@ class Reports:
     def _event(
         self,
         flow: http.HTTPFlow,
+        host: str,
         incoming: Incoming,
         accepted: Accepted,
         totals: Totals,
@@ -166,11 +167,12 @@ class Reports:
     ) -> None:
         rewritten, settings = accepted.rewritten, accepted.request.settings
         self._write(
-            events.request_event(
+            partial(
+                events.request_event,
                 flow_id=flow.id,
                 is_observed=is_observed,
                 arm=accepted.request.arm.name,
-                host=destination.shown(flow),
+                host=host,
                 api=incoming.api.id,
                 model=accepted.model,
                 mode=str(settings.mode),
@@ -187,7 +189,7 @@ class Reports:
 
     def _count(
         self,
-        flow: http.HTTPFlow,
+        host: str,
         state: FlowState,
         lease: Lease,
         incoming: Incoming,
@@ -198,7 +200,7 @@ class Reports:
         """Count a request, and keep its new results for those who look at it."""
         self._metrics.add(accepted.rewritten.shown)
         changed = totals.changed > 0 or bool(accepted.hidden)
-        entry = journal_entry.of(flow, incoming, accepted, totals, changed=changed)
+        entry = journal_entry.of(host, incoming, accepted, totals, changed=changed)
         state.turn = self._metrics.journal.sent(entry)
         if lease.settings.page_originals == "on":
             self._texts.keep(lease, accepted, state.turn.results)

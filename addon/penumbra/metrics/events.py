@@ -18,7 +18,8 @@ import orjson
 from penumbra.metrics.request_totals import Totals
 from penumbra.metrics.shown import ShownResult
 
-WriteEvent = Callable[[dict[str, Any]], None]
+WriteEvent = Callable[[Callable[[], dict[str, Any]]], None]
+"""Takes what makes an event, which is asked where events are written."""
 _log = logging.getLogger(__name__)
 
 

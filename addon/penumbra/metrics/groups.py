@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,14 +46,14 @@ class Groups:
     """Sums by name; names come from clients, so there is a bound to them."""
 
     def __init__(self) -> None:
-        self._sums: dict[str, ResultSums] = {}
+        self._sums = defaultdict[str, ResultSums](ResultSums)
 
     def of(self, name: str) -> ResultSums:
         """The sums of a name, to be counted on."""
         name = label(name)
         if name not in self._sums and len(self._sums) >= MOST:
             name = OTHERS
-        return self._sums.setdefault(name, ResultSums())
+        return self._sums[name]
 
     def items(self) -> list[tuple[str, ResultSums]]:
         """The largest first."""

@@ -7,7 +7,7 @@ taken by `take`.
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -89,10 +89,10 @@ class Pending:
     """What was added since it was last written down."""
 
     all: Amounts = field(default_factory=Amounts)
-    conversations: dict[str, Amounts] = field(default_factory=dict)
+    conversations: defaultdict[str, Amounts] = field(default_factory=lambda: defaultdict(Amounts))
     agents: dict[str, str] = field(default_factory=dict)
     """By conversation."""
-    arms: dict[tuple[str, str], Amounts] = field(default_factory=dict)
+    arms: defaultdict[tuple[str, str], Amounts] = field(default_factory=lambda: defaultdict(Amounts))
     """By conversation that is compared, and its arm."""
     projects: dict[str, str] = field(default_factory=dict)
     """By conversation."""
@@ -107,9 +107,9 @@ class Journal:
         self._number = 0
         self._pending = Pending()
         self.amounts = Amounts()
-        self.agents: dict[str, Amounts] = {}
-        self.arms: dict[str, Amounts] = {}
-        self.projects: dict[str, Amounts] = {}
+        self.agents = defaultdict[str, Amounts](Amounts)
+        self.arms = defaultdict[str, Amounts](Amounts)
+        self.projects = defaultdict[str, Amounts](Amounts)
         self.tools, self.families = Groups(), Groups()
         self.sessions = Sessions()
         self._open = Prompts()
@@ -337,11 +337,11 @@ class Journal:
                 targets.append(session.amounts)
             targets += [_of(self.agents, turn.agent), _of(self.projects, turn.project)]
         if turn is not None and not turn.is_observed:
-            targets.append(self._pending.conversations.setdefault(turn.session, Amounts()))
+            targets.append(self._pending.conversations[turn.session])
             self._pending.agents[turn.session] = turn.agent
             if turn.arm:
-                targets.append(self.arms.setdefault(turn.arm, Amounts()))
-                targets.append(self._pending.arms.setdefault((turn.unit, turn.arm), Amounts()))
+                targets.append(self.arms[turn.arm])
+                targets.append(self._pending.arms[turn.unit, turn.arm])
             self._pending.projects[turn.session] = turn.project
         parts = more.parts()
         for target in targets:
@@ -360,11 +360,11 @@ def _owed(request: SentRequest, amounts: Amounts) -> Amounts:
     )
 
 
-def _of(sums: dict[str, Amounts], name: str) -> Amounts:
+def _of(sums: defaultdict[str, Amounts], name: str) -> Amounts:
     """The sums of a name, to be counted on."""
     if name not in sums and len(sums) >= MOST:
         name = OTHERS
-    return sums.setdefault(name, Amounts())
+    return sums[name]
 
 
 def _bill(billed: Sequence[BilledTokens], rates: Rates, more: Amounts) -> None:

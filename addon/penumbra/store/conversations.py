@@ -41,6 +41,8 @@ class LearnedLimits:
 
     def learned(self, other: LearnedLimits) -> LearnedLimits:
         """What holds when both were learned: a newer limit takes the place of an older one."""
+        if other is NO_LIMITS:
+            return self
         return LearnedLimits(
             other.tokens or self.tokens,
             other.bytes or self.bytes,
@@ -51,13 +53,16 @@ class LearnedLimits:
         )
 
 
+NO_LIMITS = LearnedLimits()
+
+
 @dataclass(frozen=True, slots=True)
 class ConversationState:
     """What is known of a conversation when its next request comes."""
 
     idle: float | None = None
     """Seconds since its last request; None: there was none."""
-    limits: LearnedLimits = LearnedLimits()
+    limits: LearnedLimits = NO_LIMITS
     tool: str = ""
     """Name of the injected tool that its last request declared; empty if it declared none."""
     revision: str = ""
@@ -71,7 +76,7 @@ class Entry:
     """What is kept of a conversation."""
 
     seen: float
-    limits: LearnedLimits = LearnedLimits()
+    limits: LearnedLimits = NO_LIMITS
     tool: str = ""
     written: float = 0.0
     """When it was written to the database last."""

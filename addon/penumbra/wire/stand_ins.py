@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
@@ -23,8 +22,7 @@ class StandIn(NamedTuple):
     """Where the item begins in the document."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fold(Generic[S]):
+class Fold(NamedTuple, Generic[S]):
     """What is made of the items of an array, one after the other."""
 
     begin: Callable[[], S]
