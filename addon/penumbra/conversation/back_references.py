@@ -33,7 +33,7 @@ from penumbra.compress.size import encode
 from penumbra.compress.stages import line_numbers, new_facts
 from penumbra.conversation import original_lines, said_lines
 from penumbra.conversation.call_names import CallName, same_file
-from penumbra.conversation.edit_units import EditUnits
+from penumbra.conversation.edit_units import ShownFile
 from penumbra.conversation.line_places import LinePlaces, is_telling
 from penumbra.conversation.named_calls import Name, NamedCalls
 from penumbra.conversation.said_lines import From, Said, SaidLines
@@ -41,8 +41,6 @@ from penumbra.conversation.staying_lines import StayingLines
 
 _LEAST = 60
 """Estimated tokens that a reference must stand for."""
-_MARGIN = 30
-"""Lines of a file that stay on both sides of what is said by reference."""
 _HEADING = 2_000
 """Characters in which a thinned text says that it is thinned."""
 _MARKER = re.compile(
@@ -184,13 +182,14 @@ class LineIndex:
         if _MARKER.search(text):
             return None
         is_file = call.is_quoted
-        numbers, lines, _ = self._read(text, is_file)
+        numbers, lines, counted = self._read(text, is_file)
         output: Sequence[str | None] = lines
         if original is not None:
             output = original_lines.standing(lines, _read(original, is_file)[1])
         # The legend of the numbers is never said by reference: the lines that stay need it.
         output = [None if line == line_numbers.LEGEND else line for line in output]
-        matcher = _Matcher.of(self._places, numbers, lines, output, call, path if is_file else None)
+        file = ShownFile(text, lines, () if counted else numbers, path) if is_file else None
+        matcher = _Matcher.of(self._places, numbers, lines, output, call, file)
         named = [(part, self._name(part)) for part in matcher.parts()]
         parts = [(part, meant) for part, meant in named if meant is not None]
         said: list[Said] = []
@@ -281,10 +280,9 @@ class _Matcher:
     """The lines; None for those that are no lines of the output: they can only be the same as others here."""
     call: Call
     """What printed the text."""
-    path: str | None
+    file: ShownFile | None
     """The file that the text is of; None if it is of none."""
     _staying: StayingLines | None = None
-    _units: EditUnits | None = None
 
     @classmethod
     def of(
@@ -294,15 +292,15 @@ class _Matcher:
         lines: list[str],
         output: Sequence[str | None],
         call: Call,
-        path: str | None,
+        file: ShownFile | None,
     ) -> _Matcher:
         shown: list[str | None] = [*lines]
         own: LinePlaces[Earlier] = LinePlaces()
-        if path is None and len(set(lines)) < len(lines):
+        if file is None and len(set(lines)) < len(lines):
             counts = Counter(lines)
             repeated = [line if counts[line] > 1 else None for line in lines]
             own.note(Earlier(b"", _ITSELF, False, False, numbers, True, shown), repeated)
-        return cls(earlier, own, lines, shown, output, call, path)
+        return cls(earlier, own, lines, shown, output, call, file)
 
     def parts(self) -> Iterator[_Part]:
         """The repeated parts that become references, without the lines around them that stay, in order."""
@@ -318,10 +316,10 @@ class _Matcher:
 
     def _places(self, position: int) -> Iterable[tuple[Earlier, int]]:
         """Where a line stands, the latest place first."""
-        if self.path is None:
+        if self.file is None:
             yield from self.own.latest_first(self.lines[position])
         for earlier, place in self.earlier.latest_first(self.output[position]):
-            if self.path is None or (earlier.is_file and same_file(earlier.call.path, self.path)):
+            if self.file is None or (earlier.is_file and same_file(earlier.call.path, self.file.path)):
                 yield earlier, place
 
     def _longest(self, position: int, covered: int) -> _Part | None:
@@ -360,7 +358,7 @@ class _Matcher:
 
     def _is_whole(self, part: _Part) -> bool:
         """Whether nothing stays of a text that stands in an earlier one as a whole."""
-        if self.path is not None or part.length < len(self.lines) or not part.earlier.key:
+        if self.file is not None or part.length < len(self.lines) or not part.earlier.key:
             return False
         if token_estimate.estimate("\n".join(self.lines)) < _LEAST:
             return False
@@ -371,15 +369,9 @@ class _Matcher:
 
         The lines at its borders stay, those of a file by wide margins, unless the text begins or ends there.
         """
-        start, end = part.start, part.start + part.length
-        is_first, is_last = start == 0, end == len(self.lines)
-        if self.path is None:
-            start, end = start + 1, end - 1
-        else:
-            if self._units is None:
-                self._units = EditUnits.of(self.lines)
-            start = 1 if is_first else max(start + 1, self._units.behind(start))
-            end = end - 1 if is_last else min(end - 1, self._units.before(end))
+        start, end = part.start + 1, part.start + part.length - 1
+        if self.file is not None:
+            start, end = self.file.within(part.start, part.start + part.length)
         staying = self.staying()
         for first, behind in staying.stretches(start, end):
             for begin, stop in self._hidden(staying, first, behind):

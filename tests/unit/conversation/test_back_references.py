@@ -79,6 +79,23 @@ def test_a_part_of_a_file_that_was_read_is_said_as_a_whole() -> None:
     )
 
 
+def test_what_a_reader_says_around_a_part_of_a_file_is_none_of_it() -> None:
+    old = code(0, 60)
+    said = "    21→" + old[20], "[18 lines: same as in Read a.py, lines 22 to 39]", "    40→" + old[39]
+    part = numbered(old[20:40], 21)
+    for head, tail in (
+        ("", "\n\n<note>\nA word of the reader's.\n</note>"),
+        ("(20 more lines above)\n", "\n"),
+    ):
+        assert reread(numbered(old), f"{head}{part}{tail}") == head + "\n".join(said) + tail
+    # What is printed without numbers ends with a line end, which is no line.
+    printed = "\n".join(old[20:40]) + "\n"
+    assert reread("\n".join(old), printed) == "\n".join(
+        [old[20], "[18 lines: same as in Read a.py, lines 22 to 39 of its output]", old[39], ""]
+    )
+    assert reread("\n".join(old), "print()\n" + printed) is None
+
+
 def test_of_a_file_only_the_same_file_is_referred_to() -> None:
     text = numbered(code(0, 60))
     assert reread(text, text, path="b.py") is None
