@@ -111,6 +111,7 @@ class _Run:
     scanned: str = ""
     """The text that was last searched for secrets."""
     known: Call | None = None
+    quoted: bool | None = None
     readable: bool = True
     """The stages that look at lines may run."""
 
@@ -120,6 +121,13 @@ class _Run:
         if self.known is None:
             self.known = _classified(self.output)
         return self.known
+
+    @property
+    def is_quoted(self) -> bool:
+        """Whether the call's result is quoted later: each stage asks."""
+        if self.quoted is None:
+            self.quoted = self.call.is_quoted
+        return self.quoted
 
     def clean(self) -> None:
         """Redaction of the text as it came and of what a screen would show, and terminal clean-up."""
@@ -145,7 +153,7 @@ class _Run:
             # In a file every character is content.
             if self.call.shows_files or self.call.is_coloured:
                 return self.text
-            return terminal.render(self.text, moves=not self.call.is_quoted)
+            return terminal.render(self.text, moves=not self.is_quoted)
         except Exception as error:
             _failed("terminal", error)
             return self.text
@@ -170,7 +178,7 @@ class _Run:
             lambda output, policy: shorten(
                 output, policy, self.redact, lambda _: ref(self.original), self.is_late, self.trace
             ),
-            quoted=self.call.is_quoted,
+            quoted=self.is_quoted,
         )
         loss = max((part.loss for part in found.parts), default=Loss.NONE) if found else Loss.NONE
         if found is None or self._refusal(found.text, loss, trusted=True):
@@ -188,8 +196,8 @@ class _Run:
 
     def open_envelope(self) -> None:
         """Take off what an agent writes around a command's output, and nobody acts on: of short ones, too."""
-        if _RANK[self.policy.mode] >= _RANK[Mode.STANDARD] and (self.call.shell or not self.call.is_quoted):
-            self.apply("envelope", Loss.NONE, partial(without_needless, is_quoted=self.call.is_quoted))
+        if _RANK[self.policy.mode] >= _RANK[Mode.STANDARD] and (self.call.shell or not self.is_quoted):
+            self.apply("envelope", Loss.NONE, partial(without_needless, is_quoted=self.is_quoted))
         elif self.call.category == "read" and _RANK[self.policy.mode] >= _RANK[Mode.STANDARD]:
             tool, path, numbers = self.output.tool, self.call.path, self.call.numbers
             self.apply("envelope", Loss.NONE, lambda text: file_alone(text, tool, path, numbers))
@@ -223,7 +231,7 @@ class _Run:
         source = Source(
             call=self.call,
             # No stage asks what a text looks like that is quoted later.
-            shape=Shape.PLAIN if self.call.is_quoted else shape_of(self.text),
+            shape=Shape.PLAIN if self.is_quoted else shape_of(self.text),
             policy=self.policy,
             is_error=is_error,
             call_id=self.output.call_id,
@@ -252,7 +260,7 @@ class _Run:
 
     def command_family(self) -> bool:
         """Apply what is known about the command that printed the text; whether that changed it."""
-        if self.call.is_quoted:
+        if self.is_quoted:
             self._tell("command_family", None, _NOT_QUOTED)
             return False
         if self._passes_over("command_family"):
@@ -286,7 +294,7 @@ class _Run:
 
     def _exclusion(self, stage: Stage) -> str:
         """Why a stage may not run; empty if it may."""
-        if not stage.quoted and self.call.is_quoted:
+        if not stage.quoted and self.is_quoted:
             return _NOT_QUOTED
         if stage.loss is Loss.LOSSY and not self.policy.lossy:
             return "it would leave something out, which is not allowed here"
@@ -403,7 +411,7 @@ class _Run:
 
 def _classified(output: ToolOutput) -> Call:
     try:
-        return classify(output.tool, output.arguments)
+        return classify(output.tool, output.arguments) if output.call is None else output.call()
     except Exception as error:
         _failed("classify", error)
         return Call()

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any
 
+from penumbra.compress.calls.classify import Call
+
 
 class Mode(StrEnum):
     """How much may be done to a result; each mode does all that the one before it does."""
@@ -87,6 +89,8 @@ class ToolOutput:
     """The names that were used in the conversation before, and how much each weighs."""
     told: Callable[[], Told | None] = lambda: None
     """What the conversation has shown before; None if nothing is known of that."""
+    call: Callable[[], Call] | None = None
+    """What the call was, for those who ask about it again; None if nobody else does."""
 
 
 @dataclass(frozen=True, slots=True)

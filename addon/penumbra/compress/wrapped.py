@@ -62,7 +62,7 @@ def _output(part: Output, output: ToolOutput) -> ToolOutput:
     arguments = output.arguments
     if part.asked:
         arguments = {"command" if category(output.tool) == "bash" else "path": part.asked}
-    return replace(output, text=part.text, arguments=arguments)
+    return replace(output, text=part.text, arguments=arguments, call=None)
 
 
 def _literal(text: str, before: str) -> str:

@@ -73,12 +73,13 @@ def call_name(
     clean: Clean = _as_it_is,
     show: Callable[[str], str] = _as_it_is,
     remembered: ShownTexts | None = None,
+    call: Call | None = None,
 ) -> CallName:
     """The name of a call; `arguments` decoded. What can't be searched for secrets is not shown.
 
-    `show`: what may be shown of a tool's name.
+    `show`: what may be shown of a tool's name; `call`: what the call was, if that is known.
     """
-    call = classify(tool, arguments)
+    call = call or classify(tool, arguments)
     path = posixpath.normpath(call.path.replace("\\", "/")) if call.path else ""
     shown = _shown if remembered is None else remembered.shown
     said = _what(call, path, arguments)

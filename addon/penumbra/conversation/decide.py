@@ -10,6 +10,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -178,7 +179,7 @@ class Decider:
         asked = self.inputs.external.get(item.key)
         form = asked.form if asked is not None else None
         if self._refers:
-            output = replace(output, told=self.earlier.told)
+            output = replace(output, told=self.earlier.told, call=partial(self.earlier.call, item.result))
         shortened = form or self._shorten(item, output, policy)
         referents: tuple[str, ...] = ()
         if self._refers and not whole:

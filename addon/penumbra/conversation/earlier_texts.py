@@ -110,8 +110,10 @@ class EarlierTexts:
     """Where that message begins: offset."""
     _turn: int = -1
     """Index of the message of the last result so far."""
-    _calls: dict[int, tuple[CallName, Call]] = field(default_factory=dict)
+    _calls: dict[int, Call] = field(default_factory=dict)
     """By the identity of their results, which the request holds."""
+    _names: dict[int, CallName] = field(default_factory=dict)
+    """The same."""
     _clean_texts: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -220,7 +222,7 @@ class EarlierTexts:
         """The text of an item, as it was made, with what stands earlier by reference; None if there is too
         little. `lossy`: what was said here and there may be left out; `in_front`: lines that it gets in front
         of it."""
-        name, call = self._call(item.result)
+        name, call = self._name(item.result), self.call(item.result)
         has_other_lines = made.loss >= Loss.LOSSY or not original_lines.keeps_lines(item.text, made.stages)
         original = original_lines.output_of(item.text, call) if has_other_lines else None
         return self._index().with_references(
@@ -250,7 +252,7 @@ class EarlierTexts:
             # Of those that the provider has, the oldest are forgotten.
             index.note(text.key, CallName(text.held_name, ""), lasts=self._is_first(text))
             return
-        name, call = self._call(text.result)
+        name, call = self._name(text.result), self.call(text.result)
         if text.is_call:
             name = CallName(f"what {name.name} was given", name.path)
             index.note(text.key, name)
@@ -285,14 +287,23 @@ class EarlierTexts:
         """Whether all is known that the provider has in front of the request."""
         return not self.held or (len(self.held) < HELD and self.held[0].key != b"")
 
-    def _call(self, result: ResultText) -> tuple[CallName, Call]:
-        """How a result's call is named, and what it was."""
-        if (asked := self._calls.get(id(result))) is not None:
-            return asked
-        tool = result.call.name if result.call else ""
-        given = arguments.decoded(self.request.document, result.call)
-        name = call_name(tool, given, self._cleaned, self.show, self.shown), classify(tool, given)
-        self._calls[id(result)] = name
+    def call(self, result: ResultText) -> Call:
+        """What the call of one of the request's results was."""
+        call = self._calls.get(id(result))
+        if call is None:
+            tool = result.call.name if result.call else ""
+            call = classify(tool, arguments.decoded(self.request.document, result.call))
+            self._calls[id(result)] = call
+        return call
+
+    def _name(self, result: ResultText) -> CallName:
+        """How that call is named."""
+        name = self._names.get(id(result))
+        if name is None:
+            tool = result.call.name if result.call else ""
+            given = arguments.decoded(self.request.document, result.call)
+            name = call_name(tool, given, self._cleaned, self.show, self.shown, self.call(result))
+            self._names[id(result)] = name
         return name
 
     def _cleaned(self, text: str) -> str:

@@ -15,13 +15,16 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import lru_cache
 from itertools import repeat
+
+import re2
 
 from penumbra.compress import token_estimate
 from penumbra.compress.calls.classify import Call, printing_parts
 from penumbra.compress.calls.command_match import family_of
 from penumbra.compress.calls.family_rules import prints
-from penumbra.compress.size import counted
+from penumbra.compress.size import counted, encode
 from penumbra.conversation.staying_lines import StayingLines, quotes
 
 MARKER = re.compile(r"\[[0-9]+ lines? said before(?:, but for times)?\]")
@@ -39,6 +42,8 @@ _TIME = re.compile(
 """When something was, and how long it took."""
 _SIGN = re.compile("[0-9](?::[0-9]| ?(?:[mnuµ]?s|[mh])\\b)")
 """What each of them has in it, and few lines of other texts: found in a tenth of the time."""
+_SOME_SIGN = re2.compile(_SIGN.pattern.encode())
+"""The same, or more, for whole texts: most show none."""
 _MEASURED = re.compile(
     r"(?i)\b(?:median|mean|avg|average|min|max|best|worst|p[0-9]{2}|std(?:dev|ev)?|bench\w*|latency|throughput|real"
     r"|user|sys|elapsed)\b|/(?:op|s|sec|iter)\b"
@@ -120,8 +125,7 @@ class SaidLines:
             return
         for key, lines in self._waiting:
             shown = [bare for line in lines if line is not None and (bare := line.strip())]
-            # Most texts tell no times at all.
-            has_times = _SIGN.search("\n".join(shown)) is not None
+            has_times = _SOME_SIGN.search(encode("\n".join(shown))) is not None
             timeless = map(_timeless, shown) if has_times else shown
             self._keys.update(zip(timeless, zip(repeat(key), shown, strict=False), strict=False))
         self._waiting.clear()
@@ -187,7 +191,13 @@ class SaidLines:
 
 def _timeless(line: str) -> str:
     """A line without its times, where they are not what it tells."""
-    if len(line) > _LONGEST or _SIGN.search(line) is None or _MEASURED.search(line) is not None:
+    return _remembered(line) if len(line) <= _LONGEST else line
+
+
+@lru_cache(maxsize=4_096)
+def _remembered(line: str) -> str:
+    """The same; each line is asked about when it is new and when it has been shown."""
+    if _SIGN.search(line) is None or _MEASURED.search(line) is not None:
         return line
     timeless = _TIME.sub("·", line)
     return timeless if len(timeless) >= _TELLING else line

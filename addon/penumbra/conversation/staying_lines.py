@@ -40,6 +40,8 @@ _HEADINGS = tuple(
     )
 )
 """Forms of headings: rules with a title, labels, tags, files of a diff, hunks."""
+_FIRST = frozenset("=#_*~-FPSD<dI+@")
+"""Their first characters."""
 _OPENING = re.compile(rf"\S.*:|{_PATH}")
 """A title that ends in a colon, or a path: headings of what is listed below them in another form."""
 _BELOW = re.compile(r"[ \t]+\S|[ \t]*L?[0-9]+[:\t|→-]|[ \t]*(?:Line )[0-9]+:")
@@ -146,7 +148,9 @@ def _headings(lines: Sequence[str]) -> list[list[int]]:
     for position, line in enumerate(lines):
         if not line or len(line) > _LONGEST or line[0] in " \t":
             continue
-        form = next((n for n, heading in enumerate(_HEADINGS) if heading.fullmatch(line)), None)
+        form = None
+        if line[0] in _FIRST:
+            form = next((n for n, heading in enumerate(_HEADINGS) if heading.fullmatch(line)), None)
         if form is not None:
             places[form].append(position)
         elif position + 1 < len(lines) and _BELOW.match(lines[position + 1]) and _OPENING.fullmatch(line):
