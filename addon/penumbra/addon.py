@@ -17,6 +17,7 @@ from penumbra.apis import recognise
 from penumbra.config import declaration
 from penumbra.config.parsers import SHARE
 from penumbra.config.settings import Settings, SettingsError
+from penumbra.conversation.workers import share_heap
 from penumbra.explain.result_facts import ResultMemory
 from penumbra.flow import content_view, destination, hidden_requests, listening, websocket_limit
 from penumbra.flow.certificate_names import CertificateNames
@@ -53,6 +54,7 @@ class Penumbra:
     """The addon. State: the settings in force, the engine that works by them, and the figures."""
 
     def __init__(self) -> None:
+        share_heap()
         self.current = CurrentSettings()
         self.metrics, self.expansions = Metrics(self._counted), ExpansionMetrics()
         self.engines = Engines(self.metrics.strategies, listening.ports)

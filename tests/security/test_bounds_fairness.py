@@ -153,3 +153,41 @@ def test_going_on_takes_no_turns_of_other_callers():
     for count in range(4, 40):
         shares = [sum(one.startswith(name) for one in log[:count]) for name in "ab"]
         assert abs(shares[0] - shares[1]) <= 4
+
+
+def _in_turn(given: list[tuple[Caller, str, int]]) -> list[str]:
+    """The order of requests of so many bytes, the first of which is under way when the others come."""
+    log, workers = Log(), Workers(2)
+
+    async def all_of_it() -> None:
+        tasks = [
+            asyncio.ensure_future(workers.run(caller, log.piece(name), size=size))
+            for caller, name, size in given
+        ]
+        await asyncio.sleep(0.05)
+        log.gate.set()
+        await asyncio.gather(*tasks)
+
+    try:
+        asyncio.run(all_of_it())
+    finally:
+        workers.close()
+    return log.order
+
+
+@pytest.mark.parametrize("peers", [1, 41])
+def test_a_small_request_does_not_wait_behind_larger_ones_of_others(peers: int) -> None:
+    large = [(Caller(f"192.0.2.{n % peers}", b"%d" % n), f"large {n}", 100_000) for n in range(40)]
+    order = _in_turn([*large, (Caller(f"192.0.2.{40 % peers}", b"40"), "small", 40_000)])
+    assert order.index("small") <= 2
+    if peers == 1:
+        # One after the other: equal ones in the order in which they came.
+        assert [one for one in order if one != "small"] == [name for _, name, _ in large]
+
+
+@pytest.mark.parametrize("peers", [1, 41])
+def test_a_large_request_comes_to_its_turn_among_small_ones(peers: int) -> None:
+    """However many there are."""
+    small = [(Caller(f"192.0.2.{n % peers}", b"%d" % n), f"small {n}", 40_000) for n in range(40)]
+    order = _in_turn([small[0], (Caller("192.0.2.200", b"l"), "large", 1_000_000), *small[1:]])
+    assert order.index("large") <= 6

@@ -228,7 +228,7 @@ class Engine:
             policy=settings.redaction_failure,
             scope=caller.credential or caller.peer.encode(),
         )
-        return await self._work(caller, len(body.data) > settings.offload_bytes, search)
+        return await self._work(caller, len(body.data) > settings.offload_bytes, search, size=len(body.data))
 
     async def shown_texts(self, accepted: Accepted, entry: Shown) -> tuple[str, str]:
         """A result of a request before and after, without secrets. Raises RedactionError."""
@@ -475,7 +475,7 @@ class Engine:
         """A text to be kept. Raises RedactionError."""
         redact = await self.rules.redact(self.settings.redaction_failure)
         heavy = len(text) > self.settings.offload_bytes
-        return (await self._work(_OURS, heavy, lambda: redact(text, ""))).text
+        return (await self._work(_OURS, heavy, lambda: redact(text, ""), size=len(text))).text
 
     def _works(self, incoming: Incoming, heavy: bool = True, *, begun: bool = True) -> _Works:
         """Does work for a request, away from the event loop where it is heavy. Not `begun`: as if it had not
@@ -487,14 +487,18 @@ class Engine:
         return do
 
     async def _work_for(
-        self, incoming: Incoming, heavy: bool, work: Callable[[], T], *, begun: bool = False
+        self, incoming: Incoming, heavy: bool, work: Callable[[], T], *, size: int = 0, begun: bool = False
     ) -> T:
-        return await self._work(callers.whose_turn(incoming), heavy, work, begun=begun) if heavy else work()
+        """`size`: what it costs, in bytes; 0: as much as the whole request."""
+        if not heavy:
+            return work()
+        size = size or len(incoming.body)
+        return await self._work(callers.whose_turn(incoming), heavy, work, size=size, begun=begun)
 
     async def _work(
-        self, caller: workers.Caller, heavy: bool, work: Callable[[], T], *, begun: bool = False
+        self, caller: workers.Caller, heavy: bool, work: Callable[[], T], *, size: int, begun: bool = False
     ) -> T:
-        return await self._workers.run(caller, work, begun=begun) if heavy else work()
+        return await self._workers.run(caller, work, size=size, begun=begun) if heavy else work()
 
 
 def _shared(settings: EngineSettings, there: SharedStore | None) -> SharedStore | None:

@@ -34,7 +34,9 @@ _LONG = 30_000
 class Work(Protocol):
     """Does a caller's work, away from the event loop where it is heavy."""
 
-    async def __call__(self, incoming: Incoming, heavy: bool, work: Callable[[], T], /) -> T: ...
+    async def __call__(
+        self, incoming: Incoming, heavy: bool, work: Callable[[], T], /, *, size: int = 0
+    ) -> T: ...
 
 
 class Arrived(NamedTuple):
@@ -72,7 +74,8 @@ class RequestReader:
         known = self._known(incoming.body, scope)
         new = size if known is None else size - (known.end - known.start)
         heavy = workers.is_heavy(new, size, settings.offload_bytes)
-        came = await work(incoming, heavy, partial(self._read, incoming, settings, scope, known))
+        reading = partial(self._read, incoming, settings, scope, known)
+        came = await work(incoming, heavy, reading, size=workers.cost(new, size))
         if came is None:
             return None
         redact = await self._rules.redact(settings.redaction_failure)

@@ -4,6 +4,9 @@ A caller never has more than one piece of work under way, and callers at one add
 threads: whoever has little to do waits for nobody who has a lot, whatever credentials he makes up. The
 order of one caller's work is that in which it came.
 
+Of those whose turn it may be, the one with the smallest request is first: it delays the others least. Each
+fourth turn is that of whoever has waited for the longest, so that large ones come to theirs.
+
 A turn is a request, which may be several pieces of work: once it is begun, the others come next. If all
 requests went forward piece by piece together, all of them would be done at the very end.
 """
@@ -11,10 +14,13 @@ requests went forward piece by piece together, all of them would be done at the 
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import os
 import sys
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -24,8 +30,12 @@ _THREADS = 3
 _SWITCH_SECONDS = 0.0005
 """How long a thread may compute while another waits. At Python's own 5 ms, the event loop would wait that
 long again and again, in every request of everybody."""
-
-
+_M_ARENA_MAX = -8
+"""As `malloc.h` has it."""
+_ELDEST = 4
+"""Each turn that this divides is that of whoever has waited for the longest."""
+_BEGUN = -1
+"""In the place of its size: the rest of a request that had its turn."""
 _KNOWN = 8
 """Bytes that are known cost so much less than new ones, or less still, even where they have to be read again:
 what is new may be no JSON that the rest can be known by, and a conversation may have been wound back."""
@@ -35,6 +45,21 @@ def is_heavy(new: int, whole: int, most: int) -> bool:
     """Whether work leaves the event loop: where more than `most` bytes are new to us, or what is known is so
     much more that even that takes long."""
     return new > most or whole > _KNOWN * most
+
+
+def cost(new: int, whole: int) -> int:
+    """What so many bytes cost, `new` of them new to us, in such bytes."""
+    return new + (whole - new) // _KNOWN
+
+
+def share_heap() -> None:
+    """Have all threads allocate from one heap. glibc gives each its own, and what is free in one is of no use
+    to the others; since one thread runs Python at a time, they wait for each other hardly ever. To be called
+    before there are threads."""
+    if sys.platform == "linux" and "MALLOC_ARENA_MAX" not in os.environ:
+        # Other systems' libraries have no such thing.
+        with suppress(AttributeError, OSError):
+            ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 
 
 class Caller(NamedTuple):
@@ -53,6 +78,7 @@ def whose(peer: str, credential: str) -> Caller:
 @dataclass(slots=True)
 class _Piece:
     work: Callable[[], Any]
+    size: int
     done: asyncio.Future[Any]
 
 
@@ -65,9 +91,14 @@ class _Peer:
     """By credential; the next one in front."""
     under_way: set[bytes] = field(default_factory=set)
 
-    def next(self) -> bytes | None:
-        """Whose turn it is."""
-        return next((work for work in self.waiting if work not in self.under_way), None)
+    def next(self, *, eldest: bool) -> bytes | None:
+        """Whose turn it is. `eldest`: by how long they wait, not by how much they bring."""
+        ready = (caller for caller in self.waiting if caller not in self.under_way)
+        return next(ready, None) if eldest else min(ready, key=self.size, default=None)
+
+    def size(self, caller: bytes) -> int:
+        """Of what a caller brings next."""
+        return self.waiting[caller][0].size
 
 
 class Workers:
@@ -78,23 +109,25 @@ class Workers:
         self._most = threads
         self._peers: OrderedDict[str, _Peer] = OrderedDict()
         """Those with work; the next one in front."""
+        self._turns = 0
         sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_SECONDS))
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
         """Work of nobody, at once."""
         return self._threads.submit(work)
 
-    async def run(self, caller: Caller, work: Callable[[], T], *, begun: bool = False) -> T:
-        """Do a caller's work when it is its turn. `begun`: it is the rest of a request that had its turn."""
+    async def run(self, caller: Caller, work: Callable[[], T], *, size: int = 0, begun: bool = False) -> T:
+        """Do a caller's work when it is its turn. `size`: what it costs, in bytes; `begun`: it is the rest of
+        a request that had its turn."""
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         peer = self._peers.setdefault(caller.peer, _Peer())
         queue = peer.waiting.setdefault(caller.credential, deque())
         if begun:
-            queue.appendleft(_Piece(work, done))
+            queue.appendleft(_Piece(work, _BEGUN, done))
             peer.waiting.move_to_end(caller.credential, last=False)
             self._peers.move_to_end(caller.peer, last=False)
         else:
-            queue.append(_Piece(work, done))
+            queue.append(_Piece(work, size, done))
         self._begin()
         return await done
 
@@ -117,6 +150,7 @@ class Workers:
                 # Nobody waits for it any more.
                 self._forget(caller.peer, peer)
                 continue
+            self._turns += piece.size != _BEGUN
             peer.busy += 1
             peer.under_way.add(caller.credential)
             begun = asyncio.wrap_future(self._threads.submit(piece.work))
@@ -125,10 +159,16 @@ class Workers:
     def _next(self) -> tuple[Caller, _Peer] | None:
         if sum(peer.busy for peer in self._peers.values()) >= self._most:
             return None
+        eldest = not self._turns % _ELDEST
+        best: tuple[Caller, _Peer] | None = None
         for address, peer in self._peers.items():
-            if peer.busy < self._most - 1 and (credential := peer.next()) is not None:
-                return Caller(address, credential), peer
-        return None
+            if peer.busy >= self._most - 1 or (credential := peer.next(eldest=eldest)) is None:
+                continue
+            if best is None or peer.size(credential) < best[1].size(best[0].credential):
+                best = Caller(address, credential), peer
+            if eldest:
+                break
+        return best
 
     def _end(self, caller: Caller, peer: _Peer, piece: _Piece, ended: asyncio.Future[Any]) -> None:
         peer.busy -= 1
