@@ -459,6 +459,7 @@ class Settings:
             aggregate_budget_bytes=0,
             budget_window_share=None,
             request_budget=0.0,
+            stage_budget=0.0,
         )
 
     @property

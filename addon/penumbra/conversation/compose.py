@@ -3,7 +3,7 @@ then what does not fit gets smaller, and last a request for a summary is bounded
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from operator import attrgetter
 
@@ -27,6 +27,12 @@ def keys(request: Request, state: ConversationState) -> dict[bytes, None]:
     if edits_arguments(request, state):
         ordered |= dict.fromkeys(superseded_arguments.keys(request))
     return ordered
+
+
+def answered(request: Request) -> Iterator[bytes]:
+    """Keys of the results that a response has followed: they were sent."""
+    last = request.conversation.last_response
+    return (item.key for item in request.items if item.result.turn <= last)
 
 
 def edits_arguments(request: Request, state: ConversationState) -> bool:

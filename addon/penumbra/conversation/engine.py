@@ -284,7 +284,7 @@ class Engine:
         arrived = await self._reader.arrived(incoming, settings, self._work_for)
         if arrived is None:
             return None
-        known = await self._known(incoming, arrived)
+        known = await self._known(incoming, arrived, whole=whole)
         terms, waits = await self._terms(incoming, known)
         prepared = await self._prepare(incoming, known.request, known.caller, terms)
         limits = known.state.limits if retry is None else known.state.limits.learned(retry.limits)
@@ -348,21 +348,29 @@ class Engine:
 
     # Steps of it
 
-    async def _known(self, incoming: Incoming, arrived: Arrived) -> _Known:
+    async def _known(self, incoming: Incoming, arrived: Arrived, *, whole: bool) -> _Known:
         """The request with what is remembered of its conversation."""
         request = arrived.request
         caller = callers.caller(incoming, request)
         conversation = caller.conversation()
-        state = await self._stores.conversations.past(conversation)
-        keys = compose.keys(request, state)
-        self._stores.follow(conversation, state, keys)
-        past = await self._stores.decisions.get(keys)
+        state, keys, past = await self._remembered(request, conversation)
+        if not whole and await self._stores.lacks(past, compose.answered(request)):
+            state, keys, past = await self._remembered(request, conversation)
         redact = self._restored.redacting(request, caller, arrived.redact)
         if self._stores.is_recent and state.idle is None:
             # Most conversations have had the injected tool from their first request on.
             request = replace(request, settings=replace(request.settings, adopt="compress"))
         heavy = compose.is_heavy(request, past, state)
         return _Known(request, caller, conversation, state, keys, past, redact, heavy)
+
+    async def _remembered(
+        self, request: Request, conversation: bytes
+    ) -> tuple[ConversationState, Collection[bytes], dict[bytes, Decision]]:
+        """What is known of a conversation, the keys of a request's results, and what was decided of these."""
+        state = await self._stores.conversations.past(conversation)
+        keys = compose.keys(request, state)
+        self._stores.follow(conversation, state, keys)
+        return state, keys, await self._stores.decisions.get(keys)
 
     async def _terms(self, incoming: Incoming, known: _Known) -> tuple[Terms | None, bool]:
         """On what terms the request may have the injected tool, and whether it has none yet because its

@@ -42,6 +42,7 @@ _STORE = {
     "outages_total": "Times that it failed after it had been well.",
     "conflicts_total": "Decisions that another proxy had made first.",
     "forgotten_rows_total": "Rows that were owed and are lost.",
+    "guessed_results_total": "Results that others had sent in a form that nobody could be asked for.",
 }
 
 

@@ -14,6 +14,8 @@ from enum import Enum
 
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 5.0
+_LONGEST_HURRY = 0.1
+_LONGEST_REST = 0.5
 _HEARING = 1.5
 """Seconds after which every proxy hears again what others tell."""
 _RECENT_SECONDS = 30.0
@@ -38,11 +40,13 @@ class Outage:
     """Times that it failed after it had been whole."""
     _tries: int = 0
     _began: float = 0.0
+    _tried: float = 0.0
     _ended: float = field(default=float("-inf"))
     _length: float = 0.0
 
     def worsen(self, reach: Reach) -> bool:
         """It failed. Whether that is new."""
+        self._tried = self.clock()
         if self.reach is reach or self.reach is Reach.AWAY:
             return False
         if self.reach is Reach.WHOLE:
@@ -51,15 +55,24 @@ class Outage:
         self.reach = reach
         return True
 
-    def pause(self) -> float:
-        """Seconds until it is tried again."""
-        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * (1 << self._tries))
+    def pause(self, *, hurries: bool = False) -> float:
+        """Seconds until it is tried again. `hurries`: others may read there what does not hold."""
+        longest = _LONGEST_HURRY if hurries else _LONGEST_PAUSE
+        pause = min(longest, _FIRST_PAUSE * (1 << self._tries))
         self._tries = min(self._tries + 1, 10)
         return pause * random.uniform(0.5, 1.0)
+
+    @property
+    def is_tried_out(self) -> bool:
+        """It was tried so short a time ago that no request has it tried again: the longer it fails, the
+        rarer."""
+        rest = min(_LONGEST_REST, (self.clock() - self._began) / 4)
+        return self.clock() - self._tried < rest
 
     def improve(self, reach: Reach) -> None:
         """It was tried, and did that."""
         self.reach = reach
+        self._tried = self.clock()
         if reach is Reach.WHOLE:
             self._tries = 0
             self._ended = self.clock()

@@ -11,11 +11,11 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakMethod
 
@@ -26,6 +26,7 @@ from redis.backoff import NoBackoff
 
 from penumbra.errors import one_line
 from penumbra.store.outage import Outage, Reach
+from penumbra.store.owed_rows import Command, OwedRows, Row
 from penumbra.store.seal import NONCE_BYTES, Seal
 from penumbra.store.store_key import SharedPlace
 from penumbra.store.store_news import Rows, StoreNews
@@ -42,11 +43,15 @@ _START_SECONDS = 2.0
 _LANES = 2
 """Round trips at once; what comes meanwhile is gathered for the next one."""
 _PREFIX = b"penumbra:"
-_MOST_OWED = 64_000_000
-"""Bytes; beyond it the oldest are forgotten."""
 _PAID_AT_ONCE = 200
-_ROW_BYTES = 100
+_PROBE = b"x" * 100
 _SECONDS_BEHIND = 0.005
+_GRACE = 0.15
+"""Seconds for which a store that answers again is left to those who have something to take back."""
+_LOOK_SECONDS = 0.25
+"""What a store gets to answer where a request can't go on well without it."""
+_LONGEST_LOOK = 0.75
+"""Seconds for which such a request waits until it is known whether the store is back."""
 _TAKE_BACK = """
 for number, name in ipairs(KEYS) do
   local nonce, former = ARGV[2 * number], ARGV[2 * number + 1]
@@ -58,23 +63,6 @@ end
 """Each record begins with random bytes of its own: another proxy's is never taken for it."""
 _FAILURES = (exceptions.RedisError, OSError, TimeoutError, EOFError)
 _log = logging.getLogger(__name__)
-Command = tuple[Any, ...]
-
-
-class Row(NamedTuple):
-    """A record as it is written. `milliseconds`: how long it stays."""
-
-    name: bytes
-    record: bytes
-    milliseconds: int
-
-    def put(self) -> Command:
-        """In the place of what is there."""
-        return "SET", self.name, self.record, "PX", self.milliseconds
-
-    def add(self) -> Command:
-        """Where nothing is."""
-        return (*self.put(), "NX")
 
 
 @dataclass(slots=True)
@@ -89,8 +77,9 @@ class StoreFigures:
     failures: int = 0
     conflicts: int = 0
     """Decisions that another proxy had made first."""
-    forgotten: int = 0
-    """Rows that were owed and are lost."""
+    guessed: int = 0
+    """Results that another proxy had sent, and whose form nobody could be asked for: each may have broken a
+    prefix."""
 
 
 @dataclass(slots=True, eq=False)
@@ -127,8 +116,12 @@ class SharedStore:
         self.news = StoreNews(self._client, _PREFIX + b"news:" + place.derived("news")[:8])
         self._waiting: deque[_Batch] = deque()
         self._lanes = 0
-        self._owed: OrderedDict[bytes, tuple[Row, bool]] = OrderedDict()
-        self._owed_bytes = 0
+        self._owed = OwedRows()
+        self._doubtful: set[bytes] = set()
+        """Names of rows that others may read though they were not sent."""
+        self._wanted = asyncio.Event()
+        self._trial: asyncio.Future[None] | None = None
+        """While it is tried."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._holders = 1
         self._returning: list[WeakMethod[Callable[[], None]]] = []
@@ -189,7 +182,8 @@ class SharedStore:
             "failures_total": figures.failures,
             "outages_total": self.outage.count,
             "conflicts_total": figures.conflicts,
-            "forgotten_rows_total": figures.forgotten,
+            "forgotten_rows_total": self._owed.forgotten,
+            "guessed_results_total": figures.guessed,
         }
 
     def seal(self, table: str) -> Seal:
@@ -221,33 +215,46 @@ class SharedStore:
 
         None: it could not be done, or nobody knows. `news`: what other proxies are told. `former`: it is to
         hold only if that is known; if not, it is taken back, and where rows were put, these records by name
-        stand again.
+        stand again. Then others are told behind it: none goes by what may not hold.
         """
         publish = [self.news.command(news)] if news else []
         if not self.is_whole:
             # A full store still tells.
             await self._ask(publish)
             return None
-        behind = []
-        if former is not None and (back := [*add, *(row for row in put if row.name in former)]):
-            behind = [_taking_back(back, former), self.news.retraction([name for name, _ in news])]
-        replies = await self._ask(
-            [*(row.add() for row in add), *(row.put() for row in put), *publish], behind
-        )
-        return None if replies is None else [reply is not None for reply in replies[: len(add)]]
+        commands = [*(row.add() for row in add), *(row.put() for row in put)]
+        if former is None:
+            replies = await self._ask([*commands, *publish])
+        else:
+            back = [*add, *(row for row in put if row.name in former)]
+            replies = await self._ask(commands, [_taking_back(back, former)] if back else [])
+            if replies is None and not self.is_whole:
+                self._doubtful.update(row.name for row in back)
+        if replies is None:
+            return None
+        added = [reply is not None for reply in replies[: len(add)]]
+        self._owed.written([*put, *(row for row, is_ours in zip(add, added, strict=True) if is_ours)])
+        if former is not None:
+            # It holds, whether they hear of it or not.
+            await self._ask(publish)
+        return added
+
+    async def look_again(self) -> bool:
+        """Whether it can be read, tried now if it is away: for a request that can't tell what others have
+        sent. A store that does not come back is tried seldom."""
+        if self.outage.reach is not Reach.AWAY:
+            return True
+        if self._trial is None:
+            if self.outage.is_tried_out:
+                return False
+            self._trial = asyncio.get_running_loop().create_future()
+            self._wanted.set()
+        await asyncio.wait({self._trial}, timeout=_LONGEST_LOOK)
+        return self.outage.reach is not Reach.AWAY
 
     def owe(self, rows: Sequence[Row], *, over: bool) -> None:
         """Have them written before anybody asks the store again."""
-        for row in rows:
-            before, was_over = self._owed.pop(row.name, (None, False))
-            if before is not None:
-                self._owed_bytes -= _size(before)
-            self._owed[row.name] = row, over or was_over
-            self._owed_bytes += _size(row)
-        while self._owed_bytes > _MOST_OWED:
-            _, (row, _over) = self._owed.popitem(last=False)
-            self._owed_bytes -= _size(row)
-            self.figures.forgotten += 1
+        self._owed.owe(rows, over=over)
         if self._owed and self.is_whole:
             # It failed in between, and is back already.
             self._fail(Reach.FULL, "a row was not written")
@@ -290,6 +297,10 @@ class SharedStore:
             replies = await self._replies(batch.commands, behind=batch.behind)
         except _FAILURES as error:
             self._fail(Reach.AWAY, _why(error))
+            if batch.behind and not isinstance(error, TimeoutError):
+                # The connection has broken, and may have done so behind them.
+                with suppress(*_FAILURES):
+                    await self._replies(batch.behind)
         finally:
             self._lanes -= 1
             if not batch.done.done():
@@ -335,6 +346,8 @@ class SharedStore:
         was_whole = self.is_whole
         if not self.outage.worsen(reach):
             return
+        if reach is Reach.AWAY:
+            self._owed.owe_recent()
         _log.warning(
             "%s: %s: %s; known conversations go on from memory, and what is new gets forms that can be made "
             "again",
@@ -348,34 +361,44 @@ class SharedStore:
     async def _return(self) -> None:
         """Try it again and again, until all that is owed is written."""
         while not self.is_whole:
-            await asyncio.sleep(self.outage.pause())
+            self._wanted.clear()
+            with suppress(TimeoutError):
+                pause = self.outage.pause(hurries=bool(self._doubtful))
+                await asyncio.wait_for(self._wanted.wait(), pause)
+            trial = self._trial = self._trial or asyncio.get_running_loop().create_future()
             try:
-                self.outage.improve(await self._tried())
-            except _FAILURES:
-                self.outage.worsen(Reach.AWAY)
+                await self._try(_LOOK_SECONDS if self._wanted.is_set() else SECONDS)
+            finally:
+                self._trial = None
+                trial.set_result(None)
+        self._doubtful.clear()
         for method in self._returning:
             if (call := method()) is not None:
                 call()
         _log.warning("%s: %s: it is back", WARNING_ID, self._where)
 
-    async def _tried(self) -> Reach:
+    async def _try(self, seconds: float) -> None:
+        try:
+            reach = await self._tried(seconds)
+            if reach is Reach.WHOLE and self.outage.reach is Reach.AWAY:
+                # Whoever does not know whether a row of theirs holds is there first.
+                await asyncio.sleep(_GRACE)
+                reach = await self._tried(seconds)
+            self.outage.improve(reach)
+        except _FAILURES:
+            self.outage.worsen(Reach.AWAY)
+
+    async def _tried(self, seconds: float) -> Reach:
         """What the store does now. Raises what `_FAILURES` says."""
-        probe: Command = ("SET", _PREFIX + b"probe", b"x" * _ROW_BYTES, "PX", 60_000)
-        (reply,) = await self._replies([probe])
+        probe: Command = ("SET", _PREFIX + b"probe", _PROBE, "PX", 60_000)
+        (reply,) = await self._replies([probe], seconds)
         while not isinstance(reply, Exception) and self._owed:
-            paid = list(self._owed.values())[:_PAID_AT_ONCE]
+            paid = self._owed.first(_PAID_AT_ONCE)
             replies = await self._replies([row.put() if over else row.add() for row, over in paid])
             reply = next((one for one in replies if isinstance(one, Exception)), None)
             if reply is None:
-                self._paid(paid)
+                self._owed.paid(paid)
         return Reach.FULL if isinstance(reply, Exception) else Reach.WHOLE
-
-    def _paid(self, rows: Sequence[tuple[Row, bool]]) -> None:
-        for row, over in rows:
-            # A later one may have come in its place meanwhile.
-            if self._owed.get(row.name) == (row, over):
-                del self._owed[row.name]
-                self._owed_bytes -= _size(row)
 
     async def _look(self) -> None:
         """At the start: whether it is there, and whether it keeps what it is given."""
@@ -431,10 +454,6 @@ def _taking_back(rows: Sequence[Row], former: Mapping[bytes, bytes]) -> Command:
 
 def _is_strange(reply: Any) -> bool:
     return isinstance(reply, exceptions.ResponseError) and str(reply).startswith("WRONGTYPE")
-
-
-def _size(row: Row) -> int:
-    return len(row.record) + _ROW_BYTES
 
 
 def _why(error: BaseException) -> str:

@@ -14,7 +14,8 @@ from typing import TypeVar
 from cachetools import LRUCache
 
 from penumbra.store.keyed_values import KeyedValues, News, Schema
-from penumbra.store.shared_store import Row, SharedStore
+from penumbra.store.owed_rows import Row
+from penumbra.store.shared_store import SharedStore
 from penumbra.store.table import UNREADABLE
 
 V = TypeVar("V")

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from cachetools import LRUCache
 from redis import exceptions
 from redis.asyncio import Redis
+from redis.asyncio.client import PubSub
 
 Rows = Sequence[tuple[bytes, bytes]]
 """Names and records; of some, only the name."""
@@ -23,7 +24,10 @@ _ROW_BYTES = 200
 _LONGEST_NAME = 100
 """Bytes; ours are shorter."""
 _PAUSE = 1.0
+QUIET_SECONDS = 10.0
+"""A connection on which nothing was heard for so long is asked whether it still is one."""
 _RETRACTED = b"-"
+"""What a release has told in the place of a record that did not hold after all."""
 _DECODER = msgspec.msgpack.Decoder(list[tuple[bytes, bytes]])
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -39,10 +43,6 @@ class StoreNews:
     def command(self, rows: Rows) -> tuple[Any, ...]:
         """What tells others."""
         return "PUBLISH", self._channel, _encode(rows)
-
-    def retraction(self, names: Iterable[bytes]) -> tuple[Any, ...]:
-        """What tells others that it is not so."""
-        return self.command([(name, _RETRACTED) for name in names])
 
     def note(self, rows: Rows) -> None:
         """Remember it here."""
@@ -60,12 +60,27 @@ class StoreNews:
         """Hear what is told, for as long as there is a store."""
         while True:
             try:
-                async with self._client.pubsub(ignore_subscribe_messages=True) as channel:
+                async with self._client.pubsub() as channel:
                     await channel.subscribe(self._channel)
-                    async for message in channel.listen():
-                        self._take(message["data"])
+                    await self._listen(channel)
             except (exceptions.RedisError, OSError, EOFError):
                 await asyncio.sleep(_PAUSE * random.uniform(0.5, 1.0))
+
+    async def _listen(self, channel: PubSub) -> None:
+        """Raises what a connection does that has broken, and OSError for one that says nothing more: nobody
+        tells whoever only listens."""
+        is_asked = False
+        while True:
+            message = await channel.get_message(timeout=QUIET_SECONDS)
+            if message is not None:
+                is_asked = False
+                if message["type"] == "message":
+                    self._take(message["data"])
+            elif is_asked:
+                raise OSError("nothing is heard")
+            else:
+                is_asked = True
+                await channel.ping()
 
     def _take(self, data: Any) -> None:
         try:

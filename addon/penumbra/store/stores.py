@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -107,6 +107,19 @@ class Stores:
     def failures(self) -> int:
         """How often the store has failed so far: what was looked up meanwhile may lack something."""
         return self.database.failures if self.shared is None else self.shared.figures.failures
+
+    async def lacks(self, past: Collection[bytes], sent: Iterable[bytes]) -> bool:
+        """Whether more can be known than `past`, since the store was away and is back just now. `sent`: of
+        which results there is a form, whichever proxy gave it."""
+        if self.shared is None or not self.is_away:
+            return False
+        unknown = {key for key in sent if key not in past}
+        if not (unknown := unknown - self.decisions.elsewhere(unknown)):
+            return False
+        if await self.shared.look_again():
+            return True
+        self.shared.figures.guessed += len(unknown)
+        return False
 
     def unsaid(
         self, state: ConversationState, past: Collection[bytes], keys: Collection[bytes], *, whole: bool

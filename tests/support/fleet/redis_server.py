@@ -76,6 +76,10 @@ class RedisServer:
             self._process.wait()
             self._process = None
 
+    def forget(self) -> None:
+        """What it has written is lost. It does not run."""
+        shutil.rmtree(self._folder / "appendonlydir", ignore_errors=True)
+
     def pause(self) -> None:
         """It answers nobody, and closes nothing."""
         assert self._process is not None
@@ -111,6 +115,7 @@ class Relay:
     def __init__(self, port: int) -> None:
         self._to = port
         self._open, self._back = threading.Event(), threading.Event()
+        self._age = 0
         self.mend()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
@@ -127,6 +132,10 @@ class Relay:
     def hold_replies(self) -> None:
         """What is asked for is done all the same."""
         self._back.clear()
+
+    def lose_the_present(self) -> None:
+        """Nothing goes through the connections that there are, for ever, and nobody is told."""
+        self._age += 1
 
     def mend(self) -> None:
         self._open.set()
@@ -153,13 +162,14 @@ class Relay:
             return
         server.settimeout(None)
         for one, other, way in ((client, server, self._open), (server, client, self._back)):
-            threading.Thread(target=self._forward, args=(one, other, way), daemon=True).start()
+            threading.Thread(target=self._forward, args=(one, other, way, self._age), daemon=True).start()
 
-    def _forward(self, source: socket.socket, sink: socket.socket, way: threading.Event) -> None:
+    def _forward(self, source: socket.socket, sink: socket.socket, way: threading.Event, age: int) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
                 way.wait()
-                sink.sendall(data)
+                if age == self._age:
+                    sink.sendall(data)
         for each in (source, sink):
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)

@@ -16,7 +16,7 @@ import pytest
 
 from penumbra.metrics import exposition
 from penumbra.metrics.totals import Metrics
-from penumbra.store import conversations, decisions, exchanges
+from penumbra.store import conversations, decisions, exchanges, store_news
 from penumbra.store.conversations import Conversations, LearnedLimits
 from penumbra.store.decisions import Decision, Facts
 from penumbra.store.exchanges import PastResponse
@@ -177,8 +177,10 @@ def test_what_is_asked_at_once_is_one_round_trip(redis: RedisServer) -> None:
             await until(lambda: store.figures.round_trips)
             before = store.figures.round_trips
             keys = [str(number).encode() for number in range(300)]
-            await asyncio.gather(book.get(keys), known.get(keys), book.settle({b"x": ONE}))
+            await asyncio.gather(book.get(keys), known.get(keys), book.settle({b"x": KEPT}))
             assert store.figures.round_trips == before + 1
+            await book.settle({b"y": ONE, b"z": KEPT})
+            assert store.figures.round_trips == before + 3, "others are told what is known to be there"
 
     run(test)
 
@@ -311,6 +313,58 @@ def test_what_another_has_written_since_is_not_taken_back(redis: RedisServer) ->
             relay.mend()
             await until(lambda: far.is_whole)
             assert await ledger(near).get([b"new"]) == {b"new": OTHER}
+
+    run(test)
+
+
+def test_what_was_written_last_is_written_again_where_the_store_has_lost_it(redis: RedisServer) -> None:
+    async def test() -> None:
+        async with proxies(redis) as (one, other):
+            first = ledger(one)
+            assert await first.settle({b"a": ONE, b"b": KEPT})
+            assert not await ledger(other).settle({b"a": OTHER})
+            redis.kill()
+            redis.forget()
+            assert await first.get([b"a", b"unknown"]) == {b"a": ONE}, "it is away"
+            redis.start()
+            await until(lambda: one.is_whole)
+            assert await ledger(one).get([b"a", b"b"]) == {b"a": ONE, b"b": KEPT}
+            assert one.samples()["forgotten_rows_total"] == 0
+
+    run(test)
+
+
+def test_a_request_that_lacks_something_has_the_store_tried_at_once(redis: RedisServer) -> None:
+    async def test() -> None:
+        async with far_and_near(redis) as (relay, far, near):
+            first, second = ledger(far), ledger(near)
+            relay.cut()
+            assert not await first.settle({b"x": ONE})
+            for _ in range(8):
+                far.outage.pause()
+            await asyncio.sleep(0.3)
+            relay.mend()
+            assert await second.settle({b"a": ONE})
+            await until(lambda: not far.outage.is_tried_out)
+            assert await far.look_again(), "no pause of seconds is waited for"
+            assert await first.get([b"a"]) == {b"a": ONE}
+
+    run(test)
+
+
+def test_a_connection_that_says_nothing_more_is_noticed(
+    redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_news, "QUIET_SECONDS", 0.2)
+
+    async def test() -> None:
+        async with far_and_near(redis) as (relay, far, near):
+            number = redis.client.info("stats")["total_connections_received"]
+            # Only what is there already is held: a new connection is another way.
+            relay.lose_the_present()
+            await until(lambda: redis.client.info("stats")["total_connections_received"] > number)
+            assert await ledger(near).settle({b"a": ONE})
+            await until(lambda: ledger(far).elsewhere([b"a"]))
 
     run(test)
 

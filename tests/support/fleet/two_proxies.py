@@ -1,0 +1,258 @@
+"""One conversation through two engines with one store, and ways to the store that fail at a chosen moment."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from penumbra.apis.base import MadeCall
+from penumbra.apis.formats import FORMATS
+from penumbra.apis.recognise import apis
+from penumbra.config.settings import Settings
+from penumbra.conversation.engine import Engine
+from penumbra.conversation.engine_settings import EngineSettings
+from penumbra.conversation.incoming import Accepted, Incoming
+from penumbra.expand.loop import Done
+from penumbra.store.shared_store import SharedStore
+from penumbra.wire.document import Document
+from support.engines import APIS
+from support.fleet.redis_server import RedisServer
+
+API = APIS[0]
+_KNOWN = next(one for one in apis() if one.id == API.id)
+_LIMIT = 20.0
+_TRIES = 400
+STRIKES = ("lost", "cut", "unanswered", "broken", "answered")
+"""What becomes of a command: it does not arrive and the connection breaks; it arrives later; it is done and
+the answer comes later; it is done and the connection breaks; it is done and answered, and nothing behind it."""
+
+
+@dataclass
+class Way:
+    """From an engine to the store. Belongs to one event loop."""
+
+    to: int
+    mode: str = "open"
+    """`open`, `cut` (nothing either way), `unanswered` (nothing comes back) or `broken` (connections break)."""
+    deaf: bool = False
+    """What others tell does not come."""
+    strike: str = ""
+    """What becomes of the next command that has `at` in it."""
+    at: bytes = b""
+    struck: Callable[[], None] = field(default=lambda: None)
+    """Called when that happens."""
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _clients: set[asyncio.StreamWriter] = field(default_factory=set)
+
+    async def begin(self) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port = int(self._server.sockets[0].getsockname()[1])
+
+    def close(self) -> None:
+        self.mend()
+        self._server.close()
+        for client in list(self._clients):
+            client.transport.abort()
+
+    def set(self, mode: str) -> None:
+        self.mode = mode
+        self._changed.set()
+        self._changed = asyncio.Event()
+        if mode == "broken":
+            for client in list(self._clients):
+                client.transport.abort()
+
+    def mend(self) -> None:
+        self.strike, self.deaf = "", False
+        self.set("open")
+
+    async def _while(self, holds: Callable[[], bool]) -> None:
+        while holds():
+            await self._changed.wait()
+
+    async def _serve(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            if self.mode != "broken":
+                self._clients.add(client)
+                await self._while(lambda: self.mode == "cut")
+                passage = _Passage(self, reader, client)
+                await passage.forward()
+        self._clients.discard(client)
+        client.transport.abort()
+
+
+@dataclass
+class _Passage:
+    """One connection."""
+
+    way: Way
+    reader: asyncio.StreamReader
+    client: asyncio.StreamWriter
+    struck: str = ""
+    listens: bool = False
+
+    async def forward(self) -> None:
+        far_reader, far = await asyncio.open_connection("127.0.0.1", self.way.to)
+        await asyncio.gather(self._there(far), self._back(far_reader))
+
+    async def _there(self, far: asyncio.StreamWriter) -> None:
+        way = self.way
+        with suppress(OSError):
+            while data := await self.reader.read(1 << 16):
+                self.listens = self.listens or b"SUBSCRIBE" in data
+                if way.strike and way.at in data:
+                    self.struck, way.strike = way.strike, ""
+                    if self.struck in ("cut", "lost"):
+                        self._fail("cut" if self.struck == "cut" else "broken")
+                    elif self.struck == "unanswered":
+                        way.mode = "unanswered"
+                    if self.struck == "lost":
+                        break
+                await way._while(lambda: way.mode == "cut")
+                far.write(data)
+                await far.drain()
+        far.close()
+
+    async def _back(self, far_reader: asyncio.StreamReader) -> None:
+        way = self.way
+        with suppress(OSError):
+            while data := await far_reader.read(1 << 16):
+                struck, self.struck = self.struck, ""
+                if struck in ("unanswered", "broken"):
+                    self._fail(struck)
+                if struck == "broken":
+                    break
+                await way._while(self._is_held)
+                self.client.write(data)
+                await self.client.drain()
+                if struck == "answered":
+                    self._fail("cut")
+        self.client.close()
+
+    def _is_held(self) -> bool:
+        return self.way.mode in ("cut", "unanswered") or (self.listens and self.way.deaf)
+
+    def _fail(self, mode: str) -> None:
+        self.way.set(mode)
+        self.way.struck()
+
+
+@dataclass
+class Clock:
+    """One that can be put forward."""
+
+    ahead: float = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.ahead
+
+
+@dataclass
+class TwoProxies:
+    """One conversation, whose turns go through either of two engines."""
+
+    redis: RedisServer
+    key: int
+    """A number: with each, they are a fleet of their own."""
+    away: str = "go_on"
+    more: dict[str, Any] = field(default_factory=dict)
+    clock: Clock = field(default_factory=Clock)
+    engines: list[Engine] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
+    """That were forwarded."""
+
+    async def begin(self) -> None:
+        self.ways = [Way(self.redis.port) for _ in range(2)]
+        for way in self.ways:
+            await way.begin()
+            chosen = {
+                "store": f"redis://127.0.0.1:{way.port}/0",
+                "store_key": f"{self.key:064x}",
+                "store_away": self.away,
+                "database": "memory",
+                "max_output_bytes": 4_000,
+                "expand_from": 0,
+                **self.more,
+            }
+            self.settings = Settings(**chosen)
+            self.engines.append(Engine(EngineSettings.of(self.settings)))
+        for store in self.stores:
+            store.outage.clock = self.clock
+        channel = self.stores[0].news._channel
+        await until(lambda: self.redis.client.pubsub_numsub(channel)[0][1] >= 2)
+        await until(lambda: all(store.figures.round_trips for store in self.stores))
+        self._turns: list[Any] = [("user", "Why is it so?")]
+
+    @property
+    def stores(self) -> list[SharedStore]:
+        return [engine.shared for engine in self.engines if engine.shared is not None]
+
+    async def close(self) -> None:
+        for engine in self.engines:
+            engine.close()
+        for way in self.ways:
+            way.close()
+        await asyncio.sleep(0.01)
+
+    async def turn(self, where: int) -> None:
+        """One that is refused is sent again, to the other one."""
+        body, number = API.body(self._turns), len(self.bodies)
+        incoming = Incoming(_KNOWN, body, dict(API.credential("k")), {}, "10.0.0.1", API.host, API.path)
+        for _ in range(_TRIES):
+            accepted = await self.engines[where].process(incoming, self.settings)
+            if isinstance(accepted, Accepted):
+                break
+            where = 1 - where
+            await asyncio.sleep(0.005)
+        assert isinstance(accepted, Accepted)
+        self.bodies.append(accepted.rewritten.body)
+        call = ("call", f"toolu_{number}", f"docker logs worker{number}")
+        await self._answered(self.engines[where], accepted, call)
+        self._turns += [call, ("result", call[1], _log(number))]
+
+    async def _answered(self, engine: Engine, accepted: Accepted, call: tuple[str, str, str]) -> None:
+        visible = FORMATS[accepted.request.api.format].visible(Document(API.body([call])))[-1]
+        if accepted.prepared is not None:
+            made = MadeCall(call[1], "Bash", json.dumps({"command": call[2]}))
+            done = Done(b"", visible.calls, visible.text, None, tokens=visible.tokens, made=(made,))
+            await engine.expansions.remember(accepted.prepared, done)
+        await engine.written()
+
+    async def mend(self, *, settled: bool) -> None:
+        """All ways are open again. An answer of a provider takes longer than it takes a proxy to write in the
+        place of what it does not know to be there. `settled`: and than it takes all to know that it is over."""
+        for way in self.ways:
+            way.mend()
+        await until(lambda: all(store.is_whole or not store._doubtful for store in self.stores))
+        if settled:
+            await until(lambda: all(store.is_whole for store in self.stores))
+            self.clock.ahead += 100
+
+    @property
+    def broken(self) -> list[int]:
+        """The turns in which what was sent before was not the same."""
+        read = [json.loads(body) for body in self.bodies]
+        return [
+            number
+            for number, (earlier, later) in enumerate(itertools.pairwise(read), 1)
+            if earlier["tools"] != later["tools"]
+            or later["messages"][: len(earlier["messages"])] != earlier["messages"]
+        ]
+
+
+def _log(number: int) -> str:
+    lines = (f"10:{each % 60:02} worker{number} did {each * each * 7_919 % 1_000_003}" for each in range(300))
+    return "\n".join(lines)
+
+
+async def until(told: Callable[[], Any]) -> None:
+    limit = time.monotonic() + _LIMIT
+    while not told():
+        assert time.monotonic() < limit, "it never was so"
+        await asyncio.sleep(0.002)
