@@ -15,6 +15,7 @@ from typing import Any
 import re2
 
 from penumbra.compress.size import encode
+from penumbra.linear import Linear
 
 _WORDS = (
     r"(?:errors?|fatal|panic|panicked|fail|failed|failing|fails|failures?|assert|assertion|asserts"
@@ -23,7 +24,7 @@ _WORDS = (
     r"|critical|corrupt\w*|killed|oomkilled|crashed|crashloopbackoff"
     r"|severe|emerg|emergency|err|not ok|segmentation fault|core dumped|out of memory)"
 )
-_PATTERN = re2.compile(
+_PATTERN = Linear(
     (
         rf"(?im)(?:\b{_WORDS}\b"
         r"|(?-i:\b[A-Z]\w*(?:Error|Exception|Warning)\b)"
@@ -64,7 +65,7 @@ SOME_FAILED = (
 FAILED_SOME = r"(?i:\b(?:failed|failing|failures?|errors?)\"?[:=] *[1-9])"
 """The same, the count behind."""
 _PASSED = re2.compile((rf"^{_PREFIX}{_STARTED}|{_ENDED}\s*$").encode())
-_SOME_PASS = re2.compile(b"(?m)" + _PASSED.pattern)
+_SOME_PASS = Linear(b"(?m)" + _PASSED.pattern)
 """Matches in a text if one of its lines says that something passed: most texts have none."""
 _FAILED_TOO = re2.compile(rf"[✗✘❌✖]|\bnot ok\b|{SOME_FAILED}|{FAILED_SOME}".encode())
 _LINE_LIMIT = 4_000

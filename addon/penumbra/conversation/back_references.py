@@ -179,7 +179,8 @@ class LineIndex:
         printed it; `path`: the file that it is of, if it is of one; `name`: how references name the call;
         `original`: as of `note_text`: all other lines stay; `lossy`: lines that were said here and there may
         be left out; `in_front`: lines that a text with references gets in front of it."""
-        if _MARKER.search(text):
+        # In a tenth of the time it is known of most texts.
+        if (": same as " in text or " said before" in text) and _MARKER.search(text):
             return None
         is_file = call.is_quoted
         numbers, lines, counted = self._read(text, is_file)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from penumbra import rules
-from penumbra.redaction.linear import Linear
+from penumbra.linear import Linear
 from penumbra.redaction.names import Strength
 from penumbra.redaction.program_names import is_program_name, is_program_word, is_type_name
 from penumbra.redaction.values import (

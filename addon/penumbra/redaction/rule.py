@@ -11,8 +11,8 @@ from typing import Any
 import re2
 
 from penumbra import rules
+from penumbra.linear import Found, Linear
 from penumbra.redaction import fronts
-from penumbra.redaction.linear import Found, Linear
 from penumbra.redaction.openings import opening
 from penumbra.redaction.span import Rank
 from penumbra.rule_schemas.schema import RuleError, entries, reason

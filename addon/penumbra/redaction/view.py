@@ -15,7 +15,7 @@ from functools import lru_cache
 
 import re2
 
-from penumbra.redaction.linear import Found, Linear
+from penumbra.linear import Found, Linear
 
 _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1

@@ -9,9 +9,9 @@ import re2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.redaction import linear
+from penumbra import linear
+from penumbra.linear import Linear
 from penumbra.redaction.late import late
-from penumbra.redaction.linear import Linear
 from support.examples import examples
 
 LATIN = re2.Options()

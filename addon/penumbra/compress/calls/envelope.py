@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from typing import Any
-
-import re2
 
 from penumbra import rules
 from penumbra.compress.calls.tools import tool_rules
 from penumbra.compress.size import encode, size
+from penumbra.linear import Linear
 
 MAX_LINES = 16
 """How many lines of an envelope are taken off at each end."""
@@ -21,7 +19,7 @@ _NOTICES = 4
 
 
 @rules.cached
-def _patterns() -> tuple[re.Pattern[str], Any]:
+def _patterns() -> tuple[re.Pattern[str], Linear]:
     """Of heads, for text, and of tails, for bytes: RE2 looks for what ends a text from its end on."""
     envelopes = tool_rules().envelopes
     heads = [
@@ -30,7 +28,7 @@ def _patterns() -> tuple[re.Pattern[str], Any]:
         *(rf"(?:{head})(?=[^\n])" for head in envelopes.inline_heads),
     ]
     tails = "(?:" + "|".join(f"(?:{tail})" for tail in envelopes.tails) + r")\z"
-    return re.compile("|".join(f"(?:{head})" for head in heads)), re2.compile(tails.encode())
+    return re.compile("|".join(f"(?:{head})" for head in heads)), Linear(tails.encode())
 
 
 def split_envelope(text: str) -> tuple[str, str, str]:
@@ -203,10 +201,10 @@ def _cut() -> re.Pattern[str]:
 
 
 @rules.cached
-def _sign_of_cut() -> Any:
+def _sign_of_cut() -> Linear | None:
     """The same for RE2, which says sooner that there is none; None where it might say something else."""
     pattern = _cut().pattern
-    return None if _OTHERWISE.search(pattern) else re2.compile(pattern.encode())
+    return None if _OTHERWISE.search(pattern) else Linear(pattern.encode())
 
 
 _OTHERWISE = re.compile(r"\\[A-Za-mo-qsu-z0-9]|\(\?(?!:)")

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
-from typing import Any
-
-import re2
+from fnmatch import translate
 
 from penumbra import rules
 from penumbra.compress.size import encode
+from penumbra.linear import Linear
 from penumbra.rule_schemas.shell_rules import LogRules
 from penumbra.short_texts import remembered
 
@@ -20,13 +18,34 @@ _LOOKED_AT = 240
 
 
 @dataclass(frozen=True, slots=True)
+class _Globs:
+    """Globs for names of files, and for their paths: as two patterns, for they are many."""
+
+    names: re.Pattern[str]
+    paths: re.Pattern[str]
+
+    @classmethod
+    def of(cls, globs: Iterable[str]) -> _Globs:
+        """The globs of a rule: those with a slash are for paths."""
+        names: list[str] = []
+        paths: list[str] = []
+        for glob in globs:
+            (paths if "/" in glob else names).append(translate(glob))
+        return cls(*(re.compile("|".join(those) or r"(?!)") for those in (names, paths)))
+
+    def has(self, path: str, name: str) -> bool:
+        """Whether a file of this path and name is one."""
+        return self.names.match(name) is not None or self.paths.match(path) is not None
+
+
+@dataclass(frozen=True, slots=True)
 class _Rules:
-    names: Sequence[str]
-    data: Sequence[str]
+    names: _Globs
+    data: _Globs
     """Those of logs, too."""
-    installed: Sequence[str]
+    installed: _Globs
     unclear: frozenset[str]
-    line: Any
+    line: Linear
     beginning: int
     share: float
 
@@ -36,11 +55,11 @@ def _rules() -> _Rules:
     read = rules.load_as("logs.yaml", LogRules)
     pattern = "|".join(f"(?:{line})" for line in read.lines)
     return _Rules(
-        read.names,
-        (*read.names, *read.data),
-        read.installed,
+        _Globs.of(read.names),
+        _Globs.of((*read.names, *read.data)),
+        _Globs.of(read.installed),
         frozenset(read.unclear),
-        re2.compile(pattern.encode()),
+        Linear(pattern.encode()),
         read.beginning,
         read.share,
     )
@@ -51,13 +70,22 @@ def is_log(path: str, text: str) -> bool:
     table = _rules()
     path = path.replace("\\", "/").lower()
     name = path.rsplit("/", 1)[-1]
-    if any(fnmatchcase(path if "/" in glob else name, glob) for glob in table.names):
+    if table.names.has(path, name):
         return True
     if name.partition(".")[2].rpartition(".")[2] not in table.unclear:
         return False
     lines = [line for line in _spread(text) if line.strip()]
-    of_logs = sum(table.line.search(encode(line[: table.beginning])) is not None for line in lines)
-    return bool(lines) and of_logs >= table.share * len(lines)
+    wanted = table.share * len(lines)
+    of_logs = others = 0
+    for line in lines:
+        if table.line.search(encode(line[: table.beginning])) is not None:
+            of_logs += 1
+        else:
+            others += 1
+        # What is behind changes nothing.
+        if of_logs >= wanted or len(lines) - others < wanted:
+            break
+    return bool(lines) and of_logs >= wanted
 
 
 @rules.until_changed
@@ -74,10 +102,9 @@ def is_unedited(path: str) -> bool:
     return is_data(path) or _is_one(path, _rules().installed)
 
 
-def _is_one(path: str, globs: Sequence[str]) -> bool:
+def _is_one(path: str, globs: _Globs) -> bool:
     path = path.replace("\\", "/").lower()
-    name = path.rsplit("/", 1)[-1]
-    return bool(path) and any(fnmatchcase(f"/{path}" if "/" in glob else name, glob) for glob in globs)
+    return bool(path) and globs.has(f"/{path}", path.rsplit("/", 1)[-1])
 
 
 _PIECES = 12

@@ -14,6 +14,7 @@ from itertools import chain
 
 import re2
 
+from penumbra.linear import Linear
 from penumbra.redaction import placeholder
 from penumbra.redaction.finders.containers import contained
 from penumbra.redaction.finders.forms import changed_value, flag_value, tagged_value, values_after
@@ -21,7 +22,6 @@ from penumbra.redaction.finders.typed_passwords import typed
 from penumbra.redaction.finders.value_reading import LOOK, Value
 from penumbra.redaction.judgement import is_secret, is_unmistakable
 from penumbra.redaction.late import late
-from penumbra.redaction.linear import Linear
 from penumbra.redaction.names import Name, Names, Strength
 from penumbra.redaction.span import Rank, Span
 from penumbra.redaction.values import Style, is_opaque, kinds

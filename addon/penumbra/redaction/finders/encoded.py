@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import re2
 
-from penumbra.redaction.linear import Linear
+from penumbra.linear import Linear
 from penumbra.redaction.span import Rank, Span
 
 _OPTIONS = re2.Options()

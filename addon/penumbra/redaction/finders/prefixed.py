@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import re2
 
 from penumbra import rules
-from penumbra.redaction.linear import Linear
+from penumbra.linear import Linear
 from penumbra.redaction.program_names import is_program_name
 from penumbra.redaction.span import Rank, Span
 from penumbra.redaction.values import entropy, is_placeholder, kinds

@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterator
 
 from penumbra import rules
+from penumbra.linear import Linear
 from penumbra.redaction import fronts
 from penumbra.redaction.finders.value_reading import Value, read
 from penumbra.redaction.judgement import is_secret, is_unmistakable
 from penumbra.redaction.late import late
-from penumbra.redaction.linear import Linear
 from penumbra.redaction.names import Name, Names, Strength
 from penumbra.redaction.span import Finder, Rank, Span
 from penumbra.redaction.values import Style

@@ -16,9 +16,9 @@ from typing import Any
 
 import re2
 
+from penumbra.linear import Found
 from penumbra.redaction import fronts, placeholder
 from penumbra.redaction.judgement import is_favourite, is_secret
-from penumbra.redaction.linear import Found
 from penumbra.redaction.names import Strength
 from penumbra.redaction.program_names import is_program_name
 from penumbra.redaction.rule import Allow, Rule, compile_pattern
