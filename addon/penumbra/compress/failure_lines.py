@@ -91,8 +91,8 @@ class Kind:
     @property
     def place(self) -> bytes:
         """The file that the line is of, if it is said."""
-        found = _PLACE.match(self.line)
-        return self.above or (found[1] if found else b"")
+        found = _PLACE.match(self.above or self.line)
+        return found[1] if found else self.above
 
 
 @dataclass(slots=True)
@@ -152,8 +152,13 @@ class FailureLines:
         line = data[start:end]
         same = self.lines.get(line)
         if same is not None:
+            kind = self.kinds[self._keys[line]]
             same.count += 1
-            self.kinds[self._keys[line]].count += 1
+            kind.count += 1
+            if self.above is not None and not (same.is_spread and kind.is_spread):
+                place = Kind(same.severity, line, b"", above=self.above(start)).place
+                same.is_spread = same.is_spread or place != same.place
+                kind.is_spread = kind.is_spread or place != kind.place
             return
         classed = self._classes[line] if line in self._classes else self._class(line)
         if classed is not None:

@@ -182,6 +182,8 @@ class Tools(Strict, frozen=True):
     """Tools that do several things; the first that names a tool counts."""
     families: dict[Category, str] = field(default_factory=dict)
     """The command family of a category's output where no command line tells."""
+    numbered: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """By sign that a file's own lines may have behind a number, too, the tools that write line numbers so."""
     synonyms: dict[str, str] = field(default_factory=dict)
     """Other words for a category in `skip_tools`."""
     arguments: ToolArguments = field(default_factory=ToolArguments)

@@ -211,3 +211,75 @@ def test_a_failure_of_a_service_names_the_service() -> None:
     for line in told:
         number = int(re.findall(r"customer_(\d+)", line)[0])
         assert line.startswith(f"svc-{number // 7 % 5}-1: ERROR: order ")
+
+
+def spelled(number: int) -> str:
+    """A word for a number, so that no two lines differ in numbers alone."""
+    return "".join("abcdefghij"[int(digit)] for digit in str(number * 7919))
+
+
+COMMITS = [
+    f"commit {n * 7919:040x}\nAuthor: Ann\n\n    Subject of {spelled(n)}\n\n    Body of module_{spelled(n)}\n"
+    for n in range(70)
+]
+PODS = [
+    f"- apiVersion: v1\n  metadata:\n    name: web-{spelled(n)}\n  spec:\n    containers:\n"
+    f"    - image: web:{spelled(n)}\n      env:\n      - name: DB\n        value: db_{spelled(n)}\n"
+    f"  status:\n    phase: {'Running' if n % 9 else 'Failed'}\n    podIP: 10.0.{n}.7"
+    for n in range(90)
+]
+PLAN = [
+    f'  ~ resource "aws_instance" "{spelled(n)}" {{\n      ~ tags = {{\n          ~ "rev" = "{spelled(n)}" -> "1"\n'
+    f'          + "team" = "of {spelled(n)}"\n        }}\n        # (12 attributes hidden)\n    }}\n'
+    for n in range(90)
+]
+COMPLAINTS = [
+    f"F82{n % 3} Undefined name `{spelled(n)}`\n --> src/area{n % 7}/{spelled(n)}.py:{n + 3}:5\n  |\n{n + 3} | x()\n"
+    for n in range(150)
+]
+RECORDS = [
+    f"-[ RECORD {n} ]---\nid    | {n}\nname  | ship {spelled(n)}\nnote  | went to {spelled(n)}"
+    for n in range(1, 200)
+]
+
+
+@each(
+    "command, blocks, head",
+    [
+        ("git log -70", COMMITS, 0),
+        ("kubectl get pods -o yaml", PODS, 2),
+        ("terraform plan", PLAN, 0),
+        ("ruff check", COMPLAINTS, 0),
+        ("psql -x -c 'select 1'", RECORDS, 0),
+    ],
+)
+def test_what_stands_below_something_is_not_told_below_something_else(
+    command: str, blocks: list[str], head: int
+) -> None:
+    """Of all that is indented below a head, or belongs to a record, the head is told, too."""
+    heads = {block.split("\n")[head]: number for number, block in enumerate(blocks)}
+    owners: dict[str, set[int]] = {}
+    for number, block in enumerate(blocks):
+        for line in block.split("\n")[head + 1 :]:
+            owners.setdefault(line, set()).add(number)
+    current, told = -1, 0
+    for line in shown_by(command, "\n".join(blocks)):
+        if line.startswith("[failures in"):
+            break
+        if line in heads:
+            current = heads[line]
+        elif len(owners.get(line, ())) == 1:
+            told += 1
+            assert owners[line] == {current}, line
+    assert told > 3
+
+
+def test_a_failure_whose_place_stands_below_it_is_told_with_that() -> None:
+    text = re.sub("F82[0-9] Undefined", "error: undefined", "\n".join(COMPLAINTS))
+    listed = "\n".join(shown_by("cargo check", text)).partition("[failures in what is left out:]\n")[2]
+    told = [line for line in listed.split("\n") if "undefined name" in line]
+    assert told
+    for line in told:
+        assert re.match(r"src/area\d/(\w+)\.py:\d+:5: error: undefined name `(\w+)`", line), line
+        found = re.findall(r"(\w+)(?:\.py|`)", line)
+        assert found[0] == found[1]

@@ -108,6 +108,19 @@ def test_a_read_is_numbered_from_where_it_was_asked_for() -> None:
     assert "line_numbers" in run(text, "view", path="a.py", view_range=[1001, 1060]).stages
 
 
+@pytest.mark.parametrize("sign", [": ", "\t", "| ", ":"])
+def test_numbers_that_a_file_may_hold_itself_stay(sign: str) -> None:
+    """Only a tool that is known to number every line so has written them."""
+    text = "\n".join(f"{n}{sign}{row}" for n, row in enumerate(ROWS, 1))
+    for tool in ("read_file", "read", "mcp__fs__read_text_file"):
+        assert run(text, tool, path="notes/list.txt").text == text
+    assert ("line_numbers" in run(text, "Read", file_path="a.py").stages) is (sign == "\t")
+    tagged = f"<path>a.py</path>\n<type>file</type>\n<content>{text}\n</content>"
+    assert ("line_numbers" in run(tagged, "read", filePath="a.py").stages) is (sign == ": ")
+    padded = "\n".join(f"{n:>6}{sign}{row}" for n, row in enumerate(ROWS, 1))
+    assert "line_numbers" in run(padded, "read_file", path="a.py").stages
+
+
 # --- files and logs -----------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "command",

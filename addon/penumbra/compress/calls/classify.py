@@ -59,6 +59,8 @@ class Call:
     """All commands that printed something, in order, `echo` included."""
     numbers: frozenset[int] = frozenset()
     """Whole numbers among the arguments of a tool: where a read begins is one of them."""
+    signs: frozenset[str] = frozenset()
+    """What the tool is known to write behind a line's number, where a file may hold that, too."""
     line: str = ""
     """The command line as the agent wrote it, for those who show it."""
 
@@ -132,7 +134,9 @@ def classify(tool: str, arguments: Any) -> Call:
     if isinstance(path, list):
         path = path[0] if len(path) == 1 and isinstance(path[0], str) else ""
     numbers = frozenset(_numbers(given)) if kind == "read" else frozenset[int]()
-    return Call(category=kind, family=tool_rules().families.get(kind, ""), path=path or "", numbers=numbers)
+    signs = frozenset(sign for sign, tools in tool_rules().numbered.items() if tool in tools)
+    family = tool_rules().families.get(kind, "")
+    return Call(category=kind, family=family, path=path or "", numbers=numbers, signs=signs)
 
 
 def _numbers(given: Mapping[str, Any]) -> Iterator[int]:

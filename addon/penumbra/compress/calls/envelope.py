@@ -101,6 +101,15 @@ def file_alone(text: str, tool: str, path: str, numbers: Collection[int]) -> str
     return None
 
 
+def is_in_tags(text: str, path: str) -> bool:
+    """Whether the file of this path stands behind a tag of its tool, with the numbers that this writes."""
+    for around in tool_rules().envelopes.files:
+        opening = around.opening.replace("{path}", path)
+        if text.startswith(opening) and re.compile(around.number).match(text, len(opening)):
+            return True
+    return False
+
+
 def has_own_tags(text: str) -> bool:
     """Whether a file, as it was read, stands between tags of its own: those that a tool would write, around
     lines that are not numbered in its way."""

@@ -319,7 +319,8 @@ class _Parts:
         text = self._text
         headings = self._said_once or search_hits.headings(text)
         headings = headings or titles.above(text) | titles.files_above(text)
-        return {**headings, **titles.tables_above(text)}
+        opened = {} if self._said_once or self._is_search else titles.opened_above(text)
+        return {**opened, **headings, **titles.tables_above(text)}
 
     @cached_property
     def _said_once(self) -> Mapping[int, int]:
@@ -330,7 +331,9 @@ class _Parts:
     @cached_property
     def _named(self) -> tuple[Mapping[int, int], list[int]]:
         """Lines that say only together with another of what they are, and where each line starts."""
-        named = {} if self._blind else self._said_once or titles.files_above(self._text)
+        if self._blind:
+            return {}, []
+        named = self._said_once or titles.files_above(self._text) | titles.located_below(self._text)
         starts = [0, *(found.end() for found in re.finditer(b"\n", self._data))] if named else []
         return named, starts
 
@@ -340,7 +343,8 @@ class _Parts:
         line = named.get(bisect_right(starts, place) - 1) if named else None
         if line is None:
             return b""
-        name = self._data[starts[line] : starts[line + 1]].strip()[:_LONGEST_PATH]
+        end = starts[line + 1] if line + 1 < len(starts) else len(self._data)
+        name = self._data[starts[line] : end].strip()[:_LONGEST_PATH].removeprefix(b"--> ")
         return _SAID_ONCE.sub(rb"\1", name).rstrip(b" :|")
 
     @cached_property

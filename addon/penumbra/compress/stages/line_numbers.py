@@ -15,7 +15,7 @@ numbers. The padding of the numbers goes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -170,6 +170,15 @@ def first_number(text: str) -> int | None:
     separator = separator_of(lines)
     numbered = (parse(line, separator) for line in lines) if separator else ()
     return next((line.number for line in numbered if line is not None), None)
+
+
+def may_be_of_the_file(text: str, signs: Collection[str]) -> bool:
+    """Whether the numbers may be the file's own: they are not padded, and the sign behind them is none that
+    the tool is known to write."""
+    lines = text.split("\n", _HEADER)[:_HEADER]
+    separator = separator_of(lines)
+    numbered = (line for line in lines if separator and parse(line, separator) is not None)
+    return separator not in ("→", *signs) and next(numbered, "")[:1] not in ("", " ", "\t", "0")
 
 
 def unpad(text: str) -> str | None:

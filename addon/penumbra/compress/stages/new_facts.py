@@ -353,11 +353,24 @@ class _Chosen:
             self.kept[kept] = 1
             self.stated.update(self.facts.units[kept])
 
-    def _missing(self, unit: int) -> list[int]:
-        """What a unit must not be without, and is: its heading, and the place that the heading is about."""
-        heading = self.headings.get(unit, unit)
-        place = self.places.get(heading, unit)
-        return [other for other in (heading, place) if other != unit and not self.kept[other]]
+    def _missing(self, unit: int) -> Sequence[int]:
+        """What a unit must not be without, and is: its heading and those above that, and the place that the
+        heading is about."""
+        if unit not in self.headings and unit not in self.places:
+            return ()
+        missing: list[int] = []
+        above: int | None = unit
+        while above is not None:
+            if above != unit:
+                missing.append(above)
+            place = self.places.get(above, unit)
+            if place != unit and not self.kept[place] and place not in missing:
+                missing.append(place)
+            above = self.headings.get(above)
+            # With what is kept, all that it must not be without is.
+            if above is not None and (self.kept[above] or above in missing):
+                above = None
+        return missing
 
     def _size(self, unit: int) -> int:
         """Bytes of a unit, and of what is missing that it must not be without."""

@@ -9,7 +9,7 @@ detail is not read without its title, and a title not without the place that it 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 _TITLE = re.compile(
     r" {0,3}(?:#{1,6} +\S.*"
@@ -28,6 +28,18 @@ _BEGINS = 240
 _FILE = re.compile(r"(?:[A-Za-z]:)?[^\s:]{0,400}[./\\][^\s:]{0,400}:?")
 _NEXT = re.compile(r" in each of the next ([0-9]{1,7}) lines?\]$")
 """What says columns once."""
+_ARROW = re.compile(r" *--> \S")
+"""What says of the line above where that is."""
+_RECORD = re.compile(r"-\[ RECORD [0-9]+ \]|\*{10,} [0-9]+\. row \*{10,}|commit [0-9a-f]{7,64}\b")
+"""How database shells begin a record that they print as a list of columns, and git a commit."""
+_COLUMN = re.compile(r" *[^\s|:][^|:]{0,80}(?:\||:(?: |$))| +\|")
+_INDENT = re.compile(r"[ \t\xa0│├└─]*")
+"""Blanks, and what trees are drawn with."""
+_BRANCH = re.compile(r"[│├└]")
+_NAME = re.compile(r"[ \t]*(?:- )?\"?(?:[a-z]{1,12}[iI]d|id|name|key|path|title)\"?: *[^\s{\[]")
+"""What says which item of a list it is of."""
+_OPENS = ":{[("
+"""How a line ends that others are indented below."""
 _SERVICE = re.compile(r"[\w.-]{1,200} *\|")
 """What stands in front of every line of a service, alone: its lines may be indented, or empty."""
 _TABLE = re.compile(r" *\[list of ([0-9]{1,7}) mappings; ")
@@ -49,15 +61,31 @@ def above(text: str) -> dict[int, int]:
 
 
 def places(text: str, above: Mapping[int, int]) -> dict[int, int]:
-    """By number of a title, that of the first line below it, if that names a line of a file."""
+    """By number of a title, that of the first line below it, if that names a line of a file; by that of a
+    commit's head, that of its subject; by that of an item of a list, that of the line with its name."""
     lines = text.split("\n")
     found: dict[int, int] = {}
     seen: set[int] = set()
-    for number, title in above.items():
-        if title not in seen and _PLACE.search(lines[number][:_BEGINS]):
+    for number, title in sorted(above.items()):
+        if lines[title].startswith("commit "):
+            if title not in found and lines[number][:1].isspace():
+                found[title] = number
+        elif (item := _item(number, above, lines)) >= 0:
+            found.setdefault(item, number)
+        elif title not in seen and _PLACE.search(lines[number][:_BEGINS]):
             found[title] = number
         seen.add(title)
     return found
+
+
+def _item(number: int, above: Mapping[int, int], lines: Sequence[str]) -> int:
+    """The number of the line that begins the item which a line names; -1 if it names none."""
+    if not _NAME.match(lines[number]) or lines[number].lstrip().startswith("- "):
+        return -1
+    title = above.get(number, -1)
+    while title >= 0 and not lines[title].lstrip().startswith("- "):
+        title = above.get(title, -1)
+    return -1 if title < 0 or _NAME.match(lines[title]) else title
 
 
 def files_above(text: str) -> dict[int, int]:
@@ -73,6 +101,50 @@ def files_above(text: str) -> dict[int, int]:
         elif file >= 0:
             files[number] = file
     return files
+
+
+def opened_above(text: str) -> dict[int, int]:
+    """By number of a line, that of the one that it stands indented below, where that opens something (a key,
+    a bracket, a branch of a tree); of a line that says where in a file something is, that of what is there;
+    of what a record or a commit has, that of its head."""
+    above: dict[int, int] = {}
+    outer: list[tuple[int, int, bool]] = []
+    record, is_commit, message = -1, False, -1
+    for number, line in enumerate(text.split("\n")):
+        if not line.strip():
+            message = -1
+            continue
+        if len(line) > _LONGEST:
+            continue
+        if line[0] in "*-c" and (head := _RECORD.match(line)):
+            record, is_commit = number, head[0][0] == "c"
+            outer.clear()
+            continue
+        if number and message < 0 and _ARROW.match(line):
+            message = number - 1
+        if message >= 0:
+            above[number] = message
+            continue
+        if record >= 0 and (is_commit or _COLUMN.match(line)):
+            above[number] = record
+            continue
+        record = -1
+        marks = _INDENT.match(line)
+        indent = marks.end() if marks else 0
+        while outer and outer[-1][0] >= indent:
+            outer.pop()
+        if outer and (outer[-1][2] or _BRANCH.search(line, 0, indent)):
+            above[number] = outer[-1][1]
+        outer.append((indent, number, line.startswith("- ", indent) or line.rstrip()[-1] in _OPENS))
+    return above
+
+
+def located_below(text: str) -> dict[int, int]:
+    """By number of a line, that of the next one, if that says where in a file it is."""
+    if "--> " not in text:
+        return {}
+    lines = text.split("\n")
+    return {number - 1: number for number, line in enumerate(lines) if number and _ARROW.match(line)}
 
 
 def tables_above(text: str) -> dict[int, int]:
