@@ -40,8 +40,10 @@ _MOST_BYTES_PER_TOKEN = 8
 
 def may_wait(incoming: Incoming, request: Request, state: ConversationState) -> bool:
     """Whether the conversation has no injected tool yet because it began small."""
+    if request.conversation.last_response >= 0:
+        return state.waits and not state.tool
     settings, declared = request.settings, request.wire.tools(request.document)
-    if request.conversation.last_response >= 0 or name_for(declared) is None:
+    if name_for(declared) is None:
         # What is asked beside it, as for a title, is no first request of another one.
         return state.waits and not state.tool
     if binds(request.format, request.conversation.model):

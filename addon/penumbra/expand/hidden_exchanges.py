@@ -133,6 +133,8 @@ def put_back(
 
     `offered`: the request may ask the provider to drop reasoning that is bound to something else.
     """
+    if not any(response.hidden is not None or response.behind for response in past.values()):
+        return Replayed((), (), False)
     behind: list[bytes] = []
     exchanges: list[Hidden] = []
     unbound: int | None = None

@@ -118,13 +118,20 @@ class StandIns:
         return stepped(state, step, at, len(self.values))
 
     def contain(self, text: bytes) -> bool:
-        """Whether a text stands in one of the values."""
+        """Whether a text stands in one of the values: one of few that are asked for."""
+        at, found = 0, False
+        for beginning in (self._new, self._old):
+            if beginning is not None and text in beginning.contained:
+                at, found = len(beginning.values), beginning.contained[text]
+                break
+        if self._new is not None and at < len(self._new.values):
+            found = found or self._holds(text, at, len(self._new.values))
+            self._new.contained[text] = found
+            at = len(self._new.values)
+        return found or self._holds(text, at, len(self.values))
 
-        def step(found: list[bool], index: int) -> None:
-            if text in self.values[index].data:
-                found[:] = [True]
-
-        return bool(self.folded(Fold(list, list.copy, ("contain", text)), step))
+    def _holds(self, text: bytes, start: int, end: int) -> bool:
+        return any(text in value.data for value in self.values[start:end])
 
 
 def stepped(state: S, step: Callable[[S, int], None], start: int, end: int) -> S:

@@ -100,6 +100,16 @@ class KnownValue:
         return self.address <= address < self.address + len(self.data)
 
 
+class KeptState(NamedTuple):
+    """What a fold made of the values of a beginning."""
+
+    given: Hashable
+    """What it was given beside them."""
+    state: Any
+    """As it was behind the last of them, and stays so."""
+    size: int
+
+
 @dataclass(slots=True, eq=False)
 class Beginning:
     """The first values of an array, and what was made of them one after the other. Shared, too."""
@@ -107,9 +117,10 @@ class Beginning:
     values: tuple[KnownValue, ...]
     used: int = 0
     """No later than any of its values was used last."""
-    states: dict[Hashable, tuple[tuple[Hashable, Any], ...]] = field(default_factory=dict)
-    """By what makes them: what was given beside the values, and the state, which is as it was behind the last
-    of the values, and stays so."""
+    states: dict[Hashable, tuple[KeptState, ...]] = field(default_factory=dict)
+    """By what makes them."""
+    contained: dict[bytes, bool] = field(default_factory=dict)
+    """Of few texts: whether they stand in any of the values."""
     counted: dict[Hashable, int] = field(default_factory=dict)
     """Bytes of the states, but for what they share with those of the one before."""
     weight: int = 0
@@ -124,7 +135,7 @@ class Beginning:
 
     def state(self, key: Hashable, given: Hashable) -> Any:
         """None: there is none."""
-        return next((state for of, state in self.states.get(key, ()) if of == given), None)
+        return next((kept.state for kept in self.states.get(key, ()) if kept.given == given), None)
 
 
 class Known(NamedTuple):
@@ -300,14 +311,15 @@ class ValueMemory:
             if beginning.values[-1].beginning is not beginning:
                 return
             before = beginning.states.get(key, ())
-            others = [entry for entry in before if entry[0] != given][1 - _MOST_STATES :]
-            entries = beginning.states[key] = (*others, (given, state))
-            counted = sum(_size(of) for _, of in entries)
+            others = [kept for kept in before if kept.given != given][1 - _MOST_STATES :]
+            entries = beginning.states[key] = (*others, KeptState(given, state, _size(state)))
+            counted = sum([kept.size for kept in entries])
             if beginning.before is not None:
                 # Of what went on from another state, only what came to it is new.
-                counted -= sum(_size(of) for _, of in beginning.before.states.get(key, ()))
-            grown = max(_VALUE_BYTES, counted) - beginning.counted.get(key, 0)
-            beginning.counted[key] = max(_VALUE_BYTES, counted)
+                counted -= sum([kept.size for kept in beginning.before.states.get(key, ())])
+            counted = max(_VALUE_BYTES, counted)
+            grown = counted - beginning.counted.get(key, 0)
+            beginning.counted[key] = counted
             beginning.weight += grown
             scope = beginning.values[0].key[0]
             self._count(scope, grown)
