@@ -89,10 +89,9 @@ def _repeats_one(document: Document, value: Raw, names: frozenset[str]) -> bool:
 
 def _differ_in_spelling(members: dict[str, Raw], names: frozenset[str]) -> bool:
     written = "".join(members)
-    if written.isascii() and written.islower():
-        # As nearly all are: nothing but underscores can make two of them alike.
-        if "_" not in written or len({name.replace("_", "") for name in members}) == len(members):
-            return False
+    if written.isascii() and written.islower() and "_" not in written:
+        # As they are, folded.
+        return False
     folded = [_folded(name) for name in members]
     if len(set(folded)) == len(folded):
         return False

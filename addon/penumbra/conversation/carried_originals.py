@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 
 from penumbra.conversation import result_text
 from penumbra.conversation.items import Item
-from penumbra.conversation.model import Request, Rewritten
+from penumbra.conversation.model import Request, Rewritten, Shown
 from penumbra.expand.prepared import Original, Prepared
 from penumbra.expand.reference import References
 from penumbra.redaction.unsearchable import Redact
@@ -47,10 +47,14 @@ class Carried:
         work: Work,
     ) -> None:
         self._request = request
-        self._new = rewritten.originals
-        self._entries = {entry.facts.ref: entry for entry in rewritten.shown if entry.facts.ref}
+        self._new, self._shown = rewritten.originals, rewritten.shown
         self._redact = redact
         self._work = work
+
+    @cached_property
+    def _entries(self) -> dict[str, Shown]:
+        """By reference."""
+        return {entry.facts.ref: entry for entry in self._shown if entry.facts.ref}
 
     @property
     def shown_before(self) -> Collection[str]:

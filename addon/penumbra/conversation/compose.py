@@ -3,9 +3,11 @@ then what does not fit gets smaller, and last a request for a summary is bounded
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from operator import attrgetter
+from itertools import compress
+from operator import attrgetter, not_
+from typing import TypeVar
 
 from penumbra.conversation import budget, summary_limit, superseded_arguments, superseded_plan, workers
 from penumbra.conversation.decide import Inputs
@@ -15,6 +17,7 @@ from penumbra.conversation.rewrite import rewrite
 from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.store.decisions import Decision
 
+T = TypeVar("T")
 _KEY = attrgetter("key")
 _PAUSE_SECONDS = 240.0
 """From about then on a provider's cache may be cold, and what was sent may get another form."""
@@ -46,9 +49,15 @@ def is_heavy(request: Request, past: Mapping[bytes, Decision], state: Conversati
     size, most = len(request.document.data), request.settings.offload_bytes
     if state.limits != LearnedLimits() or (state.idle or 0.0) > _PAUSE_SECONDS:
         return size > most
-    texts = [len(item.text) for item in request.items if item.key not in past]
-    others = [len(memoryview(other.value)) for other in request.searched if other.key not in past]
+    texts = [len(item.text) for item in _undecided(request.items, past)]
+    others = [len(memoryview(other.value)) for other in _undecided(request.searched, past)]
     return workers.is_heavy(sum(texts) + sum(others), size, most)
+
+
+def _undecided(listed: Sequence[T], past: Mapping[bytes, Decision]) -> Iterator[T]:
+    """What has a key under which nothing was decided. Nothing is done for each by itself: there are
+    thousands."""
+    return compress(listed, map(not_, map(past.__contains__, map(_KEY, listed))))
 
 
 def compose(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import NamedTuple
 
 from msgspec import Raw
@@ -28,6 +29,7 @@ from penumbra.wire.document import Document
 
 HELD = 128
 """Results of which it is remembered that the provider has them, the latest."""
+_CALL_ID = attrgetter("result.call_id")
 LEAST = 250
 """Shorter texts (characters) can't say anything again that is worth a reference."""
 
@@ -122,7 +124,7 @@ class EarlierTexts:
         if self._compaction >= 0:
             self._front, _ = document.place(document.items(messages)[self._compaction])
         self._beginnings = Beginnings(self.request.scope)
-        self._seen = dedup.Seen.of(item.result.call_id for item in self.request.items)
+        self._seen = dedup.Seen.of(map(_CALL_ID, self.request.items))
         for result in self.held:
             name = result.name
             mark = b"held" + result.key + name.encode("utf-8", "surrogatepass")

@@ -42,6 +42,8 @@ class _SoFar:
     blocks: list[tuple[int, Block]] = field(default_factory=list)
     passages: list[Passage] = field(default_factory=list)
     """What may be results in the user's text."""
+    uncalled: list[str] = field(default_factory=list)
+    """Ids of the calls that results answer and the request does not show."""
 
     def add(
         self, document: Document, value: Raw, turn: int, messages: Sequence[Message], make: MakeItem
@@ -51,6 +53,7 @@ class _SoFar:
         texts = [text for message in messages for text in self.results.add(message)]
         said = searched.said(document, passages, texts)
         self.texts += said
+        self.uncalled += (text.call_id for text in said if not _shows_call(text))
         self.items += filter(None, map(make, said))
         self.passages += (passage for passage in passages if not passage.certain)
         return texts
@@ -62,6 +65,7 @@ class _SoFar:
             self.items,
             self.blocks,
             self.passages,
+            self.uncalled,
             self.results,
             self.links,
         )
@@ -76,6 +80,7 @@ class _SoFar:
             self.items.copy(),
             self.blocks.copy(),
             self.passages.copy(),
+            self.uncalled.copy(),
         )
 
 
@@ -89,6 +94,8 @@ class Read:
     """What stands in results beside their texts, each with the index of its message."""
     passages: tuple[Passage, ...]
     """What may be results in the user's text."""
+    uncalled: frozenset[str]
+    """Ids of the calls that results answer and the request does not show."""
     chain: Chain
 
 
@@ -123,5 +130,11 @@ def read(document: Document, wire: ApiFormat, possession: bytes) -> Read:
         tuple(read.items),
         tuple(read.blocks),
         tuple(read.passages),
+        frozenset(read.uncalled),
         chain,
     )
+
+
+def _shows_call(text: ResultText) -> bool:
+    call = text.call
+    return call is not None and (call.arguments is not None or call.cached is not None)

@@ -57,6 +57,8 @@ class Request:
     """Keys every hash of an item: who has to send the same again to be known."""
     is_open: bool = False
     """Nothing tells who is asking but where he is."""
+    uncalled: frozenset[str] = frozenset()
+    """Ids of the calls that its results answer and that it does not show."""
     chain: Chain = field(default_factory=Chain)
     arm: Arm = field(default_factory=Arm)
 

@@ -61,7 +61,12 @@ def _with_results(request: Request, content: Read) -> Request:
     if request.settings.redact_secrets:
         others = searched.read(document, conversation, content.blocks, content.passages, request.possession)
     return replace(
-        request, conversation=conversation, items=content.items, searched=others, chain=content.chain
+        request,
+        conversation=conversation,
+        items=content.items,
+        searched=others,
+        uncalled=content.uncalled,
+        chain=content.chain,
     )
 
 
@@ -70,15 +75,6 @@ def with_model(request: Request, model: str) -> Request:
     if request.conversation.model or not model:
         return request
     return replace(request, conversation=replace(request.conversation, model=model))
-
-
-def missing_calls(request: Request) -> set[str]:
-    """Ids of the calls that results answer and the request does not show."""
-    return {
-        result.call_id
-        for result in request.conversation.results
-        if (call := result.call) is None or (call.arguments is None and call.cached is None)
-    }
 
 
 def with_calls(request: Request, made: Mapping[str, MadeCall]) -> Request:

@@ -39,6 +39,8 @@ class Forms:
     """Bytes of the edits, roughly."""
     unedited: int = 0
     """How many of the edits are not made in the document yet: those that were remembered."""
+    settled: int = 0
+    """So many of what is shown, from the first on, is not new."""
 
     def copy(self) -> Forms:
         """Another one, for a later request: nothing in it is new."""
@@ -47,13 +49,20 @@ class Forms:
             self.items.copy(),
             self.keys.copy(),
             self.decisions.copy(),
-            [replace(shown, new=False) if shown.new else shown for shown in self.shown],
+            self._shown_again(),
             self.edits.copy(),
             self.turns.copy(),
             self.starts.copy(),
             self.size,
             len(self.edits),
+            len(self.shown),
         )
+
+    def _shown_again(self) -> list[Shown]:
+        """What is shown, of which nothing is new any more."""
+        last = self.shown[self.settled :]
+        again = [replace(shown, new=False) if shown.new else shown for shown in last]
+        return [*self.shown[: self.settled], *again]
 
     def weigh(self) -> int:
         """Bytes that it takes, roughly."""

@@ -155,7 +155,7 @@ class RequestReader:
 
     async def _with_calls(self, request: Request) -> Request:
         """The request, in which results know the calls that only the provider has."""
-        if not (missing := read.missing_calls(request)):
+        if not request.uncalled:
             return request
-        calls = await self._tool_calls.of_ids(request.scope, missing)
+        calls = await self._tool_calls.of_ids(request.scope, request.uncalled)
         return read.with_calls(request, calls) if calls else request

@@ -352,7 +352,7 @@ class Expansions:
 
 def _latest(history: History, past: Mapping[bytes, PastResponse]) -> PastResponse | None:
     """What is known of the last response that says whether the injected tool is there."""
-    latest_first = (past[key] for key in reversed(history.keys) if key in past)
+    latest_first = map(past.__getitem__, filter(past.__contains__, reversed(history.keys)))
     return next((response for response in latest_first if not response.undecided), None)
 
 

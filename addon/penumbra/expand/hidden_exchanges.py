@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import Hidden, Visible
@@ -23,6 +24,7 @@ from penumbra.wire.stand_ins import Fold
 
 _Keys = tuple[list[bytes], list[bytes | None]]
 
+_INDEX = attrgetter("index")
 _TEXTS = {"content", "output"}
 """Where results have their texts, in APIs whose providers keep histories."""
 
@@ -52,7 +54,7 @@ class History:
 
     def all_keys(self) -> list[bytes]:
         """What is to be looked up."""
-        return [*self.keys, *(key for key in self.signed if key is not None)]
+        return [*self.keys, *filter(None, self.signed)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ def _keys(
 ) -> tuple[list[bytes], list[bytes | None]]:
     """The keys of responses that are a message each, and of their reasoning."""
     before = chain.history
-    prompt, by_turn = wire.prompt(document), {response.index: response for response in visible}
+    prompt, by_turn = wire.prompt(document), dict(zip(map(_INDEX, visible), visible, strict=True))
 
     def step(keys: _Keys, turn: int) -> None:
         if (response := by_turn.get(turn)) is not None:

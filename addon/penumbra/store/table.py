@@ -85,9 +85,10 @@ class Table(KeyedValues[V]):
                 self._remember(key, found[key], now)
         if missing or stale:
             read: dict[bytes, V] = await self._asked(partial(self._read, missing, stale, now), {})
-            for key in missing:
-                # Somebody may have put another one meanwhile.
-                newer = self._memory.get(key)
+            # Somebody may have put another one meanwhile.
+            meanwhile = self._memory.find(missing)
+            for key in filter((read.keys() | meanwhile).__contains__, missing):
+                newer = meanwhile.get(key)
                 if key in read and newer is passing.get(key):
                     found[key] = read[key]
                     self._remember(key, read[key], now)
