@@ -230,6 +230,8 @@ class Document:
 
     def source(self, value: Raw) -> bytes:
         """The bytes of a value as they stand in the document, amended where something was."""
+        if self.known is None and not self._amended and self._structure is self.data:
+            return bytes(value)
         if self._amended and (read := self._read_in(value))[0] is not self:
             return read[0].source(read[1])
         start, end = self._parsed.place(value)

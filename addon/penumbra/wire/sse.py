@@ -16,16 +16,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from penumbra.wire.framing import MOST_EVENT_BYTES
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
+_USUAL = re.compile(rb"(?:event: ?([^\r\n]*)\n)?data: ?([^\r\n]*)\n\n")
+"""A whole event as nearly all are written."""
 _BOM = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True, slots=True)
-class SseEvent:
+class SseEvent(NamedTuple):
     """One event, or the comments and blank lines between two."""
 
     raw: bytes
@@ -87,8 +88,17 @@ class SseReader:
         """The events that these bytes complete."""
         if self._passing:
             return [SseEvent(data, "", None)] if data else []
-        self._buffer += data
         events: list[SseEvent] = []
+        if not self._buffer:
+            at = 0
+            while match := _USUAL.match(data, at):
+                name, said = match.groups(b"")
+                events.append(SseEvent(match.group(), name.decode("utf-8", "replace"), said))
+                at, self._crlf = match.end(), False
+            if at == len(data):
+                return events
+            data = data[at:]
+        self._buffer += data
         start = 0
         while match := _LINE_END.search(self._buffer, self._scanned):
             blank = match.start() == self._line

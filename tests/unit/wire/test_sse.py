@@ -47,6 +47,19 @@ def test_every_cut_gives_the_same_events(end: bytes) -> None:
     assert read([stream[at : at + 1] for at in range(len(stream))]) == whole
 
 
+def test_what_is_read_at_a_glance_is_read_as_byte_by_byte() -> None:
+    usual = b'event: message\ndata: {"a":1}\n\n'
+    others = (
+        *(b"data:x\n\n", b"data:  x\n\n", b"data: \n\n", b"data:\n\n", b"data\n\n", b"event:a\ndata:b\n\n"),
+        *(b"event: \xff\ndata: b\n\n", b"data: b\nevent: a\n\n", b"data: a\ndata: b\n\n", b"data: a\rb\n\n"),
+        *(b"data: a\r\n\r\n", b"data: a\n\r", b"\n", b"\ndata: a\n\n", b"datax: a\n\n"),
+        *(b"event: a\n\ndata: b\n\n", b"event: a\nevent: b\ndata: c\n\n", b"\xef\xbb\xbfdata: a\n\n"),
+    )
+    for other in others:
+        stream = usual + other + usual + usual
+        assert read([stream]) == read([stream[at : at + 1] for at in range(len(stream))]), other
+
+
 def test_bare_carriage_returns_are_not_waited_for() -> None:
     reader = SseReader()
     assert [event.data for event in reader.feed(b"data: a\r\r")] == [b"a"]
