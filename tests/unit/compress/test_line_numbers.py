@@ -37,6 +37,24 @@ def test_behind_a_bare_colon_every_blank_is_of_the_code() -> None:
     assert split(window)[1][1:-1] == split(thinned)[1][2:-1] == code
 
 
+def test_behind_a_bare_colon_all_of_the_code_may_be_indented() -> None:
+    for code in (
+        ["    {", "        return x", "", "    }"] * 5,
+        ["    y", "      z"] * 10,
+        ["  y", "", "    z"] * 8,
+    ):
+        window = "(35 more lines above)\n" + numbered(code, 36, ":", 0) + "\n(31 more lines below)"
+        thinned = thin(window)
+        assert thinned is not None
+        assert split(window)[1][1:-1] == split(thinned)[1][2:-1] == code
+    # One blank of the reader's: in front of code that is indented, of comments, and of nothing.
+    for code in (["    {", "        return x", "", "    }"] * 5, [" * a", "", " * b"] * 8):
+        text = numbered(code, 36, ": ", 0)
+        assert split(text)[1] == code
+        assert split(text.replace(": \n", ":\n"))[1][0] == code[0]
+    assert split(numbered(["   y", "", "   z"] * 8, 36, ": ", 0))[1] == ["   y", "", "   z"] * 8
+
+
 def test_stripped_empty_lines_are_no_bare_colons() -> None:
     text = numbered(["", "", *["a"] * 20], 1, ": ", 0).replace(": \n", ":\n")
     assert line_numbers.separator_of(text.split("\n")) == ": "

@@ -28,6 +28,7 @@ _SHORTEST = 8
 _HEADER = 40
 """Lines in which the first numbers must stand."""
 _PREFIX = re.compile(r"[ \t]{0,8}([0-9]{1,7})(→|\t|: |\| |\||:)")
+_BEHIND_COLON = re.compile(r"[ \t]{0,8}[0-9]{1,7}:( *)([^\r\n]?)")
 _PREFIXES = {
     separator: re.compile(
         rf"[ \t]{{0,8}}([0-9]{{1,7}}){re.escape(separator)}{'(?! )' if separator == '|' else ''}"
@@ -223,7 +224,8 @@ def separator_of(lines: list[str]) -> str:
     """What stands between number and content; empty if the lines are not numbered.
 
     Two of the first lines must have numbers that are as far apart as the lines are; below the
-    legend one number is enough. Behind a bare colon, only some contents begin with a blank.
+    legend one number is enough. Behind a bare colon, only some contents begin with a blank, or all
+    do that are indented: by an even number of blanks.
     """
     head = "\n".join(lines[:_HEADER])
     return _remembered(head) if len(head) <= _SHORT_HEAD else _separator(head)
@@ -243,7 +245,23 @@ def _separator(head: str) -> str:
         if offsets.get(separator) == offset and not found:
             found = separator
         offsets[separator] = offset
-    return found or (next(iter(offsets), "") if LEGEND in lines else "")
+    if LEGEND in lines:
+        return found or next(iter(offsets), "")
+    return ":" if found == ": " and _is_indented(lines) else found
+
+
+def _is_indented(lines: list[str]) -> bool:
+    """Whether the blanks behind the colons are all of the code: one less of them would be no indentation."""
+    matches = [match for match in map(_BEHIND_COLON.match, lines) if match is not None]
+    if any(match[1] == " " and not match[2] for match in matches):
+        # A line without content, with a blank of the reader's.
+        return False
+    filled = [(len(match[1]), match[2]) for match in matches if match[2]]
+    least = min((blanks for blanks, _ in filled), default=0)
+    # The lines of a comment stand one further in than the code.
+    return (
+        least > 0 and least % 2 == 0 and any(found != (least, "*") for found in filled if found[0] == least)
+    )
 
 
 _remembered = lru_cache(maxsize=16)(_separator)
