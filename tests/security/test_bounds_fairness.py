@@ -179,7 +179,8 @@ def _in_turn(given: list[tuple[Caller, str, int]]) -> list[str]:
 def test_a_small_request_does_not_wait_behind_larger_ones_of_others(peers: int) -> None:
     large = [(Caller(f"192.0.2.{n % peers}", b"%d" % n), f"large {n}", 100_000) for n in range(40)]
     order = _in_turn([*large, (Caller(f"192.0.2.{40 % peers}", b"40"), "small", 40_000)])
-    assert order.index("small") <= 2
+    # It is third; from two addresses, two begin at the same moment.
+    assert order.index("small") <= (2 if peers == 1 else 3)
     if peers == 1:
         # One after the other: equal ones in the order in which they came.
         assert [one for one in order if one != "small"] == [name for _, name, _ in large]
