@@ -7,7 +7,7 @@ any other. Else they are only searched for secrets, and nothing around them chan
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cache
 from typing import Any
@@ -95,7 +95,7 @@ class Passages:
 
     def copy(self) -> Passages:
         """The same, which goes on by itself."""
-        return replace(self)
+        return Passages(self._said, self._command)
 
     def add(self, document: Document, message: Raw, turn: int) -> list[Passage]:
         """The next message; the results in it, in order."""

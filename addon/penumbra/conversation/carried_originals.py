@@ -57,9 +57,9 @@ class Carried:
         return {entry.facts.ref: entry for entry in self._shown if entry.facts.ref}
 
     @property
-    def shown_before(self) -> Collection[str]:
-        """The references of texts that earlier requests had shortened already."""
-        return self._entries.keys() - self._new.keys()
+    def shows_earlier(self) -> bool:
+        """Whether earlier requests had shortened a text of it already."""
+        return any(entry.facts.ref not in self._new for entry in self._shown if entry.facts.ref)
 
     async def find(self, ref: str) -> Original | None:
         """See `expansions.Find`."""
@@ -81,6 +81,6 @@ class Carried:
         """
         if prepared.earlier:
             await conversations.inherit(prepared.earlier, prepared.caller.conversation())
-        missing = await renew(prepared, self.shown_before)
+        missing = await renew(prepared, self._entries.keys() - self._new.keys())
         originals = [(ref, await self.find(ref)) for ref in sorted(missing)]
         return {ref: original.text for ref, original in originals if original is not None}

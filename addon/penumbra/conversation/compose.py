@@ -81,7 +81,8 @@ def compose(
     if edits_arguments(request, state):
         edited_calls = superseded_arguments.put(request, {**past, **arguments.decisions})
     saved = request.document.saved()
-    rewritten = rewrite(replace(inputs, planned=plan.decisions), line_indexes, edited_calls)
+    planned = replace(inputs, planned=plan.decisions) if plan.decisions else inputs
+    rewritten = rewrite(planned, line_indexes, edited_calls)
     if first:
         smaller = budget.plan(inputs, {**past, **rewritten.decisions}, rewritten.body, state)
         if smaller.decisions:
@@ -91,11 +92,12 @@ def compose(
             plan = plan.plus(Plan({}, smaller.originals))
             rewritten = rewrite(replace(inputs, planned=plan.decisions), line_indexes, edited_calls)
     plan = plan.plus(Plan({}, arguments.originals, arguments.line))
-    rewritten = replace(
-        rewritten,
-        decisions={**rewritten.decisions, **arguments.decisions},
-        originals={**rewritten.originals, **plan.originals},
-    )
+    if arguments.decisions or plan.originals:
+        rewritten = replace(
+            rewritten,
+            decisions={**rewritten.decisions, **arguments.decisions},
+            originals={**rewritten.originals, **plan.originals},
+        )
     limits = state.limits.learned(plan.limits)
     bounded = summary_limit.bounded(request, rewritten.body, head or Head(), limits)
     if bounded is None:

@@ -341,7 +341,7 @@ class Engine:
     def _watched(self, accepted: Accepted, prepared: Prepared, redact: Redact, work: Work) -> Accepted:
         """The request, whose model may ask for originals: what it carries itself is found without a store."""
         carried = Carried(accepted.request, accepted.rewritten, redact, work)
-        if prepared.earlier or carried.shown_before:
+        if prepared.earlier or carried.shows_earlier:
             inherit = partial(carried.inherited, self._stores.conversations, self.expansions.renew)
             prepared = replace(prepared, inherit=inherit)
         return structs.replace(accepted, prepared=prepared, find=carried.find)
