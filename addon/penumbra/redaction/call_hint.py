@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from penumbra import rules
+from penumbra.linear import Linear
 from penumbra.redaction.finders.printed import Printed, printed
 from penumbra.short_texts import LONGEST, remembered
 
@@ -23,9 +24,51 @@ class Hint:
     """A command printed it that prints a secret and nothing that says so."""
 
 
+class _Plain(dict[int, str]):
+    """For each character one of ASCII that is of the same kind (blank, digit, part of a word, none of these)
+    and that a pattern finds where it finds the character. Four are letters to what disregards case."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        if char.isascii() and not char.isspace():
+            kind = char
+        else:
+            kind = "\f" if char.isspace() else "0" if char.isdecimal() else "_" if char.isalnum() else "\x7f"
+        if len(self) < _MOST:
+            self[code] = kind
+        return kind
+
+
+_PLAIN = _Plain(
+    {ord(char): char for char in " \t\n\r"} | dict(zip(map(ord, "ſ\u212aıİ"), "skii", strict=True))
+)
+_ALIKE = re.compile(r"[\t\n\f\r -~]*[ -~]")
+"""Texts in which RE2 finds what `re` finds: it differs in other letters and blanks than those of ASCII, and
+where a line ends at the end."""
+
+
+class _Words:
+    """Some of the patterns of `hints.yaml`."""
+
+    def __init__(self, patterns: list[str]) -> None:
+        self._pattern = re.compile("|".join(patterns), re.IGNORECASE)
+        self._linear = Linear(f"(?i){self._pattern.pattern}".encode())
+        # What a class leaves out may be what another character is taken for.
+        self._can_say_no = "[^" not in self._pattern.pattern
+
+    def stand_in(self, text: str) -> bool:
+        """Whether one of them matches in a text. RE2 says in a hundredth of the time that none does."""
+        if _ALIKE.fullmatch(text):
+            return self._linear.search(text.encode()) is not None
+        if self._can_say_no:
+            plain = text.translate(_PLAIN).encode()
+            if not (self._linear.search(plain) or self._linear.search(plain.removesuffix(b"\n"))):
+                return False
+        return self._pattern.search(text) is not None
+
+
 _SPEC = rules.load("secrets/words/hints.yaml")
-_LOUD = re.compile("|".join(_SPEC["loud"]), re.IGNORECASE)
-_QUIET = re.compile("|".join(_SPEC["quiet"]), re.IGNORECASE)
+_LOUD, _QUIET = _Words(_SPEC["loud"]), _Words(_SPEC["quiet"])
 _LONGEST = 4096
 _MOST = 1_024
 _long: dict[bytes, Hint] = {}
@@ -47,9 +90,9 @@ def read_hint(text: str) -> Hint:
 
 
 def _read(text: str) -> Hint:
-    loud = bool(_LOUD.search(text))
+    loud = _LOUD.stand_in(text)
     secret = printed(text) if text else None
-    return Hint(loud, not loud and secret is None and bool(_QUIET.search(text)), secret)
+    return Hint(loud, not loud and secret is None and _QUIET.stand_in(text), secret)
 
 
 _remembered = remembered(_MOST)(_read)

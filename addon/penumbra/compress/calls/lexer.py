@@ -35,8 +35,8 @@ class Token(NamedTuple):
 
 
 _PLAIN = re.compile(r"[^\s'\"\\$`;&|<>()#]+")
-_WORD_ENDS = frozenset(" \t\n;|&)")
-"""Characters (and the end, as no character) behind which a plain word is over, and is no redirect."""
+_PLAIN_WORD = re.compile(r"[ \t\r]*+([^\s'\"\\$`;&|<>()#]++)(?=[ \t\n;|&)]|\Z)")
+"""A whole word with the blanks in front of it: what is behind it ends it, and makes no redirect of it."""
 _BLANK = re.compile(r"[ \t\r]+|\\\r?\n")
 _COMMENT = re.compile(r"[^\n]*")
 _REDIRECT = re.compile(r"(\d*|&)(<<<|<<-|<<|<>|<&|>>|>\||>&|>|<)")
@@ -59,10 +59,10 @@ class Lexer:
         """All tokens in order; bodies of here-documents are left out."""
         source = self._source
         while self._at < len(source):
-            plain = _PLAIN.match(source, self._at)
-            if plain and (source[plain.end() : plain.end() + 1] or "\n") in _WORD_ENDS:
+            plain = _PLAIN_WORD.match(source, self._at)
+            if plain:
                 self._at = plain.end()
-                yield Token(Kind.WORD, plain.group())
+                yield Token(Kind.WORD, plain[1])
                 continue
             blank = _BLANK.match(source, self._at)
             if blank:

@@ -1,0 +1,28 @@
+"""What a call's path or command line says of the secrets in its output."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penumbra.redaction import call_hint
+from support.examples import examples
+
+WORDS = ".env id_rsa secrets env set printenv kubectl get secret git log -C map .pem api_key .json sha256sum"
+PIECES = st.sampled_from(
+    [
+        *WORDS.split(),
+        "\u017fha256sum",
+        "\u212aubectl",
+        "v\u0131rsa",
+        "sha٣sum",
+        *"é—✅٣\"'/|; \t\n\v\x1c\xa0\x00\u2003\ud800",
+    ]
+)
+
+
+@settings(max_examples=examples(300))
+@given(st.lists(PIECES, max_size=9).map("".join))
+def test_hints_are_found_as_their_patterns_say(text: str) -> None:
+    for words in (call_hint._LOUD, call_hint._QUIET):
+        assert words.stand_in(text) is (words._pattern.search(text) is not None)
