@@ -25,6 +25,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from penumbra.errors import one_line
+from penumbra.store import store_check
 from penumbra.store.outage import Outage, Reach
 from penumbra.store.owed_rows import Command, OwedRows, Row
 from penumbra.store.seal import NONCE_BYTES, Seal
@@ -33,7 +34,6 @@ from penumbra.store.store_news import Rows, StoreNews
 
 T = TypeVar("T")
 WARNING_ID = "PENUMBRA_STORE_UNAVAILABLE"
-EVICTION_ID = "PENUMBRA_STORE_EVICTS"
 SECONDS = 0.05
 """A store that takes longer is slow."""
 _TICKS = 5
@@ -45,6 +45,8 @@ _LANES = 2
 _PREFIX = b"penumbra:"
 _PAID_AT_ONCE = 200
 _PROBE = b"x" * 100
+_PROBE_MILLISECONDS = 60_000
+_KEY_MILLISECONDS = 30 * 86_400_000
 _SECONDS_BEHIND = 0.005
 _GRACE = 0.15
 """Seconds for which a store that answers again is left to those who have something to take back."""
@@ -296,7 +298,7 @@ class SharedStore:
         try:
             replies = await self._replies(batch.commands, behind=batch.behind)
         except _FAILURES as error:
-            self._fail(Reach.AWAY, _why(error))
+            self._fail(Reach.AWAY, store_check.why(error))
             if batch.behind and not isinstance(error, TimeoutError):
                 # The connection has broken, and may have done so behind them.
                 with suppress(*_FAILURES):
@@ -332,11 +334,14 @@ class SharedStore:
         figures.bytes_received += sum(len(reply) for reply in replies if isinstance(reply, bytes))
         figures.seconds += time.perf_counter() - started
         # Somebody else's value stands there, of a kind that is never ours: no record, and to be put anew.
-        replies = [None if _is_strange(reply) else reply for reply in replies]
+        replies = [
+            None if _is_strange(reply) or _is_untold(command, reply) else reply
+            for command, reply in zip(commands, replies, strict=True)
+        ]
         for error in (reply for reply in replies if isinstance(reply, Exception)):
             if not isinstance(error, exceptions.OutOfMemoryError):
                 raise error
-            self._fail(Reach.FULL, _why(error))
+            self._fail(Reach.FULL, store_check.why(error))
         return replies
 
     # Failing, and coming back
@@ -390,8 +395,8 @@ class SharedStore:
 
     async def _tried(self, seconds: float) -> Reach:
         """What the store does now. Raises what `_FAILURES` says."""
-        probe: Command = ("SET", _PREFIX + b"probe", _PROBE, "PX", 60_000)
-        (reply,) = await self._replies([probe], seconds)
+        await self._check(seconds)
+        reply, *_ = await self._replies(self._probes, seconds)
         while not isinstance(reply, Exception) and self._owed:
             paid = self._owed.first(_PAID_AT_ONCE)
             replies = await self._replies([row.put() if over else row.add() for row, over in paid])
@@ -403,20 +408,36 @@ class SharedStore:
     async def _look(self) -> None:
         """At the start: whether it is there, and whether it keeps what it is given."""
         try:
-            replies = await self._replies([("PING",), ("INFO", "memory")], _START_SECONDS)
+            says = await self._check(_START_SECONDS)
+            # The latest stays, so that each change of it is told once.
+            fleet = self.place.derived("fleet")[:8]
+            name, lasts = _PREFIX + b"key", ("PX", _KEY_MILLISECONDS)
+            asked = [("GETEX", name, *lasts), ("SET", name, fleet, *lasts), *self._probes]
+            before, *_ = await self._replies(asked, _START_SECONDS)
         except _FAILURES as error:
-            self._fail(Reach.AWAY, _why(error))
+            self._fail(Reach.AWAY, store_check.why(error))
             return
-        memory = replies[1] if isinstance(replies[1], dict) else _info(replies[1])
-        policy = str(memory.get("maxmemory_policy", ""))
-        if policy not in ("", "noeviction"):
-            _log.warning(
-                "%s: %s: maxmemory-policy is %s, needed: noeviction, since a decision that leaves changes "
-                "what the provider has cached",
-                EVICTION_ID,
-                self._where,
-                one_line(policy),
-            )
+        for line in store_check.warnings(says, fleet, before if isinstance(before, bytes) else None):
+            warning, _, rest = line.partition(": ")
+            _log.warning("%s: %s: %s", warning, self._where, rest)
+
+    async def _check(self, seconds: float) -> dict[str, str]:
+        """What it says of itself. Raises UnfitStore, and what `_FAILURES` says."""
+        says = store_check.told(await self._replies(store_check.INFO, seconds))
+        store_check.check(says)
+        return says
+
+    @property
+    def _probes(self) -> list[Command]:
+        """Each command that it is asked: whoever may not use one of them has no store."""
+        name = _PREFIX + b"probe"
+        return [
+            ("SET", name, _PROBE, "PX", _PROBE_MILLISECONDS),
+            ("GETEX", name, "PX", _PROBE_MILLISECONDS),
+            ("PEXPIRE", name, _PROBE_MILLISECONDS),
+            _taking_back([Row(name, bytes(NONCE_BYTES), _PROBE_MILLISECONDS)], {}),
+            self.news.command([]),
+        ]
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -456,8 +477,9 @@ def _is_strange(reply: Any) -> bool:
     return isinstance(reply, exceptions.ResponseError) and str(reply).startswith("WRONGTYPE")
 
 
-def _why(error: BaseException) -> str:
-    return one_line(f"{type(error).__name__}: {error}")
+def _is_untold(command: Command, reply: Any) -> bool:
+    """Not every user may ask a store about itself."""
+    return command[0] == "INFO" and isinstance(reply, exceptions.NoPermissionError)
 
 
 def _shown(url: str) -> str:
@@ -465,9 +487,3 @@ def _shown(url: str) -> str:
     parts = urlsplit(url)
     host = parts.hostname or parts.path
     return one_line(f"{parts.scheme}://{host}:{parts.port}" if parts.port else f"{parts.scheme}://{host}")
-
-
-def _info(reply: Any) -> dict[str, str]:
-    text = reply.decode("utf-8", "replace") if isinstance(reply, bytes) else str(reply)
-    pairs = (line.partition(":") for line in text.split("\r\n"))
-    return {name: value for name, _, value in pairs}

@@ -186,7 +186,7 @@ class TwoProxies:
             store.outage.clock = self.clock
         channel = self.stores[0].news._channel
         await until(lambda: self.redis.client.pubsub_numsub(channel)[0][1] >= 2)
-        await until(lambda: all(store.figures.round_trips for store in self.stores))
+        await until(lambda: all(store.figures.round_trips >= 2 for store in self.stores))
         self._turns: list[Any] = [("user", "Why is it so?")]
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import logging
 import random
 import weakref
@@ -16,13 +17,14 @@ import pytest
 
 from penumbra.metrics import exposition
 from penumbra.metrics.totals import Metrics
-from penumbra.store import conversations, decisions, exchanges, store_news
+from penumbra.store import conversations, decisions, exchanges, store_check, store_news
 from penumbra.store.conversations import Conversations, LearnedLimits
 from penumbra.store.decisions import Decision, Facts
 from penumbra.store.exchanges import PastResponse
 from penumbra.store.outage import Outage, Reach
-from penumbra.store.shared_store import EVICTION_ID, WARNING_ID, SharedStore
+from penumbra.store.shared_store import WARNING_ID, SharedStore
 from penumbra.store.shared_table import SharedTable
+from penumbra.store.store_check import EVICTION_ID, OTHER_KEY_ID
 from penumbra.store.store_key import SharedPlace
 from support.fleet import redis_server
 from support.fleet.redis_server import RedisServer, Relay
@@ -105,7 +107,9 @@ def test_nothing_can_be_read_or_recognised_without_the_key(redis: RedisServer) -
         secret = b"a key of a conversation"
         async with proxies(redis, 1) as (one,):
             await ledger(one).put({secret: ONE})
-            rows = {name: redis.client.get(name) for name in redis.client.scan_iter()}
+            plain = {b"penumbra:key", b"penumbra:probe"}
+            rows = {name: redis.client.get(name) for name in {*redis.client.scan_iter()} - plain}
+            assert redis.client.get("penumbra:key") not in (KEY, KEY[:8])
             assert len(rows) == 2
             assert all(name.startswith((b"penumbra:decisions:", b"penumbra:filled:")) for name in rows)
             assert not any(secret in name or b"first form" in value for name, value in rows.items())
@@ -174,7 +178,7 @@ def test_what_is_asked_at_once_is_one_round_trip(redis: RedisServer) -> None:
     async def test() -> None:
         async with proxies(redis, 1) as (store,):
             book, known = ledger(store), SharedTable(store, exchanges.SCHEMA, 60)
-            await until(lambda: store.figures.round_trips)
+            await until(lambda: store.figures.round_trips >= 2)
             before = store.figures.round_trips
             keys = [str(number).encode() for number in range(300)]
             await asyncio.gather(book.get(keys), known.get(keys), book.settle({b"x": KEPT}))
@@ -363,8 +367,14 @@ def test_a_connection_that_says_nothing_more_is_noticed(
             # Only what is there already is held: a new connection is another way.
             relay.lose_the_present()
             await until(lambda: redis.client.info("stats")["total_connections_received"] > number)
-            assert await ledger(near).settle({b"a": ONE})
-            await until(lambda: ledger(far).elsewhere([b"a"]))
+            heard = ledger(far)
+            for number in itertools.count():
+                assert number < 500
+                key = str(number).encode()
+                await ledger(near).put({key: ONE})
+                await asyncio.sleep(0.02)
+                if heard.elsewhere([key]):
+                    return
 
     run(test)
 
@@ -414,6 +424,101 @@ def test_a_store_that_evicts_is_said(redis: RedisServer, caplog: pytest.LogCaptu
     finally:
         redis.client.config_set("maxmemory-policy", "noeviction")
     assert EVICTION_ID in caplog.text
+
+
+def test_another_key_is_said_and_changes_nothing(
+    redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        async with proxies(redis, 1) as (one,):
+            assert await ledger(one).settle({b"a": ONE})
+        assert OTHER_KEY_ID not in caplog.text
+        async with proxies(redis, 1, b"x" * 32) as (stranger,):
+            await until(lambda: OTHER_KEY_ID in caplog.text)
+            assert await ledger(stranger).settle({b"a": OTHER})
+        async with proxies(redis, 1) as (again,):
+            assert await ledger(again).get([b"a"]) == {b"a": ONE}
+
+    run(test)
+
+
+UNFIT = {
+    "acl setuser unfit on >pw ~penumbra:* &penumbra:* +@all -eval": "eval",
+    "acl setuser unfit on >pw ~penumbra:* resetchannels +@all": "channel",
+    "acl setuser unfit on >pw ~penumbra:* &penumbra:* +@read": "getex",
+}
+
+
+@pytest.mark.parametrize("rule", UNFIT)
+def test_a_user_who_may_not_ask_all_of_it_has_no_store(
+    redis: RedisServer, caplog: pytest.LogCaptureFixture, rule: str
+) -> None:
+    redis.client.execute_command(*rule.split())  # type: ignore[no-untyped-call]
+
+    async def test() -> None:
+        store = SharedStore(SharedPlace(redis.url.replace("//", "//unfit:pw@"), KEY))
+        store.begin()
+        await until(lambda: WARNING_ID in caplog.text)
+        await until(lambda: store.outage._tries > 2)
+        assert store.outage.reach is Reach.AWAY, "it does not come and go"
+        store.close()
+        await asyncio.sleep(0.01)
+
+    try:
+        run(test)
+    finally:
+        redis.client.execute_command("acl", "deluser", "unfit")  # type: ignore[no-untyped-call]
+    (line,) = [record.getMessage() for record in caplog.records if WARNING_ID in record.getMessage()]
+    assert UNFIT[rule] in line.lower()
+    assert "\n" not in line
+    assert "pw@" not in line
+
+
+def test_a_user_who_may_ask_what_is_asked_has_one(
+    redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    commands = "getex set pexpire publish subscribe eval getrange del"
+    rights = [f"+{command}" for command in commands.split()]
+    redis.client.execute_command(  # type: ignore[no-untyped-call]
+        "acl", "setuser", "fit", "on", ">pw", "~penumbra:*", "&penumbra:*", *rights
+    )
+
+    async def test() -> None:
+        store = SharedStore(SharedPlace(redis.url.replace("//", "//fit:pw@"), KEY))
+        store.begin()
+        await until(lambda: store.figures.round_trips >= 2)
+        assert await ledger(store).settle({b"a": ONE})
+        await until(lambda: store.news.record(store.name("decisions", b"a")) == b"")
+        store.close()
+        await asyncio.sleep(0.01)
+
+    try:
+        run(test)
+    finally:
+        redis.client.execute_command("acl", "deluser", "fit")  # type: ignore[no-untyped-call]
+    assert WARNING_ID not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("says", "told"),
+    [
+        ({"redis_mode": "cluster"}, "cluster"),
+        ({"redis_mode": "sentinel"}, "Sentinel"),
+        ({"redis_version": "6.0.16"}, "6.2 or later"),
+        ({"redis_version": "5"}, "6.2 or later"),
+        ({"redis_version": "6.2.0", "redis_mode": "standalone"}, ""),
+        ({"redis_version": "7.2.4", "server_name": "valkey"}, ""),
+        ({"redis_version": "another"}, ""),
+        ({}, ""),
+    ],
+)
+def test_what_no_store_of_several_proxies_can_be_is_said(says: dict[str, str], told: str) -> None:
+    if not told:
+        store_check.check(says)
+        return
+    with pytest.raises(store_check.UnfitStore, match=told) as error:
+        store_check.check(says)
+    assert "\n" not in store_check.why(error.value)
 
 
 def test_a_database_of_values_is_not_empty_once_anybody_has_put_one(redis: RedisServer) -> None:
