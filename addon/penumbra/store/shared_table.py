@@ -77,12 +77,16 @@ class SharedTable(KeyedValues[V]):
             self.note(values)
             rows = await self._rows(values)
             put = [*rows, *self._mark()]
-            written = await self._store.write(put=put, news=self._news(values, rows))
+            news = self._news(values, rows)
+            written = await self._store.write(put=put, news=news)
             if written is not None:
                 self._store.filled.add(self._name)
             if written is None:
                 self._late(values)
                 self._store.owe(put, over=True)
+                if news:
+                    # Others can't do without it: they find it if the store was late only.
+                    await self._store.look_again()
 
     async def add(self, values: Mapping[bytes, V]) -> None:
         """See `KeyedValues.add`."""

@@ -200,7 +200,7 @@ class TwoProxies:
             way.close()
         await asyncio.sleep(0.01)
 
-    async def turn(self, where: int) -> None:
+    async def turn(self, where: int) -> Accepted:
         """One that is refused is sent again, to the other one."""
         body, number = API.body(self._turns), len(self.bodies)
         incoming = Incoming(_KNOWN, body, dict(API.credential("k")), {}, "10.0.0.1", API.host, API.path)
@@ -215,6 +215,7 @@ class TwoProxies:
         call = ("call", f"toolu_{number}", f"docker logs worker{number}")
         await self._answered(self.engines[where], accepted, call)
         self._turns += [call, ("result", call[1], _log(number))]
+        return accepted
 
     async def _answered(self, engine: Engine, accepted: Accepted, call: tuple[str, str, str]) -> None:
         visible = FORMATS[accepted.request.api.format].visible(Document(API.body([call])))[-1]
