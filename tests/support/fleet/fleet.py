@@ -139,6 +139,7 @@ class Fleet:
         proxy.start()
 
     def restart_the_store(self) -> None:
+        self._let_all_hear()
         self.redis.kill()
         time.sleep(0.5)
         self.redis.start()
@@ -176,9 +177,7 @@ class Fleet:
 
     def part_the_store_from_all(self, seconds: float = 2.0) -> None:
         """Nothing is closed or refused: what is sent arrives when that is over."""
-        # What it has confirmed to one, the others have heard by then: that moment is another test's.
-        self.redis.pause()
-        time.sleep(_HEARD)
+        self._let_all_hear()
         self.relay.cut()
         self.passage.cut()
         self.redis.go_on()
@@ -209,6 +208,12 @@ class Fleet:
         "part_the_store_from_all",
         "fill_the_store",
     )
+
+    def _let_all_hear(self) -> None:
+        """Pause the store until what it has confirmed to one proxy is known to the others: that nobody can
+        help the moment between is what another test shows."""
+        self.redis.pause()
+        time.sleep(_HEARD)
 
     def settled(self) -> None:
         """Waits until every proxy has its store back."""
