@@ -25,7 +25,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from penumbra.errors import one_line
-from penumbra.store import store_check
+from penumbra.store import store_fitness
 from penumbra.store.outage import Outage, Reach
 from penumbra.store.owed_rows import Command, OwedRows, Row
 from penumbra.store.seal import NONCE_BYTES, Seal
@@ -298,7 +298,7 @@ class SharedStore:
         try:
             replies = await self._replies(batch.commands, behind=batch.behind)
         except _FAILURES as error:
-            self._fail(Reach.AWAY, store_check.why(error))
+            self._fail(Reach.AWAY, store_fitness.why(error))
             if batch.behind and not isinstance(error, TimeoutError):
                 # The connection has broken, and may have done so behind them.
                 with suppress(*_FAILURES):
@@ -341,7 +341,7 @@ class SharedStore:
         for error in (reply for reply in replies if isinstance(reply, Exception)):
             if not isinstance(error, exceptions.OutOfMemoryError):
                 raise error
-            self._fail(Reach.FULL, store_check.why(error))
+            self._fail(Reach.FULL, store_fitness.why(error))
         return replies
 
     # Failing, and coming back
@@ -415,16 +415,16 @@ class SharedStore:
             asked = [("GETEX", name, *lasts), ("SET", name, fleet, *lasts), *self._probes]
             before, *_ = await self._replies(asked, _START_SECONDS)
         except _FAILURES as error:
-            self._fail(Reach.AWAY, store_check.why(error))
+            self._fail(Reach.AWAY, store_fitness.why(error))
             return
-        for line in store_check.warnings(says, fleet, before if isinstance(before, bytes) else None):
+        for line in store_fitness.warnings(says, fleet, before if isinstance(before, bytes) else None):
             warning, _, rest = line.partition(": ")
             _log.warning("%s: %s: %s", warning, self._where, rest)
 
     async def _check(self, seconds: float) -> dict[str, str]:
         """What it says of itself. Raises UnfitStore, and what `_FAILURES` says."""
-        says = store_check.told(await self._replies(store_check.INFO, seconds))
-        store_check.check(says)
+        says = store_fitness.told(await self._replies(store_fitness.INFO, seconds))
+        store_fitness.check(says)
         return says
 
     @property
