@@ -414,6 +414,39 @@ def test_no_page(text: str) -> None:
     assert markup.to_text(text) is None
 
 
+@pytest.mark.parametrize(
+    ("rows", "lines"),
+    [
+        # A label of two rows, and a head without a name.
+        (
+            "<tr><th></th><th>2025</th><th>2026</th></tr><tr><th rowspan=2>Costs</th><td>3</td><td>4</td></tr>"
+            "<tr><td>5</td><td>6</td></tr><tr><td></td><td>7</td><td>8</td></tr>",
+            ["| 2025 | 2026", "Costs | 3 | 4", "Costs | 5 | 6", "| 7 | 8"],
+        ),
+        # A head over two columns, a value of three rows, rows that end early.
+        (
+            "<tr><th colspan=2>Crew</th><th>Home</th></tr><tr><td>1</td><td>2</td><td rowspan=3>quay</td></tr>"
+            "<tr><td>4</td><td>5</td></tr><tr><td>6</td></tr><tr><td>7</td></tr>",
+            ["Crew | | Home", "1 | 2 | quay", "4 | 5 | quay", "6 | | quay", "7"],
+        ),
+        # Paragraphs, lines and lists within cells.
+        (
+            "<tr><td><p>Name</p></td><td><div>3</div><div>4</div></td></tr>"
+            "<tr><td>a<br>b</td><td><ul><li><a href='/x'>x</a></li></ul></td></tr>",
+            ["Name | 3 4", "a b | - [x](/x)"],
+        ),
+        # A row of nothing is one of those that a label is of.
+        ("<tr><td rowspan=2>a</td><td>1</td></tr><tr></tr><tr><td>b</td></tr>", ["a | 1", "a", "b"]),
+        # Layout.
+        ("<tr><td></td><td><table><tr><td>in</td><td>ner</td></tr></table></td></tr>", ["in | ner"]),
+    ],
+)
+def test_each_row_of_a_table_keeps_its_label_and_its_columns(rows: str, lines: list[str]) -> None:
+    text = markup.to_text(f"<!doctype html><html><body><table>{rows}</table></body></html>")
+    assert text is not None
+    assert [line for line in text.split("\n") if line] == lines
+
+
 def test_go_frames_of_two_lines() -> None:
     text = (
         "panic: runtime error: index out of range [3] with length 3\n\ngoroutine 18 [running]:\n"

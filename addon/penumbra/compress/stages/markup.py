@@ -7,6 +7,7 @@ written. Links and image descriptions stay, everything that only a browser needs
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
@@ -42,6 +43,44 @@ _BLANKS = re.compile(r"[\t\r\n\f\u00a0][ \t\r\n\f\u00a0]*| [ \t\r\n\f\u00a0]+")
 """Blanks that are not one space already."""
 _LONGEST_LINK = 300
 """Characters of an address that is worth writing; longer ones carry data for the site."""
+
+
+_LONGEST_LABEL = 240
+"""Characters of a cell that is written in its row's line, whatever blocks are in it."""
+_MOST_SPANNED = 1_000
+"""Rows or columns of a cell, as browsers bound them for columns."""
+_NESTED = 4
+"""Tables within tables whose cells are looked at as a whole."""
+
+
+@dataclass(slots=True)
+class _Table:
+    """Where in a table its cells stand."""
+
+    column: int = 0
+    bars: int = 0
+    """How many bars the row has so far."""
+    start: int = 0
+    """The part that the cell begins with."""
+    rows: int = 1
+    columns: int = 1
+    has_heads: bool = False
+    spans: dict[int, tuple[str, int]] = field(default_factory=dict)
+    """By column, what stands there in rows that follow, too, and in how many."""
+
+    def spanning(self) -> str | None:
+        """What stands in this column because a row above says so."""
+        if (spanned := self.spans.pop(self.column, None)) is None:
+            return None
+        text, left = spanned
+        if left > 1:
+            self.spans[self.column] = (text, left - 1)
+        return text
+
+
+def _count(node: LexborNode, name: str) -> int:
+    value = (node.attributes.get(name) or "").strip()
+    return min(int(value), _MOST_SPANNED) if re.fullmatch(r"[0-9]{1,4}", value) and int(value) else 1
 
 
 def to_text(text: str) -> str | None:
@@ -83,6 +122,9 @@ class _Writer:
         self.verbatim = 0
         self.paragraph = False
         self.links: list[tuple[int, str]] = []
+        self.tables: list[_Table] = []
+        self.is_inline = False
+        """Within a cell of one line."""
 
     def walk(self, root: LexborNode) -> None:
         """Write everything below a node, without recursion: pages nest as deep as they like."""
@@ -137,7 +179,11 @@ class _Writer:
             self.parts.append(text)
 
     def _enter(self, tag: str, node: LexborNode) -> None:
-        if tag in _BLOCKS:
+        if tag == "table":
+            self.tables.append(_Table())
+        if tag in _BLOCKS and self.is_inline:
+            self.parts.append(" ")
+        elif tag in _BLOCKS:
             self._end_line()
             self.paragraph = tag in _SPACED
             if self.paragraph:
@@ -148,8 +194,10 @@ class _Writer:
             self.parts.append("- ")
         elif tag in _HEADINGS:
             self.parts.append("#" * int(tag[1]) + " ")
-        elif tag in ("td", "th") and any(part.strip() for part in self.parts):
-            self.parts.append(" | ")
+        elif tag in ("td", "th"):
+            self._enter_cell(tag, node)
+        elif tag == "tr" and self.tables:
+            self.tables[-1].column = self.tables[-1].bars = 0
         elif tag == "pre":
             self.verbatim += 1
         elif tag == "img" and (description := (node.attributes.get("alt") or "").strip()):
@@ -158,11 +206,64 @@ class _Writer:
     def _leave(self, tag: str) -> None:
         if tag == "a" and self.links:
             self._link(*self.links.pop())
-        if tag in _BLOCKS:
+        elif tag in ("td", "th"):
+            self._leave_cell()
+        elif tag == "tr" and self.tables:
+            table = self.tables[-1]
+            for column in sorted(table.spans):
+                table.column = max(table.column, column)
+                self._write_spanning(table)
+        if tag == "table" and self.tables:
+            self.tables.pop()
+        if tag in _BLOCKS and self.is_inline:
+            self.parts.append(" ")
+        elif tag in _BLOCKS:
             self.paragraph = tag in _SPACED
             self._end_line()
         if tag == "pre":
             self.verbatim -= 1
+
+    def _enter_cell(self, tag: str, node: LexborNode) -> None:
+        if not self.tables:
+            self.tables.append(_Table())
+        table = self.tables[-1]
+        table.has_heads = table.has_heads or tag == "th"
+        self._write_spanning(table)
+        self._write_bars(table)
+        table.start, table.rows, table.columns = (
+            len(self.parts),
+            _count(node, "rowspan"),
+            _count(node, "colspan"),
+        )
+        if not self.is_inline and len(self.tables) <= _NESTED:
+            is_short = len(node.text().strip()) <= _LONGEST_LABEL
+            self.is_inline = is_short and node.css_first("table, pre") is None
+
+    def _leave_cell(self) -> None:
+        if not self.tables:
+            return
+        table = self.tables[-1]
+        if self.is_inline:
+            text = _BLANKS.sub(" ", "".join(self.parts[table.start :])).strip()
+            self.parts[table.start :] = [text]
+            self.is_inline = False
+            if table.rows > 1:
+                table.spans[table.column] = (text, table.rows - 1)
+        table.column += table.columns
+
+    def _write_spanning(self, table: _Table) -> None:
+        """The cells of rows above that reach into this one."""
+        while (text := table.spanning()) is not None:
+            self._write_bars(table)
+            self.parts.append(text)
+            table.column += 1
+
+    def _write_bars(self, table: _Table) -> None:
+        """What stands between cells, or for empty ones in front, where the columns have heads."""
+        missing = table.column - table.bars
+        table.bars = table.column
+        if table.has_heads or any(part.strip() for part in self.parts):
+            self.parts.append(" | " * missing if missing == 1 else " |" * missing + " ")
 
     def _link(self, start: int, address: str) -> None:
         words = "".join(self.parts[start:]).strip()
@@ -178,7 +279,7 @@ class _Writer:
             return
         line = "".join(self.parts)
         line = line.rstrip() if self.verbatim else line.strip()
-        if line and line.strip("#-"):
+        if line and line.strip("#-| "):
             self.lines.append(line)
         elif self.verbatim or self.paragraph:
             self.lines.append("")
