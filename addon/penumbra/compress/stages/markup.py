@@ -89,7 +89,8 @@ def to_text(text: str) -> str | None:
         return None
     tree = LexborHTMLParser(text)
     title = tree.css_first("title")
-    writer = _Writer(hides="hidden" in text.lower())
+    lowered = text.lower()
+    writer = _Writer("hidden" in lowered, "rowspan" in lowered or "colspan" in lowered)
     if tree.body is not None:
         writer.walk(tree.body)
     heading = _BLANKS.sub(" ", title.text()).strip() if title is not None else ""
@@ -114,9 +115,9 @@ def _is_deep(text: str) -> bool:
 class _Writer:
     """Collects lines while the tree is walked."""
 
-    def __init__(self, hides: bool) -> None:
-        self.hides = hides
-        """Whether some element may be hidden: attributes are asked for only then."""
+    def __init__(self, hides: bool, spans: bool) -> None:
+        self.hides, self.spans = hides, spans
+        """Whether some element may be hidden, or a cell span others: attributes are asked for only then."""
         self.lines: list[str] = []
         self.parts: list[str] = []
         self.verbatim = 0
@@ -230,12 +231,13 @@ class _Writer:
         table.has_heads = table.has_heads or tag == "th"
         self._write_spanning(table)
         self._write_bars(table)
-        table.start, table.rows, table.columns = (
-            len(self.parts),
-            _count(node, "rowspan"),
-            _count(node, "colspan"),
-        )
-        if not self.is_inline and len(self.tables) <= _NESTED:
+        table.start = len(self.parts)
+        table.rows = table.columns = 1
+        if self.spans:
+            table.rows, table.columns = _count(node, "rowspan"), _count(node, "colspan")
+        child = node.child
+        is_word = child is None or (child.tag == "-text" and child.next is None)
+        if not self.is_inline and not (is_word and table.rows == 1) and len(self.tables) <= _NESTED:
             is_short = len(node.text().strip()) <= _LONGEST_LABEL
             self.is_inline = is_short and node.css_first("table, pre") is None
 
