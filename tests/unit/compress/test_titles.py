@@ -262,16 +262,17 @@ def test_what_stands_below_something_is_not_told_below_something_else(
     for number, block in enumerate(blocks):
         for line in block.split("\n")[head + 1 :]:
             owners.setdefault(line, set()).add(number)
-    current, told = -1, 0
-    for line in shown_by(command, "\n".join(blocks)):
-        if line.startswith("[failures in"):
-            break
-        if line in heads:
-            current = heads[line]
-        elif len(owners.get(line, ())) == 1:
-            told += 1
-            assert owners[line] == {current}, line
-    assert told > 3
+    for title in ("", "### Actions\n\n"):
+        current, told = -1, 0
+        for line in shown_by(command, title + "\n".join(blocks)):
+            if line.startswith("[failures in"):
+                break
+            if line in heads:
+                current = heads[line]
+            elif len(owners.get(line, ())) == 1:
+                told += 1
+                assert owners[line] == {current}, line
+        assert told > 3
 
 
 def test_a_failure_whose_place_stands_below_it_is_told_with_that() -> None:

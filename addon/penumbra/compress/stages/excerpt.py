@@ -320,7 +320,7 @@ class _Parts:
         headings = self._said_once or search_hits.headings(text)
         headings = headings or titles.above(text) | titles.files_above(text)
         opened = {} if self._said_once or self._is_search else titles.opened_above(text)
-        return {**opened, **headings, **titles.tables_above(text)}
+        return {**headings, **opened, **titles.tables_above(text)}
 
     @cached_property
     def _said_once(self) -> Mapping[int, int]:
