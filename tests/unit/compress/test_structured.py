@@ -419,20 +419,26 @@ def test_no_page(text: str) -> None:
     [
         # A label of two rows, and a head without a name.
         (
-            "<tr><th></th><th>2025</th><th>2026</th></tr><tr><th rowspan=2>Costs</th><td>3</td><td>4</td></tr>"
-            "<tr><td>5</td><td>6</td></tr><tr><td></td><td>7</td><td>8</td></tr>",
+            (
+                "<tr><th></th><th>2025</th><th>2026</th></tr><tr><th rowspan=2>Costs</th><td>3</td><td>4</td></tr>"
+                "<tr><td>5</td><td>6</td></tr><tr><td></td><td>7</td><td>8</td></tr>"
+            ),
             ["| 2025 | 2026", "Costs | 3 | 4", "Costs | 5 | 6", "| 7 | 8"],
         ),
         # A head over two columns, a value of three rows, rows that end early.
         (
-            "<tr><th colspan=2>Crew</th><th>Home</th></tr><tr><td>1</td><td>2</td><td rowspan=3>quay</td></tr>"
-            "<tr><td>4</td><td>5</td></tr><tr><td>6</td></tr><tr><td>7</td></tr>",
+            (
+                "<tr><th colspan=2>Crew</th><th>Home</th></tr><tr><td>1</td><td>2</td><td rowspan=3>quay</td></tr>"
+                "<tr><td>4</td><td>5</td></tr><tr><td>6</td></tr><tr><td>7</td></tr>"
+            ),
             ["Crew | | Home", "1 | 2 | quay", "4 | 5 | quay", "6 | | quay", "7"],
         ),
         # Paragraphs, lines and lists within cells.
         (
-            "<tr><td><p>Name</p></td><td><div>3</div><div>4</div></td></tr>"
-            "<tr><td>a<br>b</td><td><ul><li><a href='/x'>x</a></li></ul></td></tr>",
+            (
+                "<tr><td><p>Name</p></td><td><div>3</div><div>4</div></td></tr>"
+                "<tr><td>a<br>b</td><td><ul><li><a href='/x'>x</a></li></ul></td></tr>"
+            ),
             ["Name | 3 4", "a b | - [x](/x)"],
         ),
         # A row of nothing is one of those that a label is of.
