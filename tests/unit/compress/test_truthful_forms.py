@@ -272,3 +272,12 @@ def test_telling_of_the_clients_cut_makes_no_text_longer() -> None:
         text = with_cut_noted("row\nrow", whole, room)
         assert text.endswith(end)
         assert len(text) <= len("row\nrow") + room
+
+
+def test_a_test_that_passes_against_its_mark_stays_among_dots() -> None:
+    dots = [f"tests/test_part_of_the_shop_{n:02}.py ....s..x....... [{n:3}%]" for n in range(1, 40)]
+    dots[20] = "tests/test_surprise.py ....X...           [ 21%]"
+    text = "\n".join(["=== test session starts ===", *dots, "=== 500 passed, 1 xpassed in 3.21s ==="])
+    sent = run(text, command="pytest").text
+    assert "lines of dots, no failure: tests/test_part_of_the_shop_" in sent
+    assert dots[20] in sent
