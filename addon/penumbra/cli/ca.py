@@ -21,7 +21,7 @@ usage: penumbra ca [show]
        penumbra ca remove
 
   show    where it lies, what it signs for, until when, and its fingerprint
-  make    make one of Penumbra's own, which can sign for LLM hosts only
+  make    make one of Penumbra's own, which can sign for the domains of LLM hosts only
   trust   say how a system or a client is told to trust it; `penumbra wrap` needs none of that
   remove  delete Penumbra's own
 

@@ -91,7 +91,12 @@ def make(folder: Path, hosts: Iterable[str] | None = ()) -> None:
     package = pkcs12.serialize_key_and_certificates(
         NAME.encode(), None, certificate, None, serialization.NoEncryption()
     )
+    # mitmproxy takes a moment to load.
+    from mitmproxy.certs import DEFAULT_DHPARAM
+
     for path, content in (
+        # It would be written at the first start, where the folder may not be written to any more.
+        (folder / f"{NAME}-dhparam.pem", DEFAULT_DHPARAM),
         (certificate_file(folder), public),
         (folder / f"{NAME}-ca-cert.cer", public),
         (folder / f"{NAME}-ca-cert.p12", package),

@@ -96,3 +96,11 @@ def test_nobody_else_can_write_the_certificates_whatever_the_umask(tmp_path):
     assert bundle is not None
     assert modes.pop("mitmproxy-ca.pem") == 0o600
     assert set(modes.values()) == {0o644}
+
+
+def test_mitmproxy_has_nothing_to_write_beside_it(tmp_path):
+    """The folder may be one that a proxy can't write to."""
+    own_ca.make(tmp_path)
+    made = sorted(tmp_path.iterdir())
+    CertStore.from_store(tmp_path, "mitmproxy", 2048)
+    assert sorted(tmp_path.iterdir()) == made

@@ -274,7 +274,7 @@
         el("h1", {}, "With and without"),
         el("p", {}, compared.holdout ? `${part(compared.holdout)} of the conversations that begin go through as they come, without secrets, and are compared with the others here.`
           : "No new conversations are held out. With penumbra_holdout=10%, one in ten goes through as it comes, to be compared with the others."),
-        el("p", { class: "soft" }, `Conversations that had a tool result, of all proxies whose database is the same file of this machine: ${counts}.`),
+        el("p", { class: "soft" }, `Conversations that had a tool result while some were held out, of all proxies whose database is the same file of this machine: ${counts}.`),
         arms.measures.length ? sides("Means of a conversation, shortened and held out", arms) : few(`Too few for a number: ${least} of each are needed.`),
         el("h2", {}, "What chance does"),
         el("p", { class: "soft" }, "The same between two halves of those held out: nothing was done to either, so what differs here is chance."),
