@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -69,18 +70,19 @@ class LinePlaces(Generic[T]):
         first = None if line is None else self.first.get(line)
         if line is None or first is None:
             return
-        numbers = [first, *self._others.get(line, ())]
-        latest = self._beginning(line, reversed(numbers), -1)
-        early = self._beginning(line, numbers, 1) if len(latest) == _MOST else []
+        others = self._others.get(line, [])
+        latest = self._beginning(line, chain(reversed(others), [first]), latest=True)
+        early = self._beginning(line, chain([first], others), latest=False) if len(latest) == _MOST else []
         for number, position in [*latest, *reversed([place for place in early if place < latest[-1]])]:
             yield self._texts[number].text, position
 
-    def _beginning(self, line: str, numbers: Iterable[int], step: int) -> list[tuple[int, int]]:
-        """The first places of a line in texts of these numbers, each text read in this direction."""
+    def _beginning(self, line: str, numbers: Iterable[int], *, latest: bool) -> list[tuple[int, int]]:
+        """The first places of a line in texts of these numbers. `latest`: each text read from its end."""
         places: list[tuple[int, int]] = []
         for number in numbers:
-            positions = self._texts[number].positions(line)[::step]
-            places += [(number, position) for position in positions[: _MOST - len(places)]]
+            positions, room = self._texts[number].positions(line), _MOST - len(places)
+            found = reversed(positions[-room:]) if latest else positions[:room]
+            places += [(number, position) for position in found]
             if len(places) == _MOST:
                 break
         return places

@@ -23,6 +23,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
@@ -34,6 +35,9 @@ _M_ARENA_MAX = -8
 """As `malloc.h` has it."""
 _ELDEST = 4
 """Each turn that this divides is that of whoever has waited for the longest."""
+_MOST_COMPARED = 64
+"""So many callers of an address, and addresses, of those who wait for the longest: the choice takes the same
+time however many there are."""
 _BEGUN = -1
 """In the place of its size: the rest of a request that had its turn."""
 _KNOWN = 8
@@ -94,7 +98,9 @@ class _Peer:
     def next(self, *, eldest: bool) -> bytes | None:
         """Whose turn it is. `eldest`: by how long they wait, not by how much they bring."""
         ready = (caller for caller in self.waiting if caller not in self.under_way)
-        return next(ready, None) if eldest else min(ready, key=self.size, default=None)
+        if eldest:
+            return next(ready, None)
+        return min(islice(ready, _MOST_COMPARED), key=self.size, default=None)
 
     def size(self, caller: bytes) -> int:
         """Of what a caller brings next."""
@@ -161,7 +167,7 @@ class Workers:
             return None
         eldest = not self._turns % _ELDEST
         best: tuple[Caller, _Peer] | None = None
-        for address, peer in self._peers.items():
+        for address, peer in islice(self._peers.items(), _MOST_COMPARED):
             if peer.busy >= self._most - 1 or (credential := peer.next(eldest=eldest)) is None:
                 continue
             if best is None or peer.size(credential) < best[1].size(best[0].credential):
