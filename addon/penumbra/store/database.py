@@ -55,6 +55,8 @@ _LONGEST_PAUSE = 30.0
 """Seconds from a failure until the file is tried again."""
 _LONGEST_WRITE = 10.0
 """Seconds. More than another program that writes, or the first opening, can take."""
+_LONGEST_HANG = 60.0
+"""Seconds. Clients wait longer for a response."""
 _AWAY_BYTES = 64_000_000
 """So much is kept in memory while there is no file."""
 _MUCH_WAITING = 16_000_000
@@ -117,6 +119,8 @@ class Database:
         """The tables that something was put into since the file was opened, whoever did it."""
         self.patience = _LONGEST_WRITE
         """Seconds that whoever waits for what is written waits at most."""
+        self.last_patience = _LONGEST_HANG
+        """Seconds that a request waits at most for a disk that hangs, if it can't go on well without."""
         self.failures = 0
         """How often it was asked for something and did not answer."""
         self.forgotten = 0
@@ -204,6 +208,12 @@ class Database:
     def hangs(self) -> bool:
         """Whether nothing can be looked up but in memory: the disk has not answered for long."""
         return self._overdue is not None and not self._overdue.done()
+
+    async def answers(self) -> bool:
+        """Whether the disk answers again, waited for."""
+        if self._overdue is not None:
+            await asyncio.wait([asyncio.wrap_future(self._overdue)], timeout=self.last_patience)
+        return not self.hangs
 
     def _wait_no_longer(self, overdue: Future[None]) -> None:
         """Nobody waits for anything before this is done."""

@@ -54,7 +54,7 @@ class Disk:
                 self._free.wait(60)
 
         self._free.clear()
-        self._database.patience = 0.1
+        self._database.patience = self._database.last_patience = 0.1
         self._database.submit(lambda connection: connection.set_trace_callback(wait)).result()
 
     async def free(self) -> None:
@@ -204,3 +204,21 @@ def test_who_wants_no_request_without_a_store_gets_none(tmp_path: Path) -> None:
     finally:
         disk.let_go()
         callers.close()
+
+
+def test_a_conversation_that_memory_does_not_know_waits_for_the_disk(callers: Callers) -> None:
+    """What was sent before can't be told without it."""
+
+    async def go() -> None:
+        before = forms(await sent(callers, 3))
+        callers.restart()
+        known, free = callers.engine.database, threading.Event()
+        known.patience = 0.05
+        known.submit(lambda connection: free.wait(30))
+        asked = asyncio.ensure_future(sent(callers, 4))
+        while not known.hangs:
+            await asyncio.sleep(0.001)
+        free.set()
+        assert forms(await asked)[:3] == before
+
+    asyncio.run(go())
