@@ -182,7 +182,7 @@ class Way:
         return milliseconds
 
     def processor(self) -> float:
-        """Milliseconds of processor time that its proxy has taken so far."""
+        """Milliseconds of processor time that its proxy has taken so far; 0 where there is none."""
         return processor(self.proxy.process.pid) if self.proxy and self.proxy.process else 0.0
 
     def listen(self, body: bytes, key: str) -> list[float]:

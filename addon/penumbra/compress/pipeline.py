@@ -222,7 +222,7 @@ class _Run:
         if _OURS.match(body):
             return
         is_error = self.output.is_error or tells_failure(head, tail)
-        if not self.call.is_quoted:
+        if not self.is_quoted:
             before, body, behind = json_minify.among_lines(body)
             head, tail = head + before, behind + tail
         self.text = body

@@ -478,3 +478,11 @@ def test_go_frames_of_two_lines() -> None:
         assert kept in folded
     assert "mux@v1.2.0" not in folded
     assert traces.fold(folded) is None
+
+
+def test_cells_that_span_very_many_make_no_page_large() -> None:
+    cells = "".join(f"<td rowspan=1000>{'x y ' * 58}</td>" for _ in range(300))
+    tall = f"<html><body><table><tr><th>a</th></tr><tr>{cells}</tr>{'<tr><td>b</td></tr>' * 1000}</table></body></html>"
+    wide = f"<html><body><table><tr><th>a</th>{'<td colspan=1000>b</td>' * 4000}</tr></table></body></html>"
+    assert markup.to_text(tall) is None
+    assert markup.to_text(wide) is None

@@ -90,9 +90,11 @@ def to_text(text: str) -> str | None:
     tree = LexborHTMLParser(text)
     title = tree.css_first("title")
     lowered = text.lower()
-    writer = _Writer("hidden" in lowered, "rowspan" in lowered or "colspan" in lowered)
+    writer = _Writer("hidden" in lowered, "rowspan" in lowered or "colspan" in lowered, len(text))
     if tree.body is not None:
         writer.walk(tree.body)
+    if writer.room < 0:
+        return None
     heading = _BLANKS.sub(" ", title.text()).strip() if title is not None else ""
     lines = ([f"# {heading}"] if heading else []) + writer.finish()
     return "\n".join(lines) + "\n"
@@ -115,9 +117,11 @@ def _is_deep(text: str) -> bool:
 class _Writer:
     """Collects lines while the tree is walked."""
 
-    def __init__(self, hides: bool, spans: bool) -> None:
+    def __init__(self, hides: bool, spans: bool, room: int) -> None:
         self.hides, self.spans = hides, spans
         """Whether some element may be hidden, or a cell span others: attributes are asked for only then."""
+        self.room = room
+        """Characters that cells which span others may still add: few tags can ask for very many."""
         self.lines: list[str] = []
         self.parts: list[str] = []
         self.verbatim = 0
@@ -255,9 +259,9 @@ class _Writer:
 
     def _write_spanning(self, table: _Table) -> None:
         """The cells of rows above that reach into this one."""
-        while (text := table.spanning()) is not None:
+        while self.room >= 0 and (text := table.spanning()) is not None:
             self._write_bars(table)
-            self.parts.append(text)
+            self._add(text)
             table.column += 1
 
     def _write_bars(self, table: _Table) -> None:
@@ -265,7 +269,12 @@ class _Writer:
         missing = table.column - table.bars
         table.bars = table.column
         if table.has_heads or any(part.strip() for part in self.parts):
-            self.parts.append(" | " * missing if missing == 1 else " |" * missing + " ")
+            self._add(" | " * missing if missing == 1 else " |" * missing + " ")
+
+    def _add(self, text: str) -> None:
+        self.room -= len(text)
+        if self.room >= 0:
+            self.parts.append(text)
 
     def _link(self, start: int, address: str) -> None:
         words = "".join(self.parts[start:]).strip()
