@@ -196,6 +196,10 @@ class Dispatcher:
 
     async def _fly(self, flight: _Flight, strategy: Strategy, ask: Ask, name: bytes) -> str | Failure:
         try:
+            # Another call for the same may have ended between its caller's look into the store and here.
+            stored = await self._compressed.get([name])
+            if name in stored:
+                return stored[name]
             text = await self._cleaned(await self._call(flight, strategy, ask.task), strategy, ask)
             await self._compressed.add({name: text})
             return text

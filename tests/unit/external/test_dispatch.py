@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -188,6 +188,37 @@ def test_the_same_is_asked_once_at_a_time(service: Service) -> None:
         texts = {outcome.text for outcomes in found[1:] for outcome in outcomes}
         assert len(texts) == 1
         assert None not in texts
+
+    run(service, work)
+    assert len(service.asked) == 1
+
+
+def test_an_answer_that_came_behind_the_look_into_the_store_is_used(service: Service) -> None:
+    async def work(bench: Bench) -> None:
+        stored = bench.dispatcher._compressed
+        looked, answered = asyncio.Event(), asyncio.Event()
+
+        class Late:
+            """A store whose first answer arrives when another's call for the same has ended."""
+
+            add, looks = stored.add, 0
+
+            async def get(self, keys: Sequence[bytes]) -> dict[bytes, str]:
+                self.looks += 1
+                found = await stored.get(keys)
+                if self.looks == 1:
+                    looked.set()
+                    await answered.wait()
+                return found
+
+        bench.dispatcher._compressed = Late()  # type: ignore[assignment]
+        slow = asyncio.create_task(bench.outcomes(ask()))
+        await looked.wait()
+        [quick] = await bench.outcomes(ask())
+        answered.set()
+        [late] = await slow
+        assert quick.text == late.text
+        assert late.text is not None
 
     run(service, work)
     assert len(service.asked) == 1
