@@ -14,7 +14,9 @@ from penumbra.config.settings import Settings
 from penumbra.conversation.engine import Engine
 from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.metrics.events import EventLog
-from penumbra.store.database import MOVED_ID, VERSION, WARNING_ID, Database
+from penumbra.store.database import Database
+from penumbra.store.database_file import MOVED_ID, WARNING_ID
+from penumbra.store.database_format import VERSION
 from penumbra.store.decisions import Decision, Facts
 from penumbra.store.exchanges import PastResponse
 from penumbra.store.key_file import WARNING_ID as KEY_WARNING_ID

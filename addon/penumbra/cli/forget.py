@@ -14,7 +14,7 @@ from penumbra.cli.parser import Parser, settings
 from penumbra.config.settings import database_path
 from penumbra.errors import one_line
 from penumbra.metrics import running
-from penumbra.store.database import APPLICATION
+from penumbra.store.database_format import APPLICATION
 
 USAGE = """\
 usage: penumbra forget [--all]

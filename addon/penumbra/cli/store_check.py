@@ -11,7 +11,7 @@ from pathlib import Path
 from penumbra.cli.checks import Check, State
 from penumbra.config.settings import Settings, database_path
 from penumbra.store import read_only
-from penumbra.store.database import VERSION
+from penumbra.store.database_format import VERSION
 
 _ABOUT = "store"
 

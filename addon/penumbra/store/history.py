@@ -65,7 +65,7 @@ class History:
         return self._database.submit(partial(self._last, names))
 
     def _last(self, names: Sequence[str], connection: sqlite3.Connection) -> dict[str, Tree]:
-        older = self._database.older
+        older = self._database.file.older
         days = read(connection, self._database.key, names)
         before: dict[str, Tree] = (
             older.read(lambda file: read(file, self._database.key, names), {}) if older is not None else {}

@@ -55,7 +55,7 @@ class Table(KeyedValues[V]):
         super().__init__(schema, ttl, clock)
         self._database = database
         self._seal = database.seal(schema.name)
-        self._files = database.files
+        self._files = database.file.renewals
         self._was_empty: bool | None = None
         """When the database was asked; None: it was not."""
         self._steady = steady or clock
@@ -65,9 +65,9 @@ class Table(KeyedValues[V]):
         """See `KeyedValues.get`: of proxies on one file, each goes by what it has in memory, but for what
         passes."""
         now = self._clock()
-        if self._files != self._database.files:
+        if self._files != self._database.file.renewals:
             # Another file is in the place of the one that had what memory has.
-            self._files = self._database.files
+            self._files = self._database.file.renewals
             known = {key: entry.value for key, entry in self._memory.items()}
             self._database.submit(partial(self._write, known, now))
         keys = list(dict.fromkeys(keys))
@@ -170,7 +170,7 @@ class Table(KeyedValues[V]):
         def look(connection: Connection) -> bool:
             return connection.execute(f"SELECT 1 FROM {self._name} LIMIT 1").fetchone() is not None
 
-        older = self._database.older
+        older = self._database.file.older
         return look(connection) or (older is not None and older.read(look, False))
 
     def _read(
@@ -194,11 +194,11 @@ class Table(KeyedValues[V]):
 
     def _moved(self, keys: Sequence[bytes], there: Sequence[Row], connection: Connection) -> list[Row]:
         """What an older file has of that which is not there: it is from now on."""
-        if self._database.older is None or len(there) == len(keys):
+        if self._database.file.older is None or len(there) == len(keys):
             return []
         known = {key for key, _, _ in there}
         rest = [key for key in keys if key not in known]
-        rows = self._database.older.find(self._name, rest, self._begin())
+        rows = self._database.file.older.find(self._name, rest, self._begin())
         older_rows.write(connection, self._name, rows)
         return rows
 

@@ -47,7 +47,7 @@ class Trial:
         return self._database.submit(self._all)
 
     def _all(self, connection: sqlite3.Connection) -> dict[bytes, Tree]:
-        older, key, before = self._database.older, self._database.key, dict[bytes, Tree]()
+        older, key, before = self._database.file.older, self._database.key, dict[bytes, Tree]()
         if older is not None:
             before = older.read(lambda file: read(file, key), before)
         now = read(connection, key)

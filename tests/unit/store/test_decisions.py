@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from penumbra.store.database import MOVED_ID, WARNING_ID, Database
+from penumbra.store.database import Database
+from penumbra.store.database_file import MOVED_ID, WARNING_ID
 from penumbra.store.decisions import SCHEMA, Decision, Facts
 from penumbra.store.key_file import WARNING_ID as KEY_WARNING_ID
 from penumbra.store.key_file import existing_key, installation_key

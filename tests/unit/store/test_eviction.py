@@ -13,7 +13,8 @@ import pytest
 
 from penumbra.apis.base import Hidden
 from penumbra.store import compressed, decisions, exchanges, originals
-from penumbra.store.database import VERSION, Database
+from penumbra.store.database import Database
+from penumbra.store.database_format import VERSION
 from penumbra.store.decisions import Decision, Facts
 from penumbra.store.eviction import Eviction, Lifetime
 from penumbra.store.exchanges import PastResponse

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from penumbra.store import conversations, decisions
-from penumbra.store import database as databases
+from penumbra.store import conversations, database_file, database_format, decisions
 from penumbra.store.conversations import Conversations
-from penumbra.store.database import MOVED_ID, WARNING_ID, Database
+from penumbra.store.database import Database
+from penumbra.store.database_file import MOVED_ID, WARNING_ID
 from penumbra.store.decisions import Decision, Facts
 from penumbra.store.steady_time import SteadyTime
 from penumbra.store.stores import Stores
@@ -43,9 +43,10 @@ class Moving:
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is waited for."""
-    monkeypatch.setattr(databases, "_BUSY_MILLISECONDS", 1)
-    monkeypatch.setattr(databases, "_BUSY_AWAY_MILLISECONDS", 1)
-    monkeypatch.setattr(databases, "_FIRST_PAUSE", 0.0)
+    for module in (database_format, database_file):
+        monkeypatch.setattr(module, "BUSY_MILLISECONDS", 1)
+    monkeypatch.setattr(database_file, "_BUSY_AWAY_MILLISECONDS", 1)
+    monkeypatch.setattr(database_file, "_FIRST_PAUSE", 0.0)
 
 
 @contextlib.contextmanager
@@ -69,7 +70,7 @@ def locked(stores: Stores, path: Path) -> Iterator[None]:
 @contextlib.contextmanager
 def full(stores: Stores, path: Path) -> Iterator[None]:
     def at_most(pages: int) -> None:
-        connection = stores.database._file or stores.database._connection
+        connection = stores.database.file._file or stores.database.file.open
         assert connection is not None
         connection.execute(f"PRAGMA max_page_count = {pages}").fetchall()
 
@@ -81,7 +82,7 @@ def full(stores: Stores, path: Path) -> Iterator[None]:
 @contextlib.contextmanager
 def read_only(stores: Stores, path: Path) -> Iterator[None]:
     def only(value: str) -> None:
-        connection = stores.database._file or stores.database._connection
+        connection = stores.database.file._file or stores.database.file.open
         assert connection is not None
         connection.execute(f"PRAGMA query_only = {value}")
 
@@ -112,16 +113,16 @@ def test_nothing_is_lost_while_it_cannot_be_written(
             with failure(stores, path):
                 # What is asked for first is in the file alone.
                 await stores.decisions.put(DURING)
-                assert stores.database.failed
+                assert stores.database.file.failed
                 assert await found(stores, BEFORE, DURING)
                 assert await stores.originals.get(b"s", "r") == "original"
                 assert not await stores.decisions.is_empty()
             await stores.decisions.put(AFTER)
-            assert not stores.database.failed
+            assert not stores.database.file.failed
             assert await found(stores, BEFORE, DURING, AFTER)
         with opened(path) as stores:
             assert await found(stores, BEFORE, DURING, AFTER)
-            assert not stores.database.failed
+            assert not stores.database.file.failed
 
     asyncio.run(go())
     lines = [one.getMessage() for one in caplog.records]
@@ -156,9 +157,9 @@ def test_a_start_on_a_full_disk_knows_what_is_stored(
                 assert await found(stores, BEFORE) is knows
                 await stores.decisions.put(DURING)
                 assert await found(stores, DURING)
-                assert stores.database.failed
+                assert stores.database.file.failed
             await stores.decisions.put(AFTER)
-            assert not stores.database.failed
+            assert not stores.database.file.failed
             assert await found(stores, BEFORE, DURING, AFTER)
             started.__exit__(None, None, None)
             with opened(file) as stores:
@@ -172,13 +173,13 @@ def test_a_start_on_a_full_disk_knows_what_is_stored(
 def test_what_is_new_is_written_at_the_end_at_the_latest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(databases, "_FIRST_PAUSE", 3600.0)
+    monkeypatch.setattr(database_file, "_FIRST_PAUSE", 3600.0)
 
     async def go() -> None:
         with opened(tmp_path / "p") as stores:
             with locked(stores, tmp_path / "p"):
                 await stores.decisions.put(DURING)
-            assert stores.database.failed
+            assert stores.database.file.failed
         with opened(tmp_path / "p") as stores:
             assert await found(stores, DURING)
 
@@ -202,7 +203,7 @@ def test_days_and_comparisons_add_up_over_a_failure(tmp_path: Path) -> None:
         add(stores)
         with locked(stores, tmp_path / "p"):
             add(stores)
-            assert stores.database.failed
+            assert stores.database.file.failed
             assert sums(stores) == told(2)
         add(stores)
         assert sums(stores) == told(3)
@@ -220,7 +221,7 @@ def test_what_is_forgotten_in_a_failure_does_not_come_back(tmp_path: Path) -> No
                 stores.database.forget(())
                 assert await stores.decisions.get(BEFORE) == {}
             await stores.decisions.put(AFTER)
-            assert not stores.database.failed
+            assert not stores.database.file.failed
         with opened(tmp_path / "p") as stores:
             assert await stores.decisions.get([*BEFORE, *AFTER]) == AFTER
 

@@ -49,7 +49,7 @@ def test_first_starts_at_once_share_one_file(tmp_path: Path) -> None:
         for _, made in pairs:
             made.add({"requests": 1}, {}).result()
         assert [record["all"] for record in pairs[0][1].last(1).result().values()] == [{"requests": 4}]
-        assert not any(database.failed for database, _ in pairs)
+        assert not any(database.file.failed for database, _ in pairs)
         for database, _ in pairs:
             database.close()
 

@@ -14,7 +14,8 @@ import pytest
 from penumbra.store import originals
 from penumbra.store.conversations import SCHEMA as CONVERSATIONS
 from penumbra.store.conversations import Conversations
-from penumbra.store.database import WARNING_ID, Database, DiskAway
+from penumbra.store.database import Database, DiskAway
+from penumbra.store.database_file import WARNING_ID
 from penumbra.store.decisions import SCHEMA, Decision, Facts
 from penumbra.store.originals import Originals
 from penumbra.store.recent_values import RecentValues
