@@ -23,8 +23,9 @@ from penumbra.store.stores import Stores
 from penumbra.store.tool_calls import ToolCallCache
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson
+from penumbra.wire.known_values import Known
 from penumbra.wire.parsed_text import known_beginning
-from penumbra.wire.value_memory import Known, ValueMemory
+from penumbra.wire.value_memory import ValueMemory
 
 T = TypeVar("T")
 _LONG = 30_000

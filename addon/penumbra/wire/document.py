@@ -28,11 +28,12 @@ from msgspec import Raw
 
 from penumbra.wire.edits import Edit, Edits, edited
 from penumbra.wire.json_values import NotJson, decode, encode
+from penumbra.wire.known_values import Known
 from penumbra.wire.parsed_text import ParsedText, arrays_of, objects_of
 from penumbra.wire.raw_values import BRACE, BRACKET, QUOTE, items_of, members_of
 from penumbra.wire.spelling import are_all_members, member_of, spelled
 from penumbra.wire.stand_ins import Fold, stepped
-from penumbra.wire.value_memory import Known, ValueMemory
+from penumbra.wire.value_memory import ValueMemory
 
 S = TypeVar("S")
 T = TypeVar("T")

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Raw
 
 from penumbra.wire.json_values import NotJson
+from penumbra.wire.known_values import Known, KnownValue
 from penumbra.wire.raw_values import (
     BRACE,
     BRACKET,
@@ -28,7 +29,7 @@ from penumbra.wire.raw_values import (
     value_of,
 )
 from penumbra.wire.stand_ins import StandIn, StandIns
-from penumbra.wire.value_memory import Known, KnownValue, ValueMemory
+from penumbra.wire.value_memory import ValueMemory
 
 C = TypeVar("C", dict[str, Raw], list[Raw])
 Opened = Callable[[KnownValue], dict[int, tuple[Raw, C]]]

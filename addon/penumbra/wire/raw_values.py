@@ -11,8 +11,8 @@ import msgspec
 from cffi import FFI
 from msgspec import Raw
 
+from penumbra.wire.known_values import Key, KnownValue
 from penumbra.wire.spelling import SPACE
-from penumbra.wire.value_memory import Key, KnownValue
 
 _ffi = FFI()
 _ADDRESS = _ffi.typeof("uintptr_t")

@@ -7,7 +7,8 @@ from collections.abc import Callable, Hashable, Sequence
 from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
-from penumbra.wire.value_memory import KnownValue, ValueMemory
+from penumbra.wire.known_values import KnownValue
+from penumbra.wire.value_memory import ValueMemory
 
 S = TypeVar("S")
 _LAST = 8

@@ -14,21 +14,29 @@ from __future__ import annotations
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import ref
 
-from msgspec import Raw
+from penumbra.wire.known_values import (
+    ENTRY_BYTES,
+    VALUE_BYTES,
+    Beginning,
+    KeptState,
+    Key,
+    Known,
+    KnownValue,
+    longest_beginning,
+    standing,
+    state_size,
+    weight,
+)
 
 _MOST = 64_000_000
-_ENTRY_BYTES = 1_500
-"""What an entry takes beside its bytes."""
 _CONTAINER_BYTES = 300
 """What a container takes that was opened, or what was made of a value."""
-_VALUE_BYTES = 200
-"""What a value takes in a container, or a thing in a state."""
 _MOST_BEGINNINGS = 16
 """Of one scope."""
 _LAST = 3
@@ -41,111 +49,10 @@ _IDLE_SECONDS = 1_800.0
 """What nobody has used for so long goes: a conversation that has rested is read anew when it goes on."""
 _MARK_SECONDS = 60.0
 """What was used since is not noted again: each request would move all that its conversation has."""
-_RUN = 200
-"""Values that are compared at once."""
 _MOST_LET_GO = 100
 """Values at once, so that no request waits."""
 
-_DATA, _KEPT, _KEY, _ROOM, _USED = map(attrgetter, ("data", "kept", "key", "room", "used"))
-Key = tuple[bytes, bytes, int]
-"""Scope, bytes, and how many values with these bytes stood in front of it."""
-
-
-@dataclass(slots=True, eq=False, weakref_slot=True)
-class KnownValue:
-    """One value with bytes of its own, and what was read of it. Shared between requests and threads: what is
-    put into its dicts stays there, unchanged."""
-
-    key: Key
-    data: bytes
-    root: Raw
-    address: int
-    """Of the bytes that its values are views of."""
-    room: int
-    """What it takes in an array: its bytes and a comma."""
-    objects: dict[int, tuple[Raw, dict[str, Raw]]] = field(default_factory=dict)
-    arrays: dict[int, tuple[Raw, list[Raw]]] = field(default_factory=dict)
-    """What was opened, by the identity of its value."""
-    opened: int = 0
-    """Bytes of all that was ever opened; a container counts once."""
-    open: int = 0
-    """The same of what is there."""
-    inside: int = 0
-    """Bytes that all of it and what was made of it take, roughly."""
-    made: dict[Hashable, Any] = field(default_factory=dict)
-    """What was made of it, by what makes it."""
-    kept: bool = False
-    """A memory has it."""
-    used: int = 0
-    """When it was used last: a number that grows."""
-    beginning: Beginning | None = None
-    """Of which it is the last."""
-    next: ref[KnownValue] | None = None
-    """What stood behind it the last time."""
-
-    def note_opened(self, size: int) -> int:
-        """A container of so many bytes is opened; how many more than ever before that makes."""
-        self.open += size
-        more = max(0, self.open - self.opened)
-        self.opened += more
-        return more
-
-    def close(self) -> None:
-        """Let go what was opened, and what was made. Who is reading it goes on with what he has."""
-        self.objects, self.arrays, self.made = {}, {}, {}
-        self.open = self.inside = 0
-
-    def holds(self, address: int) -> bool:
-        """Whether bytes are its own."""
-        return self.address <= address < self.address + len(self.data)
-
-
-class KeptState(NamedTuple):
-    """What a fold made of the values of a beginning."""
-
-    given: Hashable
-    """What it was given beside them."""
-    state: Any
-    """As it was behind the last of them, and stays so."""
-    size: int
-
-
-@dataclass(slots=True, eq=False)
-class Beginning:
-    """The first values of an array, and what was made of them one after the other. Shared, too."""
-
-    values: tuple[KnownValue, ...]
-    used: int = 0
-    """No later than any of its values was used last."""
-    states: dict[Hashable, tuple[KeptState, ...]] = field(default_factory=dict)
-    """By what makes them."""
-    contained: dict[bytes, bool] = field(default_factory=dict)
-    """Of few texts: whether they stand in any of the values."""
-    counted: dict[Hashable, int] = field(default_factory=dict)
-    """Bytes of the states, but for what they share with those of the one before."""
-    weight: int = 0
-    head: bytes = b""
-    """What stood in front of the first value the last time; empty if that was long."""
-    total: int = 0
-    """How many values the last array had that began so."""
-    before: Beginning | None = None
-    """A shorter one, for arrays that don't go on as this one expected."""
-    after: Beginning | None = None
-    """The one that was made of it last."""
-
-    def state(self, key: Hashable, given: Hashable) -> Any:
-        """None: there is none."""
-        return next((kept.state for kept in self.states.get(key, ()) if kept.given == given), None)
-
-
-class Known(NamedTuple):
-    """Known values that stand in a text one after the other, each with a comma behind."""
-
-    values: tuple[KnownValue, ...]
-    start: int
-    """Where the first begins."""
-    end: int
-    """Where the last comma ends."""
+_DATA, _KEPT, _KEY, _USED = map(attrgetter, ("data", "kept", "key", "used"))
 
 
 @dataclass(slots=True)
@@ -167,7 +74,7 @@ class ValueMemory:
     def __init__(self, most: int = _MOST, clock: Callable[[], float] = time.monotonic) -> None:
         """`most`: bytes that it may take, roughly."""
         self._most = most
-        self.longest = most // 2 // _ENTRY_BYTES
+        self.longest = most // 2 // ENTRY_BYTES
         """More values than these are not remembered."""
         self._known: OrderedDict[Key, KnownValue] = OrderedDict()
         self._scopes: dict[bytes, _Scope] = {}
@@ -200,7 +107,7 @@ class ValueMemory:
             listed = [] if held is None else [beginning.values for beginning in reversed(held.beginnings)]
         best: tuple[tuple[KnownValue, ...], int] = ((), at)
         for values in listed:
-            count, end = _standing(values, data, at)
+            count, end = standing(values, data, at)
             if count > len(best[0]):
                 best = values[:count], end
             if count == len(values):
@@ -273,7 +180,7 @@ class ValueMemory:
         """
         count = len(values)
         with self._lock:
-            old = _longest(values)
+            old = longest_beginning(values)
             if old is not None:
                 self._use(old)
                 changed = min(max(0, old.total - known_before), _LAST)
@@ -294,7 +201,7 @@ class ValueMemory:
             if (other := first[-1].beginning) is not None:
                 self._drop(other)
             new = first[-1].beginning = Beginning(
-                first, weight=_VALUE_BYTES + 8 * len(first), total=count, before=old
+                first, weight=VALUE_BYTES + 8 * len(first), total=count, before=old
             )
             new.used = min(map(_USED, first[there:]))
             if old is not None:
@@ -312,12 +219,12 @@ class ValueMemory:
                 return
             before = beginning.states.get(key, ())
             others = [kept for kept in before if kept.given != given][1 - _MOST_STATES :]
-            entries = beginning.states[key] = (*others, KeptState(given, state, _size(state)))
+            entries = beginning.states[key] = (*others, KeptState(given, state, state_size(state)))
             counted = sum([kept.size for kept in entries])
             if beginning.before is not None:
                 # Of what went on from another state, only what came to it is new.
                 counted -= sum([kept.size for kept in beginning.before.states.get(key, ())])
-            counted = max(_VALUE_BYTES, counted)
+            counted = max(VALUE_BYTES, counted)
             grown = counted - beginning.counted.get(key, 0)
             beginning.counted[key] = counted
             beginning.weight += grown
@@ -341,7 +248,7 @@ class ValueMemory:
 
     def grown(self, value: KnownValue, count: int = 0) -> None:
         """More was made of a value: a container was opened that holds `count`, or something else was made."""
-        more = _CONTAINER_BYTES + count * _VALUE_BYTES
+        more = _CONTAINER_BYTES + count * VALUE_BYTES
         with self._lock:
             value.inside += more
             if not value.kept:
@@ -352,7 +259,7 @@ class ValueMemory:
             held.opened.move_to_end(key)
             held.bytes += more
             self._bytes += more
-            if _weight(value) > self._most // 8:
+            if weight(value) > self._most // 8:
                 self._forget(value)
             # Asked here, since this is done for everything that is opened.
             if held.bytes > self._most // 2 or self._bytes > self._most:
@@ -434,16 +341,16 @@ class ValueMemory:
 
     def _close(self, value: KnownValue) -> None:
         """What is in a value makes room."""
-        before = _weight(value)
+        before = weight(value)
         value.close()
         del self._scope(value.key[0]).opened[value.key]
-        self._count(value.key[0], _weight(value) - before)
+        self._count(value.key[0], weight(value) - before)
 
     def _put(self, value: KnownValue) -> KnownValue:
-        if _weight(value) <= self._most // 8:
+        if weight(value) <= self._most // 8:
             self._known[value.key] = self._scope(value.key[0]).known[value.key] = value
             value.kept = True
-            self._count(value.key[0], _weight(value))
+            self._count(value.key[0], weight(value))
         return value
 
     def _is_late(self, used: int) -> bool:
@@ -488,52 +395,7 @@ class ValueMemory:
         del self._known[value.key], held.known[value.key]
         held.opened.pop(value.key, None)
         value.kept = False
-        self._count(scope, -_weight(value))
+        self._count(scope, -weight(value))
 
     def __len__(self) -> int:
         return len(self._known)
-
-
-def _standing(values: Sequence[KnownValue], data: bytes, at: int) -> tuple[int, int]:
-    """How many of the first values stand in a text from an offset on, each with a comma behind, and where the
-    last comma ends."""
-    if not values or not data.startswith(values[0].data, at):
-        return 0, at
-    for begin in range(0, len(values), _RUN):
-        run = values[begin : begin + _RUN]
-        # Nothing is done for each of them by itself: there are thousands.
-        text = b",".join((*map(_DATA, run), b""))
-        if data.startswith(text, at):
-            at += len(text)
-            continue
-        for count, value in enumerate(run, begin):
-            if not data.startswith(value.data + b",", at):
-                return count, at
-            at += value.room
-    return len(values), at
-
-
-def _weight(value: KnownValue) -> int:
-    # What was read of a value, and is in a state then, may be as large as its bytes again.
-    return _ENTRY_BYTES + 2 * len(value.data) + value.inside
-
-
-def _longest(values: tuple[KnownValue, ...]) -> Beginning | None:
-    for at in range(len(values) - 1, -1, -1):
-        beginning = values[at].beginning
-        if beginning is not None and beginning.values == values[: at + 1]:
-            return beginning
-    return None
-
-
-def _size(state: Any) -> int:
-    """Bytes that a state takes, roughly."""
-    if weigh := getattr(state, "weigh", None):
-        return int(weigh())
-    if isinstance(state, tuple):
-        return _VALUE_BYTES + sum(map(_size, state))
-    if isinstance(state, list | dict | set | frozenset):
-        return _VALUE_BYTES * (1 + len(state))
-    if is_dataclass(state):
-        return sum(_size(getattr(state, each.name)) for each in fields(state))
-    return _VALUE_BYTES
