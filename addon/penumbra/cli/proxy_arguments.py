@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from mitmproxy import options, optmanager
 from mitmproxy.proxy.mode_specs import ProxyMode
 
-from penumbra.config.options import PREFIX
+from penumbra.config.option import PREFIX
 from penumbra.config.parsers import listed, parse_mode
 
 _PORTS = ("listen_port", "web_port")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-from penumbra.config.options import OPTIONS, PREFIX
+from penumbra.config.option import PREFIX
+from penumbra.config.options import OPTIONS
 from penumbra.config.parsers import meant
 from penumbra.errors import one_line
 

@@ -20,7 +20,8 @@ from typing import Any
 from penumbra import errors
 from penumbra.compress.result import Mode
 from penumbra.config import strategy_check, yaml_file
-from penumbra.config.options import OPTIONS, VARIABLE
+from penumbra.config.option import VARIABLE
+from penumbra.config.options import OPTIONS
 from penumbra.config.options import Settings as Settings
 from penumbra.config.parsers import SettingsError as SettingsError
 from penumbra.config.parsers import meant

@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 import yaml
 
 from penumbra import yaml_bounds
-from penumbra.config.options import OPTIONS, Option, read_value
+from penumbra.config.option import Option, read_value
+from penumbra.config.options import OPTIONS
 from penumbra.config.parsers import DURATION, FLAG, TEXT, Parser, SettingsError, meant, shown
 from penumbra.config.services import Api, Provider
 
