@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from msgspec import structs
 
@@ -42,11 +42,12 @@ from penumbra.conversation.compiled_rules import CompiledRules
 from penumbra.conversation.decide import Inputs
 from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.conversation.incoming import Accepted, Incoming
+from penumbra.conversation.known_request import KnownRequest, known_request
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Plan, Request, Rewritten, Shown
 from penumbra.conversation.projects import Projects
 from penumbra.conversation.refused import Refused, unsearched
-from penumbra.conversation.request_reader import Arrived, RequestReader
+from penumbra.conversation.request_reader import RequestReader
 from penumbra.conversation.restored_values import RestoredValues
 from penumbra.errors import RedactionError
 from penumbra.expand.caller import Caller
@@ -71,22 +72,6 @@ T = TypeVar("T")
 
 class StoreAway(Exception):
     """The store can't be reached, and the operator wants no request sent then."""
-
-
-class _Known(NamedTuple):
-    """A request that was read, and what is remembered of its conversation."""
-
-    request: Request
-    caller: Caller
-    conversation: bytes
-    state: ConversationState
-    keys: Collection[bytes]
-    """Of its results."""
-    past: dict[bytes, Decision]
-    """What was decided about them."""
-    redact: Redact
-    is_heavy: bool
-    """What has to be decided takes long."""
 
 
 class _Works(Protocol):
@@ -284,7 +269,7 @@ class Engine:
         arrived = await self._reader.arrived(incoming, settings, self._work_for)
         if arrived is None:
             return None
-        known = await self._known(incoming, arrived, whole=whole)
+        known = await known_request(self._stores, self._restored, incoming, arrived, whole=whole)
         terms, waits = await self._terms(incoming, known)
         prepared = await self._prepare(incoming, known.request, known.caller, terms)
         limits = known.state.limits if retry is None else known.state.limits.learned(retry.limits)
@@ -348,31 +333,7 @@ class Engine:
 
     # Steps of it
 
-    async def _known(self, incoming: Incoming, arrived: Arrived, *, whole: bool) -> _Known:
-        """The request with what is remembered of its conversation."""
-        request = arrived.request
-        caller = callers.caller(incoming, request)
-        conversation = caller.conversation()
-        state, keys, past = await self._remembered(request, conversation)
-        if not whole and await self._stores.lacks(past, compose.answered(request)):
-            state, keys, past = await self._remembered(request, conversation)
-        redact = self._restored.redacting(request, caller, arrived.redact)
-        if self._stores.is_recent and state.idle is None:
-            # Most conversations have had the injected tool from their first request on.
-            request = replace(request, settings=replace(request.settings, adopt="compress"))
-        heavy = compose.is_heavy(request, past, state)
-        return _Known(request, caller, conversation, state, keys, past, redact, heavy)
-
-    async def _remembered(
-        self, request: Request, conversation: bytes
-    ) -> tuple[ConversationState, Collection[bytes], dict[bytes, Decision]]:
-        """What is known of a conversation, the keys of a request's results, and what was decided of these."""
-        state = await self._stores.conversations.past(conversation)
-        keys = compose.keys(request, state)
-        self._stores.follow(conversation, state, keys)
-        return state, keys, await self._stores.decisions.get(keys)
-
-    async def _terms(self, incoming: Incoming, known: _Known) -> tuple[Terms | None, bool]:
+    async def _terms(self, incoming: Incoming, known: KnownRequest) -> tuple[Terms | None, bool]:
         """On what terms the request may have the injected tool, and whether it has none yet because its
         conversation began small."""
         request, state, past = known.request, known.state, known.past
@@ -382,7 +343,7 @@ class Engine:
         return injected_tool.terms(incoming, request, state, past, waits=waits, is_due=is_due), waits
 
     async def _inputs(
-        self, incoming: Incoming, known: _Known, prepared: Prepared | None, *, whole: bool
+        self, incoming: Incoming, known: KnownRequest, prepared: Prepared | None, *, whole: bool
     ) -> Inputs:
         """What the results are decided by. Raises OverrideError, RedactionError."""
         request, past, redact = known.request, known.past, known.redact
@@ -405,7 +366,7 @@ class Engine:
     def _accepted(
         self,
         incoming: Incoming,
-        known: _Known,
+        known: KnownRequest,
         inputs: Inputs,
         rewritten: Rewritten,
         limits: LearnedLimits,
