@@ -284,3 +284,14 @@ def test_a_failure_whose_place_stands_below_it_is_told_with_that() -> None:
         assert re.match(r"src/area\d/(\w+)\.py:\d+:5: error: undefined name `(\w+)`", line), line
         found = re.findall(r"(\w+)(?:\.py|`)", line)
         assert found[0] == found[1]
+
+
+def test_a_log_that_names_a_commit_is_none() -> None:
+    log = "commit 1a2b3c4\nbuilding the parts of it\n  cc main.c\nall of it was built\n"
+    assert titles.opened_above(log) == {}
+
+
+def test_behind_a_commit_other_output_is_not_its_own() -> None:
+    commit = "commit 1a2b3c4\nAuthor: Ann <ann@a.b>\nDate:   now\n\n    Subject\n\n src/a.py | 2 +-\nsrc/b.py"
+    text = f"{commit}\nbuilding the parts of it\n  cc main.c\n"
+    assert titles.opened_above(text) == dict.fromkeys((1, 2, 4, 6, 7), 0)

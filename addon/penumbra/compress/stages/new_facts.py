@@ -12,7 +12,7 @@ import heapq
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
@@ -353,19 +353,20 @@ class _Chosen:
             self.kept[kept] = 1
             self.stated.update(self.facts.units[kept])
 
-    def _missing(self, unit: int) -> Sequence[int]:
+    def _missing(self, unit: int) -> Collection[int]:
         """What a unit must not be without, and is: its heading and those above that, and the place that the
         heading is about."""
         if unit not in self.headings and unit not in self.places:
             return ()
-        missing: list[int] = []
+        # No list: who stands deep has as many above as it has blanks, and each is looked for.
+        missing: dict[int, None] = {}
         above: int | None = unit
         while above is not None:
             if above != unit:
-                missing.append(above)
+                missing[above] = None
             place = self.places.get(above, unit)
-            if place != unit and not self.kept[place] and place not in missing:
-                missing.append(place)
+            if place != unit and not self.kept[place]:
+                missing[place] = None
             above = self.headings.get(above)
             # With what is kept, all that it must not be without is.
             if above is not None and (self.kept[above] or above in missing):

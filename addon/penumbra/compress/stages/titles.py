@@ -32,6 +32,17 @@ _ARROW = re.compile(r" *--> \S")
 """What says of the line above where that is."""
 _RECORD = re.compile(r"-\[ RECORD [0-9]+ \]|\*{10,} [0-9]+\. row \*{10,}|commit [0-9a-f]{7,64}\b")
 """How database shells begin a record that they print as a list of columns, and git a commit."""
+_COMMIT_HEADER = re.compile(
+    r"\[?(?:Author|AuthorDate|Commit|CommitDate|Date|Merge|Reflog|tree|parent|author|gpg)\b"
+)
+_COMMIT_BEHIND = re.compile(rf"{_COMMIT_HEADER.pattern}|\n {{4}}")
+"""What stands below a commit's hash: a header, or its message. Programs name commits in their logs, too."""
+_OF_COMMIT = re.compile(
+    r"[ \t@+\\:-]|[A-Z][0-9]{0,3}\t|[0-9]+\t|[^\s:]+$|Notes\b"
+    r"|(?:diff|index|new|old|deleted|rename|copy|similarity|dissimilarity|Binary|encoding|committer) "
+    rf"|{_COMMIT_HEADER.pattern}"
+)
+"""Lines of a commit below that: headers, its message, what it changed."""
 _COLUMN = re.compile(r" *[^\s|:][^|:]{0,80}(?:\||:(?: |$))| +\|")
 _INDENT = re.compile(r"[ \t\xa0│├└─]*")
 """Blanks, and what trees are drawn with."""
@@ -110,22 +121,25 @@ def opened_above(text: str) -> dict[int, int]:
     above: dict[int, int] = {}
     outer: list[tuple[int, int, bool]] = []
     record, is_commit, message = -1, False, -1
-    for number, line in enumerate(text.split("\n")):
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
         if not line.strip():
             message = -1
             continue
         if len(line) > _LONGEST:
             continue
         if line[0] in "*-c" and (head := _RECORD.match(line)):
-            record, is_commit = number, head[0][0] == "c"
-            outer.clear()
-            continue
+            begins_commit = head[0][0] == "c"
+            if not begins_commit or _COMMIT_BEHIND.match("\n".join(lines[number + 1 : number + 3])):
+                record, is_commit = number, begins_commit
+                outer.clear()
+                continue
         if number and message < 0 and _ARROW.match(line):
             message = number - 1
         if message >= 0:
             above[number] = message
             continue
-        if record >= 0 and (is_commit or _COLUMN.match(line)):
+        if record >= 0 and (_OF_COMMIT if is_commit else _COLUMN).match(line):
             above[number] = record
             continue
         record = -1
