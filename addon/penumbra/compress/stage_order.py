@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from penumbra.compress import reader_numbers
 from penumbra.compress.calls import log_files
-from penumbra.compress.calls.envelope import has_own_tags, is_in_tags
 from penumbra.compress.calls.family_rules import prints
 from penumbra.compress.result import Loss, Mode
 from penumbra.compress.stage import Shape, Source, Stage
@@ -45,21 +45,13 @@ def _unless(*shapes: Shape) -> Callable[[Transform], Apply]:
 def _line_numbers(text: str, source: Source) -> str | None:
     """Every twentieth number where the model can ask for the original, all of them where it can't. They
     may be data: that they count lines, the call tells, or a sign that nothing else has."""
-    is_own = source.call.category == "read" and not source.call.shell and _are_own_numbers(text, source)
-    numbered = source.call.is_numbered and not is_own and _begins_where_asked(text, source)
-    if not numbered and not (source.call.category == "other" and "→" in text):
+    call = source.call
+    reads = call.category == "read" and not call.shell
+    is_own = reads and reader_numbers.may_be_the_files(text, source.original, call)
+    numbered = call.is_numbered and not is_own and _begins_where_asked(text, source)
+    if not numbered and not (call.category == "other" and "→" in text):
         return None
     return line_numbers.thin(text) if source.policy.lossy else line_numbers.unpad(text)
-
-
-def _are_own_numbers(text: str, source: Source) -> bool:
-    """Whether what numbers the lines may be the file's, and not the tool's."""
-    if has_own_tags(text):
-        return True
-    first = line_numbers.first_number(text)
-    is_asked = first is not None and first > 1 and first in source.call.numbers
-    is_told = is_asked or is_in_tags(source.original, source.call.path)
-    return not is_told and line_numbers.may_be_of_the_file(text, source.call.signs)
 
 
 def _own_code(text: str, source: Source) -> str | None:

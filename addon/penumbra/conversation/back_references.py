@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from penumbra.compress import token_estimate
+from penumbra.compress import reader_numbers, token_estimate
 from penumbra.compress.calls.classify import Call
 from penumbra.compress.calls.envelope import split_envelope
 from penumbra.compress.result import Told
@@ -131,19 +131,21 @@ class LineIndex:
         original: str | None = None,
         *,
         is_file: bool = False,
+        is_numbered: bool = True,
         is_given: bool = False,
         is_lossy: bool = False,
         first: int = 0,
     ) -> None:
         """Add a text of what was noted last, as it was forwarded. `original`: the output that the text was
         made of, if that has other lines; then only its lines can be referred to. `is_lossy`: not all of it is
-        there. `is_file`: it is that of a file, and numbers in front of its lines are line numbers; `first`:
-        that of its first line, where there are none and the call tells. `is_given`: it is what a call was
-        given."""
-        numbers, lines, counted = self._read(text, is_file, first)
+        there. `is_file`: it is that of a file; `is_numbered`: numbers in front of its lines are a reader's;
+        `first`: that of its first line, where there are none and the call tells. `is_given`: it is what a
+        call was given."""
+        is_numbered = is_file and is_numbered
+        numbers, lines, counted = self._read(text, is_numbered, first)
         shown: Sequence[str | None] = lines
         if original is not None:
-            _, output, _ = _read(original, is_file)
+            _, output, _ = _read(original, is_numbered)
             shown = original_lines.standing(lines, output)
             numbers = original_lines.numbers(shown, output) if counted else numbers
         self._places.note(Earlier(key, call, is_file, is_given, numbers, counted, shown), shown)
@@ -183,10 +185,11 @@ class LineIndex:
         if (": same as " in text or " said before" in text) and _MARKER.search(text):
             return None
         is_file = call.is_quoted
-        numbers, lines, counted = self._read(text, is_file)
+        is_numbered = is_file and reader_numbers.count_lines(text, call, original)
+        numbers, lines, counted = self._read(text, is_numbered)
         output: Sequence[str | None] = lines
         if original is not None:
-            output = original_lines.standing(lines, _read(original, is_file)[1])
+            output = original_lines.standing(lines, _read(original, is_numbered)[1])
         # The legend of the numbers is never said by reference: the lines that stay need it.
         output = [None if line == line_numbers.LEGEND else line for line in output]
         file = ShownFile(text, lines, () if counted else numbers, path) if is_file else None
@@ -222,12 +225,12 @@ class LineIndex:
         if known is From.ANYWHERE or last is not None:
             yield from self._said.stretches(lines, gaps, matcher.staying, last)
 
-    def _read(self, text: str, is_file: bool, first: int = 0) -> _Lines:
+    def _read(self, text: str, is_numbered: bool, first: int = 0) -> _Lines:
         last, self._last = self._last, None
-        if is_file and last is not None and last[0] == text and not (first and last[1][2]):
+        if is_numbered and last is not None and last[0] == text and not (first and last[1][2]):
             return last[1]
-        read = _read(text, is_file, first)
-        if is_file and not first:
+        read = _read(text, is_numbered, first)
+        if is_numbered and not first:
             self._last = text, read
         return read
 
@@ -241,10 +244,10 @@ class LineIndex:
         return self._calls.name_of_lines(part.earlier.key, first, last)
 
 
-def _read(text: str, is_file: bool, first: int = 0) -> tuple[Sequence[int], list[str], bool]:
+def _read(text: str, is_numbered: bool, first: int = 0) -> tuple[Sequence[int], list[str], bool]:
     """The numbers of the lines, as far as they show them or the first one is known, the lines without them,
     and whether the numbers only count the lines."""
-    if is_file:
+    if is_numbered:
         numbers, lines = line_numbers.split(text)
         if any(numbers):
             return numbers, lines, False

@@ -13,6 +13,7 @@ from msgspec import Raw
 
 from penumbra.apis import arguments, prefix_hash
 from penumbra.apis.parts import ResultText
+from penumbra.compress import reader_numbers
 from penumbra.compress.calls.classify import Call, classify
 from penumbra.compress.calls.envelope import is_cut
 from penumbra.compress.result import Loss, Shortened, Told
@@ -261,7 +262,7 @@ class EarlierTexts:
             said = arguments.strings(arguments.decoded(self.request.document, text.result.call))
             longest = max(said, key=len, default="")
             if len(longest) >= LEAST:
-                index.note_text(text.key, name, longest, is_file=True, is_given=True)
+                index.note_text(text.key, name, longest, is_file=True, is_numbered=False, is_given=True)
             return
         # Several texts of one result are one result to a reader.
         before = self._texts[position - 1] if position else None
@@ -277,6 +278,7 @@ class EarlierTexts:
             index.note_text(
                 *(text.key, name, text.text, original),
                 is_file=call.is_quoted,
+                is_numbered=reader_numbers.count_lines(text.text, call, original),
                 is_lossy=text.is_lossy,
                 first=first,
             )

@@ -254,3 +254,18 @@ def test_of_a_screen_that_was_shown_before_what_is_new_stays():
     second = contents(go(body(*messages), references=References()))[1]
     assert all(line in second for line in new)
     assert len(second) < len(alone) / 2
+
+
+def test_numbers_of_the_file_itself_are_part_of_its_lines():
+    """Codes were given anew: each line looks as before but for its number."""
+    names = [f"status_{n * 7919}_of_the_machine" for n in range(80)]
+    old, new = ("\n".join(f"{first + n}: {name}" for n, name in enumerate(names)) for first in (1, 301))
+    shell = {"command": "cat codes.yaml"}
+    for tool, arguments in (("Bash", shell), ("read_file", {"path": "codes.yaml"})):
+        messages = [
+            *(use("toolu_1", tool, **arguments), answer("toolu_1", old)),
+            *(use("toolu_2", tool, **arguments), answer("toolu_2", new)),
+        ]
+        assert contents(go(body(*messages)))[1] == new, tool
+        same = [*messages[:3], answer("toolu_2", f"{old}\n{new}")]
+        assert "same as in" in contents(go(body(*same)))[1], tool
