@@ -26,12 +26,18 @@ class Log:
                 self._now += 1
                 self.most = max(self.most, self._now)
                 self.order.append(name)
-            self.gate.wait(30)
+            self.gate.wait(60)
             with self._lock:
                 self._now -= 1
             return name
 
         return work
+
+    async def all_wait(self, workers: Workers) -> None:
+        """Until each piece is handed over, and those whose turn it is have begun."""
+        await asyncio.sleep(0)
+        while self._now < sum(peer.busy for peer in workers._peers.values()):
+            await asyncio.sleep(0.001)
 
 
 def _run(given: list[tuple[Caller, str]], threads: int = 3) -> tuple[Log, list[str]]:
@@ -39,7 +45,7 @@ def _run(given: list[tuple[Caller, str]], threads: int = 3) -> tuple[Log, list[s
 
     async def all_of_it() -> list[str]:
         tasks = [asyncio.ensure_future(workers.run(caller, log.piece(name))) for caller, name in given]
-        await asyncio.sleep(0.05)
+        await log.all_wait(workers)
         log.gate.set()
         return await asyncio.gather(*tasks)
 
@@ -87,7 +93,7 @@ def test_work_that_nobody_waits_for_any_more_is_not_begun():
         first = asyncio.ensure_future(workers.run(caller, log.piece("first")))
         gone = [asyncio.ensure_future(workers.run(caller, log.piece("gone"))) for _ in range(20)]
         last = asyncio.ensure_future(workers.run(caller, log.piece("last")))
-        await asyncio.sleep(0.05)
+        await log.all_wait(workers)
         for task in gone:
             task.cancel()
         log.gate.set()
@@ -128,7 +134,7 @@ def _requests(callers: list[Caller], each: int) -> list[str]:
             for caller in callers
             for number in range(each)
         ]
-        await asyncio.sleep(0.05)
+        await log.all_wait(workers)
         log.gate.set()
         await asyncio.gather(*tasks)
 
@@ -164,7 +170,7 @@ def _in_turn(given: list[tuple[Caller, str, int]]) -> list[str]:
             asyncio.ensure_future(workers.run(caller, log.piece(name), size=size))
             for caller, name, size in given
         ]
-        await asyncio.sleep(0.05)
+        await log.all_wait(workers)
         log.gate.set()
         await asyncio.gather(*tasks)
 

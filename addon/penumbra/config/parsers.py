@@ -14,9 +14,8 @@ from typing import Any, Generic, TypeVar
 
 from penumbra import redaction
 from penumbra.compress.result import Mode
-from penumbra.config import page_place
+from penumbra.config import page_place, store_url
 from penumbra.config.page_place import PagePlace
-from penumbra.config.store_url import is_store_url
 from penumbra.config.tool_compaction import ToolCompaction
 
 
@@ -76,10 +75,10 @@ def read_flag(value: Any) -> bool:
 
 def read_store(value: Any) -> str:
     text = read_text(value)
-    if text and not is_store_url(text):
+    if text and (problem := store_url.problem(text)):
         raise SettingsError(
-            "redis://HOST:PORT, rediss://HOST:PORT or unix://PATH; what a password has in it beside letters "
-            "and digits has to be percent-encoded"
+            f"{store_url.ALLOWED}; here {problem} (what a password has in it beside letters and digits "
+            "has to be percent-encoded)"
         )
     return text
 

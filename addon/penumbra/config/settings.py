@@ -19,7 +19,7 @@ from typing import Any
 
 from penumbra import errors
 from penumbra.compress.result import Mode
-from penumbra.config import strategy_check, yaml_file
+from penumbra.config import store_url, strategy_check, yaml_file
 from penumbra.config.option import VARIABLE
 from penumbra.config.options import OPTIONS
 from penumbra.config.options import Settings as Settings
@@ -101,6 +101,8 @@ def _check_store(settings: Settings) -> None:
             "penumbra_store: needs the package redis, which this Python lacks: "
             f"{shlex.quote(sys.executable)} -m pip install 'redis>=7.0'"
         )
+    if settings.store and (unreadable := store_url.unreadable_file(settings.store)):
+        raise SettingsError(f"penumbra_store: {unreadable}, needed: one in PEM that the proxy may read")
     shared_place(settings)
 
 

@@ -35,7 +35,6 @@ from penumbra.store.store_news import Rows, StoreNews
 T = TypeVar("T")
 WARNING_ID = "PENUMBRA_STORE_UNAVAILABLE"
 SECONDS = 0.05
-"""A store that takes longer is slow."""
 _TICKS = 5
 _SECONDS_A_BYTE = 1 / 50_000_000
 _SECONDS_A_COMMAND = 0.000_25
@@ -103,6 +102,8 @@ class SharedStore:
         """In the place of an installation's own: all proxies hash alike."""
         self.figures = StoreFigures()
         self.outage = Outage()
+        self.patience = SECONDS
+        """A store that takes longer is slow."""
         self.filled: set[str] = set()
         """Tables of which the store knows that they are not empty."""
         self._names = place.derived("names")
@@ -310,9 +311,10 @@ class SharedStore:
             self._flush()
 
     async def _replies(
-        self, commands: Sequence[Command], seconds: float = SECONDS, behind: Sequence[Command] = ()
+        self, commands: Sequence[Command], seconds: float | None = None, behind: Sequence[Command] = ()
     ) -> list[Any]:
         """Raises what `_FAILURES` says."""
+        seconds = self.patience if seconds is None else seconds
         sent = sum(len(part) for command in commands for part in command if isinstance(part, bytes))
         seconds += sent * _SECONDS_A_BYTE + len(commands) * _SECONDS_A_COMMAND
         started = time.perf_counter()
@@ -354,8 +356,8 @@ class SharedStore:
         if reach is Reach.AWAY:
             self._owed.owe_recent()
         _log.warning(
-            "%s: %s: %s; known conversations go on from memory, and what is new gets forms that can be made "
-            "again",
+            "%s: penumbra_store %s: %s; known conversations go on from memory, and what is new gets forms "
+            "that can be made again",
             WARNING_ID,
             self._where,
             why,
@@ -372,7 +374,7 @@ class SharedStore:
                 await asyncio.wait_for(self._wanted.wait(), pause)
             trial = self._trial = self._trial or asyncio.get_running_loop().create_future()
             try:
-                await self._try(_LOOK_SECONDS if self._wanted.is_set() else SECONDS)
+                await self._try(_LOOK_SECONDS if self._wanted.is_set() else self.patience)
             finally:
                 self._trial = None
                 trial.set_result(None)
@@ -380,7 +382,7 @@ class SharedStore:
         for method in self._returning:
             if (call := method()) is not None:
                 call()
-        _log.warning("%s: %s: it is back", WARNING_ID, self._where)
+        _log.warning("%s: penumbra_store %s: it is back", WARNING_ID, self._where)
 
     async def _try(self, seconds: float) -> None:
         try:
@@ -415,11 +417,11 @@ class SharedStore:
             asked = [("GETEX", name, *lasts), ("SET", name, fleet, *lasts), *self._probes]
             before, *_ = await self._replies(asked, _START_SECONDS)
         except _FAILURES as error:
-            self._fail(Reach.AWAY, store_fitness.why(error))
+            self._fail(Reach.AWAY, store_fitness.at_start(error, self.place.url))
             return
         for line in store_fitness.warnings(says, fleet, before if isinstance(before, bytes) else None):
             warning, _, rest = line.partition(": ")
-            _log.warning("%s: %s: %s", warning, self._where, rest)
+            _log.warning("%s: penumbra_store %s: %s", warning, self._where, rest)
 
     async def _check(self, seconds: float) -> dict[str, str]:
         """What it says of itself. Raises UnfitStore, and what `_FAILURES` says."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,33 @@ _MODES = {
     "cluster": "it is part of a cluster, needed: a Redis or Valkey alone",
     "sentinel": "it is a Sentinel, needed: the address of the Redis that it watches",
 }
+_ADVICE = (
+    ("rediss", "no answer within", "rediss:// speaks TLS: does that port?"),
+    ("rediss", "WRONG_VERSION_NUMBER", "rediss:// speaks TLS: does that port?"),
+    ("rediss", "CERTIFICATE_VERIFY_FAILED", "?ssl_ca_certs=FILE names a CA of your own"),
+    ("rediss", "CERTIFICATE_REQUIRED", "?ssl_certfile=FILE&ssl_keyfile=FILE names what it asks for"),
+    (
+        "rediss",
+        "Connection reset",
+        "where it asks for a certificate, ?ssl_certfile=FILE&ssl_keyfile=FILE names one",
+    ),
+    ("redis", "Connection lost", "where it speaks TLS, the address begins with rediss://"),
+    ("redis", "Connection closed", "where it speaks TLS, the address begins with rediss://"),
+    ("redis", "Connection reset", "where it speaks TLS, the address begins with rediss://"),
+    ("", "Protocol Error", "no Redis answers there"),
+    (
+        "",
+        "AuthenticationError",
+        "needed: USER:PASSWORD@ in front of the host, or :PASSWORD@ for the default user",
+    ),
+    ("", "out of range", "needed: a database that is there behind the last /, 0 always is"),
+    ("", "SELECT is not allowed in cluster", _MODES["cluster"]),
+    ("", "MovedError", _MODES["cluster"]),
+    ("", "ClusterDownError", _MODES["cluster"]),
+    ("", "NoPermissionError", "needed: the rights that docs/deploy.md names"),
+    ("", "ReadOnlyError", "needed: the one that it is a replica of"),
+)
+"""What helps where an address has this scheme, and what is said of it has these words."""
 _ARGUMENTS = ", with args beginning"
 """What a store says of a command that it does not know ends in what was to be kept."""
 
@@ -60,6 +88,13 @@ def warnings(says: Mapping[str, str], key: bytes, latest_key: bytes | None) -> l
             "share nothing, and what one has sent the other sends anew"
         )
     return lines
+
+
+def at_start(error: BaseException, url: str) -> str:
+    """Why it can't be asked, and what its operator may have meant instead."""
+    said, scheme = why(error), url.partition(":")[0].lower()
+    advice = (tip for of, words, tip in _ADVICE if of in ("", scheme) and words in said)
+    return "; ".join((said, *itertools.islice(advice, 1)))
 
 
 def why(error: BaseException) -> str:

@@ -63,7 +63,7 @@ class _Haproxy:
         file.write_text(config)
         with (folder / "log").open("wb") as log:
             self._process = subprocess.Popen([program(), "-db", "-f", str(file)], stdout=log, stderr=log)
-        limit = time.monotonic() + 10
+        limit = time.monotonic() + 60
         while True:
             try:
                 socket.create_connection(("127.0.0.1", port), timeout=1).close()

@@ -16,7 +16,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 _NAMES = ("redis-server", "valkey-server")
-_LIMIT = 20.0
+_LIMIT = 60.0
 
 
 def program() -> str:
@@ -41,7 +41,7 @@ class RedisServer:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
-        self.client = Redis(port=self.port, socket_timeout=5, socket_connect_timeout=5)
+        self.client = Redis(port=self.port, socket_timeout=_LIMIT, socket_connect_timeout=_LIMIT)
         self.start()
 
     @property
@@ -156,7 +156,7 @@ class Relay:
     def _begin(self, client: socket.socket) -> None:
         self._open.wait()
         try:
-            server = socket.create_connection(("127.0.0.1", self._to), timeout=5)
+            server = socket.create_connection(("127.0.0.1", self._to), timeout=_LIMIT)
         except OSError:
             client.close()
             return

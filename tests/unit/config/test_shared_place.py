@@ -10,6 +10,7 @@ import pytest
 
 from penumbra.config import settings
 from penumbra.config.settings import SettingsError, load, shared_place
+from support.cases import each
 
 KEY = "0a" * 32
 STORE = {"store": "redis://user:pass-word@127.0.0.1:6379/0"}
@@ -46,6 +47,45 @@ def test_other_addresses_are_refused(store: str) -> None:
         load({"store": store, "store_key": KEY}, {})
 
 
+PROBLEMS = {
+    "localhost:6379": "begins with none of them",
+    "valkey://host:6379/0": "begins with none of them",
+    "redis://": "has no host",
+    "redis:host:6379": "has no host",
+    "redis://host:port/0": "port is no number",
+    "redis://host:0/0": "port is no number",
+    "redis://one:26379,other:26379/0": "port is no number",
+    "redis://host:6379/live": "no number of a database",
+    "redis://host:6379/99999999999": "no number of a database",
+    "redis://host:6379/0?db=live": "db is no number",
+    "redis://ho st:6379/0": "a blank or a #",
+    "redis://host:6379/0#1": "a blank or a #",
+    "redis://host?db": "needs NAME=VALUE",
+    "redis://host?decode_responses=true": "a name that is none of db, ",
+    "rediss://host?ssl_ca=/etc/ca.pem": "a name that is none of db, ",
+    "redis://host?ssl_ca_certs=/etc/ca.pem": "ssl_ca_certs needs rediss://",
+    "unix:///run/redis.sock?ssl_cert_reqs=none": "ssl_cert_reqs needs rediss://",
+    "rediss://host?ssl_cert_reqs=maybe": "ssl_cert_reqs is none of none, optional, required",
+    "unix://run/redis.sock": "path does not begin with /",
+    "unix://": "path does not begin with /",
+}
+
+
+@each("store", PROBLEMS)
+def test_what_is_wrong_with_an_address_is_said(store: str) -> None:
+    with pytest.raises(SettingsError, match=f"; here .*{PROBLEMS[store]}") as error:
+        load({"store": store, "store_key": KEY}, {})
+    assert str(error.value).startswith("penumbra_store: got (hidden), allowed: ")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["ssl_ca_certs", "ssl_certfile", "ssl_keyfile"])
+def test_a_file_of_tls_that_is_not_there_stops_the_start(name: str) -> None:
+    with pytest.raises(SettingsError, match=rf"^penumbra_store: {name}: got .*\(No such file") as error:
+        load({"store": f"rediss://:pass-word@host?{name}=/nowhere/at/all.pem", "store_key": KEY}, {})
+    assert "pass-word" not in str(error.value)
+
+
 @pytest.mark.parametrize(
     "store",
     [
@@ -71,7 +111,8 @@ def test_what_cannot_be_used_is_refused_without_its_password(store: str) -> None
     [
         "redis://host",
         "redis://:p%23%2F%3Fss@host:6379/0",
-        "rediss://[::1]:6380/3?ssl_ca_certs=/etc/ca.pem&ssl_cert_reqs=required",
+        f"rediss://[::1]:6380/3?ssl_ca_certs={__file__}&ssl_cert_reqs=required&ssl_check_hostname=false",
+        "rediss://host?ssl_certfile=/dev/null&ssl_keyfile=/dev/null&client_name=one",
         "unix:///run/redis.sock?db=2&password=x",
         "unix://user:password@/run/redis.sock",
     ],
@@ -82,7 +123,10 @@ def test_what_can_be_used_makes_a_client(store: str) -> None:
 
     place = shared_place(load({"store": store, "store_key": KEY}, {}))
     assert place is not None
-    SharedStore(place).close()
+    store = SharedStore(place)
+    # What it does not know by name it says here, and not before.
+    store._client.connection_pool.make_connection()
+    store.close()
 
 
 def test_redis_is_not_imported_unless_it_is_chosen() -> None:

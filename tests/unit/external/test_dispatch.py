@@ -229,8 +229,13 @@ def test_an_answer_after_the_deadline_is_there_for_the_next_who_asks(service: Se
     service.does(hold=hold)
 
     async def work(bench: Bench) -> None:
+        # What nobody waits for is never sent: another one does so until it is.
+        patient = asyncio.create_task(bench.outcomes(ask()))
+        while not service.asked:
+            await asyncio.sleep(0.001)
         [late] = await bench.outcomes(ask(), deadline=0.05)
         assert late == Outcome(None, "deadline")
+        patient.cancel()
         hold.set()
         while bench.dispatcher._flights:
             await asyncio.sleep(0.001)

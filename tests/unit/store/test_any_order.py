@@ -72,7 +72,9 @@ async def outcome(redis: RedisServer, number: int, order: Order) -> tuple[list[i
         first, second = pair.ways
         second.deaf = not order.heard
         first.at, first.strike = order.at, order.strike
+        pair.hurry(0)
         if order.both:
+            pair.hurry(1)
             first.struck = lambda: second.set("cut")
         await pair.turn(0)
         for turn, where in enumerate(order.after):

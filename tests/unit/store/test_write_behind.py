@@ -59,7 +59,7 @@ def test_a_turn_is_one_transaction(database: Database) -> None:
         await database.written()
         # Without anybody who waits it is written, too.
         await decisions.put({b"c": KEPT}, behind=True)
-        for _ in range(500):
+        for _ in range(6_000):
             if rows(database) == 3:
                 return
             await asyncio.sleep(0.01)
