@@ -131,6 +131,13 @@ _CALM = re2.compile(
     ).encode()
 )
 """A level that is none of an error."""
+_NAME = re2.compile(
+    rb"(?:[a-z0-9_.@~+-][\w.@~+-]*)?[/\\](?:[\w.@~+-]+[/\\]?)+"
+    rb"|@?[\w.-]*\w@[~^]?v?[0-9][\w.+-]*"
+    rb"|[\w.-]+ v[0-9]+\.[0-9][\w.+-]*"
+    rb"|\b[\w.-]+\.(?:[cm]?[jt]sx?|py|go|rs|java|rb|php|cs|kt|swift|[ch](?:pp)?|cc|log|md|json|toml|txt|ya?ml|html?|css)\b"
+)
+"""Paths, names of files, and packages with their versions: `http-errors@2.0.1` tells of no error."""
 _ENDING = re2.compile(rf"\b(?:FAILED|FAILURES?|FAIL)\b|{SOME_FAILED}|{FAILED_SOME}".encode())
 """How something ended; said at any level."""
 
@@ -147,12 +154,11 @@ def _set_of(*patterns: Any) -> re2.Set:
 
 
 _SET_MEMORY = 1 << 25
-_MARKS = (_PASSED, _FAILED_TOO, _NOTHING, _CALM, _ENDING, _FAILURE, _ERROR, _COMPLAINT)
+_MARKS = (_PASSED, _FAILED_TOO, _NOTHING, _CALM, _ENDING, _FAILURE, _ERROR, _COMPLAINT, _NAME)
 _SET = _set_of(*_MARKS)
 _SET_OF_PASSING = _set_of(*_MARKS[:2])
-_HAS_PASSED, _HAS_FAILED, _IS_NOTHING, _IS_CALM, _IS_ENDING, _IS_FAILURE, _IS_ERROR, _IS_COMPLAINT = range(
-    len(_MARKS)
-)
+_HAS_PASSED, _HAS_FAILED, _IS_NOTHING, _IS_CALM, _IS_ENDING = range(5)
+_IS_FAILURE, _IS_ERROR, _IS_COMPLAINT, _HAS_NAME = range(5, len(_MARKS))
 
 
 def is_passing(line: bytes) -> bool:
@@ -181,8 +187,9 @@ def severity_unless_passing(line: bytes) -> Severity | None:
 
 
 def _severity(line: bytes, marks: Sequence[int]) -> Severity:
-    if _IS_NOTHING in marks:
-        said = _NOTHING.sub(b"", line)
+    if _IS_NOTHING in marks or _HAS_NAME in marks:
+        # What is left of a name still stands for a place.
+        said = _NOTHING.sub(b"", _NAME.sub(b"./x.x", line))
         if not _PATTERN.search(said):
             return Severity.MENTION
         marks = _SET.Match(said) or ()

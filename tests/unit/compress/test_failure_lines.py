@@ -341,6 +341,17 @@ def test_what_passed_is_not_critical(line: str) -> None:
         ("warning: unused variable: `error`", Severity.MENTION),
         ('  File "a.py", line 3, in f', Severity.MENTION),
         ("process exited with code 0", Severity.MENTION),
+        ("│ ├── es-errors@1.3.0 deduped", Severity.MENTION),
+        ("├─┬ @hapi/error@1.0.0 -> ./node_modules/assert", Severity.MENTION),
+        ("├── failure v0.1.8", Severity.MENTION),
+        ("-rw-r--r-- 1 ann ann 12 Jan  1 fatal.log", Severity.MENTION),
+        (" create mode 100644 src/errors/index.ts", Severity.MENTION),
+        ("src/errors.ts:3:4: something is wrong", Severity.COMPLAINT),
+        ("npm ERR! missing: http-errors@2.0.0", Severity.ERROR),
+        ("ERROR/AndroidRuntime(12): it ended", Severity.ERROR),
+        ("FAIL src/errors.test.ts", Severity.FAILURE),
+        ("tests/test_errors.py::test_a FAILED", Severity.FAILURE),
+        ("cp: /srv/errors: Permission denied", Severity.COMPLAINT),
     ],
 )
 def test_severity(line: str, how: Severity) -> None:
@@ -439,3 +450,10 @@ def test_lines_of_several_files_and_codes_are_not_told_as_of_one(shape: str) -> 
     assert [line[-30:] for line in told(9, 1)[1:]] == [" [59 more like it, files vary]"]
     assert [re.findall(r"TS\d+", line) for line in told(9, 2)[1:]] == [["TS2300"], ["TS2301"]]
     assert all(line.endswith(" [29 more like it, files vary]") for line in told(9, 2)[1:])
+
+
+def test_packages_whose_names_sound_like_failures_are_none() -> None:
+    names = ("es-errors", "http-errors", "assert", "express", "exception-formatter", "qs")
+    lines = [f"{'│ ' * (n % 4)}├── {names[n % 6]}@{n % 9}.{n % 7}.{n}" for n in range(700)]
+    text = shown("\n".join(lines), "Bash", {"command": "npm ls --all"}, Mode.STANDARD)
+    assert HEADING not in text
