@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class State(IntEnum):
-    """How a check came out; the worst one is the exit code."""
+    """How a check came out."""
 
     OK = 0
     NOTE = 1

@@ -15,6 +15,7 @@ from penumbra import rules
 from penumbra.cli import ca_check, environment_check, local, store_check
 from penumbra.cli.advisories import FOR_OLD_PYTHON, holes_of, version_of
 from penumbra.cli.checks import Check, State
+from penumbra.cli.failure import WRONG
 from penumbra.cli.installation import newer
 from penumbra.cli.parser import Parser
 from penumbra.errors import one_line
@@ -29,7 +30,7 @@ Checks versions, clock, settings, rules, store, port, CA certificate, whether cl
 the environment leads past the proxy; one line each: `ok`, `note` (something should be done) or `BAD` (it
 can't start), and what helps. It changes nothing, and asks nobody over the network.
 
-Exit code: 0 if all is ok, 1 if there is a note, 2 if something is BAD.
+Exit code: 0, or 2 if something is BAD.
 """
 
 
@@ -49,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
             for check in made
         ]
         print(orjson.dumps(lines, option=orjson.OPT_INDENT_2).decode())
-    return max(check.state for check in made)
+    return WRONG if any(check.state is State.BAD for check in made) else 0
 
 
 def checks(environment: Mapping[str, str]) -> Iterator[Check]:
