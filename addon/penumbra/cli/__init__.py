@@ -42,8 +42,7 @@ usage: penumbra wrap [options] [--] PROGRAM [arguments of it]
 
 Penumbra listens on 127.0.0.1:8080, or, for a program that it wraps, on a free port.
 Exit codes: 0 if all is well, 1 if it could not be done, 2 if arguments or settings are wrong, wherever they
-come from. `wrap` returns that of the program, `doctor` 1 if something should be done and 2 if Penumbra can't
-start.
+come from. `wrap` returns that of the program.
 
 Examples:
   penumbra wrap -- claude

@@ -12,7 +12,7 @@ from pathlib import Path
 from penumbra.cli import certificates
 from penumbra.cli.ca_files import ca_file, certificate_file, own_folder
 from penumbra.cli.failure import WRONG, Failure
-from penumbra.cli.parser import Parser, action
+from penumbra.cli.parser import Parser, action, settings
 
 USAGE = """\
 usage: penumbra ca [show]
@@ -38,6 +38,7 @@ def main(arguments: Sequence[str]) -> int:
     """Does what is asked; the exit code. Raises Failure."""
     asked, rest = action("ca", arguments or ["show"], ("show", "make", "trust", "remove"))
     parser = Parser(f"ca {asked}")
+    settings()
     if asked == "make":
         parser.add_argument("--again", action="store_true")
         parser.add_argument("--host", dest="hosts", action="append", default=[])

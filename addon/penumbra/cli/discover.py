@@ -14,7 +14,7 @@ from pathlib import Path
 
 from penumbra.cli.counts import counted
 from penumbra.cli.failure import WRONG, Failure
-from penumbra.cli.parser import Parser, word_of
+from penumbra.cli.parser import Parser, settings, word_of
 from penumbra.cli.projection_run import Progress, projector, show, writable
 from penumbra.config.parsers import SettingsError, read_duration
 from penumbra.projection.figures import Figures
@@ -59,6 +59,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("paths", nargs="*", type=Path, metavar="PATH")
     given = parser.read(arguments)
     page = writable("discover", given.html)
+    settings()
     since = time.time() - given.since if given.since else 0.0
     named = [Path(path).expanduser() for path in given.paths]
     logs = sorted(set(_logs(named, given.agent or "")), key=lambda log: (-log.written, log.path))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penumbra.cli.failure import Failure
-from penumbra.cli.parser import Parser
+from penumbra.cli.parser import Parser, settings
 from penumbra.errors import one_line
 from penumbra.metrics import running
 
@@ -22,6 +22,7 @@ of this machine can open. Whoever has the link sees the page: it is the same aft
 def main(given: Sequence[str]) -> int:
     """Prints them. Exit code 0, or 1 if there is none. Raises Failure."""
     Parser("page").read(given)
+    settings()
     entries = [entry for entry in running.running(running.folder()) if entry.get("page")]
     reached = [entry for entry in entries if entry.get("proxy") or not _is_through_proxy(entry)]
     for entry in reached:

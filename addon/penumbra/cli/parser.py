@@ -61,7 +61,8 @@ def action(command: str, arguments: Sequence[str], allowed: Sequence[str]) -> tu
 
 
 def settings() -> Settings:
-    """Those of environment and file, as a start reads them. Raises Failure."""
+    """Those of environment and file, as a start reads them: what can't be read is said even where it is not
+    needed. Raises Failure."""
     try:
         return load({}, os.environ, config_path("", os.environ))
     except SettingsError as error:

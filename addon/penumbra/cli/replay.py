@@ -17,6 +17,7 @@ from penumbra.cli.parser import Parser
 from penumbra.cli.parser import settings as read_settings
 from penumbra.cli.projection_run import Progress, projector, show, writable
 from penumbra.conversation.incoming import Incoming
+from penumbra.errors import one_line
 from penumbra.projection.figures import Figures
 from penumbra.projection.from_requests import RequestProjection
 from penumbra.wire import content_encoding
@@ -40,6 +41,8 @@ class _Counts:
 
     def __init__(self) -> None:
         self.read = dict.fromkeys(("files", "requests", "others", "already", "unreadable", "cut"), 0)
+        self.foreign: list[Path] = []
+        """Files in which no request could be read."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -64,7 +67,10 @@ def main(arguments: Sequence[str]) -> int:
             is_whole = False
         finally:
             progress.end()
-    show(figures, _told(counts.read, is_whole), counts.read, page, as_json=given.json)
+    if counts.foreign == files:
+        raise Failure(f"replay: {_foreign(files)}", code=WRONG)
+    told = _told(counts, is_whole)
+    show(figures, told, counts.read, page, as_json=given.json)
     return 0 if figures.requests.count else 1
 
 
@@ -73,25 +79,36 @@ async def _project(
 ) -> None:
     settings = read_settings()
     for number, path in enumerate(files, 1):
-        for each in _flows(path, counts.read):
+        for each in _flows(path, counts):
             progress.show(f"file {number:,} of {len(files):,}, {counted(counts.read['requests'], 'request')}")
             for incoming in _calls(each, settings.hosts, settings.max_body_bytes, counts.read):
                 counts.read["requests"] += 1
                 await projection.add(incoming, path.name)
-        counts.read["files"] += 1
+        counts.read["files"] += path not in counts.foreign
         progress.advance(path.stat().st_size)
 
 
-def _flows(path: Path, counts: dict[str, int]) -> Iterator[http.HTTPFlow]:
+def _flows(path: Path, counts: _Counts) -> Iterator[http.HTTPFlow]:
     """The HTTP flows of a file, up to where it is whole."""
+    is_ours = False
     try:
         with path.open("rb") as file:
             each: flow.Flow
             for each in FlowReader(file).stream():
+                is_ours = True
                 if isinstance(each, http.HTTPFlow):
                     yield each
     except (exceptions.FlowReadException, OSError, ValueError, KeyError, TypeError):
-        counts["cut"] += 1
+        if is_ours:
+            counts.read["cut"] += 1
+        else:
+            counts.foreign.append(path)
+
+
+def _foreign(paths: Sequence[Path]) -> str:
+    """What is said of files in which no request could be read."""
+    names = ", ".join(one_line(path.name) for path in paths)
+    return f"{names}: neither flows of mitmproxy (`mitmdump -w FILE`) nor HAR that can be read"
 
 
 def _calls(
@@ -145,7 +162,8 @@ def _incoming(
     )
 
 
-def _told(counts: dict[str, int], is_whole: bool) -> list[str]:
+def _told(read: _Counts, is_whole: bool) -> list[str]:
+    counts = read.read
     told = [
         f"files      {counted(counts['files'], 'file')} read, {counted(counts['requests'], 'call')} of LLMs"
     ]
@@ -162,6 +180,8 @@ def _told(counts: dict[str, int], is_whole: bool) -> list[str]:
         told.append(f"left out   {', '.join(left_out)}")
     if counts["cut"]:
         told.append(f"not read   the rest of {counted(counts['cut'], 'file')}, which is broken there")
+    if read.foreign:
+        told.append(f"not read   {_foreign(read.foreign)}")
     if not is_whole:
         told.append("stopped    what follows is left out")
     return told

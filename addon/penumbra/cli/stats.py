@@ -12,7 +12,6 @@ import orjson
 
 from penumbra.cli import comparison_text
 from penumbra.cli.counts import counted
-from penumbra.cli.failure import Failure
 from penumbra.cli.parser import Parser, settings
 from penumbra.config.settings import database_path
 from penumbra.errors import one_line
@@ -37,14 +36,16 @@ Exit code 0, or 1 if no proxy runs here.
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints the figures of each proxy, and of each day. Exit code 0, or 1 if none runs."""
+    """Prints the figures of each proxy, and of each day. Exit code 0, or 1 if none runs. Raises
+    Failure."""
     parser = Parser("stats")
     parser.add_argument("--json", action="store_true")
     given = parser.read(arguments)
+    store = database_path(settings())
     # The links to pages are no figures.
     processes = [{**each, "page": ""} for each in running.running(running.folder())]
-    days = _kept(lambda path, key: history.read_file(path, key, 7))
-    conversations = _kept(trial.read_file)
+    days = _kept(store, lambda path, key: history.read_file(path, key, 7))
+    conversations = _kept(store, trial.read_file)
     compared = comparison.compare(conversations) if conversations else None
     if given.json:
         found = {"proxies": processes, "days": overview.past(days), "compared": compared}
@@ -60,14 +61,13 @@ def main(arguments: Sequence[str]) -> int:
     return 0 if processes else 1
 
 
-def _kept(read: Callable[[Path, bytes], dict[T, Any]]) -> dict[T, Any]:
+def _kept(path: Path | None, read: Callable[[Path, bytes], dict[T, Any]]) -> dict[T, Any]:
     """What the store has; nothing where it can't be read, or lies elsewhere."""
     try:
-        path = database_path(settings())
         if path is None or not path.exists() or (key := existing_key(path.with_suffix(".key"))) is None:
             return {}
         return read(path, key)
-    except (Failure, sqlite3.Error, OSError):
+    except (sqlite3.Error, OSError):
         return {}
 
 

@@ -53,7 +53,10 @@ def shown(value: Any) -> str:
 
 def meant(word: str, known: Iterable[str]) -> str:
     """The known name that a word is probably a misspelling of; empty if there is none."""
-    return next(iter(difflib.get_close_matches(word, list(known), 1, _NEAR)), "")
+    names = list(known)
+    # Of a short word with two letters in each other's place, too little is alike.
+    swapped = [name for name in names if len(name) > 2 and sorted(name) == sorted(word)]
+    return next(iter(swapped or difflib.get_close_matches(word, names, 1, _NEAR)), "")
 
 
 def read_text(value: Any) -> str:

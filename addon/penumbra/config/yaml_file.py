@@ -158,13 +158,26 @@ def _check_names(prefix: str, section: Mapping[Any, Any], allowed: tuple[str, ..
         if plain in allowed:
             raise SettingsError(f"{where}: unknown key, did you mean {plain}?")
         if plain in _PLACES:
-            raise SettingsError(f"{where}: it is not read here, its place is {_PLACES[plain]}")
+            told = _wrong_value(plain, section[key]) or _PLACES[plain]
+            raise SettingsError(f"{where}: it is not read here, its place is {told}")
         near = meant(plain, (*allowed, *_PLACES)) if not prefix else meant(plain, allowed)
         if near in allowed:
             raise SettingsError(f"{where}: unknown key, did you mean {near}?")
         if near:
             raise SettingsError(f"{where}: unknown key, did you mean {_PLACES[near]}?")
         raise SettingsError(f"{where}: unknown key, allowed: {', '.join(sorted(allowed))}")
+
+
+def _wrong_value(name: str, value: Any) -> str:
+    """What is wrong with the value of an option, whose place stands first; empty: it can be read."""
+    option = _BY_NAME.get(name)
+    if option is None or value is None or value == "":
+        return ""
+    try:
+        option.read(option.place, value)
+    except SettingsError as error:
+        return str(error)
+    return ""
 
 
 def _mapping(key: str, value: Any) -> Mapping[str, Any]:

@@ -4,15 +4,18 @@ import logging
 import os
 import subprocess
 import sys
+from importlib import import_module
 from types import SimpleNamespace
 
 import pytest
 from mitmproxy import ctx
 
 from penumbra.cli import USAGE, main
+from penumbra.cli.failure import Failure
 from penumbra.cli.start import Quiet
 from penumbra.config.options import OPTIONS, groups
 from penumbra.rules import load as load_rules
+from support.cases import each
 
 
 def test_every_option_is_in_one_group():
@@ -91,3 +94,12 @@ def test_an_empty_home_is_none(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         main(["--version"])
     assert "HOME" not in os.environ
+
+
+@each("arguments", [["stats"], ["page"], ["discover"], ["ca"], ["ca", "trust"], ["replay", __file__]])
+def test_settings_that_a_start_refuses_are_refused(arguments):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PENUMBRA_MODE", "loud")
+        with pytest.raises(Failure, match="PENUMBRA_MODE: got 'loud', allowed: disabled, ") as ended:
+            import_module(f"penumbra.cli.{arguments[0]}").main(arguments[1:])
+    assert ended.value.code == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -112,3 +113,17 @@ def test_files_without_a_call(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert replay.main([str(tmp_path / "empty")]) == 1
     with pytest.raises(Failure, match="is no file"):
         replay.main([str(tmp_path / "nothing")])
+
+
+def test_a_file_without_requests_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text, calls = tmp_path / "README.md", tmp_path / "calls.har"
+    text.write_text("# A project\n")
+    calls.write_text(json.dumps(_har(1)))
+    said = r"README.md: neither flows of mitmproxy \(`mitmdump -w FILE`\) nor HAR that can be read"
+    with pytest.raises(Failure, match=f"^replay: {said}$") as ended:
+        replay.main([str(text)])
+    assert ended.value.code == 2
+    assert replay.main([str(text), str(calls)]) == 0
+    told = capsys.readouterr().out
+    assert "files      1 file read, 1 call of LLMs" in told
+    assert re.search(f"^not read   {said}$", told, re.MULTILINE)

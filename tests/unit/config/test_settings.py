@@ -6,7 +6,7 @@ import pytest
 
 from penumbra.compress.result import Mode
 from penumbra.config import settings
-from penumbra.config.declaration import CONFIG_OPTION, declare
+from penumbra.config.declaration import CONFIG_OPTION, declare, unknown_options
 from penumbra.config.options import OPTIONS
 from penumbra.config.settings import Settings, SettingsError, load
 from support.cases import each
@@ -16,6 +16,8 @@ STRATEGIES = (
     "pipeline+simple, pipeline+api or pipeline+external_provider"
 )
 DISABLED = "pipes:\n  tool_output:\n    enabled: false\n    strategy: external_provider\n"
+
+MODES = "disabled, safe, standard or aggressive"
 
 
 @pytest.fixture
@@ -188,6 +190,11 @@ def test_a_bad_file_says_which_key_in_one_line(config, text, message):
     ("text", "message"),
     [
         ("mode: safe", "mode: it is not read here, its place is pipes.tool_output.mode"),
+        (
+            "mode: turbo",
+            f"mode: it is not read here, its place is pipes.tool_output.mode: got 'turbo', allowed: {MODES}",
+        ),
+        ("penumbra: {moed: safe}", "penumbra.moed: unknown key, did you mean mode?"),
         ("redact_scope: all", "redact_scope: it is not read here, its place is penumbra.redact_scope"),
         (
             "penumbra_redact_scope: all",
@@ -378,3 +385,10 @@ def test_traces_without_their_package_end_the_start(monkeypatch):
     monkeypatch.setattr("penumbra.config.settings.find_spec", lambda name: None)
     with pytest.raises(SettingsError, match=r"^penumbra_traces: needs the package opentelemetry-exporter"):
         load({"traces": "on"}, {})
+
+
+def test_two_letters_in_each_others_place_are_a_misspelling():
+    assert unknown_options(["penumbra_moed", "mode", "penumbra_xyz"]) == [
+        "penumbra_moed: unknown option, did you mean penumbra_mode?",
+        "penumbra_xyz: unknown option, `penumbra proxy --help` names all",
+    ]
