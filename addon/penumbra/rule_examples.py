@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from penumbra.apis import recognise
-from penumbra.compress.calls.tools import category
+from penumbra.compress.calls.classify import classify
 from penumbra.compress.families import examples as command_examples
 from penumbra.redaction import rule as secret_rule
 from penumbra.redaction import secret_examples as secret_examples
@@ -72,7 +72,7 @@ def _secrets(contents: Mapping[str, Any]) -> Iterator[Failure]:
 
 def _tools(file: Tools) -> Iterator[Failure]:
     for number, example in enumerate(file.examples):
-        got = category(example.tool)
+        got = classify(example.tool, example.arguments).category
         if got != example.category:
             problem = f"examples[{number}]: {example.tool} is {got}, the example says {example.category}"
             yield Failure("tools.yaml", "", problem)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import field
 
@@ -31,6 +31,30 @@ class VerbRule(Strict, frozen=True):
     """The argument."""
     values: dict[str, Category]
     """What a value of it makes the call."""
+
+
+class UnknownToolRule(Strict, frozen=True):
+    """What a tool does whose name nobody knows, by its arguments."""
+
+    category: Category
+    """What it is."""
+    given: dict[str, Regex]
+    """By kind of argument (a key of `kinds`), what one that is given must hold; empty: anything."""
+    only: tuple[str, ...] = ()
+    """Kinds of all other arguments that may be given; empty: any may."""
+    unless: Regex = ""
+    """A name that holds this is of no such tool."""
+
+
+class UnknownTools(Strict, frozen=True):
+    """What tools do whose names nobody knows."""
+
+    kinds: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Kinds of arguments, and how agents call them."""
+    rules: tuple[UnknownToolRule, ...] = ()
+    """The first that fits decides."""
+    freeform: dict[Category, Regex] = field(default_factory=dict)
+    """By category, what the text holds that such a tool gets instead of arguments."""
 
 
 class ToolArguments(Strict, frozen=True):
@@ -167,6 +191,8 @@ class ToolExample(Strict, frozen=True):
     """Its name, as the agent spells it."""
     category: Category
     """What it is."""
+    arguments: dict[str, Any] | str | None = None
+    """What it was called with, where that matters."""
 
 
 class Tools(Strict, frozen=True):
@@ -180,6 +206,8 @@ class Tools(Strict, frozen=True):
     """Tools of MCP servers; the first that matches decides."""
     verbs: tuple[VerbRule, ...] = ()
     """Tools that do several things; the first that names a tool counts."""
+    unknown: UnknownTools = field(default_factory=UnknownTools)
+    """What other tools are, by their arguments."""
     families: dict[Category, str] = field(default_factory=dict)
     """The command family of a category's output where no command line tells."""
     numbered: dict[str, tuple[str, ...]] = field(default_factory=dict)

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from penumbra import rules
-from penumbra.compress.calls import javascript, log_files
+from penumbra.compress.calls import javascript, log_files, unknown_tools
 from penumbra.compress.calls.command_match import family_of
 from penumbra.compress.calls.programs import shell_rules
 from penumbra.compress.calls.shell import Part, parse, parse_argv
@@ -121,6 +121,8 @@ def classify(tool: str, arguments: Any) -> Call:
     if isinstance(given.get("action"), Mapping):
         given = given["action"]
     kind = verb(tool, given) or category(tool)
+    if kind == "other":
+        kind = unknown_tools.category(tool, given or arguments)
     keys = tool_rules().arguments
     command = first_of(given, keys.command)
     if isinstance(arguments, str) and kind == "bash":
