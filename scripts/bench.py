@@ -24,6 +24,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -144,6 +145,23 @@ def provide(folder: Path, told: Connection) -> None:
         await asyncio.Event().wait()
 
     asyncio.run(run())
+
+
+@contextmanager
+def provider() -> Iterator[tuple[Address, Path]]:
+    """The provider, in a process of its own so that its work is nobody's who is measured; and a folder, which
+    goes with it."""
+    with tempfile.TemporaryDirectory(prefix="penumbra-bench-", ignore_cleanup_errors=True) as name:
+        here, there = multiprocessing.Pipe()
+        process = multiprocessing.get_context("spawn").Process(
+            target=provide, args=(Path(name), there), daemon=True
+        )
+        process.start()
+        try:
+            yield here.recv(), Path(name)
+        finally:
+            process.terminate()
+            process.join()
 
 
 # The ways to the provider.
@@ -328,18 +346,8 @@ def main() -> int:
     )
     parser.add_argument("--stats", action="store_true", help="print Penumbra's own figures at the end")
     wanted = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="penumbra-bench-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        here, there = multiprocessing.Pipe()
-        provider = multiprocessing.get_context("spawn").Process(
-            target=provide, args=(folder, there), daemon=True
-        )
-        provider.start()
-        try:
-            (run_streams if wanted.stream else run)(wanted, here.recv(), folder)
-        finally:
-            provider.terminate()
-            provider.join()
+    with provider() as (address, folder):
+        (run_streams if wanted.stream else run)(wanted, address, folder)
     return 0
 
 

@@ -12,20 +12,18 @@ from __future__ import annotations
 
 import argparse
 import http.client
-import multiprocessing
 import os
 import socket
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench import BEHIND, SIZES, WARM_UP, Address, Way, processor, provide
+from bench import BEHIND, SIZES, WARM_UP, Address, Way, processor, provider
 from bench_conversations import bodies
 
 from support.sandbox import Mitmdump
@@ -210,17 +208,8 @@ def main() -> int:
     parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     wanted = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="penumbra-bench-", ignore_cleanup_errors=True) as name:
-        here, there = multiprocessing.Pipe()
-        provider = multiprocessing.get_context("spawn").Process(
-            target=provide, args=(Path(name), there), daemon=True
-        )
-        provider.start()
-        try:
-            compare(wanted, here.recv(), Path(name))
-        finally:
-            provider.terminate()
-            provider.join()
+    with provider() as (address, folder):
+        compare(wanted, address, folder)
     return 0
 
 

@@ -10,19 +10,17 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import multiprocessing
 import os
 import re
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import DELTAS, STREAM_MARK, Address, provide
+from bench import DELTAS, STREAM_MARK, Address, provider
 from bench_conversations import bodies
 
 from support.sandbox import Mitmdump
@@ -148,17 +146,8 @@ def main() -> int:
         "--set", action="append", default=[], metavar="OPTION=VALUE", help="Penumbra's options"
     )
     wanted = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="penumbra-bench-", ignore_cleanup_errors=True) as name:
-        here, there = multiprocessing.Pipe()
-        provider = multiprocessing.get_context("spawn").Process(
-            target=provide, args=(Path(name), there), daemon=True
-        )
-        provider.start()
-        try:
-            measure(wanted, here.recv(), Path(name))
-        finally:
-            provider.terminate()
-            provider.join()
+    with provider() as (address, folder):
+        measure(wanted, address, folder)
     return 0
 
 
