@@ -161,3 +161,25 @@ def test_axe_finds_nothing(page, browser):
                 assert browser.run("document.documentElement.scrollWidth") <= width, (view, width)
                 if width < 1000 or view in ("now", "sessions", "by", "days"):
                     assert browser.run(WIDER) == [], (view, width)
+
+
+def test_the_bar_is_one_row_and_charts_say_what_they_show(page, browser):
+    shown = page()
+    shown.tool_prints()
+    browser.open(shown.link)
+    browser.until(DRAWN)
+    browser.resize(1280, 800)
+    rows = "new Set([...document.querySelectorAll('nav a, .tools button')].map(each => Math.round(each.getBoundingClientRect().top / 20))).size"
+    assert browser.run(rows) == 1
+    browser.run("location.hash = 'days'")
+    browser.until("document.querySelector('figure svg.chart') !== null")
+    assert browser.run("document.querySelector('figcaption').textContent").startswith(
+        "Tokens saved, net, on each day"
+    )
+    for view in ("days", "sessions"):
+        browser.resize(400, 800)
+        browser.run(f"location.hash = '{view}'")
+        browser.until(f"document.querySelector('main').getAttribute('data-view') === '{view}'")
+        agent = "document.querySelector('td[data-title=agent]').getBoundingClientRect().width"
+        assert browser.run(agent) > 340, view
+        assert browser.run("document.documentElement.scrollWidth") <= 400, view

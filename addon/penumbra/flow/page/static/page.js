@@ -80,18 +80,21 @@
     const width = 900, height = 150, step = Math.min(width / Math.max(values.length, 1), 80);
     const most = Math.max(1, ...values.map((each) => Math.abs(each.value)));
     const low = Math.max(0, ...values.map((each) => -each.value)) / most;
-    const room = height - 30, zero = 10 + room * (1 - low / (1 + low));
+    const room = height - 40, zero = 10 + room * (1 - low / (1 + low));
     const scale = (room / (1 + low)) / most;
     const drawn = values.map((each, index) => {
       const tall = Math.abs(each.value) * scale;
       const bar = svg("rect", { x: index * step + step * 0.15, y: each.value < 0 ? zero : zero - tall,
         width: Math.min(step * 0.7, 60), height: Math.max(tall, 0.5), class: each.value < 0 ? "bar under" : "bar" });
       bar.append(svg("title", {}, `${each.name}: ${name(each.value)}`));
-      const text = values.length < 16 ? svg("text", { x: index * step + step * 0.15, y: height - 6 }, each.name.slice(5)) : "";
+      // Counted from the last one, so many are named that they have room on a narrow screen too.
+      const isNamed = (values.length - 1 - index) % Math.ceil(values.length / 10) === 0;
+      const text = isNamed ? svg("text", { x: index * step + step * 0.15, y: height - 6 }, each.name.slice(5)) : "";
       return [bar, text];
     });
     const axis = svg("line", { x1: 0, x2: width, y1: zero, y2: zero, class: "axis" });
-    return svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, axis, ...drawn.flat());
+    return el("figure", {}, el("figcaption", {}, label),
+      svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, axis, ...drawn.flat()));
   }
 
   function prompts(turns) {
@@ -153,7 +156,7 @@
   }
 
   const sessionColumns = [
-    ["session", (row) => row.id, "plain"], ["agent", (row) => row.agent, "plain"], ["project", (row) => row.project, "broken"], ["model", (row) => row.model, "broken"], ["last", (row) => soon(row.last), "plain"],
+    ["session", (row) => row.id, "plain"], ["agent", (row) => row.agent, "broken"], ["project", (row) => row.project, "broken"], ["model", (row) => row.model, "broken"], ["last", (row) => soon(row.last), "plain"],
     ["turns", (row) => number(row.turns)],
     ["saved, net", (row) => tokens(row.amounts.net)], ["of input", (row) => part(row.amounts.shares.input)], ["money, net", (row) => money(row.amounts)],
     ["misses", (row) => number(sum(row.amounts.misses))], ["asked", (row) => number(row.amounts.asked)], ["secrets", (row) => number(sum(row.amounts.secrets))],
@@ -260,9 +263,9 @@
       ];
       return [
         el("h1", {}, "Days"), el("p", { class: "soft" }, "Of all proxies whose database is the same file of this machine, over restarts. Sizes and counts only."),
-        days.length ? bars("Tokens saved, net, on each day; the table says the same", days.map((day) => ({ name: day.day, value: day.amounts.net })), tokens) : "",
+        days.length ? bars("Tokens saved, net, on each day; the table below says the same", days.map((day) => ({ name: day.day, value: day.amounts.net })), tokens) : "",
         table("The last 30 days that had requests", [["day", (row) => row.day, "plain"], ...sums, ...shares], rows),
-        el("h2", {}, "Conversations"), table("Those of these days; the largest saving first", [["conversation", (row) => row.id, "plain"], ["day", (row) => row.day, "plain"], ["agent", (row) => row.agent, "plain"], ["project", (row) => row.project || "", "plain"], ...sums], conversations.slice(0, 300)),
+        el("h2", {}, "Conversations"), table("Those of these days; the largest saving first", [["conversation", (row) => row.id, "plain"], ["day", (row) => row.day, "plain"], ["agent", (row) => row.agent, "broken"], ["project", (row) => row.project || "", "broken"], ...sums], conversations.slice(0, 300)),
       ];
     },
     async compare() {
