@@ -132,10 +132,12 @@ _CALM = re2.compile(
 )
 """A level that is none of an error."""
 _NAME = re2.compile(
-    rb"(?:[a-z0-9_.@~+-][\w.@~+-]*)?[/\\](?:[\w.@~+-]+[/\\]?)+"
+    rb"(?:[~.@]?[/\\]|[.@~][\w.@~+-]*[/\\]|[a-z0-9_][\w.@~+-]*[/\\][\w.@~+-]*[/\\])"
+    rb"[\w.@~+-]*(?:[/\\][\w.@~+-]+)*[/\\]?"
     rb"|@?[\w.-]*\w@[~^]?v?[0-9][\w.+-]*"
-    rb"|[\w.-]+ v[0-9]+\.[0-9][\w.+-]*"
-    rb"|\b[\w.-]+\.(?:[cm]?[jt]sx?|py|go|rs|java|rb|php|cs|kt|swift|[ch](?:pp)?|cc|log|md|json|toml|txt|ya?ml|html?|css)\b"
+    rb"|^\W*[a-z0-9_.-]+ v[0-9]+\.[0-9][\w.+-]*"
+    rb"|\b[\w.-]+\.(?:[cm]?[jt]sx?|py|go|rs|java|rb|php|cs|kt|swift|[ch](?:pp)?|cc|log|md|json|toml|txt"
+    rb"|ya?ml|html?|css)\b"
 )
 """Paths, names of files, and packages with their versions: `http-errors@2.0.1` tells of no error."""
 _ENDING = re2.compile(rf"\b(?:FAILED|FAILURES?|FAIL)\b|{SOME_FAILED}|{FAILED_SOME}".encode())

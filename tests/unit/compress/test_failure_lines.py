@@ -352,6 +352,9 @@ def test_what_passed_is_not_critical(line: str) -> None:
         ("FAIL src/errors.test.ts", Severity.FAILURE),
         ("tests/test_errors.py::test_a FAILED", Severity.FAILURE),
         ("cp: /srv/errors: Permission denied", Severity.COMPLAINT),
+        ("deploy failed v1.2.3", Severity.ERROR),
+        ("status: failed/timeout", Severity.ERROR),
+        ("kernel: I/O error, dev sda", Severity.COMPLAINT),
     ],
 )
 def test_severity(line: str, how: Severity) -> None:
