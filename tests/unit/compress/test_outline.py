@@ -42,6 +42,19 @@ def test_what_was_named_is_shown_with_what_stands_around_it() -> None:
     assert told(named)[4].endswith(" has its number in this output")
 
 
+def test_no_mark_stands_where_nothing_is_missing() -> None:
+    lines = file(1_000)
+    text = "\n".join(lines)
+    whole = 0
+    for name in (*range(13, 130, 2), *range(961, 986, 2)):
+        named = outline(text, 6_000, {f"compute_{name}": 1.0})
+        # Wherever the beginning or the end meets it; only the first line may have a number in front.
+        assert "\n".join(lines[name - 6 : name + 14]) in named, name
+        whole += "[the end:]" not in named and told(named)[2] is not None
+        assert size(named) <= 6_000
+    assert whole > 2
+
+
 def test_of_many_names_the_latest_and_rarest_come_first() -> None:
     lines = [f"value_{n} = load(everywhere)" for n in range(1, 2_001)]
     mentioned = {f"value_{n}": n / 2_000 for n in range(1, 2_001, 40)} | {"everywhere": 1.0}
@@ -94,7 +107,7 @@ files = st.builds(
         st.floats(0.3, 1.0),
         max_size=8,
     ),
-    st.integers(1_400, 4_000),
+    st.integers(2_400, 4_000),
 )
 def test_every_line_is_the_one_that_its_number_says_and_every_count_is_right(
     lines: list[str], mentioned: dict[str, float], room: int
@@ -112,7 +125,7 @@ def test_every_line_is_the_one_that_its_number_says_and_every_count_is_right(
     position, passed, kept = at, 0, 0
     rest = shown[at + 1 :]
     if found[2]:
-        split = rest.index("[the end:]")
+        split = rest.index("[the end:]") if "[the end:]" in rest else len(rest)
         inside, end = rest[:split], rest[split + 1 :]
         for one in inside:
             numbered = re.match(r"(\d+): ", one)
@@ -126,6 +139,11 @@ def test_every_line_is_the_one_that_its_number_says_and_every_count_is_right(
     else:
         end = rest
     last = len(lines) - len(end)
+    if found[2] and not end:
+        # The end goes on from what is shown in front of it.
+        assert position == len(lines)
+        assert int(found[1]) == passed < int(found[2]) <= passed + kept
+        return
     if end and end[0] != lines[last]:
         assert lines[last].endswith(end[0])
     assert lines[last + 1 :] == end[1:]

@@ -24,7 +24,7 @@ _LONGEST = 160
 """Characters of a line that can define something."""
 _DEEPEST = 8
 """Blanks in front of one."""
-_BEGINNING = 20
+_BEGINNING = 10
 _DEFINITIONS = 15
 _FAILURES = 30
 _TAIL = 6
@@ -65,7 +65,12 @@ def outline(
     start = start[: cut + 1] if cut >= 0 else start
     is_cut = bool(start) and not start.endswith("\n")
     first = start.count("\n")
-    kept = [one for one in sorted(named | defining) if first + is_cut <= one < last]
+    shown = named | defining
+    if not is_cut:
+        # What goes on without a gap is not cut by a mark, so that it can be quoted.
+        first = next((at for at in range(first, last) if at not in shown), max(first, last))
+        start = "".join(line + "\n" for line in file.lines[:first])
+    kept = [one for one in sorted(shown) if first + is_cut <= one < last]
     gone = size(text) - size(start) - size(end) - sum(size(file.lines[one]) + 1 for one in kept)
     left_out = last - first - len(kept)
     missing = f"{left_out} of the next {counted(last - first, 'line')}" if kept else counted(left_out, "line")
@@ -74,7 +79,9 @@ def outline(
     numbered = f"; a line behind missing ones has its number{where}" if kept else ""
     parts = [start + "\n" * is_cut, f"[{missing}, {counted(gone, 'byte')} left out{numbered}]\n"]
     if kept:
-        parts += [*file.numbered(kept, first), "[the end:]\n"]
+        # The end, too, goes on without a mark where nothing is missing in front of it.
+        parts += file.numbered(kept, first)
+        parts += [] if kept[-1] == last - 1 and end == "\n".join(file.lines[last:]) else ["[the end:]\n"]
     return "".join(parts) + end
 
 
