@@ -51,8 +51,8 @@ def test_every_match_finds_its_family() -> None:
 
 DIFF = "diff --git a/package-lock.json b/package-lock.json\n@@ -1 +1 @@\n" + "+ added\n" * 80
 LOCK = "diff --git a/package-lock.json b/package-lock.json\n[changes of this generated file left out: hunks 1, lines added 80, removed 0]\n"
-STATUS = "".join(f"?? src/api/{name}.py\n" for name in "abcdefghijkl")
-SHORT = "?? src/api/\n" + "".join(f" {name}.py\n" for name in "abcdefghijkl")
+STATUS = "".join(f"?? src/api/{name}.py\n" for name in range(40))
+SHORT = "?? src/api/\n" + "".join(f" {name}.py\n" for name in range(40))
 
 
 def test_seams() -> None:

@@ -173,7 +173,7 @@ def test_a_search_names_every_file_and_counts_every_hit() -> None:
 
 def test_a_diff_names_every_file_and_counts_every_change() -> None:
     files = []
-    for n in range(12):
+    for n in range(30):
         hunks = "".join(
             f"@@ -{h * 50 + 1},1 +{h * 50 + 1},3 @@\n context {h}\n"
             + f"+new line {n} {h} of the change\n" * 2
@@ -185,8 +185,8 @@ def test_a_diff_names_every_file_and_counts_every_change() -> None:
     assert "excerpt" in result.stages
     shown = len(re.findall(r"^\+new", result.text, re.MULTILINE))
     missing = sum(map(int, re.findall(r"hunks? left out: \+([0-9]+)", result.text)))
-    assert shown + missing == 12 * 6 * 2
-    for n in range(12):
+    assert shown + missing == 30 * 6 * 2
+    for n in range(30):
         assert f"f{n}.py" in result.text
 
 

@@ -118,6 +118,6 @@ UNITS = [
 @each("unit", UNITS, ids=repr)
 @each("line", ["./unknown", "git diff", "npm test"])
 def test_work_grows_with_the_text_and_not_faster(unit: str, line: str) -> None:
-    few, many = (lines(run, line, unit * (length // len(unit))) for length in (8_000, 32_000))
+    few, many = (lines(run, line, unit * (length // len(unit))) for length in (12_000, 48_000))
     assert few > 0
     assert many <= 4.4 * few + 2_000

@@ -41,7 +41,7 @@ def test_memory_grows_with_the_text_and_not_faster() -> None:
 @each("name", HOSTILE)
 def test_work_grows_with_the_text_and_not_faster(name: str) -> None:
     call, text = HOSTILE[name]
-    few, many = (lines(shorten, text(length), call) for length in (4_000, 16_000))
+    few, many = (lines(shorten, text(length), call) for length in (12_000, 48_000))
     assert many <= 5 * few + 20_000
 
 

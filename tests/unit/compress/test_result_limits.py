@@ -160,3 +160,20 @@ def test_a_text_that_its_account_would_shorten_by_less_than_a_quarter_stays_whol
         else:
             assert size(shown) <= 0.8 * size(text)
     assert 5_000 < max(whole) <= 6_000
+
+
+@each("tool, arguments", [("mcp__host__tell", {"id": 7}), ("Bash", {"command": "git diff"})])
+def test_what_may_be_asked_for_in_any_part_is_told_in_part_only_where_that_halves_it(
+    tool: str, arguments: dict[str, object]
+) -> None:
+    chance = random.Random(2)
+    told: list[int] = []
+    for lines in range(40, 420, 20):
+        body = "".join(f"+{chance.getrandbits(180):x}\n" for _ in range(lines))
+        text = f"diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -0,0 +1,{lines} @@\n" if tool == "Bash" else ""
+        output = ToolOutput(text + body, tool, arguments, "c1")
+        shown = shorten(output, Policy(lossy=True, overhead=PREFIX), Redacted, str).text
+        if " in part; " in shown:
+            told.append(len(text + body))
+            assert 2 * size(shown) <= size(text + body)
+    assert 9_000 < min(told) < 12_000

@@ -215,7 +215,7 @@ def test_patterns_of_a_log_are_written_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["a\n" * 50, "\n".join(f"short {n}" for n in range(50)), "~A 1\n" + log_lines(60)]
+    "text", ["a\n" * 50, "\n".join(f"short {n}" for n in range(50)), "~A 1\n" + log_lines(60), log_lines(20)]
 )
 def test_no_log(text: str) -> None:
     assert logs.factor(text) is None

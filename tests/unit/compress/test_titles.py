@@ -117,7 +117,7 @@ def test_a_diagnostic_keeps_the_file_that_it_is_of() -> None:
 
 
 def test_no_empty_line_stands_alone_between_two_gaps() -> None:
-    texts = [f"Chapter {n} tells of port {n * 31} and of value_{n}.\n" + "\nwords\n" * 12 for n in range(90)]
+    texts = [f"Chapter {n} tells of port {n * 31} and of value_{n}.\n" + "\nwords\n" * 12 for n in range(180)]
     text = shown("mcp__host__book", {"id": 7}, "\n".join(texts))
     assert text.count(" left out]") > 3
     assert not re.search(r"left out\]\n\n\[", text)

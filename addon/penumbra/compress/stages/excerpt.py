@@ -58,7 +58,7 @@ _LIMITS = {
     Kind.COMMAND: (4_500, 30),
     Kind.SEARCH: (6_000, 55),
     Kind.LIST: (16_000, 120),
-    Kind.WEB: (8_000, 60),
+    Kind.WEB: (6_500, 50),
     Kind.HITS: (8_000, 60),
     Kind.DIFF: (5_000, 25),
     Kind.JSON: (7_000, 55),
@@ -100,9 +100,11 @@ _TELLING_KEY = re.compile(rb"(?i)err|fail|exception|trace|stdout|stderr|output|l
 """Keys of texts that programs wrote."""
 _HEADINGS = 8
 """Part of an account, as a divisor, that is set aside for headings where its lines are not compared."""
-_WORTH_IT = 0.85
+_WORTH_IT = {Kind.DIFF: 0.5, Kind.OTHER: 0.5, Kind.JSON: 0.6}
+_WORTH_IT_OF_OTHERS = 0.85
 """Part of a text that its account is at most: a turn in which the model asks for the rest costs more than the
-last of most texts."""
+last of most texts. Less where any part may be what was asked for: in changes, in records, in what a tool says
+that nobody knows."""
 _LEAST = 1_000
 """No wish for a smaller result makes an account smaller than this many bytes."""
 _SAID_ONCE = re.compile(rb"^\[(.*) in each of the next [0-9]+ lines?\]$")
@@ -196,7 +198,8 @@ def _is_worth_it(text: str, kind: Kind, limit: int, policy: Policy) -> bool:
     """Whether so small an account saves enough for what it may cost to ask for the rest."""
     if kind is Kind.FILE or policy.target_ratio is not None:
         return True
-    return exceeds(text, min(int(limit / _WORTH_IT), policy.max_output_bytes))
+    part = _WORTH_IT.get(kind, _WORTH_IT_OF_OTHERS)
+    return exceeds(text, min(int(limit / part), policy.max_output_bytes))
 
 
 def _lists_hits(text: str, source: Source) -> bool:

@@ -41,6 +41,8 @@ _LAST = "[end of patterns]"
 _GAP = "\x00"
 _HOLE = "{}"
 _LEAST_LINES = 12
+_LEAST_CHARACTERS = 2_000
+"""Of a text: a short one is read, and quoted from, as it stands."""
 _LEAST_USES = 4
 _LEAST_CONSTANT = 12
 """Characters of a pattern outside its gaps."""
@@ -67,6 +69,7 @@ def factor(text: str) -> str | None:
     lines = text.split("\n")
     if (
         len(lines) < _LEAST_LINES
+        or len(text) < _LEAST_CHARACTERS
         or "\n~" in text
         or text[0] == "~"
         or _GAP in text
