@@ -11,16 +11,14 @@ Owner = TypeVar("Owner")
 
 
 class Anchors(Generic[Owner]):
-    """Fixed strings, each with what it is to those who want to know where it stands.
+    """Fixed strings, each with what it is to those who want to know where it stands."""
 
-    `brief`: few texts will be searched, so that what is built soon is better than what searches fast.
-    """
-
-    def __init__(self, owners: Mapping[bytes, Owner], *, brief: bool = False) -> None:
-        kinds = ahocorasick_rs.Implementation
+    def __init__(self, owners: Mapping[bytes, Owner]) -> None:
         self._owners = list(owners.values())
+        # A DFA of all rules takes 17 MB instead of 2, and is built in 27 ms instead of 4; it spares 0.2 ms of
+        # the 3 that redaction takes for 100 KB.
         self._automaton = ahocorasick_rs.BytesAhoCorasick(
-            list(owners) or [b"\x00"], implementation=kinds.ContiguousNFA if brief else kinds.DFA
+            list(owners) or [b"\x00"], implementation=ahocorasick_rs.Implementation.ContiguousNFA
         )
 
     def find(self, low: bytes) -> tuple[list[Owner], list[tuple[int, int, int]]]:

@@ -115,8 +115,7 @@ def _anchors(rules: tuple[Rule, ...]) -> Anchors[_Stands]:
         stands[anchor] = _Stands.of([*those, *shared[0]] if shared else those)
     for anchor, (_, stands_alone) in finders.items():
         stands.setdefault(anchor, stands_alone)
-    # A rule alone is only tried.
-    return Anchors(stands, brief=len(rules) == 1)
+    return Anchors(stands)
 
 
 class Redactor:

@@ -118,6 +118,15 @@ class Document:
             self._remembered = array
             self._arrays[id(array)] = (array, roots)
 
+    def rest(self) -> None:
+        """Let go what was opened of the items that are remembered: hardly anything is looked at again."""
+        array = self._remembered
+        if array is None or self._parsed.stand_ins is None:
+            return
+        self._objects = {key: self._objects[key] for key in self._objects.keys() & {id(self.root)}}
+        self._arrays = {id(array): self._arrays[id(array)]}
+        self._parsed.stand_ins.rest()
+
     def starts(self, array: Raw | None) -> Sequence[int] | None:
         """Where the items of an array stand that a fold may go on with; None: it begins anew each time."""
         stand_ins = self._parsed.stand_ins

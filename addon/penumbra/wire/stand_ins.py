@@ -118,6 +118,13 @@ class StandIns:
             self.memory.keep_state(self._new, fold.key, fold.given, fold.copy(state))
         return stepped(state, step, at, len(self.values))
 
+    def rest(self) -> None:
+        """Let go what was opened in those that a fold goes on behind: the next document looks at what stands
+        behind them."""
+        if self._new is not None:
+            begun = 0 if self._old is None else len(self._old.values)
+            self.memory.rest(self.values[max(0, begun - 1) : len(self._new.values) - 1])
+
     def contain(self, text: bytes) -> bool:
         """Whether a text stands in one of the values: one of few that are asked for."""
         at, found = 0, False

@@ -6,7 +6,7 @@ what another one has sent, and what was not used for the longest time goes first
 half of the room, and no value more than an eighth: who sends a lot leaves room for the others.
 
 What was made of the first values together is enough to go on from; what was opened in each of them is looked
-at when they are new. So that goes first, and the values themselves only after all of it.
+at when they are new. So that goes when the request is done with it (`rest`), or for others before any value.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from penumbra.wire.known_values import (
     weight,
 )
 
-_MOST = 64_000_000
+_MOST = 48_000_000
 _CONTAINER_BYTES = 300
 """What a container takes that was opened, or what was made of a value."""
 _MOST_BEGINNINGS = 16
@@ -264,6 +264,13 @@ class ValueMemory:
             # Asked here, since this is done for everything that is opened.
             if held.bytes > self._most // 2 or self._bytes > self._most:
                 self._trim(key[0])
+
+    def rest(self, values: Sequence[KnownValue]) -> None:
+        """A request is done with what it has opened in values, and made of each."""
+        with self._lock:
+            for value in values:
+                if value.kept and value.inside:
+                    self._close(value)
 
     def _use(self, beginning: Beginning) -> None:
         """Note that a beginning was used; the one that was not for the longest time goes for another one."""

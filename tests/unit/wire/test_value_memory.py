@@ -226,6 +226,31 @@ def test_what_was_opened_goes_first_and_is_read_again() -> None:
     assert fold(memory, [*values, "and more"]) == [20]
 
 
+def test_what_a_request_is_done_with_is_let_go_and_read_again() -> None:
+    memory = ValueMemory()
+    values = [{"n": {"x": number}} for number in range(12)]
+
+    def read(document: Document, array: Raw, begin: int) -> list[int]:
+        inner = [document.members(item)["n"] for item in document.items(array)[begin:]]
+        return [document.plain(document.members(each)["x"]) for each in inner]
+
+    # Each reads what is new to it. Behind the first, the last three may be others; behind the next none were.
+    for count, begin, closed in ((6, 0, 2), (8, 3, 7), (12, 7, 11)):
+        document, array = remembered(memory, values[:count])
+        assert read(document, array, begin) == list(range(begin, count))
+        document.folded(array, count, Fold(list, list.copy, "key"), lambda state, index: state.append(index))
+        document.rest()
+        known = list(memory._scopes[b"scope"].known.values())
+        assert [bool(value.objects) for value in known] == [False] * closed + [True] * (count - closed)
+        assert memory._bytes == sum(scope.bytes for scope in memory._scopes.values())
+    # What is let go is there again for whoever looks at it, in the same places.
+    assert document.items(array) is document.items(document.members(document.root)["m"])
+    assert read(document, array, 0) == list(range(12))
+    assert [document.data[slice(*document.place(item))] for item in document.items(array)] == [
+        json.dumps(value).encode() for value in values
+    ]
+
+
 def test_no_scope_takes_more_than_half() -> None:
     memory = ValueMemory(most=1_000_000)
     remembered(memory, ["mine", "too"], b"small")
