@@ -35,19 +35,24 @@ def lease(engines: Engines) -> Any:
     return engines.lease(SETTINGS, EngineSettings.of(SETTINGS))
 
 
+def response_way(blank_flows: str = "all") -> ResponseWay:
+    """As the addon has it, with nobody to tell."""
+    return ResponseWay(
+        ExpansionMetrics(),
+        Journal(lambda: None),
+        lambda event: None,
+        lambda: blank_flows,
+        Tracing(lambda: False),
+    )
+
+
 @pytest.mark.parametrize("ending", ["complete", "failed"])
 @pytest.mark.parametrize("number", range(7))
 def test_a_step_that_fails_leaves_the_others_to_their_work(
     number: int, ending: str, engines: Engines, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def go() -> None:
-        way = ResponseWay(
-            ExpansionMetrics(),
-            Journal(lambda: None),
-            lambda event: None,
-            lambda: "all",
-            Tracing(lambda: False),
-        )
+        way = response_way()
         steps = way._steps
         assert steps.index(way.privacy) == 7
 
@@ -78,13 +83,7 @@ def test_what_reads_a_response_goes_with_its_end(ending: str, engines: Engines) 
             return data
 
     async def go() -> None:
-        way = ResponseWay(
-            ExpansionMetrics(),
-            Journal(lambda: None),
-            lambda event: None,
-            lambda: "off",
-            Tracing(lambda: False),
-        )
+        way = response_way("off")
         flow = tflow.tflow(resp=tutils.tresp())
         reader = Reader()
         flow.response.stream = reader.take
@@ -104,13 +103,7 @@ def test_a_response_begins_when_what_was_decided_is_on_disk(engines: Engines) ->
     free = threading.Event()
 
     async def go() -> None:
-        way = ResponseWay(
-            ExpansionMetrics(),
-            Journal(lambda: None),
-            lambda event: None,
-            lambda: "all",
-            Tracing(lambda: False),
-        )
+        way = response_way()
         flow = tflow.tflow(resp=tutils.tresp())
         states.begin(flow, held := lease(engines))
         held.engine.database.later(lambda connection: free.wait(30))
@@ -133,13 +126,7 @@ def test_a_response_is_read_though_nothing_can_be_written(
     """At the end of the proxy, its engines close while responses begin."""
 
     async def go() -> None:
-        way = ResponseWay(
-            ExpansionMetrics(),
-            Journal(lambda: None),
-            lambda event: None,
-            lambda: "all",
-            Tracing(lambda: False),
-        )
+        way = response_way()
         seen: list[Any] = []
         way._steps[0].headers = lambda *told: seen.append(told)  # type: ignore[method-assign]
         flow = tflow.tflow(resp=tutils.tresp())
