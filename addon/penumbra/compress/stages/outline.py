@@ -4,7 +4,7 @@ its end. Where lines are missing, the next one has its number."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -33,6 +33,8 @@ have the rest, and what they leave goes to the beginning."""
 _MOST_FAILURES = 100
 _MARKS = 300
 """Bytes for what is said about what is missing."""
+_USED = 90
+"""Per cent of the room that is used: a file in part costs less than one that just fits."""
 
 
 def outline(
@@ -48,7 +50,7 @@ def outline(
     `mentioned`: the names that the conversation has used before, and how much each weighs. `failures`: where
     failure lines stand, in bytes, the most important ones first: they come before definitions.
     """
-    room -= _MARKS
+    room = room * _USED // 100 - _MARKS
     file = _File.of(text, begins or 1)
     end = tail(text, room * _TAIL // 100)
     end = end[end.find("\n") + 1 :] if "\n" in end[:400] else end
@@ -56,16 +58,13 @@ def outline(
     least = head(text, room * _BEGINNING // 100).count("\n")
     defining = file.failures(text, failures, range(least, last), room * _FAILURES // 100)
     defining |= file.definitions(range(least, last), room * _DEFINITIONS // 100)
-    spent = size(end) + sum(file.needs(position) for position in defining)
-    left = room - spent - room * _BEGINNING // 100
-    named = passages.choose(file.contents, mentioned, range(least, last), left)
-    spent += sum(file.needs(position) for position in named - defining)
-    start = head(text, max(0, room - spent))
+    left = room - size(end) - file.need(defining) - room * _BEGINNING // 100
+    shown = defining | passages.choose(file.contents, mentioned, range(least, last), left)
+    start = head(text, max(0, room - size(end) - file.need(shown)))
     cut = start.rfind("\n", max(0, len(start) - 400))
     start = start[: cut + 1] if cut >= 0 else start
     is_cut = bool(start) and not start.endswith("\n")
     first = start.count("\n")
-    shown = named | defining
     if not is_cut:
         # What goes on without a gap is not cut by a mark, so that it can be quoted.
         first = next((at for at in range(first, last) if at not in shown), max(first, last))
@@ -106,7 +105,12 @@ class _File:
 
     def needs(self, position: int) -> int:
         """Bytes of a line with its number."""
-        return size(self.lines[position]) + 10
+        return size(self.lines[position]) + 1 + passages.NUMBER
+
+    def need(self, positions: Set[int]) -> int:
+        """Bytes of lines, with numbers where lines are missing in front."""
+        runs = sum(position - 1 not in positions for position in positions)
+        return sum(size(self.lines[position]) + 1 for position in positions) + runs * passages.NUMBER
 
     def definitions(self, span: range, room: int) -> set[int]:
         """Positions of the lines that define or head something, the least indented first, that fit."""

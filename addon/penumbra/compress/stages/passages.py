@@ -19,7 +19,7 @@ _RARE = 6
 _ABOVE = 6
 _BELOW = 14
 """Lines of a passage around the one with the name."""
-_NUMBER = 10
+NUMBER = 10
 """Bytes for the number in front of a passage."""
 _LONGEST = 4_000_000
 """Characters above which no passages are looked for."""
@@ -37,7 +37,7 @@ def choose(lines: Sequence[str], mentioned: Mapping[str, float], span: range, ro
             continue
         first, last = max(span.start, position - _ABOVE), min(span.stop, position + _BELOW + 1)
         new = [number for number in range(first, last) if number not in kept]
-        needed = sum(size(lines[number]) + 1 for number in new) + _NUMBER
+        needed = sum(size(lines[number]) + 1 for number in new) + NUMBER
         if needed <= room:
             room -= needed
             kept.update(new)
