@@ -21,6 +21,7 @@ pytestmark = [
     pytest.mark.skipif(not balancer.program(), reason=balancer.MISSING),
 ]
 CONVERSATIONS, TURNS = 6, 7
+PATIENCE = 2.0
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def fleet(
     upstream: Upstream, starter: Any, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[Fleet]:
     count = 4 if request.config.getoption("--all") else 2
-    with Fleet(upstream, tmp_path, count, starter=starter) as running:
+    with Fleet(upstream, tmp_path, count, starter=starter, patience=PATIENCE) as running:
         yield running
 
 

@@ -48,7 +48,8 @@ def compared(
         return Counted(1, answered=1)
     if any(_kind(ours) == _kind(one) and (ours.says == one.says or not to_the_word) for one in others):
         return Counted(1, failed=1)
-    return Counted(1, otherwise=1, notes=(f"{name}: {_kind(ours)}, not {[*map(_kind, others)]}",))
+    kinds = [(*_kind(one), len(one.says)) for one in (ours, *others)]
+    return Counted(1, otherwise=1, notes=(f"{name}: {kinds[0]}, not {kinds[1:]}",))
 
 
 def _kind(ending: Ending) -> tuple[int, bool, str]:

@@ -42,16 +42,17 @@ def goes_on(
     file = database or arena.folder / name / "penumbra.sqlite"
     options = {"penumbra_database": str(file)}
     proxy = arena.proxy(name=name, options=options, **more)
-    made = _conversations(proxy, count, name)
     begun = len(arena.upstream.requests)
+    # Short: with them in each line, an original is still given back in one piece.
+    made = _conversations(proxy, count, f"{begun}-")
     run(made, _TURNS)
     proxy.options = {**proxy.options, "listen_port": str(proxy.port)}
     proxy.restart()
-    run(_conversations(proxy, 4, f"{name}-warm"), 2)
+    run(_conversations(proxy, 4, f"{begun}w"), 2)
     before = arena.there(proxy)
     with fault(proxy, file):
         run(made, _TURNS)
-        later = _conversations(proxy, count, f"{name}-later")
+        later = _conversations(proxy, count, f"{begun}l")
         run(later, _TURNS)
     run([*made, *later], _TURNS)
     there = left(proxy, before)

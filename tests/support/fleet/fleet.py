@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
+from penumbra.store.shared_store import SECONDS
 from support.fleet import conversations
 from support.fleet.balancer import Balancer, Passage
 from support.fleet.conversations import Conversation, Outcome
@@ -21,7 +22,6 @@ from support.upstream import Upstream
 CAP = "3584"
 """Results above this size lose something."""
 KEY = "5e" * 32
-_HEARD = 0.3
 
 
 @dataclass
@@ -33,6 +33,9 @@ class Fleet:
     count: int = 2
     options: Mapping[str, str] = field(default_factory=dict)
     starter: Any = None
+    patience: float = SECONDS
+    """Seconds after which a store is slow that nothing is done to. Tests run on machines on which it has to wait
+    for a processor, too."""
     begun: int = 0
 
     def __post_init__(self) -> None:
@@ -42,7 +45,7 @@ class Fleet:
         (self.folder / "conf").mkdir(exist_ok=True)
         self.proxies = [self._proxy(number) for number in range(self.count)]
         for proxy in self.proxies:
-            proxy.start()
+            self._start(proxy)
             # It is started again at the port that the balancer knows.
             proxy.options = {**proxy.options, "listen_port": str(proxy.port)}
         self.balancer = Balancer(self.folder / "haproxy", [proxy.port for proxy in self.proxies])
@@ -65,6 +68,10 @@ class Fleet:
             options=options,
             starter=self.starter,
         )
+
+    def _start(self, proxy: Mitmdump) -> None:
+        proxy.start()
+        proxy.command(f"tests.patience {self.patience}")
 
     def close(self) -> None:
         self.redis.go_on_if_paused()
@@ -136,7 +143,7 @@ class Fleet:
         proxy.process.wait()
         proxy.process = None
         time.sleep(1)
-        proxy.start()
+        self._start(proxy)
 
     def restart_the_store(self) -> None:
         self._let_all_hear()
@@ -146,51 +153,48 @@ class Fleet:
         self.settled()
 
     def cut_off_a_proxy(self) -> None:
-        for proxy in self.proxies:
-            proxy.set("penumbra_store_away", "refuse")
-        self.relay.cut()
-        time.sleep(2)
-        self.relay.mend()
-        self.settled()
-        for proxy in self.proxies:
-            proxy.set("penumbra_store_away", "go_on")
+        with self._where_late_is_never(refuses=True):
+            self.relay.cut()
+            time.sleep(2)
+            self.relay.mend()
+            self.settled()
 
     def hold_replies_to_a_proxy(self) -> None:
         """What it asks for is done, and it hears so too late, again and again."""
-        for proxy in self.proxies:
-            proxy.set("penumbra_store_away", "refuse")
-        for _ in range(5):
-            self.relay.hold_replies()
-            time.sleep(0.15)
-            self.relay.mend()
-            self.settled()
-        for proxy in self.proxies:
-            proxy.set("penumbra_store_away", "go_on")
+        with self._where_late_is_never(refuses=True):
+            for _ in range(5):
+                self.relay.hold_replies()
+                time.sleep(0.15)
+                self.relay.mend()
+                self.settled()
 
     def let_the_store_stutter(self) -> None:
         """Moments in which nobody is answered, again and again."""
-        for _ in range(5):
-            self.redis.pause()
-            time.sleep(0.15)
-            self.redis.go_on()
-            self.settled()
+        with self._where_late_is_never():
+            for _ in range(5):
+                self.redis.pause()
+                time.sleep(0.15)
+                self.redis.go_on()
+                self.settled()
 
     def part_the_store_from_all(self, seconds: float = 2.0) -> None:
         """Nothing is closed or refused: what is sent arrives when that is over."""
-        self._let_all_hear()
-        self.relay.cut()
-        self.passage.cut()
-        self.redis.go_on()
-        time.sleep(seconds)
-        self.passage.mend()
-        self.relay.mend()
-        self.settled()
+        with self._where_late_is_never():
+            self._let_all_hear()
+            self.relay.cut()
+            self.passage.cut()
+            self.redis.unfill()
+            time.sleep(seconds)
+            self.passage.mend()
+            self.relay.mend()
+            self.settled()
 
     def stop_the_store_for_a_while(self) -> None:
-        self.redis.pause()
-        time.sleep(1)
-        self.redis.go_on()
-        self.settled()
+        with self._where_late_is_never():
+            self.redis.pause()
+            time.sleep(1)
+            self.redis.go_on()
+            self.settled()
 
     def fill_the_store(self) -> None:
         self.redis.fill()
@@ -210,10 +214,28 @@ class Fleet:
     )
 
     def _let_all_hear(self) -> None:
-        """Pause the store until what it has confirmed to one proxy is known to the others: that nobody can
-        help the moment between is what another test shows."""
-        self.redis.pause()
-        time.sleep(_HEARD)
+        """Have the store take nothing more, until what it has confirmed to one proxy is known to the others: that
+        nobody can help the moment between is what another test shows."""
+        self.redis.fill()
+        # What a proxy tells goes out behind the answer to what it has written, and arrives behind that.
+        for proxy in (*self.proxies, *self.proxies):
+            assert eventually(lambda proxy=proxy: proxy.command("tests.asking") == "0")
+        for proxy in self.proxies:
+            proxy.command("tests.asking")
+
+    @contextlib.contextmanager
+    def _where_late_is_never(self, *, refuses: bool = False) -> Iterator[None]:
+        """A store that answers late is taken for one that does not, as users' proxies take it. `refuses`: then a
+        request lands on another proxy."""
+        for proxy in self.proxies:
+            proxy.command(f"tests.patience {SECONDS}")
+            if refuses:
+                proxy.set("penumbra_store_away", "refuse")
+        yield
+        for proxy in self.proxies:
+            proxy.command(f"tests.patience {self.patience}")
+            if refuses:
+                proxy.set("penumbra_store_away", "go_on")
 
     def settled(self) -> None:
         """Waits until every proxy has its store back."""

@@ -29,6 +29,10 @@ def shorten_pauses():
             module._PAUSE = PAUSE
 
 
+def shared_store():
+    return ctx.master.addons.get("penumbra").engines._current.engine.shared
+
+
 class Inside:
     def __init__(self):
         plain, tls = os.environ["UPSTREAM_PORTS"].split(",")
@@ -123,6 +127,17 @@ class Inside:
     def longest_lag(self) -> str:
         """The longest time in milliseconds that the event loop was busy without a break."""
         return str(self.lag * 1000)
+
+    @command.command("tests.asking")
+    def what_is_asked(self) -> str:
+        """Round trips to a shared store that are under way, or wait to be."""
+        store = shared_store()
+        return str(store._lanes + len(store._waiting))
+
+    @command.command("tests.patience")
+    def be_patient(self, seconds: str) -> None:
+        """From now on a shared store that takes longer is slow."""
+        shared_store().patience = float(seconds)
 
     def running(self):
         shorten_pauses()
