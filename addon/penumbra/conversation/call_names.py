@@ -157,4 +157,6 @@ def _around(text: str, place: int) -> tuple[int, int]:
 
 
 def _plain(name: str) -> str:
+    if name.isprintable():
+        return name
     return "".join(character if character.isprintable() else "?" for character in name)

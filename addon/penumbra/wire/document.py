@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -153,10 +153,11 @@ class Document:
         stand_ins = self._parsed.stand_ins
         if stand_ins is None:
             return make(self, value)
-        known, key = stand_ins.by_root.get(id(value)), cast("Hashable", make)
+        key: Any = make
+        known = stand_ins.by_root.get(id(value))
         if known is None and (stand_in := self._parsed.stand_in(value)) is not None:
             known = stand_in.known
-            key = cast("Hashable", make) if value is known.root else (make, id(value))
+            key = make if value is known.root else (make, id(value))
         if known is None or id(known.root) in stand_ins.changed:
             return make(self, value)
         kept = known.made
@@ -218,7 +219,7 @@ class Document:
 
     def string(self, value: Raw | None) -> str | None:
         """The text of a string value; None if the value is absent or no string."""
-        if value is None or not self.is_string(value):
+        if value is None or memoryview(value)[0] != QUOTE:
             return None
         if self._amended and (read := self._read_in(value))[0] is not self:
             return read[0].string(read[1])

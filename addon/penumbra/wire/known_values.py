@@ -110,7 +110,10 @@ class Beginning:
 
     def state(self, key: Hashable, given: Hashable) -> Any:
         """None: there is none."""
-        return next((kept.state for kept in self.states.get(key, ()) if kept.given == given), None)
+        for kept in self.states.get(key, ()):
+            if kept.given == given:
+                return kept.state
+        return None
 
 
 class Known(NamedTuple):

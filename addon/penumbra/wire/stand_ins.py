@@ -89,7 +89,9 @@ class StandIns:
         if index < len(values) and values[index].holds(address):
             return index
         for index in self._often:
-            if values[index].holds(address):
+            # As `holds`, which would be called for each of them.
+            value = values[index]
+            if 0 <= address - value.address < len(value.data):
                 return index
         if not self._order:
             addresses = list(map(_ADDRESS, values))

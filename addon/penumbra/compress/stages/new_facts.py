@@ -245,9 +245,9 @@ def _facts_by_words(cut: set[bytes]) -> dict[bytes, tuple[bytes, ...]]:
 
 
 def _facts_of(words: bytes) -> tuple[bytes, ...]:
-    return tuple(
-        word for word in _FACT.findall(words) if _SHORTEST <= len(word) <= _LONGEST and _TELLING.search(word)
-    )
+    # A list takes no call for each of them.
+    long = [word for word in _FACT.findall(words) if _SHORTEST <= len(word) <= _LONGEST]
+    return tuple(filter(_TELLING.search, long))
 
 
 _remembered = lru_cache(maxsize=16_384)(_facts_of)
