@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 
 from cachetools import TTLCache
 
@@ -39,7 +40,7 @@ class Originals:
 
     async def renew(self, scope: bytes, refs: Collection[str]) -> set[str]:
         """Requests still carry these: that counts as a use. The references under which nothing is kept."""
-        keys = {_key(scope, ref): ref for ref in refs}
+        keys = {_key_again(scope, ref): ref for ref in refs}
         due = [key for key in keys if key not in self._renewed]
         there = await self._table.touch(due)
         if self._carried is not self._table:
@@ -61,3 +62,7 @@ class Originals:
 def _key(scope: bytes, ref: str) -> bytes:
     """What a text is found by: references stand in conversations, and those are nobody else's business."""
     return hashlib.blake2b(ref.encode("utf-8", "replace"), key=scope[:64], digest_size=16).digest()
+
+
+_key_again = lru_cache(maxsize=_RENEWED)(_key)
+"""Of what every turn carries again, as long as references are; what a model asks for may be longer."""

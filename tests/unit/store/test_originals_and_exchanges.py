@@ -61,7 +61,9 @@ def test_originals_are_renewed_without_being_read(database: Database) -> None:
             # What was renewed a moment ago is not looked for again.
             store._renewed.clear()
             assert await store.renew(ONE, ["a", "c"]) == {"c"}
+            hashed = originals._key_again.cache_info().misses
             assert await store.renew(ONE, ["a", "c"]) == {"c"}
+            assert originals._key_again.cache_info().misses == hashed
         assert await store.get(ONE, "a") == "text"
         assert await store.get(ONE, "b") is None
         assert await store.renew(TWO, ["a"]) == {"a"}
