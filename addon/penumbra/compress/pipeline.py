@@ -77,9 +77,9 @@ def shorten(
     if policy.mode is Mode.DISABLED:
         return run.result()
     run.open_json()
+    run.open_envelope()
     if run.unwrapped(ref):
         return run.result()
-    run.open_envelope()
     run.name_file()
     run.apply("binary", Loss.LOSSY, binary.suppress)
     if not run.text.startswith("[Binary output suppressed: ") or "\n" in run.text:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -34,6 +35,29 @@ def test_an_output_inside_of_json_is_the_output_without_it(mode: Mode) -> None:
     assert within.text.startswith('{"returncode": 1, "output": "')
     assert (within.loss, within.stages, within.family) == (alone.loss, alone.stages, alone.family)
     assert run(within.text, mode=mode).text == within.text
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda text: {"content": [{"type": "text", "text": text}], "isError": False},
+        lambda text: [{"type": "text", "text": text}],
+        lambda text: {"ok": True, "data": {"output": text, "ms": 31}},
+        lambda text: {"jsonrpc": "2.0", "id": 7, "result": {"content": [{"type": "text", "text": text}]}},
+    ],
+)
+@pytest.mark.parametrize("head", ["", "Wall time: 0.2 seconds\nOutput:\n"])
+def test_an_output_in_blocks_or_deeper_inside_is_the_output_without_it(wrap: Any, head: str) -> None:
+    alone, within = run(TESTS), run(head + json.dumps(wrap(TESTS)))
+    assert json.loads(within.text) == wrap(alone.text)
+    assert within.family == alone.family
+    assert run(within.text).text == within.text
+
+
+def test_a_list_that_is_no_list_of_blocks_is_data() -> None:
+    rows = [{"type": "text", "text": TESTS}, {"type": "row", "text": TESTS}]
+    assert "json_envelope" not in run(json.dumps(rows)).stages
+    assert "[90 passed" not in run(json.dumps(rows)).text
 
 
 def test_answers_of_several_commands_are_known_by_their_own() -> None:

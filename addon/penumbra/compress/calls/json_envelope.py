@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,25 +72,42 @@ def _needless() -> re.Pattern[str]:
 
 
 def _of_list(data: bytes) -> Iterator[tuple[bytes, str]]:
-    """The outputs of a list of answers, each of which says what it answers."""
-    for item in _ITEMS.decode(data)[: MAX_OUTPUTS + 1]:
-        asked = _asked(bytes(item))
+    """The outputs of a list of answers that say what they answer, or of a list of content blocks."""
+    items = [bytes(item) for item in _ITEMS.decode(data)[: MAX_OUTPUTS + 1]]
+    for item in items:
+        asked = _asked(item)
         if asked:
-            yield from _of_object(bytes(item), asked)
+            yield from _of_object(item, asked)
+    if all(map(_is_block, items)):
+        yield from _of_blocks(items, "")
 
 
-def _of_object(data: bytes, asked: str) -> Iterator[tuple[bytes, str]]:
+def _of_object(data: bytes, asked: str, inner: bool = True) -> Iterator[tuple[bytes, str]]:
+    """The outputs of an object; where `inner`, also of what it holds: `{"data":{"output":"..."}}`."""
     names = tool_rules().envelopes.json
     for key, raw in _MEMBERS.decode(data).items():
         value = bytes(raw)
         if key in names.outputs and value[:1] == b'"':
             yield value, asked
         elif key == names.blocks and value[:1] == b"[":
-            for block in _ITEMS.decode(value)[: MAX_OUTPUTS + 1]:
-                members = _MEMBERS.decode(bytes(block)) if bytes(block)[:1] == b"{" else {}
-                inner: Any = members.get(names.text)
-                if inner is not None and bytes(inner)[:1] == b'"':
-                    yield bytes(inner), asked
+            yield from _of_blocks(map(bytes, _ITEMS.decode(value)[: MAX_OUTPUTS + 1]), asked)
+        elif inner and value[:1] == b"{":
+            yield from _of_object(value, asked, inner=False)
+
+
+def _of_blocks(blocks: Iterable[bytes], asked: str) -> Iterator[tuple[bytes, str]]:
+    name = tool_rules().envelopes.json.text
+    for block in blocks:
+        members = _MEMBERS.decode(block) if block[:1] == b"{" else {}
+        text: Any = members.get(name)
+        if text is not None and bytes(text)[:1] == b'"':
+            yield bytes(text), asked
+
+
+def _is_block(data: bytes) -> bool:
+    """Whether it says of itself that it is a content block: `{"type":"text","text":"..."}`."""
+    members = _MEMBERS.decode(data) if data[:1] == b"{" else {}
+    return "text" in members and bytes(members.get("type", b"")) == b'"text"'
 
 
 def _asked(data: bytes) -> str:
