@@ -50,7 +50,7 @@ def test_rules_of_a_stranger_hold_and_go() -> None:
     assert (api.id, api.format) == ("acme-chat", "openai_chat")
     assert SECRET not in redact(f"key {SECRET} here")
     user_rules.use(None)
-    assert classify("Bash", {"command": "bazel test //..."}).family == "make"
+    assert classify("Bash", {"command": "bazel test //..."}).family == "bazel-test"
     assert category("acme_open") == "other"
     assert not recognise.is_llm_host("llm.example.org")
     assert recognise.by_request_line("POST", "/acme/v9/talk") is None
@@ -166,10 +166,10 @@ def test_what_is_made_while_rules_change_is_made_again() -> None:
             user_rules.use(STRANGERS)
         return made[-1]
 
-    assert family_of_bazel() == "make"
+    assert family_of_bazel() == "bazel-test"
     assert family_of_bazel() == "bazel"
     assert family_of_bazel() == "bazel"
-    assert made == ["make", "bazel"]
+    assert made == ["bazel-test", "bazel"]
 
 
 TARGET = r"//(?P<target>\S+) .*"
