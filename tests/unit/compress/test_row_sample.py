@@ -85,3 +85,27 @@ def test_few_long_rows_stay_all_of_them() -> None:
     assert all(f"title {n}\t" in short for n in range(30))
     assert "rows left out" not in short
     assert "characters left out" in short
+
+
+def training(steps: int = 300) -> list[str]:
+    rows = [f"step {n:5d} | loss {2.3 - n / 200:.4f} | tok/s {40_000 + n * 37 % 999}" for n in range(steps)]
+    rows[210] += "\nWARNING: grad norm inf at step 210, skipping update"
+    rows[120] += "\n  eval: val_loss 1.8102"
+    return rows
+
+
+def test_what_is_said_among_rows_stays_with_the_row_in_front_of_it() -> None:
+    text = row_sample.sample_separated("\n".join([*training(), "Traceback:", "RuntimeError: broken"]), 1_500)
+    assert text is not None
+    lines = text.split("\n")
+    for row, said in (("step   120", "  eval:"), ("step   210", "WARNING"), ("step   299", "Traceback")):
+        at = next(at for at, line in enumerate(lines) if line.startswith(said))
+        assert lines[at - 1].startswith(row)
+    assert lines[-1] == "RuntimeError: broken"
+    kept = [line for line in lines if "left out" not in line]
+    assert len(kept) + sum(map(int, re.findall(r"(?m)^\[([0-9]+) lines? left out\]$", text))) == 304
+
+
+def test_a_text_of_which_little_is_rows_is_no_table() -> None:
+    rows = [*training(), *("done with it" for _ in range(200))]
+    assert row_sample.sample_separated("\n".join(rows), 1_500) is None

@@ -38,6 +38,8 @@ _LOOKED_AT = 50
 """Lines whose separators are counted."""
 _COLUMNS = 30
 """Columns in which it is looked what differs."""
+_APART = 0.25
+"""Part of a text that may be no rows."""
 _DIFFERING = 0.75
 """Part of the room that rows may have because they differ."""
 _FAR = 20
@@ -51,6 +53,8 @@ class _Table:
 
     header: list[str]
     rows: list[str]
+    apart: Sequence[int] = ()
+    """Lines among them that are no rows, each run with the row in front of it; the last ones first."""
     chosen: set[int] = field(default_factory=set)
     notes: int = 0
     """How often it was counted that something is said about others."""
@@ -98,9 +102,16 @@ def sample(text: str, room: int, mentioned: Mapping[str, float] = _NOBODY) -> st
 def sample_separated(text: str, room: int, mentioned: Mapping[str, float] = _NOBODY) -> str | None:
     """Values between commas, tabs or bars within `room` bytes; None if the text is not that."""
     lines = text.rstrip("\n").split("\n")
-    if not _separator(lines) or len(lines) < 4 * _ENDS:
+    mark = _separator(lines)
+    if not mark or len(lines) < 4 * _ENDS:
         return None
-    return _sampled([_Table([lines[0]], lines[1:])], room, mentioned)
+    rows = lines[1:]
+    others = [at for at, line in enumerate(rows) if mark not in line]
+    if len(others) > len(rows) * _APART:
+        return None
+    # What a program says among its rows is of the row in front of it: a warning, how the run broke off.
+    apart = sorted({*others, *(at - 1 for at in others if at)}, reverse=True)
+    return _sampled([_Table([lines[0]], rows, apart)], room, mentioned)
 
 
 def is_separated(text: str) -> bool:
@@ -184,7 +195,11 @@ def _some_rows(tables: Sequence[_Table], room: int, mentioned: Mapping[str, floa
     longest = _longest(sum(len(table.rows) for table in tables), room)
     for table in tables:
         table.rows = [_short(row, longest) for row in table.rows]
-    differing = [failure_lines.ranked(table.rows) for table in tables], [_odd(table.rows) for table in tables]
+    differing = (
+        [table.apart for table in tables],
+        [failure_lines.ranked(table.rows) for table in tables],
+        [_odd(table.rows) for table in tables],
+    )
     ends = [[*range(_ENDS), *range(len(table.rows) - _ENDS, len(table.rows))] for table in tables]
     spared = room - int(room * _DIFFERING)
     room = spared + _take(tables, differing, room - spared)
@@ -252,7 +267,7 @@ def _written(table: _Table) -> Iterator[str]:
     last = -1
     for at in (*sorted(table.chosen), len(table.rows)):
         if at > last + 1:
-            yield f"[{counted(at - last - 1, 'row')} left out]"
+            yield f"[{counted(at - last - 1, 'line' if table.apart else 'row')} left out]"
         if at < len(table.rows):
             yield table.rows[at]
         last = at
