@@ -24,9 +24,18 @@ _WORDS = (
     r"|critical|corrupt\w*|killed|oomkilled|crashed|crashloopbackoff"
     r"|severe|emerg|emergency|err|not ok|segmentation fault|core dumped|out of memory)"
 )
+ABROAD = (
+    r"(?:\b(?i:fehler|fehlgeschlagen|gescheitert|verweigert|abgebrochen|nicht gefunden"
+    r"|erreurs?|introuvable|fallos?|fallid[oa]s?|denegad[oa]|errores|erro|falha|falhou|negad[oa]"
+    r"|errore|errori|fallit[oaie]|negat[oa])\b|\bfalló"
+    r"|(?:é|É|e|E)chec\b|(?:é|É)chou|ÉCHEC\b|ÉCHOUÉ"
+    r"|ошибка|ошибки|Ошибка|ОШИБКА|не удалось|Не удалось|не найден|отказано"
+    r"|błąd|Błąd|エラー|失敗|失败|错误|錯誤|拒绝|拒絕|无法|無法|오류|실패)"
+)
+"""The same in the languages that systems, compilers and tools are translated into."""
 _PATTERN = Linear(
     (
-        rf"(?im)(?:\b{_WORDS}\b"
+        rf"(?im)(?:\b{_WORDS}\b|(?-i:{ABROAD})"
         r"|(?-i:\b[A-Z]\w*(?:Error|Exception|Warning)\b)"
         r"|\b(?:exit(?:ed)?(?: with)?(?: code| status)?|returncode|status code)[ :=]+-?[0-9]+"
         r"|^ *File \"[^\"\n]+\", line [0-9]+"
@@ -38,6 +47,7 @@ _PATTERN = Linear(
         r"|(?-i:\bFailed[A-Z]\w+|\b\w*BackOff\b|\b(?:Unhealthy|Evicted)\b)"
         r"|^\s*● [^\n]{1,200} › |^rspec \./\S"
         r"|^\s*(?:[A-Za-z]:)?[\w./\\@+~-]+\.\w{1,8}[:(][0-9]+[:,][0-9]+\)?:? +\S"
+        r"|\bat \S+\.(?:pl|pm|t|cgi) line [0-9]"
         r"|✗|✘|❌|✖)"
     ).encode()
 )
@@ -115,11 +125,12 @@ _ERROR = re2.compile(
         r"(?i:\berrors?\b *(?:\[[\w-]+\]|\(?[A-Z]{0,10}-?[0-9]+\)?)?[\"']?[:\]])"
         r"|(?i:^\W*error\b|: error\b| +error +|\bassert(?:ion)?\b|\b(?:failed|failure)\b)"
         r"|\b(?:ERROR|ERR|ERR!|E)\b[ :!\]|]|\b[A-Z]\w*(?:Error|Exception)\b|^E {2,}\S"
-        rf"|{LEVEL}err)"
+        rf"|{LEVEL}err)|{ABROAD} ?(?::|：)"
     ).encode()
 )
 _COMPLAINT = re2.compile(
-    rb"(?i:\b(?:denied|refused|timed ?out|undefined reference|cannot|can't|could not|not found|no such"
+    ABROAD.encode()
+    + rb"|(?i:\b(?:denied|refused|timed ?out|undefined reference|cannot|can't|could not|not found|no such"
     rb"|unable to|rejected|conflicts?|corrupt\w*|aborted|fails?|failing|exceptions?|errors?|err)\b)"
     rb"|\bFailed[A-Z]|BackOff\b|\b(?:Unhealthy|Evicted)\b|^\s*[^\s:(]+[:(][0-9]+[:,][0-9]+\)?:? "
 )

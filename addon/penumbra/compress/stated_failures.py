@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re2
 
-from penumbra.compress.critical_lines import FAILED_SOME, LEVEL, RUNNER, SOME_FAILED
+from penumbra.compress.critical_lines import ABROAD, FAILED_SOME, LEVEL, RUNNER, SOME_FAILED
 
 _NOT_LETTER = r"[^\w\n]{0,12}"
 _BEFORE = (
@@ -38,10 +38,13 @@ _STATEMENTS = (
     # A package manager's level, which stands in front of each line of its message.
     r"(?:npm|pnpm|yarn) error [^\n]*[a-z]{2} ",
     # An exception by its name.
-    r"(?:Caused by: )?[\w.$:]*(?:[A-Z]\w*|\b)(?:Error|Exception)\b(?: \[\w+\])?(?::|\(|$| in | at )",
+    r"(?:Caused by: )?[\w.$:]*(?:[A-Z]\w*|\b)(?:Error|Exception)\b(?: \[\w+\])?(?::|\(|\) |$| in | at )",
+    # R's, of a call.
+    r"Error in .{1,120} : ",
     rf"(?i:traceback \(most recent|segmentation fault|killed{_END}|out of memory|core dumped)",
     r"(?i:(?:uncaught|unhandled) \w|thread '[^'\n]*' panicked|panicked at )",
     # A mark of something that failed.
+    r"# +Failed (?:\(TODO\) )?test|# Failure message: ",
     r"E {2,}\S|not ok\b|--- FAIL:|\(fail\) |● .* › |rspec \./|make(?:\[[0-9]+\])?: \*\*\* ",
     # How it ended.
     r"(?i:(?:\w+ ){0,4}exit(?:ed)?(?: with)?(?: code| status)?[ :=]+-?[1-9])",
@@ -57,7 +60,11 @@ _SYSTEMS = (
 )
 _ANYWHERE = (
     r"[✗✘❌✖]",
+    # Behind what is told of each thing alike: `order.tar … ERROR: access denied`.
+    r"(?:\.\.\.|…|->|=>|[ )\]]:) *(?:FAILED|FAILURE|FATAL|ERROR|(?i:error|failed)):? +\S",
+    rf"{ABROAD} ?(?::|：) *\S|{ABROAD} [1-9][0-9]*$|(?:\.\.\.|…) *{ABROAD}",
     rf"\bFAILED(?: +[\[(][^\])\n]{{0,20}}[\])])?{_END}",
+    r"[\[(](?:FAIL(?:ED|URE)?|ERROR)(?: (?:in )?[0-9][^\])\n]{0,20})?[\])]$",
     r"(?i:\bexit(?:ed)?(?: with)?(?: code| status)?[ :=]+-?[1-9][0-9]{0,2}\W*$)",
     rf"\.\.\. *(?:FAIL|ERROR){_END}",
     # A frame of a stack.
@@ -66,6 +73,7 @@ _ANYWHERE = (
     rf"{_PLACE}(?i:-? *(?:fatal )?(?:error|failed|failure)\b)",
     # How systems word it, at the end of a line.
     rf": {_SYSTEMS}{_END}",
+    r"\bat \S+\.(?:pl|pm|t|cgi) line [0-9]+\.$",
     # Fields and states.
     rf"{LEVEL}(?:err|fatal|crit|emerg|alert|panic))",
     r"(?i:\"(?:status|conclusion|state|result|outcome)\" *: *\"(?:fail|error|crash|abort))",

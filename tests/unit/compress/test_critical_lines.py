@@ -32,3 +32,20 @@ def test_all_critical_lines_are_those_of_each_line() -> None:
         lines = drawn.choices(LINES, k=drawn.randint(1, 9))
         wanted = [position for position, line in enumerate(lines) if is_critical(line)]
         assert list(critical_lines(lines)) == wanted, lines
+
+
+def test_failures_are_known_in_the_languages_that_tools_speak() -> None:
+    for line in (
+        "src/cart.c:41:12: Fehler: »preis« nicht deklariert",
+        "make: *** [Makefile:3: all] Fehler 2",
+        "bash: foo : commande introuvable",
+        "Échec de la connexion",
+        "Ошибка: нет такого файла",
+        "[117] 上传 ledger.tar 失败：拒绝访问",
+        "致命的なエラー: foo.h",
+        "오류: 파일이 없습니다",
+        "Illegal division by zero at lib/Cart.pm line 14.",
+    ):
+        assert is_critical(line), line
+    assert not is_critical("[116] Datei cart.tar wird übertragen … fertig (91 MB)")
+    assert not is_critical("[116] 上传 cart.tar 完成 (91 MB)")

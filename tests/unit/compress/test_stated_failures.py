@@ -22,6 +22,7 @@ SPOKEN = [
     "- Clean focused rerun passed: 394 pass, 0 fail across all of them",
     "**Zero the key when navigation fails.**",
     "See what npm error codes mean",
+    "Das ist ein Fehler in der Logik des Textes.",
 ]
 STATED = [
     "fatal: not a git repository (or any of the parent directories): .git",
@@ -45,6 +46,16 @@ STATED = [
     "Failed to load config: no such key",
     "Found 3 errors.",
     "14 problems (2 errors, 12 warnings)",
+    "20:01:18  31 of 60 ERROR creating sql table model dev.fct_orders .... [ERROR in 0.31s]",
+    "#   Failed test 'discount adds up'",
+    "** (SyntaxError) lib/shop.ex:102:1: unexpected reserved word: end",
+    "[117] Uploading ledger.tar ... ERROR: access denied",
+    "[117] Datei ledger.tar wird übertragen … FEHLER: Zugriff verweigert",
+    "[117] 上传 ledger.tar 失败：拒绝访问",
+    "a.c:3:4: erreur: « x » non déclaré",
+    "Ошибка: нет такого файла",
+    "Illegal division by zero at lib/Cart.pm line 14.",
+    "Error in f(z) : no such column: totl",
     "db-1 : ok=3 changed=0 unreachable=0 failed=1",
     "2026-06-18T08:57:55.4473004Z npm error 404  'shop@4.41' could not be found, or you may not read it.",
 ]
