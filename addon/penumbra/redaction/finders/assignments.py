@@ -102,6 +102,7 @@ _WORD_BEFORE = re.compile(rb"([A-Za-z]{1,24})[ ]\Z")
 _DECLARES_TYPE = late(rb"(?<![\w.-])(?:class|struct|interface|enum|trait|protocol|namespace|module) \Z")
 """What stands in front of a type's name."""
 _NEW_LINE = re.compile(rb"\n|\\n")
+_CODE_FILE = late(rb"\.(?:[cm]?[jt]sx?|vue|svelte|py|rb|go|rs|php|t|spec)$")
 _TEST_NAME = late(rb"[A-Za-z_]\w*(?:[/.:\[-][^\s\"']*)?(?=[\s\"'(\\]|\Z)")
 _SLUG = re.compile(rb"[a-z]+(?:-[a-z]+)*")
 _JOINTS = re.compile(rb"[-_.]")
@@ -313,6 +314,11 @@ def _says_passed(data: bytes, start: int, end: int, value: Value) -> bool:
         return False
     if data[start:end] == b"PASS" and data[end : end + 1] == b":":
         return bool(_TEST_NAME.match(data, value.start))
+    if data[start:end] == b"PASS" and data[end : end + 1] in b" \t":
+        # Folders may be called as routes are: `PASS app/(shop)/[id]/page.test.tsx`.
+        text = data[value.start : value.end]
+        if b"/" in text and _CODE_FILE.search(text):
+            return True
     told = data[start - 3 : start] == b"to " or data[end : end + 4] == b" to " or data[start:end] == b"Pass"
     if told or data[value.start - 1 : value.start] == b"`":
         return value.style in (Style.SPACED, Style.APART)
