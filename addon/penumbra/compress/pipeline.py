@@ -32,7 +32,7 @@ from penumbra.compress.shape import shape_of
 from penumbra.compress.size import exceeds, size
 from penumbra.compress.stage import Shape, Source, Stage, Trace, Trial, is_readable
 from penumbra.compress.stage_order import AFTER_FAMILY, STRUCTURE
-from penumbra.compress.stages import binary, json_minify, own_code, terminal, truncate
+from penumbra.compress.stages import binary, dictionary, json_minify, own_code, terminal, truncate
 
 _RANK = {mode: rank for rank, mode in enumerate(Mode)}
 _OURS = re.compile(
@@ -219,7 +219,7 @@ class _Run:
         whole = self.text
         # What the agent wrote around the output (exit code, wall time) stays as it is.
         head, body, tail = split_envelope(whole)
-        if _OURS.match(body):
+        if _OURS.match(body) or dictionary.is_in(body):
             return
         is_error = self.output.is_error or tells_failure(head, tail)
         if not self.is_quoted:

@@ -429,7 +429,11 @@ class _Writer:
             return line
         number = self.numbers[position]
         separator = line_numbers.separator_of(self.text.split("\n", 60)[:60])
-        return line if not number or line_numbers.parse(line, separator) else f"{number}{separator}{line}"
+        return (
+            line
+            if not number or line_numbers.parse(line, separator)
+            else line_numbers.prefix(number, separator) + line
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,10 @@ from support.examples import examples
 
 
 def numbered(lines: list[str], first: int = 1, separator: str = "→", width: int = 6) -> str:
-    return "\n".join(f"{first + i:>{width}}{separator}{line}" for i, line in enumerate(lines))
+    numbers = (
+        f"{line_numbers.prefix(first + i, separator):>{width + len(separator)}}" for i in range(len(lines))
+    )
+    return "\n".join(map(str.__add__, numbers, lines))
 
 
 def test_every_twentieth_and_both_ends_keep_their_numbers() -> None:
@@ -86,6 +89,27 @@ def test_grep_hits_with_numbers_are_not_a_file() -> None:
     assert thin("\n".join(f"{n}: match" for n in (3, 9, 14, 200, 201, 202, 900, 911, 950, 1000))) is None
 
 
+@pytest.mark.parametrize(
+    ("row", "kept"), [("L{}: {}", "L{}: {}"), ("{:>4} | {}", "{}| {}"), ("{} | {}", "{}| {}")]
+)
+def test_numbers_behind_a_letter_or_in_front_of_a_bar_with_blanks(row: str, kept: str) -> None:
+    code = [f"    code {n} | 7" for n in range(1, 44)]
+    text = "\n".join(row.format(n, line) for n, line in enumerate(code, 1))
+    thinned = thin(text)
+    assert thinned is not None
+    lines = thinned.split("\n")
+    assert (lines[1], lines[2], lines[20]) == (kept.format(1, code[0]), code[1], kept.format(20, code[19]))
+    assert split(text) == ([*range(1, 44)], code)
+    assert split(thinned)[1][1:] == code
+    assert split(restore(thinned)) == split(text)
+    assert thin(thinned) is None
+
+
+def test_ids_of_a_table_are_no_line_numbers() -> None:
+    rows = "\n".join(f" {n:>2} | ann{n}" for n in range(1, 40))
+    assert thin(f" id | name\n----+------\n{rows}\n(39 rows)") is None
+
+
 def test_thinned_text_is_not_thinned_again() -> None:
     thinned = thin(numbered(["x = 1"] * 40))
     assert thinned is not None
@@ -114,7 +138,7 @@ lines = st.lists(st.text(st.sampled_from("ab 12→:\t|{}"), max_size=9), min_siz
 @given(
     lines,
     st.integers(0, 2000),
-    st.sampled_from(["→", "\t", ": ", "| "]),
+    st.sampled_from(["→", "\t", ": ", "| ", "L: "]),
     st.lists(st.integers(0, 59), max_size=4),
 )
 def test_what_is_thinned_can_be_restored(
@@ -128,7 +152,8 @@ def test_what_is_thinned_can_be_restored(
     if thinned is not None:
         plain = [line_numbers.parse(row, separator) for row in rows]
         expected = [
-            f"{p.number}{separator}{p.content}" if p else row for row, p in zip(rows, plain, strict=True)
+            line_numbers.prefix(p.number, separator) + p.content if p else row
+            for row, p in zip(rows, plain, strict=True)
         ]
         assert restore(thinned) == "\n".join(expected)
         for content in contents:

@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from penumbra.compress.critical_lines import is_critical, keeps_critical
@@ -41,6 +41,7 @@ def run(text: str, call: tuple[str, object], mode: Mode, lossy: bool = True, **p
     )
 
 
+ROWS = '[{"id": 1, "v": "long value here"}, {"id": 2, "v": "other"}, {"id": 3, "v": "third"}]'
 LINES = st.sampled_from(
     [
         "",
@@ -60,7 +61,7 @@ LINES = st.sampled_from(
         "| a | b |",
         "|---|---|",
         '{"id": 1, "name": "x"}',
-        '[{"id": 1, "v": "long value here"}, {"id": 2, "v": "other"}, {"id": 3, "v": "third"}]',
+        ROWS,
         "progress 10%\rprogress 90%\r",
         "\x1b[32mgreen\x1b[0m text",
         "Ошибка подключения 数据库 🎉",
@@ -78,6 +79,7 @@ TEXTS = st.lists(st.tuples(LINES, st.integers(1, 12)), max_size=25).map(
 )
 
 
+@example("\n" + "\n".join([ROWS] * 6), ("Bash", {"command": "./deploy --all"}), Mode.AGGRESSIVE, False)
 @settings(max_examples=examples(60), deadline=None)
 @given(TEXTS, st.sampled_from(CALLS), st.sampled_from(Mode), st.booleans())
 def test_never_larger_never_again_always_the_same(

@@ -71,7 +71,7 @@ def expand(text: str) -> str:
 
 
 def _shorten(text: str, method: str) -> str | None:
-    if size(text) > LIMIT or any(header in text for header in _HEADERS.values()):
+    if size(text) > LIMIT or is_in(text):
         return None
     stem = _stem(text, method)
     if not stem or any(_PRIVATE <= ord(character) <= _PRIVATE + _ENTRIES for character in set(text)):
@@ -96,6 +96,11 @@ def _shorten(text: str, method: str) -> str | None:
     result = "\n".join(lines) + "\n\n" + body
     saved = size(text) - size(result)
     return result if saved >= _NET_SAVING and saved * 100 >= size(text) * _NET_SHARE else None
+
+
+def is_in(text: str) -> bool:
+    """Whether a text holds a dictionary: lines that were around JSON may stand in front of it."""
+    return any(header in text for header in _HEADERS.values())
 
 
 def _stem(text: str, method: str) -> str:

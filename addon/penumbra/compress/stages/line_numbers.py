@@ -27,14 +27,18 @@ _SHORTEST = 8
 """Numbered lines below which nothing is done."""
 _HEADER = 40
 """Lines in which the first numbers must stand."""
-_PREFIX = re.compile(r"[ \t]{0,8}([0-9]{1,7})(→|\t|: |\| |\||:)")
+_L = "L: "
+"""What a reader writes around the number in `L12: `."""
+_BAR = " | "
+_PREFIX = re.compile(r"[ \t]{0,8}(?:([0-9]{1,7})(→|\t|: | \| |\| |\||:)|L([0-9]{1,7}): )")
 _BEHIND_COLON = re.compile(r"[ \t]{0,8}[0-9]{1,7}:( *)([^\r\n]?)")
 _PREFIXES = {
     separator: re.compile(
         rf"[ \t]{{0,8}}([0-9]{{1,7}}){re.escape(separator)}{'(?! )' if separator == '|' else ''}"
     )
-    for separator in ("→", "\t", ": ", "| ", "|", ":")
+    for separator in ("→", "\t", ": ", _BAR, "| ", "|", ":")
 }
+_PREFIXES[_L] = re.compile(r"[ \t]{0,8}L([0-9]{1,7}): ")
 _STARTS = {separator: re.compile("\n" + prefix.pattern) for separator, prefix in _PREFIXES.items()}
 _SHORT_HEAD = 16_000
 """Characters of the first lines of a text whose separator is remembered."""
@@ -51,6 +55,7 @@ class Numbered:
 
     number: int
     separator: str
+    """What stands behind the number; `L: `: an L stands in front of it, too."""
     content: str
 
 
@@ -75,9 +80,9 @@ def thin(text: str) -> str | None:
         return None
     thinned = numbers.contents.copy()
     # A bare colon in front of a few lines would leave open whether a blank behind it is theirs.
-    separator = ": " if separator == ":" else separator
+    separator = {":": ": ", _BAR: "| "}.get(separator, separator)
     for position in kept:
-        thinned[position] = f"{numbers.numbers[position]}{separator}{thinned[position]}"
+        thinned[position] = prefix(numbers.numbers[position], separator) + thinned[position]
     whole = "\n".join([LEGEND + numbers.head, *thinned])
     # A content may look like a line that is numbered in another way.
     return whole if separator_of(whole.split("\n", _HEADER)[:_HEADER]) == separator else None
@@ -123,8 +128,9 @@ class _Numbers:
     def are_ambiguous(self, text: str) -> bool:
         """Whether a content looks numbered, or a gap in the numbers fits the lines that stand in it."""
         separator, numbers, contents = self.separator, self.numbers, self.contents
-        if text.count(separator) > len(numbers):
-            candidates = [content for content in contents if separator in content]
+        sign = _sign(separator)
+        if text.count(sign) > len(numbers):
+            candidates = [content for content in contents if sign in content]
             if any(map(_PREFIXES[separator].match, candidates)):
                 return True
         return any(
@@ -148,7 +154,8 @@ def _numbered(lines: list[str], separator: str) -> tuple[list[int], list[str]]:
     numbers, contents = [_NONE] * len(lines), lines.copy()
     match_in = _PREFIXES[separator].match
     # Of a thinned text, few lines have what stands behind a number.
-    for position in [n for n, line in enumerate(lines) if separator in line]:
+    sign = _sign(separator)
+    for position in [n for n, line in enumerate(lines) if sign in line]:
         if (match := match_in(lines[position])) is not None:
             numbers[position], contents[position] = int(match[1]), match.string[match.end() :]
     return numbers, contents
@@ -179,7 +186,7 @@ def may_be_of_the_file(text: str, signs: Collection[str]) -> bool:
     lines = text.split("\n", _HEADER)[:_HEADER]
     separator = separator_of(lines)
     numbered = (line for line in lines if separator and parse(line, separator) is not None)
-    return separator not in ("→", *signs) and next(numbered, "")[:1] not in ("", " ", "\t", "0")
+    return separator not in ("→", _L, *signs) and next(numbered, "")[:1] not in ("", " ", "\t", "0")
 
 
 def unpad(text: str) -> str | None:
@@ -192,7 +199,7 @@ def unpad(text: str) -> str | None:
     if len(numbers.numbers) < _SHORTEST:
         return None
     lines = (
-        f"{number}{separator}{content}"
+        prefix(number, separator) + content
         for number, content in zip(numbers.numbers, numbers.contents, strict=True)
     )
     return "\n".join([numbers.head, *lines])[1:]
@@ -217,7 +224,21 @@ def split(text: str) -> tuple[list[int], list[str]]:
 def parse(line: str, separator: str = "") -> Numbered | None:
     """The line's number and content; None if it has no number with that separator (empty: any)."""
     match = (_PREFIXES[separator] if separator else _PREFIX).match(line)
-    return None if match is None else Numbered(int(match[1]), separator or match[2], line[match.end() :])
+    if match is None:
+        return None
+    if not separator:
+        return Numbered(int(match[1] or match[3]), match[2] or _L, line[match.end() :])
+    return Numbered(int(match[1]), separator, line[match.end() :])
+
+
+def _sign(separator: str) -> str:
+    """What stands behind each number."""
+    return ": " if separator == _L else separator
+
+
+def prefix(number: int, separator: str) -> str:
+    """What stands in front of a line of this number."""
+    return f"L{number}: " if separator == _L else f"{number}{separator}"
 
 
 def separator_of(lines: list[str]) -> str:
@@ -238,7 +259,7 @@ def _separator(head: str) -> str:
     for position, match in enumerate(map(_PREFIX.match, lines)):
         if match is None or (match[2] == ":" and match.end() == len(match.string)):
             continue
-        number, separator = match.groups()
+        number, separator = match[1] or match[3], match[2] or _L
         offset = int(number) - position
         if offset == offsets.get(_COLONS.get(separator, "")):
             return ":"
@@ -247,7 +268,14 @@ def _separator(head: str) -> str:
         offsets[separator] = offset
     if LEGEND in lines:
         return found or next(iter(offsets), "")
+    if found == _BAR and _is_table(lines):
+        return ""
     return ":" if found == ": " and _is_indented(lines) else found
+
+
+def _is_table(lines: list[str]) -> bool:
+    """Whether the numbers are a table's: below names of columns and a rule."""
+    return any("-+-" in line or line.lstrip().startswith("|") for line in lines)
 
 
 def _is_indented(lines: list[str]) -> bool:
@@ -272,12 +300,12 @@ def _restored(lines: list[str], separator: str) -> list[str]:
     """The lines with every number written out."""
     numbers, contents = _numbered(lines, separator)
     restored = [
-        line if number == _NONE else f"{number}{separator}{content}"
+        line if number == _NONE else prefix(number, separator) + content
         for line, number, content in zip(lines, numbers, contents, strict=True)
     ]
     for left, right in _counted(numbers):
         for position in range(left + 1, right):
-            restored[position] = f"{numbers[left] + position - left}{separator}{lines[position]}"
+            restored[position] = prefix(numbers[left] + position - left, separator) + lines[position]
     return restored
 
 

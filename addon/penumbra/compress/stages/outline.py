@@ -153,7 +153,7 @@ class _File:
             line = self.lines[position]
             is_bare = line == self.contents[position] and self.numbers[position] > 0
             if position != expected and is_bare:
-                line = f"{self.numbers[position]}{self.separator or ': '}{line}"
+                line = line_numbers.prefix(self.numbers[position], self.separator or ": ") + line
             written.append(line + "\n")
             expected = position + 1
         return written
