@@ -61,8 +61,6 @@ _NUMBERED = re.compile(
 )
 _TYPE = re.compile(r"(?:[A-Z][a-z]+)+(?:8|16|32|64|128|256|512)(?:[A-Z][a-z]+)*(?:\[\])*\??$")
 """A type that says how wide its parts are: `Uint8Array`."""
-_TWICE_NUMBERED = re.compile(r"[A-Za-z]*\d+[A-Za-z]+\d+[A-Za-z]*$")
-"""`Kx7secret9Lm`: a name has its number at its end, or in one of the words that its joints part."""
 _MACHINE_TYPE = re.compile(r"(?:Big)?(?:U?[Ii]nt|Float)(?:8|16|32|64|128)(?:[A-Z][a-z]+)*(?:\[\])*\??$")
 """A machine's number, or several: whatever it is the type of, it is nobody's password."""
 _SEALED = re.compile(r"Ag[A-D][A-Za-z0-9+/]{200}")
@@ -242,8 +240,6 @@ def _is_password(value: str, style: Style) -> bool:
 def _is_spoilt(value: str) -> bool:
     """A word with signs, figures or changed letters in it that no name of a thing has."""
     if _SIGNS.search(value[1:]) or not (is_wordy(value) or _SPOKEN.match(value)):
-        return True
-    if _TWICE_NUMBERED.match(value) and not _NUMBERED.match(value.lower()):
         return True
     return any(stem in value.lower().translate(_UNLEET) and stem not in value.lower() for stem in _STEMS)
 
