@@ -151,6 +151,8 @@ _NAME = re2.compile(
     rb"|ya?ml|html?|css)\b"
 )
 """Paths, names of files, and packages with their versions: `http-errors@2.0.1` tells of no error."""
+_STATED = re2.compile(rb"(?i)^[\s\[(]*(?:fatal|error|failure|panic|critical)(?:[ :@]|$)")
+"""A failure is stated first: what stands behind it is no package of that name."""
 _ENDING = re2.compile(rf"\b(?:FAILED|FAILURES?|FAIL)\b|{SOME_FAILED}|{FAILED_SOME}".encode())
 """How something ended; said at any level."""
 
@@ -200,7 +202,7 @@ def severity_unless_passing(line: bytes) -> Severity | None:
 
 
 def _severity(line: bytes, marks: Sequence[int]) -> Severity:
-    if _IS_NOTHING in marks or _HAS_NAME in marks:
+    if _IS_NOTHING in marks or (_HAS_NAME in marks and not _STATED.match(line)):
         # What is left of a name still stands for a place.
         said = _NOTHING.sub(b"", _NAME.sub(b"./x.x", line))
         if not _PATTERN.search(said):

@@ -178,7 +178,8 @@ class _Run:
             lambda output, policy: shorten(
                 output, policy, self.redact, lambda _: ref(self.original), self.is_late, self.trace
             ),
-            quoted=self.is_quoted,
+            # What a tool of an unknown name has at a path may be a file.
+            quoted=self.is_quoted or (self.call.category == "other" and bool(self.call.path)),
         )
         loss = max((part.loss for part in found.parts), default=Loss.NONE) if found else Loss.NONE
         if found is None or self._refusal(found.text, loss, trusted=True):

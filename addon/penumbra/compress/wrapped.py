@@ -15,6 +15,10 @@ _ESCAPES = 2
 """Into so many parts the limit of a result is cut for each of its outputs: escapes need room."""
 
 
+_ASKED = {"bash": "command", "other": "query"}
+"""By category, the argument that says what was asked; of all others it is a path."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wrapped:
     """A JSON text, and what became of the outputs in it."""
@@ -61,7 +65,9 @@ def _output(part: Output, output: ToolOutput) -> ToolOutput:
     """The output as the result of the call that it answers."""
     arguments = output.arguments
     if part.asked:
-        arguments = {"command" if category(output.tool) == "bash" else "path": part.asked}
+        kind = category(output.tool)
+        # What a tool of an unknown name was asked may be anything.
+        arguments = {_ASKED.get(kind, "path"): part.asked}
     return replace(output, text=part.text, arguments=arguments, call=None)
 
 

@@ -42,6 +42,8 @@ class UnknownToolRule(Strict, frozen=True):
     """By kind of argument (a key of `kinds`), what one that is given must hold; empty: anything."""
     only: tuple[str, ...] = ()
     """Kinds of all other arguments that may be given; empty: any may."""
+    named: Regex = ""
+    """What its name must hold: the words of its last part, in small letters, with a blank between them."""
     unless: Regex = ""
     """A name that holds this is of no such tool."""
 
@@ -53,8 +55,6 @@ class UnknownTools(Strict, frozen=True):
     """Kinds of arguments, and how agents call them."""
     rules: tuple[UnknownToolRule, ...] = ()
     """The first that fits decides."""
-    freeform: dict[Category, Regex] = field(default_factory=dict)
-    """By category, what the text holds that such a tool gets instead of arguments."""
 
 
 class ToolArguments(Strict, frozen=True):

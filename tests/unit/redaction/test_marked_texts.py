@@ -24,6 +24,7 @@ TEXTS = {
         "    auth_pass ⟦saffron-otter-lamp⟧\n",
         "PASS event-queue-api\nPASS event-store\n",
         "PASS app/(shop)/[id]/page.test.tsx\n PASS  src/routes/users.$id.test.ts (5 s)\nPASS src/a#3.spec.js\n",
+        "PASS tests/test_1.py::case 0 (3 ms)\n",
         "PASS ⟦saffron/0tter#lamp⟧\n",
         "the password is ⟦saffron-otter-lamp⟧\n",
         "the password is workspace-task-queue\n",

@@ -122,7 +122,7 @@ def classify(tool: str, arguments: Any) -> Call:
         given = given["action"]
     kind = verb(tool, given) or category(tool)
     if kind == "other":
-        kind = unknown_tools.category(tool, given or arguments)
+        kind = unknown_tools.category(tool, given)
     keys = tool_rules().arguments
     command = first_of(given, keys.command)
     if isinstance(arguments, str) and kind == "bash":

@@ -1,12 +1,14 @@
-"""What a tool of an unknown name does, by its arguments.
+"""What a tool of an unknown name does, by its arguments and the words of its name.
 
-Agents name their tools as they like, but call a path, a range of lines, an old text, a pattern much the same.
+Agents name their tools as they like, but call a path, a range of lines and a pattern much the same.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from penumbra import rules
@@ -15,22 +17,18 @@ from penumbra.linear import Linear
 from penumbra.rule_schemas.tool_rules import Category, UnknownToolRule
 
 _LOOKED_AT = 1_000
-"""Characters of an argument, and of a name, that are looked at."""
-_NOTHING: tuple[Any, ...] = (None, "", [], {}, False)
-"""What is given where nothing is."""
+"""Characters of an argument that are looked at."""
+_LONGEST_NAME = 200
+_HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 
 
-def category(name: str, arguments: Any) -> Category:
-    """The category of a tool by its arguments; `"other"` if they don't tell.
-
-    `arguments`: a mapping, the text that a freeform tool gets, or nothing.
-    """
-    if isinstance(arguments, str):
-        return next((kind for kind, holds in _freeform() if _is_in(holds, arguments)), "other")
-    if not isinstance(arguments, Mapping) or not arguments:
+def category(name: str, arguments: Mapping[str, Any]) -> Category:
+    """The category of a tool by its arguments; `"other"` if they don't tell."""
+    given = {_plain(key): text for key, value in arguments.items() if (text := _text(value)) is not None}
+    if not given:
         return "other"
-    given = {_plain(key): value for key, value in arguments.items() if value not in _NOTHING}
-    return next((rule.category for rule in _rules() if rule.fits(name, given)), "other")
+    words = _words(name) if len(name) <= _LONGEST_NAME else ""
+    return next((rule.category for rule in _rules() if rule.fits(words, given)), "other")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +39,23 @@ class _Rule:
     given: tuple[tuple[tuple[str, ...], Linear | None], ...]
     allowed: frozenset[str]
     """All arguments that may be given; empty: any may."""
+    named: Linear | None
     unless: Linear | None
 
-    def fits(self, name: str, arguments: Mapping[str, Any]) -> bool:
-        """Whether a call of a tool of this name is such a one; `arguments` by their plain names."""
-        if self.allowed and not self.allowed.issuperset(arguments):
+    def fits(self, words: str, given: Mapping[str, str]) -> bool:
+        """Whether a call of a tool with these words in its name is such a one.
+
+        `given`: the texts of the arguments by their plain names.
+        """
+        if self.allowed and not self.allowed.issuperset(given):
             return False
         for keys, holds in self.given:
-            value = next((arguments[key] for key in keys if key in arguments), None)
-            if value is None or (holds and not _is_in(holds, _text(value))):
+            value = next((given[key] for key in keys if key in given), None)
+            if value is None or (holds and not _is_in(holds, value)):
                 return False
-        return self.unless is None or not _is_in(self.unless, name)
+        return (self.named is None or _is_in(self.named, words)) and not (
+            self.unless and _is_in(self.unless, words)
+        )
 
 
 def _plain(key: str) -> str:
@@ -59,13 +63,24 @@ def _plain(key: str) -> str:
     return key.replace("_", "").replace("-", "").casefold()
 
 
-def _text(value: Any) -> str:
-    """An argument as text; of several the first."""
-    return str(value[0] if isinstance(value, list) else value)
+def _text(value: Any) -> str | None:
+    """An argument as text, of several the first; None where nothing is given."""
+    if isinstance(value, list) and value:
+        value = value[0]
+    if isinstance(value, str):
+        return value[:_LOOKED_AT] or None
+    # Only that they are there matters of all others.
+    return None if value is None or value is False or value in ([], {}) else ""
+
+
+@lru_cache(maxsize=512)
+def _words(name: str) -> str:
+    """The words of a name, in small letters; of an MCP tool's without its server."""
+    return _HUMPS.sub(" ", name.rsplit("__", 1)[-1]).casefold()
 
 
 def _is_in(pattern: Linear, text: str) -> bool:
-    return pattern.search(text[:_LOOKED_AT].encode("utf-8", "replace")) is not None
+    return pattern.search(text.encode("utf-8", "replace")) is not None
 
 
 @rules.cached
@@ -73,20 +88,17 @@ def _rules() -> tuple[_Rule, ...]:
     return tuple(map(_read, tool_rules().unknown.rules))
 
 
-@rules.cached
-def _freeform() -> tuple[tuple[Category, Linear], ...]:
-    return tuple((kind, Linear(holds.encode())) for kind, holds in tool_rules().unknown.freeform.items())
-
-
 def _read(rule: UnknownToolRule) -> _Rule:
     kinds = {kind: tuple(map(_plain, keys)) for kind, keys in tool_rules().unknown.kinds.items()}
-    given = tuple(
-        (kinds[kind], Linear(holds.encode()) if holds else None) for kind, holds in rule.given.items()
-    )
-    named = (*rule.given, *rule.only) if rule.only else ()
+    asked = (*rule.given, *rule.only) if rule.only else ()
     return _Rule(
         rule.category,
-        given,
-        frozenset(key for kind in named for key in kinds[kind]),
-        Linear(rule.unless.encode()) if rule.unless else None,
+        tuple((kinds[kind], _pattern(holds)) for kind, holds in rule.given.items()),
+        frozenset(key for kind in asked for key in kinds[kind]),
+        _pattern(rule.named),
+        _pattern(rule.unless),
     )
+
+
+def _pattern(holds: str) -> Linear | None:
+    return Linear(holds.encode()) if holds else None

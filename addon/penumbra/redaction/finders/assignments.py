@@ -317,7 +317,7 @@ def _says_passed(data: bytes, start: int, end: int, value: Value) -> bool:
     if data[start:end] == b"PASS" and data[end : end + 1] in b" \t":
         # Folders may be called as routes are: `PASS app/(shop)/[id]/page.test.tsx`.
         text = data[value.start : value.end]
-        if b"/" in text and _CODE_FILE.search(text):
+        if b"/" in text and _CODE_FILE.search(text.split(b"::", 1)[0]):
             return True
     told = data[start - 3 : start] == b"to " or data[end : end + 4] == b" to " or data[start:end] == b"Pass"
     if told or data[value.start - 1 : value.start] == b"`":
