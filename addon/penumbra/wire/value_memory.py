@@ -34,7 +34,7 @@ from penumbra.wire.known_values import (
     weight,
 )
 
-_MOST = 48_000_000
+_MOST = 64_000_000
 _CONTAINER_BYTES = 300
 """What a container takes that was opened, or what was made of a value."""
 _MOST_BEGINNINGS = 16
