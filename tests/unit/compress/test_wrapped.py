@@ -54,6 +54,14 @@ def test_an_output_in_blocks_or_deeper_inside_is_the_output_without_it(wrap: Any
     assert run(within.text).text == within.text
 
 
+@pytest.mark.parametrize(("tool", "is_thinned"), [("read_file", True), ("view", False)])
+def test_numbers_behind_a_letter_are_a_readers_where_its_tool_writes_them(
+    tool: str, is_thinned: bool
+) -> None:
+    text = "\n".join(f"L{n}: level {n} of the game is called x{n}" for n in range(1, 200))
+    assert ("line_numbers" in run(text, tool, {"file_path": "levels.txt"}).stages) is is_thinned
+
+
 def test_a_list_that_is_no_list_of_blocks_is_data() -> None:
     rows = [{"type": "text", "text": TESTS}, {"type": "row", "text": TESTS}]
     assert "json_envelope" not in run(json.dumps(rows)).stages

@@ -186,7 +186,7 @@ def may_be_of_the_file(text: str, signs: Collection[str]) -> bool:
     lines = text.split("\n", _HEADER)[:_HEADER]
     separator = separator_of(lines)
     numbered = (line for line in lines if separator and parse(line, separator) is not None)
-    return separator not in ("→", _L, *signs) and next(numbered, "")[:1] not in ("", " ", "\t", "0")
+    return separator not in ("→", *signs) and next(numbered, "")[:1] not in ("", " ", "\t", "0")
 
 
 def unpad(text: str) -> str | None:
