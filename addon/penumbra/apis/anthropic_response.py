@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Raw
 
 from penumbra.apis.anthropic import SIGNATURES
-from penumbra.apis.base import Failure, MadeCall, Said, Turn
+from penumbra.apis.base import CacheDiagnosis, Failure, MadeCall, Said, Turn
 from penumbra.apis.call_arguments import BlockArguments, Made, edit_value
 from penumbra.apis.content_blocks import Block, BlockTurns, Kind, WholeBlocks, object_or_empty
 from penumbra.apis.ending import EndingTable
@@ -143,7 +143,9 @@ class AnthropicTurns(BlockTurns):
         start = event.members.get("message")
         self.note_usage(document, start or document.root)
         if start is not None:
-            self.seen.id = str(document.plain(document.members(start).get("id")) or "")
+            members = document.members(start)
+            self.seen.id = str(document.plain(members.get("id")) or "")
+            self.seen.diagnosis = _diagnosis(document, members)
         self.finished |= self._type(document) == "message_stop"
 
     def reason(self, document: Document) -> Raw | None:
@@ -192,7 +194,11 @@ class AnthropicWhole(WholeBlocks):
         kind = document.string(members.get("type"))
         if kind != "message":
             return Turn(failed=kind == "error")
-        return replace(super().turn(document), response_id=document.string(members.get("id")) or "")
+        return replace(
+            super().turn(document),
+            response_id=document.string(members.get("id")) or "",
+            diagnosis=_diagnosis(document, members),
+        )
 
     @staticmethod
     def is_continuable(reason: str) -> bool:
@@ -200,6 +206,20 @@ class AnthropicWhole(WholeBlocks):
 
     def error(self, failure: Failure) -> bytes:
         return error_body(failure, self.injected_tool)
+
+
+def _diagnosis(document: Document, message: dict[str, Raw]) -> CacheDiagnosis | None:
+    """Read `diagnostics` of a message; the member is null where the compared prompts agree."""
+    if "diagnostics" not in message:
+        return None
+    found = document.plain(message["diagnostics"])
+    if found is None:
+        return CacheDiagnosis()
+    reason = found.get("cache_miss_reason") if isinstance(found, dict) else None
+    if not isinstance(reason, dict):
+        return None
+    tokens = reason.get("cache_missed_input_tokens")
+    return CacheDiagnosis(str(reason.get("type", ""))[:40], tokens if isinstance(tokens, int) else 0)
 
 
 class AnthropicArguments(BlockArguments):

@@ -57,6 +57,16 @@ ENDED_IN_AN_ERROR = "the upstream ended its response with an error"
 
 
 @dataclass(frozen=True, slots=True)
+class CacheDiagnosis:
+    """The provider's comparison of a prompt with the earlier one that the request names."""
+
+    cause: str = ""
+    """The provider's word for the first difference, such as `messages_changed`; empty if there is none."""
+    tokens: int = 0
+    """Input tokens after that difference, as the provider estimates them; 0 if it gives no number."""
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
     """One upstream turn, complete, as the model wrote it."""
 
@@ -93,6 +103,8 @@ class Turn:
     """The provider's own token figures of this turn, flat, by the provider's names."""
     ending: Ending = field(default_factory=Ending)
     """Which model wrote it, and why it stopped."""
+    diagnosis: CacheDiagnosis | None = None
+    """None: the provider compared no prompts, or has not finished."""
 
     @property
     def is_refusal(self) -> bool:

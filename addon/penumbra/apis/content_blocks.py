@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from msgspec import Raw
 
-from penumbra.apis.base import InjectedCall, MadeCall, Said, Turn
+from penumbra.apis.base import CacheDiagnosis, InjectedCall, MadeCall, Said, Turn
 from penumbra.apis.event import Event
 from penumbra.apis.turns import Turns
 from penumbra.apis.whole_turns import WholeTurns
@@ -85,6 +85,7 @@ class _Turn:
     """The block that is under way."""
     stop_reason: str = ""
     id: str = ""
+    diagnosis: CacheDiagnosis | None = None
 
 
 class BlockTurns(Turns):
@@ -203,6 +204,7 @@ class BlockTurns(Turns):
             continuable=self.is_continuable(),
             response_id=seen.id,
             made=tuple(real),
+            diagnosis=seen.diagnosis,
         )
 
     def _complete(self, indexes: list[int]) -> list[int]:

@@ -60,6 +60,7 @@ def checks(environment: Mapping[str, str]) -> Iterator[Check]:
     yield _clock(datetime.now(UTC).date())
     yield from _settings(environment)
     yield environment_check.port(environment)
+    yield from environment_check.prefixes(environment)
     yield from ca_check.certificate(environment)
     yield from environment_check.past_the_proxy(environment)
 

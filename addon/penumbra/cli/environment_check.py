@@ -48,6 +48,18 @@ def port(environment: Mapping[str, str]) -> Check:
     return Check(State.OK, "port", f"port {_PORT} on 127.0.0.1 is free")
 
 
+def prefixes(environment: Mapping[str, str]) -> Iterator[Check]:
+    """Report each running proxy of which a provider has said that it broke a prompt's prefix."""
+    for entry in running.running(running.folder(environment)):
+        found = entry.get("totals", {}).get("prefix", {})
+        if found.get("broken"):
+            told = (
+                f"process {entry['pid']} broke {found['broken']:,} of {found['compared']:,} compared prefixes"
+            )
+            fix = "the sessions on its page name the places: report them, and set penumbra_pause until then"
+            yield Check(State.NOTE, "prefix", told, fix)
+
+
 def past_the_proxy(environment: Mapping[str, str]) -> Iterator[Check]:
     """Variables of this shell, and those that settings of agents put in their place."""
     checks = [*_variables(environment, ""), *_files(environment)]

@@ -6,8 +6,12 @@ import hashlib
 import posixpath
 import re
 import time
+from bisect import bisect_right
+
+from msgspec import Raw
 
 from penumbra.apis import arguments, prompt_head
+from penumbra.apis.formats import FORMATS
 from penumbra.compress.calls.classify import classify
 from penumbra.conversation import cache_price
 from penumbra.conversation.cache_price import Prices
@@ -15,12 +19,14 @@ from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.conversation.model import Request, Shown
 from penumbra.expand import tool as injected_tool
 from penumbra.metrics import kept_reasons, list_prices
-from penumbra.metrics.cache_miss import Prompt
+from penumbra.metrics.cache_miss import ComparedPrompt, Prompt
 from penumbra.metrics.journal import NewResult, SentRequest
 from penumbra.metrics.request_totals import Totals
 from penumbra.metrics.sessions import Rates
+from penumbra.wire.document import Document
 
 _AGENT = re.compile(r"[A-Za-z][\w.-]{0,39}", re.ASCII)
+_BREAKPOINT = re.compile(rb',? ?"cache_control": ?\{[^{}]{0,100}\}')
 _ON_REQUEST = ("anthropic", "bedrock", "bedrock_invoke")
 """Formats in which the client says what is to be cached."""
 
@@ -93,7 +99,36 @@ def _prompt(incoming: Incoming, accepted: Accepted, prices: Prices) -> Prompt:
         cold=prices.cold,
         is_automatic=incoming.api.format not in _ON_REQUEST,
         rewrote=accepted.line,
+        compared=_compared(incoming, request),
     )
+
+
+def _compared(incoming: Incoming, request: Request) -> ComparedPrompt | None:
+    """Digest a prompt that the provider is asked to compare, message by message."""
+    document, wire = request.document, FORMATS[incoming.api.format]
+    if (named := wire.compared_with(document)) is None:
+        return None
+    messages = document.items(wire.prompt(document).place)
+    places = [document.place(message) for message in messages]
+    digests = [hashlib.blake2b(digest_size=8) for _ in (*messages, None)]
+    is_edited = [False] * len(digests)
+    for edit in sorted(document.edits, key=lambda edit: (edit.start, edit.end)):
+        # An insertion after a message, such as a hidden exchange, belongs to the message before it.
+        index = bisect_right(places, (edit.start, len(document.data))) - 1
+        if index < 0 or edit.start > places[index][1] + 1:
+            index = len(messages)
+        relative = edit.start - places[index][0] if index < len(messages) else 0
+        digests[index].update(b"%d %d " % (relative, len(edit.data)) + edit.data)
+        is_edited[index] = True
+    written = tuple(document.about(message, _without_breakpoints) for message in messages)
+    edits = (digest.digest() if one else b"" for digest, one in zip(digests, is_edited, strict=True))
+    return ComparedPrompt(document.string(named) or "", written, tuple(edits))
+
+
+def _without_breakpoints(_: Document, message: Raw) -> bytes:
+    """Digest a message without `cache_control`, which clients move and providers don't compare."""
+    source = _BREAKPOINT.sub(b"", memoryview(message))
+    return hashlib.blake2b(source, digest_size=8).digest()
 
 
 def _rates(model: str, prices: Prices) -> Rates:

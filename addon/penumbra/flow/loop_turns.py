@@ -129,9 +129,7 @@ class Turns:
     def bill(self, turn: TurnRecord, loop: ToolLoop) -> None:
         """The bill of a response, with all its turns."""
         if loop.turns:
-            figures = [each.usage for each in loop.turns]
-            refused, ending = loop.turns[0].is_refusal, loop.turns[-1].ending
-            self._journal.responded(turn, 200, figures, is_refusal=refused, ending=ending)
+            self._journal.responded(turn, 200, loop.turns)
 
     def recovered(self, flow: http.HTTPFlow, rule: str, level: int) -> None:
         """Figures, event and comment of a request that was refused and then taken in its `level`-th form."""

@@ -151,7 +151,7 @@ class Reports:
         if (state := states.of(flow)) is not None:
             state.turn = turn
         elif flow.error is None and flow.response is not None:
-            self._metrics.journal.responded(turn, flow.response.status_code, ())
+            self._metrics.journal.responded(turn, flow.response.status_code)
         else:
             self._metrics.journal.failed(turn, flow.response.status_code if flow.response else None)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 
 from mitmproxy import http
@@ -38,14 +37,9 @@ class ResponseUsage(Step):
         turn = state.turn
         if turn is None or flow.websocket is not None:
             return
-        figures: list[Mapping[str, int]] = []
-        read = Turn()
-        if not turn.is_billed and response.status_code == 200 and state.response_format in FORMATS:
-            read = _read(flow, state)
-            figures = [read.usage]
-        self._journal.responded(
-            turn, response.status_code, figures, is_refusal=read.is_refusal, ending=read.ending
-        )
+        is_read = not turn.is_billed and response.status_code == 200 and state.response_format in FORMATS
+        turns = (_read(flow, state),) if is_read else ()
+        self._journal.responded(turn, response.status_code, turns)
         self._journal.waited(turn, time.monotonic() - state.begun)
 
     async def failed(self, flow: http.HTTPFlow, state: FlowState) -> None:

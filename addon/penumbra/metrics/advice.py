@@ -22,6 +22,7 @@ _WAYS = {
     cache_miss.SYSTEM: "The system prompt stands in front of all else: what changes belongs behind it.",
     cache_miss.MESSAGES: "The client has edited its history, as compaction does.",
     cache_miss.REWRITTEN: "Older results were made smaller because that pays over the turns to come.",
+    cache_miss.BROKEN: "Penumbra changed what the provider had seen: please report it, with the places.",
     cache_miss.UNKNOWN: "The prompt was the same: the provider has let it go, or routed it elsewhere.",
 }
 

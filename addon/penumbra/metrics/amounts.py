@@ -58,6 +58,10 @@ class Amounts:
     output: int = 0
     missed: int = 0
     """Input that should have come from the cache, and did not."""
+    compared: int = 0
+    """Prompts that the provider itself compared with the ones before them."""
+    broken: int = 0
+    """Of these, prompts whose earlier part Penumbra changed without meaning to."""
     dollars: float = 0.0
     """Of the bill, at list prices, as far as they are known."""
     dollars_saved: float = 0.0

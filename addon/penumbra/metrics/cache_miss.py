@@ -5,20 +5,47 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from penumbra.apis.base import CacheDiagnosis
 from penumbra.apis.billed_tokens import BilledTokens
 from penumbra.apis.prompt_head import PromptHead
 
 _TOLERANCE = 0.2
 """Part of what was there a turn ago that may be missing: clients mark where caching ends in front of it."""
-EXPIRED, MODEL, TOOLS, SYSTEM, MESSAGES, REWRITTEN, UNKNOWN = (
+EXPIRED, MODEL, TOOLS, SYSTEM, MESSAGES, REWRITTEN, BROKEN, UNKNOWN = (
     "expired",
     "another model",
     "tools changed",
     "system changed",
     "messages changed",
     "rewritten by Penumbra",
+    "prefix broken by Penumbra",
     "unknown",
 )
+_BY_DIAGNOSIS = {
+    "model_changed": MODEL,
+    "system_changed": SYSTEM,
+    "tools_changed": TOOLS,
+    "messages_changed": MESSAGES,
+}
+"""Anthropic's words for the first difference between two prompts."""
+NOT_COMPARED = ("previous_message_not_found", "unavailable")
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedPrompt:
+    """Digests of a prompt that the provider compares with others, to tell whose change a difference is."""
+
+    previous: str
+    """The client's id of the response to compare with; empty for the first prompt."""
+    written: tuple[bytes, ...]
+    """Of each message as the client wrote it, without cache breakpoints."""
+    edits: tuple[bytes, ...]
+    """Of Penumbra's edits to each message, empty where there are none; last, of those outside of messages."""
+
+    def first_edited(self, earlier: ComparedPrompt) -> int | None:
+        """Return the index of the first message of `earlier` that is edited differently here."""
+        pairs = zip(earlier.edits[:-1], self.edits[:-1], strict=False)
+        return next((index for index, (before, now) in enumerate(pairs) if before != now), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +68,8 @@ class Prompt:
     """What Penumbra did about the conversation as a whole."""
     tokens: int = 0
     """As the provider counted them; 0: it did not say."""
+    compared: ComparedPrompt | None = None
+    """None: the client asks for no comparison."""
 
     def counted(self, tokens: int) -> Prompt:
         """The same, once the provider has counted it."""
@@ -76,6 +105,41 @@ def judge(earlier: Prompt | None, now: Prompt, billed: BilledTokens) -> Miss | N
         return None
     cause, detail = _cause(earlier, now)
     return Miss(cause, missed, detail)
+
+
+def diagnosed(
+    earlier: Prompt | None, now: Prompt, diagnosis: CacheDiagnosis, guessed: Miss | None
+) -> Miss | None:
+    """Return the miss that the provider's diagnosis states, or the guessed one where it states nothing.
+
+    `earlier`: the prompt that the client names, None if it is not remembered. Where the client's own part has
+    only grown, the difference is Penumbra's: `REWRITTEN` if it was decided, `BROKEN` otherwise.
+    """
+    cause = _BY_DIAGNOSIS.get(diagnosis.cause)
+    if cause is None:
+        return guessed
+    tokens = diagnosis.tokens or (guessed.tokens if guessed is not None else 0)
+    if earlier is None or earlier.compared is None or now.compared is None or cause == MODEL:
+        return Miss(cause, tokens, "by the provider's comparison")
+    before, after = earlier.compared, now.compared
+    if cause == MESSAGES:
+        same = zip(before.written, after.written, strict=False)
+        client = next((number for number, (one, other) in enumerate(same, 1) if one != other), None)
+        if client is not None or len(after.written) < len(before.written):
+            number = client or len(after.written) + 1
+            return Miss(cause, tokens, f"the client changed message {number} of {len(before.written)}")
+        index = after.first_edited(before)
+        where = "no edit of an earlier message is another one"
+        if index is not None:
+            forms = f"{before.edits[index].hex() or 'none'} before, {after.edits[index].hex() or 'none'} now"
+            where = f"edits of message {index + 1} of {len(before.written)}: {forms}"
+    elif before.edits[-1] != after.edits[-1]:
+        where = f"edits outside of messages: {before.edits[-1].hex()} before, {after.edits[-1].hex()} now"
+    elif cause == TOOLS and earlier.head.tools == now.head.tools:
+        where = "the client's tools are the same"
+    else:
+        return Miss(cause, tokens, "by the provider's comparison")
+    return Miss(REWRITTEN, tokens, now.rewrote) if now.rewrote else Miss(BROKEN, tokens, where)
 
 
 def _cause(earlier: Prompt, now: Prompt) -> tuple[str, str]:

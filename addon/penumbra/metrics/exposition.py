@@ -112,6 +112,12 @@ def _counted(journal: Journal) -> Iterator[Family]:
         ("expansions", "Originals that the model asked for.", sums.asked),
         ("expansions_found", "Those of them that were there.", sums.found),
         ("hidden_calls", "Calls behind the client's.", sums.hidden_calls),
+        ("compared_prompts", "Prompts that the provider compared with earlier ones.", sums.compared),
+        (
+            "broken_prefixes",
+            "Compared prompts whose earlier part Penumbra changed unintentionally.",
+            sums.broken,
+        ),
         ("missed_tokens", "Input tokens that should have come from the cache.", sums.missed),
     ):
         yield f"{name}_total", "counter", help_text, [({}, value)]

@@ -11,8 +11,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from penumbra.apis.base import Turn
 from penumbra.apis.billed_tokens import BilledTokens
-from penumbra.apis.ending import NOT_READ, Ending
+from penumbra.apis.ending import NOT_READ
 from penumbra.expand.prepared import Answered
 from penumbra.metrics import cache_miss
 from penumbra.metrics.amounts import Amounts
@@ -152,17 +153,13 @@ class Journal:
         self,
         turn: TurnRecord,
         status: int,
-        figures: Sequence[Mapping[str, int]],
-        *,
-        is_refusal: bool = False,
-        ending: Ending = NOT_READ,
+        turns: Sequence[Turn] = (),
     ) -> None:
-        """The response to a request is complete. `figures`: of each of its turns, the client's last;
-        `is_refusal`: whatever its status, it holds an error and nothing else; `ending`: of its last turn."""
+        """Count a complete response. `turns`: all that could be read of it, the client's last."""
         more = Amounts()
-        if ending != NOT_READ:
-            turn.ending = ending
-        if is_refusal:
+        if turns and turns[-1].ending != NOT_READ:
+            turn.ending = turns[-1].ending
+        if turns and turns[0].is_refusal:
             turn.owed = None
             self._count_error(turn, _REFUSED_WITHIN.format(status), more)
         elif status >= _LEAST_ERROR:
@@ -170,11 +167,11 @@ class Journal:
         else:
             self.taken(turn)
             turn.status = turn.status or str(status)
-        billed = [tokens for each in figures if (tokens := BilledTokens.of(each)) is not None]
+        billed = [tokens for each in turns if (tokens := BilledTokens.of(each.usage)) is not None]
         if billed and not turn.is_billed:
             turn.is_billed = True
             _bill(billed, turn.rates, more)
-            self._judge(turn, billed, more)
+            self._judge(turn, billed, turns[0], more)
         self._add(turn, more)
 
     def waited(self, turn: TurnRecord, seconds: float) -> None:
@@ -304,13 +301,21 @@ class Journal:
             amounts.read_again += 1
             amounts.read_again_tokens += after
 
-    def _judge(self, turn: TurnRecord, billed: Sequence[BilledTokens], more: Amounts) -> None:
-        """Whether the response's first turn found in the cache what it should have."""
+    def _judge(self, turn: TurnRecord, billed: Sequence[BilledTokens], first: Turn, more: Amounts) -> None:
+        """Count a cache miss of the response's first turn, and the provider's comparison of its prompt."""
         prompt = self._open.take(turn.number)
         if prompt is None or len(prompt.messages) < 2:
             return
         thread = (turn.session, *prompt.opening)
         miss = cache_miss.judge(self._threads.get(*thread), prompt, billed[0])
+        if prompt.compared is not None:
+            if prompt.compared.previous and first.diagnosis is not None:
+                earlier = self._threads.get(turn.session, "response", prompt.compared.previous)
+                more.compared = int(first.diagnosis.cause not in cache_miss.NOT_COMPARED)
+                miss = cache_miss.diagnosed(earlier, prompt, first.diagnosis, miss)
+                more.broken = int(miss is not None and miss.cause == cache_miss.BROKEN)
+            if first.response_id:
+                self._threads.put(prompt, turn.session, "response", first.response_id)
         if miss is not None:
             turn.miss = miss
             more.misses[miss.cause] += 1

@@ -17,9 +17,7 @@ class Prompts:
     """Those that were not asked for the longest make room. One that has no room by itself is left out."""
 
     def __init__(self) -> None:
-        self._prompts: LRUCache[Key, Prompt] = LRUCache(
-            _MOST_HASHES, lambda prompt: len(prompt.messages) + _BESIDE
-        )
+        self._prompts: LRUCache[Key, Prompt] = LRUCache(_MOST_HASHES, _weight)
 
     def get(self, *key: str | int | bytes) -> Prompt | None:
         """One of them, if it is still there."""
@@ -32,5 +30,10 @@ class Prompts:
     def put(self, prompt: Prompt, *key: str | int | bytes) -> None:
         """In the place of the one that had the key."""
         self._prompts.pop(key, None)
-        if len(prompt.messages) + _BESIDE <= _MOST_HASHES:
+        if _weight(prompt) <= _MOST_HASHES:
             self._prompts[key] = prompt
+
+
+def _weight(prompt: Prompt) -> int:
+    compared = 2 * len(prompt.compared.written) if prompt.compared is not None else 0
+    return len(prompt.messages) + compared + _BESIDE

@@ -60,6 +60,7 @@ class Metrics:
             "dollars": round(sums.dollars_saved, 6),
             "dollars_spent": round(sums.dollars_spent, 6),
             "unpriced": sums.unpriced,
+            "prefix": {"compared": sums.compared, "broken": sums.broken},
             "stages": dict(self.stages),
             "saved_by_tool": dict(self.saved_by_tool),
             "redactions": dict(sums.secrets),
@@ -84,6 +85,10 @@ class Metrics:
                 f"{self.observed:,} of these requests were not changed: the figures say what would have been"
             )
             lines.insert(0, f"observed    {told}")
+        if sums.compared:
+            lines.append(
+                f"prefix      broken by Penumbra {sums.broken:,} times in {sums.compared:,} comparisons"
+            )
         for title, counter in (
             ("stages", self.stages),
             ("out of time", self.skipped),

@@ -10,6 +10,7 @@ from support.agents.agent import bash
 from support.agents.apis import APIS, Api, both_ways, every_api
 from support.agents.model import PHANTOM, Model, expand
 from support.agents.unfinished import kept, user
+from support.mitm import eventually
 from support.upstream import Fault, Text, Thinking, turn
 
 SHOWN = {
@@ -82,3 +83,5 @@ def test_prompts_are_compared_with_that_of_the_last_turn(
     # Of a stream the client knows the id of the first turn.
     assert (named != told) is stream
     assert named >= told
+    # A hidden exchange that is put back is no other prefix.
+    assert eventually(lambda: "broken by Penumbra 0 times in" in running.command("penumbra.stats"))

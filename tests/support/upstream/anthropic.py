@@ -46,6 +46,8 @@ class Anthropic:
         self.dropped: list[str] = []
         """Places of the thinking blocks that were dropped because the request asked for it."""
         self.threads = Threads()
+        self._prompts: dict[str, dict[str, Any]] = {}
+        """Prompts that may be compared, by the id of the response."""
         self._ids = itertools.count(1)
         self.cache.clear()
 
@@ -155,6 +157,9 @@ class Anthropic:
             "usage": usage,
         }
         self.threads.keep(asked, body, document["id"], content)
+        if "diagnostics" in body:
+            document["diagnostics"] = self._compare(body)
+            self._prompts[document["id"]] = body
         error = self.fault(529, "Overloaded")
         return Rendered(
             document,
@@ -164,6 +169,23 @@ class Anthropic:
             'event: ping\ndata: {"type": "ping"}\n\n',
             (("request-id", f"req_{number:024}"),),
         )
+
+    def _compare(self, body: dict[str, Any]) -> dict[str, Any] | None:
+        """Name the first difference between a prompt and the one of the response that the request names."""
+        if (named := body["diagnostics"]["previous_message_id"]) is None:
+            return None
+        if (before := self._prompts.get(named)) is None:
+            return {"cache_miss_reason": {"type": "previous_message_not_found"}}
+        messages = [[part for *_, part in binding.walk(prompt)] for prompt in (before, body)]
+        changed = {
+            "model_changed": before["model"] != body["model"],
+            "tools_changed": before.get("tools") != body.get("tools"),
+            "system_changed": binding.preamble(before) != binding.preamble(body),
+            "messages_changed": messages[1][: len(messages[0])] != messages[0],
+        }
+        reason = next((name for name, differs in changed.items() if differs), None)
+        tokens = len(json.dumps(before["messages"])) // 4
+        return reason and {"cache_miss_reason": {"type": reason, "cache_missed_input_tokens": tokens}}
 
     def _content(self, body: dict[str, Any], answer: Turn) -> list[dict[str, Any]]:
         content: list[dict[str, Any]] = []

@@ -9,11 +9,12 @@ from typing import Any
 import orjson
 import pytest
 
+from penumbra.apis.base import CacheDiagnosis, Turn
 from penumbra.apis.prompt_head import PromptHead
 from penumbra.expand.prepared import Answered
 from penumbra.metrics import advice, overview, sessions
 from penumbra.metrics.amounts import Amounts
-from penumbra.metrics.cache_miss import Prompt
+from penumbra.metrics.cache_miss import ComparedPrompt, Prompt
 from penumbra.metrics.journal import Journal, NewResult, SentRequest
 from penumbra.metrics.request_totals import Totals
 from penumbra.metrics.sessions import Rates, TurnRecord
@@ -65,7 +66,12 @@ def journal() -> Journal:
 def test_what_it_takes_is_taken_off(journal: Journal) -> None:
     turn = journal.sent(request(result(), put_back=80))
     journal.responded(
-        turn, 200, [usage(written=5_000, output=50), usage(cached=5_000, written=200, output=70)]
+        turn,
+        200,
+        [
+            Turn(usage=usage(written=5_000, output=50)),
+            Turn(usage=usage(cached=5_000, written=200, output=70)),
+        ],
     )
     sums = journal.amounts
     assert (sums.saved, sums.declared, sums.put_back, sums.hidden_tokens) == (900, 100, 20, 5_200)
@@ -95,7 +101,7 @@ def test_a_request_that_is_not_taken_saves_and_costs_nothing(journal: Journal, i
     before = journal.take().all
     turn = journal.sent(request(result(), **more))
     journal.failed(turn, 200)
-    journal.responded(turn, 200, [usage(written=5_000)])
+    journal.responded(turn, 200, [Turn(usage=usage(written=5_000))])
     journal.taken(turn)
     assert turn.amounts.dollars_saved == sums.dollars_saved == 0.001
     assert (sums.requests, sums.turns) == (7, 1)
@@ -164,7 +170,7 @@ def test_a_model_of_any_name_can_be_shown(journal: Journal) -> None:
     for model in ("m\ud800" * 100, "n"):
         prompt = Prompt(1_000.0, model, HEAD, (START, FIRST), 1_024, 600.0)
         turn = journal.sent(request(prompt=prompt, model=model))
-        journal.responded(turn, 200, [usage(written=50_000)])
+        journal.responded(turn, 200, [Turn(usage=usage(written=50_000))])
     assert turn.miss is not None
     assert turn.miss.cause == "another model"
     assert len(orjson.dumps(overview.session(journal, turn.session))) < 10_000
@@ -175,9 +181,9 @@ def turns(journal: Journal, **second: Any) -> TurnRecord:
     first = Prompt(1_000.0, "m", HEAD, (START, FIRST, b"2"), 1_024, 600.0)
     now = replace(first, **{"time": 1_010.0, "messages": (*first.messages, b"3")} | second)
     turn = journal.sent(request(prompt=first))
-    journal.responded(turn, 200, [usage(written=50_000)])
+    journal.responded(turn, 200, [Turn(usage=usage(written=50_000))])
     turn = journal.sent(request(prompt=now))
-    journal.responded(turn, 200, [usage(written=50_500)])
+    journal.responded(turn, 200, [Turn(usage=usage(written=50_500))])
     return turn
 
 
@@ -204,6 +210,53 @@ def test_a_cache_that_misses_has_a_cause(
     assert journal.amounts.dollars_missed == pytest.approx(50_000 * 1.15e-6)
 
 
+WRITTEN, NO_EDITS = (b"1", b"2"), (b"", b"", b"head")
+
+
+@pytest.mark.parametrize(
+    ("word", "second", "more", "cause", "detail"),
+    [
+        ("messages_changed", {}, {}, "prefix broken by Penumbra", "no edit"),
+        ("messages_changed", {"edits": (b"", b"\x0a", b"", b"head")}, {}, "prefix broken by Penumbra", "none before, 0a now"),
+        ("messages_changed", {"edits": (b"", b"\x0a", b"", b"head")}, {"rewrote": "rewrote 2"}, "rewritten by Penumbra", "2"),
+        ("messages_changed", {"written": (b"1", b"x", b"3")}, {}, "messages changed", "message 2 of 2"),
+        ("messages_changed", {"written": (b"1",)}, {}, "messages changed", "message 2 of 2"),
+        ("messages_changed", {"previous": "msg_9"}, {}, "messages changed", "provider"),
+        ("tools_changed", {}, {}, "prefix broken by Penumbra", "the client's tools are the same"),
+        ("tools_changed", {}, {"head": PromptHead(b"other", b"system")}, "tools changed", "provider"),
+        ("tools_changed", {"edits": (b"", b"", b"", b"x")}, {}, "prefix broken by Penumbra", "outside of messages"),
+        ("system_changed", {}, {}, "system changed", "provider"),
+        ("model_changed", {}, {}, "another model", "provider"),
+        ("unavailable", {}, {}, "unknown", "the prompt was the same"),
+        ("", {}, {}, "unknown", "the prompt was the same"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_the_provider_says_whose_change_it_was(
+    journal: Journal, word: str, second: dict[str, Any], more: dict[str, Any], cause: str, detail: str
+) -> None:
+    compared = ComparedPrompt("", WRITTEN, NO_EDITS)
+    first = Prompt(1_000.0, "m", HEAD, (START, FIRST, b"2"), 1_024, 600.0, compared=compared)
+    turn = journal.sent(request(prompt=first))
+    journal.responded(turn, 200, [Turn(usage=usage(written=50_000), response_id="msg_1")])
+    grown: dict[str, Any] = {
+        "previous": "msg_1",
+        "written": (*WRITTEN, b"3"),
+        "edits": (b"", b"", b"", b"head"),
+    }
+    compared = replace(compared, **grown | second)
+    now = replace(first, time=1_010.0, messages=(*first.messages, b"3"), compared=compared, **more)
+    turn = journal.sent(request(prompt=now))
+    diagnosis = CacheDiagnosis(word, 41_000)
+    journal.responded(
+        turn, 200, [Turn(usage=usage(written=50_500), response_id="msg_2", diagnosis=diagnosis)]
+    )
+    assert turn.miss is not None
+    assert (turn.miss.cause, detail in turn.miss.detail) == (cause, True), turn.miss
+    assert journal.amounts.compared == (word != "unavailable")
+    assert journal.amounts.broken == (cause == "prefix broken by Penumbra")
+
+
 def test_no_miss_is_seen_where_there_is_none(journal: Journal) -> None:
     prompt = Prompt(1_000.0, "m", HEAD, (START, FIRST, b"2"), 1_024, 600.0)
     for figures, opening in (
@@ -214,14 +267,14 @@ def test_no_miss_is_seen_where_there_is_none(journal: Journal) -> None:
         (usage(cached=50_000, written=100), FIRST),
     ):
         turn = journal.sent(request(prompt=replace(prompt, messages=(START, opening, b"2"))))
-        journal.responded(turn, 200, [figures])
+        journal.responded(turn, 200, [Turn(usage=figures)])
     assert not journal.amounts.misses
 
 
 def test_a_client_that_asks_for_no_cache_misses_none(journal: Journal) -> None:
     prompt = Prompt(1_000.0, "m", HEAD, (START, FIRST, b"2"), 1_024, 600.0, is_automatic=False)
     for _ in range(2):
-        journal.responded(journal.sent(request(prompt=prompt)), 200, [usage(uncached=50_000)])
+        journal.responded(journal.sent(request(prompt=prompt)), 200, [Turn(usage=usage(uncached=50_000))])
     assert not journal.amounts.misses
 
 

@@ -140,6 +140,7 @@
     return el("ul", { class: "cards" },
       ...saved(amounts),
       card("Cache misses", number(misses), misses ? [list(amounts.misses), `${tokens(amounts.missed)} tokens read anew, ${dollars(amounts.dollars_missed)}`] : `in ${noun(amounts.responses || 0, "response")} with figures`, misses ? "warn" : ""),
+      card("Prefix broken by Penumbra", amounts.compared ? number(amounts.broken || 0) : "–", amounts.compared ? `of ${noun(amounts.compared, "prompt")} that the provider compared` : "no provider has compared prompts yet", amounts.broken ? "bad" : ""),
       card("Asked for again", number(again), [`${number(amounts.asked)} originals, ${number(amounts.read_again)} results fetched again`, `of ${noun(amounts.new_results || 0, "result")}`]),
       card("Secrets taken out", number(secrets), list(amounts.secrets) || "none found", secrets ? "warn" : ""),
       card("Errors and refusals", number(errors + (amounts.refused || 0)), [amounts.refused ? `${number(amounts.refused)} not sent` : "", list(amounts.errors) || "none"], errors + (amounts.refused || 0) ? "bad" : ""),
