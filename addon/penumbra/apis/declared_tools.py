@@ -22,10 +22,24 @@ def declared_schemas(document: Document, arrays: Iterable[Raw]) -> Iterator[tupl
     `arrays`: those that declare tools.
     """
     for array in arrays:
-        yield from _listed(document, array, 0)
+        for name, _, tool in _listed(document, array, 0):
+            schema = next((tool[member] for member in _SCHEMAS if member in tool), None)
+            if schema is not None:
+                members = document.members(schema)
+                members = document.members(members.get("json")) or members
+                yield name, tuple(document.members(members.get("properties")))
 
 
-def _listed(document: Document, value: Raw | None, depth: int) -> Iterator[tuple[str, tuple[str, ...]]]:
+def declarations(document: Document, arrays: Iterable[Raw]) -> Iterator[tuple[str, bytes]]:
+    """Return name and JSON text of each tool that stands in the prompt; a tool that loads later does not."""
+    for array in arrays:
+        for name, declaration, tool in _listed(document, array, 0):
+            if document.plain(tool.get("defer_loading")) is not True:
+                yield name, document.source(declaration)
+
+
+def _listed(document: Document, value: Raw | None, depth: int) -> Iterator[tuple[str, Raw, dict[str, Raw]]]:
+    """Return name, declaration and members of each tool with a name."""
     if value is None or depth > _DEEPEST:
         return
     for item in document.items(value):
@@ -34,9 +48,5 @@ def _listed(document: Document, value: Raw | None, depth: int) -> Iterator[tuple
             tool = document.members(tool.get(wrapper)) or tool
         for several in _LISTS:
             yield from _listed(document, tool.get(several), depth + 1)
-        name = document.string(tool.get("name"))
-        schema = next((tool[member] for member in _SCHEMAS if member in tool), None)
-        if name and schema is not None:
-            members = document.members(schema)
-            members = document.members(members.get("json")) or members
-            yield name, tuple(document.members(members.get("properties")))
+        if name := document.string(tool.get("name")):
+            yield name, item, tool

@@ -21,14 +21,17 @@ from penumbra.store import history, trial
 from penumbra.store.key_file import existing_key
 
 T = TypeVar("T")
+HISTORY_DAYS = 30
 USAGE = """\
-usage: penumbra stats [--json]
+usage: penumbra stats [--tools] [--json]
 
 What the proxies that run here have done since their start, and, from the store, what was done on each of the
 last seven days: tokens and money saved net of what that took, cache misses, originals asked for, secrets.
 A proxy says when its latest change was, and what it has not added to the days yet.
 With penumbra_holdout, also what conversations came to that were shortened, beside those that were held out.
 
+  --tools  instead, tools that stood in at least ten requests of a project in the last 30 days and that no
+           model called there: what their declarations took, and the setting that takes them out
   --json  the same for programs: proxies that run, days, and, with penumbra_holdout, what was compared
 
 Exit code 0, or 1 if no proxy runs here.
@@ -39,9 +42,12 @@ def main(arguments: Sequence[str]) -> int:
     """Prints the figures of each proxy, and of each day. Exit code 0, or 1 if none runs. Raises
     Failure."""
     parser = Parser("stats")
+    parser.add_argument("--tools", action="store_true")
     parser.add_argument("--json", action="store_true")
     given = parser.read(arguments)
     store = database_path(settings())
+    if given.tools:
+        return _print_unused(store, is_json=given.json)
     # The links to pages are no figures.
     processes = [{**each, "page": ""} for each in running.running(running.folder())]
     days = _kept(store, lambda path, key: history.read_file(path, key, 7))
@@ -59,6 +65,24 @@ def main(arguments: Sequence[str]) -> int:
         parts.append("\n".join(comparison_text.lines(compared)))
     print("\n\n".join(parts))
     return 0 if processes else 1
+
+
+def _print_unused(store: Path | None, *, is_json: bool) -> int:
+    """Print the tools that nobody calls, three lines each. Returns the exit code, 0."""
+    found = overview.unused_tools(_kept(store, lambda path, key: history.read_file(path, key, HISTORY_DAYS)))
+    if is_json:
+        print(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
+        return 0
+    if not found:
+        print("Penumbra: no tool was declared in ten requests of a project without being called.")
+    for row in found:
+        names = f"{row['server']}: {counted(len(row['names']), 'tool')}" if row["server"] else row["names"][0]
+        money = f", about ${row['dollars']:,.2f} as cached input" if row["dollars"] else ""
+        print(one_line(f"{names} ({row['agent'] or 'unknown agent'}, project {row['project'] or 'unknown'})"))
+        print(f"  {counted(row['requests'], 'request')}, {row['tokens']:,} tokens of declarations{money}")
+        if row["setting"]:
+            print(one_line(f"  {row['file']}: {row['setting']}"))
+    return 0
 
 
 def _kept(path: Path | None, read: Callable[[Path, bytes], dict[T, Any]]) -> dict[T, Any]:

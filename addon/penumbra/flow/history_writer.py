@@ -63,7 +63,7 @@ class HistoryWriter:
             for (unit, arm), amounts in pending.arms.items()
         }
         with self._lease() as lease:
-            lease.engine.history.add(sums, conversations).add_done_callback(_report)
+            lease.engine.history.add(sums, conversations, pending.tools.take()).add_done_callback(_report)
             if compared:
                 lease.engine.trial.add(compared).add_done_callback(_report)
         self._written()

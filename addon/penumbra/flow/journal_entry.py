@@ -7,10 +7,13 @@ import posixpath
 import re
 import time
 from bisect import bisect_right
+from itertools import islice
 
+from cachetools import LRUCache
 from msgspec import Raw
 
 from penumbra.apis import arguments, prompt_head
+from penumbra.apis.declared_tools import declarations
 from penumbra.apis.formats import FORMATS
 from penumbra.compress.calls.classify import classify
 from penumbra.conversation import cache_price
@@ -23,10 +26,15 @@ from penumbra.metrics.cache_miss import ComparedPrompt, Prompt
 from penumbra.metrics.journal import NewResult, SentRequest
 from penumbra.metrics.request_totals import Totals
 from penumbra.metrics.sessions import Rates
+from penumbra.metrics.tool_use import DeclaredTool
 from penumbra.wire.document import Document
 
 _AGENT = re.compile(r"[A-Za-z][\w.-]{0,39}", re.ASCII)
 _BREAKPOINT = re.compile(rb',? ?"cache_control": ?\{[^{}]{0,100}\}')
+_TOOLS: LRUCache[bytes, tuple[DeclaredTool, ...]] = LRUCache(64)
+"""Declared tools by a hash of all declarations."""
+_MOST_TOOLS = 400
+_BYTES_A_TOKEN = 4
 _ON_REQUEST = ("anthropic", "bedrock", "bedrock_invoke")
 """Formats in which the client says what is to be cached."""
 
@@ -58,6 +66,8 @@ def of(host: str, incoming: Incoming, accepted: Accepted, totals: Totals, *, cha
         dollars_saved=_dollars(incoming, totals, Totals.of(new), rates),
         declared=_declared(prepared.tool) if prepared is not None else 0,
         put_back=_put_back(accepted),
+        tools=_tools(incoming, request),
+        called=frozenset(call.name for call in request.conversation.calls.values()),
         arm=request.arm.name if request.arm.is_counted else "",
         unit=request.arm.conversation.hex(),
     )
@@ -101,6 +111,21 @@ def _prompt(incoming: Incoming, accepted: Accepted, prices: Prices) -> Prompt:
         rewrote=accepted.line,
         compared=_compared(incoming, request),
     )
+
+
+def _tools(incoming: Incoming, request: Request) -> tuple[DeclaredTool, ...]:
+    """Return the client's tools; requests of a conversation declare the same ones, which are read once."""
+    arrays = tuple(FORMATS[incoming.api.format].prompt(request.document).tools)
+    source = hashlib.blake2b(digest_size=16)
+    for array in arrays:
+        source.update(memoryview(array))
+    key = source.digest()
+    if (found := _TOOLS.get(key)) is None:
+        found = _TOOLS[key] = tuple(
+            DeclaredTool(name, len(declaration) // _BYTES_A_TOKEN)
+            for name, declaration in islice(declarations(request.document, arrays), _MOST_TOOLS)
+        )
+    return found
 
 
 def _compared(incoming: Incoming, request: Request) -> ComparedPrompt | None:

@@ -23,6 +23,7 @@ from penumbra.metrics.prompts import Prompts
 from penumbra.metrics.request_totals import Totals
 from penumbra.metrics.sessions import Rates, ResultRecord, Sessions, TurnRecord
 from penumbra.metrics.shown import ShownResult
+from penumbra.metrics.tool_use import DeclaredTool, ToolUses
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper ends of the histogram's buckets."""
@@ -79,6 +80,10 @@ class SentRequest:
     """A short name of it, without its path; empty if it is not known."""
     is_observed: bool = False
     """It went as it came, and all of this would have been: no history of it is kept."""
+    tools: tuple[DeclaredTool, ...] = ()
+    """The client's own."""
+    called: frozenset[str] = frozenset()
+    """Names of the tools that its history calls."""
     arm: str = ""
     """Where its conversation stands in a comparison; empty: nowhere."""
     unit: str = ""
@@ -97,6 +102,7 @@ class Pending:
     """By conversation that is compared, and its arm."""
     projects: dict[str, str] = field(default_factory=dict)
     """By conversation."""
+    tools: ToolUses = field(default_factory=ToolUses)
 
 
 class Journal:
@@ -136,6 +142,9 @@ class Journal:
             turn.amounts.files_again += bool(new.file) and session.read(new.file)
             if len(results) < _MOST_LISTED:
                 results.append(result)
+        if request.is_turn and not request.is_observed:
+            project, agent = label(request.project), label(request.agent)
+            self._pending.tools.add(project, agent, request.tools, request.called, request.rates.cached)
         turn.owed = _owed(request, turn.amounts)
         self.sessions.list_results(turn, tuple(results))
         seconds = request.milliseconds / 1000

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from penumbra.metrics import tool_use
 from penumbra.metrics.advice import advice
 from penumbra.metrics.amounts import Amounts
 from penumbra.metrics.journal import SECONDS, Journal
 from penumbra.metrics.sessions import Session
+from penumbra.store.history import added_up
 
 Record = dict[str, Any]
 
@@ -80,6 +82,14 @@ def past(days: Mapping[str, Record]) -> list[Record]:
         }
         for day, record in sorted(days.items())
     ]
+
+
+def unused_tools(days: Mapping[str, Record]) -> list[Record]:
+    """Return the tools that were declared and never called on some days of the history."""
+    together: Record = {}
+    for record in days.values():
+        together = added_up(together, record.get("tools", {}))
+    return [each.record() for each in tool_use.unused(together)]
 
 
 def seconds(journal: Journal) -> Record:

@@ -25,6 +25,7 @@ _PLACES = {
     "strategies.yaml": ("own_tables", "Strategies"),
     "thinking.yaml": ("own_tables", "Thinking"),
     "tools.yaml": ("tool_rules", "Tools"),
+    "unused_tools.yaml": ("own_tables", "UnusedTools"),
     "user_results.yaml": ("providers", "UserResults"),
     "windows.yaml": ("own_tables", "Windows"),
     "secrets/words/hints.yaml": ("secret_rules", "Hints"),

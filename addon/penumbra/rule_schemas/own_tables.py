@@ -129,6 +129,25 @@ class Dollars(Strict, frozen=True):
     examples: dict[str, float | None]
 
 
+class ToolSetting(Strict, frozen=True):
+    """Where an agent's configuration takes out tools."""
+
+    agent: str
+    server: Regex
+    file: str
+    one: str
+    all: str
+    date: date
+    source: str
+
+
+class UnusedTools(Strict, frozen=True):
+    """`unused_tools.yaml`."""
+
+    agents: tuple[ToolSetting, ...]
+    examples: tuple[tuple[str, str, str | None], ...]
+
+
 class FileExamples(Strict, frozen=True):
     """Calls, and the files that they read or edit."""
 

@@ -54,9 +54,11 @@ class History:
         """The day as rows name it: the user's own."""
         return time.strftime("%Y-%m-%d", time.localtime(self._clock()))
 
-    def add(self, sums: Tree, conversations: Mapping[str, Tree]) -> Future[None]:
-        """Add to what was done today."""
-        more = {"all": sums, "conversations": dict(conversations)}
+    def add(
+        self, sums: Tree, conversations: Mapping[str, Tree], tools: Mapping[str, Tree] | None = None
+    ) -> Future[None]:
+        """Add to what was done today. `tools`: sums by project, agent and tool."""
+        more = {"all": sums, "conversations": dict(conversations), "tools": dict(tools or {})}
         return self._database.submit(partial(self._add, self.today(), more))
 
     def last(self, count: int) -> Future[dict[str, Tree]]:

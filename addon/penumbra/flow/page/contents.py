@@ -63,6 +63,13 @@ class Contents:
             days = await asyncio.wrap_future(lease.engine.history.last(HISTORY_DAYS))
         return await asyncio.to_thread(overview.past, days)
 
+    async def unused_tools(self) -> list[Record]:
+        """Tools that no conversation of the history's days has called."""
+        self.write()
+        with self.lease() as lease:
+            days = await asyncio.wrap_future(lease.engine.history.last(HISTORY_DAYS))
+        return await asyncio.to_thread(overview.unused_tools, days)
+
     async def comparison(self) -> Record:
         """Conversations that were shortened beside those that were not."""
         # Away from the event loop: it takes time.

@@ -73,7 +73,7 @@ def application(page: Page) -> Application:
     paths = [
         (r"/(?:index\.html)?", Start, asked),
         (r"/(page\.(?:js|css)|icon\.svg)", File, asked),
-        (r"/data/(now|sessions|past|comparison|everything)", Data, asked),
+        (r"/data/(now|sessions|past|unused|comparison|everything)", Data, asked),
         (r"/data/(session|result)/([0-9a-z]{1,20})", Detail, asked),
         (r"/data/table/([a-z]{1,20})", Table, asked),
         (r"/data/events", Events, asked),
@@ -168,8 +168,12 @@ class Data(Guarded):
             self.set_header("Content-Disposition", 'attachment; filename="penumbra.json"')
             self.set_header("Content-Type", "application/json")
             self.finish(await contents.everything())
-        elif of in ("past", "comparison"):
-            self.json(await (contents.past() if of == "past" else contents.comparison()))
+        elif of == "past":
+            self.json(await contents.past())
+        elif of == "unused":
+            self.json(await contents.unused_tools())
+        elif of == "comparison":
+            self.json(await contents.comparison())
         else:
             self.json(contents.now() if of == "now" else contents.sessions())
 

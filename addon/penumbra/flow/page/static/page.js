@@ -237,7 +237,7 @@
       ];
     },
     async by() {
-      const now = await get("data/now");
+      const [now, unused] = await Promise.all([get("data/now"), get("data/unused")]);
       const sums = (caption, what, rows) => table(caption, [
         [what, (row) => row.name, "wrap"], ["requests", (row) => number(row.amounts.requests)], ["saved, net", (row) => tokens(row.amounts.net)],
         ["of results", (row) => part(row.amounts.shares.results)], ["of input", (row) => part(row.amounts.shares.input)], ["of the bill", (row) => part(row.amounts.shares.bill)],
@@ -247,6 +247,13 @@
         el("h1", {}, "Tools, agents and projects"), el("h2", {}, "Agents"), sums("Agents, by what their requests say they are", "agent", now.agents),
         el("h2", {}, "Projects"), sums("Projects, by the folder that an agent says it works in", "project", now.projects),
         el("h2", {}, "Tools"), groupTable("New results, each counted once; tokens are estimated", "tool", now.tools),
+        el("h2", {}, "Declared and never called"),
+        el("p", { class: "soft" }, "Tools that stand in at least ten requests of a project in the last 30 days and that no model called there. Penumbra leaves declarations as they are; the setting of your agent takes them out. Tokens are estimated, money is at the price of cached input."),
+        table("The most tokens first", [
+          ["tools", (row) => (row.server ? `${row.server}: ${noun(row.names.length, "tool")}` : row.names[0]), "wrap"], ["project", (row) => row.project, "broken"], ["agent", (row) => row.agent, "broken"],
+          ["requests", (row) => number(row.requests)], ["tokens", (row) => tokens(row.tokens)], ["money", (row) => (row.dollars ? dollars(row.dollars) : "–")],
+          ["takes them out", (row) => (row.setting ? `${row.file}: ${row.setting}` : ""), "wrap"],
+        ], unused.slice(0, 100)),
         el("h2", {}, "Families"), groupTable("What the results were taken for", "family", now.families),
         el("h2", {}, "Left alone"), table("Requests of LLMs that went through untouched", [["reason", (row) => row[0], "wrap"], ["requests", (row) => number(row[1])]], Object.entries(now.untouched)),
       ];
